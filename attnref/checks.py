@@ -1,0 +1,139 @@
+"""Checks of arguments, made once, at the door of each public function.
+
+They see shapes and plain numbers, never tensors, so that the PyTorch reference and the
+NumPy oracle can share them and stay independent in everything that computes.
+Each error names the argument, what was expected, what came and how to mend it.
+"""
+
+import math
+from collections.abc import Sequence
+
+Shape = tuple[int, ...]
+
+
+def broadcast_shape(*shapes: Sequence[int]) -> Shape | None:
+    """The shape that all ``shapes`` broadcast to, or None when they do not fit together.
+
+    >>> broadcast_shape((2, 1, 7), (3, 1))
+    (2, 3, 7)
+    """
+    length = max(len(shape) for shape in shapes)
+    padded = [(1,) * (length - len(shape)) + tuple(shape) for shape in shapes]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        wide = {size for size in sizes if size != 1}
+        if len(wide) > 1:
+            return None
+        result.append(wide.pop() if wide else 1)
+    return tuple(result)
+
+
+def scores_shape(
+    query: Sequence[int], key: Sequence[int], *, enable_gqa: bool = False
+) -> tuple[int, ...]:
+    """Shape ``(..., n, m)`` of the scores of ``query (..., n, d_k)`` and ``key (..., m, d_k)``.
+
+    With ``enable_gqa`` dimension -3 counts heads, and each key head serves an equal
+    number of query heads.
+
+    >>> scores_shape((2, 6, 5, 8), (2, 3, 7, 8), enable_gqa=True)
+    (2, 6, 5, 7)
+    """
+    query, key = tuple(query), tuple(key)
+    needed = 3 if enable_gqa else 2
+    for name, shape in (("query", query), ("key", key)):
+        if len(shape) < needed:
+            raise ValueError(
+                f"{name}: expected at least {needed} dimensions, "
+                f"({'..., heads, ' if enable_gqa else '..., '}length, d_k), got shape {shape}. "
+                f"Add the missing leading dimension, for example {name}[None]."
+            )
+    if query[-1] != key[-1]:
+        raise ValueError(
+            f"key: expected last dimension {query[-1]}, as query has, got shape {key} "
+            f"beside query {query}. A dot product needs vectors of one size: project "
+            "query and key to the same d_k."
+        )
+    if query[-1] == 0:
+        raise ValueError(
+            f"query: expected d_k of at least 1, got shape {query}. Vectors without "
+            "components have no dot product; check the projection that made them."
+        )
+    key_lead = key[:-2]
+    if enable_gqa:
+        heads, key_heads = query[-3], key[-3]
+        if key_heads == 0 or heads % key_heads:
+            raise ValueError(
+                f"key: expected a number of heads (dimension -3) that divides query's {heads}, "
+                f"got {key_heads} in shape {key}. With enable_gqa each key head serves an equal "
+                "group of query heads."
+            )
+        key_lead = (*key[:-3], heads)
+    lead = broadcast_shape(query[:-2], key_lead)
+    if lead is None:
+        raise ValueError(
+            f"key: expected leading dimensions that broadcast with query's {query[:-2]}, "
+            f"got {key[:-2]} in shape {key}. "
+            + (
+                "If they are fewer heads meant to be shared, pass enable_gqa=True."
+                if len(query) > 2
+                and len(key) > 2
+                and key[-3]
+                and query[-3] % key[-3] == 0
+                and broadcast_shape(query[:-3], key[:-3]) is not None
+                else "Check the order of the dimensions: (batch, heads, length, d_k)."
+            )
+        )
+    return (*lead, query[-2], key[-2])
+
+
+def check_value(key: Sequence[int], value: Sequence[int]) -> None:
+    """``value`` carries one row a key, under the same leading dimensions."""
+    key, value = tuple(key), tuple(value)
+    if len(value) != len(key) or value[:-1] != key[:-1]:
+        raise ValueError(
+            f"value: expected shape {(*key[:-1], 'd_v')}, one row for each key, got {value}. "
+            "Keys and values come in pairs: build both from the same sequence; only the last "
+            "dimension may differ."
+        )
+
+
+def check_mask(mask: Sequence[int], scores: Sequence[int]) -> None:
+    """``attn_mask`` must broadcast to the scores, and may not enlarge them."""
+    mask, scores = tuple(mask), tuple(scores)
+    if broadcast_shape(mask, scores) != scores:
+        advice = "Its last two dimensions are queries and keys."
+        if len(scores) == 4 and mask == (scores[0], scores[-1]):
+            advice = "For one row of keys a sample write attn_mask[:, None, None, :]."
+        elif len(scores) == 4 and mask == (scores[0], *scores[-2:]):
+            advice = "For one mask a sample write attn_mask[:, None]."
+        raise ValueError(
+            f"attn_mask: expected a shape that broadcasts to the scores {scores}, "
+            f"(..., queries, keys), got {mask}. {advice}"
+        )
+
+
+def check_scale(scale: float | None, head_dim: int) -> float:
+    """The factor to use: ``scale`` itself, or ``1/sqrt(head_dim)`` for None."""
+    if scale is None:
+        return float(head_dim**-0.5)
+    if isinstance(scale, bool) or not isinstance(scale, int | float):
+        raise TypeError(
+            f"scale: expected a number or None, got {type(scale).__name__}. None means "
+            "1/sqrt(d_k); for a factor per head multiply query by it and pass scale=1.0."
+        )
+    if not math.isfinite(scale):
+        raise ValueError(
+            f"scale: expected a finite number, got {scale}. The usual choice is None, "
+            f"here 1/sqrt({head_dim})."
+        )
+    return float(scale)
+
+
+def check_dropout(dropout_p: float) -> None:
+    """A probability, and never 1: nothing would be left to rescale."""
+    if not 0.0 <= dropout_p < 1.0:
+        raise ValueError(
+            f"dropout_p: expected a probability in [0, 1), got {dropout_p}. It is the share of "
+            "weights to drop, not to keep; in evaluation pass 0.0."
+        )

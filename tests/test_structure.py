@@ -1,0 +1,63 @@
+"""Who may import whom, and what an import costs: the house of the package."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent / "attnref"
+
+# What a module may import from the package. A module that is not named here may not import any.
+ALLOWED = {
+    "__init__": {"masks", "reference", "scaling"},
+    "checks": set(),
+    "masks": {"checks"},
+    "oracle": {"checks"},
+    "reference": {"checks"},
+    "scaling": set(),
+}
+
+
+def imports(path: Path) -> tuple[set[str], set[str]]:
+    """Modules of the package, and top-level names from outside, that ``path`` imports."""
+    inside, outside = set(), set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "attnref":
+            names = [f"attnref.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = [node.module or ""]
+        for name in names:
+            first, _, rest = name.partition(".")
+            if first == "attnref":
+                inside.add(rest.split(".")[0])
+            else:
+                outside.add(first)
+    return inside, outside
+
+
+def test_modules_import_only_what_the_design_allows():
+    found = {
+        path.relative_to(PACKAGE).with_suffix("").as_posix(): imports(path)[0]
+        for path in PACKAGE.rglob("*.py")
+    }
+    assert found == ALLOWED
+
+
+def test_runtime_needs_only_torch_and_numpy():
+    outside = set().union(*(imports(path)[1] for path in PACKAGE.rglob("*.py")))
+    assert outside - set(sys.stdlib_module_names) <= {"torch", "numpy"}
+
+
+def test_the_oracle_imports_no_torch():
+    for name in ("oracle", "checks"):
+        assert "torch" not in imports(PACKAGE / f"{name}.py")[1]
+
+
+def test_importing_the_package_leaves_the_oracle_alone():
+    code = "import sys, attnref; print('attnref.oracle' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert answer.stdout == "False\n", answer.stderr
