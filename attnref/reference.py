@@ -217,7 +217,7 @@ def _finite(tensor: Tensor) -> Tensor:
 
 
 def _share_heads(tensor: Tensor, heads: int) -> Tensor:
-    """Repeat each of the heads of ``(..., shared, m, d)`` side by side until there are ``heads``."""
+    """Repeat each head of ``(..., shared, m, d)`` side by side until there are ``heads``."""
     return tensor.repeat_interleave(heads // tensor.shape[-3], dim=-3)  # (..., heads, m, d)
 
 
