@@ -168,7 +168,7 @@ def _weights(
         _check_mask(attn_mask, query, shape)
     if enable_gqa:
         key = _share_heads(key, query.shape[-3])
-    scores = _scores(query, key, scale)  # (..., n, m)
+    scores, whole = _scores(query, key, scale)  # (..., n, m)
 
     allowed = torch.ones(shape, dtype=torch.bool, device=query.device)
     if is_causal:
@@ -179,14 +179,19 @@ def _weights(
         allowed = allowed & (attn_mask != -torch.inf)
         scores = scores + attn_mask.to(scores.dtype)
 
+    # A row that may see NaN or inf holds what the formula gives, but sends no gradient: one such
+    # row, though left out of the loss, would put 0 * NaN into the gradient of every key.
+    spoiled = (allowed & ~whole).any(dim=-1, keepdim=True)  # (..., n, 1)
+    scores = torch.where(spoiled, scores.detach(), scores)
+
     # A row of -inf alone has no softmax: give such a row any finite scores, drop them after.
     alive = allowed.any(dim=-1, keepdim=True)  # (..., n, 1)
     scores = scores.masked_fill(~allowed, -torch.inf).masked_fill(~alive, 0.0)
     return torch.softmax(scores, dim=-1).masked_fill(~allowed, 0.0), allowed
 
 
-def _scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
-    """``scale * query @ key.mT`` in the dtype of computation, ``(..., n, m)``.
+def _scores(query: Tensor, key: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """``scale * query @ key.mT`` in the dtype of computation, and which pairs are finite.
 
     A pair that touches NaN or inf gets what the product gives, but sends no gradient: behind
     a mask 0 * NaN would otherwise poison the gradients of all the others.
@@ -195,7 +200,7 @@ def _scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
     query, key = query.to(dtype) * scale, key.to(dtype)  # scaled first: the smaller numbers
     whole = query.isfinite().all(-1)[..., :, None] & key.isfinite().all(-1)[..., None, :]
     clean = _finite(query) @ _finite(key).mT  # (..., n, m)
-    return torch.where(whole, clean, (query.detach() @ key.detach().mT))
+    return torch.where(whole, clean, query.detach() @ key.detach().mT), whole
 
 
 def _average(weights: Tensor, allowed: Tensor, value: Tensor) -> Tensor:
@@ -209,7 +214,8 @@ def _average(weights: Tensor, allowed: Tensor, value: Tensor) -> Tensor:
             seen.chunk(3, dim=-1), (torch.nan, torch.inf, -torch.inf), strict=True
         )
     )
-    return weights @ _finite(value) + (nan + plus + minus)  # inf - inf = NaN, as in any sum
+    output = _finite(weights) @ _finite(value) + (nan + plus + minus)  # inf - inf = NaN
+    return output.masked_fill(weights.isnan().any(dim=-1, keepdim=True), torch.nan)
 
 
 def _finite(tensor: Tensor) -> Tensor:

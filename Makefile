@@ -1,0 +1,47 @@
+# make serve | site | live LANG=pt | test | record | agree | format | clean
+PORT ?= 8000
+BIN := .venv/bin
+export PYTHON
+export PYTHONUTF8 = 1
+export NO_MKDOCS_2_WARNING = 1
+# LANG on the command line is the language of `make live`; the one in the environment is a locale.
+ifeq ($(origin LANG),command line)
+  LANGUAGE := $(LANG)
+else
+  LANGUAGE := pt
+endif
+unexport LANG MAKEFLAGS
+
+.PHONY: serve site live test record agree format clean
+.DEFAULT_GOAL := serve
+
+.venv/ready: pyproject.toml constraints.txt tools/setup.sh
+	@sh tools/setup.sh
+
+serve: .venv/ready  ## build both languages and serve them
+	@$(BIN)/python tools/site_server.py serve --port $(PORT)
+
+site: .venv/ready  ## build both languages into site/
+	@$(BIN)/python tools/site_server.py build
+
+live: .venv/ready  ## rebuild one language while it is written
+	@$(BIN)/python tools/site_server.py live --language $(LANGUAGE) --port $(PORT)
+
+test: .venv/ready  ## lint, types, every test, coverage
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest --cov --cov-report=term $(ARGS)
+
+record: .venv/ready  ## run the snippets and write what they print
+	@$(BIN)/python tools/record.py
+
+agree: .venv/ready  ## note that both languages of the changed pages say the same
+	@$(BIN)/python tools/agreement.py $(PAGE)
+
+format: .venv/ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,129 @@
+"""Ties each claim of a page to the test that verifies it.
+
+A page states ``[what is claimed](claim:its-id)``; a test carries ``@pytest.mark.claim("its-id")``.
+The statement then shows the path of its test, as a link to the page of claims, where the test
+itself can be read. A claim without a test stops the build.
+"""
+
+import ast
+import os
+import posixpath
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from mkdocs.exceptions import PluginError
+from pages import ROOT, Problem, lines_outside_blocks
+
+# The statement may hold formulas with brackets of their own, one level deep.
+CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[a-z0-9-]*)\)")
+PAGE = "reference/claims.md"
+PLACE = "<!-- every claim -->"
+WORDS = {
+    "pt": {"stated": "Afirmada em", "test": "Teste"},
+    "en": {"stated": "Stated in", "test": "Test"},
+}
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test function: where it stands and how it reads."""
+
+    path: str
+    name: str
+    source: str
+
+
+def tests_by_claim(root: Path) -> dict[str, list[Test]]:
+    """The tests that are marked with each claim id, read without importing them."""
+    found: dict[str, list[Test]] = {}
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "mark.claim" not in text:
+            continue
+        lines = text.split("\n")
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            for call in node.decorator_list:
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.claim":
+                    first = min(line.lineno for line in node.decorator_list)
+                    source = "\n".join(lines[first - 1 : node.end_lineno])
+                    name = path.relative_to(root).as_posix()
+                    found.setdefault(call.args[0].value, []).append(Test(name, node.name, source))
+    return found
+
+
+def claims_of(text: str) -> list[tuple[str, str]]:
+    """``(id, statement)`` of each claim of a page, in order."""
+    prose = "\n".join(line for _, line in lines_outside_blocks(text))
+    return [(match["id"], " ".join(match["statement"].split())) for match in CLAIM.finditer(prose)]
+
+
+def problems(page: Path, text: str, root: Path) -> list[Problem]:
+    """Each claim of a page that no test verifies."""
+    tests = tests_by_claim(root)
+    found = []
+    for match in CLAIM.finditer(text):
+        if match["id"] not in tests:
+            line = text.count("\n", 0, match.start()) + 1
+            advice = f'mark the test that verifies it with @pytest.mark.claim("{match["id"]}")'
+            found.append(Problem(page, line, f"claim {match['id']!r} has no test; {advice}"))
+    return found
+
+
+@cache
+def _tests() -> dict[str, list[Test]]:
+    return tests_by_claim(ROOT)
+
+
+def on_pre_build(config) -> None:
+    _tests.cache_clear()
+
+
+def on_page_markdown(markdown: str, page, config, files) -> str:
+    path = Path(page.file.abs_src_path)
+    found = problems(path, path.read_text(encoding="utf-8"), ROOT)
+    if found:
+        raise PluginError("\n".join(map(str, found)))
+    target = posixpath.relpath(PAGE, posixpath.dirname(page.file.src_uri) or ".")
+
+    def show(match: re.Match) -> str:
+        test = _tests()[match["id"]][0]
+        link = f"[`{test.path}`]({target}#{match['id']}){{ .claim-test }}"
+        return f'<span class="claim" id="claim-{match["id"]}">{match["statement"]} {link}</span>'
+
+    markdown = CLAIM.sub(show, markdown)
+    if page.file.src_uri == PAGE:
+        if PLACE not in markdown:
+            raise PluginError(f"{path}:1: expected the line {PLACE}")
+        markdown = markdown.replace(PLACE, _catalogue(Path(config.docs_dir), files))
+    return markdown
+
+
+def _catalogue(docs_dir: Path, files) -> str:
+    """Each claim in the order of the pages: statement, pages, tests with their code."""
+    words = WORDS[docs_dir.name]
+    stated: dict[str, list[tuple[str, str]]] = {}
+    for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
+        text = Path(file.abs_src_path).read_text(encoding="utf-8")
+        for claim, statement in claims_of(text):
+            stated.setdefault(claim, []).append((file.src_uri, statement))
+    parts = []
+    for claim, places in stated.items():
+        statement = places[0][1]
+        pages = ", ".join(
+            f"[{_title(docs_dir / uri)}]({os.path.relpath(uri, 'reference')}#claim-{claim})"
+            for uri in dict.fromkeys(uri for uri, _ in places)
+        )
+        parts.append(f"## `{claim}` {{#{claim}}}\n\n{statement}\n\n{words['stated']}: {pages}.\n")
+        for test in _tests()[claim]:
+            parts.append(
+                f"{words['test']}: `{test.path}::{test.name}`\n\n```python\n{test.source}\n```\n"
+            )
+    return "\n".join(parts)
+
+
+def _title(path: Path) -> str:
+    return re.search(r"^title: *(.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)[1]

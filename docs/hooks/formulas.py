@@ -1,0 +1,80 @@
+"""Renders formulas when the site is built: KaTeX, in a JavaScript engine inside Python.
+
+Readers get HTML and MathML and need no JavaScript. It runs after the search index is made, or
+each formula would be indexed several times over. A malformed formula stops the build.
+"""
+
+import atexit
+import html
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+from mkdocs.exceptions import PluginError
+from pages import ROOT
+from py_mini_racer import JSEvalException, MiniRacer
+
+FORMULA = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\\(?P<mode>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>',
+    re.DOTALL,
+)
+KATEX = Path(__file__).parent.parent / "math" / "katex.min.js"
+
+_engine: MiniRacer | None = None
+
+
+@cache
+def render(tex: str, display: bool) -> str:
+    """The formula as HTML with MathML inside; raises ValueError with KaTeX's reason."""
+    global _engine
+    if _engine is None:
+        _engine = MiniRacer()
+        _engine.eval(KATEX.read_text(encoding="utf-8"))
+    options = {
+        "displayMode": display,
+        "throwOnError": True,
+        "strict": "error",
+        "output": "htmlAndMathml",
+    }
+    try:
+        return _engine.eval(f"katex.renderToString({json.dumps(tex)}, {json.dumps(options)})")
+    except JSEvalException as error:
+        reason = str(error).strip().split("\n")
+        raise ValueError(next((line for line in reason if "KaTeX" in line), reason[0])) from None
+
+
+@atexit.register
+def close() -> None:
+    """Ends the engine, which otherwise now and then keeps the interpreter from ending."""
+    global _engine
+    if _engine is not None:
+        _engine.close()
+        _engine = None
+
+
+def on_shutdown() -> None:
+    close()
+
+
+def on_post_page(output: str, page, config) -> str:
+    def show(match: re.Match) -> str:
+        tex = html.unescape(match["tex"]).strip()
+        try:
+            rendered = render(tex, match["mode"] == "[")
+        except ValueError as error:
+            raise PluginError(f"{_place(page, tex)}: formula {tex!r}: {error}") from None
+        # A wide formula scrolls in its own box, which the keyboard must be able to reach.
+        focus = ' tabindex="0"' if match["tag"] == "div" else ""
+        return f'<{match["tag"]} class="formula"{focus}>{rendered}</{match["tag"]}>'
+
+    return FORMULA.sub(show, output)
+
+
+def _place(page, tex: str) -> str:
+    path = Path(page.file.abs_src_path)
+    first = tex.split("\n")[0]
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if first in line:
+            return f"{path.relative_to(ROOT)}:{number}"
+    return str(path.relative_to(ROOT))

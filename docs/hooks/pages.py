@@ -1,0 +1,61 @@
+"""What the hooks and the contracts both need to know of a Markdown page."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>.*?)\s*$")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong on a page: where, what, and how to mend it."""
+
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the line of its fence, and its lines."""
+
+    language: str
+    line: int
+    body: tuple[str, ...]
+
+
+def lines_outside_blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Number and text of each line that no fenced block holds."""
+    inside = {
+        n for block in blocks(text) for n in range(block.line, block.line + len(block.body) + 2)
+    }
+    for number, line in enumerate(text.split("\n"), 1):
+        if number not in inside:
+            yield number, line
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced blocks of a page, also those indented in a list or an admonition."""
+    found: list[Block] = []
+    opened, body = None, []
+    for number, line in enumerate(text.split("\n"), 1):
+        fence = FENCE.match(line)
+        if opened is None:
+            if fence:
+                opened, body = (number, fence), []
+        elif fence and not fence["info"] and fence["ticks"].startswith(opened[1]["ticks"]):
+            info = opened[1]["info"].replace("{", " ").replace("}", " ").split()
+            language = info[0].lstrip(".").lower() if info else ""
+            found.append(Block(language, opened[0], tuple(body)))
+            opened = None
+        else:
+            body.append(line)
+    if opened is not None:
+        found.append(Block("unclosed", opened[0], tuple(body)))
+    return found

@@ -1,0 +1,30 @@
+"""Queries, keys and values: three projections of the same six words."""
+
+# --8<-- [start:example]
+import torch
+
+import attnref
+
+n, d_model, d_k, d_v = 6, 3, 2, 5
+generator = torch.Generator().manual_seed(0)
+X = torch.rand(n, d_model, generator=generator)  # one word a row
+W_q = torch.randn(d_model, d_k, generator=generator)
+W_k = torch.randn(d_model, d_k, generator=generator)
+W_v = torch.randn(d_model, d_v, generator=generator)
+
+Q, K, V = X @ W_q, X @ W_k, X @ W_v
+S = Q @ K.T / d_k**0.5
+P = torch.softmax(S, dim=-1)
+O = P @ V  # noqa: E741 (the letter of the formula)
+
+for name, matrix in {"X": X, "Q": Q, "K": K, "V": V, "S": S, "P": P, "O": O}.items():
+    print(name, tuple(matrix.shape))
+
+rows = []
+for i in range(n):  # the same, one query after another
+    scores = torch.stack([Q[i] @ K[j] for j in range(n)]) / d_k**0.5
+    weights = torch.softmax(scores, dim=0)
+    rows.append(sum(weights[j] * V[j] for j in range(n)))
+print("the loop agrees:", torch.allclose(O, torch.stack(rows), atol=1e-6))
+print("attnref agrees:", torch.allclose(O, attnref.scaled_dot_product_attention(Q, K, V)))
+# --8<-- [end:example]

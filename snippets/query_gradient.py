@@ -1,0 +1,26 @@
+"""How much gradient reaches the query, as the heads get wider."""
+
+# --8<-- [start:example]
+import torch
+
+import attnref
+from attnref import scaling
+
+queries, n = 2048, 64
+generator = torch.Generator().manual_seed(0)
+
+print("d_k   scale          mean    median")
+for d_k in (16, 64, 256, 1024):
+    q = torch.randn(queries, 1, d_k, generator=generator, requires_grad=True)
+    k = torch.randn(n, d_k, generator=generator)
+    upstream = torch.randn(queries, 1, n, generator=generator)  # dL/dP, as if from a loss
+    for name, factor in {
+        "none": scaling.unscaled,
+        "1/sqrt(d_k)": scaling.inverse_sqrt,
+        "1/d_k": scaling.inverse,
+    }.items():
+        p = attnref.attention_weights(q, k, scale=factor(d_k))
+        (gradient,) = torch.autograd.grad(p, q, upstream)
+        norms = gradient.norm(dim=-1)
+        print(f"{d_k:4}  {name:12}  {norms.mean():.4f}  {norms.median():.4f}")
+# --8<-- [end:example]

@@ -1,0 +1,32 @@
+"""The context vector of "journey" by loops alone, as one would compute it by hand."""
+
+# --8<-- [start:example]
+from math import exp
+
+words = {
+    "Your": (0.43, 0.15, 0.89),
+    "journey": (0.55, 0.87, 0.66),
+    "starts": (0.57, 0.85, 0.64),
+    "with": (0.22, 0.58, 0.33),
+    "one": (0.77, 0.25, 0.10),
+    "step": (0.05, 0.80, 0.55),
+}
+query = words["journey"]
+
+scores = {}
+for word, vector in words.items():
+    scores[word] = sum(q * x for q, x in zip(query, vector, strict=True))
+
+total = sum(exp(score) for score in scores.values())
+weights = {word: exp(score) / total for word, score in scores.items()}
+
+context = [0.0, 0.0, 0.0]
+for word, vector in words.items():
+    for p in range(3):
+        context[p] += weights[word] * vector[p]
+
+for word in words:
+    print(f"{word:8} score {scores[word]:.4f}  weight {weights[word]:.4f}")
+print("sum of the weights", f"{sum(weights.values()):.4f}")
+print("context of journey", " ".join(f"{number:.4f}" for number in context))
+# --8<-- [end:example]

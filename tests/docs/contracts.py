@@ -1,0 +1,278 @@
+"""The contracts that keep pages and code one, as functions from a tree to a list of problems.
+
+Each takes the root of a project, so that its own test can break a copy of a page on purpose.
+Those about includes, claims and citations also stop the build, and live in docs/hooks.
+"""
+
+import math
+import re
+from pathlib import Path
+
+import citations
+import claims
+import includes
+import record
+import yaml
+from pages import Problem, blocks, lines_outside_blocks
+
+LANGUAGES = ("pt", "en")
+# A number with a decimal point, as printed: 0.1385, 4.0000, 1.2e-05.
+DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?:e[+-]?\d+)?(?![\w]|\.\d)")
+NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:e[-+]?\d+)?")
+FRONT_MATTER = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
+
+
+def pages(root: Path) -> list[Path]:
+    return sorted(
+        path for language in LANGUAGES for path in (root / "docs" / language).rglob("*.md")
+    )
+
+
+def front_matter(text: str) -> dict:
+    match = FRONT_MATTER.match(text)
+    return yaml.safe_load(match[1]) if match else {}
+
+
+def without_front_matter(text: str) -> str:
+    """The page with its front matter blanked, so that line numbers stay."""
+    match = FRONT_MATTER.match(text)
+    return "\n" * match[0].count("\n") + text[match.end() :] if match else text
+
+
+# 1. Python on a page is an include, and no include is broken.
+
+
+def include_problems(root: Path) -> list[Problem]:
+    return [p for page in pages(root) for p in includes.problems(page, page.read_text(), root)]
+
+
+# 2. What a page shows as output is what the snippet prints.
+
+
+def output_problems(snippet: Path, printed: str) -> list[Problem]:
+    recorded = snippet.with_suffix(".out")
+    if not recorded.exists():
+        return [Problem(recorded, 1, "no recorded output; run make record")]
+    return [
+        Problem(recorded, line, f"recorded {was!r}, printed {now!r}; run make record")
+        for line, was, now in different_lines(recorded.read_text(encoding="utf-8"), printed)
+    ]
+
+
+def different_lines(recorded: str, printed: str):
+    """Lines that differ by more than rounding: words exactly, numbers to their last digit."""
+    old, new = recorded.split("\n"), printed.split("\n")
+    for number in range(max(len(old), len(new))):
+        was = old[number] if number < len(old) else "(nothing)"
+        now = new[number] if number < len(new) else "(nothing)"
+        if not _same_line(was, now):
+            yield number + 1, was, now
+
+
+def _same_line(was: str, now: str) -> bool:
+    if NUMBER.sub("#", was).split() != NUMBER.sub("#", now).split():
+        return False
+    return all(
+        _same_number(a, b) for a, b in zip(NUMBER.findall(was), NUMBER.findall(now), strict=True)
+    )
+
+
+def _same_number(was: str, now: str) -> bool:
+    """Equal as printed, or one unit of the last printed digit apart.
+
+    Two processors may round a value that lies near the middle of two printed ones differently;
+    a whole number, which was counted and not rounded, must be the same.
+    """
+    if was == now:
+        return True
+    mantissa, _, exponent = was.partition("e")
+    if "." not in mantissa:
+        return False
+    decimals = len(mantissa.partition(".")[2])
+    unit = 10.0 ** (int(exponent or 0) - decimals)
+    return math.isclose(float(was), float(now), rel_tol=0, abs_tol=unit * (1 + 1e-9))
+
+
+# 3. A decimal figure in prose comes from an output on the page, or is declared with its source.
+
+
+def figure_problems(page: Path, root: Path) -> list[Problem]:
+    text = page.read_text(encoding="utf-8")
+    meta = front_matter(text)
+    found, declared = [], set()
+    for fact in meta.get("facts", []):
+        source, value = str(fact.get("source", "")), str(fact.get("value", ""))
+        if not _source_exists(source, root):
+            found.append(
+                Problem(
+                    page,
+                    1,
+                    f"fact {value}: its source {source!r} is no key of the "
+                    "bibliography (@key), no claim (claim:id) and no file of the project",
+                )
+            )
+        declared.add(value)
+    shown = [number for output in _outputs(text, root) for number in NUMBER.findall(output)]
+    used = set()
+    for line, prose in lines_outside_blocks(without_front_matter(text)):
+        for figure in DECIMAL.findall(re.sub(r"\]\([^)]*\)", "]", prose)):
+            if figure in declared:
+                used.add(figure)
+            elif not any(_rounds_to(number, figure) for number in shown):
+                found.append(
+                    Problem(
+                        page,
+                        line,
+                        f"{figure} is in no output shown on this page; show it, "
+                        "or declare it in the front matter under facts, with its source",
+                    )
+                )
+    for value in sorted(declared - used):
+        found.append(Problem(page, 1, f"fact {value} is declared and not used"))
+    return found
+
+
+def _source_exists(source: str, root: Path) -> bool:
+    if source.startswith("@"):
+        return source[1:] in citations.read_bibliography(root)
+    if source.startswith("claim:"):
+        return source[6:] in claims.tests_by_claim(root)
+    return bool(source) and (root / source).is_file()
+
+
+def _outputs(text: str, root: Path) -> list[str]:
+    return [
+        (root / include["path"]).read_text(encoding="utf-8")
+        for block in blocks(text)
+        if block.language == "text"
+        for line in block.body
+        if (include := includes.INCLUDE.match(line)) and (root / include["path"]).is_file()
+    ]
+
+
+def _rounds_to(number: str, figure: str) -> bool:
+    """Whether the printed ``number`` is the ``figure``, possibly with more digits."""
+    mantissa, _, exponent = figure.partition("e")
+    decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    half = 0.5 * 10.0**-decimals
+    return abs(abs(float(number)) - float(figure)) <= half * (1 + 1e-9)
+
+
+# 4. A claim has a test, stands in both languages, and no test claims what no page states.
+
+
+def claim_problems(root: Path) -> list[Problem | str]:
+    found: list[Problem | str] = []
+    stated: dict[str, set[str]] = {language: set() for language in LANGUAGES}
+    for page in pages(root):
+        text = page.read_text(encoding="utf-8")
+        found += claims.problems(page, text, root)
+        language = page.relative_to(root / "docs").parts[0]
+        stated[language] |= {claim for claim, _ in claims.claims_of(text)}
+    for claim in sorted(stated["pt"] ^ stated["en"]):
+        only = "pt" if claim in stated["pt"] else "en"
+        found.append(f"claim {claim!r} stands in docs/{only} only; state it in both languages")
+    for claim, tests in sorted(claims.tests_by_claim(root).items()):
+        if claim not in stated["pt"] | stated["en"]:
+            found.append(
+                f"{tests[0].path}: {tests[0].name} verifies {claim!r}, which no page claims"
+            )
+    return found
+
+
+# 5. Both languages have the same skeleton.
+
+HEADING = re.compile(r"^(?P<level>#{1,6}) .*?(?:\{ ?#(?P<id>[\w-]+) ?\})?\s*$")
+EQUATION = re.compile(r"\$\$(.+?)\$\$|(?<![\\$])\$(?!\s)([^$\n]+?)\$", re.DOTALL)
+LINK = re.compile(r"(?P<image>!?)\[(?:[^\[\]]|\[[^\[\]]*\])*\]\((?P<target>[^)\s]+)[^)]*\)")
+
+
+def skeleton(page: Path) -> dict[str, list]:
+    """What must be the same in both languages, in order."""
+    text = without_front_matter(page.read_text(encoding="utf-8"))
+    prose = "\n".join(line for _, line in lines_outside_blocks(text))
+    headings = [match for _, line in lines_outside_blocks(text) if (match := HEADING.match(line))]
+    links = [match for match in LINK.finditer(prose) if not match["target"].startswith("claim:")]
+    return {
+        "headings": [(len(match["level"]), match["id"]) for match in headings],
+        # Words inside a formula are in the reader's language.
+        "equations": [
+            " ".join(re.sub(r"\\text\{[^}]*\}", r"\\text{}", a or b).split())
+            for a, b in EQUATION.findall(prose)
+        ],
+        "code blocks": [(block.language, block.body) for block in blocks(text)],
+        "claims": [claim for claim, _ in claims.claims_of(text)],
+        "figures": [match["target"] for match in links if match["image"]],
+        "links": [match["target"] for match in links if not match["image"]],
+        "citations": citations.cited(text),
+        "numbers": sorted(set(DECIMAL.findall(re.sub(r"\]\([^)]*\)", "]", prose)))),
+        "facts": front_matter(page.read_text(encoding="utf-8")).get("facts", []),
+    }
+
+
+def parity_problems(root: Path) -> list[Problem | str]:
+    found: list[Problem | str] = []
+    folders = {language: root / "docs" / language for language in LANGUAGES}
+    names = {
+        language: {p.relative_to(folder).as_posix() for p in folder.rglob("*.md")}
+        for language, folder in folders.items()
+    }
+    for name in sorted(names["pt"] ^ names["en"]):
+        only, other = ("pt", "en") if name in names["pt"] else ("en", "pt")
+        found.append(f"docs/{only}/{name} has no counterpart docs/{other}/{name}")
+    for name in sorted(names["pt"] & names["en"]):
+        pages = {language: folder / name for language, folder in folders.items()}
+        for page in pages.values():
+            found += [
+                Problem(page, 1, f"heading number {number} has no id; write it as {{#its-id}}")
+                for number, (_, ident) in enumerate(skeleton(page)["headings"], 1)
+                if ident is None
+            ]
+        pt, en = skeleton(pages["pt"]), skeleton(pages["en"])
+        for part in pt:
+            if pt[part] != en[part]:
+                found.append(f"{name}: {part} differ: {_first_difference(pt[part], en[part])}")
+    return found
+
+
+def _first_difference(pt: list, en: list) -> str:
+    for number in range(max(len(pt), len(en))):
+        here = [str(part[number]) if number < len(part) else "nothing" for part in (pt, en)]
+        if here[0] != here[1]:
+            return f"number {number + 1} is {here[0]} in pt and {here[1]} in en"
+    raise AssertionError("the lists are equal")
+
+
+# Citations: each resolves, and each source is cited.
+
+
+def citation_problems(root: Path) -> list[Problem | str]:
+    found: list[Problem | str] = []
+    cited = set()
+    for page in pages(root):
+        text = page.read_text(encoding="utf-8")
+        found += citations.problems(page, text, root)
+        cited |= set(citations.cited(text))
+    for key in sorted(citations.read_bibliography(root).keys() - cited):
+        found.append(f"docs/references.bib: {key} is cited by no page")
+    return found
+
+
+def snippet_problems(root: Path) -> list[str]:
+    """A snippet that no page shows, or an output without a snippet."""
+    shown = {
+        include["path"]
+        for page in pages(root)
+        for block in blocks(page.read_text(encoding="utf-8"))
+        for line in block.body
+        if (include := includes.INCLUDE.match(line))
+    }
+    found = [
+        f"{path.relative_to(root).as_posix()} is shown on no page"
+        for path in record.snippets(root)
+        if path.relative_to(root).as_posix() not in shown
+    ]
+    for output in sorted((root / "snippets").rglob("*.out")):
+        if not output.with_suffix(".py").exists():
+            found.append(f"{output.relative_to(root).as_posix()} has no snippet")
+    return found

@@ -1,0 +1,70 @@
+"""The build stops, and names file and line, where a page is broken."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import formulas
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = "docs/en/foundations/six-words.md"
+
+
+@pytest.fixture
+def project(tmp_path):
+    for folder in ("docs", "snippets", "attnref", "tests"):
+        shutil.copytree(
+            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for name in ("mkdocs.yml", "mkdocs.en.yml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def build(project: Path) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", "mkdocs.en.yml"],
+        cwd=project,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (".py:example", ".py:nothing", f"{PAGE}:43: snippets/six_words_loop.py: no section"),
+        ('--8<-- "', '-8<-- "', f"{PAGE}:43: a mistyped include"),
+        ("(claim:six-word-weights)", "(claim:none)", f"{PAGE}:50: claim 'none' has no test"),
+        ("[@raschka2024]", "[@nobody]", f"{PAGE}:8: [@nobody] is not in docs/references.bib"),
+        (r"\sum_{p=1}^{3}", r"\sun_{p=1}^{3}", f"{PAGE}:23: formula"),
+        ("$d = 3$", "$d = {3$", f"{PAGE}:12: formula"),
+        ("](matrix-form.md)", "](matrix-from.md)", "matrix-from.md"),
+        ("](matrix-form.md#all-six-at-once)", "](matrix-form.md#all-seven)", "#all-seven"),
+    ],
+)
+def test_a_broken_page_stops_the_build(project, old, new, message):
+    page = project / PAGE
+    text = page.read_text(encoding="utf-8")
+    assert old in text
+    page.write_text(text.replace(old, new, 1), encoding="utf-8")
+    result = build(project)
+    assert result.returncode != 0
+    assert message in result.stdout + result.stderr
+
+
+def test_formulas_are_html_and_mathml():
+    rendered = formulas.render(r"\sqrt{d_k}", False)
+    assert 'class="katex-html"' in rendered
+    assert "<msqrt>" in rendered
+    assert "katex-display" in formulas.render("x", True)
+
+
+@pytest.mark.parametrize("tex", [r"\undefined{x}", "{x", r"\frac{1}", "é", r"\(x"])
+def test_a_malformed_formula_is_refused_with_a_reason(tex):
+    with pytest.raises(ValueError, match=r"KaTeX|LaTeX"):
+        formulas.render(tex, False)

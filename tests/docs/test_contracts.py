@@ -1,0 +1,272 @@
+"""Each contract catches what it is for: a page is broken on purpose, and the contract says so."""
+
+import shutil
+from pathlib import Path
+
+import agreement
+import claims
+import contracts
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+SIX = "foundations/six-words.md"
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of what the contracts read."""
+    for folder in ("docs/pt", "docs/en", "snippets", "attnref", "tests"):
+        shutil.copytree(
+            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for name in ("docs/references.bib", "docs/agreement.json", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text, f"{old!r} is not in {path}"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def messages(problems) -> str:
+    return "\n".join(map(str, problems))
+
+
+INCLUDE = '--8<-- "snippets/six_words_loop.py:example"'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (INCLUDE, "print(1)", "code typed into the page: 'print(1)'"),
+        (INCLUDE, '--8<-- "snippets/six_words_loop.py"', "name a section"),
+        (INCLUDE, '--8<-- "snippets/six_words_loop.py:1:3"', "a mistyped include"),
+        (INCLUDE, '--8<-- "snippets/six_words_loop.py:7"', "name a section"),
+        (INCLUDE, '--8<-- "snippets/six_words_loop.py:nowhere"', "no section 'nowhere'"),
+        (INCLUDE, '--8<-- "snippets/nothing.py:example"', "no such file"),
+        (INCLUDE, '--8<-- "docs/hooks/pages.py:example"', "includes from attnref/ or snippets/"),
+        (INCLUDE, '--8<-- "snippets/../setup.py:example"', "includes from attnref/ or snippets/"),
+        (INCLUDE, '-8<-- "snippets/six_words_loop.py:example"', "a mistyped include"),
+        (INCLUDE, '--8<- "snippets/six_words_loop.py:example"', "a mistyped include"),
+        (INCLUDE, f"x {INCLUDE}", "a mistyped include"),
+        (INCLUDE, "", "an empty code block"),
+        ("```python title", "```py title", "language 'py'"),
+        ("## What you have", f"{INCLUDE}\n\n## What you have", "outside a code block"),
+        ('--8<-- "snippets/six_words_loop.out"', "score 0.9544", "code typed into the page"),
+        ("```text", "```", "language ''"),
+    ],
+)
+def test_a_broken_include_is_found_where_it_stands(copy, old, new, message):
+    page = copy / "docs/en" / SIX
+    edit(page, old, new)
+    (problem, *_) = contracts.include_problems(copy)
+    assert problem.path == page
+    assert message in problem.message
+    assert new.split("\n")[0].strip() in page.read_text().split("\n")[problem.line - 1] or not new
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("# --8<-- [end:example]", "", "never ends"),
+        ("# --8<-- [end:example]", "# --8<-- [end:exampel]", "never ends"),
+        ("# --8<-- [end:example]", "# --8<- [end:example]", ":32: a mistyped section marker"),
+        ("# --8<-- [start:example]", "# --8<-- [strat:example]", ":3: a mistyped section marker"),
+        ("# --8<-- [start:example]", "# -8<-- [start:example]", ":3: a mistyped section marker"),
+        (
+            "from math import exp",
+            "# --8<-- [start:example]\nfrom math import exp",
+            "defined more than once",
+        ),
+        ("from math import exp", "# --8<-- [end:example]\nfrom math import exp", "more than once"),
+        (None, "# --8<-- [start:example]\n\n# --8<-- [end:example]\n", "'example' is empty"),
+        (None, "# --8<-- [end:example]\nx = 1\n# --8<-- [start:example]\n", "never ends"),
+        (None, "", "the file is empty"),
+    ],
+)
+def test_a_broken_section_is_found(copy, old, new, message):
+    snippet = copy / "snippets/six_words_loop.py"
+    if old is None:
+        snippet.write_text(new)
+    else:
+        edit(snippet, old, new)
+    problems = contracts.include_problems(copy)
+    assert {problem.path.parent.parent.name for problem in problems} == {"pt", "en"}
+    assert all(message in problem.message for problem in problems), messages(problems)
+
+
+def test_an_empty_or_missing_output_is_found(copy):
+    output = copy / "snippets/six_words_loop.out"
+    output.write_text("\n")
+    assert "the file is empty" in messages(contracts.include_problems(copy))
+    output.unlink()
+    assert "no such file" in messages(contracts.include_problems(copy))
+    snippet = copy / "snippets/six_words_loop.py"
+    assert "no recorded output" in messages(contracts.output_problems(snippet, "x"))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "printed", "same"),
+    [
+        ("weight 0.1385", "weight 0.1385", True),
+        ("weight 0.1385", "weight 0.1386", True),  # rounded the other way
+        ("weight 0.1385", "weight 0.1387", False),
+        ("weight 0.1385", "weights 0.1385", False),
+        ("weight 0.1385", "weight 0.13850", True),
+        ("shape (6, 3)", "shape (6, 4)", False),
+        ("shape (6, 3)", "shape (6, 3)\nmore", False),
+        ("agree: True", "agree: False", False),
+        ("inf -inf", "inf nan", False),
+        ("1.20e-05", "1.21e-05", True),
+        ("1.20e-05", "1.22e-05", False),
+        ("-0.5", "0.5", False),
+        ("a  0.5", "a 0.5", True),
+    ],
+)
+def test_outputs_agree_to_their_last_printed_digit(recorded, printed, same):
+    assert (not list(contracts.different_lines(recorded, printed))) == same
+
+
+def test_a_stale_output_is_found(copy):
+    snippet = copy / "snippets/six_words_loop.py"
+    printed = snippet.with_suffix(".out").read_text()
+    edit(snippet.with_suffix(".out"), "0.2379", "0.2479")
+    (problem,) = contracts.output_problems(snippet, printed)
+    assert problem.line == 2
+    assert "0.2479" in problem.message
+
+
+@pytest.mark.parametrize("number", ["0.2397", "$0.2397$", "3.14", "**7.5**"])
+def test_a_figure_that_nothing_printed_is_found(copy, number):
+    page = copy / "docs/en" / SIX
+    edit(page, "Now look at what came out.", f"Now look at what came out, {number}.")
+    (problem,) = contracts.figure_problems(page, copy)
+    assert number.strip("$*") in problem.message
+    assert number in page.read_text().split("\n")[problem.line - 1]
+
+
+def test_a_rounded_figure_is_accepted_and_a_misrounded_one_is_not(copy):
+    page = copy / "docs/en" / SIX
+    edit(page, "Now look at", "About 0.24 of it. Now look at")
+    assert not contracts.figure_problems(page, copy)
+    edit(page, "About 0.24", "About 0.23")  # 0.2333 was printed, too
+    assert not contracts.figure_problems(page, copy)
+    edit(page, "About 0.23", "About 0.25")
+    assert contracts.figure_problems(page, copy)
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("@raschka2024", None),
+        ("claim:six-word-weights", None),
+        ("pyproject.toml", None),
+        ("@nobody1999", "'@nobody1999' is no key"),
+        ("claim:nothing", "'claim:nothing' is no key"),
+        ("", "'' is no key"),
+    ],
+)
+def test_a_declared_figure_needs_a_source_that_exists(copy, source, problem):
+    page = copy / "docs/en" / SIX
+    edit(page, "---\ntitle", f'---\nfacts: [{{value: "0.9999", source: "{source}"}}]\ntitle')
+    edit(page, "Now look at", "It was 0.9999. Now look at")
+    found = messages(contracts.figure_problems(page, copy))
+    assert (problem in found) if problem else not found
+
+
+def test_a_declared_figure_must_be_used(copy):
+    page = copy / "docs/en" / SIX
+    edit(page, "---\ntitle", '---\nfacts: [{value: "0.9", source: "@raschka2024"}]\ntitle')
+    assert "declared and not used" in messages(contracts.figure_problems(page, copy))
+
+
+def test_a_claim_without_a_test_is_found(copy):
+    for language in ("pt", "en"):
+        edit(copy / "docs" / language / SIX, "(claim:six-word-context)", "(claim:six-word-contest)")
+    found = messages(contracts.claim_problems(copy))
+    assert "claim 'six-word-contest' has no test" in found
+    assert "verifies 'six-word-context', which no page claims" in found
+
+
+def test_a_claim_in_one_language_only_is_found(copy):
+    edit(copy / "docs/en" / SIX, "](claim:rotation-changes-no-weight)", "](matrix-form.md)")
+    found = messages(contracts.claim_problems(copy))
+    assert "'rotation-changes-no-weight' stands in docs/pt only" in found
+
+
+def test_a_test_that_lost_its_mark_is_missed(copy):
+    edit(copy / "tests/theory/test_six_words.py", '@pytest.mark.claim("six-word-weights")\n', "")
+    found = contracts.claim_problems(copy)
+    assert len([p for p in found if "'six-word-weights' has no test" in str(p)]) == 2
+
+
+def test_every_claim_names_a_test_that_exists():
+    for tests in claims.tests_by_claim(ROOT).values():
+        for test in tests:
+            assert f"def {test.name}(" in (ROOT / test.path).read_text()
+            assert f"def {test.name}(" in test.source
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("{#four-steps}", "{#five-steps}", "headings differ"),
+        ("## Four steps", "### Four steps", "headings differ"),
+        ("{#four-steps}", "", "has no id"),
+        (r"q_p\, x^{(j)}_p", r"q_p\, x_p", "equations differ"),
+        ("$d = 3$", "$d = 4$", "equations differ"),
+        ("```python title=", "```bash\nls\n```\n\n```python title=", "code blocks differ"),
+        (":example", ":other", "code blocks differ"),
+        ("(claim:six-word-weights)", "(claim:six-word-context)", "claims differ"),
+        ("](matrix-form.md)", "](matrix-form.md#top)", "links differ"),
+        ("## What you have", "![x](x.svg)\n\n## What you have", "figures differ"),
+        ("[@raschka2024]", "[@vaswani2017]", "citations differ"),
+        ("1.4950", "1.4754", "numbers differ"),
+    ],
+)
+def test_a_difference_between_the_languages_is_found(copy, old, new, message):
+    edit(copy / "docs/en" / SIX, old, new)
+    assert message in messages(contracts.parity_problems(copy))
+
+
+def test_words_inside_a_formula_may_differ(copy):
+    page = "scale/scale-factor.md"
+    assert r"\text{ senão }" in (copy / "docs/pt" / page).read_text()
+    assert r"\text{ if }" in (copy / "docs/en" / page).read_text()
+    assert not contracts.parity_problems(copy)
+
+
+def test_a_page_in_one_language_only_is_found(copy):
+    (copy / "docs/en" / SIX).unlink()
+    found = messages(contracts.parity_problems(copy))
+    assert f"docs/pt/{SIX} has no counterpart docs/en/{SIX}" in found
+
+
+def test_a_page_changed_in_one_language_is_reported_by_name(copy):
+    assert not agreement.problems(copy)
+    edit(copy / "docs/pt" / SIX, "Seis palavras", "Meia dúzia de palavras")
+    (found,) = agreement.problems(copy)
+    assert found.startswith(f"docs/pt/{SIX} changed, docs/en/{SIX} did not")
+    assert f"make agree PAGE={SIX}" in found
+    edit(copy / "docs/en" / SIX, "Six words", "Half a dozen words")
+    (found,) = agreement.problems(copy)
+    assert found.startswith(f"{SIX} changed in both languages")
+
+
+def test_citations_must_resolve_and_sources_be_cited(copy):
+    edit(copy / "docs/en/index.md", "[@vaswani2017]", "[@vaswani2071]")
+    found = messages(contracts.citation_problems(copy))
+    assert "[@vaswani2071] is not in docs/references.bib" in found
+    edit(copy / "docs/references.bib", "@book{raschka2024,", "@book{raschka2025,")
+    found = messages(contracts.citation_problems(copy))
+    assert "raschka2025 is cited by no page" in found
+
+
+def test_a_snippet_that_no_page_shows_is_found(copy):
+    (copy / "snippets/lonely.py").write_text("print(1)\n")
+    (copy / "snippets/orphan.out").write_text("1\n")
+    found = messages(contracts.snippet_problems(copy))
+    assert "snippets/lonely.py is shown on no page" in found
+    assert "snippets/orphan.out has no snippet" in found

@@ -1,0 +1,69 @@
+"""The contracts hold for the pages as they are. One test a contract; contracts.py says how."""
+
+from pathlib import Path
+
+import agreement
+import contracts
+import pytest
+import record
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def listed(problems) -> str:
+    return "\n" + "\n".join(map(str, problems))
+
+
+def test_there_are_pages():
+    assert len(contracts.pages(ROOT)) >= 2 * 8
+
+
+def test_code_on_pages_is_included():
+    problems = contracts.include_problems(ROOT)
+    assert not problems, listed(problems)
+
+
+@pytest.mark.parametrize("snippet", record.snippets(), ids=lambda path: path.stem)
+def test_recorded_output_is_what_the_snippet_prints(snippet):
+    problems = contracts.output_problems(snippet, record.run(snippet))
+    assert not problems, listed(problems)
+
+
+def test_every_snippet_is_shown():
+    problems = contracts.snippet_problems(ROOT)
+    assert not problems, listed(problems)
+
+
+@pytest.mark.parametrize(
+    "page", contracts.pages(ROOT), ids=lambda path: path.relative_to(ROOT / "docs").as_posix()
+)
+def test_figures_in_prose_are_printed_or_declared(page):
+    problems = contracts.figure_problems(page, ROOT)
+    assert not problems, listed(problems)
+
+
+def test_claims_are_verified_in_both_languages():
+    problems = contracts.claim_problems(ROOT)
+    assert not problems, listed(problems)
+
+
+def test_languages_have_the_same_skeleton():
+    problems = contracts.parity_problems(ROOT)
+    assert not problems, listed(problems)
+
+
+def test_no_page_changed_in_one_language_only():
+    problems = agreement.problems(ROOT)
+    assert not problems, listed(problems)
+
+
+def test_citations_resolve_and_sources_are_cited():
+    problems = contracts.citation_problems(ROOT)
+    assert not problems, listed(problems)
+
+
+def test_every_page_has_a_title_and_a_description():
+    for page in contracts.pages(ROOT):
+        meta = contracts.front_matter(page.read_text(encoding="utf-8"))
+        assert meta.get("title"), page
+        assert 30 <= len(meta.get("description", "")) <= 200, page

@@ -1,0 +1,91 @@
+"""Builds the site in both languages, and serves it."""
+
+import argparse
+import functools
+import http.server
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+CONFIGURATION = {"pt": "mkdocs.yml", "en": "mkdocs.en.yml"}
+
+
+def build(site: Path) -> None:
+    """Each language into its folder of ``site``, and the page that chooses between them."""
+    for language, configuration in CONFIGURATION.items():
+        mkdocs("build", "--strict", "-f", configuration, "-d", str(site / language))
+    shutil.copy(ROOT / "docs" / "choose.html", site / "index.html")
+
+
+def mkdocs(*arguments: str) -> None:
+    # Never with -q: it makes --strict end with status 0 in spite of warnings.
+    command = [sys.executable, "-m", "mkdocs", *arguments]
+    result = subprocess.run(command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    if result.returncode:
+        sys.exit(f"\nattnref: mkdocs {arguments[0]} failed; the lines above name file and line.")
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves files without a line of log for each."""
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing: the reader wants the address, not the requests."""
+
+
+def server(site: Path, port: int) -> http.server.ThreadingHTTPServer:
+    """A server of ``site`` on this machine alone; port 0 takes a free one."""
+    handler = functools.partial(Handler, directory=str(site))
+    http.server.ThreadingHTTPServer.allow_reuse_address = True
+    return http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+
+
+def serve(site: Path, port: int) -> None:
+    check_port(port)  # before the build: nobody wants to wait for a message
+    build(site)
+    with server(site, port) as running:
+        print(f"\nattnref: http://localhost:{port}/  (Ctrl+C ends it)", flush=True)
+        try:
+            running.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+def live(language: str, port: int) -> None:
+    check_port(port)
+    if language not in CONFIGURATION:
+        known = " or ".join(CONFIGURATION)
+        sys.exit(f"attnref: no language {language!r}; choose LANG={known}.")
+    print(f"attnref: http://localhost:{port}/  (Ctrl+C ends it)", flush=True)
+    mkdocs("serve", "-f", CONFIGURATION[language], "-a", f"localhost:{port}", "-w", "snippets")
+
+
+def check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            sys.exit(f"attnref: port {port} is busy. Choose another: make serve PORT={port + 1}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=["build", "serve", "live"])
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--language", default="pt")
+    arguments = parser.parse_args()
+    if arguments.action == "build":
+        build(ROOT / "site")
+        print("\nattnref: the site is in site/; open it with make serve or any file server.")
+    elif arguments.action == "serve":
+        serve(ROOT / "site", arguments.port)
+    else:
+        live(arguments.language, arguments.port)
+
+
+if __name__ == "__main__":
+    main()
