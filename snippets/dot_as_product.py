@@ -8,7 +8,10 @@ b = torch.tensor([4.0, 5.0, 6.0])
 
 print("dot product  ", (a @ b).item(), "of shape", tuple((a @ b).shape))
 print(
-    "row @ column ", (a[None] @ b[:, None]).item(), "of shape", tuple((a[None] @ b[:, None]).shape)
+    "row @ column ",
+    (a[None] @ b[:, None]).item(),
+    "of shape",
+    tuple((a[None] @ b[:, None]).shape),
 )
 print("column @ row  has shape", tuple((a[:, None] @ b[None]).shape))
 print("a * b        ", (a * b).tolist(), "is not a product of matrices")

@@ -1,21 +1,27 @@
 """A first attention: five queries, seven keys, and the same answer from PyTorch."""
 
 # --8<-- [start:example]
-import torch
-from torch.nn.functional import scaled_dot_product_attention as pytorch_attention
-
 import attnref
+import torch
+from torch.nn.functional import (
+    scaled_dot_product_attention as pytorch_attention,
+)
 
 generator = torch.Generator().manual_seed(0)
 query = torch.randn(2, 3, 5, 8, generator=generator)  # (batch, heads, n, d_k)
 key = torch.randn(2, 3, 7, 8, generator=generator)  # (batch, heads, m, d_k)
 value = torch.randn(2, 3, 7, 4, generator=generator)  # (batch, heads, m, d_v)
 
-output, weights = attnref.scaled_dot_product_attention(query, key, value, return_weights=True)
+output, weights = attnref.scaled_dot_product_attention(
+    query, key, value, return_weights=True
+)
 
 print("output ", tuple(output.shape))
 print("weights", tuple(weights.shape))
-print("each row of weights sums to 1:", torch.allclose(weights.sum(-1), torch.ones(2, 3, 5)))
+print(
+    "each row of weights sums to 1:",
+    torch.allclose(weights.sum(-1), torch.ones(2, 3, 5)),
+)
 expected = pytorch_attention(query, key, value)
 print("PyTorch says the same:", torch.allclose(output, expected, atol=1e-6))
 # --8<-- [end:example]

@@ -1,16 +1,21 @@
 """Two sentences of different length in one batch, read from left to right."""
 
 # --8<-- [start:example]
-import torch
-
 import attnref
+import torch
 from attnref.masks import causal, padding
 
-x = torch.eye(4).expand(2, 4, 4)[:, None]  # (batch, heads, n, d): four different words
-mask = causal(4) & padding([4, 2], 4)  # the second sentence has two words, then padding
+x = torch.eye(4).expand(2, 4, 4)[
+    :, None
+]  # (batch, heads, n, d): four different words
+mask = causal(4) & padding(
+    [4, 2], 4
+)  # the second sentence has two words, then padding
 
 weights = attnref.attention_weights(x, x, attn_mask=mask.dense())
-for name, sample in zip(["four words", "two words"], weights[:, 0], strict=True):
+for name, sample in zip(
+    ["four words", "two words"], weights[:, 0], strict=True
+):
     print(name)
     for row in sample:
         print("  ", "  ".join(f"{weight:.2f}" for weight in row))

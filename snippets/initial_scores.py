@@ -7,7 +7,9 @@ from torch import nn
 n, d_model, heads = 512, 768, 12
 d_k = d_model // heads
 generator = torch.Generator().manual_seed(0)
-x = nn.functional.layer_norm(torch.randn(n, d_model, generator=generator), (d_model,))
+x = nn.functional.layer_norm(
+    torch.randn(n, d_model, generator=generator), (d_model,)
+)
 
 
 def normal(weight, deviation):
@@ -24,10 +26,14 @@ initialisations = {
     "nn.MultiheadAttention": lambda w: uniform(w, (6 / (4 * d_model)) ** 0.5),
     "GPT-2, deviation 0.02": lambda w: normal(w, 0.02),
 }
-others = ~torch.eye(n, dtype=torch.bool)  # a token with itself is another matter
+others = ~torch.eye(
+    n, dtype=torch.bool
+)  # a token with itself is another matter
 for name, initialise in initialisations.items():
     q, k = (
-        (x @ initialise(torch.empty(d_model, d_model))).view(n, heads, d_k).transpose(0, 1)
+        (x @ initialise(torch.empty(d_model, d_model)))
+        .view(n, heads, d_k)
+        .transpose(0, 1)
         for _ in range(2)
     )  # (heads, n, d_k) each
     scores = q @ k.mT / d_k**0.5

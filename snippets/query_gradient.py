@@ -1,9 +1,8 @@
 """How much gradient reaches the query, as the heads get wider."""
 
 # --8<-- [start:example]
-import torch
-
 import attnref
+import torch
 from attnref import scaling
 
 queries, n = 2048, 64
@@ -13,7 +12,9 @@ print("d_k   scale          mean    median")
 for d_k in (16, 64, 256, 1024):
     q = torch.randn(queries, 1, d_k, generator=generator, requires_grad=True)
     k = torch.randn(n, d_k, generator=generator)
-    upstream = torch.randn(queries, 1, n, generator=generator)  # dL/dP, as if from a loss
+    upstream = torch.randn(
+        queries, 1, n, generator=generator
+    )  # dL/dP, as if from a loss
     for name, factor in {
         "none": scaling.unscaled,
         "1/sqrt(d_k)": scaling.inverse_sqrt,

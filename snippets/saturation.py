@@ -1,9 +1,8 @@
 """What the softmax makes of random scores over 64 keys, with each scale factor."""
 
 # --8<-- [start:example]
-import torch
-
 import attnref
+import torch
 from attnref import scaling
 
 queries, n = 4096, 64
@@ -18,9 +17,13 @@ for d_k in (16, 64, 256, 1024):
         "1/sqrt(d_k)": scaling.inverse_sqrt,
         "1/d_k": scaling.inverse,
     }.items():
-        p = attnref.attention_weights(q, k, scale=factor(d_k))  # (queries, 1, n)
+        p = attnref.attention_weights(
+            q, k, scale=factor(d_k)
+        )  # (queries, 1, n)
         largest = p.amax(-1).mean()
         entropy = -torch.special.xlogy(p, p).sum(-1)
         trace = (1 - p.square().sum(-1)).mean()
-        print(f"{d_k:4}  {name:12}  {largest:14.3f}  {entropy.exp().mean():14.1f}  {trace:10.3f}")
+        print(
+            f"{d_k:4}  {name:12}  {largest:14.3f}  {entropy.exp().mean():14.1f}  {trace:10.3f}"
+        )
 # --8<-- [end:example]

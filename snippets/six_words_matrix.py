@@ -1,9 +1,8 @@
 """The six context vectors at once, by two matrix products."""
 
 # --8<-- [start:example]
-import torch
-
 import attnref
+import torch
 
 words = ["Your", "journey", "starts", "with", "one", "step"]
 X = torch.tensor(

@@ -11,8 +11,14 @@ def by_sum(scores):
 def show(title, numbers):
     print(title, numbers)
     scores = torch.tensor(numbers)
-    for name, normalise in (("sum", by_sum), ("softmax", lambda s: torch.softmax(s, dim=-1))):
-        print(f"  {name:8}", " ".join(f"{weight:.4f}" for weight in normalise(scores)))
+    for name, normalise in (
+        ("sum", by_sum),
+        ("softmax", lambda s: torch.softmax(s, dim=-1)),
+    ):
+        print(
+            f"  {name:8}",
+            " ".join(f"{weight:.4f}" for weight in normalise(scores)),
+        )
 
 
 show("journey", [0.9544, 1.4950, 1.4754, 0.8434, 0.7070, 1.0865])

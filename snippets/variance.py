@@ -2,7 +2,6 @@
 
 # --8<-- [start:example]
 import torch
-
 from attnref import scaling
 
 pairs = 20_000
@@ -17,5 +16,7 @@ for d_k in (16, 64, 256, 1024):
         (factor(d_k) * products).var().item()
         for factor in (scaling.unscaled, scaling.inverse_sqrt, scaling.inverse)
     ]
-    print(f"{d_k:4}  {variances[0]:10.2f}  {variances[1]:11.3f}  {variances[2]:8.5f}")
+    print(
+        f"{d_k:4}  {variances[0]:10.2f}  {variances[1]:11.3f}  {variances[2]:8.5f}"
+    )
 # --8<-- [end:example]

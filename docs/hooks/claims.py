@@ -92,7 +92,8 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
     def show(match: re.Match) -> str:
         test = _tests()[match["id"]][0]
         link = f"[`{test.path}`]({target}#{match['id']}){{ .claim-test }}"
-        return f'<span class="claim" id="claim-{match["id"]}">{match["statement"]} {link}</span>'
+        statement = f'<span class="claim-statement">{match["statement"]}</span>'
+        return f'<span class="claim" id="claim-{match["id"]}">{statement} {link}</span>'
 
     markdown = CLAIM.sub(show, markdown)
     if page.file.src_uri == PAGE:
@@ -112,7 +113,7 @@ def _catalogue(docs_dir: Path, files) -> str:
             stated.setdefault(claim, []).append((file.src_uri, statement))
     parts = []
     for claim, places in stated.items():
-        statement = places[0][1]
+        statement = places[0][1][0].upper() + places[0][1][1:] + "."
         pages = ", ".join(
             f"[{_title(docs_dir / uri)}]({os.path.relpath(uri, 'reference')}#claim-{claim})"
             for uri in dict.fromkeys(uri for uri, _ in places)
