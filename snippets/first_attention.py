@@ -1,4 +1,4 @@
-"""A first attention: five queries, seven keys, and the same answer from PyTorch."""
+"""Five queries, seven keys, and the same answer from PyTorch."""
 
 # --8<-- [start:example]
 import attnref

@@ -8,13 +8,12 @@ from attnref import scaling
 queries, n = 2048, 64
 generator = torch.Generator().manual_seed(0)
 
-print("d_k   scale          mean    median")
+print(" d_k  scale         mean    median")
 for d_k in (16, 64, 256, 1024):
     q = torch.randn(queries, 1, d_k, generator=generator, requires_grad=True)
     k = torch.randn(n, d_k, generator=generator)
-    upstream = torch.randn(
-        queries, 1, n, generator=generator
-    )  # dL/dP, as if from a loss
+    # dL/dP, as it might arrive from a loss
+    upstream = torch.randn(queries, 1, n, generator=generator)
     for name, factor in {
         "none": scaling.unscaled,
         "1/sqrt(d_k)": scaling.inverse_sqrt,

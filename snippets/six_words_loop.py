@@ -1,4 +1,4 @@
-"""The context vector of "journey" by loops alone, as one would compute it by hand."""
+"""The context vector of "journey" by loops alone, as by hand."""
 
 # --8<-- [start:example]
 from math import exp

@@ -1,4 +1,4 @@
-"""After training q and k are correlated: the mean score grows, whatever its variance."""
+"""After training q and k are correlated: the mean score grows."""
 
 # --8<-- [start:example]
 import torch

@@ -1,4 +1,4 @@
-"""The variance of q·k grows with d_k, and what each scale factor leaves of it."""
+"""The variance of q·k, and what each scale factor leaves of it."""
 
 # --8<-- [start:example]
 import torch
@@ -12,11 +12,9 @@ for d_k in (16, 64, 256, 1024):
     q = torch.randn(pairs, d_k, generator=generator)
     k = torch.randn(pairs, d_k, generator=generator)
     products = (q * k).sum(dim=-1)
-    variances = [
-        (factor(d_k) * products).var().item()
+    none, root, full = (
+        (factor(d_k) * products).var()
         for factor in (scaling.unscaled, scaling.inverse_sqrt, scaling.inverse)
-    ]
-    print(
-        f"{d_k:4}  {variances[0]:10.2f}  {variances[1]:11.3f}  {variances[2]:8.5f}"
     )
+    print(f"{d_k:4}  {none:10.2f}  {root:11.3f}  {full:8.5f}")
 # --8<-- [end:example]

@@ -1,4 +1,4 @@
-"""Zero means are not enough for Var(q·k) = d_k: three cases, every outcome counted."""
+"""Zero means are not enough for Var(q·k) = d_k; every outcome is counted."""
 
 # --8<-- [start:example]
 from fractions import Fraction

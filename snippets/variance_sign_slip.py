@@ -5,7 +5,7 @@ from fractions import Fraction
 
 
 def both_ways(values):
-    """E[q²] E[k²], true and with the slip, for q and k uniform on ``values``."""
+    """E[q²] E[k²], true and with the slip, for q and k drawn from values."""
     mean = Fraction(sum(values), len(values))
     square = Fraction(sum(value * value for value in values), len(values))
     return square * square, (mean - square) * (mean - square)
