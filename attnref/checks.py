@@ -21,10 +21,12 @@ def broadcast_shape(*shapes: Sequence[int]) -> Shape | None:
     padded = [(1,) * (length - len(shape)) + tuple(shape) for shape in shapes]
     result = []
     for sizes in zip(*padded, strict=True):
-        wide = {size for size in sizes if size != 1}
-        if len(wide) > 1:
-            return None
-        result.append(wide.pop() if wide else 1)
+        common = 1  # compared, not put in a set: torch.compile's sizes are symbols without a hash
+        for size in sizes:
+            if size != 1 and common not in (1, size):
+                return None
+            common = common if size == 1 else size
+        result.append(common)
     return tuple(result)
 
 
@@ -90,7 +92,7 @@ def scores_shape(
 def check_value(key: Sequence[int], value: Sequence[int]) -> None:
     """``value`` carries one row a key, under the same leading dimensions."""
     key, value = tuple(key), tuple(value)
-    if len(value) != len(key) or value[:-1] != key[:-1]:
+    if value[:-1] != key[:-1]:
         raise ValueError(
             f"value: expected shape {(*key[:-1], 'd_v')}, one row for each key, got {value}. "
             "Keys and values come in pairs: build both from the same sequence; only the last "
@@ -122,7 +124,7 @@ def check_scale(scale: float | None, head_dim: int) -> float:
             f"scale: expected a number or None, got {type(scale).__name__}. None means "
             "1/sqrt(d_k); for a factor per head multiply query by it and pass scale=1.0."
         )
-    if not math.isfinite(scale):
+    if not -math.inf < scale < math.inf:  # math.isfinite would stop torch.compile
         raise ValueError(
             f"scale: expected a finite number, got {scale}. The usual choice is None, "
             f"here 1/sqrt({head_dim})."
@@ -130,8 +132,29 @@ def check_scale(scale: float | None, head_dim: int) -> float:
     return float(scale)
 
 
+def check_softcap(softcap: float | None) -> None:
+    """A bound is positive; no bound is None, not 0."""
+    if softcap is None:
+        return
+    if isinstance(softcap, bool) or not isinstance(softcap, int | float):
+        raise TypeError(
+            f"softcap: expected a number or None, got {type(softcap).__name__}. It bounds the "
+            "scores to (-softcap, softcap); None means no bound."
+        )
+    if not 0.0 < softcap < math.inf:
+        raise ValueError(
+            f"softcap: expected a positive finite number, got {softcap}. It bounds the scores to "
+            "(-softcap, softcap); for no bound pass None."
+        )
+
+
 def check_dropout(dropout_p: float) -> None:
     """A probability, and never 1: nothing would be left to rescale."""
+    if isinstance(dropout_p, bool) or not isinstance(dropout_p, int | float):
+        raise TypeError(
+            f"dropout_p: expected a number, got {type(dropout_p).__name__}. It is the share of "
+            "weights to drop, not to keep; in evaluation pass 0.0."
+        )
     if not 0.0 <= dropout_p < 1.0:
         raise ValueError(
             f"dropout_p: expected a probability in [0, 1), got {dropout_p}. It is the share of "

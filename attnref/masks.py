@@ -1,8 +1,26 @@
 r"""Masks: which query may attend to which key.
 
-A :class:`Mask` is a rule and a shape; it becomes a tensor of booleans, ``True`` = may attend,
-only when asked for with :meth:`Mask.dense`. Masks combine with ``&`` (both allow), ``|``
-(either allows) and ``~`` (the opposite).
+A :class:`Mask` is a rule and a shape. ``True`` means *may attend*, as in PyTorch's
+``scaled_dot_product_attention`` (``nn.MultiheadAttention`` means the opposite). Masks combine
+with ``&`` (both allow), ``|`` (either allows) and ``~`` (the opposite), and become a tensor of
+booleans only where one is needed: whole with :meth:`Mask.dense`, in part with
+:meth:`Mask.block`. Longformer's pattern, for one, is a window and global tokens:
+
+>>> mask = sliding_window(6, window=3, causal=False) | global_tokens(6, positions=[0])
+>>> mask
+Mask(shape=(6, 6))
+>>> print(mask.picture())
+######
+###...
+####..
+#.###.
+#..###
+#...##
+>>> mask.count()
+24
+
+Where nothing else is said, the shape is ``(n, m)``, the same for all samples and heads. Masks
+with others, such as one row of keys for each sample, broadcast as tensors do:
 
 >>> mask = causal(3) & padding([2, 3], 3)
 >>> mask
@@ -11,46 +29,185 @@ Mask(shape=(2, 1, 3, 3))
 tensor([[ True, False, False],
         [ True,  True, False],
         [ True,  True, False]])
+
+To make a mask costs no more than its arguments; to ask it costs a few operations a pair.
 """
 
+import math
+import operator
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from attnref.checks import Shape, broadcast_shape
+from attnref.checks import Shape, broadcast_shape, check_mask
 
-# Given query positions (n, 1) and key positions (1, m), says which pairs are allowed.
+# Given query positions (rows, 1) and key positions (1, columns), says which pairs are allowed.
 Rule = Callable[[Tensor, Tensor], Tensor]
+
+# What Mask.block_summary says of a block.
+EMPTY, MIXED, FULL = 0, 1, 2
+
+_PAIRS_AT_ONCE = 2**20  # whose int64 positions still fit a processor's cache
+_PICTURE_SIDE = 128
 
 
 class Mask:
-    """Which query may attend to which key, as a rule with the shape ``(..., n, m)``."""
+    """Which query may attend to which key, as a rule with the shape ``(..., n, m)``.
+
+    The functions of this module make masks; a rule of your own makes another.
+
+    Args:
+        shape: ``(..., n, m)``. A dimension of size 1 broadcasts, as in tensors: the mask of
+            :func:`padding` has one row, which counts for every query.
+        rule: given query positions ``(rows, 1)`` and key positions ``(1, columns)``, int64 and
+            on the device of the answer, returns bool that broadcasts to
+            ``(..., rows, columns)``.
+
+    Raises:
+        ValueError: for a shape of fewer than two dimensions.
+        TypeError: when the rule is asked and does not answer in bool.
+
+    >>> print(Mask((3, 4), lambda i, j: j > i).picture())
+    .###
+    ..##
+    ...#
+    """
 
     def __init__(self, shape: Shape, rule: Rule) -> None:
-        self.shape = shape
+        if len(shape) < 2:
+            raise ValueError(
+                f"shape: expected (..., n, m), got {tuple(shape)}. For a mask over keys alone "
+                "write (1, m)."
+            )
+        self.shape = tuple(shape)
         self._rule = rule
 
     def dense(self, device: torch.device | str | None = None) -> Tensor:
         """The mask as a bool tensor of its whole shape, to be passed as ``attn_mask``."""
-        n, m = self.shape[-2:]
-        rows = torch.arange(n, device=device)[:, None]  # (n, 1)
-        columns = torch.arange(m, device=device)[None, :]  # (1, m)
-        return self._rule(rows, columns).expand(self.shape)
+        return self.block(slice(None), slice(None), device)
+
+    def block(
+        self, rows: slice, columns: slice, device: torch.device | str | None = None
+    ) -> Tensor:
+        """``dense()[..., rows, columns]`` in the time and memory of that block alone.
+
+        >>> causal(2**20).block(slice(999, 1001), slice(998, 1002))
+        tensor([[ True,  True, False, False],
+                [ True,  True,  True, False]])
+        """
+        i = _positions("rows", rows, self.shape[-2], device)[:, None]  # (rows, 1)
+        j = _positions("columns", columns, self.shape[-1], device)[None, :]  # (1, columns)
+        return self._allowed(i, j).expand(*self.shape[:-2], i.shape[0], j.shape[1])
+
+    def block_summary(self, block_size: int, device: torch.device | str | None = None) -> Tensor:
+        """What each square block holds: no allowed pair, some or all of them.
+
+        It tells a blockwise method which blocks to skip (``EMPTY``), to compute without a mask
+        (``FULL``) and to compute with ``block()`` (``MIXED``). Blocks at the end may be smaller.
+
+        Returns:
+            int8 ``(..., ceil(n / block_size), ceil(m / block_size))`` of 0 = ``EMPTY``,
+            1 = ``MIXED``, 2 = ``FULL``.
+
+        Exact: every pair is looked at. Time ``O(n m)``; memory that of one row of blocks.
+
+        >>> causal(5).block_summary(2)
+        tensor([[1, 0, 0],
+                [2, 1, 0],
+                [2, 2, 2]], dtype=torch.int8)
+        """
+        _check_block_size(block_size)
+        *lead, n, m = self.shape
+        height, width = math.ceil(n / block_size), math.ceil(m / block_size)
+        summary = torch.empty((*lead, height, width), dtype=torch.int8, device=device)
+        fill = (0, width * block_size - m)  # makes the last block as wide as the others
+        for index in range(height):
+            rows = slice(index * block_size, (index + 1) * block_size)
+            strip = self.block(rows, slice(None), device)  # (..., block_size or the rest, m)
+            some = pad(strip.any(-2), fill, value=False)  # (..., width * block_size)
+            every = pad(strip.all(-2), fill, value=True)  # (..., width * block_size)
+            some = some.reshape(*lead, width, block_size).any(-1)  # (..., width)
+            every = every.reshape(*lead, width, block_size).all(-1)  # (..., width)
+            summary[..., index, :] = some.to(torch.int8) + every.to(torch.int8)
+        return summary
+
+    def count(self) -> int:
+        """How many pairs are allowed, exactly, over the whole shape.
+
+        Time ``O(n m)``, memory about a million pairs at a time, or one row if that is more.
+
+        >>> causal(4).count()
+        10
+        """
+        *lead, n, m = self.shape
+        step = max(1, _PAIRS_AT_ONCE // max(1, math.prod(lead) * m))
+        strips = (
+            self.block(slice(start, start + step), slice(None)) for start in range(0, n, step)
+        )
+        return sum(int(strip.count_nonzero()) for strip in strips)
+
+    def picture(self) -> str:
+        """A drawing, one line a query and one character a key: ``#`` may attend, ``.`` may not.
+
+        Leading dimensions give drawings one below the other, an empty line between them.
+
+        Raises:
+            ValueError: for more than 128 lines or columns.
+        """
+        *lead, n, m = self.shape
+        if max(math.prod(lead) * n, m) > _PICTURE_SIDE:
+            raise ValueError(
+                f"picture: expected at most {_PICTURE_SIDE} lines and columns, got a mask of "
+                f"shape {self.shape}. Draw a smaller mask made with the same options."
+            )
+        matrices = self.dense().reshape(math.prod(lead), n, m).tolist()
+        return "\n\n".join(
+            "\n".join("".join("#" if allowed else "." for allowed in row) for row in matrix)
+            for matrix in matrices
+        )
+
+    def expand(self, shape: Shape) -> "Mask":
+        """The same mask for a whole ``shape`` that it broadcasts to, such as that of the scores.
+
+        Only then does ``block`` reach rows that the mask has in common for all queries.
+
+        >>> padding([1, 2], 3).expand((2, 5, 4, 3))
+        Mask(shape=(2, 5, 4, 3))
+        """
+        check_mask(self.shape, shape)
+        return Mask(shape, self._allowed)
 
     def __and__(self, other: "Mask") -> "Mask":
-        shape = _common_shape(self, other)
-        return Mask(shape, lambda i, j: self._rule(i, j) & other._rule(i, j))
+        return self._combined(operator.and_, other)
 
     def __or__(self, other: "Mask") -> "Mask":
-        shape = _common_shape(self, other)
-        return Mask(shape, lambda i, j: self._rule(i, j) | other._rule(i, j))
+        return self._combined(operator.or_, other)
 
     def __invert__(self) -> "Mask":
-        return Mask(self.shape, lambda i, j: ~self._rule(i, j))
+        return Mask(self.shape, lambda i, j: ~self._allowed(i, j))
 
     def __repr__(self) -> str:
         return f"Mask(shape={self.shape})"
+
+    def _combined(self, both: Callable[[Tensor, Tensor], Tensor], other: "Mask") -> "Mask":
+        shape = _common_shape(self, other)
+        return Mask(shape, lambda i, j: both(self._allowed(i, j), other._allowed(i, j)))
+
+    def _allowed(self, i: Tensor, j: Tensor) -> Tensor:
+        """The rule at these positions; a dimension of size 1 has but one, whatever is asked."""
+        n, m = self.shape[-2:]
+        allowed = self._rule(
+            i.new_zeros(1, 1) if n == 1 else i,
+            j.new_zeros(1, 1) if m == 1 else j,
+        )
+        if allowed.dtype != torch.bool:
+            raise TypeError(
+                f"rule: expected a bool tensor, got {allowed.dtype}. Return a comparison of "
+                "positions, such as j <= i."
+            )
+        return allowed
 
 
 def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mask:
@@ -61,7 +218,7 @@ def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
 
     - ``"top-left"``: :math:`j\le i`, both sequences begin together (PyTorch's ``is_causal``);
     - ``"bottom-right"``: :math:`j\le i+m-n`, both end together, as when the last n tokens
-      attend to a cache of m.
+      attend to a cache of m. With :math:`n>m` the first n - m queries see nothing.
 
     Args:
         n: number of queries.
@@ -75,28 +232,171 @@ def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
     tensor([[ True,  True,  True, False],
             [ True,  True,  True,  True]])
     """
-    m = n if m is None else m
-    _check_count(n=n, m=m)
-    if alignment not in (None, "top-left", "bottom-right"):
-        raise ValueError(
-            f"alignment: expected 'top-left' or 'bottom-right', got {alignment!r}. "
-            "top-left lets both sequences begin together, bottom-right lets them end together."
-        )
-    if n != m and alignment is None:
-        raise ValueError(
-            f"alignment: expected 'top-left' or 'bottom-right' because n={n} differs from m={m}, "
-            "got None. For decoding with a cache choose 'bottom-right'; PyTorch's is_causal is "
-            "'top-left'."
-        )
-    offset = m - n if alignment == "bottom-right" else 0
+    m, offset = _aligned(n, m, alignment)
     return Mask((n, m), lambda i, j: j <= i + offset)
+
+
+def sliding_window(
+    n: int,
+    m: int | None = None,
+    *,
+    window: int,
+    alignment: str | None = None,
+    causal: bool = True,
+) -> Mask:
+    r"""Each query sees the ``window`` keys nearest to it, its own included.
+
+    .. math:: i' - W < j \le i' \quad\text{(causal)}, \qquad
+              |i' - j| \le \tfrac{W-1}{2} \quad\text{(two-sided, odd } W)
+
+    with :math:`i'=i`, or :math:`i'=i+m-n` for the alignment ``"bottom-right"``. At the borders
+    fewer keys exist. Other programs count otherwise: Longformer's two-sided w leaves the own
+    key out, so that w = 512 is ``window=513``; FlashAttention's ``window_size`` is the pair
+    ``(window - 1, 0)``, or ``(window // 2, window // 2)`` two-sided.
+
+    Args:
+        n, m, alignment: as in :func:`causal`.
+        window: number of keys W; odd when two-sided, for the own key is in the middle.
+        causal: whether the window ends at the own key or has it in the middle.
+
+    Raises:
+        ValueError: for a window below 1, or an even one when two-sided; as in :func:`causal`.
+
+    Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
+
+    >>> print(sliding_window(4, window=2).picture())
+    #...
+    ##..
+    .##.
+    ..##
+    """
+    m, offset = _aligned(n, m, alignment)
+    back, ahead = _reach("window", window, causal)
+    return Mask((n, m), lambda i, j: (j >= i + offset - back) & (j <= i + offset + ahead))
+
+
+def dilated(
+    n: int,
+    m: int | None = None,
+    *,
+    window: int,
+    dilation: int,
+    alignment: str | None = None,
+    causal: bool = True,
+) -> Mask:
+    r"""A sliding window with gaps: of ``dilation`` keys in a row it sees one.
+
+    .. math:: j = i' - r t, \qquad t = 0, …, W-1 \text{ (causal)}, \quad
+              |t| \le \tfrac{W-1}{2} \text{ (two-sided)}
+
+    Args:
+        n, m, alignment: as in :func:`causal`; it also says what :math:`i'` is.
+        window, causal: as in :func:`sliding_window`; W counts the keys seen, not the gaps.
+        dilation: distance r between keys seen; 1 leaves no gap.
+
+    Raises:
+        ValueError: for a dilation below 1; as in :func:`sliding_window`.
+
+    Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
+
+    >>> print(dilated(5, window=2, dilation=3).picture())
+    #....
+    .#...
+    ..#..
+    #..#.
+    .#..#
+    """
+    _check_integer("dilation", dilation, 1, "It is the distance between keys; 1 leaves no gap.")
+    m, offset = _aligned(n, m, alignment)
+    back, ahead = (dilation * keys for keys in _reach("window", window, causal))
+
+    def rule(i: Tensor, j: Tensor) -> Tensor:
+        own = i + offset
+        # Remainders are taken of the positions, not of the n × m differences, which costs more.
+        return (j >= own - back) & (j <= own + ahead) & (own % dilation == j % dilation)
+
+    return Mask((n, m), rule)
+
+
+def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None = None) -> Mask:
+    r"""The last ``stride`` keys, and before them every ``stride``-th one.
+
+    .. math:: 0 \le i'-j < l \quad\text{or}\quad i'-j \in \{l, 2l, 3l, …\}
+
+    Two layers carry information from any past position to any later one. With
+    :math:`l\approx\sqrt n` about :math:`n(l+n/2l)` pairs remain, of :math:`n^2/2`.
+
+    Args:
+        n, m, alignment: as in :func:`causal`; it also says what :math:`i'` is.
+        stride: the step l.
+
+    Raises:
+        ValueError: for a stride below 1; as in :func:`causal`.
+
+    Source: Child et al. 2019, arXiv 1904.10509, section 4, both of its sets in one mask.
+
+    >>> print(strided(8, stride=3).picture())
+    #.......
+    ##......
+    ###.....
+    ####....
+    .####...
+    ..####..
+    #..####.
+    .#..####
+    """
+    _check_integer("stride", stride, 1, "The usual choice is near the square root of n.")
+    m, offset = _aligned(n, m, alignment)
+
+    def rule(i: Tensor, j: Tensor) -> Tensor:
+        own = i + offset
+        return (j <= own) & ((j > own - stride) | (own % stride == j % stride))
+
+    return Mask((n, m), rule)
+
+
+def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mask:
+    r"""Each query sees its own key and those at distances 1, 2, 4, 8, … before it.
+
+    .. math:: i'-j \in \{0\} \cup \{2^k : k \ge 0\}
+
+    At most :math:`n(\lfloor\log_2 n\rfloor+2)` pairs are allowed. Layers add distances, so a
+    past position is reached after as many layers as its distance has binary ones:
+    :math:`\lfloor\log_2 n\rfloor` layers always suffice.
+
+    Args:
+        n, m, alignment: as in :func:`causal`; it also says what :math:`i'` is.
+
+    Raises:
+        ValueError: as in :func:`causal`.
+
+    Source: Li et al. 2019, arXiv 1907.00235 (LogSparse), section 4.2.
+
+    >>> print(dyadic(6).picture())
+    #.....
+    ##....
+    ###...
+    .###..
+    #.###.
+    .#.###
+    """
+    m, offset = _aligned(n, m, alignment)
+
+    def rule(i: Tensor, j: Tensor) -> Tensor:
+        distance = i + offset - j  # (rows, columns)
+        return (distance >= 0) & (distance & (distance - 1) == 0)  # at most one bit is set
+
+    return Mask((n, m), rule)
 
 
 def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
     r"""Each sample sees its own first ``lengths[b]`` keys, not the padding behind them.
 
+    .. math:: j < \text{lengths}_b
+
     The shape ``(b, 1, 1, m)`` broadcasts over heads and queries. It forbids keys only: the rows
-    of padded queries still hold numbers, to be left out of the loss.
+    of padded queries still hold numbers, to be left out of the loss. A tensor ``(b, m)`` would
+    broadcast otherwise: where b = n it gives query i the padding of sample i, without an error.
 
     Args:
         lengths: ``(b,)`` integers between 0 and m.
@@ -109,20 +409,276 @@ def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
     tensor([[ True, False, False],
             [ True,  True,  True]])
     """
-    _check_count(m=m)
-    counts = torch.as_tensor(lengths)
-    if counts.dim() != 1 or counts.is_floating_point() or counts.dtype == torch.bool:
-        raise ValueError(
-            f"lengths: expected one integer a sample, shape (b,), got shape "
-            f"{tuple(counts.shape)} of {counts.dtype}. Count the real tokens of each sequence."
-        )
-    if bool(((counts < 0) | (counts > m)).any()):
-        raise ValueError(
-            f"lengths: expected integers between 0 and m={m}, got {counts.tolist()}. "
-            "m is the padded length, at least that of the longest sequence."
-        )
+    _check_positions(m=m)
+    mend = "Count the real tokens of each sequence; m is the length of the longest or more."
+    counts = _integers("lengths", lengths, {1: "(b,)"}, mend, most=m)
     ends = counts[:, None, None, None]  # (b, 1, 1, 1)
     return Mask((len(counts), 1, 1, m), lambda i, j: j < ends.to(j.device))
+
+
+def prefix_lm(n: int, *, prefix: int) -> Mask:
+    r"""The first ``prefix`` tokens see each other both ways, the rest is causal.
+
+    .. math:: j \le i \quad\text{or}\quad j < \text{prefix}
+
+    For a prefix of its own in each sample write ``causal(n) | padding(prefixes, n)``, of shape
+    ``(b, 1, n, n)``.
+
+    Args:
+        n: number of queries and keys.
+        prefix: number of tokens, from 0 (causal) to n (every pair).
+
+    Raises:
+        ValueError: for a prefix out of range.
+
+    Source: Raffel et al. 2019, arXiv 1910.10683, section 3.2.1.
+
+    >>> print(prefix_lm(4, prefix=2).picture())
+    ##..
+    ##..
+    ###.
+    ####
+    """
+    _check_positions(n=n)
+    mend = "It is the number of tokens that are given, before the first to be predicted."
+    _check_integer("prefix", prefix, 0, mend, most=n)
+    return Mask((n, n), lambda i, j: (j <= i) | (j < prefix))
+
+
+def documents(ids: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Mask:
+    r"""Several documents in one row: each token sees its own document only.
+
+    .. math:: \text{id}_i = \text{id}_j \ge 0
+
+    A negative id marks padding, which sees nothing and is seen by nothing. Combine with
+    :func:`causal` for a decoder. With the lengths at hand, see :func:`packed`.
+
+    Args:
+        ids: ``(n,)`` or ``(b, n)`` integers, the document of each token.
+
+    Returns:
+        A mask of the shape ``(n, n)`` or ``(b, 1, n, n)``.
+
+    Raises:
+        ValueError: for ids of another shape.
+
+    Source: Krell et al. 2021, arXiv 2107.02027.
+
+    >>> print(documents([0, 0, 1, 1, 1, -1]).picture())
+    ##....
+    ##....
+    ..###.
+    ..###.
+    ..###.
+    ......
+    """
+    mend = "Number the documents of a row 0, 1, …; give padding -1."
+    labels = _integers("ids", ids, {1: "(n,)", 2: "(b, n)"}, mend, least=-math.inf)
+    if labels.dim() == 2:
+        labels = labels[:, None]  # (b, 1, n): the same for all heads
+
+    def rule(i: Tensor, j: Tensor) -> Tensor:
+        here = labels.to(i.device)
+        return (here[..., i] == here[..., j]) & (here[..., i] >= 0)
+
+    n = labels.shape[-1]
+    return Mask((*labels.shape[:-1], n, n), rule)
+
+
+def packed(lengths: Tensor | Sequence[int]) -> Mask:
+    r"""Documents of these lengths, one behind the other in one row: :func:`documents` of them.
+
+    Kernels for packed sequences take the borders instead, ``cu_seqlens`` = 0, 3, 5, …; from
+    these the lengths are ``cu_seqlens.diff()``.
+
+    Args:
+        lengths: ``(documents,)`` integers, 0 or more; n is their sum.
+
+    Raises:
+        ValueError: for lengths of another shape or below 0.
+
+    >>> packed([2, 3]).count()  # 2² + 3²
+    13
+    """
+    mend = "They are the tokens of each document; from cu_seqlens take cu_seqlens.diff()."
+    counts = _integers("lengths", lengths, {1: "(documents,)"}, mend)
+    return documents(torch.repeat_interleave(counts))  # 0, 0, 0, 1, 1 for the lengths 3, 2
+
+
+def global_tokens(n: int, *, positions: Tensor | Sequence[int]) -> Mask:
+    r"""The given positions see every key and are seen by every query; nothing else is allowed.
+
+    .. math:: i \in G \quad\text{or}\quad j \in G
+
+    It is meant to be joined by ``|`` with another mask, such as a two-sided window.
+
+    Args:
+        n: number of queries and keys.
+        positions: ``(g,)`` integers between 0 and n - 1, the set G.
+
+    Raises:
+        ValueError: for positions of another shape or out of range.
+
+    Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
+
+    >>> print(global_tokens(4, positions=[1]).picture())
+    .#..
+    ####
+    .#..
+    .#..
+    """
+    _check_positions(n=n)
+    mend = "Count from the start: 0 is the first token, n - 1 the last."
+    chosen = _integers("positions", positions, {1: "(g,)"}, mend, most=n - 1)
+    is_global = torch.zeros(n, dtype=torch.bool, device=chosen.device)  # (n,)
+    is_global[chosen] = True
+
+    def rule(i: Tensor, j: Tensor) -> Tensor:
+        here = is_global.to(i.device)
+        return here[i] | here[j]
+
+    return Mask((n, n), rule)
+
+
+def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: int) -> Mask:
+    r"""Whole blocks allowed or forbidden, as a small tensor of booleans says.
+
+    .. math:: \text{layout}_{\lfloor i/B\rfloor,\,\lfloor j/B\rfloor}
+
+    Args:
+        n: number of queries.
+        m: number of keys; None means n.
+        layout: bool ``(..., ceil(n / block_size), ceil(m / block_size))``; leading dimensions,
+            such as one layout for each head, become those of the mask.
+        block_size: side B of a block; those at the end may be smaller.
+
+    Raises:
+        TypeError: for a layout that is not a bool tensor.
+        ValueError: for a layout of another shape or a block size below 1.
+
+    >>> layout = torch.tensor([[True, False], [True, True]])
+    >>> print(block_layout(4, layout=layout, block_size=2).picture())
+    ##..
+    ##..
+    ####
+    ####
+    """
+    m = n if m is None else m
+    _check_positions(n=n, m=m)
+    _check_block_size(block_size)
+    if not isinstance(layout, Tensor) or layout.dtype != torch.bool:
+        found = layout.dtype if isinstance(layout, Tensor) else type(layout).__name__
+        raise TypeError(
+            f"layout: expected a bool tensor, got {found}. If 1 means may attend, pass "
+            "torch.as_tensor(layout).bool()."
+        )
+    blocks = (math.ceil(n / block_size), math.ceil(m / block_size))
+    if layout.shape[-2:] != blocks:
+        raise ValueError(
+            f"layout: expected shape (..., {blocks[0]}, {blocks[1]}), one entry for each block "
+            f"of {block_size} × {block_size} in n={n} and m={m}, got {tuple(layout.shape)}. "
+            "Build it for this n, m and block_size."
+        )
+    kept = layout.clone()
+    return Mask(
+        (*layout.shape[:-2], n, m),
+        lambda i, j: kept.to(i.device)[..., i // block_size, j // block_size],
+    )
+
+
+def bigbird(
+    n: int,
+    *,
+    block_size: int,
+    window_blocks: int,
+    random_blocks: int,
+    global_blocks: int,
+    generator: torch.Generator,
+) -> Mask:
+    r"""Blocks of three kinds: a two-sided window, random ones and global ones.
+
+    .. math:: |I-J| \le \tfrac{w-1}{2} \quad\text{or}\quad J \in R_I \quad\text{or}\quad
+              \min(I, J) < g, \qquad I=\lfloor i/B\rfloor,\; J=\lfloor j/B\rfloor
+
+    The random set :math:`R_I` is drawn here, uniformly and without repetition from the blocks
+    that the row would not see otherwise, as far as there are any. The first g blocks are global.
+
+    Args:
+        n: number of queries and keys.
+        block_size: side B of a block.
+        window_blocks: odd number w of blocks in the window, the own block in the middle.
+        random_blocks: number of blocks drawn for each row of blocks.
+        global_blocks: number g of global blocks.
+        generator: source of the random blocks.
+
+    Raises:
+        ValueError: for a number out of range, or an even window.
+
+    Source: Zaheer et al. 2020, arXiv 2007.14062, section 2, with existing tokens as global ones.
+
+    >>> numbers = torch.Generator().manual_seed(0)
+    >>> mask = bigbird(
+    ...     12, block_size=2, window_blocks=1, random_blocks=1, global_blocks=1, generator=numbers
+    ... )
+    >>> mask.block_summary(2).bool().sum(-1)  # itself, one drawn and the global one
+    tensor([6, 3, 3, 3, 3, 3])
+    """
+    _check_positions(n=n)
+    _check_block_size(block_size)
+    blocks = math.ceil(n / block_size)
+    reach, _ = _reach("window_blocks", window_blocks, causal=False)
+    mend = f"A row of blocks has {blocks}."
+    _check_integer("random_blocks", random_blocks, 0, mend, most=blocks)
+    _check_integer("global_blocks", global_blocks, 0, mend, most=blocks)
+
+    row = torch.arange(blocks, device=generator.device)[:, None]  # (blocks, 1)
+    column = row.mT  # (1, blocks)
+    seen = ((row - column).abs() <= reach) | (torch.minimum(row, column) < global_blocks)
+    lot = torch.rand(seen.shape, generator=generator, device=generator.device)
+    drawn = lot.masked_fill(seen, -1.0).topk(random_blocks).indices  # (blocks, random_blocks)
+    return block_layout(n, layout=seen.scatter(-1, drawn, True), block_size=block_size)
+
+
+def _aligned(n: int, m: int | None, alignment: str | None) -> tuple[int, int]:
+    """The number of keys, and how far the key of query i lies behind position i."""
+    m = n if m is None else m
+    _check_positions(n=n, m=m)
+    if alignment not in (None, "top-left", "bottom-right"):
+        raise ValueError(
+            f"alignment: expected 'top-left' or 'bottom-right', got {alignment!r}. "
+            "top-left lets both sequences begin together, bottom-right lets them end together."
+        )
+    if n != m and alignment is None:
+        raise ValueError(
+            f"alignment: expected 'top-left' or 'bottom-right' because n={n} differs from m={m}, "
+            "got None. For decoding with a cache choose 'bottom-right'; PyTorch's is_causal is "
+            "'top-left'."
+        )
+    return m, m - n if alignment == "bottom-right" else 0
+
+
+def _reach(name: str, window: int, causal: bool) -> tuple[int, int]:
+    """How many places before and behind its own a window covers."""
+    _check_integer(name, window, 1, "It counts what one query sees, its own place included.")
+    if causal:
+        return window - 1, 0
+    if window % 2 == 0:
+        raise ValueError(
+            f"{name}: expected an odd number for a two-sided window, got {window}. The own place "
+            f"is in the middle: {window // 2} on either side make {window + 1}."
+        )
+    return window // 2, window // 2
+
+
+def _positions(name: str, part: slice, size: int, device: torch.device | str | None) -> Tensor:
+    if not isinstance(part, slice):
+        raise TypeError(
+            f"{name}: expected a slice, got {type(part).__name__}. For one position write "
+            "slice(i, i + 1), for all of them slice(None)."
+        )
+    numbers = range(size)[part]
+    stop = numbers.start + len(numbers) * numbers.step
+    return torch.arange(numbers.start, stop, numbers.step, device=device)
 
 
 def _common_shape(one: Mask, other: Mask) -> Shape:
@@ -133,7 +689,7 @@ def _common_shape(one: Mask, other: Mask) -> Shape:
         )
     # Both must cover the same queries and keys; only a mask over keys alone may lack queries.
     shape = broadcast_shape(one.shape, other.shape)
-    if shape is None or shape[-1] != one.shape[-1] or shape[-1] != other.shape[-1]:
+    if shape is None or one.shape[-1] != other.shape[-1]:
         raise ValueError(
             f"mask: expected shapes that broadcast and agree in the number of keys, got "
             f"{one.shape} and {other.shape}. Build both for the same (n, m)."
@@ -141,10 +697,41 @@ def _common_shape(one: Mask, other: Mask) -> Shape:
     return shape
 
 
-def _check_count(**counts: int) -> None:
+def _integers(
+    name: str,
+    values: Tensor | Sequence[int] | Sequence[Sequence[int]],
+    shapes: dict[int, str],
+    mend: str,
+    *,
+    least: float = 0,
+    most: float = math.inf,
+) -> Tensor:
+    """The values as int64, copied: a mask must not follow later changes of its arguments."""
+    numbers = torch.as_tensor(values)
+    whole = not numbers.is_floating_point() and numbers.dtype != torch.bool
+    if numbers.dim() not in shapes or not (whole or numbers.numel() == 0):
+        raise ValueError(
+            f"{name}: expected integers of shape {' or '.join(shapes.values())}, got shape "
+            f"{tuple(numbers.shape)} of {numbers.dtype}. {mend}"
+        )
+    for extreme in numbers.aminmax() if numbers.numel() else ():
+        _check_integer(name, int(extreme), least, mend, most=most)
+    return numbers.to(torch.int64, copy=True)
+
+
+def _check_positions(**counts: int) -> None:
     for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise ValueError(
-                f"{name}: expected a number of positions, 0 or more, got {count!r}. "
-                "Take it from the tensors: query.shape[-2], key.shape[-2]."
-            )
+        _check_integer(name, count, 0, "Take it from the tensors: query.shape[-2], key.shape[-2].")
+
+
+def _check_block_size(block_size: int) -> None:
+    _check_integer("block_size", block_size, 1, "It is the side of a block, often 64 or 128.")
+
+
+def _check_integer(
+    name: str, number: int, least: float, mend: str, *, most: float = math.inf
+) -> None:
+    is_integer = isinstance(number, int) and not isinstance(number, bool)
+    if not is_integer or not least <= number <= most:
+        bounds = f"of {least} or more" if most == math.inf else f"between {least} and {most}"
+        raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}. {mend}")

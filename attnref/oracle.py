@@ -1,9 +1,13 @@
 r"""The second opinion: attention in NumPy and float64, one row at a time.
 
 Written from the formula, not from :mod:`attnref.reference`, and in another style on purpose:
-forbidden keys are left out of the sums instead of being given a weight of zero. Two programs
-that share neither library nor method seldom share a mistake.
+forbidden keys are left out of the sums instead of being given a weight of zero, and the
+gradients are written down instead of being derived by a machine. Two programs that share
+neither library nor method seldom share a mistake.
 """
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,14 +25,17 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    softcap: float | None = None,
 ) -> tuple[Array, Array]:
     r"""Output and weights of attention, row by row.
 
     .. math:: o_i = \sum_{j \in A_i} p_{ij} v_j, \qquad
               p_{ij} = \frac{e^{s_{ij}}}{\sum_{l\in A_i} e^{s_{il}}}, \qquad
-              s_{ij} = c\, q_i \cdot k_j + b_{ij}
+              s_{ij} = t(c\, q_i \cdot k_j) + b_{ij}
 
-    with :math:`A_i` the keys that query i may attend to. Meaning of the arguments as in
+    with :math:`A_i` the keys that query i may attend to, and :math:`t(x)=\tau\tanh(x/\tau)` for
+    ``softcap`` :math:`\tau`, otherwise :math:`t(x)=x`. Meaning of the arguments as in
     :func:`attnref.scaled_dot_product_attention`; whatever becomes an array is accepted and
     computed in float64.
 
@@ -46,33 +53,168 @@ def scaled_dot_product_attention(
     (array([[13.3024]]), array([[0.6698, 0.3302]]))
     """
     q, k, v = (np.asarray(array, dtype=np.float64) for array in (query, key, value))
-    shape = checks.scores_shape(q.shape, k.shape, enable_gqa=enable_gqa)
     checks.check_value(k.shape, v.shape)
-    factor = checks.check_scale(scale, q.shape[-1])
-    bias = _bias(attn_mask, shape)
-
-    *lead, n, m = shape
-    output = np.zeros((*lead, n, v.shape[-1]))
+    shape = checks.scores_shape(q.shape, k.shape, enable_gqa=enable_gqa)
+    output = np.zeros((*shape[:-1], v.shape[-1]))
     weights = np.zeros(shape)
+    for row in _rows(q, k, attn_mask, is_causal, scale, enable_gqa, softcap):
+        values = _at(v, row.shared)  # (m, d_v)
+        for j, p in zip(row.allowed, _softmax(row.scores), strict=True):
+            weights[(*row.place, row.i, j)] = p
+            output[(*row.place, row.i)] += p * values[j]
+    return output, weights
+
+
+def log_sum_exp(
+    query: ArrayLike,
+    key: ArrayLike,
+    attn_mask: ArrayLike | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    softcap: float | None = None,
+) -> Array:
+    r"""The logarithm of what each row of the softmax is divided by.
+
+    .. math:: \ell_i = \log \sum_{j \in A_i} e^{s_{ij}}
+
+    Arguments as in :func:`scaled_dot_product_attention`.
+
+    Returns:
+        ``(..., n)``; -inf for a row without allowed keys, the logarithm of an empty sum.
+
+    >>> log_sum_exp([[1, 0]], [[1, 0], [0, 1]]).round(4)
+    array([1.1079])
+    """
+    q, k = (np.asarray(array, dtype=np.float64) for array in (query, key))
+    shape = checks.scores_shape(q.shape, k.shape, enable_gqa=enable_gqa)
+    logarithms = np.full(shape[:-1], -np.inf)
+    for row in _rows(q, k, attn_mask, is_causal, scale, enable_gqa, softcap):
+        top = row.scores.max()
+        logarithms[(*row.place, row.i)] = top + np.log(np.exp(row.scores - top).sum())
+    return logarithms
+
+
+class Gradients(NamedTuple):
+    """One array for each argument, in its shape; ``attn_mask`` is None unless it is a float."""
+
+    query: Array
+    key: Array
+    value: Array
+    attn_mask: Array | None
+
+
+def gradients(
+    grad_output: ArrayLike,
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    attn_mask: ArrayLike | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    softcap: float | None = None,
+    grad_lse: ArrayLike | None = None,
+) -> Gradients:
+    r"""What a change of each argument does to a loss, given what the output does to it.
+
+    .. math:: dV = P^\top dO, \qquad dP = dO\,V^\top, \qquad
+              dS = P \circ (dP - \mathrm{rowsum}(P \circ dP) + d\ell), \qquad
+              dQ = c\, (dS \circ t')\, K, \qquad dK = c\, (dS \circ t')^\top Q, \qquad dB = dS
+
+    over the allowed pairs, with :math:`t'=1-\tanh^2(c\,q\cdot k/\tau)` for ``softcap``
+    :math:`\tau`, otherwise 1. An entry that serves several rows, by broadcasting or by shared
+    heads, gets the sum.
+
+    Args:
+        grad_output: ``(..., n, d_v)``, the gradient :math:`dO` of the loss to the output.
+        grad_lse: ``(..., n)``, the gradient :math:`d\ell` to the log-sum-exp; None means 0.
+        query, key, value, and the rest: as in :func:`scaled_dot_product_attention`.
+
+    Returns:
+        :class:`Gradients`; zero wherever no allowed pair leads.
+
+    Raises:
+        ValueError: naming the argument, what was expected, what came and the mend.
+
+    Time and memory: ``O(n m (d_k + d_v))`` in Python loops. For small inputs only.
+
+    >>> found = gradients([[1]], [[1, 0]], [[1, 0], [0, 1]], [[10], [20]])
+    >>> found.query.round(4), found.value.round(4).ravel()
+    (array([[-1.564,  1.564]]), array([0.6698, 0.3302]))
+    """
+    q, k, v = (np.asarray(array, dtype=np.float64) for array in (query, key, value))
+    checks.check_value(k.shape, v.shape)
+    shape = checks.scores_shape(q.shape, k.shape, enable_gqa=enable_gqa)
+    do = _upstream("grad_output", grad_output, (*shape[:-1], v.shape[-1]))
+    dl = _upstream("grad_lse", np.zeros(shape[:-1]) if grad_lse is None else grad_lse, shape[:-1])
+    dq, dk, dv, db = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v), np.zeros(shape)
+
+    factor = checks.check_scale(scale, q.shape[-1])
+    for row in _rows(q, k, attn_mask, is_causal, scale, enable_gqa, softcap):
+        here = (*row.place, row.i)
+        weights = _softmax(row.scores)
+        dp = np.array([np.dot(do[here], _at(v, row.shared)[j]) for j in row.allowed])
+        ds = weights * (dp - np.sum(weights * dp) + dl[here])
+        for j, p, d, slope in zip(row.allowed, weights, ds, row.slopes, strict=True):
+            _at(dv, row.shared)[j] += p * do[here]
+            _at(dq, row.place)[row.i] += factor * slope * d * _at(k, row.shared)[j]
+            _at(dk, row.shared)[j] += factor * slope * d * _at(q, row.place)[row.i]
+            db[(*here, j)] = d
+
+    return Gradients(dq, dk, dv, _to_mask(db, attn_mask))
+
+
+class _Row(NamedTuple):
+    """One query that may attend to something."""
+
+    place: tuple[int, ...]  # its leading indices
+    shared: tuple[int, ...]  # those of its keys and values
+    i: int
+    allowed: list[int]
+    scores: Array  # (len(allowed),)
+    slopes: Array  # (len(allowed),), what softcap multiplies the gradient of a score by
+
+
+def _rows(
+    q: Array,
+    k: Array,
+    attn_mask: ArrayLike | None,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+    softcap: float | None,
+) -> Iterator[_Row]:
+    """The rows of the scores, forbidden keys left out, and rows without any left out too."""
+    shape = checks.scores_shape(q.shape, k.shape, enable_gqa=enable_gqa)
+    factor = checks.check_scale(scale, q.shape[-1])
+    checks.check_softcap(softcap)
+    bias = _bias(attn_mask, shape)
+    *lead, n, m = shape
+    # With grouped queries, heads 0 … group-1 share key head 0, and so on.
     group = q.shape[-3] // k.shape[-3] if enable_gqa else 1
     for place in np.ndindex(*lead):
-        rows = _at(q, place)  # (n, d_k)
-        # With grouped queries, heads 0 … group-1 share key head 0, and so on.
         shared = (*place[:-1], place[-1] // group) if enable_gqa else place
-        keys, values = _at(k, shared), _at(v, shared)  # (m, d_k), (m, d_v)
         for i in range(n):
             last = i if is_causal else m - 1
             allowed = [j for j in range(m) if j <= last and bias[place][i, j] != -np.inf]
             if not allowed:
                 continue
-            scores = np.array(
-                [np.dot(factor * rows[i], keys[j]) + bias[place][i, j] for j in allowed]
-            )
-            powers = np.exp(scores - scores.max())
-            weights[(*place, i, allowed)] = powers / powers.sum()
-            for j in allowed:
-                output[(*place, i)] += weights[(*place, i, j)] * values[j]
-    return output, weights
+            scaled = factor * _at(q, place)[i]  # (d_k,)
+            scores = np.array([np.dot(scaled, _at(k, shared)[j]) for j in allowed])
+            slopes = np.ones_like(scores)
+            if softcap is not None:
+                bounded = np.tanh(scores / softcap)
+                scores, slopes = softcap * bounded, 1.0 - bounded**2
+            yield _Row(place, shared, i, allowed, scores + bias[place][i, allowed], slopes)
+
+
+def _softmax(scores: Array) -> Array:
+    powers = np.exp(scores - scores.max())
+    probabilities: Array = powers / powers.sum()
+    return probabilities
 
 
 def _bias(attn_mask: ArrayLike | None, shape: checks.Shape) -> Array:
@@ -85,8 +227,30 @@ def _bias(attn_mask: ArrayLike | None, shape: checks.Shape) -> Array:
     return np.broadcast_to(added, shape)
 
 
+def _upstream(name: str, gradient: ArrayLike, shape: checks.Shape) -> Array:
+    """What the loss does to a result has the shape of that result."""
+    array = np.asarray(gradient, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(
+            f"{name}: expected shape {shape}, as the result has whose change it weighs, got "
+            f"{array.shape}. For the gradient of a sum pass ones of that shape."
+        )
+    return array
+
+
+def _to_mask(bias: Array, attn_mask: ArrayLike | None) -> Array | None:
+    """The gradient of the scores, summed over whatever the mask was broadcast over."""
+    if attn_mask is None or np.asarray(attn_mask).dtype == bool:
+        return None
+    sizes = np.shape(attn_mask)
+    new = bias.ndim - len(sizes)
+    wide = (*range(new), *(new + axis for axis, size in enumerate(sizes) if size == 1))
+    total: Array = bias.sum(axis=wide, keepdims=True).reshape(sizes)
+    return total
+
+
 def _at(array: Array, place: tuple[int, ...]) -> Array:
-    """The matrix at ``place`` of the broadcast leading dimensions."""
+    """The matrix at ``place`` of the broadcast leading dimensions, a view."""
     sizes = array.shape[:-2]
     aligned = place[len(place) - len(sizes) :]
     matrix: Array = array[

@@ -29,7 +29,9 @@ def scaled_dot_product_attention(
     scale: float | None = ...,
     enable_gqa: bool = ...,
     *,
+    softcap: float | None = ...,
     return_weights: Literal[False] = ...,
+    return_lse: Literal[False] = ...,
 ) -> Tensor: ...
 
 
@@ -44,8 +46,44 @@ def scaled_dot_product_attention(
     scale: float | None = ...,
     enable_gqa: bool = ...,
     *,
+    softcap: float | None = ...,
     return_weights: Literal[True],
+    return_lse: Literal[False] = ...,
 ) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = ...,
+    dropout_p: float = ...,
+    is_causal: bool = ...,
+    scale: float | None = ...,
+    enable_gqa: bool = ...,
+    *,
+    softcap: float | None = ...,
+    return_weights: Literal[False] = ...,
+    return_lse: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = ...,
+    dropout_p: float = ...,
+    is_causal: bool = ...,
+    scale: float | None = ...,
+    enable_gqa: bool = ...,
+    *,
+    softcap: float | None = ...,
+    return_weights: Literal[True],
+    return_lse: Literal[True],
+) -> tuple[Tensor, Tensor, Tensor]: ...
 
 
 # --8<-- [start:scaled_dot_product_attention]
@@ -59,8 +97,10 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     *,
+    softcap: float | None = None,
     return_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+    return_lse: bool = False,
+) -> Tensor | tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]:
     r"""Each query's average of the values, weighted by how well it matches the keys.
 
     .. math:: o_i = \sum_j p_{ij} v_j, \qquad
@@ -71,14 +111,16 @@ def scaled_dot_product_attention(
     ``torch.nn.functional.scaled_dot_product_attention``, and safe where that one is a trap:
 
     - a query that may attend to no key gives zeros, and finite gradients;
-    - NaN or inf in a key or value stays out of every row that may not attend to it
-      (PyTorch multiplies it by a zero weight, which gives NaN);
-    - ``attn_mask`` and ``is_causal`` together mean both (PyTorch raises);
+    - NaN or inf in a query, key or value stays out of every row that may not attend to it, in
+      outputs and gradients (PyTorch multiplies it by a zero weight, which gives NaN); a row
+      that may attend to it gets it, as in any sum, as a constant without gradient;
+    - ``attn_mask`` and ``is_causal`` together mean both (PyTorch raises, or does the same,
+      depending on the kernel that it chooses);
     - scores are formed in float32 for float16 and in float64 for bfloat16, so that nothing
       overflows whose result is finite.
 
     Args:
-        query: ``(..., n, d_k)``, any floating dtype.
+        query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
         attn_mask: broadcasts to ``(..., n, m)``. Bool: ``True`` = may attend. Float: added to
@@ -89,12 +131,16 @@ def scaled_dot_product_attention(
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        softcap: bounds the scaled scores before the mask, ``softcap * tanh(score / softcap)``;
+            None means no bound.
         return_weights: also return the weights.
+        return_lse: also return the log-sum-exp of each row, by which partial results merge.
 
     Returns:
-        ``(..., n, d_v)`` in the dtype and on the device of ``query``; with ``return_weights``
-        a pair of it and the weights ``(..., n, m)`` that multiplied the values (after
-        dropout).
+        ``(..., n, d_v)`` in the dtype and on the device of ``query``, followed by what was
+        asked for, in this order: the weights ``(..., n, m)`` that multiplied the values (after
+        dropout), and :math:`\log\sum_j e^{s_{ij}}`, ``(..., n)``, in the dtype of computation,
+        -inf where the mask allows no key.
 
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and the mend.
@@ -102,7 +148,8 @@ def scaled_dot_product_attention(
     Exact up to rounding. Time ``2 n m (2 d_k + 4 d_v)`` operations, which is above the plain
     formula's ``2 n m (d_k + d_v)`` because NaN and inf are traced; memory ``O(n m)``.
 
-    Source: Vaswani et al. 2017, arXiv 1706.03762, equation 1.
+    Source: Vaswani et al. 2017, arXiv 1706.03762, equation 1; softcap: Gemma Team 2024,
+    arXiv 2408.00118, section 2.
 
     >>> query = torch.tensor([[1.0, 0.0]])
     >>> key = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
@@ -113,13 +160,17 @@ def scaled_dot_product_attention(
     _check_tensors(query=query, key=key, value=value)
     checks.check_value(key.shape, value.shape)
     checks.check_dropout(dropout_p)
-    weights, allowed = _weights(query, key, attn_mask, is_causal, scale, enable_gqa)  # (..., n, m)
+    weights, allowed, lse = _weights(query, key, attn_mask, is_causal, scale, enable_gqa, softcap)
     if dropout_p:
-        weights = torch.nn.functional.dropout(weights, dropout_p)
+        weights = torch.nn.functional.dropout(weights, dropout_p)  # (..., n, m)
     if enable_gqa:
         value = _share_heads(value, query.shape[-3])
     output = _average(weights, allowed, value).to(query.dtype)  # (..., n, d_v)
-    return (output, weights.to(query.dtype)) if return_weights else output
+    if return_weights and return_lse:
+        return output, weights.to(query.dtype), lse
+    if return_weights:
+        return output, weights.to(query.dtype)
+    return (output, lse) if return_lse else output
 
 
 # --8<-- [end:scaled_dot_product_attention]
@@ -132,6 +183,8 @@ def attention_weights(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    softcap: float | None = None,
 ) -> Tensor:
     r"""How much each query attends to each key: the rows of the softmax.
 
@@ -143,13 +196,15 @@ def attention_weights(
         ``(..., n, m)`` in the dtype of ``query``: each row sums to 1 up to rounding, or is
         all zeros where the mask allows no key.
 
+    Raises, exactness, cost ``O(n m d_k)`` and source as there.
+
     >>> query = torch.tensor([[1.0, 0.0]])
     >>> key = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> attention_weights(query, key)
     tensor([[0.6698, 0.3302]])
     """
     _check_tensors(query=query, key=key)
-    weights, _ = _weights(query, key, attn_mask, is_causal, scale, enable_gqa)
+    weights, *_ = _weights(query, key, attn_mask, is_causal, scale, enable_gqa, softcap)
     return weights.to(query.dtype)
 
 
@@ -160,15 +215,19 @@ def _weights(
     is_causal: bool,
     scale: float | None,
     enable_gqa: bool,
-) -> tuple[Tensor, Tensor]:
-    """The weights, in the dtype of computation, and which pairs were allowed."""
+    softcap: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The weights, which pairs were allowed, and the log-sum-exp, in the dtype of computation."""
     shape = checks.scores_shape(query.shape, key.shape, enable_gqa=enable_gqa)
     scale = checks.check_scale(scale, query.shape[-1])
+    checks.check_softcap(softcap)
     if attn_mask is not None:
         _check_mask(attn_mask, query, shape)
     if enable_gqa:
         key = _share_heads(key, query.shape[-3])
-    scores, whole = _scores(query, key, scale)  # (..., n, m)
+    scores = _scores(query, key, scale)  # (..., n, m)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
 
     allowed = torch.ones(shape, dtype=torch.bool, device=query.device)
     if is_causal:
@@ -179,28 +238,27 @@ def _weights(
         allowed = allowed & (attn_mask != -torch.inf)
         scores = scores + attn_mask.to(scores.dtype)
 
-    # A row that may see NaN or inf holds what the formula gives, but sends no gradient: one such
-    # row, though left out of the loss, would put 0 * NaN into the gradient of every key.
-    spoiled = (allowed & ~whole).any(dim=-1, keepdim=True)  # (..., n, 1)
-    scores = torch.where(spoiled, scores.detach(), scores)
-
-    # A row of -inf alone has no softmax: give such a row any finite scores, drop them after.
-    alive = allowed.any(dim=-1, keepdim=True)  # (..., n, 1)
-    scores = scores.masked_fill(~allowed, -torch.inf).masked_fill(~alive, 0.0)
-    return torch.softmax(scores, dim=-1).masked_fill(~allowed, 0.0), allowed
+    # A row of -inf alone, or one with NaN or inf, has no softmax. It computes on zeros, so that
+    # its gradients are zeros too, and gets what it should hold afterwards.
+    scores = scores.masked_fill(~allowed, -torch.inf)
+    total = torch.logsumexp(scores.detach(), dim=-1)  # (..., n)
+    sound = total.isfinite()
+    scores = scores.masked_fill(~sound[..., None], 0.0)
+    weights = torch.softmax(scores, dim=-1).masked_fill(~allowed, 0.0)
+    weights = weights.masked_fill(allowed & ~sound[..., None], torch.nan)
+    return weights, allowed, torch.where(sound, torch.logsumexp(scores, dim=-1), total)
 
 
 def _scores(query: Tensor, key: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """``scale * query @ key.mT`` in the dtype of computation, and which pairs are finite.
 
-    A pair that touches NaN or inf gets what the product gives, but sends no gradient: behind
-    a mask 0 * NaN would otherwise poison the gradients of all the others.
+    A score that is not finite keeps its value, but sends no gradient: behind a mask 0 * NaN
+    would otherwise poison the gradients of all the others.
     """
     dtype = _COMPUTE_DTYPE.get(query.dtype, query.dtype)
     query, key = query.to(dtype) * scale, key.to(dtype)  # scaled first: the smaller numbers
-    whole = query.isfinite().all(-1)[..., :, None] & key.isfinite().all(-1)[..., None, :]
-    clean = _finite(query) @ _finite(key).mT  # (..., n, m)
-    return torch.where(whole, clean, query.detach() @ key.detach().mT), whole
+    exact = query.detach() @ key.detach().mT
+    return torch.where(exact.isfinite(), _finite(query) @ _finite(key).mT, exact)
 
 
 def _average(weights: Tensor, allowed: Tensor, value: Tensor) -> Tensor:
@@ -208,14 +266,11 @@ def _average(weights: Tensor, allowed: Tensor, value: Tensor) -> Tensor:
     value = value.to(weights.dtype)
     broken = torch.cat([value.isnan(), value == torch.inf, value == -torch.inf], dim=-1)
     seen = allowed.to(weights.dtype) @ broken.to(weights.dtype) > 0  # (..., n, 3 d_v)
-    nan, plus, minus = (
-        torch.zeros_like(part, dtype=weights.dtype).masked_fill(part, number)
-        for part, number in zip(
-            seen.chunk(3, dim=-1), (torch.nan, torch.inf, -torch.inf), strict=True
-        )
-    )
-    output = _finite(weights) @ _finite(value) + (nan + plus + minus)  # inf - inf = NaN
-    return output.masked_fill(weights.isnan().any(dim=-1, keepdim=True), torch.nan)
+    nan, plus, minus = seen.chunk(3, dim=-1)
+    nan = nan | weights.isnan().any(dim=-1, keepdim=True) | (plus & minus)  # inf - inf
+    average = _finite(weights) @ _finite(value)  # (..., n, d_v)
+    average = average.masked_fill(plus, torch.inf).masked_fill(minus, -torch.inf)
+    return average.masked_fill(nan, torch.nan)
 
 
 def _finite(tensor: Tensor) -> Tensor:
@@ -236,9 +291,9 @@ def _check_tensors(**tensors: Tensor) -> None:
                 f"{name}: expected a torch.Tensor, got {type(tensor).__name__}. "
                 f"Convert it with torch.as_tensor({name})."
             )
-        if not tensor.is_floating_point():
+        if not tensor.is_floating_point() or tensor.itemsize == 1:
             raise TypeError(
-                f"{name}: expected a floating dtype, got {tensor.dtype}. "
+                f"{name}: expected a floating dtype of 16 bits or more, got {tensor.dtype}. "
                 f"Convert it with {name}.float()."
             )
         if tensor.dtype != query.dtype:

@@ -1,9 +1,21 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
-from attnref import scaling
+import attnref
+from attnref import masks, oracle, scaling
+
+POWERS = (scaling.unscaled, scaling.inverse_sqrt, scaling.inverse)
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
+
+    return draw
 
 
 @pytest.mark.parametrize("head_dim", [1, 3, 64, 97])
@@ -13,7 +25,7 @@ def test_factors(head_dim):
     assert scaling.inverse(head_dim) == pytest.approx(1 / head_dim, rel=1e-15)
 
 
-@pytest.mark.parametrize("factor", [scaling.unscaled, scaling.inverse_sqrt, scaling.inverse])
+@pytest.mark.parametrize("factor", POWERS)
 @pytest.mark.parametrize("wrong", [0, -3, 2.5, True, "64"])
 def test_a_wrong_width_is_named(factor, wrong):
     with pytest.raises(ValueError, match=r"^head_dim: expected a positive integer, got") as error:
@@ -29,10 +41,348 @@ def test_score_variance_follows_the_factor(head_dim, device, generator):
     pairs = 20_000
     q, k = torch.randn(2, pairs, head_dim, device=device, generator=generator, dtype=torch.float64)
     products = (q * k).sum(-1)
-    for factor in (scaling.unscaled, scaling.inverse_sqrt, scaling.inverse):
+    for factor in POWERS:
         expected = factor(head_dim) ** 2 * head_dim
         measured = (factor(head_dim) * products).var().item()
         # Relative s.d. of a sample variance is sqrt((kurtosis - 1) / N), with kurtosis
         # 3 + 6/d_k here; five of them fail by chance about once in two million runs.
         bound = 5 * math.sqrt((2 + 6 / head_dim) / pairs)
         assert measured == pytest.approx(expected, rel=bound)
+
+
+def test_the_width_is_that_of_a_head_not_of_the_model():
+    """Dividing by the root of 512 in a head of width 64 leaves a deviation of 0.354, not 1."""
+    deviation = scaling.inverse_sqrt(512) * math.sqrt(64)
+    assert deviation == pytest.approx(1 / math.sqrt(8), rel=1e-15)
+    assert scaling.inverse_sqrt(512 // 8) * math.sqrt(64) == 1.0
+
+
+def test_1_over_d_is_the_square_of_the_usual_factor_and_attenuates_wide_heads_most():
+    """It is no "quadratic scale" that would be risky for small widths: there the two agree."""
+    ratios = [scaling.inverse(d) / scaling.inverse_sqrt(d) for d in (1, 4, 64, 1024)]
+    assert ratios == [1.0, 0.5, 0.125, 0.03125]
+
+
+def test_a_factor_is_a_reparametrisation_with_another_path(randn):
+    """The scale put into the query projection: the same function, but not after one step.
+
+    So "without a scale training is unstable" is no law; the learning rate has changed instead.
+    """
+    x, y, key_projection, target = randn(7, 5), randn(11, 5), randn(5, 3), randn(7, 11)
+    scale = scaling.inverse_sqrt(3)
+    outside = randn(5, 3).requires_grad_()
+    inside = (outside.detach() * scale).requires_grad_()
+
+    def weights(projection, factor):
+        return attnref.attention_weights(x @ projection, y @ key_projection, scale=factor)
+
+    before, folded = weights(outside, scale), weights(inside, scaling.unscaled(3))
+    torch.testing.assert_close(before, folded, rtol=0, atol=1e-14)
+    for result in (before, folded):
+        (result * target).sum().backward()
+    stepped = [p - 0.05 * p.grad for p in (outside, inside)]
+    after = weights(stepped[0], scale), weights(stepped[1], 1.0)
+    assert (after[0] - after[1]).abs().max() > 1e-3
+
+
+# yarn
+
+
+def test_yarn_is_the_square_of_what_multiplies_cosines_and_sines(randn):
+    stretch, head_dim = 4.0, 6
+    query, key, value = randn(5, head_dim), randn(7, head_dim), randn(7, 3)
+    both = 0.1 * math.log(stretch) + 1.0
+    expected = attnref.scaled_dot_product_attention(both * query, both * key, value)
+    scale = scaling.yarn(head_dim, stretch=stretch)
+    ours = attnref.scaled_dot_product_attention(query, key, value, scale=scale)
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+    assert scale * math.sqrt(head_dim) == pytest.approx(1.296, abs=5e-4)
+    # The factor without the square, a common slip, is another function.
+    wrong = attnref.scaled_dot_product_attention(query, key, value, scale=both / math.sqrt(6))
+    assert (wrong - expected).abs().max() > 1e-3
+
+
+def test_yarn_gives_the_factor_of_deepseek_v3():
+    assert scaling.yarn(192, stretch=40) == pytest.approx(0.1352, abs=5e-5)
+    assert scaling.yarn(64, stretch=1) == scaling.inverse_sqrt(64)
+
+
+@pytest.mark.parametrize("wrong", [0.5, math.inf, math.nan])
+def test_yarn_names_a_wrong_stretch(wrong):
+    with pytest.raises(
+        ValueError, match=r"^stretch: expected a number of at least 1, got"
+    ) as error:
+        scaling.yarn(64, stretch=wrong)
+    assert "use inverse_sqrt" in str(error.value)
+
+
+# log_length
+
+
+def test_log_length_follows_the_formula(device):
+    visible = torch.tensor([1, 2, 97], device=device)
+    ours = scaling.log_length(5, visible.double())
+    assert ours.shape == (3, 1)
+    assert ours.dtype == torch.float64
+    expected = np.log([1.0, 2.0, 97.0]) / np.sqrt(5.0)
+    np.testing.assert_allclose(ours[:, 0].cpu().numpy(), expected, rtol=1e-15)
+    assert scaling.log_length(5, visible).dtype == torch.get_default_dtype()
+
+
+def test_log_length_of_causal_rows_matches_the_oracle_row_by_row(device, randn):
+    heads, n, d_k, d_v = 2, 7, 5, 3
+    query, key, value = randn(heads, n, d_k), randn(heads, n, d_k), randn(heads, n, d_v)
+    visible = torch.arange(1, n + 1, device=device).double()
+    factor = scaling.log_length(d_k, visible)
+    ours = attnref.scaled_dot_product_attention(
+        scaling.scale_query(query, factor), key, value, is_causal=True, scale=1.0
+    )
+    for i in range(n):
+        row, _ = oracle.scaled_dot_product_attention(
+            query[:, i : i + 1].cpu(),
+            key[:, : i + 1].cpu(),
+            value[:, : i + 1].cpu(),
+            scale=math.log(i + 1) / math.sqrt(d_k),
+        )
+        np.testing.assert_allclose(ours[:, i].cpu().numpy(), row[:, 0], rtol=1e-12, atol=1e-13)
+
+
+def test_log_length_is_the_same_when_decoding_and_the_tensor_length_is_not(device, randn):
+    """One row of a longer training sequence, computed later from a cache of its own keys."""
+    n, at, d_k = 11, 6, 5
+    query, key, value = randn(n, d_k), randn(n, d_k), randn(n, 3)
+
+    def attention(rows, keys, visible, mask):
+        scaled = scaling.scale_query(query[rows], scaling.log_length(d_k, visible))
+        return attnref.scaled_dot_product_attention(
+            scaled, key[:keys], value[:keys], attn_mask=mask, scale=1.0
+        )
+
+    causal = masks.causal(n).dense(device=device)
+    training = attention(slice(n), n, causal.sum(-1).double(), causal)[at]
+    cached = torch.tensor([at + 1.0], device=device, dtype=torch.float64)
+    decoding = attention(slice(at, at + 1), at + 1, cached, None)[0]
+    torch.testing.assert_close(training, decoding, rtol=1e-12, atol=1e-13)
+    # Counting the keys of the tensor instead makes the row depend on what follows it.
+    whole = torch.full((n,), float(n), device=device, dtype=torch.float64)
+    assert (attention(slice(n), n, whole, causal)[at] - decoding).abs().max() > 1e-3
+
+
+def test_log_length_does_not_count_padding(device, randn):
+    lengths, n, d_k = [3, 7], 7, 5
+    query, key, value = randn(2, 1, n, d_k), randn(2, 1, n, d_k), randn(2, 1, n, 3)
+    mask = masks.padding(lengths, n).dense(device=device)  # (2, 1, 1, 7)
+    factor = scaling.log_length(d_k, mask.sum(-1).double())
+    assert factor.shape == (2, 1, 1, 1)
+    ours = attnref.scaled_dot_product_attention(
+        scaling.scale_query(query, factor), key, value, attn_mask=mask, scale=1.0
+    )
+    for sample, length in enumerate(lengths):
+        alone = attnref.scaled_dot_product_attention(
+            query[sample],
+            key[sample, :, :length],
+            value[sample, :, :length],
+            scale=math.log(length) / math.sqrt(d_k),
+        )
+        torch.testing.assert_close(ours[sample], alone, rtol=1e-12, atol=1e-13)
+
+
+def test_log_length_leaves_a_row_without_keys_at_zero(device, randn):
+    query = randn(2, 5).requires_grad_()
+    key, value = randn(3, 5), randn(3, 3)
+    mask = torch.tensor([[False, False, False], [True, False, True]], device=device)
+    factor = scaling.log_length(5, mask.sum(-1).double())
+    ours = attnref.scaled_dot_product_attention(
+        scaling.scale_query(query, factor), key, value, attn_mask=mask, scale=1.0
+    )
+    ours.sum().backward()
+    assert (ours[0] == 0).all()
+    assert query.grad.isfinite().all()
+    # The logarithm of the bare count is -inf, and NaN once it meets a component of 0.
+    bare = mask.sum(-1, keepdim=True).double().log()
+    assert (torch.zeros(2, 5, device=device) * bare)[0].isnan().all()
+
+
+@pytest.mark.parametrize(("n", "expected"), [(10**3, 0.957), (10**4, 0.688), (10**6, 0.0216)])
+def test_a_lead_is_lost_in_a_long_row_but_not_with_log_length(n, expected, device):
+    """One key leads the n - 1 others by 10: its weight under a constant factor, and under ln n."""
+    query = torch.ones(1, 1, device=device, dtype=torch.float64)
+    key = torch.zeros(n, 1, device=device, dtype=torch.float64)
+    key[0] = 10.0
+    constant = attnref.attention_weights(query, key).max().item()
+    assert constant == pytest.approx(expected, abs=5e-4)
+    visible = torch.tensor([n], device=device).double()
+    for lead in (1.5, 10.0):
+        scaled = scaling.scale_query(query, scaling.log_length(1, visible) * lead / 10)
+        kept = attnref.attention_weights(scaled, key, scale=1.0).max().item()
+        assert kept >= 1 / (1 + n ** (1 - lead))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "came"), [(7, "got int"), (torch.ones(3, dtype=torch.bool), r"got torch\.bool")]
+)
+def test_log_length_wants_counts(wrong, came):
+    with pytest.raises(TypeError, match=r"^visible: expected a torch\.Tensor of counts") as error:
+        scaling.log_length(5, wrong)
+    assert error.match(came)
+    assert "mask.sum(-1)" in str(error.value)
+
+
+# per_head
+
+
+def test_a_factor_per_head_is_each_head_with_its_own_scale(device, randn):
+    factors = torch.tensor([0.1, 0.7, 2.0], device=device, dtype=torch.float64)
+    query, key, value = randn(2, 3, 5, 7), randn(2, 3, 11, 7), randn(2, 3, 11, 4)
+    scaled = scaling.scale_query(query, scaling.per_head(factors))
+    ours = attnref.scaled_dot_product_attention(scaled, key, value, scale=1.0)
+    for head, factor in enumerate(factors.tolist()):
+        alone = attnref.scaled_dot_product_attention(
+            query[:, head], key[:, head], value[:, head], scale=factor
+        )
+        torch.testing.assert_close(ours[:, head], alone, rtol=1e-13, atol=1e-14)
+
+
+def test_a_factor_per_head_is_absorbed_by_the_query_projection(device, randn):
+    """It adds no function: the projection of the head, times the factor, does the same."""
+    factors = torch.tensor([0.1, 2.0], device=device, dtype=torch.float64)
+    x, projection, key = randn(5, 7), randn(2, 7, 3), randn(2, 11, 3)
+    outside = scaling.scale_query(x @ projection, scaling.per_head(factors))
+    inside = x @ (projection * factors[:, None, None])
+    torch.testing.assert_close(
+        attnref.attention_weights(outside, key, scale=1.0),
+        attnref.attention_weights(inside, key, scale=1.0),
+        rtol=0,
+        atol=1e-14,
+    )
+
+
+def test_per_head_wants_one_dimension():
+    with pytest.raises(ValueError, match=r"^factors: expected one number a head, shape \(h,\)"):
+        scaling.per_head(torch.ones(2, 1))
+
+
+# LearnedTemperature
+
+
+def test_the_temperature_starts_where_it_is_told_and_steps_by_a_factor(device):
+    module = scaling.LearnedTemperature(3, init=5.0).to(device, torch.float64)
+    factors = module()
+    assert factors.shape == (3, 1, 1)
+    # ln 5 was rounded to float32, by half a unit in 1.6 at most; relative to 5 that is as much.
+    torch.testing.assert_close(factors, torch.full_like(factors, 5.0), rtol=1e-7, atol=0)
+    factors.sum().backward()
+    torch.testing.assert_close(module.log_temperature.grad, factors.detach().flatten())
+    with torch.no_grad():
+        module.log_temperature += math.log(2)
+    torch.testing.assert_close(module(), 2 * factors, rtol=1e-14, atol=0)
+
+
+def test_the_temperature_stops_at_100_and_learns_nothing_above(device):
+    module = scaling.LearnedTemperature(2, init=100.0).to(device, torch.float64)
+    with torch.no_grad():
+        module.log_temperature[0] = math.log(90.0)
+        module.log_temperature[1] = math.log(900.0)
+    factors = module()
+    factors.sum().backward()
+    expected = torch.tensor([90.0, 100.0], device=device, dtype=torch.float64)
+    torch.testing.assert_close(factors.detach().flatten(), expected, rtol=1e-14, atol=0)
+    assert module.log_temperature.grad[1] == 0
+    assert module.log_temperature.grad[0] > 0
+
+
+def test_the_gradient_of_the_temperature_is_right(randn):
+    module = scaling.LearnedTemperature(2, init=3.0).double()
+    query, key, value = randn(2, 3, 5).cpu(), randn(2, 7, 5).cpu(), randn(2, 7, 4).cpu()
+
+    def attention(log_temperature):
+        factors = torch.func.functional_call(module, {"log_temperature": log_temperature}, ())
+        scaled = scaling.scale_query(query, factors)
+        return attnref.scaled_dot_product_attention(scaled, key, value, scale=1.0)
+
+    start = module.log_temperature.detach().clone().requires_grad_()
+    assert torch.autograd.gradcheck(attention, start)
+
+
+@pytest.mark.parametrize("wrong", [0, True, 2.0])
+def test_a_wrong_number_of_heads_is_named(wrong):
+    with pytest.raises(ValueError, match=r"^num_heads: expected a positive integer, got") as error:
+        scaling.LearnedTemperature(wrong)
+    assert repr(wrong) in str(error.value)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, 101.0, math.nan])
+def test_a_wrong_temperature_is_named(wrong):
+    with pytest.raises(
+        ValueError, match=r"^init: expected a number above 0 and at most 100, got"
+    ) as error:
+        scaling.LearnedTemperature(2, init=wrong)
+    assert "Swin V2 starts at 10" in str(error.value)
+
+
+# scale_query
+
+
+@pytest.mark.parametrize("factor", POWERS)
+def test_scaling_the_query_is_passing_the_scale(factor, randn):
+    query, key, value = randn(2, 5, 7), randn(2, 11, 7), randn(2, 11, 3)
+    kept = query.clone()
+    scaled = scaling.scale_query(query, factor(7))
+    assert torch.equal(query, kept)
+    for causal in (False, True):
+        ours = attnref.scaled_dot_product_attention(scaled, key, value, is_causal=causal, scale=1.0)
+        expected = attnref.scaled_dot_product_attention(
+            query, key, value, is_causal=causal, scale=factor(7)
+        )
+        assert torch.equal(ours, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_the_query_keeps_its_dtype(dtype, device, randn):
+    query, key, value = (randn(2, 5, 3, dtype=dtype) for _ in range(3))
+    factor = scaling.per_head(torch.tensor([0.3, 0.7], device=device))
+    scaled = scaling.scale_query(query, factor)
+    assert scaled.dtype == dtype
+    expected = (query.double() * factor.double()).to(dtype)
+    torch.testing.assert_close(scaled, expected, rtol=torch.finfo(dtype).eps, atol=0)
+    ours = attnref.scaled_dot_product_attention(scaled, key, value, scale=1.0)
+    assert ours.dtype == dtype
+    if dtype != torch.float32:
+        # The bare product has another dtype than the keys, which attention refuses.
+        with pytest.raises(TypeError, match=r"^key: expected torch\.float32, the dtype of query"):
+            attnref.scaled_dot_product_attention(query * factor, key, value, scale=1.0)
+
+
+def test_scaling_first_does_not_overflow(device):
+    """Overflow is a matter of order, not of the factor's size: 128 products of 30 by 30."""
+    query = torch.full((1, 128), 30.0, device=device, dtype=torch.float16)
+    factor = scaling.inverse_sqrt(128)
+    assert ((query @ query.mT) * factor).isinf().all()
+    scaled = scaling.scale_query(query, factor) @ query.mT
+    # 30 / sqrt(128) is rounded once to float16, the sum once more.
+    eps = torch.finfo(torch.float16).eps
+    assert scaled.item() == pytest.approx(115_200 / math.sqrt(128), rel=eps)
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 1, 1), (2, 5, 7), (2, 2, 1, 1)])
+def test_a_factor_that_is_not_one_number_a_row_is_named(shape, device):
+    query = torch.ones(2, 5, 7, device=device)
+    with pytest.raises(ValueError, match=r"^factor: expected a shape that broadcasts to") as error:
+        scaling.scale_query(query, torch.ones(shape, device=device))
+    assert "(2, 5, 1), one number a row of query" in str(error.value)
+    assert f"got {shape}" in str(error.value)
+    assert "per_head makes it" in str(error.value)
+
+
+def test_factors_vmap_and_compile(device, randn):
+    query, factors = randn(3, 2, 5, 7), randn(3, 2)
+
+    def scaled(query, factors):
+        visible = torch.arange(1, 6, device=device)
+        factor = scaling.per_head(factors) * scaling.log_length(7, visible)
+        return scaling.scale_query(query, factor * scaling.yarn(7, stretch=2.0))
+
+    one_by_one = torch.stack([scaled(q, f) for q, f in zip(query, factors, strict=True)])
+    assert torch.equal(torch.vmap(scaled)(query, factors), one_by_one)
+    compiled = torch.compile(scaled, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(query[0], factors[0]), one_by_one[0])

@@ -1,0 +1,138 @@
+r"""Scale factors read off the queries and keys: a wanted variance, or a wanted entropy.
+
+Both look at **all** queries and keys of a sequence. Do not use them
+
+- in a causal model: the last token then changes the factor of the first rows, which leaks
+  the future into training and cannot be repeated when decoding;
+- over padding: cut it off first, for its vectors would count as keys;
+- where training and use must agree, unless an average kept from training takes the place of
+  the statistic.
+
+And a factor that undoes whatever spread the scores have takes from the model the means to
+sharpen its attention by growing them. What is left: measuring, choosing the constants of
+:func:`attnref.scaling.per_head`, encoders over whole sequences.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attnref import checks
+
+
+def from_variance(query: Tensor, key: Tensor) -> Tensor:
+    r"""The factor that gives the scores of each head variance 1, without forming the scores.
+
+    .. math:: \frac{1}{c^2} = \frac{\mathrm{tr}(Q^\top Q\,K^\top K)}{nm} - (\bar q\cdot\bar k)^2
+              = \mathrm{tr}(\Sigma_q\Sigma_k) + \bar q^\top\Sigma_k\,\bar q
+              + \bar k^\top\Sigma_q\,\bar k
+
+    The left form is the mean square minus the squared mean of all :math:`q_i\cdot k_j`; the
+    right one, with means :math:`\bar q, \bar k` and covariances :math:`\Sigma_q, \Sigma_k`, is
+    what is computed: no term is negative, so nothing cancels.
+
+    Logit variance: 1 over all pairs of a head. Entropy: about :math:`\ln m-1/2` if the scores
+    are near Gaussian. Gradient: that of a constant factor, for none flows through it.
+    **Not for causal models**: see the module.
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype.
+        key: ``(..., m, d_k)``, leading dimensions that broadcast with the query's.
+
+    Returns:
+        ``(..., 1, 1)``, detached, in float32 or, for float64 input, float64; for
+        :func:`attnref.scaling.scale_query`. Where all scores are equal up to rounding it is
+        large but finite, and small enough to leave those rounding errors below 1.
+
+    Raises:
+        ValueError: for shapes that do not belong together.
+
+    Exact up to rounding. Time ``O((n + m) d_k²)``, memory ``O((n + m) d_k + d_k²)``.
+
+    >>> query, key = torch.tensor([[2.0], [-2.0]]), torch.tensor([[3.0], [-3.0]])
+    >>> from_variance(query, key)  # the scores are 6, -6, -6, 6
+    tensor([[0.1667]])
+    """
+    checks.scores_shape(query.shape, key.shape)
+    query_mean, query_covariance, query_square = _moments(query)
+    key_mean, key_covariance, key_square = _moments(key)
+    variance = (
+        (query_covariance * key_covariance).sum((-2, -1), keepdim=True)
+        + query_mean @ key_covariance @ query_mean.mT
+        + key_mean @ query_covariance @ key_mean.mT
+    )  # (..., 1, 1)
+    # Equal scores differ by rounding errors of some eps |q| |k|; a spread below that is none.
+    info = torch.finfo(variance.dtype)
+    noise = (16 * info.eps) ** 2 * query_square * key_square
+    return torch.maximum(variance, noise).clamp(min=info.tiny).rsqrt()
+
+
+def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
+    r"""The factor at which the weights of each head have a given mean entropy.
+
+    .. math:: \frac1n\sum_i H\bigl(\mathrm{softmax}(c\,K q_i)\bigr) = target
+
+    The entropy falls as c grows, :math:`dH/dc = -c\,\mathrm{Var}_p(q\cdot k)\le 0`, so bisection
+    finds the one solution; it runs for all leading dimensions at once.
+
+    Logit variance: whatever the entropy needs; for the target :math:`\ln m-1/2` and Gaussian
+    scores about 1. Gradient: that of a constant factor, for none flows through it.
+    **Not for causal models**: see the module.
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype.
+        key: ``(..., m, d_k)``, leading dimensions that broadcast with the query's.
+        target: entropy in nats, between 0 and :math:`\ln m`; ``math.log(w)`` asks for an
+            effective number of w keys.
+
+    Returns:
+        ``(..., 1, 1)``, detached, in float32 or, for float64 input, float64; for
+        :func:`attnref.scaling.scale_query`. The search covers score deviations from
+        :math:`2^{-16}` to :math:`2^{16}`; if keys tie so that no factor reaches the target, the
+        largest one is returned.
+
+    Raises:
+        ValueError: for shapes that do not belong together or a target out of range.
+
+    Exact up to rounding. Time 48 times that of the weights, ``O(n m)``, memory ``O(n m)``.
+
+    >>> query, key = torch.tensor([[1.0]]), torch.tensor([[2.0], [0.0]])
+    >>> factor = from_entropy(query, key, target=0.5)
+    >>> p = torch.softmax(factor * query @ key.mT, dim=-1)
+    >>> torch.special.entr(p).sum()
+    tensor(0.5000)
+    """
+    checks.scores_shape(query.shape, key.shape)
+    keys = key.shape[-2]
+    if not 0.0 < target < math.log(max(keys, 1)):
+        raise ValueError(
+            f"target: expected an entropy between 0 and ln {keys} nats, got {target!r}. For half "
+            f"a nat below uniform write math.log({keys}) - 0.5."
+        )
+    unit = from_variance(query, key)  # (..., 1, 1)
+    query, key = _wide(query), _wide(key)
+    scores = (query * unit) @ key.mT  # (..., n, m)
+    low = torch.full_like(unit, -16.0)  # (..., 1, 1), powers of two
+    high = -low
+    for _ in range(48):  # the last interval is 2^-43 wide
+        middle = (low + high) / 2
+        weights = torch.softmax(middle.exp2() * scores, dim=-1)  # (..., n, m)
+        entropy = torch.special.entr(weights).sum(-1, keepdim=True).mean(-2, keepdim=True)
+        too_flat = entropy > target  # (..., 1, 1)
+        low, high = torch.where(too_flat, middle, low), torch.where(too_flat, high, middle)
+    return unit * high.exp2()
+
+
+def _moments(vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean ``(..., 1, d)``, covariance ``(..., d, d)``, mean squared length ``(..., 1, 1)``."""
+    vectors = _wide(vectors)
+    mean = vectors.mean(-2, keepdim=True)
+    centred = vectors - mean
+    covariance = centred.mT @ centred / vectors.shape[-2]
+    return mean, covariance, vectors.square().sum(-1, keepdim=True).mean(-2, keepdim=True)
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    """Detached, and in float32 at least: squares overflow float16."""
+    return tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))

@@ -1,0 +1,132 @@
+r"""Scores kept in an interval: vectors normalised before the product, or scores bent after it.
+
+No factor can promise that, for training grows the vectors that it multiplies. With logits within
+:math:`\pm b` no weight of n keys exceeds :math:`1/(1+(n-1)e^{-2b})`, and none vanishes.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def qk_unit_norm(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Query and key as unit vectors: their product is a cosine.
+
+    .. math:: \hat q = \frac{q}{\lVert q\rVert}, \qquad \hat k = \frac{k}{\lVert k\rVert}, \qquad
+              \hat q\cdot\hat k = \cos\angle(q,k) \in [-1,1]
+
+    The factor that follows is a temperature :math:`\tau`, as
+    :class:`attnref.scaling.LearnedTemperature` gives it, and the logits stay within
+    :math:`\pm\tau`. For random directions their variance is :math:`\tau^2/d_k`. However training
+    grows the projections, the entropy cannot collapse: no weight exceeds
+    :math:`1/(1+(n-1)e^{-2\tau})`. The gradient to q is orthogonal to q and goes as
+    :math:`1/\lVert q\rVert`.
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype.
+        key: ``(..., m, d_k)``.
+
+    Returns:
+        Both, each in its shape and dtype. A vector of zeros stays one.
+
+    Exact up to rounding; norms are formed in float32 at least. Time and memory
+    ``O((n + m) d_k)``.
+
+    Source: Henry et al. 2020, arXiv 2010.04245; Liu et al. 2021, arXiv 2111.09883.
+
+    >>> qk_unit_norm(torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 2.0]]))
+    (tensor([[0.6000, 0.8000]]), tensor([[0., 1.]]))
+    """
+    query_unit, key_unit = (
+        nn.functional.normalize(
+            tensor.to(torch.promote_types(tensor.dtype, torch.float32)), dim=-1
+        ).to(tensor.dtype)
+        for tensor in (query, key)
+    )
+    return query_unit, key_unit
+
+
+def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
+    r"""Query and key with mean square 1, so that :math:`1/\sqrt{d_k}` finds what it supposes.
+
+    .. math:: \hat q = \frac{q}{\sqrt{\lVert q\rVert^2/d_k + \epsilon}}, \qquad
+              \hat k = \frac{k}{\sqrt{\lVert k\rVert^2/d_k + \epsilon}}
+
+    The unit vectors of :func:`qk_unit_norm` times :math:`\sqrt{d_k}`, but for
+    :math:`\epsilon`. With the factor :math:`1/\sqrt{d_k}` random directions have logit variance
+    1 and entropy near :math:`\ln n-1/2`, whatever the initialisation; the logits stay within
+    :math:`\pm\sqrt{d_k}`, and the gradient to q is orthogonal to q but for :math:`\epsilon`.
+
+    Models that learn a gain per component multiply the results by it (Qwen3, OLMo 2, Gemma 3),
+    which gives up the bound.
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype.
+        key: ``(..., m, d_k)``.
+        eps: :math:`\epsilon`, above 0.
+
+    Returns:
+        Both, each in its shape and dtype. A vector of zeros stays one.
+
+    Raises:
+        ValueError: for an ``eps`` that is not above 0.
+
+    Exact up to rounding. Time and memory ``O((n + m) d_k)``.
+
+    Source: Zhang and Sennrich 2019, arXiv 1910.07467; on query and key, as a LayerNorm: Dehghani
+    et al. 2023, arXiv 2302.05442.
+
+    >>> query, _ = qk_rms_norm(torch.tensor([[3.0, 4.0]]), torch.ones(1, 2))
+    >>> query
+    tensor([[0.8485, 1.1314]])
+    """
+    if not eps > 0.0:
+        raise ValueError(
+            f"eps: expected a number above 0, got {eps!r}. It keeps a vector of zeros from being "
+            "divided by zero; 1e-6 is usual."
+        )
+    width = query.shape[-1:]
+    return (
+        nn.functional.rms_norm(query, width, eps=eps),
+        nn.functional.rms_norm(key, width, eps=eps),
+    )
+
+
+def softcap(scores: Tensor, *, cap: float) -> Tensor:
+    r"""Scores bent smoothly into :math:`(-cap, cap)`; small ones stay as they are.
+
+    .. math:: \tilde s = cap\cdot\tanh(s/cap)
+
+    It comes **before the mask**: after it, :math:`-\infty` would become :math:`-cap`, and a
+    forbidden key would get weight. The variance stays below :math:`cap^2`, no weight exceeds
+    :math:`1/(1+(n-1)e^{-2cap})`, and the order of the keys is kept. The gradient to a score is
+    multiplied by :math:`1-(\tilde s/cap)^2\le 1`: one that has reached the cap learns no more.
+
+    Attention has no argument for it, but a float mask can carry the scores when a factor of 0
+    silences the product: fill forbidden pairs of the capped scores with ``-inf`` and pass them as
+    ``attn_mask``, with ``scale=0.0``.
+
+    Args:
+        scores: ``(..., n, m)``, already scaled.
+        cap: the bound, above 0: 50 in Gemma 2, 30 in Grok-1.
+
+    Returns:
+        ``(..., n, m)`` in the dtype of ``scores``.
+
+    Raises:
+        ValueError: for a cap that is not above 0.
+
+    Exact up to rounding. Time and memory ``O(n m)``.
+
+    Source: Gemma Team 2024, arXiv 2408.00118, section 2.
+
+    >>> softcap(torch.tensor([1.0, 100.0]), cap=50.0)
+    tensor([ 0.9999, 48.2014])
+    """
+    if not 0.0 < cap < math.inf:
+        raise ValueError(
+            f"cap: expected a finite number above 0, got {cap!r}. Without a cap, leave the scores "
+            "as they are."
+        )
+    return cap * torch.tanh(scores / cap)

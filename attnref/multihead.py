@@ -1,0 +1,453 @@
+r"""Multi-head attention: several attentions side by side, each in its own projection.
+
+.. math:: \mathrm{MHA}(X) = \sum_h \mathrm{softmax}(c\,Q_hK_h^\top)\,V_h\,W_O^{(h)}, \qquad
+          Q_h = XW_Q^{(h)},\; K_h = XW_K^{(h)},\; V_h = XW_V^{(h)}
+
+The heads differ because each has a softmax of its own and because chance made their weights
+different at the start; nothing else tells them apart. Which attention is computed, and how
+positions enter it, are functions handed in.
+"""
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnref import checks, masks
+from attnref.reference import scaled_dot_product_attention
+from attnref.scaling import per_head, scale_query
+
+
+# --8<-- [start:KVCache]
+class KVCache:
+    r"""The keys and values of the tokens so far, so that each is projected once.
+
+    .. math:: K \leftarrow \begin{pmatrix} K \\ K_{\text{new}} \end{pmatrix}, \qquad
+              V \leftarrow \begin{pmatrix} V \\ V_{\text{new}} \end{pmatrix}
+
+    One cache serves one layer and one batch. It is right for causal attention only, in which no
+    new token changes what the old ones made.
+
+    Args:
+        max_length: None lets the cache grow, copying what it holds at each step, and carries
+            gradients; a number allocates room for so many tokens once and writes in place,
+            for decoding without gradients.
+
+    Raises:
+        ValueError: for a ``max_length`` that is not a positive integer.
+
+    Memory ``h_kv (d_k + d_v)`` numbers a token; over n steps growing copies ``O(n^2)`` of them,
+    the preallocated one ``O(n)``.
+
+    Source: Shazeer 2019, arXiv 1911.02150, section 2.4.
+
+    >>> cache = KVCache(max_length=8)
+    >>> for _ in range(3):
+    ...     key, value = cache.append(torch.ones(2, 1, 4), torch.ones(2, 1, 5))
+    >>> key.shape, value.shape, cache.length
+    (torch.Size([2, 3, 4]), torch.Size([2, 3, 5]), 3)
+    """
+
+    def __init__(self, max_length: int | None = None) -> None:
+        if max_length is not None:
+            _check_positive(max_length=max_length)
+        self.max_length = max_length
+        self.length = 0
+        self._stored: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: with ``max_length`` those of its whole room."""
+        return sum(tensor.nbytes for tensor in self._stored or ())
+
+    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Take in n more tokens and return all keys and values.
+
+        Args:
+            key: ``(..., h_kv, n, d_k)``, rotated already where rotations are used.
+            value: ``(..., h_kv, n, d_v)``.
+
+        Returns:
+            ``(..., h_kv, length, d_k)`` and ``(..., h_kv, length, d_v)``; with ``max_length``
+            they are views of the cache.
+
+        Raises:
+            ValueError: for a shape, dtype or device that differs from what is held, past
+                ``max_length``, or for gradients into a preallocated cache.
+        """
+        checks.check_value(key.shape, value.shape)
+        old, new = self.length, self.length + key.shape[-2]
+        for name, tensor, held in zip(
+            ("key", "value"), (key, value), self._stored or (key, value), strict=True
+        ):
+            if _kind(tensor) != _kind(held):
+                raise ValueError(
+                    f"{name}: expected {_kind(held)}, as the cache holds, got {_kind(tensor)}. "
+                    "One cache serves one layer and one batch: make a new KVCache for another."
+                )
+        if self.max_length is None:
+            if self._stored is not None:
+                key = torch.cat([self._stored[0], key], dim=-2)  # (..., h_kv, length, d_k)
+                value = torch.cat([self._stored[1], value], dim=-2)
+            self._stored, self.length = (key, value), new
+            return key, value
+
+        if new > self.max_length:
+            raise ValueError(
+                f"key: expected room for {key.shape[-2]} more tokens after {old}, got a cache of "
+                f"max_length={self.max_length}. Make it larger, or let it grow: KVCache()."
+            )
+        if torch.is_grad_enabled() and (key.requires_grad or value.requires_grad):
+            raise ValueError(
+                "key: expected keys and values without gradients, because a preallocated cache "
+                "is written in place, got requires_grad=True. Decode under torch.no_grad(), or "
+                "let the cache grow: KVCache()."
+            )
+        if self._stored is None:
+            self._stored = (
+                key.new_empty(*key.shape[:-2], self.max_length, key.shape[-1]),
+                value.new_empty(*value.shape[:-2], self.max_length, value.shape[-1]),
+            )
+        keys, values = self._stored
+        keys[..., old:new, :] = key
+        values[..., old:new, :] = value
+        self.length = new
+        return keys[..., :new, :], values[..., :new, :]
+
+
+# --8<-- [end:KVCache]
+
+
+# --8<-- [start:MultiHeadAttention]
+class MultiHeadAttention(nn.Module):
+    r"""Attention of several heads, between a projection for each and one back.
+
+    .. math:: o = \big[\,O_0 \mid \dots \mid O_{h-1}\,\big]\,W_O, \qquad
+              O_i = \mathrm{softmax}\big(c_i\,XW_Q^{(i)}(YW_K^{(g(i))})^\top + B\big)\,
+              YW_V^{(g(i))}
+
+    with Y = X in self-attention. With fewer key and value heads than query heads, neighbouring
+    query heads share one: :math:`g(i) = \lfloor i\,h_{kv}/h \rfloor`. As many is multi-head,
+    one is multi-query, between them is grouped-query attention.
+
+    Args:
+        embed_dim: D, the width of inputs and outputs.
+        num_heads: h, the number of query heads.
+        num_kv_heads: a divisor of h; None means h.
+        head_dim: :math:`d_k`; None means D/h.
+        value_head_dim: :math:`d_v`; None means ``head_dim``.
+        bias: whether the four projections add one.
+        scale: the factor c of all heads; None means :math:`1/\sqrt{d_k}`.
+        head_scale: instead of ``scale``, one factor a head, multiplied into the query: fixed,
+            a tensor ``(h,)``; or learned, a module that returns ``(h, 1, 1)``, such as
+            :class:`attnref.scaling.LearnedTemperature`.
+        attention: a function with the arguments of PyTorch's ``scaled_dot_product_attention``.
+            It is given those in use only, so that it need not know the others.
+        rotate: applied to queries and keys as ``rotate(x, offset=...)``:
+            :func:`attnref.positions.rotary` or another of its kind.
+        position_bias: gives the bias of the scores as ``position_bias(h, n, m, alignment=...,
+            dtype=..., device=...)``: :func:`attnref.positions.alibi` or another of its kind.
+        dropout_p: share of the weights dropped in training, and in training only.
+        generator: source of the initial weights, None = PyTorch's global one. They have mean 0
+            and variance 1 over the width that they read, so that inputs of variance 1 give
+            scores of variance 1. Biases start at 0.
+        device, dtype: of the parameters.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+
+    As exact as the function handed in. Time ``2 n D (h + h_kv) (d_k + d_v)`` operations for the
+    projections beside those of the attention; weights ``D (h + h_kv) (d_k + d_v)``, and biases.
+
+    Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2; shared heads: Shazeer 2019,
+    arXiv 1911.02150, and Ainslie et al. 2023, arXiv 2305.13245.
+
+    >>> layer = MultiHeadAttention(embed_dim=12, num_heads=4, num_kv_heads=2)
+    >>> layer(torch.ones(5, 7, 12), is_causal=True).shape
+    torch.Size([5, 7, 12])
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        *,
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        value_head_dim: int | None = None,
+        bias: bool = True,
+        scale: float | None = None,
+        head_scale: Tensor | nn.Module | None = None,
+        attention: Callable[..., Any] = scaled_dot_product_attention,
+        rotate: Callable[..., Tensor] | None = None,
+        position_bias: Callable[..., Tensor] | None = None,
+        dropout_p: float = 0.0,
+        generator: torch.Generator | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        _check_positive(embed_dim=embed_dim, num_heads=num_heads)
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        _check_positive(num_kv_heads=num_kv_heads)
+        if num_heads % num_kv_heads:
+            raise ValueError(
+                f"num_kv_heads: expected a divisor of num_heads={num_heads}, got {num_kv_heads}. "
+                "Each key and value head serves an equal group of query heads."
+            )
+        if head_dim is None and embed_dim % num_heads:
+            raise ValueError(
+                f"head_dim: expected a number because num_heads={num_heads} does not divide "
+                f"embed_dim={embed_dim}, got None. Name the width of a head, which is free."
+            )
+        head_dim = embed_dim // num_heads if head_dim is None else head_dim
+        value_head_dim = head_dim if value_head_dim is None else value_head_dim
+        _check_positive(head_dim=head_dim, value_head_dim=value_head_dim)
+        if scale is not None and head_scale is not None:
+            raise ValueError(
+                f"scale: expected None beside head_scale, got {scale}. Multiply it into the "
+                "factors of head_scale."
+            )
+        checks.check_scale(scale, head_dim)
+        if isinstance(head_scale, Tensor) and head_scale.shape != (num_heads,):
+            raise ValueError(
+                f"head_scale: expected one factor a head, shape ({num_heads},), got "
+                f"{tuple(head_scale.shape)}. For one factor for all heads use scale."
+            )
+        checks.check_dropout(dropout_p)
+
+        self.embed_dim, self.num_heads, self.num_kv_heads = embed_dim, num_heads, num_kv_heads
+        self.head_dim, self.value_head_dim = head_dim, value_head_dim
+        self.scale, self.dropout_p = scale, dropout_p
+        self.attention, self.rotate, self.position_bias = attention, rotate, position_bias
+        self.head_scale: Tensor | nn.Module | None
+        if isinstance(head_scale, Tensor):
+            self.register_buffer("head_scale", head_scale.to(device=device, copy=True))
+        else:
+            self.head_scale = head_scale
+
+        def linear(inputs: int, outputs: int) -> nn.Linear:
+            # nn.Linear's own initialisation would draw from the global generator.
+            place = torch.get_default_device() if device is None else device
+            layer = nn.Linear(inputs, outputs, bias=bias, device="meta", dtype=dtype)
+            layer = layer.to_empty(device=place)
+            nn.init.normal_(layer.weight, std=inputs**-0.5, generator=generator)
+            if bias:
+                nn.init.zeros_(layer.bias)
+            return layer
+
+        self.query_proj = linear(embed_dim, num_heads * head_dim)
+        self.key_proj = linear(embed_dim, num_kv_heads * head_dim)
+        self.value_proj = linear(embed_dim, num_kv_heads * value_head_dim)
+        self.out_proj = linear(num_heads * value_head_dim, embed_dim)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+        cache: KVCache | None = None,
+        return_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Attend from ``query`` to ``key`` and ``value``, or within ``query`` without them.
+
+        Args:
+            query: ``(..., n, D)``; leading dimensions are batches, none is fine.
+            key: ``(..., m, D)``; None means ``query``: self-attention.
+            value: ``(..., m, D)``; None means ``key``.
+            attn_mask: broadcasts to ``(..., h, n, m)``. Bool: ``True`` = may attend, which is
+                the opposite of ``nn.MultiheadAttention``. Float: added to the scores.
+            is_causal: position i sees no key of its future. Both sequences begin together,
+                as in PyTorch; with a cache they end together.
+            cache: holds the earlier tokens, takes in these. Then m counts all of them.
+            return_weights: also return the weights, if ``attention`` can.
+
+        Returns:
+            ``(..., n, D)``; with ``return_weights`` a pair of it and ``(..., h, n, m)``.
+        """
+        if cache is not None and (key is not None or not is_causal):
+            raise ValueError(
+                "cache: expected causal self-attention, got "
+                f"{f'is_causal={is_causal}' if key is None else 'a key'}. Cached tokens are the "
+                "past of the query: pass is_causal=True and no key or value."
+            )
+        if key is None and value is not None:
+            raise ValueError(
+                "value: expected None without a key, got a tensor. Pass the key that goes with it."
+            )
+        key = query if key is None else key
+        value = key if value is None else value
+        for name, tensor in (("query", query), ("key", key), ("value", value)):
+            if tensor.dim() < 2 or tensor.shape[-1] != self.embed_dim:
+                raise ValueError(
+                    f"{name}: expected shape (..., length, embed_dim={self.embed_dim}), got "
+                    f"{tuple(tensor.shape)}. Batches come first: a sequence-first tensor needs "
+                    f"{name}.transpose(0, 1)."
+                )
+        _check_mask(attn_mask)
+
+        q = _split(self.query_proj(query), self.num_heads)  # (..., h, n, d_k)
+        k = _split(self.key_proj(key), self.num_kv_heads)  # (..., h_kv, m, d_k)
+        v = _split(self.value_proj(value), self.num_kv_heads)  # (..., h_kv, m, d_v)
+        past = 0 if cache is None else cache.length
+        if self.rotate is not None:
+            q, k = self.rotate(q, offset=past), self.rotate(k, offset=past)
+        if cache is not None:
+            k, v = cache.append(k, v)  # (..., h_kv, past + n, d_k), (..., h_kv, past + n, d_v)
+
+        options = self._mask_options(q, k, attn_mask, is_causal, past)
+        if self.head_scale is not None:
+            # The function knows one factor only; the query can carry one a head.
+            factors = (  # (h, 1, 1)
+                self.head_scale()
+                if isinstance(self.head_scale, nn.Module)
+                else per_head(self.head_scale)
+            )
+            q, options["scale"] = scale_query(q, factors), 1.0
+        elif self.scale is not None:
+            options["scale"] = self.scale
+        if self.training and self.dropout_p:
+            options["dropout_p"] = self.dropout_p
+        if self.num_kv_heads != self.num_heads:
+            options["enable_gqa"] = True
+        if return_weights:
+            attended, weights = self.attention(q, k, v, **options, return_weights=True)
+            return self.out_proj(_join(attended)), weights
+        output: Tensor = self.out_proj(_join(self.attention(q, k, v, **options)))  # (..., n, D)
+        return output
+
+    def _mask_options(
+        self, q: Tensor, k: Tensor, attn_mask: Tensor | None, is_causal: bool, past: int
+    ) -> dict[str, Any]:
+        """All that masks and biases say, as one ``attn_mask`` or a plain ``is_causal``."""
+        n, m = q.shape[-2], k.shape[-2]
+        alignment = "bottom-right" if past else "top-left"
+        parts = [] if attn_mask is None else [attn_mask]
+        if self.position_bias is not None:
+            bias = self.position_bias(  # in the dtype that fused kernels ask of a mask
+                self.num_heads, n, m, alignment=alignment, dtype=q.dtype, device=q.device
+            )
+            parts.append(bias)  # (h, n, m)
+        if past and n == 1:
+            is_causal = False  # the newest token sees all that is cached
+        # A function's own is_causal is aligned top-left, and need not go with a mask.
+        if is_causal and (past or parts):
+            is_causal = False
+            parts.append(masks.causal(n, m, alignment=alignment).dense(q.device))
+        options: dict[str, Any] = {"attn_mask": reduce(_both, parts)} if parts else {}
+        return options | ({"is_causal": True} if is_causal else {})
+
+    @classmethod
+    def from_torch(
+        cls,
+        module: nn.MultiheadAttention,
+        *,
+        attention: Callable[..., Any] = scaled_dot_product_attention,
+    ) -> "MultiHeadAttention":
+        """The same layer as one of ``nn.MultiheadAttention``, with a copy of its weights.
+
+        Outputs and gradients are the same up to rounding. What differs is how it is called:
+
+        - boolean masks mean the opposite: ``attn_mask=~theirs``, and a ``key_padding_mask`` of
+          shape ``(b, m)`` becomes ``attn_mask=~theirs[:, None, None, :]``;
+        - batches come first, whatever its ``batch_first``: transpose what is ``(n, b, D)``;
+        - a row without allowed keys gives the output's bias instead of NaN.
+
+        Args:
+            module: with ``kdim`` and ``vdim`` equal to ``embed_dim``, without ``add_bias_kv``
+                and ``add_zero_attn``.
+            attention: as in the constructor.
+
+        Raises:
+            ValueError: for a module of another kind.
+
+        >>> ours = MultiHeadAttention.from_torch(nn.MultiheadAttention(12, 3))
+        >>> ours(torch.ones(2, 5, 12)).shape
+        torch.Size([2, 5, 12])
+        """
+        weight, bias = module.in_proj_weight, module.in_proj_bias
+        if weight is None or module.bias_k is not None or module.add_zero_attn:
+            raise ValueError(
+                "module: expected nn.MultiheadAttention with kdim and vdim equal to embed_dim, "
+                "without add_bias_kv and add_zero_attn, got one with "
+                f"kdim={module.kdim}, vdim={module.vdim}, add_bias_kv={module.bias_k is not None}, "
+                f"add_zero_attn={module.add_zero_attn}. Those have no counterpart here."
+            )
+        layer = cls(
+            module.embed_dim,
+            module.num_heads,
+            bias=bias is not None,
+            attention=attention,
+            dropout_p=module.dropout,
+            device="meta",  # nothing to initialise
+        )
+        names = ("query_proj", "key_proj", "value_proj")
+        state = {
+            f"{name}.weight": part for name, part in zip(names, weight.chunk(3), strict=True)
+        } | {"out_proj.weight": module.out_proj.weight}
+        if bias is not None:
+            state |= {f"{name}.bias": part for name, part in zip(names, bias.chunk(3), strict=True)}
+            state |= {"out_proj.bias": module.out_proj.bias}
+        copies = {name: tensor.detach().clone() for name, tensor in state.items()}
+        layer.load_state_dict(copies, assign=True)
+        return layer.train(module.training)
+
+
+# --8<-- [end:MultiHeadAttention]
+
+
+def _split(tensor: Tensor, heads: int) -> Tensor:
+    """``(..., n, heads d)`` as ``(..., heads, n, d)``: each head a block of columns."""
+    *lead, width = tensor.shape
+    return tensor.reshape(*lead, heads, width // heads).transpose(-3, -2)
+
+
+def _join(tensor: Tensor) -> Tensor:
+    """Undo :func:`_split`."""
+    return tensor.transpose(-3, -2).flatten(-2)  # (..., n, heads d)
+
+
+def _both(one: Tensor, other: Tensor) -> Tensor:
+    """Two masks, boolean or additive, as one that does what both do."""
+    if one.dtype == torch.bool and other.dtype == torch.bool:
+        return one & other
+    if one.dtype == torch.bool:
+        one, other = other, one
+    if other.dtype == torch.bool:
+        return torch.where(other, one, -torch.inf)
+    return one + other
+
+
+def _kind(tensor: Tensor) -> str:
+    """What must stay the same from one step to the next."""
+    *lead, _, width = tensor.shape
+    return f"({', '.join(map(str, lead))}, n, {width}) {tensor.dtype} on {tensor.device}"
+
+
+def _check_mask(attn_mask: Tensor | None) -> None:
+    if attn_mask is None:
+        return
+    if not isinstance(attn_mask, Tensor):
+        raise TypeError(
+            f"attn_mask: expected a torch.Tensor, got {type(attn_mask).__name__}. A mask of "
+            "attnref.masks becomes one with mask.dense(device=query.device)."
+        )
+    if attn_mask.dtype != torch.bool and not attn_mask.is_floating_point():
+        raise TypeError(
+            f"attn_mask: expected bool (True = may attend) or a floating dtype (added to the "
+            f"scores), got {attn_mask.dtype}. If 1 means may attend, pass attn_mask.bool()."
+        )
+
+
+def _check_positive(**counts: int) -> None:
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(
+                f"{name}: expected a positive integer, got {count!r}. Widths and numbers of heads "
+                "come from the model's configuration."
+            )

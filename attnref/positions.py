@@ -1,0 +1,396 @@
+r"""Positions: how attention, which sees a set, is told the order of its tokens.
+
+Added to the embeddings: :func:`sinusoidal` (fixed) and :class:`LearnedPositions`. Turning
+query and key: :func:`rotary`, :func:`rotary_half_split`. Added to the scores: :func:`alibi`.
+Each forms positions and angles in float64 and rounds last, whatever dtype is asked for:
+bfloat16 holds only the integers up to 256, so that the positions 256 and 257 would be one.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+def frequencies(
+    dim: int, *, base: float = 10_000.0, device: torch.device | str | None = None
+) -> Tensor:
+    r"""The angular frequencies of the pairs of components, from fast to slow.
+
+    .. math:: \omega_i = \text{base}^{-2i/d}, \qquad i = 0, \dots, d/2 - 1
+
+    Args:
+        dim: the even width d: of the embedding, or of a head for the rotary ones.
+        base: sets the slowest frequency, :math:`\text{base}^{-(d-2)/d}`.
+        device: where the result lives.
+
+    Returns:
+        ``(d/2,)`` float64; pair i has the wavelength :math:`2\pi/\omega_i`.
+
+    Raises:
+        ValueError: for an odd or empty width, or a base that is not positive.
+
+    Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
+
+    >>> frequencies(4)
+    tensor([1.0000, 0.0100], dtype=torch.float64)
+    """
+    _check_even(dim)
+    if not base > 0:
+        raise ValueError(
+            f"base: expected a positive number, got {base}. The usual choice is 10000."
+        )
+    return torch.pow(base, -torch.arange(0, dim, 2, dtype=torch.float64, device=device) / dim)
+
+
+def sinusoidal(
+    length: int,
+    dim: int,
+    *,
+    base: float = 10_000.0,
+    offset: int = 0,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    r"""A fixed table of sines and cosines, one row a position, to be added to the embeddings.
+
+    .. math:: PE_{t,2i} = \sin(\omega_i t), \quad PE_{t,2i+1} = \cos(\omega_i t), \qquad
+              \omega_i = \text{base}^{-2i/d}
+
+    Two rows differ by :math:`\|PE_t - PE_s\|^2 = 2\sum_i (1 - \cos\omega_i(t - s))`, which
+    depends on the distance of their positions only.
+
+    Args:
+        length: number of positions, n.
+        dim: even width of the embedding, d.
+        base: see :func:`frequencies`.
+        offset: position of the first row.
+        dtype: of the result, rounded to it once, at the end.
+        device: where the result lives.
+
+    Returns:
+        ``(n, d)``: sines in the even columns, cosines in the odd ones.
+
+    Raises:
+        ValueError: for an odd width, a negative length or offset.
+
+    Exact to one rounding to ``dtype`` and the float64 angle, off by ``1e-16 t``. Time and
+    memory ``O(n d)``.
+
+    Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
+
+    >>> sinusoidal(2, 4)
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
+    angles = _angles(length, dim, base, offset, device)  # (n, d/2)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).to(dtype)  # (n, d)
+
+
+class LearnedPositions(nn.Module):
+    r"""A learned table, one row a position, to be added to the embeddings.
+
+    .. math:: x_t \mapsto x_t + P_t, \qquad P \in \mathbb{R}^{n_{\max}\times d}
+
+    Args:
+        max_length: number of rows; there is no position after the last one.
+        dim: width of the embedding, d.
+        std: standard deviation of the normal distribution that the rows are drawn from.
+        generator: source of the random numbers, None = PyTorch's global one.
+        device, dtype: of the table.
+
+    Raises:
+        ValueError: for a table without rows or columns; in a call, past its end.
+
+    Memory ``O(n_max d)``, all of it trained.
+
+    Source: Gehring et al. 2017, arXiv 1705.03122, section 3.1; the deviation is that of the
+    code of BERT (Devlin et al. 2018, arXiv 1810.04805).
+
+    >>> positions = LearnedPositions(512, 8)
+    >>> positions(3, offset=509).shape
+    torch.Size([3, 8])
+    """
+
+    def __init__(
+        self,
+        max_length: int,
+        dim: int,
+        *,
+        std: float = 0.02,
+        generator: torch.Generator | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        _check_counts(1, max_length=max_length, dim=dim)
+        self.table = nn.Parameter(torch.empty(max_length, dim, device=device, dtype=dtype))
+        nn.init.normal_(self.table, std=std, generator=generator)
+
+    def forward(self, length: int, *, offset: int = 0) -> Tensor:
+        """The ``(length, d)`` rows of the positions ``offset, …, offset + length - 1``."""
+        _check_counts(0, length=length, offset=offset)
+        limit = self.table.shape[0]
+        if offset + length > limit:
+            raise ValueError(
+                f"length: expected at most {limit} positions, the size of the learned table, got "
+                f"positions {offset} to {offset + length - 1}. Shorten the sequence, or train "
+                f"with a larger max_length; rotary and alibi have no such limit."
+            )
+        return self.table[offset : offset + length]
+
+
+def rotary(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> Tensor:
+    r"""Turn each pair of neighbouring components by an angle that grows with the position.
+
+    .. math:: \begin{pmatrix} x'_{2i} \\ x'_{2i+1} \end{pmatrix} =
+              \begin{pmatrix} \cos\omega_i t & -\sin\omega_i t \\
+                              \sin\omega_i t & \cos\omega_i t \end{pmatrix}
+              \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix}, \qquad
+              \omega_i = \text{base}^{-2i/d}
+
+    Applied to query and key (never to the value), the score then knows the two positions by
+    their distance only: :math:`(R_t q)\cdot(R_s k) = q\cdot(R_{s-t}\,k)`. The pairs are
+    :math:`(2i, 2i+1)`, as in the paper; :func:`rotary_half_split` pairs :math:`(i, i+d/2)`, and
+    weights trained with one are wrong with the other until converted (:func:`to_half_split`).
+
+    Args:
+        x: ``(..., n, d)``, queries or keys of any floating dtype, d even.
+        base: see :func:`frequencies`.
+        offset: position of the first row: the length of the cache in step-by-step decoding.
+
+    Returns:
+        ``(..., n, d)`` in the dtype of ``x``, of the same norm.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+
+    Exact up to rounding: float64 angles, products at least in float32. Time ``O(n d)`` a head,
+    and ``n d / 2`` sines and cosines shared by all heads.
+
+    Source: Su et al. 2021, arXiv 2104.09864, equations 15 and 34.
+
+    >>> rotary(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
+    tensor([[1.0000, 0.0000],
+            [0.5403, 0.8415]])
+    """
+    cos, sin = _turns(x, base, offset)  # (n, d/2) each
+    even, odd = x[..., 0::2], x[..., 1::2]  # (..., n, d/2) each
+    pairs = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
+    return pairs.flatten(-2).to(x.dtype)  # (..., n, d)
+
+
+def rotary_half_split(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> Tensor:
+    r"""Turn as :func:`rotary` does, pairing the first half of the components with the second.
+
+    .. math:: \begin{pmatrix} x'_{i} \\ x'_{i+d/2} \end{pmatrix} =
+              \begin{pmatrix} \cos\omega_i t & -\sin\omega_i t \\
+                              \sin\omega_i t & \cos\omega_i t \end{pmatrix}
+              \begin{pmatrix} x_{i} \\ x_{i+d/2} \end{pmatrix}
+
+    Arguments, result, errors and cost as there: the same function after a permutation,
+    ``rotary_half_split(to_half_split(x)) == to_half_split(rotary(x))``. Most published weights
+    in the format of the Transformers library are made for this pairing.
+
+    Source: the code of GPT-NeoX (Black et al. 2022, arXiv 2204.06745), after Su et al. 2021.
+
+    >>> rotary_half_split(torch.tensor([[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]))[1]
+    tensor([0.5403, 0.0000, 0.8415, 0.0000])
+    """
+    cos, sin = _turns(x, base, offset)  # (n, d/2) each
+    first, second = x.chunk(2, dim=-1)  # (..., n, d/2) each
+    turned = torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+    return turned.to(x.dtype)  # (..., n, d)
+
+
+def to_half_split(tensor: Tensor, *, num_heads: int = 1, dim: int = -1) -> Tensor:
+    r"""Reorder the components of each head from neighbouring pairs to split halves.
+
+    .. math:: (x_0, x_1, x_2, x_3, \dots) \mapsto (x_0, x_2, \dots \mid x_1, x_3, \dots)
+
+    Done to the query and the key projection, it makes weights trained with :func:`rotary` right
+    for :func:`rotary_half_split`: both sides of each dot product are permuted alike.
+
+    Args:
+        tensor: vectors, a bias, or a weight; ``num_heads * d`` entries along ``dim``.
+        num_heads: heads side by side along ``dim`` (key projections may have fewer).
+        dim: the dimension to reorder: 0 for the weight of ``nn.Linear``, -1 for vectors.
+
+    Returns:
+        A new tensor of the same shape and dtype.
+
+    Raises:
+        ValueError: when ``dim`` does not hold ``num_heads`` heads of an even width.
+
+    >>> to_half_split(torch.tensor([0, 1, 2, 3]))
+    tensor([0, 2, 1, 3])
+    """
+    return _exchange(tensor, num_heads, dim, halves=False)
+
+
+def from_half_split(tensor: Tensor, *, num_heads: int = 1, dim: int = -1) -> Tensor:
+    r"""Undo :func:`to_half_split`: from split halves to neighbouring pairs.
+
+    .. math:: (x_0, x_1, \dots \mid x_{d/2}, x_{d/2+1}, \dots) \mapsto
+              (x_0, x_{d/2}, x_1, x_{d/2+1}, \dots)
+
+    Arguments, result and errors as there.
+
+    >>> from_half_split(torch.tensor([0, 2, 1, 3]))
+    tensor([0, 1, 2, 3])
+    """
+    return _exchange(tensor, num_heads, dim, halves=True)
+
+
+def alibi_slopes(
+    num_heads: int,
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    r"""How fast the attention of each head fades with distance: a geometric sequence.
+
+    .. math:: s_i = 2^{-8i/p}, \qquad i = 1, \dots, p
+
+    for the largest power of two p up to the number of heads h. The other h - p heads take
+    :math:`2^{-4(2i-1)/p}`, every second slope of the sequence for 2p heads.
+
+    Args:
+        num_heads: h, any number from 1.
+        dtype: of the result; the slopes are formed in float64.
+        device: where the result lives.
+
+    Returns:
+        ``(h,)``, all positive.
+
+    Raises:
+        ValueError: for a number of heads that is not a positive integer.
+
+    Source: Press, Smith, Lewis 2021, arXiv 2108.12409, section 3; for an h that is no power
+    of two, the authors' code.
+
+    >>> alibi_slopes(3)
+    tensor([0.0625, 0.0039, 0.2500])
+    """
+    _check_counts(1, num_heads=num_heads)
+    power = 2 ** (num_heads.bit_length() - 1)
+    whole = torch.arange(1, power + 1, dtype=torch.float64, device=device)  # (p,)
+    between = torch.arange(num_heads - power, dtype=torch.float64, device=device) + 0.5
+    return torch.exp2(-8.0 / power * torch.cat([whole, between])).to(dtype)  # (h,)
+
+
+def alibi(
+    num_heads: int,
+    n: int,
+    m: int | None = None,
+    *,
+    alignment: str | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    r"""Scores that fall linearly with distance: a bias to be passed as ``attn_mask``.
+
+    .. math:: b^{(h)}_{ij} = -s_h\,|i + \delta - j|
+
+    with the slopes of :func:`alibi_slopes`. The offset :math:`\delta` is 0 when both sequences
+    begin together (``"top-left"``) and m - n when they end together (``"bottom-right"``, as
+    when the last n tokens attend to a cache of m). It forbids nothing: for a causal model add
+    the causal mask. The paper, causal throughout, leaves the future undefined; the absolute
+    value is the symmetric reading of it.
+
+    Args:
+        num_heads: h.
+        n: number of queries.
+        m: number of keys; None means n.
+        alignment: required when n != m, as in :func:`attnref.masks.causal`.
+        dtype: of the result. In bfloat16 large distances are no longer told apart, where it
+            matters little: no factor :math:`e^{b}` of a weight moves by more than 0.002, for it
+            errs by :math:`|b|\,e^{b}\,2^{-8}`.
+        device: where the result lives.
+
+    Returns:
+        ``(h, n, m)``, formed in float64 and rounded once; broadcasts to ``(..., h, n, m)``.
+
+    Raises:
+        ValueError: for counts out of range, an unknown alignment, or none when n != m.
+
+    Time and memory ``O(h n m)``.
+
+    Source: Press, Smith, Lewis 2021, arXiv 2108.12409, section 3.
+
+    >>> alibi(1, 2, 3, alignment="bottom-right")
+    tensor([[[-0.0039,  0.0000, -0.0039],
+             [-0.0078, -0.0039,  0.0000]]])
+    """
+    m = n if m is None else m
+    _check_counts(0, n=n, m=m)
+    if alignment not in (None, "top-left", "bottom-right"):
+        raise ValueError(
+            f"alignment: expected 'top-left' or 'bottom-right', got {alignment!r}. "
+            "top-left lets both sequences begin together, bottom-right lets them end together."
+        )
+    if n != m and alignment is None:
+        raise ValueError(
+            f"alignment: expected 'top-left' or 'bottom-right' because n={n} differs from m={m}, "
+            "got None. For decoding with a cache choose 'bottom-right'."
+        )
+    offset = m - n if alignment == "bottom-right" else 0
+    slopes = alibi_slopes(num_heads, dtype=torch.float64, device=device)[:, None, None]
+    rows = torch.arange(offset, offset + n, dtype=torch.float64, device=device)[:, None]  # (n, 1)
+    columns = torch.arange(m, dtype=torch.float64, device=device)  # (m,)
+    nearness = torch.minimum(rows - columns, columns - rows)  # (n, m), never the -0.0 of -abs
+    return (slopes * nearness).to(dtype)  # (h, n, m)
+
+
+def _angles(
+    length: int, dim: int, base: float, offset: int, device: torch.device | str | None
+) -> Tensor:
+    """The angle of each pair at each position, ``(n, d/2)`` float64."""
+    _check_counts(0, length=length, offset=offset)
+    places = torch.arange(offset, offset + length, dtype=torch.float64, device=device)  # (n,)
+    return places[:, None] * frequencies(dim, base=base, device=device)
+
+
+def _turns(x: Tensor, base: float, offset: int) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of the angles for ``x``, ``(n, d/2)`` each, at least in float32."""
+    if not x.is_floating_point():
+        raise TypeError(f"x: expected a floating dtype, got {x.dtype}. Convert it with x.float().")
+    if x.dim() < 2 or x.shape[-1] == 0 or x.shape[-1] % 2:
+        raise ValueError(
+            f"x: expected shape (..., n, d) with an even d, got {tuple(x.shape)}. Rotations turn "
+            "pairs of components: choose an even head_dim."
+        )
+    angles = _angles(x.shape[-2], x.shape[-1], base, offset, x.device)  # (n, d/2)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return angles.cos().to(wide), angles.sin().to(wide)
+
+
+def _exchange(tensor: Tensor, num_heads: int, dim: int, *, halves: bool) -> Tensor:
+    """Read the components of each head as d/2 pairs, or as 2 halves, and transpose them."""
+    _check_counts(1, num_heads=num_heads)
+    size = tensor.shape[dim]
+    if size == 0 or size % (2 * num_heads):
+        raise ValueError(
+            f"tensor: expected num_heads={num_heads} heads of an even width along dimension {dim}, "
+            f"got size {size} in shape {tuple(tensor.shape)}. The weight of nn.Linear has its "
+            "heads along dim=0, vectors along dim=-1."
+        )
+    pairs = size // (2 * num_heads)
+    last = tensor.movedim(dim, -1)  # (..., h d)
+    matrices = last.reshape(*last.shape[:-1], num_heads, *((2, pairs) if halves else (pairs, 2)))
+    return matrices.mT.reshape(last.shape).movedim(-1, dim)
+
+
+def _check_even(dim: int) -> None:
+    if isinstance(dim, bool) or not isinstance(dim, int) or dim < 2 or dim % 2:
+        raise ValueError(
+            f"dim: expected an even integer of 2 or more, got {dim!r}. Each frequency takes a pair "
+            "of components, a sine and a cosine."
+        )
+
+
+def _check_counts(least: int, **counts: int) -> None:
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < least:
+            raise ValueError(
+                f"{name}: expected an integer of {least} or more, got {count!r}. Take it from a "
+                "shape: x.shape[-2] counts positions, x.shape[-3] heads."
+            )

@@ -1,0 +1,184 @@
+"""PyTorch as a judge of the reference's derivatives, and of what its transforms make of it.
+
+Everything runs in float64, where two right programs differ by some 1e-15 and a wrong one by
+thousandths: the bound 1e-12 lies far from both.
+"""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+from torch.func import grad, jacfwd, jacrev, vmap
+
+from attnref import attention_weights, scaled_dot_product_attention
+
+close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-12)
+INF, NAN = math.inf, math.nan
+
+
+@pytest.fixture
+def normal(device, generator):
+    return partial(torch.randn, device=device, generator=generator, dtype=torch.float64)
+
+
+def bool_mask(*shape: int, device: torch.device) -> Tensor:
+    """Some pairs forbidden, and everything forbidden to query 1."""
+    mask = torch.arange(math.prod(shape), device=device).reshape(shape) % 3 != 0
+    mask[..., 1, :] = False
+    return mask
+
+
+def everything(*args: Tensor, **options) -> tuple[Tensor, ...]:
+    """Output, weights and log-sum-exp, which is -inf, without a slope, in a row without keys."""
+    output, weights, lse = scaled_dot_product_attention(
+        *args, return_weights=True, return_lse=True, **options
+    )
+    return output, weights, lse.masked_fill(lse == -INF, 0.0)
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+@pytest.mark.parametrize("softcap", [None, 1.3])
+@pytest.mark.parametrize("masking", ["none", "causal", "bool", "float", "float and causal"])
+def test_derivatives(check, masking, softcap, device, normal):
+    """First and second derivatives against difference quotients, rows without keys included."""
+    query, key, value = normal(2, 2, 3, 2), normal(2, 1, 5, 2), normal(2, 1, 5, 3)
+    options = {"softcap": softcap, "is_causal": "causal" in masking, "enable_gqa": True}
+    inputs = [query, key, value]
+    if masking == "bool":
+        options["attn_mask"] = bool_mask(2, 3, 5, device=device)
+    elif "float" in masking:
+        inputs.append(normal(3, 5).masked_fill(~bool_mask(3, 5, device=device), -INF))
+    assert check(partial(everything, **options), [x.requires_grad_() for x in inputs])
+
+
+# Forward mode loads decompositions that PyTorch compiles by its own deprecated means.
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_forward_mode_agrees_with_backward_mode(device, normal):
+    key, value, mask = normal(7, 3), normal(7, 2), bool_mask(5, 7, device=device)
+    attend = partial(everything, key=key, value=value, attn_mask=mask, softcap=2.0)
+    query = normal(5, 3)
+    for forward, backward in zip(jacfwd(attend)(query), jacrev(attend)(query), strict=True):
+        close(forward, backward)
+
+
+VMAPPED = {
+    "everything": (0, 0, 0, 0),
+    "masks": (None, None, None, 0),
+    "queries": (0, None, None, None),
+    "keys": (None, 0, None, None),
+    "values": (None, None, 0, None),
+}
+
+
+@pytest.mark.parametrize("kind", ["bool", "float"])
+@pytest.mark.parametrize("over", VMAPPED)
+def test_vmap_is_a_loop(over, kind, device, normal):
+    tensors = [normal(7, 6, 3, 2), normal(7, 2, 5, 2), normal(7, 2, 5, 3)]
+    mask = bool_mask(7, 3, 5, device=device)
+    if kind == "float":
+        mask = normal(7, 3, 5).masked_fill(~mask, -INF)
+    dims = VMAPPED[over]
+    args = [x if dim == 0 else x[0] for x, dim in zip([*tensors, mask], dims, strict=True)]
+    attend = partial(everything, enable_gqa=True, softcap=2.0)
+    found = vmap(attend, in_dims=dims)(*args)
+    for i in range(7):
+        single = attend(*(x[i] if dim == 0 else x for x, dim in zip(args, dims, strict=True)))
+        for all_of_them, one in zip(found, single, strict=True):
+            close(all_of_them[i], one)
+
+
+def test_vmap_of_gradients_gives_them_sample_by_sample(device, normal):
+    query, key, value = normal(7, 3, 2), normal(7, 5, 2), normal(7, 5, 3)
+    mask = normal(7, 3, 5).masked_fill(~bool_mask(7, 3, 5, device=device), -INF)
+
+    def loss(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        return scaled_dot_product_attention(query, key, value, mask).square().sum()
+
+    gradients = grad(loss, argnums=(0, 1, 2, 3))
+    found = vmap(gradients)(query, key, value, mask)
+    for i in range(7):
+        for all_of_them, one in zip(
+            found, gradients(query[i], key[i], value[i], mask[i]), strict=True
+        ):
+            close(all_of_them[i], one)
+
+
+CALLS = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "scale": {"scale": 0.3, "softcap": 2.0},
+    "grouped": {"enable_gqa": True},
+    "bool": {"attn_mask": "bool"},
+    "float and causal": {"attn_mask": "float", "is_causal": True, "softcap": 1.5},
+    "all results": {"attn_mask": "bool", "return_weights": True, "return_lse": True},
+    "dropout": {"dropout_p": 0.3},
+}
+# PyTorch's compiler, when it is loaded, uses parts of PyTorch that are deprecated.
+compiler = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+
+
+def compiled(function, **options):
+    torch._dynamo.reset()  # a fresh count of graphs: PyTorch stops at eight for one function
+    return torch.compile(function, fullgraph=True, **options)
+
+
+def results(attend, name: str, n: int, m: int, device: torch.device) -> list[Tensor]:
+    """Outputs and gradients of one call; key 4 holds NaN behind ``attn_mask``, if there is one."""
+    generator = torch.Generator(device).manual_seed(0)
+    normal = partial(torch.randn, device=device, generator=generator, dtype=torch.float64)
+    options = dict(CALLS[name])
+    heads = 2 if "enable_gqa" in options else 6
+    tensors = [normal(6, n, 5), normal(heads, m, 5), normal(heads, m, 3)]
+    if "attn_mask" in options:
+        mask = bool_mask(n, m, device=device)
+        mask[:, 4] = False
+        tensors[1][:, 4] = tensors[2][:, 4] = NAN
+        if options["attn_mask"] == "float":
+            mask = normal(n, m).masked_fill(~mask, -INF)
+            tensors.append(mask)
+        options["attn_mask"] = mask
+    tensors = [x.requires_grad_() for x in tensors]
+    torch.manual_seed(0)
+    found = attend(*tensors[:3], **options)
+    found = found if isinstance(found, tuple) else (found,)
+    (found[0].square().sum() + sum(part.exp().sum() for part in found[1:])).backward()
+    return [*found, *(x.grad for x in tensors)]
+
+
+def check_same(attend, name: str, n: int, m: int, device: torch.device) -> None:
+    plain = results(scaled_dot_product_attention, name, n, m, device)
+    for ours, other in zip(plain, results(attend, name, n, m, device), strict=True):
+        assert not ours.isnan().any()
+        close(other, ours)
+
+
+@compiler
+@pytest.mark.parametrize("name", CALLS)
+def test_one_graph_holds_the_whole_call(name, device):
+    """Traced forwards and backwards without a break: no branch depends on data."""
+    check_same(compiled(scaled_dot_product_attention, backend="aot_eager"), name, 7, 11, device)
+
+
+@compiler
+def test_one_graph_serves_all_shapes(device):
+    attend = compiled(scaled_dot_product_attention, backend="aot_eager", dynamic=True)
+    check_same(attend, "float and causal", 7, 11, device)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        check_same(attend, "float and causal", 13, 5, device)
+
+
+@compiler
+def test_the_compiler_gives_the_same_numbers(device):
+    attend = compiled(scaled_dot_product_attention, backend="inductor")
+    check_same(attend, "all results", 7, 11, device)
+
+
+@compiler
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weights_compile_in_half_precision(dtype, device, generator):
+    query, key = torch.randn(2, 7, 5, device=device, generator=generator).to(dtype)
+    found = compiled(attention_weights, backend="aot_eager")(query, key, is_causal=True)
+    assert torch.equal(found, attention_weights(query, key, is_causal=True))

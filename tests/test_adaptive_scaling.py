@@ -1,0 +1,314 @@
+import math
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import attnref
+from attnref import masks, scaling
+from attnref.adaptive_scaling import from_entropy, from_variance
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
+
+    return draw
+
+
+def mean_entropy(query, key, factor):
+    """Mean over the rows, straight from the definition, with the factor as a tensor."""
+    log_weights = torch.log_softmax(factor * (query @ key.mT), dim=-1)
+    return -(log_weights.exp() * log_weights).sum(-1).mean(-1)
+
+
+class Largest(TorchDispatchMode):
+    """Remembers how many numbers the largest tensor had that was made inside."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, torch.Tensor):
+                self.numbers = max(self.numbers, tensor.numel())
+        return result
+
+
+# from_variance
+
+
+def test_from_variance_is_the_variance_of_the_scores(randn):
+    """Also with means that are not zero, and a leading dimension of its own for each head."""
+    query, key = randn(2, 3, 5, 7) + randn(3, 1, 7), randn(3, 11, 7) - randn(3, 1, 1)
+    scores = query @ key.mT  # (2, 3, 5, 11)
+    factor = from_variance(query, key)
+    assert factor.shape == (2, 3, 1, 1)
+    expected = scores.var((-2, -1), correction=0, keepdim=True).rsqrt()
+    torch.testing.assert_close(factor, expected, rtol=1e-12, atol=0)
+    # The trace alone is the mean square, and too large when the mean is not 0.
+    trace = (query.mT @ query * (key.mT @ key)).sum((-2, -1), keepdim=True) / (5 * 11)
+    mean = (query.mean(-2, keepdim=True) * key.mean(-2, keepdim=True)).sum(-1, keepdim=True)
+    torch.testing.assert_close((trace - mean**2).rsqrt(), expected, rtol=1e-11, atol=0)
+    assert (trace.rsqrt() / expected).min() < 0.9
+
+
+def test_from_variance_does_not_cancel_where_the_textbook_form_does(randn):
+    """Scores of mean 10⁶ and deviation near 10³, in float32: a difference of numbers near 10¹²."""
+    query, key = 1e3 + randn(97, 5), 2e2 + randn(101, 5)
+    exact = (query @ key.mT).std(correction=0).item()
+    q, k = query.float(), key.float()
+    ours = 1 / from_variance(q, k).item()
+    eps = torch.finfo(torch.float32).eps
+    # Rounding the components to float32 moves each deviation from the mean by eps/2 of 10³.
+    assert ours == pytest.approx(exact, rel=1e3 * eps)
+    mean_square = ((q.mT @ q) * (k.mT @ k)).sum() / (97 * 101)
+    textbook = (mean_square - (q.mean(0) @ k.mean(0)) ** 2).item()
+    assert abs(textbook / exact**2 - 1) > 1e3 * eps
+
+
+def test_from_variance_never_forms_the_scores(randn):
+    """No tensor on the way has as many numbers as there are pairs, nor a tenth of them."""
+    n, m, d_k = 997, 1009, 7
+    query, key = randn(n, d_k), randn(m, d_k)
+    with Largest() as seen:
+        from_variance(query, key)
+    assert seen.numbers <= max(n, m) * d_k
+    with Largest() as direct:
+        (query @ key.mT).var()
+    assert direct.numbers == n * m
+
+
+def test_from_variance_gives_attention_logits_of_variance_1(randn):
+    query, key, value = 3 * randn(2, 5, 7), randn(2, 11, 7), randn(2, 11, 3)
+    factor = from_variance(query, key)
+    scaled = scaling.scale_query(query, factor)
+    variances = (scaled @ key.mT).var((-2, -1), correction=0)
+    torch.testing.assert_close(variances, torch.ones_like(variances), rtol=1e-12, atol=0)
+    ours = attnref.scaled_dot_product_attention(scaled, key, value, scale=1.0)
+    for head in range(2):
+        alone = attnref.scaled_dot_product_attention(
+            query[head], key[head], value[head], scale=factor[head].item()
+        )
+        torch.testing.assert_close(ours[head], alone, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("initialise", "expected"),
+    [
+        (lambda w, g: w.normal_(std=768**-0.5, generator=g), 1.0),
+        (lambda w, g: torch.nn.init.kaiming_uniform_(w, a=math.sqrt(5), generator=g), 1 / 9),
+        (lambda w, g: torch.nn.init.xavier_uniform_(w, generator=g), 1 / 4),
+        (lambda w, g: w.normal_(std=0.02, generator=g), (768 * 4e-4) ** 2),
+    ],
+    ids=["1/D", "nn.Linear", "nn.MultiheadAttention", "GPT-2"],
+)
+def test_usual_initialisers_do_not_give_variance_1(initialise, expected, device, generator, randn):
+    """Given normalised inputs, Var(q·k) = d_k σ⁴ |x|²|y|²: the weights decide, not 1/sqrt(d_k).
+
+    The model "components of variance 1" holds for one initialiser of four.
+    """
+    width, heads, tokens = 768, 12, 64
+    x = torch.nn.functional.layer_norm(randn(tokens, width, dtype=torch.float32), (width,))
+    stacked = torch.empty(3 * width, width, device=device)
+    initialise(stacked, generator)
+    query, key = (
+        (x @ stacked[part * width : (part + 1) * width].mT)
+        .unflatten(-1, (heads, 64))
+        .transpose(0, 1)
+        for part in (0, 1)
+    )  # (12, 64, 64)
+    variance = from_variance(query, key).square().reciprocal() / 64  # (12, 1, 1)
+    error = variance.std().item() / math.sqrt(heads)
+    # Five standard errors, from the twelve heads; the pairs' own mean takes 1/tokens² of it.
+    assert variance.mean().item() == pytest.approx(expected, abs=5 * error + expected / tokens)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_errors_of_equal_scores_are_not_blown_up(dtype, randn):
+    """Keys that differ only across the one query: their scores are equal up to rounding."""
+    rotation, _ = torch.linalg.qr(randn(7, 7))
+    key = randn(101, 7)
+    key[:, 0] = 1.0
+    query, key = rotation[:1].to(dtype), (key @ rotation).to(dtype)
+    factor = from_variance(query, key)
+    scores = query @ key.mT
+    spread = scores.amax() - scores.amin()
+    assert spread > 0
+    assert factor * spread < 1
+    # Their own deviation would make them spread as far as any other scores.
+    assert spread / scores.std(correction=0) > 2
+
+
+@pytest.mark.parametrize("size", [0.0, 300.0])
+def test_equal_keys_give_a_finite_factor(size, device):
+    query = torch.full((5, 7), size, device=device)
+    factor = from_variance(query, query)
+    assert factor.isfinite().all()
+    weights = attnref.attention_weights(scaling.scale_query(query, factor), query, scale=1.0)
+    torch.testing.assert_close(weights, torch.full_like(weights, 1 / 5), rtol=1e-6, atol=0)
+
+
+# from_entropy
+
+
+@pytest.mark.parametrize("target", [0.1, 1.0, math.log(11) - 0.5, math.log(11) - 1e-4])
+def test_from_entropy_reaches_its_target_in_every_head(target, device, randn):
+    sizes = torch.tensor([0.01, 1.0, 100.0], device=device, dtype=torch.float64)
+    query, key = scaling.per_head(sizes) * randn(2, 3, 5, 7), randn(3, 11, 7)
+    factor = from_entropy(query, key, target=target)
+    assert factor.shape == (2, 3, 1, 1)
+    reached = mean_entropy(query, key, factor)
+    # The last interval is 2^-43 wide in log2 c, and |dH / d log2 c| <= c² Var ln 2 stays below 100.
+    torch.testing.assert_close(reached, torch.full_like(reached, target), rtol=0, atol=1e-11)
+    alone = from_entropy(query[1, 2], key[2], target=target)
+    torch.testing.assert_close(factor[1, 2], alone, rtol=1e-9, atol=0)
+
+
+def test_from_entropy_finds_the_inverse_deviation_of_gaussian_scores(randn):
+    """For ln m - 1/2 and Gaussian scores of deviation σ the factor is about 1/σ."""
+    trials, m = 97, 256
+    key = randn(trials, m, 1)
+    one = torch.ones_like(key[:, :1])  # (97, 1, 1): a query of one component, so q·k = k
+    target = math.log(m) - 0.5
+    unit = from_entropy(one, key, target=target)
+    # The effective number of keys is off by terms of the order e^σ²/m in a row of m scores.
+    error = unit.std().item() / math.sqrt(trials)
+    assert unit.mean().item() == pytest.approx(1.0, abs=5 * error + 2 * math.e / m)
+    for deviation in (4.0, 8.0, 16.0):
+        factor = from_entropy(deviation * one, key, target=target)
+        torch.testing.assert_close(deviation * factor, unit, rtol=1e-9, atol=0)
+
+
+def test_entropy_falls_with_the_factor_as_the_formula_says(randn):
+    """dH/dc = -c Var_p(q·k), which is never positive: bisection has one solution to find."""
+    products = randn(13)
+    for c in (0.1, 1.0, 3.0):
+        factor = torch.tensor(c, dtype=torch.float64, device=products.device, requires_grad=True)
+        p = torch.softmax(factor * products, -1)
+        torch.special.entr(p).sum().backward()
+        p = p.detach()
+        variance = (p * products**2).sum() - (p * products).sum() ** 2
+        torch.testing.assert_close(factor.grad, -c * variance, rtol=1e-12, atol=1e-15)
+
+
+def test_from_entropy_through_attention(randn):
+    query, key, value = 5 * randn(2, 5, 7), randn(2, 11, 7), randn(2, 11, 3)
+    factor = from_entropy(query, key, target=math.log(4))
+    scaled = scaling.scale_query(query, factor)
+    ours, weights = attnref.scaled_dot_product_attention(
+        scaled, key, value, scale=1.0, return_weights=True
+    )
+    entropy = torch.special.entr(weights).sum(-1).mean(-1)
+    torch.testing.assert_close(entropy.exp(), torch.full_like(entropy, 4.0), rtol=1e-10, atol=0)
+    expected = attnref.scaled_dot_product_attention(
+        query[1], key[1], value[1], scale=factor[1].item()
+    )
+    torch.testing.assert_close(ours[1], expected, rtol=1e-12, atol=1e-13)
+
+
+def test_a_tie_that_no_factor_breaks_gives_the_largest(device):
+    key = torch.tensor([[1.0], [1.0], [0.0]], device=device)
+    query = torch.ones(1, 1, device=device)
+    factor = from_entropy(query, key, target=0.5)
+    assert factor.isfinite().all()
+    largest = 2**16 * from_variance(query, key)
+    torch.testing.assert_close(factor, largest, rtol=1e-5, atol=0)
+    weights = attnref.attention_weights(scaling.scale_query(query, factor), key, scale=1.0)
+    assert weights.tolist() == [[0.5, 0.5, 0.0]]
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.log(3), 7.0, math.nan])
+def test_a_target_out_of_range_is_named(wrong, randn):
+    with pytest.raises(
+        ValueError, match=r"^target: expected an entropy between 0 and ln 3 nats, got"
+    ) as error:
+        from_entropy(randn(2, 5), randn(3, 5), target=wrong)
+    assert "write math.log(3) - 0.5" in str(error.value)
+
+
+# both
+
+
+def from_some_entropy(query, key):
+    return from_entropy(query, key, target=0.7 * math.log(key.shape[-2]))
+
+
+ADAPTIVE = pytest.mark.parametrize("adaptive", [from_variance, from_some_entropy])
+
+
+@ADAPTIVE
+def test_statistics_of_the_whole_sequence_leak_the_future(adaptive, device, randn):
+    """Under a causal mask a change of the last token moves earlier rows, which must not be.
+
+    A factor of each row's own keys does not leak, and neither does a constant one.
+    """
+    n, width = 7, 5
+    x, projections, value = randn(n, width), randn(2, width, width), randn(n, 3)
+    changed = x.clone()
+    changed[-1] = 3 * randn(width)
+    visible = torch.arange(1, n + 1, device=device).double()
+
+    def outputs(tokens, factor_of):
+        query, key = tokens @ projections  # (7, 5) each
+        scaled = scaling.scale_query(query, factor_of(query, key))
+        rows = attnref.scaled_dot_product_attention(scaled, key, value, is_causal=True, scale=1.0)
+        return rows[:-1]
+
+    moved = (outputs(x, adaptive) - outputs(changed, adaptive)).abs().amax(-1)
+    assert moved[0] == 0  # it has one key, and gives it weight 1 whatever the factor
+    assert moved[1:].min() > 1e-4
+    for causal in (
+        lambda query, key: scaling.inverse_sqrt(width),
+        lambda query, key: scaling.log_length(width, visible),
+    ):
+        assert torch.equal(outputs(x, causal), outputs(changed, causal))
+
+
+@ADAPTIVE
+def test_padding_changes_the_statistics(adaptive, device, randn):
+    query, key = randn(5, 7), randn(11, 7)
+    padded = torch.cat([key, torch.zeros(4, 7, device=device, dtype=key.dtype)])
+    alone, with_padding = adaptive(query, key), adaptive(query, padded)
+    assert (with_padding / alone - 1).abs() > 0.02
+    # Cut off by its mask, the padding is gone.
+    kept = padded[masks.padding([11], 15).dense(device=device)[0, 0, 0]]
+    assert torch.equal(adaptive(query, kept), alone)
+
+
+@ADAPTIVE
+def test_the_factor_is_detached_and_the_inputs_are_kept(adaptive, randn):
+    query, key = randn(5, 7).requires_grad_(), randn(11, 7).requires_grad_()
+    kept = query.detach().clone(), key.detach().clone()
+    factor = adaptive(query, key)
+    assert not factor.requires_grad
+    assert torch.equal(query, kept[0])
+    assert torch.equal(key, kept[1])
+
+
+@ADAPTIVE
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_half_precision_is_computed_in_float32(adaptive, dtype, randn):
+    """Components of 300: their squares overflow float16, their factor does not."""
+    query, key = 300 * randn(5, 7, dtype=dtype), randn(11, 7, dtype=dtype)
+    factor = adaptive(query, key)
+    assert factor.dtype == torch.float32
+    exact = adaptive(query.double(), key.double())
+    # Relative errors of sums of 77 products at most, and of the entropy's slope near 1.
+    torch.testing.assert_close(factor.double(), exact, rtol=77 * 2**-23, atol=0)
+
+
+@ADAPTIVE
+def test_shapes_that_do_not_belong_together_are_named(adaptive, randn):
+    with pytest.raises(ValueError, match=r"^key: expected last dimension 7, as query has"):
+        adaptive(randn(5, 7), randn(11, 3))
+
+
+@ADAPTIVE
+def test_adaptive_factors_vmap_and_compile(adaptive, randn):
+    query, key = randn(3, 5, 7), randn(3, 11, 7)
+    together = adaptive(query, key)
+    torch.testing.assert_close(torch.vmap(adaptive)(query, key), together, rtol=1e-9, atol=0)
+    compiled = torch.compile(adaptive, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(query, key), together, rtol=1e-9, atol=0)

@@ -1,0 +1,246 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import attnref
+from attnref import bounded_scores, oracle, scaling
+
+NORMS = (bounded_scores.qk_unit_norm, bounded_scores.qk_rms_norm)
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
+
+    return draw
+
+
+def rms_norm_without_eps(query, key):
+    return bounded_scores.qk_rms_norm(query, key, eps=1e-30)
+
+
+def largest_weight(keys, bound):
+    """What one of ``keys`` keys can weigh when all logits lie within ``bound`` of 0."""
+    return 1 / (1 + (keys - 1) * math.exp(-2 * bound))
+
+
+# qk_unit_norm and qk_rms_norm
+
+
+def test_norms_follow_their_formulas(randn):
+    query, key = randn(2, 5, 7), randn(2, 11, 7)
+    kept = query.clone(), key.clone()
+    q, k = query.cpu().numpy(), key.cpu().numpy()
+    for ours, vectors in zip(bounded_scores.qk_unit_norm(query, key), (q, k), strict=True):
+        unit = vectors / np.sqrt((vectors**2).sum(-1, keepdims=True))
+        np.testing.assert_allclose(ours.cpu().numpy(), unit, rtol=1e-14)
+    for ours, vectors in zip(bounded_scores.qk_rms_norm(query, key, eps=0.1), (q, k), strict=True):
+        rms = vectors / np.sqrt((vectors**2).mean(-1, keepdims=True) + 0.1)
+        np.testing.assert_allclose(ours.cpu().numpy(), rms, rtol=1e-14)
+    assert torch.equal(query, kept[0])
+    assert torch.equal(key, kept[1])
+
+
+def test_rms_is_the_unit_vector_times_the_root_of_the_width(randn):
+    query, key = randn(5, 7), randn(11, 7)
+    for rms, unit in zip(
+        rms_norm_without_eps(query, key),
+        bounded_scores.qk_unit_norm(query, key),
+        strict=True,
+    ):
+        torch.testing.assert_close(rms, unit * math.sqrt(7), rtol=1e-14, atol=0)
+
+
+def test_cosine_attention_matches_the_oracle(device, randn):
+    """Swin V2's attention, from its parts: unit vectors, a temperature per head, no other scale."""
+    query, key, value = randn(2, 5, 7), randn(2, 11, 7), randn(2, 11, 3)
+    temperature = scaling.LearnedTemperature(2, init=10.0).to(device, torch.float64)
+    with torch.no_grad():
+        temperature.log_temperature[1] = math.log(0.3)
+    unit_query, unit_key = bounded_scores.qk_unit_norm(query, key)
+    ours = attnref.scaled_dot_product_attention(
+        scaling.scale_query(unit_query, temperature()), unit_key, value, scale=1.0
+    )
+    for head, factor in enumerate(temperature().flatten().tolist()):
+        q, k, v = (tensor[head].cpu().numpy() for tensor in (query, key, value))
+        q, k = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q, k))
+        expected, _ = oracle.scaled_dot_product_attention(q, k, v, scale=factor)
+        np.testing.assert_allclose(ours[head].detach().cpu(), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0, 10.0])
+def test_no_weight_exceeds_the_bound_and_opposite_keys_reach_it(temperature, device, randn):
+    keys, width = 13, 5
+    bound = largest_weight(keys, temperature)
+    query, key = bounded_scores.qk_unit_norm(100 * randn(97, width), 100 * randn(keys, width))
+    weights = attnref.attention_weights(query, key, scale=temperature)
+    assert weights.max() <= bound
+    # The extreme: one key along the query, all others against it.
+    extreme = -query[:1].repeat(keys, 1)
+    extreme[0] *= -1
+    reached = attnref.attention_weights(query[:1], extreme, scale=temperature).max().item()
+    assert reached == pytest.approx(bound, rel=1e-12)
+    # Without the norms nothing holds: the same vectors, grown, put all weight on one key.
+    grown = attnref.attention_weights(100 * query, 100 * extreme, scale=temperature)
+    assert grown.max() > bound
+
+
+def test_rms_logits_stay_within_the_root_of_the_width(randn):
+    query, key = bounded_scores.qk_rms_norm(100 * randn(97, 7), randn(13, 7))
+    logits = scaling.inverse_sqrt(7) * query @ key.mT
+    assert logits.abs().max() <= math.sqrt(7)
+
+
+@pytest.mark.parametrize("deviation", [0.02, 1.0, 50.0])
+def test_normalised_scores_have_the_promised_variance_whatever_the_initialisation(deviation, randn):
+    """1/d_k for cosines and 1 with 1/sqrt(d_k) for mean square 1, also for small projections."""
+    pairs, width = 20_000, 16
+    query, key = deviation * randn(pairs, 1, width), deviation * randn(pairs, 1, width)
+    for norm, scale, expected in (
+        (bounded_scores.qk_unit_norm, 1.0, 1 / width),
+        (rms_norm_without_eps, scaling.inverse_sqrt(width), 1.0),
+    ):
+        normal_query, normal_key = norm(query, key)
+        logits = scale * (normal_query * normal_key).sum(-1)
+        # Kurtosis of a cosine of random directions is 3 d/(d+2), below 3; five deviations.
+        bound = 5 * math.sqrt(2 / pairs)
+        assert logits.square().mean().item() == pytest.approx(expected, rel=bound)
+
+
+@pytest.mark.parametrize("norm", [bounded_scores.qk_unit_norm, rms_norm_without_eps])
+def test_the_gradient_is_orthogonal_to_the_query_and_shrinks_as_it_grows(norm, randn):
+    query, key, value, upstream = randn(5, 7), randn(11, 7), randn(11, 3), randn(5, 3)
+    gradients = []
+    for size in (1.0, 10.0):
+        grown = (size * query).requires_grad_()
+        output = attnref.scaled_dot_product_attention(*norm(grown, key), value, scale=0.7)
+        (output * upstream).sum().backward()
+        gradients.append(grown.grad)
+        along = (grown.grad * query).sum(-1) / (grown.grad.norm(dim=-1) * query.norm(dim=-1))
+        assert along.abs().max() < 1e-12
+    torch.testing.assert_close(gradients[1], gradients[0] / 10, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_gradients_of_the_norms_are_right(norm, randn):
+    query, key = randn(2, 3).requires_grad_(), randn(5, 3).requires_grad_()
+    assert torch.autograd.gradcheck(norm, (query, key))
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_norms_of_large_vectors_do_not_overflow_and_zeros_stay(norm, dtype, device):
+    query = torch.full((2, 128), 3e4, device=device, dtype=dtype)
+    query[1] = 0.0
+    ours, _ = norm(query, query)
+    assert ours.dtype == dtype
+    component = 1.0 if norm is bounded_scores.qk_rms_norm else 128**-0.5
+    expected = torch.full((128,), component, device=device, dtype=dtype)
+    torch.testing.assert_close(ours[0], expected, rtol=torch.finfo(dtype).eps, atol=0)
+    assert (ours[1] == 0).all()
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1e-6, math.nan])
+def test_a_wrong_eps_is_named(wrong, randn):
+    with pytest.raises(ValueError, match=r"^eps: expected a number above 0, got") as error:
+        bounded_scores.qk_rms_norm(randn(2, 3), randn(2, 3), eps=wrong)
+    assert "1e-6 is usual" in str(error.value)
+
+
+# softcap
+
+
+def test_softcap_follows_the_formula_and_leaves_small_scores(randn):
+    scores = 30 * randn(5, 7)
+    ours = bounded_scores.softcap(scores, cap=20.0)
+    expected = 20.0 * np.tanh(scores.cpu().numpy() / 20.0)
+    np.testing.assert_allclose(ours.cpu().numpy(), expected, rtol=1e-14)
+    assert ours.abs().max() <= 20.0
+    assert torch.equal(ours.flatten().argsort(), scores.flatten().argsort())
+    small = torch.linspace(-1, 1, 11, dtype=torch.float64)
+    # |x - tanh x| <= |x|³/3.
+    assert ((bounded_scores.softcap(small, cap=50.0) - small).abs() <= 1 / (3 * 50.0**2)).all()
+
+
+def test_softcap_multiplies_the_gradient(randn):
+    scores = (30 * randn(5, 7)).requires_grad_()
+    capped = bounded_scores.softcap(scores, cap=20.0)
+    capped.sum().backward()
+    expected = 1 - (capped.detach() / 20.0) ** 2
+    torch.testing.assert_close(scores.grad, expected, rtol=1e-12, atol=1e-14)
+    assert scores.grad.min() < 0.05 < 0.95 < scores.grad.max()
+
+
+def test_softcap_through_attention_matches_the_oracle(device, randn):
+    """A float mask carries the capped scores, and a factor of 0 silences the product."""
+    query, key, value = 9 * randn(2, 5, 7), randn(2, 11, 7), randn(2, 11, 3)
+    query.requires_grad_()
+    forbidden = torch.zeros(5, 11, dtype=torch.bool, device=device)
+    forbidden[:, 3] = forbidden[2] = True
+    scores = scaling.inverse_sqrt(7) * query @ key.mT
+    capped = bounded_scores.softcap(scores, cap=4.0).masked_fill(forbidden, -torch.inf)
+    ours = attnref.scaled_dot_product_attention(query, key, value, attn_mask=capped, scale=0.0)
+    product = query.detach().cpu().numpy() @ key.mT.cpu().numpy()
+    bent = 4.0 * np.tanh(product / np.sqrt(7) / 4.0)
+    bent[:, forbidden.cpu().numpy()] = -np.inf
+    expected, _ = oracle.scaled_dot_product_attention(
+        query.detach().cpu(), key.cpu(), value.cpu(), attn_mask=bent, scale=0.0
+    )
+    np.testing.assert_allclose(ours.detach().cpu().numpy(), expected, rtol=1e-12, atol=1e-13)
+    assert (ours[:, 2] == 0).all()
+
+    (ours_gradient,) = torch.autograd.grad(ours.square().sum(), query)
+    # A row without keys has no softmax to differentiate: leave it out of the direct formula.
+    rows = [0, 1, 3, 4]
+    again = 4.0 * torch.tanh((query[:, rows] @ key.mT) / math.sqrt(7) / 4.0)
+    again = again.masked_fill(forbidden[rows], -torch.inf)
+    direct = (torch.softmax(again, -1) @ value).square().sum()
+    (gradient,) = torch.autograd.grad(direct, query)
+    torch.testing.assert_close(ours_gradient, gradient, rtol=1e-11, atol=1e-13)
+
+
+def test_capping_after_the_mask_gives_weight_to_forbidden_keys(device):
+    """The cap turns -inf into -cap: small caps let a forbidden key through."""
+    mask = torch.tensor([True, True, False], device=device)
+    scores = torch.tensor([[0.5, -0.5, 3.0]], device=device)
+    wrong = torch.softmax(
+        bounded_scores.softcap(scores.masked_fill(~mask, -torch.inf), cap=2.0), -1
+    )
+    right = torch.softmax(
+        bounded_scores.softcap(scores, cap=2.0).masked_fill(~mask, -torch.inf), -1
+    )
+    assert wrong[0, 2] > 0.05
+    assert right[0, 2] == 0
+
+
+def test_capped_weights_obey_the_bound(device):
+    scores = torch.full((1, 13), -1e4, device=device, dtype=torch.float64)
+    scores[0, 4] = 1e4
+    weights = torch.softmax(bounded_scores.softcap(scores, cap=3.0), -1)
+    assert weights.max().item() == pytest.approx(largest_weight(13, 3.0), rel=1e-12)
+    assert torch.softmax(scores, -1).max() == 1.0
+
+
+@pytest.mark.parametrize("wrong", [0.0, -50.0, math.inf, math.nan])
+def test_a_wrong_cap_is_named(wrong):
+    with pytest.raises(ValueError, match=r"^cap: expected a finite number above 0, got") as error:
+        bounded_scores.softcap(torch.zeros(1, 1), cap=wrong)
+    assert "leave the scores as they are" in str(error.value)
+
+
+def test_bounded_scores_vmap_and_compile(randn):
+    query, key = randn(3, 5, 7), randn(3, 11, 7)
+
+    def bounded(query, key):
+        unit_query, unit_key = bounded_scores.qk_unit_norm(query, key)
+        rms_query, rms_key = bounded_scores.qk_rms_norm(query, key)
+        scores = unit_query @ unit_key.mT + rms_query @ rms_key.mT
+        return bounded_scores.softcap(scores, cap=2.0)
+
+    together = bounded(query, key)
+    torch.testing.assert_close(torch.vmap(bounded)(query, key), together, rtol=1e-13, atol=1e-14)
+    compiled = torch.compile(bounded, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(query, key), together)

@@ -1,0 +1,836 @@
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from attnref import oracle, positions, scaled_dot_product_attention
+from attnref.multihead import KVCache, MultiHeadAttention
+from attnref.scaling import LearnedTemperature
+
+# In float64 a sum of some hundred products of numbers near 1 is off by about 100 eps = 2e-14.
+# Two orders of magnitude more is still far below any mistake.
+BOUND = 2e-12
+
+EMBED, HEADS = 13, 6
+HEAD_DIM, VALUE_DIM = 4, 3
+KV_HEADS = [6, 3, 2, 1]
+FUNCTIONS = [scaled_dot_product_attention, F.scaled_dot_product_attention]
+
+
+@pytest.fixture
+def make(device, generator):
+    """Builds a small float64 layer from the seeded generator."""
+
+    def build(embed_dim=EMBED, num_heads=HEADS, **options):
+        given = {"head_dim": HEAD_DIM, "value_head_dim": VALUE_DIM} | options
+        layer = MultiHeadAttention(
+            embed_dim, num_heads, generator=generator, device=device, dtype=torch.float64, **given
+        )
+        for name, parameter in layer.named_parameters():
+            if name.endswith("bias"):  # zeros at the start, which would hide a mistake
+                nn.init.normal_(parameter, generator=generator)
+        return layer
+
+    return build
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
+
+    return draw
+
+
+def distance(one, other):
+    return (one - other).abs().max().item()
+
+
+def projected(layer, query, key, value):
+    """Query, key and value of each query head, by slicing the weights: lists of h tensors."""
+
+    def head(linear, tensor, index, width):
+        rows = slice(index * width, (index + 1) * width)
+        return tensor @ linear.weight[rows].mT + linear.bias[rows]
+
+    shared = [h * layer.num_kv_heads // layer.num_heads for h in range(layer.num_heads)]
+    return (
+        [head(layer.query_proj, query, h, layer.head_dim) for h in range(layer.num_heads)],
+        [head(layer.key_proj, key, g, layer.head_dim) for g in shared],
+        [head(layer.value_proj, value, g, layer.value_head_dim) for g in shared],
+    )
+
+
+def by_hand(layer, query, key, value, allowed=None):
+    """Multi-head attention as a sum over heads, each with its rows of the output projection."""
+    total = layer.out_proj.bias
+    width = layer.value_head_dim
+    for h, (q, k, v) in enumerate(zip(*projected(layer, query, key, value), strict=True)):
+        scores = q @ k.mT / math.sqrt(layer.head_dim)  # (..., n, m)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, -torch.inf)
+        block = layer.out_proj.weight[:, h * width : (h + 1) * width]  # (D, d_v)
+        total = total + torch.softmax(scores, dim=-1) @ v @ block.mT
+    return total
+
+
+def gradients(layer, output, inputs, weight):
+    return torch.autograd.grad(output, [*inputs, *layer.parameters()], weight)
+
+
+# The definition
+
+
+@pytest.mark.parametrize("num_kv_heads", KV_HEADS)
+@pytest.mark.parametrize("lead", [(), (2,), (3, 2)])
+def test_values_and_gradients_are_those_of_a_sum_over_heads(num_kv_heads, lead, make, randn):
+    """MHA(X) = sum over h of softmax(c Q_h K_h^T) V_h W_O^(h): heads joined or summed, the same."""
+    n, m = 5, 7
+    layer = make(num_kv_heads=num_kv_heads)
+    query = randn(*lead, n, EMBED).requires_grad_()
+    key, value = (randn(*lead, m, EMBED).requires_grad_() for _ in range(2))
+    before = query.detach().clone()
+    output, expected = layer(query, key, value), by_hand(layer, query, key, value)
+    assert output.shape == (*lead, n, EMBED)
+    assert distance(output, expected) < BOUND
+    weight = randn(*lead, n, EMBED)
+    inputs = (query, key, value)
+    for ours, theirs in zip(
+        gradients(layer, output, inputs, weight),
+        gradients(layer, expected, inputs, weight),
+        strict=True,
+    ):
+        assert distance(ours, theirs) < BOUND * 10  # sums over all positions of the batch
+    assert torch.equal(query, before)
+
+
+def test_values_are_those_of_the_oracle(make, randn):
+    layer = make(num_kv_heads=2)
+    x = randn(2, 7, EMBED)
+    heads = [torch.stack(parts, dim=1).detach().cpu() for parts in projected(layer, x, x, x)]
+    attended, weights = oracle.scaled_dot_product_attention(*heads, is_causal=True)
+    joined = torch.from_numpy(attended).to(x.device).transpose(1, 2).flatten(2)
+    output, ours = layer(x, is_causal=True, return_weights=True)
+    assert distance(output, layer.out_proj(joined)) < BOUND
+    assert distance(ours.cpu(), torch.from_numpy(weights)) < BOUND
+
+
+def test_self_attention_and_cross_attention_fill_in_what_is_left_out(make, randn):
+    layer = make()
+    x, memory = randn(2, 5, EMBED), randn(2, 7, EMBED)
+    assert torch.equal(layer(x), layer(x, x, x))
+    assert torch.equal(layer(x, memory), layer(x, memory, memory))
+    assert distance(layer(x, memory), layer(x)) > 0.1
+    assert torch.equal(layer(x[0], memory[0]), layer(x[0][None], memory[0][None])[0])
+
+
+@pytest.mark.parametrize("attention", FUNCTIONS)
+@pytest.mark.parametrize("num_kv_heads", KV_HEADS)
+def test_masks(attention, num_kv_heads, make, randn, device):
+    layer = make(num_kv_heads=num_kv_heads, attention=attention)
+    n, m = 5, 7
+    query, memory = randn(2, n, EMBED), randn(2, m, EMBED)
+    allowed = randn(2, 1, n, m) > -0.5
+    allowed[..., 0] = True  # no row without keys: PyTorch's fused kernels differ there
+    expected = by_hand(layer, query, memory, memory, allowed[:, 0])
+    added = torch.zeros(allowed.shape, device=device, dtype=torch.float64).masked_fill(
+        ~allowed, -torch.inf
+    )
+    assert distance(layer(query, memory, attn_mask=allowed), expected) < BOUND
+    assert distance(layer(query, memory, attn_mask=added), expected) < BOUND
+    begun_together = torch.ones(n, m, dtype=torch.bool, device=device).tril()
+    expected = by_hand(layer, query, memory, memory, begun_together)
+    assert distance(layer(query, memory, is_causal=True), expected) < BOUND
+    # Together they mean both, whatever function computes them.
+    expected = by_hand(layer, query, memory, memory, begun_together & allowed[:, 0])
+    for mask in (allowed, added):
+        assert distance(layer(query, memory, attn_mask=mask, is_causal=True), expected) < BOUND
+
+
+def test_the_function_is_given_the_options_in_use_only(make, randn):
+    seen = {}
+
+    def attention(query, key, value, **options):
+        seen.clear()
+        seen.update(options)
+        return scaled_dot_product_attention(query, key, value, **options)
+
+    x = randn(5, EMBED)
+    make(attention=attention)(x)
+    assert seen == {}
+    make(attention=attention, num_kv_heads=2, scale=0.5)(x, is_causal=True)
+    assert seen == {"is_causal": True, "enable_gqa": True, "scale": 0.5}
+    make(attention=attention, position_bias=positions.alibi)(x, is_causal=True)
+    assert list(seen) == ["attn_mask"]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'is_causal'"):
+        make(attention=lambda query, key, value: value)(x, is_causal=True)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'return_weights'"):
+        make(attention=F.scaled_dot_product_attention)(x, return_weights=True)
+
+
+@pytest.mark.parametrize("attention", FUNCTIONS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_keeps_its_dtype(attention, dtype, make, randn):
+    layer = make(attention=attention, rotate=positions.rotary, position_bias=positions.alibi)
+    x = randn(2, 7, EMBED)
+    expected = layer(x, is_causal=True)
+    output = layer.to(dtype)(x.to(dtype), is_causal=True)
+    assert output.dtype == dtype
+    # Weights, inputs, three stages of results: each is rounded to eps/2 of numbers near 1 to 4.
+    assert distance(output.double(), expected) < 16 * torch.finfo(dtype).eps
+
+
+def test_dropout_acts_in_training_only(make, randn):
+    seen = []
+
+    def attention(query, key, value, dropout_p=0.0):
+        seen.append(dropout_p)
+        return scaled_dot_product_attention(query, key, value, dropout_p=dropout_p)
+
+    layer = make(dropout_p=0.25, attention=attention)
+    x = randn(2, 7, EMBED)
+    assert distance(layer(x), layer(x)) > 0
+    assert torch.equal(layer.eval()(x), layer(x))
+    assert torch.equal(layer(x), layer.train(False)(x))
+    assert seen == [0.25, 0.25, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_vmap_over_a_further_dimension(make, randn):
+    layer = make(num_kv_heads=2, rotate=positions.rotary)
+    x = randn(3, 2, 5, EMBED)
+    assert (
+        distance(torch.vmap(lambda part: layer(part, is_causal=True))(x), layer(x, is_causal=True))
+        < BOUND
+    )
+
+
+# What heads are
+
+
+def two_heads_alike(layer):
+    """Give head 1 the weights of head 0, in all four projections."""
+    with torch.no_grad():
+        for linear in (layer.query_proj, layer.key_proj, layer.value_proj):
+            one, other, *_ = linear.weight.chunk(layer.num_heads)
+            other.copy_(one)
+            one, other, *_ = linear.bias.chunk(layer.num_heads)
+            other.copy_(one)
+        one, other, *_ = layer.out_proj.weight.chunk(layer.num_heads, dim=1)
+        other.copy_(one)
+
+
+def difference_of_two_heads(layer):
+    linears = (layer.query_proj, layer.key_proj, layer.value_proj)
+    pairs = [linear.weight.chunk(layer.num_heads)[:2] for linear in linears]
+    return max(distance(*pair) for pair in pairs)
+
+
+def test_chance_at_the_start_tells_heads_apart(make, randn):
+    """Heads do not come from dropout: begun alike, they stay alike however long they learn."""
+    alike = make(num_heads=3)
+    other = copy.deepcopy(alike)
+    two_heads_alike(alike)
+    x, target = randn(2, 7, EMBED), randn(2, 7, EMBED)
+    for layer in (alike, other):
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        first = loss = None
+        for _ in range(200):
+            optimizer.zero_grad()
+            loss = (layer(x) - target).square().mean()
+            first = loss.item() if first is None else first
+            loss.backward()
+            optimizer.step()
+        assert loss.item() < 0.7 * first  # it does learn
+    assert difference_of_two_heads(alike) < BOUND
+    assert difference_of_two_heads(other) > 0.1
+
+
+def test_a_projection_of_two_heads_is_two_projections(make, randn):
+    """X [W_1 | W_2] = [X W_1 | X W_2]: only the softmax of its own makes a block a head."""
+    layer = make(num_heads=2)
+    x = randn(7, EMBED)
+    whole = layer.query_proj(x)
+    parts = [
+        F.linear(x, weight, bias)
+        for weight, bias in zip(
+            layer.query_proj.weight.chunk(2), layer.query_proj.bias.chunk(2), strict=True
+        )
+    ]
+    assert distance(whole, torch.cat(parts, dim=-1)) < BOUND
+    one_head = make(num_heads=1, head_dim=2 * HEAD_DIM, value_head_dim=2 * VALUE_DIM)
+    one_head.load_state_dict(layer.state_dict())
+    assert distance(layer(x), one_head(x)) > 0.1
+
+
+def permuted(layer, query_rows=None, value_rows=None):
+    """A copy with the columns of query and key, or of value and output, in another order."""
+    other = copy.deepcopy(layer)
+    with torch.no_grad():
+        for linear, rows in (
+            (other.query_proj, query_rows),
+            (other.key_proj, query_rows),
+            (other.value_proj, value_rows),
+        ):
+            if rows is not None:
+                linear.weight.copy_(linear.weight[rows])
+                linear.bias.copy_(linear.bias[rows])
+        if value_rows is not None:
+            other.out_proj.weight.copy_(other.out_proj.weight[:, value_rows])
+    return other
+
+
+def test_the_order_of_columns_within_a_head_means_nothing(make, randn, device):
+    layer = make(num_heads=3)
+    x = randn(2, 7, EMBED)
+    expected = layer(x)
+
+    def within(width):
+        order = [
+            h * width + torch.randperm(width, generator=torch.Generator().manual_seed(h))
+            for h in range(3)
+        ]
+        return torch.cat(order).to(device)
+
+    def whole_heads(width):
+        return torch.arange(3 * width, device=device).view(3, width)[[2, 0, 1]].flatten()
+
+    inside = permuted(layer, within(HEAD_DIM), within(VALUE_DIM))
+    assert distance(inside(x), expected) < BOUND
+    heads = permuted(layer, whole_heads(HEAD_DIM), whole_heads(VALUE_DIM))
+    assert distance(heads(x), expected) < BOUND
+    # Columns regrouped across heads, or heads moved in one projection only, are another function.
+    across = torch.arange(3 * HEAD_DIM, device=device).view(3, HEAD_DIM).mT.flatten()
+    assert distance(permuted(layer, query_rows=across)(x), expected) > 0.1
+    assert distance(permuted(layer, whole_heads(HEAD_DIM))(x), expected) > 0.1
+    # Rotations take components in pairs, so that their order does mean something then.
+    layer.rotate = positions.rotary
+    shifted = torch.arange(3 * HEAD_DIM, device=device).view(3, HEAD_DIM).roll(1, -1).flatten()
+    assert distance(permuted(layer, query_rows=shifted)(x), layer(x)) > 0.1
+
+
+def test_any_invertible_matrix_fits_between_query_and_key(make, randn, device):
+    """W_q M and W_k M^-T give the same scores, so that columns are no units of meaning."""
+    layer = make(num_heads=3)
+    other = copy.deepcopy(layer)
+    x = randn(2, 7, EMBED)
+    with torch.no_grad():
+        for h in range(3):
+            rows = slice(h * HEAD_DIM, (h + 1) * HEAD_DIM)
+            mix = (
+                torch.eye(HEAD_DIM, device=device, dtype=torch.float64)
+                + randn(HEAD_DIM, HEAD_DIM) / 8
+            )
+            for linear, matrix in ((other.query_proj, mix), (other.key_proj, mix.inverse().mT)):
+                linear.weight[rows] = matrix.mT @ linear.weight[rows]
+                linear.bias[rows] = linear.bias[rows] @ matrix
+    assert distance(other.query_proj.weight, layer.query_proj.weight) > 0.1
+    assert distance(other(x), layer(x)) < BOUND
+
+
+@pytest.mark.parametrize("num_kv_heads", [3, 2, 1])
+def test_grouped_queries_are_repeated_key_and_value_heads(num_kv_heads, make, randn):
+    """Head h uses key head floor(h / group). The wrong version tiles: it uses h mod h_kv."""
+    layer = make(num_kv_heads=num_kv_heads)
+    x = randn(2, 7, EMBED)
+    expected = layer(x)
+    group = HEADS // num_kv_heads
+
+    def expanded(order):
+        full = make()
+        state = layer.state_dict()
+        for name, width in (("key_proj", HEAD_DIM), ("value_proj", VALUE_DIM)):
+            for part in ("weight", "bias"):
+                entry = state[f"{name}.{part}"]
+                heads = entry.view(num_kv_heads, width, -1)[order]
+                state[f"{name}.{part}"] = heads.reshape(HEADS * width, *entry.shape[1:])
+        full.load_state_dict(state)
+        return full
+
+    repeated = [h // group for h in range(HEADS)]
+    tiled = [h % num_kv_heads for h in range(HEADS)]
+    assert distance(expanded(repeated)(x), expected) < BOUND
+    if num_kv_heads > 1:
+        assert distance(expanded(tiled)(x), expected) > 0.1
+    else:
+        assert repeated == tiled
+
+
+# Scale
+
+
+@pytest.mark.parametrize("attention", FUNCTIONS)
+def test_a_scale_per_head_is_absorbed_by_its_query_projection(attention, make, randn, device):
+    """It adds no function, only another start and speed of learning."""
+    factors = torch.tensor([0.1, 0.3, 0.5, 0.9, 1.7, 2.5], device=device, dtype=torch.float64)
+    layer = make(head_scale=factors, attention=attention)
+    absorbed = make(attention=attention)
+    state = layer.state_dict()
+    del state["head_scale"]
+    absorbed.load_state_dict(state)
+    ratio = (factors * math.sqrt(HEAD_DIM)).repeat_interleave(HEAD_DIM)  # (h d_k,)
+    with torch.no_grad():
+        absorbed.query_proj.weight.mul_(ratio[:, None])
+        absorbed.query_proj.bias.mul_(ratio)
+    x = randn(2, 7, EMBED)
+    assert distance(layer(x), absorbed(x)) < BOUND
+    # As a constant it is the plain scale.
+    same = make(head_scale=torch.full((HEADS,), 0.3, device=device, dtype=torch.float64))
+    plain = make(scale=0.3)
+    plain.load_state_dict({k: v for k, v in same.state_dict().items() if k != "head_scale"})
+    assert distance(same(x), plain(x)) < BOUND
+    factors.zero_()
+    assert layer.head_scale.min() > 0  # a copy
+
+
+def test_a_learned_scale_per_head_learns(make, randn, device):
+    temperature = LearnedTemperature(HEADS, init=1.0).to(device, torch.float64)
+    layer = make(head_scale=temperature)
+    plain = make(scale=1.0)
+    plain.load_state_dict(layer.state_dict(), strict=False)
+    x, weight = randn(2, 7, EMBED), randn(2, 7, EMBED)
+    output = layer(x)
+    assert distance(output, plain(x)) < BOUND
+    (output * weight).sum().backward()
+    slope = temperature.log_temperature.grad[1].item()
+    assert "head_scale.log_temperature" in layer.state_dict()
+    # Central difference: truncation step^2 and rounding eps/step, both below 1e-7 here.
+    step, values = 1e-5, []
+    for sign in (1, -1):
+        with torch.no_grad():
+            moved = copy.deepcopy(layer)
+            moved.head_scale.log_temperature[1] += sign * step
+            values.append((moved(x) * weight).sum().item())
+    assert slope == pytest.approx((values[0] - values[1]) / (2 * step), abs=1e-7)
+    assert abs(slope) > 1e-3
+
+
+# Positions
+
+
+def test_rotary_turns_queries_and_keys_and_not_values(make, randn):
+    layer = make(num_kv_heads=2, rotate=positions.rotary)
+    x = randn(7, EMBED)
+    q, k, v = (torch.stack(parts) for parts in projected(layer, x, x, x))
+    turned = scaled_dot_product_attention(positions.rotary(q), positions.rotary(k), v)
+    assert distance(layer(x), layer.out_proj(turned.transpose(0, 1).flatten(1))) < BOUND
+    plain = copy.deepcopy(layer)
+    plain.rotate = None
+    assert distance(layer(x), plain(x)) > 0.1
+
+
+def test_converted_weights_serve_the_other_pairing(make, randn):
+    layer = make(num_kv_heads=2, rotate=positions.rotary)
+    other = copy.deepcopy(layer)
+    other.rotate = positions.rotary_half_split
+    x = randn(2, 7, EMBED)
+    expected = layer(x, is_causal=True)
+    assert distance(other(x, is_causal=True), expected) > 0.1
+    with torch.no_grad():
+        for linear, heads in ((other.query_proj, HEADS), (other.key_proj, 2)):
+            for parameter in (linear.weight, linear.bias):
+                parameter.copy_(positions.to_half_split(parameter, num_heads=heads, dim=0))
+    assert distance(other(x, is_causal=True), expected) < BOUND
+
+
+@pytest.mark.parametrize("attention", FUNCTIONS)
+def test_alibi_is_added_to_the_scores_and_goes_with_masks(attention, make, randn, device):
+    layer = make(position_bias=positions.alibi, attention=attention)
+    n, m = 5, 7
+    query, memory = randn(2, n, EMBED), randn(2, m, EMBED)
+    q, k, v = (torch.stack(parts, dim=1) for parts in projected(layer, query, memory, memory))
+    bias = positions.alibi(HEADS, n, m, alignment="top-left", dtype=torch.float64, device=device)
+    causal = torch.ones(n, m, dtype=torch.bool, device=device).tril()
+    padding = (torch.arange(m, device=device) < torch.tensor([[4], [7]], device=device))[
+        :, None, None
+    ]
+    extra = randn(n, m)
+    for options, mask in (
+        ({}, bias),
+        ({"is_causal": True}, bias.masked_fill(~causal, -torch.inf)),
+        ({"attn_mask": padding}, bias.masked_fill(~padding, -torch.inf)),
+        ({"attn_mask": extra}, bias + extra),
+        (
+            {"attn_mask": padding, "is_causal": True},
+            bias.masked_fill(~(padding & causal), -torch.inf),
+        ),
+    ):
+        attended = scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        expected = layer.out_proj(attended.transpose(1, 2).flatten(2))
+        assert distance(layer(query, memory, **options), expected) < BOUND
+
+
+# Cache
+
+
+def decoded(layer, x, cache, chunks, **options):
+    parts = x.split(chunks, dim=-2)
+    return torch.cat(
+        [layer(part, is_causal=True, cache=cache, **options) for part in parts], dim=-2
+    )
+
+
+@pytest.mark.parametrize("attention", FUNCTIONS)
+@pytest.mark.parametrize("num_kv_heads", [6, 2, 1])
+@pytest.mark.parametrize(
+    "place",
+    [
+        {},
+        {"rotate": positions.rotary},
+        {"rotate": positions.rotary_half_split},
+        {"position_bias": positions.alibi},
+        {"rotate": positions.rotary, "position_bias": positions.alibi},
+    ],
+    ids=["none", "rotary", "half-split", "alibi", "both"],
+)
+@torch.no_grad()
+def test_decoding_with_a_cache_is_the_whole_causal_pass(
+    attention, num_kv_heads, place, make, randn
+):
+    layer = make(num_kv_heads=num_kv_heads, attention=attention, **place)
+    n = 13
+    for x in (randn(2, n, EMBED), randn(n, EMBED)):
+        whole = layer(x, is_causal=True)
+        for max_length in (None, n, 17):
+            for chunks in ([1] * n, [7, 5, 1], [2, 3, 5, 3], [11, 1, 1], [n]):
+                cache = KVCache(max_length)
+                assert distance(decoded(layer, x, cache, chunks), whole) < BOUND
+                assert cache.length == n
+
+
+@torch.no_grad()
+def test_a_cached_chunk_needs_its_mask_aligned_bottom_right(make, randn):
+    """The wrong version: is_causal of the kernel itself, which lets both sequences begin together.
+
+    The new tokens then see the oldest keys only.
+    """
+    layer = make()
+    x = randn(2, 13, EMBED)
+    whole = layer(x, is_causal=True)
+    q, k, v = (torch.stack(parts, dim=1) for parts in projected(layer, x, x, x))
+    for past in (5, 12):
+        for function in FUNCTIONS:
+            attended = function(q[:, :, past:], k, v, is_causal=True)
+            wrong = layer.out_proj(attended.transpose(1, 2).flatten(2))
+            assert distance(wrong, whole[:, past:]) > 0.1
+    cache = KVCache()
+    layer(x[:, :5], is_causal=True, cache=cache)
+    assert distance(layer(x[:, 5:], is_causal=True, cache=cache), whole[:, 5:]) < BOUND
+
+
+@torch.no_grad()
+def test_padding_masks_go_with_a_cache(make, randn, device):
+    """Sequences padded on the left: the mask counts all keys, cached ones too."""
+    layer = make(num_kv_heads=3)
+    n, past = 11, 7
+    x = randn(2, n, EMBED)
+    starts = torch.tensor([0, 3], device=device)
+    allowed = (torch.arange(n, device=device) >= starts[:, None])[:, None, None]  # (b, 1, 1, m)
+    whole = layer(x, is_causal=True, attn_mask=allowed)
+    cache = KVCache(n)
+    layer(x[:, :past], is_causal=True, cache=cache, attn_mask=allowed[..., :past])
+    chunk = layer(x[:, past:-1], is_causal=True, cache=cache, attn_mask=allowed[..., :-1])
+    step = layer(x[:, -1:], is_causal=True, cache=cache, attn_mask=allowed)
+    assert distance(torch.cat([chunk, step], dim=1), whole[:, past:]) < BOUND
+
+
+def test_gradients_flow_through_a_growing_cache(make, randn):
+    layer = make(num_kv_heads=2, rotate=positions.rotary)
+    x = randn(2, 7, EMBED).requires_grad_()
+    weight = randn(2, 7, EMBED)
+    whole = gradients(layer, layer(x, is_causal=True), [x], weight)
+    steps = gradients(layer, decoded(layer, x, KVCache(), [3, 2, 2]), [x], weight)
+    for ours, theirs in zip(steps, whole, strict=True):
+        assert distance(ours, theirs) < BOUND * 10
+
+
+@torch.no_grad()
+def test_weights_of_a_cached_step(make, randn):
+    layer = make()
+    x = randn(7, EMBED)
+    _, whole = layer(x, is_causal=True, return_weights=True)
+    cache = KVCache()
+    layer(x[:5], is_causal=True, cache=cache)
+    _, weights = layer(x[5:], is_causal=True, cache=cache, return_weights=True)
+    assert weights.shape == (HEADS, 2, 7)
+    assert distance(weights, whole[:, 5:]) < BOUND
+
+
+@pytest.mark.parametrize(("num_kv_heads", "expected"), [(64, 2_621_440), (8, 327_680), (1, 40_960)])
+def test_bytes_of_a_cache(num_kv_heads, expected):
+    """One token of 80 layers with heads of 128 in float16; shared heads divide it by h / h_kv."""
+    row = torch.empty(1, num_kv_heads, 1, 128, dtype=torch.float16, device="meta")
+    layers = [KVCache() for _ in range(80)]
+    for cache in layers:
+        assert cache.nbytes == 0
+        cache.append(row, row)
+    assert sum(cache.nbytes for cache in layers) == expected
+    room = KVCache(max_length=97)
+    room.append(row, row)
+    assert room.nbytes * 80 == 97 * expected
+    assert room.length == 1
+
+
+def test_what_a_cache_refuses(randn):
+    key, value = randn(2, 3, 5, 4), randn(2, 3, 5, 7)
+    cache = KVCache()
+    cache.append(key, value)
+    with pytest.raises(
+        ValueError,
+        match=r"^key: expected \(2, 3, n, 4\) torch.float64 on .*, as the cache holds, got "
+        r"\(1, 3, n, 4\) torch.float64 on .* One cache serves one layer and one batch",
+    ):
+        cache.append(key[:1], value[:1])
+    with pytest.raises(ValueError, match=r"^value: expected .*float64 on .* got .*float32"):
+        cache.append(key, value.float())
+    with pytest.raises(ValueError, match=r"^value: expected shape \(2, 3, 5, 'd_v'\)"):
+        cache.append(key, value[..., :4, :])
+    assert cache.length == 5
+
+    full = KVCache(max_length=7)
+    full.append(key, value)
+    with pytest.raises(
+        ValueError,
+        match=r"^key: expected room for 5 more tokens after 5, got a cache of max_length=7",
+    ):
+        full.append(key, value)
+    assert full.length == 5
+    with pytest.raises(ValueError, match=r"^key: expected .* without gradients, .* torch.no_grad"):
+        full.append(key[..., :1, :].requires_grad_(), value[..., :1, :])
+    with pytest.raises(ValueError, match=r"^max_length: expected a positive integer, got 0"):
+        KVCache(0)
+
+
+# PyTorch's layer
+
+
+@pytest.fixture
+def theirs(device, randn):
+    def build(**options):
+        module = nn.MultiheadAttention(15, 3, device=device, dtype=torch.float64, **options)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.copy_(randn(*parameter.shape) / 4)
+        return module
+
+    return build
+
+
+@pytest.mark.parametrize("attention", FUNCTIONS)
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+def test_torch_weights_give_torch_outputs_and_gradients(
+    attention, batch_first, bias, training, theirs, randn
+):
+    module = theirs(bias=bias, batch_first=batch_first).train(training)
+    layer = MultiHeadAttention.from_torch(module, attention=attention)
+    assert layer.training == training
+    x, weight = randn(2, 7, 15).requires_grad_(), randn(2, 7, 15)
+    inputs = x if batch_first else x.transpose(0, 1)
+    expected, _ = module(inputs, inputs, inputs)
+    expected = expected if batch_first else expected.transpose(0, 1)
+    output = layer(x)
+    assert distance(output, expected) < BOUND
+
+    wanted = torch.autograd.grad(expected, [x, *module.parameters()], weight)
+    wanted = dict(zip(["x", *dict(module.named_parameters())], wanted, strict=True))
+    found = torch.autograd.grad(output, [x, *layer.parameters()], weight)
+    found = dict(zip(["x", *dict(layer.named_parameters())], found, strict=True))
+    names = ("query_proj", "key_proj", "value_proj")
+    pairs = [("x", found["x"]), ("out_proj.weight", found["out_proj.weight"])]
+    pairs += [("in_proj_weight", torch.cat([found[f"{name}.weight"] for name in names]))]
+    if bias:
+        pairs += [("out_proj.bias", found["out_proj.bias"])]
+        pairs += [("in_proj_bias", torch.cat([found[f"{name}.bias"] for name in names]))]
+    assert {name for name, _ in pairs} == set(wanted)
+    for name, gradient in pairs:
+        assert distance(gradient, wanted[name]) < BOUND * 10, name
+
+
+def test_torch_masks_mean_the_opposite(theirs, randn, device):
+    """True drops a key in nn.MultiheadAttention and keeps it here: negate, or it is wrong."""
+    module = theirs(batch_first=True)
+    layer = MultiHeadAttention.from_torch(module)
+    n, m = 5, 7
+    query, memory = randn(2, n, 15), randn(2, m, 15)
+    dropped = randn(n, m) > 0.3
+    dropped[:, 2], dropped[:, 3] = False, True  # either way a key is left
+    expected, average = module(query, memory, memory, attn_mask=dropped)
+    output, weights = layer(query, memory, attn_mask=~dropped, return_weights=True)
+    assert distance(output, expected) < BOUND
+    assert distance(weights.mean(dim=1), average) < BOUND  # theirs are averaged over heads
+    assert distance(layer(query, memory, attn_mask=dropped), expected) > 0.1
+
+    padded = torch.arange(m, device=device) >= torch.tensor([[4], [7]], device=device)  # (b, m)
+    expected, _ = module(query, memory, memory, key_padding_mask=padded)
+    output = layer(query, memory, attn_mask=~padded[:, None, None, :])
+    assert distance(output, expected) < BOUND
+
+    # An additive mask means the same in both; one a head is stacked along theirs.
+    added = randn(2, 3, n, m)
+    expected, _ = module(query, memory, memory, attn_mask=added.flatten(0, 1))
+    assert distance(layer(query, memory, attn_mask=added), expected) < BOUND
+
+    nothing = torch.ones(n, m, dtype=torch.bool, device=device)
+    output = layer(query, memory, attn_mask=~nothing)
+    assert torch.equal(output, layer.out_proj.bias.expand(2, n, 15))
+    assert module(query, memory, memory, attn_mask=nothing)[0].isnan().all()
+
+
+def test_torch_unbatched_causal_and_copied(theirs, randn, device):
+    module = theirs(dropout=0.2).eval()
+    layer = MultiHeadAttention.from_torch(module)
+    assert layer.dropout_p == 0.2
+    x = randn(7, 15)
+    future = torch.ones(7, 7, dtype=torch.bool, device=device).triu(1)
+    expected, _ = module(x, x, x, attn_mask=future)
+    assert distance(layer(x, is_causal=True), expected) < BOUND
+    with torch.no_grad():
+        module.in_proj_weight.zero_()
+    assert distance(layer(x, is_causal=True), expected) < BOUND
+    assert all(parameter.requires_grad for parameter in layer.parameters())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"kdim": 4}, {"vdim": 4}, {"add_bias_kv": True}, {"add_zero_attn": True}],
+)
+def test_torch_layers_of_another_kind_are_refused(options):
+    name, value = next(iter(options.items()))
+    with pytest.raises(ValueError, match=rf"^module: expected .* got one with .*{name}={value}"):
+        MultiHeadAttention.from_torch(nn.MultiheadAttention(15, 3, **options))
+
+
+def test_rounding_is_within_the_budget_of_torch(theirs, randn):
+    """In float32 at most 1.5 times the root mean square error of nn.MultiheadAttention."""
+    module = theirs(batch_first=True)
+    layer = MultiHeadAttention.from_torch(module)
+    x = randn(7, 101, 15)
+    exact = layer(x)
+    single = x.float()
+    expected, _ = module.float()(single, single, single)
+    errors = [
+        (output.double() - exact).square().mean().sqrt().item()
+        for output in (layer.float()(single), expected)
+    ]
+    assert 0 < errors[0] <= 1.5 * errors[1]
+
+
+# Start and refusals
+
+
+def test_initial_weights_give_scores_of_variance_one(device, generator):
+    """Normalised inputs and weights of variance 1/D: Var(q·k) = d_k, scaled 1, for any h_kv."""
+    D, n = 128, 97
+    measured = []
+    for _ in range(20):
+        layer = MultiHeadAttention(
+            D, 8, num_kv_heads=2, generator=generator, device=device, dtype=torch.float64
+        )
+        x = F.layer_norm(
+            torch.randn(n, D, device=device, generator=generator, dtype=torch.float64), [D]
+        )
+        q, k = (linear(x).view(n, -1, 16) for linear in (layer.query_proj, layer.key_proj))
+        scores = torch.einsum("ihd,jgd->hgij", q, k) / 4
+        others = ~torch.eye(n, dtype=torch.bool, device=device)
+        measured.append(scores[..., others].var().item())
+    # Layers are independent, so their spread gives the error of their mean; five of it.
+    measured = torch.tensor(measured)
+    error = (measured.std() / math.sqrt(len(measured))).item()
+    assert measured.mean().item() == pytest.approx(1.0, abs=5 * error)
+    assert error < 0.03
+
+
+def test_the_generator_alone_sets_the_weights(device, generator):
+    state, outside = generator.get_state(), torch.get_rng_state()
+    one = MultiHeadAttention(EMBED, 1, generator=generator, device=device)
+    assert torch.equal(torch.get_rng_state(), outside)
+    other = MultiHeadAttention(EMBED, 1, generator=generator, device=device)
+    assert distance(one.query_proj.weight, other.query_proj.weight) > 0
+    generator.set_state(state)
+    again = MultiHeadAttention(EMBED, 1, generator=generator, device=device)
+    for name, parameter in one.named_parameters():
+        assert torch.equal(parameter, again.get_parameter(name)), name
+    assert not any(one.get_parameter(f"{name}.bias").any() for name in ("query_proj", "out_proj"))
+    assert MultiHeadAttention(EMBED, 1, bias=False).query_proj.bias is None
+
+
+def test_parameters_follow_from_heads_and_widths():
+    """D (h + h_kv)(d_k + d_v), of which a wider d_k enlarges query and key only."""
+    for d_k, expected in ((64, 1_048_576), (128, 1_572_864)):
+        layer = MultiHeadAttention(
+            512, 8, head_dim=d_k, value_head_dim=64, bias=False, device="meta"
+        )
+        assert sum(parameter.numel() for parameter in layer.parameters()) == expected
+    shared = MultiHeadAttention(15, 6, num_kv_heads=2, head_dim=5, value_head_dim=7, bias=False)
+    assert sum(parameter.numel() for parameter in shared.parameters()) == 15 * 8 * 12
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"embed_dim": 0}, r"embed_dim: expected a positive integer, got 0"),
+        ({"num_heads": 2.0}, r"num_heads: expected a positive integer, got 2.0"),
+        ({"num_kv_heads": True}, r"num_kv_heads: expected a positive integer, got True"),
+        ({"num_kv_heads": 4}, r"num_kv_heads: expected a divisor of num_heads=6, got 4"),
+        ({"embed_dim": 13}, r"head_dim: .* num_heads=6 does not divide embed_dim=13, got None"),
+        ({"head_dim": -1}, r"head_dim: expected a positive integer, got -1"),
+        ({"value_head_dim": 0}, r"value_head_dim: expected a positive integer, got 0"),
+        ({"scale": math.inf}, r"scale: expected a finite number, got inf"),
+        (
+            {"scale": 1.0, "head_scale": torch.ones(6)},
+            r"scale: expected None beside head_scale, got 1.0",
+        ),
+        (
+            {"head_scale": torch.ones(6, 1, 1)},
+            r"head_scale: expected one factor a head, shape \(6,\), got \(6, 1, 1\)",
+        ),
+        ({"dropout_p": 1.0}, r"dropout_p: expected a probability in \[0, 1\), got 1.0"),
+    ],
+)
+def test_a_layer_that_cannot_be_is_refused(options, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        MultiHeadAttention(**{"embed_dim": 12, "num_heads": 6} | options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"query": torch.ones(12)}, r"query: expected shape .*embed_dim=12\), got \(12,\)"),
+        (
+            {"query": torch.ones(2, 5, 7)},
+            r"query: expected .* got \(2, 5, 7\)\. Batches come first",
+        ),
+        ({"key": torch.ones(5, 7)}, r"key: expected .* got \(5, 7\)"),
+        (
+            {"key": torch.ones(5, 12), "value": torch.ones(5, 7)},
+            r"value: expected .* got \(5, 7\)",
+        ),
+        ({"value": torch.ones(5, 12)}, r"value: expected None without a key, got a tensor"),
+        ({"cache": KVCache()}, r"cache: expected causal self-attention, got is_causal=False"),
+        (
+            {"cache": KVCache(), "key": torch.ones(5, 12), "is_causal": True},
+            r"cache: expected causal self-attention, got a key",
+        ),
+    ],
+)
+def test_a_call_that_cannot_be_is_refused(arguments, message):
+    layer = MultiHeadAttention(12, 3)
+    with pytest.raises(ValueError, match=f"^{message}"):
+        layer(**{"query": torch.ones(5, 12)} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (torch.ones(5, 5, dtype=torch.int64), r"attn_mask: .* got torch.int64.*attn_mask.bool\(\)"),
+        ([[True]], r"attn_mask: expected a torch.Tensor, got list"),
+    ],
+)
+def test_a_mask_of_another_type_is_refused(mask, message):
+    layer = MultiHeadAttention(12, 3)
+    with pytest.raises(TypeError, match=f"^{message}"):
+        layer(torch.ones(5, 12), attn_mask=mask)

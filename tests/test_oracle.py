@@ -1,0 +1,290 @@
+"""The second opinion is checked without the first: by hand, by identities, by differences."""
+
+import math
+import re
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+
+from attnref import oracle
+
+INF = math.inf
+close = partial(np.testing.assert_allclose, rtol=1e-13, atol=1e-13)
+
+
+@pytest.fixture
+def normal():
+    return np.random.default_rng(0).standard_normal
+
+
+def test_by_hand():
+    """exp(log 3) : exp(log 1) = 3 : 1, so the weights are 3/4 and 1/4."""
+    query, key, value = [[math.log(3.0)]], [[1.0], [0.0]], [[8.0, 0.0], [0.0, 4.0]]
+    output, weights = oracle.scaled_dot_product_attention(query, key, value)
+    close(weights, [[0.75, 0.25]])
+    close(output, [[6.0, 1.0]])
+    close(oracle.log_sum_exp(query, key), [math.log(4.0)])
+
+
+def test_the_six_word_example():
+    """Self-attention without projections or scale; the figures are printed in the textbooks."""
+    words = [
+        [0.43, 0.15, 0.89],
+        [0.55, 0.87, 0.66],
+        [0.57, 0.85, 0.64],
+        [0.22, 0.58, 0.33],
+        [0.77, 0.25, 0.10],
+        [0.05, 0.80, 0.55],
+    ]
+    output, weights = oracle.scaled_dot_product_attention(words, words, words, scale=1.0)
+    assert weights[1].round(4).tolist() == [0.1385, 0.2379, 0.2333, 0.1240, 0.1082, 0.1581]
+    assert output[1].round(4).tolist() == [0.4419, 0.6515, 0.5683]
+
+
+def test_equal_keys_are_averaged(normal):
+    value = normal((7, 3))
+    output, weights = oracle.scaled_dot_product_attention(normal((5, 2)), np.ones((7, 2)), value)
+    close(weights, np.full((5, 7), 1 / 7))
+    close(output, np.tile(value.mean(0), (5, 1)))
+
+
+def test_the_scale_is_one_over_the_root_of_the_width():
+    """Query and key of ones have the product d_k, so the score is its root, or d_k * scale."""
+    query, key = np.ones((1, 5)), np.array([np.ones(5), np.zeros(5)])
+    close(oracle.log_sum_exp(query, key), [math.log(math.exp(math.sqrt(5)) + 1)])
+    close(oracle.log_sum_exp(query, key, scale=-0.2), [math.log(math.exp(-1) + 1)])
+
+
+def test_a_mask_leaves_the_other_keys_as_if_alone(normal):
+    """A row equals attention over just its allowed keys, however they are forbidden."""
+    query, key, value = normal((5, 3)), normal((7, 3)), normal((7, 2))
+    allowed = normal((5, 7)) > 0
+    allowed[2] = False
+    added = np.where(allowed, 0.0, -INF)
+    output, weights = oracle.scaled_dot_product_attention(query, key, value, allowed)
+    found = oracle.scaled_dot_product_attention(query, key, value, added)
+    close(found[0], output)
+    close(found[1], weights)
+    lse = oracle.log_sum_exp(query, key, allowed)
+    for i in range(5):
+        keys = np.flatnonzero(allowed[i])
+        if i == 2:
+            assert len(keys) == 0
+            assert lse[i] == -INF
+            assert not output[i].any()
+            assert not weights[i].any()
+            continue
+        alone, shares = oracle.scaled_dot_product_attention(query[[i]], key[keys], value[keys])
+        close(output[i], alone[0])
+        close(weights[i, keys], shares[0])
+        assert weights[i].sum() == pytest.approx(1.0)
+        assert not weights[i, ~allowed[i]].any()
+
+
+@pytest.mark.parametrize(("n", "m"), [(5, 5), (5, 3), (3, 7)])
+def test_causal_rows_see_the_keys_up_to_their_own(n, m, normal):
+    query, key, value = normal((n, 2)), normal((m, 2)), normal((m, 3))
+    output, weights = oracle.scaled_dot_product_attention(query, key, value, is_causal=True)
+    for i in range(n):
+        seen = min(i + 1, m)
+        alone, _ = oracle.scaled_dot_product_attention(query[[i]], key[:seen], value[:seen])
+        close(output[i], alone[0])
+        assert not weights[i, seen:].any()
+
+
+def test_a_float_mask_multiplies_the_odds(normal):
+    """Adding log 2 to a score doubles its power."""
+    query, key, value = normal((3, 2)), normal((5, 2)), normal((5, 2))
+    _, plain = oracle.scaled_dot_product_attention(query, key, value)
+    mask = np.zeros(5)
+    mask[3] = math.log(2.0)
+    _, weights = oracle.scaled_dot_product_attention(query, key, value, mask)
+    plain[:, 3] *= 2
+    close(weights, plain / plain.sum(1, keepdims=True))
+
+
+def test_softcap_bounds_the_odds_and_stays_off_the_mask():
+    """Scores 1e6 and -1e6 become 2 and -2: odds of e⁴; -inf in the mask still forbids."""
+    query, key, value = [[1e6]], [[1.0], [-1.0], [5.0]], [[1.0], [0.0], [100.0]]
+    mask = [0.0, 0.0, -INF]
+    _, weights = oracle.scaled_dot_product_attention(query, key, value, mask, softcap=2.0)
+    odds = math.exp(4.0)
+    close(weights, [[odds / (1 + odds), 1 / (1 + odds), 0.0]])
+    close(oracle.log_sum_exp(query, key, mask, softcap=2.0), [math.log(2 * math.cosh(2.0))])
+
+
+def test_log_sum_exp_does_not_overflow():
+    assert oracle.log_sum_exp([[1e5]], [[1.0], [1.0]], scale=1.0) == 1e5 + math.log(2.0)
+
+
+def test_leading_dimensions_broadcast_and_masks_with_them(normal):
+    query, key, value = normal((2, 1, 3, 2)), normal((5, 7, 2)), normal((5, 7, 3))
+    mask = normal((2, 1, 1, 7))
+    output, weights = oracle.scaled_dot_product_attention(query, key, value, mask)
+    lse = oracle.log_sum_exp(query, key, mask)
+    assert output.shape == (2, 5, 3, 3)
+    for b in range(2):
+        for h in range(5):
+            alone = oracle.scaled_dot_product_attention(query[b, 0], key[h], value[h], mask[b, 0])
+            close(output[b, h], alone[0])
+            close(weights[b, h], alone[1])
+            close(lse[b, h], oracle.log_sum_exp(query[b, 0], key[h], mask[b, 0]))
+
+
+def test_consecutive_query_heads_share_a_key_head(normal):
+    query, key, value = normal((2, 6, 3, 2)), normal((2, 3, 5, 2)), normal((2, 3, 5, 7))
+    output, _ = oracle.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    for head, shared in enumerate([0, 0, 1, 1, 2, 2]):
+        alone, _ = oracle.scaled_dot_product_attention(
+            query[:, head], key[:, shared], value[:, shared]
+        )
+        close(output[:, head], alone)
+
+
+@pytest.mark.parametrize(("n", "m", "b"), [(0, 3, 2), (3, 0, 2), (3, 5, 0), (0, 0, 1)])
+def test_empty_sequences(n, m, b):
+    query, key, value = np.ones((b, n, 2)), np.ones((b, m, 2)), np.ones((b, m, 5))
+    output, weights = oracle.scaled_dot_product_attention(query, key, value)
+    assert output.shape == (b, n, 5)
+    assert not output.any()
+    assert weights.shape == (b, n, m)
+    assert (oracle.log_sum_exp(query, key) == -INF).all()
+    found = oracle.gradients(output, query, key, value)
+    for gradient, array in zip(found[:3], (query, key, value), strict=True):
+        assert gradient.shape == array.shape
+        assert not gradient.any()
+
+
+def test_gradients_by_hand():
+    """Two keys with equal scores: p = 1/2, so dS = ±(1/4)(v₀ - v₁) dO, exactly."""
+    query, key, value = [[1.0]], [[2.0], [2.0]], [[3.0], [7.0]]
+    found = oracle.gradients([[1.0]], query, key, value, [[0.0, 0.0]], scale=0.5)
+    slope = Fraction(1, 4) * (3 - 7)
+    assert found.attn_mask.tolist() == [[slope, -slope]]
+    assert found.query.tolist() == [[0.0]]  # 0.5 · (2 · slope - 2 · slope)
+    assert found.key.tolist() == [[slope / 2], [-slope / 2]]
+    assert found.value.tolist() == [[0.5], [0.5]]
+
+
+PROBLEMS = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "bool": {"attn_mask": "bool"},
+    "float": {"attn_mask": "float"},
+    "float, causal, softcap, scale": {
+        "attn_mask": "float",
+        "is_causal": True,
+        "softcap": 1.5,
+        "scale": 0.7,
+    },
+    "grouped": {"enable_gqa": True, "softcap": 2.0},
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_gradients_are_the_slopes_of_the_values(name, normal):
+    """Every derivative against a central difference.
+
+    With the step h = 1e-5 the difference errs by h²/6 times a third derivative (below 100 here)
+    and by about eps/h = 2e-11 from rounding: 1e-8 bounds both.
+    """
+    options = dict(PROBLEMS[name])
+    heads = 1 if "enable_gqa" in options else 2
+    # Keys, values and a float mask serve both samples, so their gradients are sums over them.
+    arrays = [normal((2, 2, 3, 2)), normal((1, heads, 5, 2)), normal((1, heads, 5, 3))]
+    kind = options.pop("attn_mask", None)
+    allowed = normal((2, 1, 3, 5)) > -0.5
+    allowed[0, 0, 1] = False
+    if kind == "float":
+        arrays.append(np.where(allowed[0], normal((3, 5)), -INF)[None])
+    else:
+        arrays.append(allowed if kind else None)
+    grad_output, grad_lse = normal((2, 2, 3, 3)), normal((2, 2, 3))
+
+    def loss() -> float:
+        query, key, value, mask = arrays
+        output, _ = oracle.scaled_dot_product_attention(query, key, value, mask, **options)
+        lse = oracle.log_sum_exp(query, key, mask, **options)
+        reached = np.where(np.isfinite(lse), lse, 0.0)  # -inf, without a slope, for no keys
+        return float((grad_output * output).sum() + (grad_lse * reached).sum())
+
+    found = oracle.gradients(grad_output, *arrays, **options, grad_lse=grad_lse)
+    assert (found.attn_mask is None) == (kind != "float")
+    for array, gradient in zip(arrays, found, strict=True):
+        if gradient is None:
+            continue
+        assert gradient.shape == array.shape
+        for place in np.ndindex(*array.shape):
+            kept, step = array[place], 1e-5
+            array[place] = kept + step
+            above = loss()
+            array[place] = kept - step
+            below = loss()
+            array[place] = kept
+            assert (above - below) / (2 * step) == pytest.approx(gradient[place], abs=1e-8)
+
+
+def test_gradients_without_a_path_are_zero(normal):
+    """A key that nobody may see, and a query that may see nobody, move nothing."""
+    query, key, value = normal((3, 2)), normal((5, 2)), normal((5, 2))
+    allowed = np.ones((3, 5), dtype=bool)
+    allowed[:, 4] = allowed[1] = False
+    key[4] = value[4] = query[1] = math.nan  # left out of every sum, so never even read
+    found = oracle.gradients(normal((3, 2)), query, key, value, allowed)
+    for gradient, row in zip(found[:3], (1, 4, 4), strict=True):
+        assert np.isfinite(gradient).all()
+        assert not gradient[row].any()
+        assert gradient[0].any()
+
+
+def test_inputs_are_left_as_they_were(normal):
+    arrays = [normal((3, 2)), normal((5, 2)), normal((5, 2)), normal((3, 5))]
+    copies = [array.copy() for array in arrays]
+    oracle.scaled_dot_product_attention(*arrays, softcap=2.0)
+    oracle.gradients(np.ones((3, 2)), *arrays, softcap=2.0)
+    for array, copy in zip(arrays, copies, strict=True):
+        assert (array == copy).all()
+
+
+WRONG = {
+    "key: expected last dimension 2": {"key": np.ones((5, 3)), "value": np.ones((5, 3))},
+    "value: expected shape (5, 'd_v')": {"value": np.ones((7, 2))},
+    "attn_mask: expected a shape that broadcasts to the scores (3, 5)": {
+        "attn_mask": np.ones((5, 3), dtype=bool)
+    },
+    "scale: expected a finite number": {"scale": math.nan},
+    "softcap: expected a positive finite number": {"softcap": 0.0},
+    "query: expected at least 3 dimensions": {"enable_gqa": True},
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_errors_name_the_argument(text):
+    arguments = {"query": np.ones((3, 2)), "key": np.ones((5, 2)), "value": np.ones((5, 2))}
+    arguments |= WRONG[text]
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
+        oracle.scaled_dot_product_attention(**arguments)
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
+        oracle.gradients(np.ones((3, 2)), **arguments)
+    if not text.startswith("value"):
+        del arguments["value"]
+        with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
+            oracle.log_sum_exp(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [("grad_output", (3, 5), "(3, 2)"), ("grad_lse", (3, 1), "(3,)")],
+)
+def test_a_gradient_has_the_shape_of_its_result(name, shape, expected):
+    gradients = {"grad_output": np.ones((3, 2)), "grad_lse": np.ones(3), name: np.ones(shape)}
+    text = (
+        f"{name}: expected shape {expected}, as the result has whose change it weighs, got "
+        f"{shape}. For the gradient of a sum pass ones of that shape."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        oracle.gradients(
+            query=np.ones((3, 2)), key=np.ones((5, 2)), value=np.ones((5, 2)), **gradients
+        )

@@ -1,0 +1,375 @@
+import math
+
+import pytest
+import torch
+
+from attnref import positions
+
+EPS32 = torch.finfo(torch.float32).eps
+
+
+def randn(*shape, device, generator, dtype=torch.float64):
+    return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
+
+
+def distinct_rows(table):
+    return len(torch.unique(table.float(), dim=0))
+
+
+def turned_by_complex_numbers(x, base=10_000.0, offset=0):
+    """Rotary's oracle: neighbouring components as complex numbers times e^{i angle}."""
+    *lead, n, d = x.shape
+    angles = torch.tensor(
+        [[(offset + t) * base ** (-2 * i / d) for i in range(d // 2)] for t in range(n)],
+        dtype=torch.float64,
+        device=x.device,
+    ).reshape(n, d // 2)
+    turns = torch.polar(torch.ones_like(angles), angles)
+    numbers = torch.view_as_complex(x.reshape(*lead, n, d // 2, 2))
+    return torch.view_as_real(numbers * turns).flatten(-2)
+
+
+# Sinusoids
+
+
+@pytest.mark.parametrize(("length", "dim"), [(7, 10), (11, 6), (1, 2), (0, 4)])
+def test_sinusoidal_is_its_formula(length, dim, device):
+    table = positions.sinusoidal(length, dim, offset=3, dtype=torch.float64, device=device)
+    assert table.shape == (length, dim)
+    for row in range(length):
+        for column in range(dim):
+            angle = (row + 3) / 10_000 ** ((column - column % 2) / dim)
+            expected = math.cos(angle) if column % 2 else math.sin(angle)
+            assert table[row, column].item() == pytest.approx(expected, abs=1e-14)
+
+
+def test_sinusoidal_base_offset_and_dtype(device):
+    table = positions.sinusoidal(13, 6, base=97.0, dtype=torch.float64, device=device)
+    later = positions.sinusoidal(5, 6, base=97.0, offset=8, dtype=torch.float64, device=device)
+    assert torch.equal(table[8:], later)
+    assert positions.sinusoidal(13, 6).dtype == torch.float32
+    # Rounded last: a table in another dtype is the float64 table, rounded once.
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        rounded = positions.sinusoidal(13, 6, base=97.0, dtype=dtype, device=device)
+        assert torch.equal(rounded, table.to(dtype))
+
+
+def test_longest_wavelength_and_distance_of_neighbours(device):
+    """The slowest pair turns once in 2π·10^{4(d-2)/d} positions, not in 2π·10^4."""
+    slowest = positions.frequencies(512, device=device)[-1].item()
+    assert 2 * math.pi / slowest == pytest.approx(60_611, abs=0.5)
+    for dim, neighbour in ((512, 3.714), (64, 1.47)):
+        first, second = positions.sinusoidal(2, dim, dtype=torch.float64, device=device)
+        assert (first - second).norm().item() == pytest.approx(neighbour, abs=2e-3)
+
+
+def test_no_far_position_is_confused_with_a_near_one(device):
+    """Wrap-around is no failure at a usual width: no distance from 2 on is below that of 1."""
+    steps = torch.arange(1, 20_001, dtype=torch.float64, device=device)
+    angles = steps[:, None] * positions.frequencies(512, device=device)
+    distance = (2 * (1 - angles.cos()).sum(-1)).sqrt()  # (steps,)
+    table = positions.sinusoidal(18, 512, offset=5, dtype=torch.float64, device=device)
+    torch.testing.assert_close(distance[:17], (table[1:] - table[0]).norm(dim=-1))
+    assert distance.argmin() == 0
+    assert distance[1:].argmin() == 0  # the next nearest is at 2,
+    assert distance[1].item() == pytest.approx(6.967, abs=1e-3)
+    assert distance[99:].min().item() == pytest.approx(16.97, abs=1e-2)
+    # It is real for a table of one pair: 710 is nearly a multiple of 2π.
+    assert 2 * abs(math.sin(710 / 2)) == pytest.approx(6e-5, rel=0.01)
+
+
+def test_positions_in_bfloat16_collide_but_a_rounded_table_does_not(device):
+    """Angles formed in bfloat16 leave 897 distinct rows of 8192; rounding last keeps all."""
+    length, dim = 8192, 512
+    place = torch.arange(length, device=device, dtype=torch.bfloat16)
+    assert len(torch.unique(place[:4096])) == 769
+    angles = place[:, None] * positions.frequencies(dim, device=device).bfloat16()
+    wrong = torch.cat([angles.sin(), angles.cos()], dim=-1)
+    assert distinct_rows(wrong) == 897
+    right = positions.sinusoidal(length, dim, dtype=torch.bfloat16, device=device)
+    assert distinct_rows(right) == length
+
+
+# The learned table
+
+
+def test_learned_positions_are_rows_of_a_table(device, generator):
+    layer = positions.LearnedPositions(
+        11, 5, generator=generator, device=device, dtype=torch.float64
+    )
+    rows = layer(3, offset=4)
+    assert torch.equal(rows, layer.table[4:7])
+    rows.sum().backward()
+    used = torch.zeros(11, 5, device=device, dtype=torch.float64)
+    used[4:7] = 1.0
+    assert torch.equal(layer.table.grad, used)
+    assert layer(11).shape == (11, 5)
+    assert layer(0, offset=11).shape == (0, 5)
+
+
+def test_learned_positions_start_with_the_given_deviation(device, generator):
+    rows, dim, std = 997, 13, 0.3
+    state = generator.get_state()
+    layer = positions.LearnedPositions(rows, dim, std=std, generator=generator, device=device)
+    # Relative s.d. of a standard deviation is 1/sqrt(2 N); five of them.
+    assert layer.table.std().item() == pytest.approx(std, rel=5 / math.sqrt(2 * rows * dim))
+    generator.set_state(state)
+    again = positions.LearnedPositions(rows, dim, std=std, generator=generator, device=device)
+    assert torch.equal(layer.table, again.table)
+
+
+@pytest.mark.parametrize(("length", "offset"), [(12, 0), (1, 11), (5, 7)])
+def test_the_end_of_the_learned_table_is_named(length, offset):
+    layer = positions.LearnedPositions(11, 5)
+    with pytest.raises(ValueError, match=r"^length: expected at most 11 positions") as error:
+        layer(length, offset=offset)
+    assert f"got positions {offset} to {offset + length - 1}" in str(error.value)
+    assert "larger max_length" in str(error.value)
+
+
+# Rotations
+
+
+@pytest.mark.parametrize("shape", [(7, 6), (3, 5, 7, 10), (2, 3, 11, 2), (3, 0, 4)])
+def test_rotary_turns_complex_numbers(shape, device, generator):
+    x = randn(*shape, device=device, generator=generator)
+    for options in ({}, {"base": 500.0}, {"offset": 13}):
+        ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+        turned = positions.rotary(ours, **options)
+        expected = turned_by_complex_numbers(theirs, **options)
+        torch.testing.assert_close(turned, expected, rtol=0, atol=1e-14)
+        weight = randn(*shape, device=device, generator=generator)
+        turned.backward(weight)
+        expected.backward(weight)
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-14)
+        torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
+
+
+@pytest.mark.parametrize("rotate", [positions.rotary, positions.rotary_half_split])
+def test_rotary_scores_know_the_distance_only(rotate, device, generator):
+    """(R_m q)·(R_n k) is the same for every pair of positions with the same m - n."""
+    q, k = randn(2, 1, 14, device=device, generator=generator)
+    n = 11
+    scores = rotate(q.expand(n, -1)) @ rotate(k.expand(n, -1)).mT  # (n, n)
+    moved = rotate(q.expand(n, -1), offset=997) @ rotate(k.expand(n, -1), offset=997).mT
+    # Angles near 1000 are off by 1000 eps; a score sums 14 products of that error.
+    bound = 1008 * torch.finfo(torch.float64).eps * (q.norm() * k.norm()).item() * 14
+    assert (scores - moved).abs().max().item() < bound
+    for distance in range(-n + 1, n):
+        diagonal = scores.diagonal(distance)
+        assert (diagonal - diagonal[0]).abs().max().item() < bound
+    assert scores[0].std().item() > 0.1  # and they do know it
+
+
+@pytest.mark.parametrize("rotate", [positions.rotary, positions.rotary_half_split])
+def test_rotary_offset_continues_a_cached_sequence(rotate, device, generator):
+    x = randn(3, 13, 6, device=device, generator=generator)
+    whole = rotate(x)
+    steps = [rotate(x[:, t : t + 1], offset=t) for t in range(13)]
+    assert torch.equal(torch.cat(steps, dim=-2), whole)
+
+
+def test_both_pairings_are_one_function_after_a_permutation(device, generator):
+    x = randn(3, 7, 10, device=device, generator=generator)
+    half = positions.rotary_half_split(positions.to_half_split(x), offset=5)
+    assert torch.equal(half, positions.to_half_split(positions.rotary(x, offset=5)))
+    assert torch.equal(positions.from_half_split(positions.to_half_split(x)), x)
+    assert torch.equal(positions.to_half_split(positions.from_half_split(x)), x)
+
+
+def test_converted_weights_give_the_same_scores_and_unconverted_ones_do_not(device, generator):
+    """The wrong version: weights of one pairing used with the other, which nothing reports."""
+    heads, kv_heads, d, width, n = 3, 1, 10, 7, 5
+    x = randn(n, width, device=device, generator=generator)
+    w_q = randn(heads * d, width, device=device, generator=generator)
+    w_k = randn(kv_heads * d, width, device=device, generator=generator)
+    b_q = randn(heads * d, device=device, generator=generator)
+
+    def scores(w_q, b_q, w_k, rotate):
+        q = (x @ w_q.mT + b_q).view(n, heads, d).transpose(0, 1)
+        k = (x @ w_k.mT).view(n, kv_heads, d).transpose(0, 1)
+        return rotate(q) @ rotate(k).mT
+
+    expected = scores(w_q, b_q, w_k, positions.rotary)
+    converted = (
+        positions.to_half_split(w_q, num_heads=heads, dim=0),
+        positions.to_half_split(b_q, num_heads=heads),
+        positions.to_half_split(w_k, num_heads=kv_heads, dim=0),
+    )
+    torch.testing.assert_close(scores(*converted, positions.rotary_half_split), expected)
+    wrong = scores(w_q, b_q, w_k, positions.rotary_half_split)
+    assert (wrong - expected).abs().max() > 0.1 * expected.abs().max()
+    back = positions.from_half_split(converted[0], num_heads=heads, dim=0)
+    assert torch.equal(back, w_q)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rotate", [positions.rotary, positions.rotary_half_split])
+def test_rotary_angles_keep_their_precision_in_every_dtype(dtype, rotate, device, generator):
+    """At position 100 000 the result is one rounding from exact; angles in ``dtype`` are not."""
+    x = randn(3, 7, 10, device=device, generator=generator).to(dtype)
+    before = x.clone()
+    turned = rotate(x, offset=100_000)
+    assert turned.dtype == dtype
+    assert torch.equal(x, before)
+    exact = rotate(x.double(), offset=100_000)
+    norm = x.double().norm(dim=-1, keepdim=True)
+    # Cosine, sine, two products and a sum in float32, then one rounding to dtype; float16 is
+    # subnormal below 6e-5.
+    bound = 3 * EPS32 * norm + torch.finfo(dtype).eps / 2 * exact.abs() + 3e-8
+    assert ((turned.double() - exact).abs() <= bound).all()
+
+    place = torch.arange(100_000, 100_007, device=device).to(torch.float32).to(torch.bfloat16)
+    angles = place[:, None] * positions.frequencies(10, device=device).bfloat16()
+    cos, sin = angles.cos().double(), angles.sin().double()
+    even, odd = x.double()[..., 0::2], x.double()[..., 1::2]
+    wrong = torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2)
+    right = positions.rotary(x.double(), offset=100_000)
+    assert (wrong - right).abs().max() > 0.5
+
+
+def test_rotary_under_vmap(device, generator):
+    x = randn(3, 5, 7, 6, device=device, generator=generator)
+    for rotate in (positions.rotary, positions.rotary_half_split):
+        assert torch.equal(torch.vmap(rotate)(x), rotate(x))
+
+
+# Linear biases
+
+
+@pytest.mark.parametrize(
+    ("num_heads", "exponents"),
+    [
+        (1, [8]),
+        (2, [4, 8]),
+        (3, [4, 8, 2]),
+        (8, [1, 2, 3, 4, 5, 6, 7, 8]),
+        (12, [1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5]),
+    ],
+)
+def test_alibi_slopes(num_heads, exponents, device):
+    slopes = positions.alibi_slopes(num_heads, dtype=torch.float64, device=device)
+    assert slopes.tolist() == pytest.approx([2.0**-exponent for exponent in exponents])
+    assert positions.alibi_slopes(num_heads).dtype == torch.float32
+
+
+def test_alibi_slopes_of_seven_heads_come_from_eight():
+    """No power of two: the slopes of 4 heads, then every second one of 8, not the first 7."""
+    four, eight = positions.alibi_slopes(4), positions.alibi_slopes(8)
+    seven = positions.alibi_slopes(7)
+    assert torch.equal(seven, torch.cat([four, eight[[0, 2, 4]]]))
+    assert not torch.equal(seven, eight[:7])
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "alignment", "offset"),
+    [
+        (5, None, None, 0),
+        (5, 5, "bottom-right", 0),
+        (3, 7, "top-left", 0),
+        (3, 7, "bottom-right", 4),
+        (7, 3, "bottom-right", -4),
+        (0, 3, "bottom-right", 3),
+    ],
+)
+def test_alibi_is_its_formula(n, m, alignment, offset, device):
+    heads = 3
+    bias = positions.alibi(heads, n, m, alignment=alignment, dtype=torch.float64, device=device)
+    m = n if m is None else m
+    assert bias.shape == (heads, n, m)
+    slopes = positions.alibi_slopes(heads, dtype=torch.float64).tolist()
+    for h in range(heads):
+        for i in range(n):
+            for j in range(m):
+                assert bias[h, i, j].item() == -slopes[h] * abs(i + offset - j)
+    rounded = positions.alibi(heads, n, m, alignment=alignment, device=device)
+    assert torch.equal(rounded, bias.float())
+
+
+def test_alibi_of_a_cached_step_is_the_last_row_of_the_whole(device):
+    """The wrong version: aligned top-left, the newest token finds the oldest key nearest."""
+    whole = positions.alibi(3, 11, device=device)
+    step = positions.alibi(3, 1, 11, alignment="bottom-right", device=device)
+    assert torch.equal(step, whole[:, -1:])
+    wrong = positions.alibi(3, 1, 11, alignment="top-left", device=device)
+    assert torch.equal(wrong, whole[:, :1])
+    assert (wrong[:, 0].argmax(-1) == 0).all()
+    assert (step[:, 0].argmax(-1) == 10).all()
+
+
+def test_alibi_in_bfloat16_moves_no_weight_far(device):
+    exact = positions.alibi(5, 1, 997, alignment="bottom-right", dtype=torch.float64, device=device)
+    rounded = positions.alibi(
+        5, 1, 997, alignment="bottom-right", dtype=torch.bfloat16, device=device
+    )
+    assert len(torch.unique(rounded[-1].float())) < 600 < len(torch.unique(exact[-1]))
+    # Rounding moves b by |b| 2^-8 at most.
+    moved = (rounded.double().exp() - exact.exp()).abs()
+    assert (moved <= exact.exp() * (exact.abs() * 2**-8).expm1()).all()
+    assert moved.max() < 2e-3
+
+
+def test_alibi_is_the_authors_bias_up_to_a_constant_a_row(device, generator):
+    """Their code adds slope times j: a row's constant, which the softmax does not see."""
+    heads, n = 5, 7
+    scores = randn(heads, n, n, device=device, generator=generator)
+    future = torch.ones(n, n, dtype=torch.bool, device=device).triu(1)
+    slopes = positions.alibi_slopes(heads, dtype=torch.float64, device=device)[:, None, None]
+    theirs = slopes * torch.arange(n, device=device)
+    ours = positions.alibi(heads, n, dtype=torch.float64, device=device)
+    one, other = (
+        torch.softmax((scores + bias).masked_fill(future, -torch.inf), dim=-1)
+        for bias in (ours, theirs)
+    )
+    torch.testing.assert_close(one, other)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: positions.sinusoidal(3, 5), r"dim: expected an even integer of 2 or more, got 5"),
+        (lambda: positions.frequencies(0), r"dim: expected an even integer .* got 0"),
+        (lambda: positions.frequencies(True), r"dim: expected an even integer .* got True"),
+        (lambda: positions.frequencies(4, base=0.0), r"base: expected a positive number, got 0.0"),
+        (lambda: positions.sinusoidal(-1, 4), r"length: expected an integer of 0 or more, got -1"),
+        (lambda: positions.sinusoidal(2, 4, offset=-3), r"offset: expected .* got -3"),
+        (lambda: positions.sinusoidal(2.5, 4), r"length: expected .* got 2.5"),
+        (lambda: positions.LearnedPositions(0, 4), r"max_length: expected .* 1 or more, got 0"),
+        (lambda: positions.LearnedPositions(4, 0), r"dim: expected .* 1 or more, got 0"),
+        (lambda: positions.LearnedPositions(4, 2)(-1), r"length: expected .* got -1"),
+        (lambda: positions.alibi_slopes(0), r"num_heads: expected .* 1 or more, got 0"),
+        (lambda: positions.alibi(2, -1), r"n: expected an integer of 0 or more, got -1"),
+        (
+            lambda: positions.rotary(torch.ones(3, 5)),
+            r"x: expected shape \(\.\.\., n, d\) with an even d, got \(3, 5\)",
+        ),
+        (lambda: positions.rotary(torch.ones(4)), r"x: expected shape .* got \(4,\)"),
+        (lambda: positions.rotary_half_split(torch.ones(3, 0)), r"x: expected .* got \(3, 0\)"),
+        (
+            lambda: positions.to_half_split(torch.ones(6), num_heads=2),
+            r"tensor: expected num_heads=2 heads of an even width along dimension -1, got size 6",
+        ),
+        (lambda: positions.from_half_split(torch.ones(3, 0)), r"tensor: .* got size 0"),
+        (lambda: positions.to_half_split(torch.ones(6), num_heads=0), r"num_heads: .* got 0"),
+        (
+            lambda: positions.alibi(2, 3, 5),
+            r"alignment: expected 'top-left' or 'bottom-right' because n=3 differs from m=5",
+        ),
+        (
+            lambda: positions.alibi(2, 3, alignment="left"),
+            r"alignment: expected 'top-left' or 'bottom-right', got 'left'",
+        ),
+    ],
+)
+def test_errors_name_the_argument_and_what_came(call, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        call()
+
+
+def test_integers_cannot_be_turned():
+    with pytest.raises(TypeError, match=r"^x: expected a floating dtype, got torch.int64") as error:
+        positions.rotary(torch.ones(3, 4, dtype=torch.int64))
+    assert "x.float()" in str(error.value)

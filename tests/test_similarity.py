@@ -1,0 +1,484 @@
+"""Dot product, cosine and distance, and the neighbours that are found with them."""
+
+import math
+import re
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from attnref import attention_weights, scaled_dot_product_attention, similarity, softmax
+
+# "Your journey starts with one step", one row a word.
+WORDS = [
+    [0.43, 0.15, 0.89],
+    [0.55, 0.87, 0.66],
+    [0.57, 0.85, 0.64],
+    [0.22, 0.58, 0.33],
+    [0.77, 0.25, 0.10],
+    [0.05, 0.80, 0.55],
+]
+JOURNEY = 1
+
+EPS = torch.finfo(torch.float64).eps
+SCORES = [similarity.dot_scores, similarity.cosine_scores, similarity.euclidean_scores]
+each = pytest.mark.parametrize("function", SCORES)
+
+
+@pytest.fixture
+def words(device):
+    return torch.tensor(WORDS, device=device, dtype=torch.float64)
+
+
+@pytest.fixture
+def points(device, generator):
+    """Queries (2, 5, 11), keys (2, 7, 11) and values (2, 7, 3)."""
+
+    def draw(*shape):
+        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64)
+
+    return draw(2, 5, 11), draw(2, 7, 11), draw(2, 7, 3)
+
+
+def one_pair_at_a_time(function, query, key):
+    """The scores from their definitions, by plain arithmetic on one query and one key."""
+
+    def dot(q, k):
+        return math.fsum(a * b for a, b in zip(q, k, strict=True))
+
+    formula = {
+        similarity.dot_scores: lambda q, k: dot(q, k) / math.sqrt(len(q)),
+        similarity.cosine_scores: lambda q, k: dot(q, k) / math.hypot(*q) / math.hypot(*k),
+        similarity.euclidean_scores: lambda q, k: -(math.dist(q, k) ** 2),
+    }[function]
+    rows = [
+        [[formula(q, k) for k in keys] for q in queries]
+        for queries, keys in zip(query.tolist(), key.tolist(), strict=True)
+    ]
+    return torch.tensor(rows, dtype=torch.float64, device=query.device)
+
+
+# ---- the three scores
+
+
+@each
+def test_scores_against_their_definitions(function, points):
+    query, key, _ = points
+    expected = one_pair_at_a_time(function, query, key)
+    # d_k roundings of terms whose sum of sizes is below (|q| + |k|)², about 50 here.
+    torch.testing.assert_close(function(query, key), expected, rtol=0, atol=11 * 50 * EPS)
+    scaled = function(query, key, scale=0.25)
+    plain = function(query, key, scale=1.0)
+    torch.testing.assert_close(scaled, 0.25 * plain, rtol=8 * EPS, atol=8 * EPS)
+
+
+@each
+def test_gradients_against_finite_differences(function, points):
+    query, key, _ = (tensor.requires_grad_() for tensor in points)
+    assert torch.autograd.gradcheck(function, (query, key))
+
+
+@each
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lower_precision_rounds_the_result_once(function, dtype, points):
+    query, key, _ = (tensor.to(dtype) for tensor in points)
+    scores = function(query, key)
+    assert scores.dtype == dtype
+    exact = function(query.double(), key.double())
+    eps = torch.finfo(dtype).eps
+    # In float32 the product itself is rounded too: see the bound of the squared distance.
+    norms = query.double().norm(dim=-1)[..., :, None] + key.double().norm(dim=-1)[..., None, :]
+    computation = (11 + 3) / 2 * torch.finfo(torch.float32).eps * norms**2
+    assert ((scores.double() - exact).abs() <= eps / 2 * exact.abs() + computation).all()
+
+
+@each
+def test_leading_dimensions_broadcast(function, points):
+    query, key, _ = points
+    scores = function(query[:, None], key[None])
+    assert scores.shape == (2, 2, 5, 7)
+    torch.testing.assert_close(scores[1, 0], function(query[1], key[0]), rtol=0, atol=32 * EPS)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "entry", "expected"),
+    [(torch.float16, 30.0, 10_182), (torch.float32, 2e18, 4.5255e37)],
+)
+def test_queries_are_scaled_before_products_overflow(dtype, entry, expected, device):
+    """With d_k = 128 and entries of 30 the product is 115 200, beyond float16's 65 504."""
+    query = torch.full((1, 128), entry, dtype=dtype, device=device)
+    assert (query @ query.mT).isinf()
+    score = similarity.dot_scores(query, query).item()
+    assert score == pytest.approx(expected, rel=torch.finfo(torch.float16).eps / 2)
+
+
+def test_cosine_of_the_longest_shortest_and_zero_vectors(device):
+    """Squares of such components overflow or vanish in float32."""
+    query = torch.tensor([[3e30, 4e30], [3e-30, 4e-30], [0.0, 0.0]], device=device)
+    assert torch.linalg.vector_norm(query, dim=-1)[0].isinf()
+    key = torch.tensor([[1.0, 0.0]], device=device)
+    query.requires_grad_()
+    scores = similarity.cosine_scores(query, key)
+    assert scores.flatten().tolist() == pytest.approx([0.6, 0.6, 0.0])
+    (gradient,) = torch.autograd.grad(scores.sum(), query)
+    assert gradient.isfinite().all()
+
+
+def test_cosine_ignores_lengths_and_bounds_the_weights(points):
+    query, key, _ = points
+    lengths = torch.linspace(0.1, 9, 7, device=key.device, dtype=key.dtype)[:, None]
+    scores = similarity.cosine_scores(query, key)
+    assert (scores.abs() <= 1 + 4 * EPS).all()
+    torch.testing.assert_close(
+        similarity.cosine_scores(7 * query, lengths * key), scores, rtol=0, atol=4 * EPS
+    )
+    tau, m = 5.0, 7
+    bound = 1 / (1 + (m - 1) * math.exp(-2 * tau))
+    opposite = torch.cat([query[:, :1], -query[:, :1].expand(2, m - 1, 11)], dim=1)
+    sharpest = softmax.stable(similarity.cosine_scores(query[:, :1], opposite, scale=tau))
+    assert sharpest.max().item() == pytest.approx(bound, rel=1e-12)
+    assert (softmax.stable(similarity.cosine_scores(query, key, scale=tau)) < bound).all()
+
+
+def test_distances_of_one_product_lose_digits_far_from_the_origin(device, generator):
+    """The bound of the docstring holds; without a common vector of 3 000 nothing is lost."""
+    query = torch.randn(5, 11, device=device, generator=generator)
+    key = torch.randn(7, 11, device=device, generator=generator)
+    for offset in (0.0, 3000.0):
+        far_query, far_key = query + offset, key + offset
+        exact = -(far_query.double()[:, None] - far_key.double()).square().sum(-1)
+        error = (similarity.euclidean_scores(far_query, far_key).double() - exact).abs()
+        norms = far_query.norm(dim=-1)[:, None] + far_key.norm(dim=-1)
+        bound = (11 + 3) / 2 * torch.finfo(torch.float32).eps * norms**2
+        assert (error <= bound).all()
+    assert error.max() > 1.0
+    common = far_key.mean(0)
+    near = similarity.euclidean_scores(far_query - common, far_key - common)
+    # Subtracting rounds the coordinates to float32 only; those of far points already were.
+    assert (near.double() - exact).abs().max() < 1e-4
+
+
+@pytest.mark.claim("distance-costs-one-product")
+def test_distances_cost_one_matrix_product_as_dot_products_do(points):
+    query, key, _ = points
+    counts = []
+    for function in SCORES:
+        with FlopCounterMode(display=False) as counter:
+            function(query, key)
+        counts.append(counter.get_total_flops())
+    assert counts == [2 * 2 * 5 * 7 * 11] * 3
+
+
+# ---- how they are related
+
+
+@pytest.mark.claim("attention-is-kernel-attention-with-a-norm-bias")
+def test_dot_product_attention_is_distance_attention_with_a_bias_for_long_keys(points):
+    """softmax(q·k/√d) = softmax(-|q-k|²/2√d + |k|²/2√d), and the bias may not be left out."""
+    query, key, _ = points
+    c = 11**-0.5
+    expected = attention_weights(query, key)
+    distances = similarity.euclidean_scores(query, key, scale=c / 2)
+    bias = c / 2 * key.square().sum(-1)[..., None, :]
+    torch.testing.assert_close(softmax.stable(distances + bias), expected, rtol=0, atol=32 * EPS)
+    torch.testing.assert_close(
+        softmax.stable(similarity.dot_scores(query, key)), expected, rtol=0, atol=32 * EPS
+    )
+    without = softmax.stable(distances)
+    assert (without - expected).abs().sum(-1).max() / 2 > 0.1  # total variation
+
+
+@pytest.mark.claim("equal-norms-make-dot-and-distance-agree")
+def test_the_two_agree_where_all_keys_have_one_norm(points):
+    query, key, _ = points
+    key = 3 * key / key.norm(dim=-1, keepdim=True)
+    weights = softmax.stable(similarity.euclidean_scores(query, key, scale=11**-0.5 / 2))
+    torch.testing.assert_close(weights, attention_weights(query, key), rtol=0, atol=32 * EPS)
+
+
+def test_the_product_is_half_the_norms_less_half_the_distance(points):
+    query, key, _ = points
+    dot = similarity.dot_scores(query, key, scale=1.0)
+    q, k = query.norm(dim=-1)[..., :, None], key.norm(dim=-1)[..., None, :]
+    torch.testing.assert_close(q * k * similarity.cosine_scores(query, key), dot)
+    torch.testing.assert_close((q**2 + k**2 + similarity.euclidean_scores(query, key)) / 2, dot)
+
+
+def test_dot_and_distance_may_choose_different_keys(device):
+    query = torch.tensor([[1.0, 0.0]], device=device)
+    key = torch.tensor([[1.0, 0.0], [3.0, 3.0]], device=device)
+    assert similarity.dot_scores(query, key, scale=1.0).tolist() == [[1.0, 3.0]]
+    assert similarity.euclidean_scores(query, key).tolist() == [[0.0, -13.0]]
+
+
+@pytest.mark.claim("score-is-more-than-similarity")
+def test_a_word_need_not_attend_most_to_itself(words):
+    """By dot product four of six words prefer another word; by cosine or distance, none."""
+    dot, cosine, distance = (function(words, words) for function in SCORES)
+    itself = torch.arange(6, device=words.device)
+    # Counted from 1: starts, with and step prefer journey (2), and one prefers starts (3).
+    assert (dot.argmax(-1) + 1).tolist() == [1, 2, 2, 2, 3, 2]
+    assert torch.equal(cosine.argmax(-1), itself)
+    assert torch.equal(distance.argmax(-1), itself)
+
+    rankings = [scores[JOURNEY].argsort(descending=True) + 1 for scores in (dot, cosine, distance)]
+    assert [ranking.tolist() for ranking in rankings] == [
+        [2, 3, 6, 1, 4, 5],
+        [2, 3, 4, 6, 1, 5],
+        [2, 3, 6, 4, 1, 5],
+    ]
+
+
+@pytest.mark.claim("own-best-match-by-dimension")
+@pytest.mark.parametrize(
+    ("n", "d", "share", "sets"),
+    [(32, 2, 0.162, 2000), (32, 4, 0.408, 2000), (32, 16, 0.986, 2000), (1024, 16, 0.81, 5)],
+)
+def test_random_vectors_prefer_themselves_in_many_dimensions_only(
+    n, d, share, sets, device, generator
+):
+    """Along x the others are standard normal, so the share is E Φ(R)^(n-1) with R = |x|."""
+    radius = torch.linspace(0, 12, 20_001, dtype=torch.float64)
+    density = radius ** (d - 1) * torch.exp(-(radius**2) / 2)
+    expected = torch.special.ndtr(radius) ** (n - 1) @ density / density.sum()
+    assert expected.item() == pytest.approx(share, abs=0.005)
+
+    x = torch.randn(sets, n, d, device=device, generator=generator)
+    own = similarity.dot_scores(x, x).argmax(-1) == torch.arange(n, device=device)
+    shares = own.double().mean(-1)
+    error = 5 * shares.std().item() / math.sqrt(sets)  # five standard errors over the sets
+    assert shares.mean().item() == pytest.approx(expected.item(), abs=error)
+
+
+# ---- why weights sum to one
+
+
+@pytest.mark.claim("sum-one-makes-an-average")
+def test_weights_whose_product_is_one_are_no_average(words):
+    """The weights e^(s - mean s) have product 1 and sum 6.28, and leave the hull of the values."""
+    scores = similarity.dot_scores(words[JOURNEY : JOURNEY + 1], words, scale=1.0)
+    weights = torch.exp(scores - scores.mean())
+    assert weights.prod().item() == pytest.approx(1.0, rel=1e-12)
+    assert weights.sum().item() == pytest.approx(6.28, abs=0.005)
+    context = weights @ words
+    assert context[0].tolist() == pytest.approx([2.77, 4.09, 3.57], abs=0.005)
+    assert (context > words.amax(0)).all()
+
+    weights = softmax.stable(scores)
+    context = weights @ words
+    assert context[0].tolist() == pytest.approx([0.4419, 0.6515, 0.5683], abs=5e-5)
+    assert ((words.amin(0) <= context) & (context <= words.amax(0))).all()
+    constant = torch.full_like(words, 7.0)
+    torch.testing.assert_close(weights @ constant, constant[:1], rtol=8 * EPS, atol=0)
+
+
+# ---- kernel regression
+
+
+def nadaraya_watson(query, key, value, bandwidth):
+    """The formula as it stands, one query at a time."""
+    outputs = []
+    for q in query.tolist():
+        kernel = [math.exp(-(math.dist(q, k) ** 2) / (2 * bandwidth**2)) for k in key.tolist()]
+        outputs.append(
+            [
+                math.fsum(w * v for w, v in zip(kernel, column, strict=True)) / math.fsum(kernel)
+                for column in value.T.tolist()
+            ]
+        )
+    return torch.tensor(outputs, dtype=torch.float64, device=query.device)
+
+
+@pytest.mark.parametrize("bandwidth", [0.9, 2, 11.0])
+def test_kernel_regression_against_its_formula(bandwidth, points):
+    query, key, value = points
+    found = similarity.kernel_regression(query, key, value, bandwidth=bandwidth)
+    for place in range(2):
+        expected = nadaraya_watson(query[place], key[place], value[place], bandwidth)
+        # The error of the distances, (11 + 3)/2 · 50 eps, over 2 h².
+        torch.testing.assert_close(found[place], expected, rtol=0, atol=7 * 50 * EPS)
+
+
+@pytest.mark.claim("kernel-regression-is-attention")
+def test_kernel_regression_is_attention(points):
+    """Bandwidth² √d and a bias against long keys; values and gradients."""
+    inputs = [tensor.requires_grad_() for tensor in points]
+
+    def by_attention(query, key, value):
+        bias = -key.square().sum(-1)[..., None, :] / (2 * math.sqrt(11))
+        return scaled_dot_product_attention(query, key, value, attn_mask=bias)
+
+    def by_kernel(query, key, value):
+        return similarity.kernel_regression(query, key, value, bandwidth=11**0.25)
+
+    outputs = [function(*inputs) for function in (by_attention, by_kernel)]
+    torch.testing.assert_close(*outputs, rtol=0, atol=64 * EPS)
+    direction = outputs[0].detach().roll(1, dims=-2)
+    gradients = [torch.autograd.grad((o * direction).sum(), inputs) for o in outputs]
+    torch.testing.assert_close(*gradients, rtol=0, atol=256 * EPS)
+
+
+@pytest.mark.claim("narrow-kernel-is-nearest-neighbour")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_narrow_and_the_wide_kernel(dtype, points):
+    """With h → 0 the nearest key's value, however far it is; with h → ∞ the mean of the values."""
+    query, key, value = (tensor.to(dtype) for tensor in points)
+    nearest = torch.cdist(query, key).argmin(-1)
+    expected = torch.take_along_dim(value, nearest[..., None], dim=-2)
+    for bandwidth in (1e-4, 1e-8, 1e-12):
+        found = similarity.kernel_regression(query, key, value, bandwidth=bandwidth)
+        assert torch.equal(found, expected)
+    # The formula as it stands has lost every kernel to underflow by then.
+    kernel = torch.exp(-(torch.cdist(query, key) ** 2) / (2 * 0.01**2))
+    assert (kernel == 0).all()
+    found = similarity.kernel_regression(query, key, value, bandwidth=1e6)
+    mean = value.mean(-2, keepdim=True).expand_as(found)
+    torch.testing.assert_close(found, mean, rtol=1e-5, atol=1e-6)
+
+
+def test_kernel_regression_in_half_precision(points):
+    query, key, value = (tensor.bfloat16() for tensor in points)
+    found = similarity.kernel_regression(query, key, value, bandwidth=2.0)
+    assert found.dtype == torch.bfloat16
+    exact = similarity.kernel_regression(
+        query.double(), key.double(), value.double(), bandwidth=2.0
+    )
+    torch.testing.assert_close(found.double(), exact, rtol=2**-8, atol=1e-12)
+
+
+# ---- nearest neighbours
+
+
+@pytest.mark.parametrize("dim", [-1, 1])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_nearest_neighbours_are_the_renormalised_softmax(count, dim, points):
+    query, key, _ = points
+    scores = similarity.dot_scores(query, key)
+    found = similarity.nearest_neighbours(scores, count=count, dim=dim)
+    p = torch.softmax(scores, dim)
+    ranks = scores.argsort(dim, descending=True).argsort(dim)
+    kept = torch.where(ranks < count, p, 0.0)
+    expected = kept / kept.sum(dim, keepdim=True)
+    torch.testing.assert_close(found, expected, rtol=16 * EPS, atol=0)
+    assert ((found > 0).sum(dim) == count).all()
+
+
+@pytest.mark.claim("truncation-moves-twice-the-dropped-mass")
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 7])
+def test_truncation_moves_twice_the_dropped_mass(count, points):
+    """|p - p_k|_1 = 2 δ, so that the output moves by at most δ times the values' diameter."""
+    query, key, value = points
+    scores = similarity.euclidean_scores(query, key, scale=11**-0.5 / 2)
+    p = softmax.stable(scores)
+    truncated = similarity.nearest_neighbours(scores, count=count)
+    dropped = p.masked_fill(truncated > 0, 0.0).sum(-1)
+    torch.testing.assert_close((p - truncated).abs().sum(-1), 2 * dropped, rtol=0, atol=16 * EPS)
+    moved = ((p - truncated) @ value).norm(dim=-1)
+    diameter = torch.cdist(value, value).amax((-2, -1))[:, None]
+    assert (moved <= dropped * diameter + 16 * EPS).all()
+
+
+def test_one_neighbour_is_the_hard_choice_and_all_are_softmax(points):
+    query, key, _ = points
+    scores = similarity.euclidean_scores(query, key)
+    one = similarity.nearest_neighbours(scores, count=1)
+    assert torch.equal(one, torch.nn.functional.one_hot(scores.argmax(-1), 7).to(one.dtype))
+    everyone = similarity.nearest_neighbours(scores, count=7)
+    assert torch.equal(everyone, softmax.stable(scores))
+
+
+def test_forbidden_keys_are_no_neighbours(device):
+    scores = torch.tensor([[1.0, -torch.inf, -torch.inf], [-torch.inf] * 3], device=device)
+    scores.requires_grad_()
+    weights = similarity.nearest_neighbours(scores, count=2)
+    assert weights.tolist() == [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    (gradient,) = torch.autograd.grad((weights * torch.arange(3.0, device=device)).sum(), scores)
+    assert (gradient == 0).all()
+
+
+def test_equal_scores_are_counted_all_the_same(device):
+    weights = similarity.nearest_neighbours(torch.zeros(5, 7, device=device), count=3)
+    assert ((weights > 0).sum(-1) == 3).all()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(5, device=device))
+
+
+# ---- what all of them share
+
+
+def regression(query, key):
+    return similarity.kernel_regression(query, key, key[..., :3], bandwidth=2.0)
+
+
+def neighbours(query, key):
+    return similarity.nearest_neighbours(similarity.dot_scores(query, key), count=3)
+
+
+@pytest.mark.parametrize("function", [*SCORES, regression, neighbours])
+def test_each_function_compiles_whole_and_maps_over_a_batch(function, points):
+    query, key, _ = points
+    before = query.clone(), key.clone()
+    expected = function(query, key)
+    assert torch.equal(query, before[0])
+    assert torch.equal(key, before[1])
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    for other in (compiled, torch.func.vmap(function)):
+        torch.testing.assert_close(other(query, key), expected, rtol=0, atol=256 * EPS)
+
+
+@pytest.mark.parametrize("function", [*SCORES, regression])
+def test_what_does_not_fit_is_named(function, device):
+    query, key = torch.zeros(5, 11, device=device), torch.zeros(7, 11, device=device)
+    with pytest.raises(ValueError, match=r"^key: expected last dimension 11, as query has"):
+        function(query, key[:, :3])
+    with pytest.raises(TypeError, match=r"^query: expected a floating dtype, got torch\.int64"):
+        function(query.long(), key.long())
+    with pytest.raises(TypeError, match=r"^key: expected torch\.float32, the dtype of query"):
+        function(query, key.double())
+
+
+@each
+def test_a_wrong_scale_is_named(function, device):
+    query, key = torch.zeros(5, 11, device=device), torch.zeros(7, 11, device=device)
+    with pytest.raises(ValueError, match=r"^scale: expected a finite number, got nan"):
+        function(query, key, scale=math.nan)
+
+
+def test_values_that_do_not_fit_the_keys_are_named(device):
+    query, key = torch.zeros(5, 11, device=device), torch.zeros(7, 11, device=device)
+    with pytest.raises(ValueError, match=r"^value: expected shape \(7, 'd_v'\), one row for each"):
+        similarity.kernel_regression(query, key, query, bandwidth=1.0)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.inf, math.nan])
+def test_a_wrong_bandwidth_is_named(wrong, device):
+    x = torch.zeros(5, 11, device=device)
+    message = (
+        f"bandwidth: expected a positive finite number, got {wrong}. It is a distance; for the "
+        "nearest neighbour alone use nearest_neighbours(scores, count=1)."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        similarity.kernel_regression(x, x, x, bandwidth=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["1", True, torch.ones(11)])
+def test_a_bandwidth_that_is_no_number_is_named(wrong, device):
+    x = torch.zeros(5, 11, device=device)
+    with pytest.raises(TypeError, match=r"^bandwidth: expected a number, got") as error:
+        similarity.kernel_regression(x, x, x, bandwidth=wrong)
+    assert type(wrong).__name__ in str(error.value)
+    assert "divide query and key by it" in str(error.value)
+
+
+@pytest.mark.parametrize("wrong", [0, 8, -1, 2.0, True])
+def test_a_wrong_number_of_neighbours_is_named(wrong, device):
+    message = (
+        f"count: expected an integer from 1 to the 7 keys of scores, got {wrong!r}. "
+        "It is the number of neighbours to keep."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        similarity.nearest_neighbours(torch.zeros(5, 7, device=device), count=wrong)
+
+
+def test_integer_scores_are_refused(device):
+    with pytest.raises(TypeError, match=r"^scores: expected a torch\.Tensor of a floating dtype"):
+        similarity.nearest_neighbours(torch.zeros(5, 7, device=device).long(), count=2)
