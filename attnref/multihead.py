@@ -20,7 +20,6 @@ from attnref.reference import scaled_dot_product_attention
 from attnref.scaling import per_head, scale_query
 
 
-# --8<-- [start:KVCache]
 class KVCache:
     r"""The keys and values of the tokens so far, so that each is projected once.
 
@@ -117,10 +116,6 @@ class KVCache:
         return keys[..., :new, :], values[..., :new, :]
 
 
-# --8<-- [end:KVCache]
-
-
-# --8<-- [start:MultiHeadAttention]
 class MultiHeadAttention(nn.Module):
     r"""Attention of several heads, between a projection for each and one back.
 
@@ -396,9 +391,6 @@ class MultiHeadAttention(nn.Module):
         copies = {name: tensor.detach().clone() for name, tensor in state.items()}
         layer.load_state_dict(copies, assign=True)
         return layer.train(module.training)
-
-
-# --8<-- [end:MultiHeadAttention]
 
 
 def _split(tensor: Tensor, heads: int) -> Tensor:

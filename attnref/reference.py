@@ -15,7 +15,7 @@ from attnref import checks
 
 # Products of half-precision numbers are formed in the next type that holds each of them:
 # float32 for float16, but float64 for bfloat16, whose exponents reach as far as float32's.
-_COMPUTE_DTYPE = {torch.float16: torch.float32, torch.bfloat16: torch.float64}
+COMPUTE_DTYPE = {torch.float16: torch.float32, torch.bfloat16: torch.float64}
 
 
 @overload
@@ -86,7 +86,6 @@ def scaled_dot_product_attention(
 ) -> tuple[Tensor, Tensor, Tensor]: ...
 
 
-# --8<-- [start:scaled_dot_product_attention]
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -157,7 +156,7 @@ def scaled_dot_product_attention(
     >>> scaled_dot_product_attention(query, key, value)
     tensor([[13.3024]])
     """
-    _check_tensors(query=query, key=key, value=value)
+    check_tensors(query=query, key=key, value=value)
     checks.check_value(key.shape, value.shape)
     checks.check_dropout(dropout_p)
     weights, allowed, lse = _weights(query, key, attn_mask, is_causal, scale, enable_gqa, softcap)
@@ -171,9 +170,6 @@ def scaled_dot_product_attention(
     if return_weights:
         return output, weights.to(query.dtype)
     return (output, lse) if return_lse else output
-
-
-# --8<-- [end:scaled_dot_product_attention]
 
 
 def attention_weights(
@@ -203,7 +199,7 @@ def attention_weights(
     >>> attention_weights(query, key)
     tensor([[0.6698, 0.3302]])
     """
-    _check_tensors(query=query, key=key)
+    check_tensors(query=query, key=key)
     weights, *_ = _weights(query, key, attn_mask, is_causal, scale, enable_gqa, softcap)
     return weights.to(query.dtype)
 
@@ -249,13 +245,13 @@ def _weights(
     return weights, allowed, torch.where(sound, torch.logsumexp(scores, dim=-1), total)
 
 
-def _scores(query: Tensor, key: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """``scale * query @ key.mT`` in the dtype of computation, and which pairs are finite.
+def _scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
+    """``scale * query @ key.mT`` in the dtype of computation, ``(..., n, m)``.
 
     A score that is not finite keeps its value, but sends no gradient: behind a mask 0 * NaN
     would otherwise poison the gradients of all the others.
     """
-    dtype = _COMPUTE_DTYPE.get(query.dtype, query.dtype)
+    dtype = COMPUTE_DTYPE.get(query.dtype, query.dtype)
     query, key = query.to(dtype) * scale, key.to(dtype)  # scaled first: the smaller numbers
     exact = query.detach() @ key.detach().mT
     return torch.where(exact.isfinite(), _finite(query) @ _finite(key).mT, exact)
@@ -282,7 +278,7 @@ def _share_heads(tensor: Tensor, heads: int) -> Tensor:
     return tensor.repeat_interleave(heads // tensor.shape[-3], dim=-3)  # (..., heads, m, d)
 
 
-def _check_tensors(**tensors: Tensor) -> None:
+def check_tensors(**tensors: Tensor) -> None:
     """Tensors of one floating dtype, on one device; ``query`` comes first and sets both."""
     query = tensors["query"]
     for name, tensor in tensors.items():

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnref import checks, softmax
-from attnref.reference import _COMPUTE_DTYPE, _check_tensors
+from attnref.reference import COMPUTE_DTYPE, check_tensors
 
 
 def dot_scores(query: Tensor, key: Tensor, *, scale: float | None = None) -> Tensor:
@@ -208,9 +208,9 @@ def nearest_neighbours(scores: Tensor, *, count: int, dim: int = -1) -> Tensor:
 
 def _computed(query: Tensor, key: Tensor, **others: Tensor) -> tuple[Tensor, Tensor]:
     """Query and key, checked, in the dtype of computation."""
-    _check_tensors(query=query, key=key, **others)
+    check_tensors(query=query, key=key, **others)
     checks.scores_shape(query.shape, key.shape)
-    dtype = _COMPUTE_DTYPE.get(query.dtype, query.dtype)
+    dtype = COMPUTE_DTYPE.get(query.dtype, query.dtype)
     return query.to(dtype), key.to(dtype)
 
 

@@ -257,7 +257,6 @@ def test_the_summary_of_nothing(device):
     assert masks.causal(3, 0, alignment="top-left").block_summary(2, device).shape == (2, 0)
 
 
-@pytest.mark.claim("causal-blocks-computed")
 def test_a_causal_mask_leaves_half_its_blocks_and_half_a_row_more(device):
     """Of 32 × 32 blocks 1/2 + 1/64 = 51.6 % are not empty; a mask alone would skip none."""
     summary = masks.causal(32 * 8).block_summary(8, device)
@@ -358,7 +357,6 @@ def test_repr_and_shape():
 # What is known of single masks
 
 
-@pytest.mark.claim("dyadic-mask-pairs")
 @pytest.mark.parametrize(("n", "pairs"), [(64, 385), (256, 2049), (1024, 10241), (4096, 49153)])
 def test_pairs_of_the_dyadic_mask(n, pairs):
     assert masks.dyadic(n).count() == pairs
@@ -366,13 +364,11 @@ def test_pairs_of_the_dyadic_mask(n, pairs):
     assert pairs <= n * (int(math.log2(n)) + 2)
 
 
-@pytest.mark.claim("strided-mask-pairs")
 def test_pairs_of_the_strided_mask():
     assert masks.strided(4096, stride=64).count() == 389152
     assert masks.causal(4096).count() == 8390656
 
 
-@pytest.mark.claim("longformer-mask-pairs")
 def test_pairs_of_longformer():
     """Its two-sided w = 512 leaves the own key out, so 513 keys are seen."""
     n, w = 4096, 512
@@ -390,20 +386,17 @@ def layers_to_reach_the_past(mask, device):
     return layers
 
 
-@pytest.mark.claim("dyadic-mask-reach")
 @pytest.mark.parametrize(("n", "layers"), [(64, 6), (256, 8), (1024, 10)])
 def test_reach_of_the_dyadic_mask(n, layers, device):
     assert layers_to_reach_the_past(masks.dyadic(n), device) == layers
     assert max(distance.bit_count() for distance in range(n)) == layers
 
 
-@pytest.mark.claim("strided-mask-reach")
 @pytest.mark.parametrize("n", [64, 256, 1024])
 def test_reach_of_the_strided_mask(n, device):
     assert layers_to_reach_the_past(masks.strided(n, stride=math.isqrt(n)), device) == 2
 
 
-@pytest.mark.claim("window-reach")
 def test_reach_of_a_window(device):
     """W - 1 positions a layer."""
     assert layers_to_reach_the_past(masks.sliding_window(257, window=17), device) == 256 // 16
@@ -425,7 +418,6 @@ def test_a_window_counts_the_keys_seen(window, causal, device):
     assert (off_by_one[inner].sum(-1) == window + 1).all()
 
 
-@pytest.mark.claim("window-off-by-one")
 def test_what_leaves_a_window_is_without_influence(device, generator):
     n, d_k, d_v, window = 13, 3, 5, 4
     query, key = random(2, n, d_k, device=device, generator=generator)
@@ -467,7 +459,6 @@ def test_prefixes_from_none_to_all(device):
     assert masks.prefix_lm(7, prefix=7).count() == 49
 
 
-@pytest.mark.claim("packed-equals-separate")
 def test_packed_documents_are_as_if_alone(device, generator):
     """Values and gradients; without the mask the documents contaminate each other."""
     lengths, d_k, d_v, heads = [3, 5, 2], 7, 11, 2
@@ -574,7 +565,6 @@ def test_bigbird_draws_uniformly(device, generator):
 # What a mask is used for, and the wrong versions
 
 
-@pytest.mark.claim("padding-mask-broadcast")
 def test_padding_belongs_to_samples_not_to_queries(device, generator):
     """Wrong elsewhere: keys ``(b, m)`` with b = n broadcast as ``(n, m)``, without an error."""
     b, heads, n, m, d_k, d_v = 3, 2, 3, 5, 7, 11
@@ -603,7 +593,6 @@ def test_padding_belongs_to_samples_not_to_queries(device, generator):
     assert reaches_padding(wrong)
 
 
-@pytest.mark.claim("sample-mask-broadcast")
 def test_masks_of_samples_are_not_given_to_heads(device, generator):
     """Wrong elsewhere: ``(b, n, n)`` against ``(b, h, n, n)`` with b = h is one mask a head."""
     b = heads = 2
@@ -621,7 +610,6 @@ def test_masks_of_samples_are_not_given_to_heads(device, generator):
     assert (wrong * foreign)[1, 0].sum() > 0
 
 
-@pytest.mark.claim("padding-amount-is-without-effect")
 def test_more_padding_changes_nothing(device, generator):
     b, heads, n, d_k, d_v = 2, 3, 5, 7, 11
     lengths = [2, 5]

@@ -68,7 +68,6 @@ def gradients(function, *inputs, seed=1):
 # ---- naive, stable, online
 
 
-@pytest.mark.claim("naive-softmax-overflows")
 @pytest.mark.parametrize(
     ("dtype", "fine", "over"),
     [
@@ -232,7 +231,6 @@ def compositions(total):
         yield [list(range(a, b)) for a, b in zip([0, *ends], [*ends, total], strict=True)]
 
 
-@pytest.mark.claim("partial-attention-merges-exactly")
 def test_every_cut_of_the_keys_merges_to_attention_over_all(scores, value):
     expected, _ = attention(scores, value)
     whole = softmax.partial_attention(scores, value)
@@ -412,7 +410,6 @@ def test_the_gradient_of_log_sum_exp_is_softmax(scores):
     assert through(torch.logsumexp)[0, 1].isnan().all()  # the row without keys
 
 
-@pytest.mark.claim("softmax-maximises-score-plus-entropy")
 def test_softmax_maximises_expected_score_plus_entropy(device, generator):
     """max_p <p, x> + alpha H(p) = alpha ln sum e^(x/alpha), reached by softmax(x/alpha) alone."""
     x = torch.randn(7, device=device, generator=generator, dtype=torch.float64)
@@ -450,7 +447,6 @@ def test_entropy_has_finite_gradients_at_weights_of_zero(scores):
     assert poisoned.isnan().any()  # the usual formula
 
 
-@pytest.mark.claim("entropy-falls-with-scale")
 def test_entropy_falls_by_beta_times_the_variance_of_the_scores(device, generator):
     """dH/d beta = -beta Var_p(x) for p = softmax(beta x)."""
     x = torch.randn(5, 7, device=device, generator=generator, dtype=torch.float64)
@@ -508,7 +504,6 @@ def test_trace_and_norm_of_the_jacobian(device, generator):
     assert torch.linalg.matrix_norm(equal, ord=2).item() == pytest.approx(0.5, abs=4 * EPS)
 
 
-@pytest.mark.claim("softmax-saturates-exponentially")
 def test_the_two_ends_of_the_scale(device):
     """A gap of 8 between two raw scores: the derivative is largest in between."""
     expected = {0.25: 5.06e-14, 1.0: 3.35e-4, 8.0: 2.46e-2, 64.0: 3.89e-3}
@@ -563,7 +558,6 @@ def test_the_weights_of_the_worked_example(device):
     assert softmax.stable(scores).tolist() == pytest.approx(by_softmax, abs=1e-4)
 
 
-@pytest.mark.claim("softmax-can-raise-the-smallest-weight")
 def test_softmax_does_not_always_favour_the_large(device):
     """The smallest score of the worked example gets more from softmax than from the plain sum."""
     scores = torch.tensor(JOURNEY, device=device, dtype=torch.float64)
@@ -593,7 +587,6 @@ def test_the_logarithmic_means_of_the_worked_example():
     assert means == pytest.approx([1.485, 1.271, 1.019, 0.898, 0.773], abs=1e-3)
 
 
-@pytest.mark.claim("sum-normalisation-needs-positive-scores")
 @pytest.mark.parametrize(
     ("scores", "quotients"),
     [
@@ -610,7 +603,6 @@ def test_division_by_the_sum_gives_no_weights_when_scores_are_negative(scores, q
     assert weights.sum().item() == pytest.approx(1.0)
 
 
-@pytest.mark.claim("softmax-shifts-sum-scales")
 def test_one_is_invariant_to_shift_and_the_other_to_size(device, generator):
     scores = torch.tensor([1.0, 2.0, 3.0], device=device, dtype=torch.float64)
     by_softmax = [0.0900, 0.2447, 0.6652]

@@ -9,12 +9,30 @@ PACKAGE = Path(__file__).parent.parent / "attnref"
 
 # What a module may import from the package. A module that is not named here may not import any.
 ALLOWED = {
-    "__init__": {"masks", "reference", "scaling"},
+    "__init__": {
+        "adaptive_scaling",
+        "bounded_scores",
+        "masks",
+        "multihead",
+        "positions",
+        "reference",
+        "scaling",
+        "score_statistics",
+        "similarity",
+        "softmax",
+    },
+    "adaptive_scaling": {"checks"},
+    "bounded_scores": set(),
     "checks": set(),
     "masks": {"checks"},
+    "multihead": {"checks", "masks", "reference", "scaling"},
     "oracle": {"checks"},
+    "positions": set(),
     "reference": {"checks"},
-    "scaling": set(),
+    "scaling": {"checks"},
+    "score_statistics": {"checks", "reference"},
+    "similarity": {"checks", "reference", "softmax"},
+    "softmax": set(),
 }
 
 

@@ -3,20 +3,33 @@
 import contextlib
 import io
 import runpy
+import sys
+import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
 
 def snippets(root: Path = ROOT) -> list[Path]:
-    return sorted((root / "snippets").rglob("*.py"))
+    """The files with a section to show; others, without one, are what several of them share."""
+    return [
+        path
+        for path in sorted((root / "snippets").rglob("*.py"))
+        if "# --8<-- [start:" in path.read_text(encoding="utf-8")
+    ]
 
 
 def run(snippet: Path) -> str:
     """What the snippet prints when it is run as a script."""
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        runpy.run_path(str(snippet), run_name="__main__")
+    # As `python path` does: what stands beside a snippet can be imported from it.
+    sys.path.insert(0, str(snippet.parent))
+    try:
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they would go to stderr, not on the page
+            runpy.run_path(str(snippet), run_name="__main__")
+    finally:
+        sys.path.remove(str(snippet.parent))
     return printed.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""Multi-head attention in Einstein's notation: every dimension has a name, none is moved."""
+"""Multi-head attention in Einstein's notation: each dimension has a name."""
 
 # --8<-- [start:attention]
 import torch
@@ -14,7 +14,9 @@ def attention(x, w_qkv, w_o, num_heads):
     k = torch.einsum("bmD,Dhd->bmhd", x, w_k)
     v = torch.einsum("bmD,Dhd->bmhd", x, w_v)
     scores = torch.einsum("bnhd,bmhd->bhnm", q, k) * d**-0.5
-    weights = torch.softmax(scores.masked_fill(future, -torch.inf), dim=-1)  # (b, h, n, m)
+    weights = torch.softmax(
+        scores.masked_fill(future, -torch.inf), dim=-1
+    )  # (b, h, n, m)
     heads = torch.einsum("bhnm,bmhd->bnhd", weights, v)
     return torch.einsum("bnhd,hdD->bnD", heads, w_o.reshape(num_heads, d, width))
 

@@ -1,4 +1,4 @@
-"""Multi-head attention with a fused projection: one product for query, key and value."""
+"""Multi-head attention with one fused projection for query, key and value."""
 
 # --8<-- [start:attention]
 import torch

@@ -6,11 +6,15 @@ from torch import nn
 
 
 def attention(x, w_qkv, w_o, num_heads):
-    """Causal: x (b, n, D), w_qkv (D, 3D), w_o (D, D) -> (b, n, D), weights (b, h, n, n)."""
+    """Causal: x (b, n, D), w_qkv (D, 3D), w_o (D, D) -> (b, n, D), (b, h, n, n)."""
     n, width = x.shape[-2:]
     # On "meta" the layer has no numbers of its own; functional_call lends it ours.
-    layer = nn.MultiheadAttention(width, num_heads, bias=False, batch_first=True, device="meta")
-    future = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)  # True = may NOT attend
+    layer = nn.MultiheadAttention(
+        width, num_heads, bias=False, batch_first=True, device="meta"
+    )
+    future = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(
+        1
+    )  # True = may NOT attend
     # By default the weights would be averaged over the heads.
     return torch.func.functional_call(
         layer,

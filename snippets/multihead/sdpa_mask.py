@@ -10,7 +10,9 @@ def attention(x, w_qkv, w_o, num_heads):
     b, n, width = x.shape
     qkv = (x @ w_qkv).view(b, n, 3, num_heads, width // num_heads)
     q, k, v = qkv.permute(2, 0, 3, 1, 4)  # (b, h, n, d) each
-    past = torch.ones(n, n, dtype=torch.bool, device=x.device).tril()  # True = may attend
+    past = torch.ones(
+        n, n, dtype=torch.bool, device=x.device
+    ).tril()  # True = may attend
     heads = F.scaled_dot_product_attention(q, k, v, attn_mask=past)  # (b, h, n, d)
     return heads.transpose(1, 2).reshape(b, n, width) @ w_o  # (b, n, D)
 

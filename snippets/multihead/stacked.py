@@ -1,4 +1,4 @@
-"""Multi-head attention with the heads stacked: each weight (h, D, d), all heads at once."""
+"""Multi-head attention with stacked weights (h, D, d): all heads at once."""
 
 # --8<-- [start:attention]
 import torch
@@ -9,12 +9,16 @@ def attention(x, w_qkv, w_o, num_heads):
     n, width = x.shape[-2:]
     d = width // num_heads
     future = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)
-    w_q, w_k, w_v = w_qkv.reshape(width, 3, num_heads, d).permute(1, 2, 0, 3)  # (h, D, d) each
+    w_q, w_k, w_v = w_qkv.reshape(width, 3, num_heads, d).permute(
+        1, 2, 0, 3
+    )  # (h, D, d) each
     x = x[:, None]  # (b, 1, n, D): the same input for each head
     q, k, v = x @ w_q, x @ w_k, x @ w_v  # (b, h, n, d) each
     scores = (q @ k.mT * d**-0.5).masked_fill(future, -torch.inf)  # (b, h, n, n)
     heads = torch.softmax(scores, dim=-1) @ v  # (b, h, n, d)
-    blocks = w_o.reshape(num_heads, d, width)  # the rows of w_o that belong to each head
+    blocks = w_o.reshape(
+        num_heads, d, width
+    )  # the rows of w_o that belong to each head
     return (heads @ blocks).sum(dim=1)  # (b, n, D): adding up is joining and projecting
 
 

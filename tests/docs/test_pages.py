@@ -29,7 +29,7 @@ def test_recorded_output_is_what_the_snippet_prints(snippet):
     assert not problems, listed(problems)
 
 
-def test_every_snippet_is_shown():
+def test_every_recorded_output_has_its_snippet():
     problems = contracts.snippet_problems(ROOT)
     assert not problems, listed(problems)
 
