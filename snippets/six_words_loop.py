@@ -25,8 +25,13 @@ for word, vector in words.items():
     for p in range(3):
         context[p] += weights[word] * vector[p]
 
-for word in words:
-    print(f"{word:8} score {scores[word]:.4f}  weight {weights[word]:.4f}")
-print("sum of the weights", f"{sum(weights.values()):.4f}")
-print("context of journey", " ".join(f"{number:.4f}" for number in context))
+average = [sum(column) / 6 for column in zip(*words.values(), strict=True)]
+terms = [q * x for q, x in zip(query, words["one"], strict=True)]
+
+for word, (a, b, c) in words.items():
+    print(f"{word:8} {a:.2f} {b:.2f} {c:.2f}", end="  ")
+    print(f"score {scores[word]:.4f}  weight {weights[word]:.4f}")
+print("score of one: ", " + ".join(f"{term:.4f}" for term in terms))
+print("context vector", " ".join(f"{number:.4f}" for number in context))
+print("plain average ", " ".join(f"{number:.4f}" for number in average))
 # --8<-- [end:example]
