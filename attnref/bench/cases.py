@@ -1,0 +1,143 @@
+"""How the package's own methods are called for each task.
+
+A variant without an entry here is called as ``function(query, key, value)`` for ``dense``. What
+an entry does before it returns is not timed: it makes modules, masks and projections.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from attnref.bench.methods import Registry
+from attnref.bench.problems import BLOCK_SIZE, WINDOW, Problem
+from attnref.multihead import KVCache, MultiHeadAttention
+from attnref.variants.block_sparse import block_sparse_attention
+from attnref.variants.blockwise import blockwise_attention
+from attnref.variants.hierarchical import hierarchical_attention
+from attnref.variants.linear import linear_attention
+from attnref.variants.linformer import linformer_attention, mean_projection
+from attnref.variants.lsh import lsh_attention, random_rotations
+from attnref.variants.performer import performer_attention, random_projection
+from attnref.variants.quantized import quantized_attention
+from attnref.variants.sliding_window import sliding_window_attention
+from attnref.variants.topk import topk_attention
+from attnref.variants.varlen import varlen_attention
+
+cases = Registry()
+
+Run = Callable[[], Tensor]
+
+
+@cases.case("multihead", "layer", defined=("attnref.multihead", "MultiHeadAttention"))
+def multihead(problem: Problem) -> Run:
+    assert problem.layer is not None
+    layer = MultiHeadAttention.from_torch(problem.layer, attention=F.scaled_dot_product_attention)
+    return lambda: layer(problem.query)
+
+
+@cases.case("kv_cache", "decode", defined=("attnref.multihead", "KVCache"))
+def kv_cache(problem: Problem) -> Run:
+    # One step: the last token joins those that are there, and is taken away for the next call.
+    query, past = problem.query, problem.key.shape[-2] - 1
+    cache = KVCache(max_length=past + 1)
+    cache.append(problem.key[..., :past, :].detach(), problem.value[..., :past, :].detach())
+    key, value = problem.key[..., past:, :], problem.value[..., past:, :]
+
+    def run() -> Tensor:
+        cache.length = past
+        keys, values = cache.append(key, value)
+        shared = query.shape[1] != keys.shape[1]
+        return F.scaled_dot_product_attention(query, keys, values, enable_gqa=shared)
+
+    return run
+
+
+@cases.case("block_sparse", "blocks")
+def block_sparse(problem: Problem) -> Run:
+    query, key, value, layout = problem.query, problem.key, problem.value, problem.layout
+    assert layout is not None
+    return lambda: block_sparse_attention(query, key, value, layout, block_size=BLOCK_SIZE)
+
+
+@cases.case("blockwise", "dense", "causal", "window", "blocks", "packed", "decode")
+def blockwise(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    mask = None if problem.is_causal else problem.mask
+    shared = query.shape[1] != key.shape[1]
+    return lambda: blockwise_attention(
+        query, key, value, mask, is_causal=problem.is_causal, enable_gqa=shared
+    )
+
+
+@cases.case("linear", "dense", "causal")
+def linear(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    return lambda: linear_attention(query, key, value, is_causal=problem.is_causal)
+
+
+@cases.case("performer", "dense", "causal")
+def performer(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    projection = random_projection(
+        256,
+        query.shape[-1],
+        generator=torch.Generator(query.device).manual_seed(0),
+    )
+    return lambda: performer_attention(
+        query, key, value, projection=projection, is_causal=problem.is_causal
+    )
+
+
+@cases.case("linformer", "dense")
+def linformer(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    m = key.shape[-2]
+    means = mean_projection(min(256, m), m, device=key.device, dtype=key.dtype)
+    return lambda: linformer_attention(
+        query, key, value, key_projection=means, value_projection=means
+    )
+
+
+@cases.case("hierarchical", "dense", "causal")
+def hierarchical(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    return lambda: hierarchical_attention(query, key, value, is_causal=problem.is_causal)
+
+
+@cases.case("lsh", "dense", "causal")
+def lsh(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    generator = torch.Generator(query.device).manual_seed(0)
+    buckets = 2 * max(1, key.shape[-2] // 128)
+    rotations = random_rotations(4, query.shape[-1], num_buckets=buckets, generator=generator)
+    return lambda: lsh_attention(
+        query, key, value, rotations=rotations, is_causal=problem.is_causal
+    )
+
+
+@cases.case("quantized", "dense", "causal")
+def quantized(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    return lambda: quantized_attention(query, key, value, is_causal=problem.is_causal)
+
+
+@cases.case("sliding_window", "window")
+def sliding_window(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    return lambda: sliding_window_attention(query, key, value, window=WINDOW)
+
+
+@cases.case("topk", "dense", "causal")
+def topk(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    count = min(64, key.shape[-2])
+    return lambda: topk_attention(query, key, value, count=count, is_causal=problem.is_causal)
+
+
+@cases.case("varlen", "packed")
+def varlen(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    borders = torch.tensor((0, *(problem.lengths or ()))).cumsum(0).to(query.device)
+    return lambda: varlen_attention(query, key, value, borders)

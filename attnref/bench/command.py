@@ -1,0 +1,100 @@
+"""The command ``attnref bench``."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from attnref.bench.chart import chart
+from attnref.bench.plan import DTYPES, Settings, methods
+from attnref.bench.problems import TASKS, BenchError
+from attnref.bench.runner import measure
+from attnref.bench.table import left_out, tables
+
+_DEFAULTS = Settings()
+
+
+def bench(
+    method: Annotated[
+        list[str] | None, typer.Argument(help="What to measure; all, when none is named.")
+    ] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option("--task", "-t", help=f"{', '.join(TASKS)}; may be repeated."),
+    ] = None,
+    n: Annotated[
+        list[int] | None, typer.Option("--n", "-n", help="Number of keys; may be repeated.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help=f"One of {', '.join(DTYPES)}.")] = _DEFAULTS.dtype,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:<number>.")] = _DEFAULTS.device,
+    heads: Annotated[int, typer.Option(help="Number of heads.")] = _DEFAULTS.heads,
+    head_dim: Annotated[int, typer.Option(help="Width of a head.")] = _DEFAULTS.head_dim,
+    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = _DEFAULTS.seed,
+    repeats: Annotated[int, typer.Option(help="Samples at most.")] = _DEFAULTS.repeats,
+    budget: Annotated[float, typer.Option(help="Seconds for all of it.")] = _DEFAULTS.budget,
+    backward: Annotated[
+        bool, typer.Option("--backward", help="Time the gradients of the inputs too.")
+    ] = _DEFAULTS.backward,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write the record, as JSON.")
+    ] = None,
+    charts: Annotated[
+        Path | None, typer.Option("--charts", help="Folder for a chart of each task, as SVG.")
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--list", help="Name all methods and their tasks, measure nothing.")
+    ] = False,
+) -> None:
+    """Time attention methods side by side, with error and memory beside each time."""
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    if show:
+        for name, entry in methods().items():
+            missing = entry.missing()
+            note = "" if missing is None else f"  ({missing})"
+            console.print(f"{name}: {', '.join(entry.cases)}{note}", highlight=False, markup=False)
+        return
+    settings = Settings(
+        tasks=task or None,
+        methods=method or None,
+        lengths=n or None,
+        dtype=dtype,
+        device=device,
+        heads=heads,
+        head_dim=head_dim,
+        seed=seed,
+        repeats=repeats,
+        budget=budget,
+        backward=backward,
+    )
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    try:
+        _check_places(output, charts)
+        with Progress(*columns, console=console, transient=True) as bar:
+            shown = bar.add_task("", total=1.0)
+            record = measure(
+                settings,
+                lambda fraction, text: bar.update(shown, completed=fraction, description=text),
+            )
+    except BenchError as error:
+        print(f"attnref bench: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    for table in tables(record):
+        console.print(table)
+    for line in left_out(record):
+        console.print(f"left out: {line}", highlight=False, markup=False)
+    if output is not None:
+        record.save(output)
+    if charts is not None:
+        for name in record.tasks():
+            path = charts / f"{name}.svg"
+            path.write_text(chart(record, name), encoding="utf-8")
+
+
+def _check_places(output: Path | None, charts: Path | None) -> None:
+    """Before the measurement, not after it."""
+    for name, folder in (("output", output and output.parent), ("charts", charts)):
+        if folder is not None and not folder.is_dir():
+            raise BenchError(f"{name}: expected an existing folder, got {folder}. Make it first.")

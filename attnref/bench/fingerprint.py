@@ -1,0 +1,128 @@
+"""A digest of the code that a measured method runs, to tell when a recorded number is stale.
+
+Docstrings, comments and layout do not count, and neither does code that the method cannot reach:
+only the definitions that it names, in its own module and in the others of the package.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_PACKAGE = "attnref"
+
+
+def fingerprint(module: str, name: str) -> str:
+    """16 hexadecimal digits that change when the code reached from ``module.name`` changes.
+
+    Args:
+        module: name of a module of the package, such as ``"attnref.reference"``.
+        name: of a function, class or constant at its top level.
+
+    Raises:
+        ModuleNotFoundError: when there is no such module.
+        ValueError: when the module does not define the name.
+
+    The code is read, not run. Names are followed where they stand, so code that is reached only
+    through an attribute of an object, such as a method of an argument, counts with the class
+    that some annotation names.
+
+    >>> fingerprint("attnref.reference", "check_tensors") == fingerprint(
+    ...     "attnref.reference", "attention_weights"
+    ... )
+    False
+    """
+    if name not in _statements(module):
+        raise ValueError(
+            f"name: expected one that {module} defines, got {name!r}. A variant is called "
+            "<module>_attention."
+        )
+    seen: set[tuple[str, str]] = set()
+    waiting = [(module, name)]
+    while waiting:
+        place = waiting.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        waiting += _reached(*place)
+    parts = [
+        (place, [_canonical(statement) for statement in _statements(place[0])[place[1]]])
+        for place in sorted(seen)
+    ]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _tree(module: str) -> ast.Module:
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError(f"module: expected one with a file, got {module!r}.")
+    return ast.parse(Path(found.origin).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _statements(module: str) -> dict[str, list[ast.stmt]]:
+    """What defines each name at the top level; several statements where it is overloaded."""
+    found: dict[str, list[ast.stmt]] = {}
+    for statement in _tree(module).body:
+        for name in _defined(statement):
+            found.setdefault(name, []).append(statement)
+    return found
+
+
+def _defined(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        yield statement.name
+    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in targets:
+            yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+@functools.cache
+def _imported(module: str) -> dict[str, tuple[str, str | None]]:
+    """What the package's own names in a module stand for: a module, or a name in one."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for node in _tree(module).body:
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        if node.module.split(".")[0] != _PACKAGE:
+            continue
+        for alias in node.names:
+            whole = f"{node.module}.{alias.name}"
+            is_module = node.module == _PACKAGE and importlib.util.find_spec(whole) is not None
+            place = (whole, None) if is_module else (node.module, alias.name)
+            found[alias.asname or alias.name] = place
+    return found
+
+
+def _reached(module: str, name: str) -> Iterator[tuple[str, str]]:
+    here, imported = _statements(module), _imported(module)
+    for node in (node for top in here[name] for node in ast.walk(top)):
+        if isinstance(node, ast.Name) and node.id in here:
+            yield module, node.id
+        elif isinstance(node, ast.Name) and node.id in imported:
+            other, wanted = imported[node.id]
+            if wanted is not None:
+                yield other, wanted
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            other, wanted = imported.get(node.value.id, ("", ""))
+            if wanted is None and node.attr in _statements(other):
+                yield other, node.attr
+
+
+def _canonical(node: Any) -> Any:
+    """The tree as nested tuples, without docstrings and positions, alike in all Pythons."""
+    if isinstance(node, list):
+        return tuple(_canonical(item) for item in node)
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = dict(ast.iter_fields(node))
+    if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+        fields["body"] = node.body[1:]
+    # Fields that newer Pythons add are empty in code that older ones can read.
+    kept = ((name, value) for name, value in fields.items() if value not in (None, []))
+    return (type(node).__name__, *((name, _canonical(value)) for name, value in kept))

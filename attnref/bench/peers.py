@@ -1,0 +1,161 @@
+"""Other people's packages, each called as its own examples call it.
+
+Where a package offers its attention without projections, that is called. Where it offers a
+whole layer only, the layer's projections are replaced by the identity on queries, keys and
+values laid side by side, so that all do the same work and the answers can be compared.
+"""
+
+import contextlib
+import importlib
+import io
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnref.bench.methods import Prepare, Registry
+from attnref.bench.problems import WINDOW, Problem
+
+peers = Registry()
+
+Run = Callable[[], Tensor]
+
+_RABE = "memory_efficient_attention_pytorch"
+
+
+def _peer(
+    distribution: str, imports: str, *tasks: str, name: str | None = None
+) -> Callable[[Prepare], Prepare]:
+    return peers.case(name or distribution, *tasks, needs=distribution, imports=imports)
+
+
+def _imported(module: str) -> Any:
+    with contextlib.redirect_stdout(io.StringIO()):  # some greet at import
+        return importlib.import_module(module)
+
+
+def _on(module: nn.Module, problem: Problem) -> Any:
+    """The module as its user would run it: in place, in dtype, and not in training."""
+    return module.to(device=problem.query.device, dtype=problem.query.dtype).eval()
+
+
+class _Part(nn.Module):
+    """Stands for a projection: one of ``parts`` equal pieces of the last dimension."""
+
+    def __init__(self, index: int, parts: int = 3) -> None:
+        super().__init__()
+        self.index, self.parts = index, parts
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return tokens.chunk(self.parts, dim=-1)[self.index]
+
+
+def _joined(problem: Problem) -> Tensor:
+    """Query, key and value of all heads side by side, ``(1, n, 3 h d)``."""
+    sides = (problem.query, problem.key, problem.value)
+    return torch.cat([side.transpose(1, 2).flatten(2) for side in sides], dim=-1)
+
+
+def _split(joined: Tensor, heads: int) -> Tensor:
+    return joined.reshape(*joined.shape[:2], heads, -1).transpose(1, 2)  # (1, heads, n, d)
+
+
+@_peer("local-attention", "local_attention", "window")
+def local_attention(problem: Problem) -> Run:
+    # It does not count the own key. Its position encoding, on by default, is switched off.
+    attention = _imported("local_attention").LocalAttention(
+        window_size=WINDOW - 1,
+        causal=True,
+        exact_windowsize=True,
+        autopad=True,
+        use_rotary_pos_emb=False,
+    )
+    attention = _on(attention, problem)
+    return lambda: attention(problem.query, problem.key, problem.value)
+
+
+@_peer("linear-attention-transformer", "linear_attention_transformer", "dense", "causal")
+def linear_attention_transformer(problem: Problem) -> Run:
+    package = _imported("linear_attention_transformer.linear_attention_transformer")
+    function = package.causal_linear_attn if problem.is_causal else package.linear_attn
+    return lambda: function(problem.query, problem.key, problem.value)
+
+
+@_peer("performer-pytorch", "performer_pytorch", "dense", "causal")
+def performer(problem: Problem) -> Run:
+    with contextlib.redirect_stdout(io.StringIO()):  # says that its CUDA kernel is missing
+        attention = _imported("performer_pytorch").FastAttention(
+            dim_heads=problem.query.shape[-1], causal=problem.is_causal
+        )
+    attention = _on(attention, problem)
+    return lambda: attention(problem.query, problem.key, problem.value)
+
+
+@_peer("reformer-pytorch", "reformer_pytorch", "dense", "causal")
+def reformer(problem: Problem) -> Run:
+    # Queries serve as keys, so its answer is to another question, and its error is too.
+    attention = _imported("reformer_pytorch").LSHAttention(causal=problem.is_causal)
+    attention = _on(attention, problem)
+
+    def run() -> Tensor:
+        output: Tensor
+        output, *_ = attention(problem.query[0], problem.value[0])  # heads as batches
+        return output[None]
+
+    return run
+
+
+@_peer("nystrom-attention", "nystrom_attention", "dense")
+def nystrom(problem: Problem) -> Run:
+    heads, head_dim = problem.query.shape[1], problem.query.shape[-1]
+    layer = _imported("nystrom_attention").NystromAttention(
+        dim=heads * head_dim, dim_head=head_dim, heads=heads, num_landmarks=64, residual=False
+    )
+    layer.to_qkv = layer.to_out = nn.Identity()
+    layer = _on(layer, problem)
+    return lambda: _split(layer(_joined(problem)), heads)
+
+
+@_peer("linformer", "linformer", "dense", name="linformer-pytorch")
+def linformer(problem: Problem) -> Run:
+    heads, n, head_dim = problem.query.shape[1:]
+    layer = _imported("linformer").LinformerSelfAttention(
+        dim=heads * head_dim, seq_len=n, heads=heads, k=256
+    )
+    layer.to_q, layer.to_k, layer.to_v = (_Part(index) for index in range(3))
+    layer.to_out = nn.Identity()
+    layer = _on(layer, problem)
+    return lambda: _split(layer(_joined(problem)), heads)
+
+
+@_peer(
+    "memory-efficient-attention-pytorch", _RABE, "dense", "causal", name="memory-efficient-pytorch"
+)
+def memory_efficient(problem: Problem) -> Run:
+    function = _imported(f"{_RABE}.memory_efficient_attention").memory_efficient_attention
+    query, key, value = problem.query, problem.key, problem.value
+    return lambda: function(query, key, value, causal=problem.is_causal)
+
+
+@_peer("x-transformers", "x_transformers", "dense", "causal")
+def x_transformers(problem: Problem) -> Run:
+    attend = _imported("x_transformers.attend").Attend(
+        heads=problem.query.shape[1], causal=problem.is_causal, flash=False
+    )
+    attend = _on(attend, problem)
+    return lambda: attend(problem.query, problem.key, problem.value)[0]
+
+
+@_peer("x-transformers", "x_transformers", "layer")
+def x_transformers_layer(problem: Problem) -> Run:
+    theirs = problem.layer
+    assert theirs is not None
+    attention = _imported("x_transformers").Attention(
+        dim=theirs.embed_dim, heads=theirs.num_heads, dim_head=theirs.head_dim
+    )
+    query, key, value = theirs.in_proj_weight.detach().chunk(3)
+    state = {"to_q": query, "to_k": key, "to_v": value, "to_out": theirs.out_proj.weight.detach()}
+    attention.load_state_dict({f"{name}.weight": weight for name, weight in state.items()})
+    attention = _on(attention, problem)
+    return lambda: attention(problem.query)

@@ -1,0 +1,213 @@
+r"""What is asked of all methods of one comparison: inputs, a mask, and the exact answer.
+
+A task is a function that makes a :class:`Problem` of a given length. All inputs are independent
+standard Gaussian numbers, the hardest case for methods that hope for structure.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from attnref import masks
+from attnref.masks import Mask
+from attnref.multihead import MultiHeadAttention
+from attnref.reference import scaled_dot_product_attention
+
+WINDOW = 256
+BLOCK_SIZE = 128
+LENGTHS = (2000, 100, 150, 80, 300, 120, 90, 60)
+_CHECKED_ROWS = 128
+_ROWS_AT_ONCE = 16  # of the float64 reference, which holds several matrices of this many rows
+
+
+class BenchError(ValueError):
+    """A wish that cannot be measured; its message is one line for the person who asked."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One task at one length.
+
+    ``query`` is ``(1, heads, n, d)``, ``key`` and ``value`` are ``(1, key heads, m, d)``;
+    ``mask`` says which pairs the exact answer takes. ``window``, ``lengths`` and ``layout`` say
+    the same to methods that want to know the structure; those of other tasks are None. With a
+    ``layer``, all three are its input ``(1, n, D)``.
+    """
+
+    task: str
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Mask | None = None
+    window: int | None = None
+    lengths: tuple[int, ...] | None = None
+    layout: Tensor | None = None
+    layer: nn.MultiheadAttention | None = None
+
+    @property
+    def is_causal(self) -> bool:
+        return self.task == "causal"
+
+    def with_gradients(self) -> "Problem":
+        """The same numbers in leaves that ask for gradients."""
+        leaves = (self.query, self.key, self.value)
+        query, key, value = (leaf.detach().clone().requires_grad_() for leaf in leaves)
+        return replace(self, query=query, key=key, value=value)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What every task is made with; n is the number of keys, as long as the sequence is."""
+
+    n: int
+    heads: int
+    head_dim: int
+    dtype: torch.dtype
+    device: torch.device
+    seed: int
+
+
+def _gaussian(shape: Shape, generator: torch.Generator, heads: int, length: int) -> Tensor:
+    # Drawn in float32, so that other dtypes measure the same numbers, rounded.
+    size = (1, heads, length, shape.head_dim)
+    return torch.randn(size, generator=generator, device=shape.device).to(shape.dtype)
+
+
+def _self_attention(task: str, shape: Shape) -> Problem:
+    generator = torch.Generator(shape.device).manual_seed(shape.seed)
+    query, key, value = (_gaussian(shape, generator, shape.heads, shape.n) for _ in range(3))
+    return Problem(task, query, key, value)  # each (1, heads, n, d)
+
+
+def dense(shape: Shape) -> Problem:
+    """Every query sees every key."""
+    return _self_attention("dense", shape)
+
+
+def causal(shape: Shape) -> Problem:
+    """Every query sees the keys up to its own."""
+    return replace(_self_attention("causal", shape), mask=masks.causal(shape.n))
+
+
+def window(shape: Shape) -> Problem:
+    """Every query sees the last 256 keys up to its own."""
+    mask = masks.sliding_window(shape.n, window=WINDOW)
+    return replace(_self_attention("window", shape), mask=mask, window=WINDOW)
+
+
+def blocks(shape: Shape) -> Problem:
+    """One block of 128 × 128 in ten is seen: those on the diagonal, the others drawn."""
+    side = -(-shape.n // BLOCK_SIZE)
+    generator = torch.Generator(shape.device).manual_seed(shape.seed)
+    lot = torch.rand((side, side), generator=generator, device=shape.device)
+    lot.fill_diagonal_(-1.0)
+    count = max(side, round(side * side / 10))
+    layout = torch.zeros(side * side, dtype=torch.bool, device=shape.device)
+    layout[lot.flatten().argsort()[:count]] = True
+    layout = layout.view(side, side)
+    mask = masks.block_layout(shape.n, layout=layout, block_size=BLOCK_SIZE)
+    return replace(_self_attention("blocks", shape), mask=mask, layout=layout)
+
+
+def packed(shape: Shape) -> Problem:
+    """Eight sequences behind each other, the first of which has two thirds of the tokens."""
+    total = sum(LENGTHS)
+    rest = [max(1, length * shape.n // total) for length in LENGTHS[1:]]
+    if shape.n <= sum(rest):
+        raise BenchError(f"n: expected at least 8 for task 'packed', got {shape.n}. Raise --n.")
+    lengths = (shape.n - sum(rest), *rest)
+    return replace(_self_attention("packed", shape), mask=masks.packed(lengths), lengths=lengths)
+
+
+def decode(shape: Shape) -> Problem:
+    """One query a head against n keys in a cache, four query heads to a key head."""
+    generator = torch.Generator(shape.device).manual_seed(shape.seed)
+    key_heads = shape.heads // 4 if shape.heads % 4 == 0 else shape.heads
+    query = _gaussian(shape, generator, shape.heads, 1)  # (1, heads, 1, d)
+    key = _gaussian(shape, generator, key_heads, shape.n)  # (1, heads / 4, n, d)
+    value = _gaussian(shape, generator, key_heads, shape.n)  # (1, heads / 4, n, d)
+    return Problem("decode", query, key, value)
+
+
+def layer(shape: Shape) -> Problem:
+    """A whole multi-head layer of width heads × head_dim, its projections included."""
+    generator = torch.Generator(shape.device).manual_seed(shape.seed)
+    width = shape.heads * shape.head_dim
+    module = nn.MultiheadAttention(width, shape.heads, bias=False, batch_first=True, device="meta")
+    module = module.to_empty(device=shape.device)
+    for weight in module.parameters():
+        nn.init.normal_(weight, std=width**-0.5, generator=generator)
+    size = (1, shape.n, width)
+    tokens = torch.randn(size, generator=generator, device=shape.device).to(shape.dtype)
+    module = module.to(shape.dtype).eval()
+    return Problem("layer", tokens, tokens, tokens, layer=module)  # each (1, n, D)
+
+
+@dataclass(frozen=True)
+class Task:
+    """How to make its problems, lengths to try when none are asked for, and what to compare with.
+
+    ``baseline`` names the method that its user would otherwise pick; ``masked`` says whether
+    some methods hold an n × n mask.
+    """
+
+    make: Callable[[Shape], Problem]
+    lengths: tuple[int, ...]
+    baseline: str = "sdpa"
+    masked: bool = False
+
+
+TASKS = {
+    "dense": Task(dense, (512, 1024, 2048, 4096, 8192)),
+    "causal": Task(causal, (512, 1024, 2048, 4096, 8192)),
+    "window": Task(window, (1024, 2048, 4096, 8192, 16384), masked=True),
+    "blocks": Task(blocks, (1024, 2048, 4096, 8192), masked=True),
+    "packed": Task(packed, (725, 1450, 2900)),
+    "decode": Task(decode, (1024, 2048, 4096, 8192, 16384)),
+    "layer": Task(layer, (256, 512, 1024, 2048), baseline="torch-multihead"),
+}
+
+
+def checked_rows(n: int) -> slice:
+    """The queries whose outputs are compared: all of them, or 128 and a few.
+
+    An odd distance, so that they fall on every place inside blocks.
+    """
+    return slice(0, n, max(1, n // _CHECKED_ROWS) | 1)
+
+
+def exact(problem: Problem) -> Tensor:
+    r"""The float64 reference at :func:`checked_rows`, ``(1, heads, rows, d)`` or ``(1, rows, D)``.
+
+    Rows of attention do not depend on each other, so each of these is the exact answer to the
+    inputs as they are, rounded to their dtype.
+    """
+    n = problem.query.shape[-2]
+    if problem.layer is not None:
+        module = MultiHeadAttention.from_torch(copy.deepcopy(problem.layer).double())
+        tokens = problem.query.detach().double()
+        with torch.no_grad():
+            expected: Tensor = module(tokens[:, checked_rows(n)], tokens)
+        return expected
+    key, value = problem.key.detach().double(), problem.value.detach().double()
+    chosen = range(n)[checked_rows(n)]
+    pieces = []
+    for start in range(0, len(chosen), _ROWS_AT_ONCE):
+        part = chosen[start : start + _ROWS_AT_ONCE]
+        rows = slice(part.start, part.stop, part.step)
+        allowed = None
+        if problem.mask is not None:
+            allowed = problem.mask.block(rows, slice(None), problem.query.device)
+        query = problem.query.detach()[..., rows, :].double()
+        pieces.append(scaled_dot_product_attention(query, key, value, allowed, enable_gqa=True))
+    return torch.cat(pieces, dim=-2)  # (1, heads, rows, d)
+
+
+def relative_error(output: Tensor, expected: Tensor) -> float:
+    r""":math:`\lVert O-O^*\rVert / \lVert O^*\rVert` over the checked rows, in float64."""
+    rows = checked_rows(output.shape[-2])
+    found = output.detach()[..., rows, :].double()
+    return float((found - expected).norm() / expected.norm())

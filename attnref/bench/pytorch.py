@@ -1,0 +1,128 @@
+"""How PyTorch's own attention is called for each task."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.utils.rnn import pad_sequence
+
+from attnref.bench.methods import Registry
+from attnref.bench.problems import BLOCK_SIZE, WINDOW, Problem
+
+pytorch = Registry()
+
+Run = Callable[[], Tensor]
+
+
+@pytorch.case("sdpa", "dense", "causal", "window", "blocks", "decode")
+def sdpa(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    mask = None
+    if problem.mask is not None and not problem.is_causal:
+        mask = problem.mask.dense(query.device)  # (n, n)
+    shared = query.shape[1] != key.shape[1]
+    return lambda: F.scaled_dot_product_attention(
+        query, key, value, mask, is_causal=problem.is_causal, enable_gqa=shared
+    )
+
+
+@pytorch.case("sdpa-unrestricted", "window", "blocks")
+def sdpa_unrestricted(problem: Problem) -> Run:
+    # Another function, there for its time alone: what a sparse mask should be able to save.
+    query, key, value = problem.query, problem.key, problem.value
+    causal = problem.task == "window"
+    return lambda: F.scaled_dot_product_attention(query, key, value, is_causal=causal)
+
+
+@pytorch.case("sdpa", "packed")
+def sdpa_padded(problem: Problem) -> Run:
+    # Its copies are timed, so that gradients reach the same leaves; they are a small part.
+    lengths = list(problem.lengths or ())
+    place = torch.arange(max(lengths), device=problem.query.device)
+    real = place < torch.tensor(lengths, device=place.device)[:, None]  # (sequences, longest)
+    sides = (problem.query, problem.key, problem.value)
+
+    def padded(side: Tensor) -> Tensor:
+        tokens = torch.split(side[0].transpose(0, 1), lengths)  # (n_i, heads, d) each
+        return pad_sequence(list(tokens), batch_first=True).transpose(1, 2)
+
+    def run() -> Tensor:
+        query, key, value = map(padded, sides)  # (sequences, heads, longest, d)
+        output = F.scaled_dot_product_attention(query, key, value, real[:, None, None])
+        return output.transpose(1, 2)[real].transpose(0, 1)[None]  # (1, heads, n, d)
+
+    return run
+
+
+@pytorch.case("sdpa-loop", "packed")
+def sdpa_loop(problem: Problem) -> Run:
+    lengths = list(problem.lengths or ())
+    sides = (problem.query, problem.key, problem.value)
+
+    def run() -> Tensor:
+        sequences = zip(*(torch.split(side, lengths, dim=2) for side in sides), strict=True)
+        return torch.cat([F.scaled_dot_product_attention(*parts) for parts in sequences], dim=2)
+
+    return run
+
+
+@pytorch.case("sdpa-nested", "packed")
+def sdpa_nested(problem: Problem) -> Run:
+    ends = torch.tensor((0, *(problem.lengths or ()))).cumsum(0).to(problem.query.device)
+    sides = (problem.query, problem.key, problem.value)
+
+    def run() -> Tensor:
+        query, key, value = (
+            torch.nested.nested_tensor_from_jagged(tokens, ends).transpose(1, 2)
+            for tokens in (side[0].transpose(0, 1).contiguous() for side in sides)
+        )
+        output = F.scaled_dot_product_attention(query, key, value)
+        return output.transpose(1, 2).values().transpose(0, 1)[None]
+
+    return run
+
+
+@pytorch.case("flex", "dense", "causal", "window", "blocks", "packed")
+def flex(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    n, device = query.shape[-2], query.device
+    ids = torch.zeros(n, dtype=torch.long, device=device)
+    if problem.lengths is not None:
+        ids = torch.repeat_interleave(torch.tensor(problem.lengths, device=device))
+    layout = problem.layout
+
+    def causal_mask(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return j <= i
+
+    def window_mask(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return (j <= i) & (i - j < WINDOW)
+
+    def blocks_mask(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        assert layout is not None
+        return layout[i // BLOCK_SIZE, j // BLOCK_SIZE]
+
+    def packed_mask(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return ids[i] == ids[j]
+
+    rules = {
+        "causal": causal_mask,
+        "window": window_mask,
+        "blocks": blocks_mask,
+        "packed": packed_mask,
+    }
+    mask = None
+    if problem.task in rules:
+        mask = create_block_mask(rules[problem.task], None, None, n, n, device)
+    # After some lengths the compiler would stop and run it uncompiled.
+    torch.compiler.reset()
+    compiled = torch.compile(flex_attention, dynamic=False)
+    return lambda: compiled(query, key, value, block_mask=mask)
+
+
+@pytorch.case("torch-multihead", "layer")
+def torch_multihead(problem: Problem) -> Run:
+    layer, tokens = problem.layer, problem.query
+    assert layer is not None
+    return lambda: layer(tokens, tokens, tokens, need_weights=False)[0]

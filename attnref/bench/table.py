@@ -1,0 +1,56 @@
+"""A record as tables for a terminal, one a task."""
+
+from collections.abc import Iterator
+
+from rich.box import SIMPLE
+from rich.table import Table
+
+from attnref.bench.problems import TASKS
+from attnref.bench.record import Record
+
+
+def tables(record: Record) -> Iterator[Table]:
+    """For each task: times, times compared with the baseline's, errors and memory.
+
+    The speed is the baseline's median over the method's: above 1 is faster.
+    """
+    for task in record.tasks():
+        baseline = TASKS[task].baseline
+        results = [result for result in record.results if result.task == task]
+        medians = {result.n: result.median for result in results if result.method == baseline}
+        title = f"{task}, speed against {baseline}"
+        table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+        for name in ("n", "method", "ms", "quartiles", "speed", "error", "peak MB"):
+            table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
+        for n in sorted({result.n for result in results}):
+            table.add_section()
+            for result in (result for result in results if result.n == n):
+                speed = f"{medians[n] / result.median:.2f}" if n in medians else ""
+                table.add_row(
+                    f"{n}",
+                    result.method,
+                    milliseconds(result.median),
+                    f"{milliseconds(result.lower)}–{milliseconds(result.upper)}",
+                    speed,
+                    f"{result.error:.1e}",
+                    f"{result.peak_bytes / 1e6:.1f}",
+                )
+        yield table
+
+
+def left_out(record: Record) -> list[str]:
+    """One line for each method that was not measured, and why."""
+    return [
+        f"{skip.method}, {skip.task}{f' n={skip.n}' if skip.n is not None else ''}: {skip.reason}"
+        for skip in record.skipped
+    ]
+
+
+def milliseconds(seconds: float) -> str:
+    """Three digits, or whole milliseconds.
+
+    >>> milliseconds(0.0123456), milliseconds(1.5)
+    ('12.3', '1500')
+    """
+    number = 1000 * seconds
+    return f"{number:.0f}" if number >= 1000 else f"{number:.3g}"

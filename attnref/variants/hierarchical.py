@@ -1,0 +1,207 @@
+r"""Hierarchical attention: near keys one by one, far keys by means over dyadic blocks.
+
+The farther the keys, the longer the runs that one mean stands for, so that each query meets
+:math:`O(\log n)` numbers. A run of w keys with means :math:`\bar k` and :math:`\bar v` counts as
+
+.. math:: \sum_{j\in\text{run}} e^{c\,q\cdot k_j}\,v_j \;\to\; w\,e^{c\,q\cdot\bar k}\,\bar v
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from attnref import checks
+from attnref.reference import check_tensors
+
+
+def hierarchical_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+    block_size: int = 64,
+    num_means: int = 4,
+) -> Tensor:
+    r"""Self-attention in :math:`O(n\log n)`: far keys share the score of their mean.
+
+    .. math:: o_i = \sum_j \tilde p_{ij}\,v_j, \qquad
+              \tilde p_{ij} \propto e^{\tilde s_{ij}}, \qquad
+              \tilde s_{ij} = \begin{cases} c\,q_i\cdot k_j & \text{own or next block} \\
+              c\,q_i\cdot\bar k_{R(i,j)} & \text{otherwise} \end{cases}
+
+    The sequence is cut in blocks of B tokens, these are joined in pairs, and the pairs in pairs.
+    A key belongs to the first level at which its block and the query's are no neighbours while
+    the blocks that contain them are. There each block, of :math:`2^l B` tokens, is
+    divided in r runs, and :math:`R(i,j)` is the run of key j.
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
+        key: ``(..., n, d_k)``, same dtype and device, as many as queries.
+        value: ``(..., n, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        is_causal: query i sees the keys j <= i.
+        scale: the factor c; None means ``1/sqrt(d_k)``.
+        block_size: the number B of tokens in the smallest blocks.
+        num_means: the number r of runs in a block, a divisor of ``block_size``: with as many as
+            that, blocks of the first level are still exact.
+
+    Returns:
+        ``(..., n, d_v)`` in the dtype of ``query``.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+
+    Exact up to rounding for n <= 2 B, and where the keys of each run are equal. Otherwise, if no
+    :math:`\tilde s_{ij}` of a row is off by more than :math:`\delta_i`,
+
+    .. math:: \mathrm{TV}(p_i, \tilde p_i) \le \tanh(\delta_i/2), \qquad
+              \|o_i - \tilde o_i\| \le \tanh(\delta_i/2)\,\mathrm{diam}(V)
+
+    and :math:`\delta_i \le c\,\|q_i\|\max_j\|k_j-\bar k_{R(i,j)}\|`: small where keys change slowly
+    along the sequence. On data without such structure nothing is gained over dropping the
+    far keys, and no method that reads less than all pairs can promise more. Half precision is
+    computed in float32.
+
+    Time ``2 n L (d_k + d_v)`` operations with ``L = 3 (B + r log₂(n/2B))`` columns a query, a
+    third less if causal; memory ``O(n (d_k + d_v))``, with gradients or on a GPU
+    ``O(n L (1 + (d_k + d_v)/B))``.
+
+    Source: near and far as in Greengard and Rokhlin 1987, doi 10.1016/0021-9991(87)90140-9; for
+    attention, with another far field, Zhu and Soricut 2021, arXiv 2107.11906.
+
+    >>> query, value = torch.zeros(5, 1), torch.arange(5.0)[:, None]
+    >>> key = torch.tensor([[0.0], [0.0], [0.0], [3.0], [3.0]])  # runs of equal keys
+    >>> hierarchical_attention(query + 1, key, value, block_size=1, num_means=1)[0]
+    tensor([3.3263])
+    """
+    check_tensors(query=query, key=key, value=value)
+    *lead, n, m = checks.scores_shape(query.shape, key.shape)
+    checks.check_value(key.shape, value.shape)
+    factor = checks.check_scale(scale, query.shape[-1])
+    _check_sizes(n, m, block_size, num_means)
+    if n == 0:
+        return value.new_zeros(*lead, 0, value.shape[-1])
+    dtype, wide = query.dtype, torch.promote_types(query.dtype, torch.float32)
+
+    blocks = -(-n // block_size)
+    query, key, value = query.to(wide), key.to(wide), value.to(wide)
+    queries = torch.unflatten(_filled(query, blocks * block_size), -2, (blocks, block_size))
+    near, allowed = _near(n, blocks, block_size, is_causal, query.device)
+    far = _far(blocks, num_means, is_causal, query.device)  # (blocks, runs)
+    present = torch.ones(n, 1, dtype=wide, device=query.device)
+    run_key, run_value, count = (
+        _run_sums(tokens, blocks, block_size, num_means) for tokens in (key, value, present)
+    )  # (..., rows, d_k), (..., rows, d_v), (rows, 1)
+    some = count.clamp(min=1)
+    run_key, run_value = run_key / some, run_value / some  # sums become means
+    # A mean counts as often as it has keys, and not at all if it has none.
+    bias = torch.cat(
+        [
+            torch.zeros(allowed.shape, dtype=wide, device=query.device).masked_fill(
+                ~allowed, -torch.inf
+            ),
+            count[:, 0].log()[far][:, None].expand(-1, allowed.shape[-2], -1),
+        ],
+        -1,
+    )  # (blocks, 1 or B, columns)
+
+    # One block of queries and its columns fit a processor's cache. With gradients each piece
+    # would send back a tensor of the whole size, and a GPU is only filled by all of them.
+    alone = query.device.type == "cpu" and not torch.is_grad_enabled()
+    step = 1 if alone else blocks
+    outputs = []
+    for start in range(0, blocks, step):
+        part = slice(start, start + step)
+        near_key, near_value, far_key, far_value = (
+            torch.unflatten(
+                tokens.index_select(-2, rows[part].flatten()), -2, (step, rows.shape[-1])
+            )
+            for tokens, rows in ((key, near), (value, near), (run_key, far), (run_value, far))
+        )  # (..., step, columns, d)
+        q = queries[..., part, :, :] * factor  # (..., step, B, d_k)
+        scores = torch.cat([q @ near_key.mT, q @ far_key.mT], -1) + bias[part]
+        weights = torch.softmax(scores, -1)  # (..., step, B, columns)
+        split = near.shape[-1]
+        outputs.append(weights[..., :split] @ near_value + weights[..., split:] @ far_value)
+    return torch.cat(outputs, -3).flatten(-3, -2)[..., :n, :].to(dtype)  # (..., n, d_v)
+
+
+def _near(
+    n: int, blocks: int, size: int, is_causal: bool, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """The keys of the own block and its neighbours, and which of them count.
+
+    ``(blocks, columns)`` and ``(blocks, 1, columns)``, causal ``(blocks, B, columns)``.
+    """
+    first = torch.arange(blocks, device=device)[:, None] * size  # (blocks, 1)
+    column = torch.arange(-size, size if is_causal else 2 * size, device=device)  # (columns,)
+    rows = first + column
+    allowed = ((rows >= 0) & (rows < n))[:, None]  # (blocks, 1, columns)
+    if is_causal:
+        allowed = allowed & (column <= torch.arange(size, device=device)[:, None])
+    return rows.clamp(0, n - 1), allowed
+
+
+def _far(blocks: int, num_means: int, is_causal: bool, device: torch.device) -> Tensor:
+    """The rows of :func:`_run_sums` that each block of queries meets, ``(blocks, columns)``."""
+    node = torch.arange(blocks, device=device)[:, None]  # (blocks, 1)
+    run = torch.arange(num_means, device=device)  # (r,)
+    rows = [node[:, :0]]
+    first = 1
+    for _ in range(_depth(blocks)):
+        # Of the six children of the parent and its neighbours, those that are no neighbours.
+        offsets = [torch.where(node % 2 == 1, -3, 3), torch.full_like(node, -2)]
+        index = node + torch.cat(offsets if is_causal else [*offsets, -offsets[1]], -1)
+        met = (index >= 0) & (index < blocks)  # (blocks at the bottom, 3), causal 2
+        if is_causal:
+            met = met & (index < node)
+        row = first + index[..., None] * num_means + run
+        rows.append(row.masked_fill(~met[..., None], 0).flatten(1))
+        first += blocks * num_means
+        node, blocks = node // 2, -(-blocks // 2)
+    return torch.cat(rows, -1)
+
+
+def _run_sums(tokens: Tensor, blocks: int, block_size: int, num_means: int) -> Tensor:
+    """Sums of tokens over the runs, ``(..., rows, d)``: a row of zeros, then level by level.
+
+    Each level has ``num_means`` runs a block, and blocks of twice the size of those before.
+    """
+    levels = [torch.zeros_like(tokens[..., :1, :])]
+    sums, length = tokens, block_size // num_means
+    for _ in range(_depth(blocks)):
+        filled = _filled(sums, blocks * num_means * length)
+        sums = torch.unflatten(filled, -2, (-1, length)).sum(-2)
+        levels.append(sums)  # (..., blocks * r, d)
+        blocks, length = -(-blocks // 2), 2
+    return torch.cat(levels, -2)
+
+
+def _filled(tokens: Tensor, length: int) -> Tensor:
+    missing = length - tokens.shape[-2]
+    return pad(tokens, (0, 0, 0, missing)) if missing else tokens
+
+
+def _depth(blocks: int) -> int:
+    """How many levels have blocks that are no neighbours: each has half of those before it."""
+    return max(0, (blocks - 1).bit_length() - 1)
+
+
+def _check_sizes(n: int, m: int, block_size: int, num_means: int) -> None:
+    if n != m:
+        raise ValueError(
+            f"key: expected {n} tokens, as query has, got {m}. Near and far are told by position: "
+            "query and key must come from the same sequence."
+        )
+    for name, number in (("block_size", block_size), ("num_means", num_means)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(
+                f"{name}: expected a positive integer, got {number!r}. Blocks of 64 tokens with 4 "
+                "means are usual."
+            )
+    if block_size % num_means:
+        raise ValueError(
+            f"num_means: expected a divisor of block_size={block_size}, got {num_means}. A block "
+            "is divided in runs of one length."
+        )

@@ -1,0 +1,270 @@
+r"""Linear attention: another similarity, chosen so that the sum over the keys is done once.
+
+.. math:: o_i = \frac{\phi(q_i)^\top \sum_j \phi(k_j)\,v_j^\top}{\phi(q_i)^\top \sum_j \phi(k_j)}
+
+It is a model of its own and no estimate of softmax attention: with :math:`\phi=\mathrm{elu}+1`
+and Gaussian inputs it is hardly nearer to it than the mean of the values is.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from attnref import checks
+from attnref.reference import check_tensors
+
+FeatureMap = Callable[[Tensor], Tensor]
+
+
+def elu_plus_one(tokens: Tensor) -> Tensor:
+    r"""The feature map of Katharopoulos et al.: positive, and the identity plus 1 above 0.
+
+    .. math:: \phi(x) = \mathrm{elu}(x) + 1 = \begin{cases} x + 1 & x > 0 \\ e^x & x \le 0
+              \end{cases}
+
+    Computed as on the right. The sum on the left is exactly 0 below -17 in float32, where
+    :math:`e^x` has all its digits: a row of zeros has no normaliser.
+
+    Args:
+        tokens: any shape, any floating dtype.
+
+    Returns:
+        Same shape and dtype.
+
+    >>> elu_plus_one(torch.tensor([-20.0, 0.0, 3.0]))
+    tensor([2.0612e-09, 1.0000e+00, 4.0000e+00])
+    """
+    return torch.exp(tokens.clamp(max=0)) + torch.relu(tokens)
+
+
+def linear_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    is_causal: bool = False,
+    feature_map: FeatureMap = elu_plus_one,
+    chunk_size: int = 128,
+) -> Tensor:
+    r"""Attention with a product of features in place of :math:`e^{q\cdot k}`, linear in length.
+
+    .. math:: o_i = \frac{\phi(q_i)^\top S_i}{\phi(q_i)^\top z_i}, \qquad
+              S_i = \sum_j \phi(k_j)\,v_j^\top, \qquad z_i = \sum_j \phi(k_j)
+
+    The sums run over all keys, or over :math:`j\le i` if causal. Then the keys of a chunk meet
+    its queries in a small masked square, and those before it through the running sums.
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
+        key: ``(..., m, d_k)``, same dtype and device.
+        value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        is_causal: query i sees the keys j <= i (top-left alignment when n != m).
+        feature_map: takes ``(..., d_k)`` to ``(..., f)``, token by token; not negative, or the
+            normaliser may vanish between terms of both signs.
+        chunk_size: tokens a chunk of the causal form; any number gives the same result.
+
+    Returns:
+        ``(..., n, d_v)`` in the dtype of ``query``; zeros where the normaliser is 0.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+
+    Exact for its own similarity up to rounding; half precision is computed in float32. Not
+    softmax attention, and what it remembers has rank f at most. Time ``4 n f d_v`` operations,
+    causal ``2 n B (f + d_v)`` more with chunks of B: above softmax's ``2 n m (d_k + d_v)`` as
+    long as m is below about f. Memory beside the result: ``O(n f)``; causal without gradients
+    on a processor ``O(B² + f d_v)``, for chunks are taken one at a time, to stay in its cache.
+
+    Source: Katharopoulos et al. 2020, arXiv 2006.16236, equations 5 and 9; by chunks: Hua et al.
+    2022, arXiv 2202.10447.
+
+    >>> query, key = torch.zeros(2, 1), torch.tensor([[0.0], [2.0]])
+    >>> linear_attention(query, key, torch.tensor([[10.0], [20.0]]), is_causal=True)
+    tensor([[10.0000],
+            [17.5000]])
+    """
+    check_tensors(query=query, key=key, value=value)
+    checks.scores_shape(query.shape, key.shape)
+    checks.check_value(key.shape, value.shape)
+    return weighted_average(
+        query,
+        key,
+        value,
+        query_features=feature_map,
+        key_features=feature_map,
+        is_causal=is_causal,
+        chunk_size=chunk_size,
+    )
+
+
+class LinearState(NamedTuple):
+    r"""All that linear attention keeps of the past, whatever its length.
+
+    Attributes:
+        key_value: :math:`S=\sum_j\phi(k_j)\,v_j^\top`, ``(..., f, d_v)``.
+        normaliser: :math:`z=\sum_j\phi(k_j)`, ``(..., f)``.
+
+    The ``f (d_v + 1)`` numbers are fewer than the ``m (d_k + d_v)`` of a cache of keys and
+    values as soon as m passes about half of f.
+    """
+
+    key_value: Tensor
+    normaliser: Tensor
+
+
+def linear_state(
+    key: Tensor, value: Tensor, *, feature_map: FeatureMap = elu_plus_one
+) -> LinearState:
+    r"""The state after these keys, from which :func:`linear_attention_step` goes on.
+
+    .. math:: S = \sum_j \phi(k_j)\,v_j^\top, \qquad z = \sum_j \phi(k_j)
+
+    Args:
+        key: ``(..., m, d_k)``, any floating dtype of 16 bits or more; m may be 0.
+        value: ``(..., m, d_v)``, same dtype and device, same leading dimensions.
+        feature_map: as in :func:`linear_attention`.
+
+    Returns:
+        The :class:`LinearState`, float32 for half precision.
+
+    Raises:
+        ValueError: for a number of values that is not the number of keys.
+
+    Time ``2 m f d_v`` operations.
+
+    >>> linear_state(torch.zeros(3, 1), torch.ones(3, 2))
+    LinearState(key_value=tensor([[3., 3.]]), normaliser=tensor([3.]))
+    """
+    checks.check_value(key.shape, value.shape)
+    features = feature_map(_widened(key))  # (..., m, f)
+    return LinearState(features.mT @ value.to(features.dtype), features.sum(-2))
+
+
+def linear_attention_step(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    state: LinearState | None = None,
+    *,
+    feature_map: FeatureMap = elu_plus_one,
+) -> tuple[Tensor, LinearState]:
+    r"""One token of causal linear attention, from the state of those before it.
+
+    .. math:: S_i = S_{i-1} + \phi(k_i)\,v_i^\top, \qquad z_i = z_{i-1} + \phi(k_i), \qquad
+              o_i = \frac{\phi(q_i)^\top S_i}{\phi(q_i)^\top z_i}
+
+    Args:
+        query: ``(..., 1, d_k)``, any floating dtype of 16 bits or more.
+        key: ``(..., 1, d_k)``, same dtype and device.
+        value: ``(..., 1, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        state: of the tokens before this one; None means that it is the first.
+        feature_map: as in :func:`linear_attention`.
+
+    Returns:
+        ``(..., 1, d_v)`` in the dtype of ``query``, and the state with this token.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+
+    Token by token it equals ``linear_attention(..., is_causal=True)`` up to rounding. Time
+    ``4 f d_v`` operations and memory ``f (d_v + 1)`` numbers, however long the past.
+
+    Source: Katharopoulos et al. 2020, arXiv 2006.16236, equations 18 to 20.
+
+    >>> token = torch.zeros(1, 1)
+    >>> output, state = linear_attention_step(token, token, torch.tensor([[10.0]]))
+    >>> linear_attention_step(token, token + 2, torch.tensor([[20.0]]), state)[0]
+    tensor([[17.5000]])
+    """
+    check_tensors(query=query, key=key, value=value)
+    checks.scores_shape(query.shape, key.shape)
+    if query.shape[-2] != 1 or key.shape[-2] != 1:
+        raise ValueError(
+            f"query: expected one token, shape (..., 1, d_k), got {tuple(query.shape)} with key "
+            f"{tuple(key.shape)}. For a whole prompt call linear_attention(..., is_causal=True) "
+            "and linear_state."
+        )
+    new = linear_state(key, value, feature_map=feature_map)
+    if state is not None:
+        new = LinearState(state.key_value + new.key_value, state.normaliser + new.normaliser)
+    features = feature_map(_widened(query))  # (..., 1, f)
+    output = _ratio(features @ new.key_value, features @ new.normaliser[..., None])
+    return output.to(query.dtype), new  # (..., 1, d_v)
+
+
+def weighted_average(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    query_features: FeatureMap,
+    key_features: FeatureMap,
+    is_causal: bool,
+    chunk_size: int,
+) -> Tensor:
+    """Linear attention of checked tensors, with a feature map for each side."""
+    if isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1:
+        raise ValueError(
+            f"chunk_size: expected a positive integer, got {chunk_size!r}. It is the number of "
+            "tokens taken at a time; any number gives the same result."
+        )
+    dtype = query.dtype
+    query, key, value = _widened(query), _widened(key), _widened(value)
+    if not is_causal:
+        q, k = query_features(query), key_features(key)  # (..., n, f), (..., m, f)
+        normaliser = q @ k.sum(-2)[..., None]  # (..., n, 1)
+        return _ratio(q @ (k.mT @ value), normaliser).to(dtype)  # (..., n, d_v)
+
+    n = query.shape[-2]
+    # A chunk and its scores fit a processor's cache; a GPU is only filled by all of them.
+    chunks = max(1, -(-n // chunk_size))
+    at_once = 1 if query.device.type == "cpu" else chunks
+    # A column of ones makes the normaliser one more value; where there is no token it is 0 too,
+    # and counts for nothing.
+    present = value.new_ones(value.shape[-2], 1)  # (m, 1)
+    blocks = zip(
+        *(
+            torch.split(_resized(tokens, chunks * chunk_size), at_once * chunk_size, -2)
+            for tokens in (query, key, value, present)
+        ),
+        strict=True,
+    )
+    outputs: list[Tensor] = []
+    past = None
+    for query_block, key_block, value_block, present_block in blocks:
+        ones = present_block.expand(*value_block.shape[:-1], 1)
+        q, k, v = (
+            torch.unflatten(tokens, -2, (at_once, chunk_size))
+            for tokens in (
+                query_features(query_block),
+                key_features(key_block),
+                torch.cat([value_block, ones], -1),
+            )
+        )  # (..., chunks, B, f), the same, (..., chunks, B, d_v + 1)
+        own = k.mT @ v  # (..., chunks, f, d_v + 1)
+        if past is None:
+            past = torch.zeros_like(own[..., :1, :, :])
+        # Summed without the own chunk, not subtracted later, which would let the future in.
+        before = torch.cat([past, own[..., :-1, :, :]], -3).cumsum(-3)
+        past = before[..., -1:, :, :] + own[..., -1:, :, :]
+        sums = (q @ k.mT).tril() @ v + q @ before  # (..., chunks, B, d_v + 1)
+        outputs.append(_ratio(sums[..., :-1], sums[..., -1:]).flatten(-3, -2))
+    return torch.cat(outputs, -2)[..., :n, :].to(dtype)  # (..., n, d_v)
+
+
+def _resized(tokens: Tensor, length: int) -> Tensor:
+    """The first ``length`` tokens, or all and zeros behind them."""
+    missing = length - tokens.shape[-2]
+    return pad(tokens, (0, 0, 0, missing)) if missing else tokens  # a negative filling cuts
+
+
+def _ratio(sums: Tensor, normaliser: Tensor) -> Tensor:
+    """A normaliser of 0 has sums of 0, and gives zeros with finite gradients."""
+    return sums / normaliser.masked_fill(normaliser == 0, 1.0)
+
+
+def _widened(tokens: Tensor) -> Tensor:
+    return tokens.to(torch.promote_types(tokens.dtype, torch.float32))

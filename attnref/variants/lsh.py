@@ -1,0 +1,219 @@
+r"""Attention by hashing: each query meets the keys that were sorted next to it.
+
+.. math:: h(x) = \arg\max\,[\,xR;\, -xR\,]
+
+The rotation R is random, and vectors of similar direction mostly have the same hash.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from attnref import checks
+from attnref.reference import check_tensors
+from attnref.softmax import Partial, merge, partial_attention
+
+
+def lsh_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    rotations: Tensor,
+    is_causal: bool = False,
+    scale: float | None = None,
+    chunk_size: int = 64,
+) -> Tensor:
+    r"""Softmax attention over the keys that in some round fall near the query by their hash.
+
+    .. math:: o_i = \sum_{j\in P_i} \frac{e^{s_{ij}}}{\sum_{l\in P_i} e^{s_{il}}}\,v_j, \qquad
+              P_i = \bigcup_{\rho} \{j : |\lfloor \pi_\rho(q_i)/C\rfloor -
+              \lfloor \pi_\rho(k_j)/C\rfloor| \le 1\}
+
+    In round :math:`\rho` queries and keys are each sorted by hash, equal ones by position;
+    :math:`\pi_\rho` is the place in that order and C the size of a chunk. A pair that meets in
+    several rounds counts once.
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
+        key: ``(..., n, d_k)``, same dtype and device, as many as queries.
+        value: ``(..., n, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        rotations: the R of each round, ``(rounds, d_k, buckets / 2)``, on the same device;
+            :func:`random_rotations` draws them. The same ones give the same output.
+        is_causal: query i sees the keys j <= i, positions being those before sorting.
+        scale: the factor c; None means ``1/sqrt(d_k)``.
+        chunk_size: the number C of tokens; about two chunks a bucket leave few keys behind.
+
+    Returns:
+        ``(..., n, d_v)`` in the dtype of ``query``; zeros for a query that met no key, which
+        happens if causal.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+
+    Exact for the keys in :math:`P_i`: with :math:`\delta_i` the mass of softmax that the others
+    have, :math:`\|p_i-\tilde p_i\|_1 = 2\delta_i`, and the output moves by at most
+    :math:`\delta_i` times the largest distance between two values. A round more never drops more;
+    how much is dropped is not bounded, for hashes find equal directions, not large
+    products. Reformer ties the key to ``query / |query|``, so that both are sorted alike and
+    every query meets itself, and leaves that own key out wherever another is found; where
+    queries and keys are spread differently over the buckets, chunks drift apart. Hashing has no
+    gradient; half precision is computed in float32.
+
+    Time ``6 r n C (d_k + d_v)`` operations in r rounds, ``r n log n`` to sort and ``3 r² n C``
+    comparisons to count pairs once; memory ``O(n (r + d_k + d_v))``, on a GPU ``O(n C)`` and with
+    gradients r times that.
+
+    Source: Kitaev et al. 2020, arXiv 2001.04451, section 2, with both neighbours of a chunk
+    whatever their hash; hashing: Andoni et al. 2015, arXiv 1509.02897.
+
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> tokens = torch.randn(8, 2, generator=generator)
+    >>> rotations = random_rotations(2, 2, num_buckets=2, generator=generator)
+    >>> lsh_attention(tokens, tokens, tokens, rotations=rotations, chunk_size=2).shape
+    torch.Size([8, 2])
+    """
+    check_tensors(query=query, key=key, value=value)
+    *_, n, m = checks.scores_shape(query.shape, key.shape)
+    checks.check_value(key.shape, value.shape)
+    factor = checks.check_scale(scale, query.shape[-1])
+    if n != m:
+        raise ValueError(
+            f"key: expected {n} tokens, as query has, got {m}. Chunks of sorted queries and of "
+            "sorted keys are set side by side: pad the shorter sequence, or use another method."
+        )
+    if rotations.dim() != 3 or rotations.shape[-2] != query.shape[-1] or not len(rotations):
+        raise ValueError(
+            f"rotations: expected shape (rounds, {query.shape[-1]}, buckets / 2), got "
+            f"{tuple(rotations.shape)}. Draw them with random_rotations(rounds, query.shape[-1], "
+            "num_buckets=buckets, generator=generator)."
+        )
+    if isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1:
+        raise ValueError(
+            f"chunk_size: expected a positive integer, got {chunk_size!r}. A query meets three "
+            "times as many keys a round."
+        )
+    dtype, wide = query.dtype, torch.promote_types(query.dtype, torch.float32)
+    query, key, value = query.to(wide) * factor, key.to(wide), value.to(wide)
+    # A negative factor turns queries round, and a large product then needs the opposite key.
+    query_places = [_places(query, rotation) for rotation in rotations]  # rounds × (..., n)
+    key_places = [_places(key, rotation) for rotation in rotations]
+
+    attended: Partial | None = None
+    for query_place, key_place in zip(query_places, key_places, strict=True):
+        query_order, key_order = query_place.argsort(-1), key_place.argsort(-1)  # (..., n)
+        met = _meet(
+            _taken(query, query_order),
+            _taken(key, key_order),
+            _taken(value, key_order),
+            # Position and chunks of each token, one row each, in the order of this round.
+            torch.stack(
+                [query_order, *(p.gather(-1, query_order) // chunk_size for p in query_places)]
+            ),
+            torch.stack([key_order, *(p.gather(-1, key_order) // chunk_size for p in key_places)]),
+            chunk_size,
+            is_causal,
+        )
+        met = Partial(*(_taken(rows, query_place) for rows in met))
+        attended = met if attended is None else merge(attended, met)
+    assert attended is not None  # there is a round
+    return attended.output.to(dtype)  # (..., n, d_v)
+
+
+def random_rotations(
+    num_rounds: int,
+    head_dim: int,
+    *,
+    num_buckets: int,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    r"""Gaussian matrices to hash with, one a round.
+
+    Args:
+        num_rounds: how often tokens are hashed.
+        head_dim: the d_k of query and key.
+        num_buckets: the number of hashes, even; usual are about n / chunk_size.
+        generator: source of the numbers; its device is that of the result.
+        dtype: of the result.
+
+    Returns:
+        ``(num_rounds, head_dim, num_buckets / 2)``.
+
+    Raises:
+        ValueError: for a number below 1, or an odd number of buckets.
+
+    Source: Andoni et al. 2015, arXiv 1509.02897, with fewer columns than a rotation has, as in
+    Kitaev et al. 2020, arXiv 2001.04451.
+
+    >>> random_rotations(3, 5, num_buckets=8, generator=torch.Generator().manual_seed(0)).shape
+    torch.Size([3, 5, 4])
+    """
+    for name, number, step in (
+        ("num_rounds", num_rounds, 1),
+        ("head_dim", head_dim, 1),
+        ("num_buckets", num_buckets, 2),
+    ):
+        whole = isinstance(number, int) and not isinstance(number, bool)
+        if not whole or number < 1 or number % step:
+            raise ValueError(
+                f"{name}: expected a positive{' even' if step == 2 else ''} integer, got "
+                f"{number!r}. Each column of a rotation makes two buckets, one on either side."
+            )
+    shape = (num_rounds, head_dim, num_buckets // 2)
+    return torch.randn(shape, generator=generator, device=generator.device, dtype=dtype)
+
+
+def _places(tokens: Tensor, rotation: Tensor) -> Tensor:
+    """Where each token comes when they are sorted by hash and position, ``(..., n)``."""
+    projected = tokens.detach() @ rotation.to(tokens.dtype)  # (..., n, buckets / 2)
+    bucket = torch.cat([projected, -projected], -1).argmax(-1)  # (..., n)
+    return bucket.argsort(dim=-1, stable=True).argsort(-1)
+
+
+def _taken(tokens: Tensor, places: Tensor) -> Tensor:
+    """The tokens ``(..., n, d)`` at these places ``(..., n)``."""
+    return torch.take_along_dim(tokens, places[..., None], -2)
+
+
+def _meet(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_ids: Tensor,
+    key_ids: Tensor,
+    size: int,
+    is_causal: bool,
+) -> Partial:
+    """Attention of sorted tokens to their chunk and its neighbours, a pair shared by its rounds."""
+    n = query.shape[-2]
+    chunks = max(1, -(-n // size))
+    fill = chunks * size - n
+    q = torch.unflatten(pad(query, (0, 0, 0, fill)), -2, (chunks, size))
+    row = torch.unflatten(pad(query_ids.int(), (0, fill)), -1, (chunks, size))
+    # With a chunk before the first and one after the last, windows of three need no copies.
+    k, v = (
+        pad(tokens, (0, 0, size, size + fill)).unfold(-2, 3 * size, size) for tokens in (key, value)
+    )  # (..., chunks, d, 3 C)
+    column = pad(key_ids.int(), (size, size + fill), value=-1).unfold(-1, 3 * size, size)
+
+    # A chunk and its scores fit a processor's cache. With gradients each piece would send back a
+    # tensor of the whole size, and a GPU is only filled by all of them.
+    alone = query.device.type == "cpu" and not torch.is_grad_enabled()
+    step = 1 if alone else chunks
+    parts = []
+    for start in range(0, chunks, step):
+        part = slice(start, start + step)
+        i, *query_chunks = row[..., part, :, None]  # each (..., step, C, 1)
+        j, *key_chunks = column[..., part, None, :]  # each (..., step, 1, 3 C)
+        allowed = (j >= 0) & (j <= i) if is_causal else j >= 0
+        rounds = zip(query_chunks, key_chunks, strict=True)
+        meetings = torch.stack([(one - other).abs() <= 1 for one, other in rounds]).sum(0)
+        # Fillings may meet in no round; they are forbidden anyway.
+        bias = -meetings.clamp(min=1).to(q.dtype).log()  # (..., step, C, 3 C)
+        scores = q[..., part, :, :] @ k[..., part, :, :] + bias  # (..., step, C, 3 C)
+        scores = scores.masked_fill(~allowed, -torch.inf)
+        parts.append(partial_attention(scores, v[..., part, :, :].mT))
+    return Partial(
+        *(torch.cat(rows, -3).flatten(-3, -2)[..., :n, :] for rows in zip(*parts, strict=True))
+    )

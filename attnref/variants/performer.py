@@ -1,0 +1,184 @@
+r"""Performer: softmax attention estimated in linear time, by random features that are positive.
+
+.. math:: e^{x\cdot y} = \mathbb E_{w\sim\mathcal N(0, I)}\!\left[
+              e^{w\cdot x - \|x\|^2/2}\; e^{w\cdot y - \|y\|^2/2}\right]
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from attnref import checks
+from attnref.reference import check_tensors
+from attnref.variants.linear import weighted_average
+
+
+def performer_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    projection: Tensor,
+    is_causal: bool = False,
+    scale: float | None = None,
+    chunk_size: int = 128,
+) -> Tensor:
+    r"""Linear attention with features whose products are, on average, the powers of softmax.
+
+    .. math:: o_i = \frac{\phi(q_i)^\top\sum_j\phi(k_j)\,v_j^\top}{\phi(q_i)^\top\sum_j\phi(k_j)},
+              \qquad \phi_l(x) = \tfrac{1}{\sqrt r}\, e^{w_l\cdot\sqrt c\,x - c\|x\|^2/2}
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
+        key: ``(..., m, d_k)``, same dtype and device.
+        value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        projection: the vectors w, ``(r, d_k)``, on the device of ``query``, any floating dtype;
+            :func:`random_projection` draws them. The same one gives the same output.
+        is_causal: query i sees the keys j <= i (top-left alignment when n != m).
+        scale: the factor c, not negative; None means ``1/sqrt(d_k)``.
+        chunk_size: tokens a chunk of the causal form; any number gives the same result.
+
+    Returns:
+        ``(..., n, d_v)`` in the dtype of ``query``; zeros where all products underflow.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+
+    The products are unbiased, with the variance, for independent vectors,
+    :math:`\tfrac1r e^{2x\cdot y}\big(e^{\|x+y\|^2}-1\big)` at :math:`x=\sqrt c\,q`,
+    :math:`y=\sqrt c\,k`; their ratio is not unbiased, but it converges, with an error that falls
+    as :math:`1/\sqrt r`. The exponential rules: components of variance 1 at :math:`d_k=64` have
+    :math:`\|x+y\|^2\approx16`, and nine million features would leave an error as large as the
+    power itself. Half precision is computed in float32. The largest exponent of a query, and of
+    all keys unless causal, is subtracted, which cancels; the causal form leaves the exponents of
+    the keys as they are, for a maximum over the keys would read the future, and so overflows
+    beyond :math:`\|w\|^2/2\approx 88` and underflows beyond :math:`c\|k\|^2/2\approx 87`.
+
+    Time ``2 (n + m) r d_k + 4 n r d_v`` operations and memory ``O(n r)``; causal as in
+    :func:`attnref.variants.linear.linear_attention`, with r features.
+
+    Source: Choromanski et al. 2020, arXiv 2009.14794, lemmas 1 and 2.
+
+    >>> projection = random_projection(4096, 1, generator=torch.Generator().manual_seed(0))
+    >>> query, key = torch.tensor([[1.0]]), torch.tensor([[1.0], [0.0]])
+    >>> value = torch.tensor([[10.0], [20.0]])  # softmax attention gives 12.69
+    >>> performer_attention(query, key, value, projection=projection).round()
+    tensor([[13.]])
+    """
+    check_tensors(query=query, key=key, value=value)
+    checks.scores_shape(query.shape, key.shape)
+    checks.check_value(key.shape, value.shape)
+
+    def query_features(tokens: Tensor) -> Tensor:
+        exponents = feature_exponents(tokens, projection=projection, scale=scale)  # (..., n, r)
+        return torch.exp(exponents - exponents.detach().amax(-1, keepdim=True))
+
+    def key_features(tokens: Tensor) -> Tensor:
+        exponents = feature_exponents(tokens, projection=projection, scale=scale)  # (..., m, r)
+        if is_causal or tokens.shape[-2] == 0:
+            return torch.exp(exponents)
+        return torch.exp(exponents - exponents.detach().amax((-2, -1), keepdim=True))
+
+    return weighted_average(
+        query,
+        key,
+        value,
+        query_features=query_features,
+        key_features=key_features,
+        is_causal=is_causal,
+        chunk_size=chunk_size,
+    )
+
+
+def feature_exponents(tokens: Tensor, *, projection: Tensor, scale: float | None = None) -> Tensor:
+    r"""The logarithms of the positive features, up to the common :math:`1/\sqrt r`.
+
+    .. math:: w_l\cdot\sqrt c\,x - c\|x\|^2/2, \qquad
+              e^{c\,q\cdot k} = \mathbb E\Big[\tfrac1r\sum_l \phi_l(q)\,\phi_l(k)\Big]
+
+    Args:
+        tokens: queries or keys, ``(..., n, d_k)``, any floating dtype.
+        projection: the vectors w, ``(r, d_k)``, same device.
+        scale: the factor c, not negative; None means ``1/sqrt(d_k)``.
+
+    Returns:
+        ``(..., n, r)``, float32 for half precision.
+
+    Raises:
+        ValueError: for a projection of another width, or a negative scale.
+
+    Time ``2 n r d_k`` operations.
+
+    >>> projection = torch.tensor([[1.0], [-1.0]])
+    >>> feature_exponents(torch.tensor([[2.0]]), projection=projection, scale=1.0)
+    tensor([[ 0., -4.]])
+    """
+    factor = checks.check_scale(scale, tokens.shape[-1])
+    if factor < 0:
+        raise ValueError(
+            f"scale: expected a number of 0 or more, got {scale}. Its square root goes to query "
+            "and key alike; for a negative one negate query."
+        )
+    if projection.dim() != 2 or projection.shape[-1] != tokens.shape[-1]:
+        raise ValueError(
+            f"projection: expected shape (r, {tokens.shape[-1]}), vectors as long as a query, got "
+            f"{tuple(projection.shape)}. Draw it with random_projection(r, query.shape[-1], "
+            "generator=generator)."
+        )
+    x = tokens.to(torch.promote_types(tokens.dtype, torch.float32)) * math.sqrt(factor)
+    return x @ projection.to(x.dtype).mT - x.square().sum(-1, keepdim=True) / 2  # (..., n, r)
+
+
+def random_projection(
+    num_features: int,
+    head_dim: int,
+    *,
+    orthogonal: bool = True,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    r"""Gaussian vectors, each :math:`\mathcal N(0, I)`, independent or orthogonal in blocks.
+
+    Orthogonal ones cover the directions evenly: products stay unbiased, for each vector alone is
+    distributed as before, and their variance becomes smaller.
+
+    Args:
+        num_features: the number r of vectors.
+        head_dim: their size, the d_k of query and key.
+        orthogonal: make every ``head_dim`` of them orthogonal, their lengths drawn apart.
+        generator: source of the numbers; its device is that of the result.
+        dtype: of the result.
+
+    Returns:
+        ``(num_features, head_dim)``.
+
+    Raises:
+        ValueError: for a number below 1.
+
+    Time ``O(r d_k²)`` if orthogonal.
+
+    Source: Choromanski et al. 2020, arXiv 2009.14794, theorem 2.
+
+    >>> w = random_projection(2, 3, generator=torch.Generator().manual_seed(0))
+    >>> w.shape, bool((w[0] @ w[1]).abs() < 1e-5)
+    (torch.Size([2, 3]), True)
+    """
+    for name, number in (("num_features", num_features), ("head_dim", head_dim)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(
+                f"{name}: expected a positive integer, got {number!r}. The projection has shape "
+                "(num_features, head_dim), head_dim being query.shape[-1]."
+            )
+    blocks = -(-num_features // head_dim)
+    gaussian = torch.randn(
+        2, blocks, head_dim, head_dim, generator=generator, device=generator.device, dtype=dtype
+    )
+    if not orthogonal:
+        return gaussian[0].flatten(0, 1)[:num_features]  # (r, d_k)
+    directions, triangle = torch.linalg.qr(gaussian[0])
+    # Without the signs the factor of a Gaussian matrix would not be uniform over rotations.
+    directions = directions * triangle.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]
+    lengths = torch.linalg.vector_norm(gaussian[1], dim=-1, keepdim=True)  # (blocks, d_k, 1)
+    vectors: Tensor = directions.mT * lengths  # (blocks, d_k, d_k)
+    return vectors.flatten(0, 1)[:num_features]  # (r, d_k)

@@ -1,0 +1,78 @@
+r"""Top-k attention: each query averages the values of its k best keys alone.
+
+.. math:: \tilde p_{ij} = \frac{p_{ij}}{\sum_{l\in T_i} p_{il}} \;\text{ for } j\in T_i, \qquad
+          \tilde p_{ij} = 0 \;\text{ otherwise}
+"""
+
+import torch
+from torch import Tensor
+
+from attnref import checks
+from attnref.reference import attention_weights, check_tensors
+
+
+def topk_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    *,
+    count: int,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    r"""Softmax over the ``count`` largest scores of each row, and 0 for the others.
+
+    .. math:: o_i = \sum_{j\in T_i} \tilde p_{ij}\,v_j, \qquad
+              T_i = \text{the } k \text{ largest } s_{ij} = c\,q_i\cdot k_j + b_{ij}
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
+        key: ``(..., m, d_k)``, same dtype and device.
+        value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        attn_mask: broadcasts to ``(..., n, m)``. Bool: ``True`` = may attend. Float: added to
+            the scores, ``-inf`` = may not attend.
+        count: the number k of keys a query keeps, from 1 to m; where the mask allows fewer it
+            keeps those. Between equal scores at the border one is taken, unspecified which.
+        is_causal: query i sees the keys j <= i (top-left alignment when n != m).
+        scale: the factor c; None means ``1/sqrt(d_k)``.
+
+    Returns:
+        ``(..., n, d_v)`` in the dtype of ``query``; zeros where the mask allows no key.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+
+    With :math:`\delta_i=\sum_{j\notin T_i}p_{ij}` the dropped mass,
+    :math:`\|p_i-\tilde p_i\|_1 = 2\delta_i` exactly, so that an output moves by at most
+    :math:`\delta_i` times the largest distance between two values; no other k keys drop less.
+    How much is dropped, the data decide. Gradients reach the kept keys only. A value that is NaN
+    or inf reaches every row.
+
+    It saves neither time nor memory: every score is needed to know the best, and PyTorch has no
+    product that skips the zeros as fast as it multiplies them. Time ``O(n m (d_k + d_v))`` and
+    the selection, memory ``O(n m)``, many times slower than the fused kernel. Half precision is
+    computed in float32.
+
+    Source: Gupta et al. 2021, arXiv 2106.06899.
+
+    >>> query, key = torch.tensor([[1.0]]), torch.tensor([[0.0], [1.0], [2.0]])
+    >>> value = torch.tensor([[10.0], [20.0], [30.0]])
+    >>> topk_attention(query, key, value, count=2)
+    tensor([[27.3106]])
+    """
+    check_tensors(query=query, key=key, value=value)
+    checks.check_value(key.shape, value.shape)
+    m = key.shape[-2]
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= m:
+        raise ValueError(
+            f"count: expected an integer from 1 to the {m} keys, got {count!r}. It is the number "
+            "of keys that each query keeps."
+        )
+    wide = torch.promote_types(query.dtype, torch.float32)
+    weights = attention_weights(query.to(wide), key.to(wide), attn_mask, is_causal, scale)
+    best, places = weights.topk(count)  # (..., n, k)
+    mass = best.sum(-1, keepdim=True)  # (..., n, 1)
+    best = best / mass.masked_fill(mass == 0, 1.0)
+    kept = torch.zeros_like(weights).scatter(-1, places, best)  # (..., n, m)
+    return (kept @ value.to(wide)).to(query.dtype)  # (..., n, d_v)

@@ -1,0 +1,135 @@
+r"""Exact attention for packed sequences: each sees itself alone, and no padding is computed.
+
+Sequences of the lengths :math:`n_1, n_2, …` lie one behind the other in one row, and
+``cu_seqlens`` = 0, n₁, n₁ + n₂, … are their borders.
+"""
+
+import itertools
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from attnref import checks
+from attnref.reference import check_tensors
+
+
+def varlen_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens: Tensor,
+    *,
+    cu_seqlens_key: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    r"""Softmax attention within each of several packed sequences.
+
+    .. math:: o_i = \sum_{j\in S(i)} p_{ij} v_j, \qquad S(i) = \text{the keys of i's sequence}
+
+    The same function as :func:`attnref.scaled_dot_product_attention` under
+    :func:`attnref.masks.packed`, which computes all pairs; here each run of neighbouring
+    sequences of one length is one call of PyTorch's fused kernel, which no tensor formulation
+    beats where nothing is masked.
+
+    Args:
+        query: ``(..., tokens, d_k)``, any floating dtype of 16 bits or more.
+        key: ``(..., tokens, d_k)``, same dtype and device.
+        value: ``(..., tokens, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        cu_seqlens: ``(sequences + 1,)`` integers, the borders, from 0 to the number of tokens.
+        cu_seqlens_key: the borders of the keys, one more than the sequences too; None means
+            those of the queries.
+        is_causal: query i of a sequence sees its keys j <= i (top-left alignment).
+        scale: the factor on the scores; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+
+    Returns:
+        ``(..., tokens, d_v)`` in the dtype and on the device of ``query``; zeros for the queries
+        of a sequence without keys.
+
+    Raises:
+        TypeError, ValueError: as the reference does, and for borders of another shape, number
+            or order.
+
+    Exact up to rounding. Time :math:`2(d_k+d_v)\sum_s n_s m_s` operations; memory that of the
+    output, for the fused kernel holds no weights. The borders are read by the processor: on a
+    GPU, hand over ``cu_seqlens`` from the processor to avoid a wait.
+
+    Source: Krell et al. 2021, arXiv 2107.02027; the borders: Dao 2023, arXiv 2307.08691.
+
+    >>> query, value = torch.zeros(1, 3, 1), torch.tensor([[[1.0], [3.0], [7.0]]])
+    >>> varlen_attention(query, query, value, torch.tensor([0, 2, 3])).flatten()
+    tensor([2., 2., 7.])
+    """
+    check_tensors(query=query, key=key, value=value)
+    checks.check_value(key.shape, value.shape)
+    *lead, tokens, key_tokens = checks.scores_shape(query.shape, key.shape, enable_gqa=enable_gqa)
+    factor = checks.check_scale(scale, query.shape[-1])
+    rows = _borders("cu_seqlens", cu_seqlens, tokens)
+    if cu_seqlens_key is None:
+        columns = _borders("cu_seqlens", cu_seqlens, key_tokens)
+    else:
+        columns = _borders("cu_seqlens_key", cu_seqlens_key, key_tokens)
+    if len(rows) != len(columns):
+        raise ValueError(
+            f"cu_seqlens_key: expected {len(rows)} borders, as many as cu_seqlens, got "
+            f"{len(columns)}. A sequence without keys repeats its border."
+        )
+    if enable_gqa:
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
+    # The fused kernels want exactly (batch, heads, length, width).
+    q, k, v = (
+        x.expand(*lead, *x.shape[-2:]).reshape(1, math.prod(lead), *x.shape[-2:])
+        for x in (query, key, value)
+    )
+    sizes = zip(itertools.pairwise(rows), itertools.pairwise(columns), strict=True)
+    lengths = [(stop - start, end - first) for (start, stop), (first, end) in sizes]
+    outputs, row, column = [v[..., :0, :]], 0, 0
+    for (n, m), group in itertools.groupby(lengths):
+        count = len(list(group))
+        part = q[..., row : row + count * n, :]  # (1, heads, count * n, d_k)
+        keys, values = (x[..., column : column + count * m, :] for x in (k, v))
+        row, column = row + count * n, column + count * m
+        if n == 0 or m == 0:
+            outputs.append(part.new_zeros(*part.shape[:-1], v.shape[-1]))
+            continue
+        output = scaled_dot_product_attention(
+            _stacked(part, count),
+            _stacked(keys, count),
+            _stacked(values, count),
+            is_causal=is_causal,
+            scale=factor,
+        )  # (count, heads, n, d_v)
+        outputs.append(output.transpose(0, 1).flatten(1, 2)[None])  # (1, heads, count * n, d_v)
+    return torch.cat(outputs, -2).reshape(*lead, tokens, value.shape[-1])
+
+
+def _stacked(tensor: Tensor, count: int) -> Tensor:
+    """``(1, heads, count * n, d)`` as a batch of its sequences, ``(count, heads, n, d)``."""
+    return tensor.reshape(
+        tensor.shape[1], count, tensor.shape[-2] // count, tensor.shape[-1]
+    ).transpose(0, 1)
+
+
+def _borders(name: str, borders: Tensor, tokens: int) -> list[int]:
+    if not isinstance(borders, Tensor) or borders.is_floating_point() or borders.dim() != 1:
+        got = (
+            f"shape {tuple(borders.shape)} of {borders.dtype}"
+            if isinstance(borders, Tensor)
+            else type(borders).__name__
+        )
+        raise TypeError(
+            f"{name}: expected a tensor of integers of shape (sequences + 1,), got {got}. From "
+            "lengths it is torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])."
+        )
+    places: list[int] = borders.tolist()
+    if places[:1] != [0] or places[-1] != tokens or sorted(places) != places:
+        raise ValueError(
+            f"{name}: expected borders that rise from 0 to {tokens}, the number of tokens, got "
+            f"{places}. From lengths it is torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])."
+        )
+    return places

@@ -1,0 +1,58 @@
+"""Every way in which the package's own methods and PyTorch's are called gives an answer."""
+
+import pytest
+import torch
+
+from attnref.bench.plan import methods
+from attnref.bench.problems import TASKS, Shape, exact, relative_error
+
+OURS = {name: method for name, method in methods().items() if method.needs is None}
+PAIRS = [(name, task) for name, method in OURS.items() for task in method.cases]
+EXACT = {
+    *("sdpa", "sdpa-loop", "sdpa-nested", "flex", "torch-multihead", "multihead", "kv_cache"),
+    *("blockwise", "varlen", "sliding_window", "block_sparse"),
+}
+
+
+@pytest.fixture
+def shape(device):
+    return Shape(n=272, heads=4, head_dim=16, dtype=torch.float32, device=device, seed=1)
+
+
+# FlexAttention says so when it runs without its compiler, which takes too long for a test.
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*nested:UserWarning")
+@pytest.mark.parametrize(("name", "task"), PAIRS, ids=["-".join(pair) for pair in PAIRS])
+def test_it_answers_the_question(shape, name, task, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    monkeypatch.setattr(torch.compiler, "reset", lambda: None)
+    problem = TASKS[task].make(shape)
+    run = OURS[name].cases[task](problem)
+    with torch.no_grad():
+        output = run()
+        again = run()
+    expected = problem.query.shape
+    assert output.shape == expected
+    assert output.dtype == torch.float32
+    assert torch.equal(output, again)
+    error = relative_error(output, exact(problem))
+    if name in EXACT:
+        # float32 rounds to 6e-8; sums of some hundred numbers lose a digit or so of that.
+        assert error < 2e-6
+    else:
+        assert 1e-4 < error < 10  # another function, or an approximation of this one
+
+
+def test_unrestricted_attention_is_another_function(shape):
+    for task in ("window", "blocks"):
+        problem = TASKS[task].make(shape)
+        error = relative_error(OURS["sdpa-unrestricted"].cases[task](problem)(), exact(problem))
+        assert error > 0.01
+
+
+def test_the_cache_is_as_long_at_every_step(shape):
+    problem = TASKS["decode"].make(shape)
+    run = OURS["kv_cache"].cases["decode"](problem)
+    first = run()
+    for _ in range(3):
+        assert torch.equal(run(), first)

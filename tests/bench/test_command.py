@@ -1,0 +1,111 @@
+"""The command line: what it prints, what it writes, and how it says no."""
+
+import builtins
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from attnref import cli
+from attnref.bench.record import Record, stale
+
+TINY = ["bench", "sdpa", "linear", "-t", "dense", "-n", "23", "--heads", "2", "--head-dim", "8"]
+
+
+@pytest.fixture
+def attnref(monkeypatch, capsys):
+    """Runs the command and gives its exit status, standard output and standard error."""
+
+    def attnref(*arguments):
+        monkeypatch.setattr(sys, "argv", ["attnref", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return stopped.value.code, *capsys.readouterr()
+
+    return attnref
+
+
+def test_it_prints_a_table_and_writes_a_record_and_a_chart(attnref, tmp_path):
+    output = tmp_path / "record.json"
+    options = ["--repeats", "2", "--output", str(output), "--charts", str(tmp_path)]
+    status, out, err = attnref(*TINY, *options)
+    assert (status, err) == (0, "")
+    assert "dense, speed against sdpa" in out
+    record = Record.load(output)
+    assert {result.method for result in record.results} == {"sdpa", "linear"}
+    assert stale(record) == []
+    svg = (tmp_path / "dense.svg").read_text(encoding="utf-8")
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+
+
+def test_what_was_left_out_is_printed(attnref, monkeypatch):
+    from attnref.bench.plan import Method
+
+    monkeypatch.setattr(Method, "missing", lambda method: method.needs and "not here")
+    status, out, _ = attnref(*TINY, "x-transformers")
+    assert status == 0
+    assert "left out: x-transformers, dense: not here\n" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start"),
+    [
+        (["bench", "nope"], "attnref bench: method: expected one of "),
+        (["bench", "--dtype", "int8"], "attnref bench: dtype: expected one of "),
+        (["bench", "--device", "cuda:99"], "attnref bench: device: expected one that PyTorch sees"),
+        (["bench", "sdpa", "-n", "9999999999"], "attnref bench: n: expected a length whose inputs"),
+        (["bench", "--output", "no/such/x.json"], "attnref bench: output: expected an existing fo"),
+        (["bench", "--charts", "no/such"], "attnref bench: charts: expected an existing folder, g"),
+    ],
+)
+def test_a_wrong_wish_is_one_line_and_status_2(attnref, arguments, start):
+    status, out, err = attnref(*arguments)
+    assert (status, out.strip()) == (2, "")
+    assert err.startswith(start)
+    assert err.count("\n") == 1
+
+
+def test_methods_can_be_listed(attnref):
+    status, out, _ = attnref("bench", "--list")
+    assert status == 0
+    assert "sdpa: dense, causal, window, blocks, decode, packed\n" in out
+    assert "\nlinear: dense, causal\n" in out
+
+
+def test_the_list_says_what_is_missing(attnref, monkeypatch):
+    from attnref.bench.plan import Method
+
+    monkeypatch.setattr(Method, "missing", lambda method: method.needs and "not here")
+    _, out, _ = attnref("bench", "--list")
+    assert "\nlocal-attention: window  (not here)\n" in out
+
+
+def test_help_names_the_subcommand(attnref):
+    status, out, _ = attnref("--help")
+    assert status == 0
+    assert "Usage: attnref [OPTIONS] COMMAND" in out
+    assert "bench" in out
+
+
+def test_without_its_packages_it_says_how_to_install_them(attnref, monkeypatch):
+    real = builtins.__import__
+
+    def without_typer(name, *arguments):
+        if name == "typer":
+            raise ModuleNotFoundError(name)
+        return real(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", without_typer)
+    status, out, err = attnref("bench")
+    assert (status, out) == (2, "")
+    assert err == "attnref: the command line needs typer and rich; pip install 'attnref[cli]'\n"
+
+
+def test_importing_the_package_loads_neither_it_nor_the_benchmark():
+    code = (
+        "import sys, attnref, attnref.cli; "
+        "print([name for name in ('attnref.bench', 'typer', 'rich') if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert answer.stdout == "[]\n", answer.stderr

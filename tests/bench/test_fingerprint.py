@@ -1,0 +1,145 @@
+"""A fingerprint changes with the code that a method reaches, and with nothing else."""
+
+import itertools
+import sys
+
+import pytest
+
+from attnref.bench import fingerprint as module
+from attnref.bench.fingerprint import fingerprint
+
+HELPERS = '''"""Helpers."""
+
+LIMIT: int = 3
+
+
+def used(x):
+    return x + LIMIT
+
+
+def unused(x):
+    return x
+'''
+METHOD = '''"""A method."""
+
+from math import pi
+
+from toy import helpers
+from toy.helpers import used as renamed
+from toy.other import Thing
+
+_BLOCK = _WIDTH = 64
+
+
+def method(x: Thing) -> int:
+    """What it does."""
+    return renamed(x) + _BLOCK + helpers.LIMIT + pi
+
+
+class Sibling:
+    """Not reached."""
+'''
+OTHER = '''class Thing:
+    """A thing."""
+
+    size = 1
+'''
+
+
+@pytest.fixture
+def digest(tmp_path, monkeypatch):
+    """Fingerprint of ``method`` in a package of these files; any may be given anew."""
+    numbers = itertools.count()
+
+    def digest(*, name="method", **files):
+        place = tmp_path / str(next(numbers))
+        package = place / "toy"
+        package.mkdir(parents=True)
+        texts = {"__init__": "", "helpers": HELPERS, "method": METHOD, "other": OTHER} | files
+        for stem, text in texts.items():
+            (package / f"{stem}.py").write_text(text, encoding="utf-8")
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(place)
+            patch.setattr(module, "_PACKAGE", "toy")
+            for cached in (module._tree, module._statements, module._imported):
+                cached.cache_clear()
+            try:
+                return fingerprint("toy.method", name)
+            finally:
+                for cached in (module._tree, module._statements, module._imported):
+                    cached.cache_clear()
+                for loaded in [key for key in sys.modules if key.split(".")[0] == "toy"]:
+                    del sys.modules[loaded]
+
+    return digest
+
+
+def test_it_has_16_hexadecimal_digits_and_repeats(digest):
+    assert int(digest(), 16) < 16**16
+    assert len(digest()) == 16
+    assert digest() == digest()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": METHOD.replace("What it does", "Another sentence")},
+        {"method": METHOD.replace("    return", "    # why\n    return")},
+        {"method": METHOD.replace("x: Thing", "x:   Thing")},
+        {"method": METHOD.replace("Not reached", "Never")},
+        {"method": METHOD.replace('    """Not reached."""', "    size = 2")},
+        {"helpers": HELPERS.replace("return x\n", "return -x\n")},
+        {"other": OTHER.replace("A thing", "The thing")},
+    ],
+    ids=["docstring", "comment", "layout", "sibling", "sibling's code", "unused", "class"],
+)
+def test_what_does_not_run_does_not_count(digest, changes):
+    assert digest(**changes) == digest()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": METHOD.replace("helpers.LIMIT +", "helpers.LIMIT -")},
+        {"method": METHOD.replace("= 64", "= 128")},
+        {"helpers": HELPERS.replace("x + LIMIT", "x - LIMIT")},
+        {"helpers": HELPERS.replace("= 3", "= 4")},
+        {"other": OTHER.replace("size = 1", "size = 2")},
+    ],
+    ids=["own code", "own constant", "helper", "helper's constant", "annotated class"],
+)
+def test_what_is_reached_counts(digest, changes):
+    assert digest(**changes) != digest()
+
+
+def test_a_default_of_none_is_not_one_left_out(digest):
+    function = "def method(x{}):\n    return x\n"
+    one, other = (digest(method=function.format(rest)) for rest in (", y=None", ", y"))
+    assert one != other
+
+
+def test_a_docstring_is_no_body(digest):
+    with_docstring = 'def method(x):\n    """Only words."""\n    return x\n'
+    assert digest(method=with_docstring) == digest(method="def method(x):\n    return x\n")
+
+
+def test_overloads_count_together(digest):
+    two = "def method(x: int): ...\ndef method(x):\n    return x\n"
+    assert digest(method=two) != digest(method="def method(x):\n    return x\n")
+
+
+def test_an_unknown_name_is_an_error(digest):
+    with pytest.raises(ValueError, match=r"^name: expected one that toy\.method defines, got 'x'"):
+        digest(name="x")
+
+
+def test_an_unknown_module_is_an_error():
+    message = r"^module: expected one with a file, got 'attnref\.nowhere'\.$"
+    with pytest.raises(ModuleNotFoundError, match=message):
+        fingerprint("attnref.nowhere", "x")
+
+
+def test_it_reaches_the_real_package():
+    assert fingerprint("attnref.reference", "attention_weights") != fingerprint(
+        "attnref.multihead", "MultiHeadAttention"
+    )

@@ -1,0 +1,56 @@
+"""Who can be measured: every variant, without being listed."""
+
+import pkgutil
+
+import torch
+
+from attnref import variants
+from attnref.bench.fingerprint import fingerprint
+from attnref.bench.methods import Method, Registry, discover
+from attnref.bench.plan import methods
+from attnref.bench.problems import TASKS, Shape
+
+
+def test_every_variant_is_found_and_has_its_function():
+    found = methods()
+    modules = [item.name for item in pkgutil.iter_modules(variants.__path__)]
+    assert len(modules) > 8
+    for name in modules:
+        assert found[name].defined == (f"attnref.variants.{name}", f"{name}_attention")
+        assert len(fingerprint(*found[name].defined)) == 16
+
+
+def test_every_case_is_of_a_known_task():
+    for method in methods().values():
+        assert method.cases
+        assert set(method.cases) <= set(TASKS)
+
+
+def test_every_task_has_its_baseline():
+    for name, task in TASKS.items():
+        assert name in methods()[task.baseline].cases
+
+
+def test_a_variant_without_an_entry_is_called_plainly(tmp_path, monkeypatch):
+    source = "def fresh_attention(query, key, value):\n    return query + key + value\n"
+    (tmp_path / "fresh.py").write_text(source, encoding="utf-8")
+    monkeypatch.setattr(variants, "__path__", [str(tmp_path)])
+    found = discover({"other": Method("other")})
+    assert list(found) == ["fresh", "other"]
+    problem = TASKS["dense"].make(Shape(3, 2, 5, torch.float32, torch.device("cpu"), 0))
+    run = found["fresh"].cases["dense"](problem)
+    assert torch.equal(run(), problem.query + problem.key + problem.value)
+
+
+def test_one_method_may_have_several_ways():
+    registry = Registry()
+    registry.case("a", "dense", "causal")(one := lambda problem: None)
+    registry.case("a", "window")(other := lambda problem: None)
+    assert registry.methods["a"].cases == {"dense": one, "causal": one, "window": other}
+
+
+def test_what_is_missing_is_said_with_its_mend():
+    method = Method("a", needs="some-package", imports="no_such_module")
+    assert method.missing() == ("some-package is not installed; pip install 'attnref[peers]'")
+    assert Method("b").missing() is None
+    assert Method("c", needs="torch", imports="torch").missing() is None

@@ -1,0 +1,102 @@
+"""The tasks, and the exact answers that methods are measured against."""
+
+import copy
+
+import pytest
+import torch
+
+from attnref import oracle
+from attnref.bench import problems
+from attnref.bench.problems import TASKS, BenchError, Shape, checked_rows, exact, relative_error
+
+
+@pytest.fixture
+def shape(device):
+    return Shape(n=53, heads=4, head_dim=7, dtype=torch.float32, device=device, seed=3)
+
+
+@pytest.mark.parametrize("task", ["dense", "causal", "window", "blocks", "packed", "decode"])
+def test_the_exact_answer_is_the_oracles(shape, task, monkeypatch):
+    monkeypatch.setattr(problems, "WINDOW", 5)
+    monkeypatch.setattr(problems, "BLOCK_SIZE", 11)
+    monkeypatch.setattr(problems, "_ROWS_AT_ONCE", 5)
+    problem = TASKS[task].make(shape)
+    groups = problem.query.shape[1] // problem.key.shape[1]
+    query, key, value = (
+        side.double().cpu().numpy() for side in (problem.query, problem.key, problem.value)
+    )
+    mask = None if problem.mask is None else problem.mask.dense().cpu().numpy()
+    expected, _ = oracle.scaled_dot_product_attention(
+        query, key.repeat(groups, axis=1), value.repeat(groups, axis=1), mask
+    )
+    found = exact(problem).cpu()
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, torch.as_tensor(expected), rtol=0, atol=1e-13)
+
+
+def test_the_exact_answer_of_a_layer_is_pytorchs_own_in_float64(shape):
+    problem = TASKS["layer"].make(shape)
+    module, tokens = copy.deepcopy(problem.layer).double(), problem.query.double()
+    expected, _ = module(tokens, tokens, tokens)
+    torch.testing.assert_close(exact(problem), expected.detach(), rtol=0, atol=1e-13)
+
+
+def test_inputs_are_the_same_numbers_in_every_dtype(shape):
+    half = Shape(**{**vars(shape), "dtype": torch.bfloat16})
+    for task in TASKS.values():
+        one, other = task.make(shape), task.make(half)
+        assert torch.equal(one.query.bfloat16(), other.query)
+        assert torch.equal(one.value.bfloat16(), other.value)
+
+
+def test_every_query_of_the_sparse_tasks_sees_itself(device):
+    shape = Shape(n=1500, heads=1, head_dim=2, dtype=torch.float32, device=device, seed=0)
+    for task in ("window", "blocks", "packed"):
+        assert TASKS[task].make(shape).mask.dense().diagonal().all()
+
+
+def test_one_block_in_ten_is_seen(device):
+    shape = Shape(n=20 * 128, heads=1, head_dim=2, dtype=torch.float32, device=device, seed=0)
+    assert int(TASKS["blocks"].make(shape).layout.sum()) == 40
+
+
+def test_packed_lengths_are_the_given_ones_at_their_own_total(device):
+    for n, expected in ((2900, problems.LENGTHS), (8, (1,) * 8)):
+        shape = Shape(n=n, heads=1, head_dim=2, dtype=torch.float32, device=device, seed=0)
+        assert TASKS["packed"].make(shape).lengths == expected
+
+
+def test_too_few_tokens_cannot_be_packed(device):
+    shape = Shape(n=7, heads=1, head_dim=2, dtype=torch.float32, device=device, seed=0)
+    with pytest.raises(BenchError, match=r"^n: expected at least 8 for task 'packed', got 7\."):
+        TASKS["packed"].make(shape)
+
+
+def test_decoding_shares_key_heads_where_they_divide(device):
+    for heads, key_heads in ((8, 2), (3, 3)):
+        shape = Shape(n=5, heads=heads, head_dim=2, dtype=torch.float32, device=device, seed=0)
+        problem = TASKS["decode"].make(shape)
+        assert problem.query.shape == (1, heads, 1, 2)
+        assert problem.key.shape == problem.value.shape == (1, key_heads, 5, 2)
+
+
+def test_gradients_reach_new_leaves(shape):
+    problem = TASKS["dense"].make(shape)
+    copied = problem.with_gradients()
+    assert torch.equal(copied.key, problem.key)
+    assert copied.key.requires_grad
+    assert copied.key.is_leaf
+    assert not problem.key.requires_grad
+
+
+def test_checked_rows_fall_on_every_place_in_a_block():
+    places = {row % 128 for row in range(16384)[checked_rows(16384)]}
+    assert len(range(16384)[checked_rows(16384)]) >= 127
+    assert len(places) > 120
+    assert len(range(97)[checked_rows(97)]) == 97
+
+
+def test_the_error_is_relative_and_sees_every_checked_row(shape):
+    expected = exact(TASKS["dense"].make(shape))
+    assert relative_error(expected, expected) == 0.0
+    assert relative_error(1.5 * expected, expected) == pytest.approx(0.5)

@@ -1,0 +1,144 @@
+import pytest
+import torch
+
+import attnref
+from attnref import masks
+from attnref.variants import block_sparse
+from attnref.variants.block_sparse import block_sparse_attention
+
+N, M, D_K, D_V, SIZE = 37, 29, 5, 3, 8
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
+
+    return draw
+
+
+@pytest.fixture
+def layout(device, generator):
+    def draw(*lead):
+        return torch.rand(*lead, 5, 4, device=device, generator=generator) < 0.4
+
+    return draw
+
+
+def draw_inputs(randn, lead=(2, 3)):
+    shapes = ((*lead, N, D_K), (*lead, M, D_K), (*lead, M, D_V))
+    return [randn(*shape).requires_grad_() for shape in shapes]
+
+
+def assert_same(ours, expected, inputs, randn):
+    """Values and gradients; the tolerance is a few thousand roundings of float64."""
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+    weight = randn(*ours.shape)
+    one = torch.autograd.grad(ours, inputs, weight)
+    other = torch.autograd.grad(expected, inputs, weight)
+    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 1)])
+def test_it_is_attention_under_the_mask(lead, device, randn, layout):
+    inputs, blocks = draw_inputs(randn), layout(*lead)
+    mask = masks.block_layout(N, M, layout=blocks, block_size=SIZE).dense(device)
+    ours = block_sparse_attention(*inputs, blocks, block_size=SIZE)
+    assert_same(ours, attnref.scaled_dot_product_attention(*inputs, mask), inputs, randn)
+
+
+def test_all_heads_at_once_give_the_same(monkeypatch, randn, layout):
+    """The path of a GPU, where one head after the other would leave it idle."""
+    inputs, blocks = draw_inputs(randn), layout()
+    expected = block_sparse_attention(*inputs, blocks, block_size=SIZE)
+    monkeypatch.setattr(block_sparse, "_places", lambda lead, *, together: iter([()]))
+    ours = block_sparse_attention(*inputs, blocks, block_size=SIZE)
+    assert_same(ours, expected, inputs, randn)
+
+
+def test_the_places_of_heads():
+    assert list(block_sparse._places((2, 1), together=False)) == [(0, 0), (1, 0)]
+    assert list(block_sparse._places((2, 1), together=True)) == [()]
+
+
+def test_a_query_without_blocks_gives_zeros_and_finite_gradients(randn, layout):
+    inputs, blocks = draw_inputs(randn), layout()
+    blocks[1] = False
+    ours = block_sparse_attention(*inputs, blocks, block_size=SIZE)
+    assert (ours[..., SIZE : 2 * SIZE, :] == 0).all()
+    gradients = torch.autograd.grad(ours, inputs, randn(*ours.shape))
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert (gradients[0][..., SIZE : 2 * SIZE, :] == 0).all()
+
+
+def test_bigbird(device, randn, generator):
+    mask = masks.bigbird(
+        N, block_size=4, window_blocks=3, random_blocks=1, global_blocks=1, generator=generator
+    )
+    inputs = [randn(2, N, width).requires_grad_() for width in (D_K, D_K, D_V)]
+    blocks = mask.block_summary(4, device) > 0
+    ours = block_sparse_attention(*inputs, blocks, block_size=4)
+    expected = attnref.scaled_dot_product_attention(*inputs, mask.dense(device))
+    assert_same(ours, expected, inputs, randn)
+
+
+def test_heads_are_shared_and_dimensions_broadcast(device, randn, layout):
+    query, key, value = randn(2, 6, N, D_K), randn(1, 2, M, D_K), randn(1, 2, M, D_V)
+    inputs, blocks = [x.requires_grad_() for x in (query, key, value)], layout()
+    mask = masks.block_layout(N, M, layout=blocks, block_size=SIZE).dense(device)
+    ours = block_sparse_attention(*inputs, blocks, block_size=SIZE, scale=0.7, enable_gqa=True)
+    expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=True)
+    assert_same(ours, expected, inputs, randn)
+    alone = block_sparse_attention(
+        query[0, 0], key[0, 0], value[0, 0], blocks, block_size=SIZE, scale=0.7
+    )
+    torch.testing.assert_close(alone, expected[0, 0], rtol=1e-12, atol=1e-12)
+
+
+def test_products_are_those_of_the_allowed_blocks(randn, device):
+    class Counter(torch.utils._python_dispatch.TorchDispatchMode):
+        products = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            if "mm" in str(function) or "_linear_pointwise" in str(function):
+                self.products += result.numel() * args[0].shape[-1]
+            return result
+
+    query, key, value = (randn(1, 40, width) for width in (D_K, D_K, D_V))
+    for allowed in (0, 1, 7, 25):
+        blocks = (torch.arange(25, device=device) < allowed).reshape(5, 5)
+        with Counter() as counter:
+            block_sparse_attention(query, key, value, blocks, block_size=SIZE)
+        assert counter.products == allowed * SIZE * SIZE * (D_K + D_V)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_it_errs_no_more_than_the_budget(dtype, device, generator):
+    """At most 1.5 times the error of PyTorch's own path, both against float64."""
+    inputs = [
+        torch.randn(1, 2, 257, 64, device=device, generator=generator).to(dtype).requires_grad_()
+        for _ in range(3)
+    ]
+    doubles = [x.detach().double().requires_grad_() for x in inputs]
+    weight = torch.randn(1, 2, 257, 64, device=device, generator=generator).to(dtype)
+    blocks = torch.eye(5, device=device).bool() | (torch.arange(5, device=device) == 1)
+    mask = masks.block_layout(257, layout=blocks, block_size=64).dense(device)
+    kernel = torch.nn.functional.scaled_dot_product_attention
+
+    def both(output, inputs):
+        return [output, *torch.autograd.grad(output, inputs, weight.to(output.dtype))]
+
+    exact = both(kernel(*doubles, mask), doubles)
+    theirs = both(kernel(*inputs, mask), inputs)
+    ours = both(block_sparse_attention(*inputs, blocks, block_size=64), inputs)
+    for one, other, truth in zip(ours, theirs, exact, strict=True):
+        assert one.dtype == dtype
+        assert (one - truth).norm() <= 1.5 * (other - truth).norm()
+
+
+def test_a_layout_of_another_shape_is_refused(randn, layout):
+    with pytest.raises(ValueError, match=r"^layout: expected shape \(\.\.\., 3, 2\)"):
+        block_sparse_attention(*draw_inputs(randn), layout(), block_size=16)
+    with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
+        block_sparse_attention(*draw_inputs(randn), layout(5), block_size=SIZE)

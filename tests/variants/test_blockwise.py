@@ -1,0 +1,297 @@
+import collections
+import weakref
+
+import pytest
+import torch
+
+import attnref
+from attnref import masks
+from attnref.variants import blockwise
+from attnref.variants.blockwise import blockwise_attention
+
+N, M, D_K, D_V = 37, 53, 5, 3
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
+
+    return draw
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks so small that a short sequence has several, and none handed to the kernel."""
+    monkeypatch.setattr(blockwise, "_ROWS", 8)
+    monkeypatch.setattr(blockwise, "_COLUMNS", 12)
+    monkeypatch.setattr(blockwise, "_CHUNK", 4)
+    monkeypatch.setattr(blockwise, "_FEW_PAIRS", 0)
+
+
+def draw_inputs(randn, *, lead=(2, 3), n=N, m=M, dtype=torch.float64):
+    shapes = ((*lead, n, D_K), (*lead, m, D_K), (*lead, m, D_V))
+    return [randn(*shape).to(dtype).requires_grad_() for shape in shapes]
+
+
+def assert_same(ours, expected, inputs, randn, tolerance=1e-12):
+    """Values and gradients; the tolerance is a few thousand roundings of float64."""
+    torch.testing.assert_close(ours, expected, rtol=tolerance, atol=tolerance)
+    weight = randn(*ours.shape)
+    pairs = zip(
+        torch.autograd.grad(ours, inputs, weight),
+        torch.autograd.grad(expected, inputs, weight, retain_graph=True),
+        strict=True,
+    )
+    for one, other in pairs:
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+MASKS = {
+    "none": None,
+    "causal": masks.causal(N, M, alignment="bottom-right"),
+    "window": masks.sliding_window(N, M, window=3, alignment="top-left"),
+    "dyadic": masks.dyadic(N, M, alignment="top-left"),
+    "padding": masks.padding([M, 11], M),
+    "padding of everything": masks.padding([0, 11], M),
+    "causal and padding": masks.causal(N, M, alignment="top-left") & masks.padding([7, M], M),
+    "not causal": ~masks.causal(N, M, alignment="top-left"),
+    "one key": masks.Mask((1, M), lambda i, j: j == 17),
+    "some queries": masks.Mask((N, 1), lambda i, j: i % 3 == 0),
+}
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("name", MASKS)
+def test_any_mask_of_the_algebra(name, is_causal, device, randn, small_blocks):
+    inputs, mask = draw_inputs(randn), MASKS[name]
+    dense = None if mask is None else mask.dense(device)
+    expected = attnref.scaled_dot_product_attention(*inputs, dense, is_causal=is_causal)
+    for given in (mask, dense):
+        ours = blockwise_attention(*inputs, given, is_causal=is_causal)
+        assert_same(ours, expected, inputs, randn)
+
+
+@pytest.mark.parametrize("shape", [(M,), (N, 1), (2, 1, N, M), (3, 1, M)])
+def test_a_float_mask_is_added(shape, randn, small_blocks):
+    inputs, bias = draw_inputs(randn), randn(*shape)
+    bias = bias.masked_fill(bias > 1, -torch.inf)
+    for is_causal in (False, True):
+        ours = blockwise_attention(*inputs, bias, is_causal=is_causal)
+        expected = attnref.scaled_dot_product_attention(*inputs, bias, is_causal=is_causal)
+        assert_same(ours, expected, inputs, randn)
+
+
+def test_heads_are_shared_and_dimensions_broadcast(randn, small_blocks):
+    query, key, value = randn(2, 6, N, D_K), randn(1, 2, M, D_K), randn(1, 2, M, D_V)
+    inputs = [x.requires_grad_() for x in (query, key, value)]
+    ours = blockwise_attention(*inputs, is_causal=True, scale=0.7, enable_gqa=True)
+    expected = attnref.scaled_dot_product_attention(
+        *inputs, is_causal=True, scale=0.7, enable_gqa=True
+    )
+    assert_same(ours, expected, inputs, randn)
+    alone = blockwise_attention(query[0, 0], key[0, 0], value[0, 0])
+    torch.testing.assert_close(
+        alone, attnref.scaled_dot_product_attention(query[0, 0], key[0, 0], value[0, 0])
+    )
+
+
+def test_all_heads_at_once_give_the_same(monkeypatch, device, randn, small_blocks):
+    """The path of a GPU, where one head after the other would leave it idle."""
+    monkeypatch.setattr(blockwise, "_places", lambda lead, device: iter([()]))
+    inputs = draw_inputs(randn)
+    for name in ("none", "padding of everything", "causal and padding"):
+        mask = MASKS[name]
+        dense = None if mask is None else mask.dense(device)
+        ours = blockwise_attention(*inputs, mask)
+        assert_same(ours, attnref.scaled_dot_product_attention(*inputs, dense), inputs, randn)
+
+
+def test_a_gpu_takes_all_heads_at_once():
+    assert list(blockwise._places((2, 1), torch.device("cpu"))) == [(0, 0), (1, 0)]
+    assert list(blockwise._places((2, 1), torch.device("cuda"))) == [()]
+
+
+def test_a_query_without_keys_gives_zeros_and_finite_gradients(device, randn, small_blocks):
+    """A softmax over -inf alone would be NaN, and spread through the gradients of all keys."""
+    inputs = draw_inputs(randn, lead=(2,))
+    mask = torch.ones(N, M, dtype=torch.bool, device=device)
+    mask[5] = mask[16:24] = False  # one row of a block, and a whole block
+    ours = blockwise_attention(*inputs, mask)
+    assert (ours[:, 5] == 0).all()
+    assert (ours[:, 16:24] == 0).all()
+    gradients = torch.autograd.grad(ours, inputs, randn(*ours.shape))
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert (gradients[0][:, 5] == 0).all()
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, M), (N, 0)])
+def test_no_queries_or_no_keys(n, m, randn):
+    inputs = draw_inputs(randn, n=n, m=m)
+    ours = blockwise_attention(*inputs, masks.Mask((n, m), lambda i, j: i == j))
+    assert ours.shape == (2, 3, n, D_V)
+    assert (ours == 0).all()
+    assert all((x == 0).all() for x in torch.autograd.grad(ours.sum(), inputs))
+
+
+def test_scores_too_large_for_their_powers(randn, small_blocks):
+    """Without the shift by the largest score, 2 to the power of some thousands is inf."""
+    query, key, value = (x.detach() for x in draw_inputs(randn))
+    inputs = [x.requires_grad_() for x in (300 * query, 10 * key, value)]
+    ours = blockwise_attention(*inputs)
+    assert (300 * 10 * query @ key.mT).amax() > 5000
+    # The scores, not their weights, are rounded: some thousands times the precision.
+    assert_same(ours, attnref.scaled_dot_product_attention(*inputs), inputs, randn, tolerance=1e-8)
+
+
+class Counter(torch.utils._python_dispatch.TorchDispatchMode):
+    """Multiplications of matrix products, and the most bytes of tensors alive at one time."""
+
+    def __init__(self):
+        super().__init__()
+        self.products = self.alive = self.peak = 0
+        self.owners = collections.Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        name = str(function)
+        if "mm" in name or "_linear_pointwise" in name:
+            self.products += result.numel() * args[0].shape[-1]
+        if isinstance(result, torch.Tensor) and all(result is not x for x in args):
+            storage = result.untyped_storage()
+            place, size = storage.data_ptr(), storage.nbytes()
+            self.alive += 0 if self.owners[place] else size
+            self.owners[place] += 1
+            self.peak = max(self.peak, self.alive)
+            weakref.finalize(result, self.release, place, size)
+        return result
+
+    def release(self, place, size):
+        self.owners[place] -= 1
+        self.alive -= 0 if self.owners[place] else size
+
+
+def count(function):
+    with Counter() as counter:
+        function()
+    return counter
+
+
+def test_empty_blocks_are_skipped(randn, small_blocks):
+    query, key, value = (x.detach() for x in draw_inputs(randn, lead=(1,), n=64, m=64))
+    every = count(lambda: blockwise_attention(query, key, value)).products
+    assert every == 64 * 64 * (D_K + D_V)
+    half = count(lambda: blockwise_attention(query, key, value, masks.causal(64))).products
+    assert half / every == 0.5 + 8 / (2 * 64)  # blocks of 8 rows: the diagonal counts whole
+    packed = masks.packed([32, 32])
+    assert count(lambda: blockwise_attention(query, key, value, packed)).products == every / 2
+    nothing = masks.Mask((64, 64), lambda i, j: j < 0)
+    assert count(lambda: blockwise_attention(query, key, value, nothing)).products == 0
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_memory_grows_linearly(is_causal, device, generator, monkeypatch):
+    """Beside inputs and gradients; all n × n weights would multiply it by 16 where n grows by 4."""
+    monkeypatch.setattr(blockwise, "_ROWS", 32)
+    monkeypatch.setattr(blockwise, "_COLUMNS", 64)
+    monkeypatch.setattr(blockwise, "_CHUNK", 32)
+    monkeypatch.setattr(blockwise, "_FEW_PAIRS", 0)
+
+    def peak(n):
+        inputs = [
+            torch.randn(n, 8, device=device, generator=generator).requires_grad_() for _ in range(3)
+        ]
+
+        def run():
+            blockwise_attention(*inputs, is_causal=is_causal).sum().backward()
+
+        return count(run).peak
+
+    small, large = peak(128), peak(512)
+    assert large <= 4.0 * small
+    assert large < 512 * 512 * 4  # less than one matrix of all weights
+
+
+def test_half_precision_errs_no_more_than_the_fused_kernel(device, generator):
+    """Gaussian inputs; the rounding of the output is all that is left to ours."""
+    inputs = [
+        torch.randn(1, 2, 1031, 64, device=device, generator=generator).bfloat16() for _ in range(3)
+    ]
+    exact = attnref.scaled_dot_product_attention(*(x.double() for x in inputs))
+    mask = torch.ones(1, 1031, dtype=torch.bool, device=device)
+    kernel = torch.nn.functional.scaled_dot_product_attention(*inputs)
+    ours = blockwise_attention(*inputs, mask)
+    assert ours.dtype == torch.bfloat16
+    assert (ours - exact).norm() <= (kernel - exact).norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_gradients_err_no_more_than_the_budget(dtype, device, generator):
+    """At most 1.5 times the error of PyTorch's own path, both against float64."""
+    inputs = [
+        torch.randn(1, 2, 1031, 64, device=device, generator=generator).to(dtype).requires_grad_()
+        for _ in range(3)
+    ]
+    weight = torch.randn(1, 2, 1031, 64, device=device, generator=generator).to(dtype)
+    doubles = [x.detach().double().requires_grad_() for x in inputs]
+    kernel = torch.nn.functional.scaled_dot_product_attention
+    exact = torch.autograd.grad(kernel(*doubles, is_causal=True), doubles, weight.double())
+    theirs = torch.autograd.grad(kernel(*inputs, is_causal=True), inputs, weight)
+    ours = torch.autograd.grad(blockwise_attention(*inputs, is_causal=True), inputs, weight)
+    for one, other, truth in zip(ours, theirs, exact, strict=True):
+        assert one.dtype == dtype
+        assert (one - truth).norm() <= 1.5 * (other - truth).norm()
+
+
+def test_without_onednn(monkeypatch, randn, small_blocks):
+    inputs = [x.detach().float() for x in draw_inputs(randn)]
+    expected = blockwise_attention(*inputs, is_causal=True, scale=0.5)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    ours = blockwise_attention(
+        *inputs, MASKS["some queries"] | ~MASKS["some queries"], 0.0, True, 0.5
+    )
+    torch.testing.assert_close(ours, expected)
+
+
+def test_the_kernel_is_used_where_it_is_faster(randn):
+    inputs = [x.float() for x in draw_inputs(randn)]
+    calls = []
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            calls.append(function)
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        ours = blockwise_attention(*inputs, scale=0.7)
+    torch.testing.assert_close(ours, attnref.scaled_dot_product_attention(*inputs, scale=0.7))
+    assert torch.nn.functional.scaled_dot_product_attention in calls
+
+
+def test_inputs_stay_as_they_are(randn, small_blocks):
+    inputs = draw_inputs(randn)
+    copies = [x.detach().clone() for x in inputs]
+    blockwise_attention(*inputs, MASKS["window"]).sum().backward()
+    for one, other in zip(inputs, copies, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_dropout_is_refused(randn):
+    with pytest.raises(ValueError, match=r"^dropout_p: expected 0\.0, got 0\.1\.") as error:
+        blockwise_attention(*draw_inputs(randn), dropout_p=0.1)
+    assert "use attnref.scaled_dot_product_attention" in str(error.value)
+
+
+def test_a_mask_that_learns_is_refused(randn):
+    with pytest.raises(
+        ValueError, match=r"^attn_mask: expected a tensor without gradient"
+    ) as error:
+        blockwise_attention(*draw_inputs(randn), randn(N, M).requires_grad_())
+    assert "Detach it" in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [masks.causal(N), torch.ones(N, N)])
+def test_a_mask_of_another_shape_is_refused(kind, device, randn):
+    mask = kind.to(device) if isinstance(kind, torch.Tensor) else kind
+    with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
+        blockwise_attention(*draw_inputs(randn), mask)

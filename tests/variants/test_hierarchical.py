@@ -1,0 +1,246 @@
+"""Hierarchical attention: the weights it stands for, their error bound, and its cost."""
+
+import math
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+import attnref
+from attnref.variants.hierarchical import hierarchical_attention
+
+CLOSE = {"rtol": 1e-11, "atol": 1e-12}
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
+            dtype
+        )
+
+    return draw
+
+
+def run_of(i, j, block_size, num_means, n):
+    """The keys that share one score with key j for query i, from the definition."""
+    size = block_size
+    if abs(i // size - j // size) <= 1:
+        return range(j, j + 1)
+    while abs(i // (2 * size) - j // (2 * size)) > 1:
+        size *= 2
+    length = size // num_means
+    start = j // length * length
+    return range(start, min(start + length, n))
+
+
+def replaced_scores(query, key, block_size, num_means):
+    """All n × n scores that the method stands for, one pair at a time."""
+    n, d_k = query.shape[-2:]
+    rows = []
+    for i in range(n):
+        means = [
+            key[..., list(run_of(i, j, block_size, num_means, n)), :].mean(-2) for j in range(n)
+        ]
+        rows.append((query[..., i : i + 1, :] * torch.stack(means, -2)).sum(-1))
+    return torch.stack(rows, -2) / math.sqrt(d_k)
+
+
+def dense(query, key, value, *, is_causal, block_size, num_means):
+    scores = replaced_scores(query, key, block_size, num_means)
+    n = scores.shape[-1]
+    future = torch.ones(n, n, dtype=torch.bool, device=query.device).triu(1)
+    if is_causal:
+        scores = scores.masked_fill(future, -torch.inf)
+    return torch.softmax(scores, -1) @ value
+
+
+def smooth(n, d, generator):
+    """A path of slow waves: neighbours are nearly equal."""
+    device = generator.device
+    place = torch.arange(n, device=device, dtype=torch.float64)[:, None] / n
+    phase, speed = torch.rand(2, d, device=device, generator=generator, dtype=torch.float64)
+    return 2 * torch.sin(2 * math.pi * (1 + 2 * speed) * place + 7 * phase)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize(
+    ("n", "block_size", "num_means"),
+    [(1, 2, 1), (7, 4, 2), (23, 2, 1), (24, 2, 2), (37, 4, 2), (53, 6, 3), (33, 3, 3), (17, 2, 2)],
+)
+def test_values_and_gradients_are_those_of_the_replaced_scores(
+    n, block_size, num_means, is_causal, randn
+):
+    options = {"is_causal": is_causal, "block_size": block_size, "num_means": num_means}
+    inputs = [t.requires_grad_() for t in (randn(2, 3, n, 5), randn(2, 3, n, 5), randn(2, 3, n, 7))]
+    kept = [tokens.detach().clone() for tokens in inputs]
+    ours, expected = hierarchical_attention(*inputs, **options), dense(*inputs, **options)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+    with torch.no_grad():  # block by block
+        torch.testing.assert_close(hierarchical_attention(*inputs, **options), expected, **CLOSE)
+    cotangent = randn(2, 3, n, 7)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, inputs, cotangent),
+        torch.autograd.grad(expected, inputs, cotangent),
+        **CLOSE,
+    )
+    assert all(torch.equal(a, b) for a, b in zip(kept, inputs, strict=True))
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize(
+    ("n", "block_size", "num_means"), [(13, 7, 1), (14, 7, 7), (5, 64, 8), (28, 7, 7)]
+)
+def test_it_is_exact_where_no_run_has_two_keys(n, block_size, num_means, is_causal, randn):
+    query, key, value = randn(3, n, 5), randn(3, n, 5), randn(3, n, 2)
+    torch.testing.assert_close(
+        hierarchical_attention(
+            query, key, value, is_causal=is_causal, block_size=block_size, num_means=num_means
+        ),
+        attnref.scaled_dot_product_attention(query, key, value, is_causal=is_causal),
+        **CLOSE,
+    )
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_it_is_exact_where_the_keys_of_a_run_are_equal(is_causal, randn):
+    """Values may differ: their mean is all that equal weights see."""
+    n = 64
+    query, value = randn(n, 5), randn(n, 3)
+    key = randn(n // 16, 5).repeat_interleave(16, 0)
+    torch.testing.assert_close(
+        hierarchical_attention(query, key, value, is_causal=is_causal, block_size=4, num_means=1),
+        attnref.scaled_dot_product_attention(query, key, value, is_causal=is_causal),
+        **CLOSE,
+    )
+
+
+@pytest.mark.parametrize("is_smooth", [False, True])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_the_error_keeps_its_bound(is_causal, is_smooth, generator, randn):
+    """tanh(δ/2) times the diameter of the values, row by row; small on smooth data only."""
+    n, d, options = 97, 8, {"block_size": 8, "num_means": 4}
+    query, key, value = (smooth(n, d, generator) if is_smooth else randn(n, d) for _ in range(3))
+    exact = attnref.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+    ours = hierarchical_attention(query, key, value, is_causal=is_causal, **options)
+    off = (replaced_scores(query, key, **options) - query @ key.mT / math.sqrt(d)).abs()
+    if is_causal:
+        off = off.tril()
+    delta = off.amax(-1)  # (n,)
+    bound = torch.tanh(delta / 2) * torch.cdist(value, value).max()
+    moved = (ours - exact).norm(dim=-1)
+    assert (moved <= bound + 1e-13).all()
+    assert moved.max() > 1e-4  # it is an approximation
+    error = (ours - exact).norm() / exact.norm()
+    mean = (value.mean(0) - exact).norm() / exact.norm()
+    if is_smooth:
+        assert error < 0.1 * mean
+    elif not is_causal:
+        assert error > 0.2 * mean
+
+
+def test_more_means_are_nearer_on_smooth_data(generator):
+    query, key, value = (smooth(500, 8, generator) for _ in range(3))
+    exact = attnref.scaled_dot_product_attention(query, key, value)
+    errors = [
+        (hierarchical_attention(query, key, value, block_size=16, num_means=r) - exact).norm()
+        for r in (1, 2, 4, 8, 16)
+    ]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.1 * errors[0]
+
+
+def test_the_causal_form_does_not_read_the_future(randn):
+    """Exactly: a run that reaches beyond the query belongs to the near field."""
+    n = 61
+    query, key, value = randn(n, 5), randn(n, 5), randn(n, 3)
+    options = {"is_causal": True, "block_size": 4, "num_means": 2}
+    for changed in (60, 40, 17):
+        other_key, other_value = key.clone(), value.clone()
+        other_key[changed] += 10
+        other_value[changed] -= 1e3
+        before = hierarchical_attention(query, key, value, **options)
+        after = hierarchical_attention(query, other_key, other_value, **options)
+        assert torch.equal(before[:changed], after[:changed])
+        assert (before[changed:] != after[changed:]).all()
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_the_number_of_operations_is_that_of_the_docstring(is_causal, randn):
+    """It grows by 4 log(4n)/log(n) when n does by 4, and so stays below 4.8."""
+    heads, d_k, d_v, block_size, num_means = 2, 5, 3, 16, 2
+
+    def operations(n):
+        query, key, value = randn(heads, n, d_k), randn(heads, n, d_k), randn(heads, n, d_v)
+        with FlopCounterMode(display=False) as counter:
+            hierarchical_attention(
+                query,
+                key,
+                value,
+                is_causal=is_causal,
+                block_size=block_size,
+                num_means=num_means,
+            )
+        return counter.get_total_flops()
+
+    counts = {}
+    for n in (512, 2048, 8192):
+        counts[n] = operations(n)
+        levels = math.log2(n / (2 * block_size))
+        columns = (2 if is_causal else 3) * (block_size + num_means * levels)
+        assert counts[n] == 2 * heads * n * columns * (d_k + d_v)
+    assert counts[8192] / counts[2048] < 4.8
+
+
+def test_heads_that_share_keys_broadcast(randn):
+    query, key, value = randn(2, 3, 37, 5), randn(2, 1, 37, 5), randn(2, 1, 37, 7)
+    options = {"is_causal": False, "block_size": 4, "num_means": 2}
+    torch.testing.assert_close(
+        hierarchical_attention(query, key, value, **options),
+        dense(query, key, value, **options),
+        **CLOSE,
+    )
+
+
+def test_no_tokens_give_no_outputs(randn):
+    tokens, value = randn(2, 0, 5), randn(2, 0, 3)
+    assert hierarchical_attention(tokens, tokens, value).shape == (2, 0, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_rounded_once(dtype, randn):
+    query, key, value = (randn(3, 41, 5, dtype=dtype) for _ in range(3))
+    options = {"is_causal": True, "block_size": 4, "num_means": 2}
+    ours = hierarchical_attention(query, key, value, **options)
+    assert ours.dtype == dtype
+    exact = dense(query.double(), key.double(), value.double(), **options)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * eps, atol=1e-5)
+
+
+def test_it_compiles_whole_and_maps_over_a_batch(randn):
+    query, key, value = randn(3, 23, 5), randn(3, 23, 5), randn(3, 23, 2)
+
+    def attention(query, key, value):
+        return hierarchical_attention(
+            query, key, value, is_causal=True, scale=0.3, block_size=4, num_means=2
+        )
+
+    expected = attention(query, key, value)
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    for other in (compiled, torch.vmap(attention)):
+        torch.testing.assert_close(other(query, key, value), expected, **CLOSE)
+
+
+def test_what_does_not_fit_is_named(randn):
+    tokens = randn(6, 3)
+    with pytest.raises(ValueError, match=r"^key: expected 6 tokens, as query has, got 7\. Near"):
+        hierarchical_attention(tokens, randn(7, 3), randn(7, 3))
+    with pytest.raises(ValueError, match=r"^value: expected shape \(6, 'd_v'\)"):
+        hierarchical_attention(tokens, tokens, randn(7, 3))
+    for name in ("block_size", "num_means"):
+        for wrong in (0, True, 2.0):
+            with pytest.raises(ValueError, match=rf"^{name}: expected a positive integer, got"):
+                hierarchical_attention(tokens, tokens, tokens, **{name: wrong})
+    with pytest.raises(ValueError, match=r"^num_means: expected a divisor of block_size=8, got 3"):
+        hierarchical_attention(tokens, tokens, tokens, block_size=8, num_means=3)

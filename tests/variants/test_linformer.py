@@ -1,0 +1,163 @@
+"""Linformer: attention to mixtures of keys, and its error against their number."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import attnref
+from attnref import oracle
+from attnref.variants.linformer import linformer_attention, mean_projection
+
+CLOSE = {"rtol": 1e-12, "atol": 1e-13}
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
+            dtype
+        )
+
+    return draw
+
+
+def test_values_and_gradients_are_those_of_attention_to_the_mixtures(randn):
+    """The projections, learned in the model, get gradients too."""
+    inputs = [
+        randn(2, 3, 7, 5),
+        randn(2, 3, 11, 5),
+        randn(2, 3, 11, 2),
+        randn(4, 11),
+        randn(3, 4, 11),
+    ]
+    kept = [tokens.clone() for tokens in inputs]
+    inputs = [tokens.requires_grad_() for tokens in inputs]
+    query, key, value, e, f = inputs
+    ours = linformer_attention(query, key, value, key_projection=e, value_projection=f, scale=0.7)
+    mixed_key = torch.einsum("rm,bhmd->bhrd", e, key)
+    mixed_value = torch.einsum("hrm,bhmd->bhrd", f, value)
+    expected = attnref.scaled_dot_product_attention(query, mixed_key, mixed_value, scale=0.7)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+    second, _ = oracle.scaled_dot_product_attention(
+        query.detach().cpu(), mixed_key.detach().cpu(), mixed_value.detach().cpu(), scale=0.7
+    )
+    np.testing.assert_allclose(ours.detach().cpu().numpy(), second, rtol=1e-12, atol=1e-13)
+    cotangent = randn(2, 3, 7, 2)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, inputs, cotangent),
+        torch.autograd.grad(expected, inputs, cotangent),
+        rtol=1e-11,
+        atol=1e-12,
+    )
+    assert all(torch.equal(a, b) for a, b in zip(kept, inputs, strict=True))
+
+
+def test_it_is_exact_for_a_permutation(device, generator, randn):
+    query, key, value = randn(2, 7, 5), randn(2, 11, 5), randn(2, 11, 3)
+    exact = attnref.scaled_dot_product_attention(query, key, value)
+    order = torch.randperm(11, generator=generator, device=device)
+    permutation = torch.eye(11, device=device, dtype=torch.float64)[order]
+    ours = linformer_attention(
+        query, key, value, key_projection=permutation, value_projection=permutation
+    )
+    torch.testing.assert_close(ours, exact, **CLOSE)
+    # Keys and values in two different orders are another matter.
+    apart = linformer_attention(
+        query, key, value, key_projection=permutation, value_projection=permutation.roll(1, 0)
+    )
+    assert (apart - exact).abs().max() > 0.1
+
+
+def test_the_error_falls_with_the_rank_on_smooth_data_and_not_on_random(device, generator, randn):
+    n, d = 256, 8
+    place = torch.arange(n, device=device, dtype=torch.float64)[:, None] / n
+    numbers = torch.rand(3, 2, d, device=device, generator=generator, dtype=torch.float64)
+    path = [
+        2 * torch.sin(2 * math.pi * (1 + speed) * place + 7 * phase) for phase, speed in numbers
+    ]
+
+    def errors(query, key, value, ranks):
+        exact = attnref.scaled_dot_product_attention(query, key, value)
+        for rank in ranks:
+            means = mean_projection(rank, len(key), dtype=key.dtype, device=device)
+            ours = linformer_attention(
+                query, key, value, key_projection=means, value_projection=means
+            )
+            yield ((ours - exact).norm() / exact.norm()).item()
+
+    smooth = list(errors(*path, (4, 8, 16, 32, 64)))
+    assert smooth == sorted(smooth, reverse=True)
+    # Means of runs half as long are off by half as much, and their square is what remains.
+    assert smooth[-1] == pytest.approx(smooth[-2] / 4, rel=0.1)
+    assert min(errors(randn(n, d), randn(n, d), randn(n, d), (4, 64))) > 0.5
+
+
+def test_a_run_of_equal_keys_weighs_as_one_key(device):
+    """Why it is another function: mixtures of 3 tokens and of 1 count alike."""
+    tokens = torch.zeros(4, 1, device=device)
+    value = torch.tensor([[0.0], [0.0], [0.0], [1.0]], device=device)
+    mixing = torch.tensor([[1 / 3, 1 / 3, 1 / 3, 0], [0, 0, 0, 1]], device=device)
+    ours = linformer_attention(
+        tokens, tokens, value, key_projection=mixing, value_projection=mixing
+    )
+    assert (ours == 0.5).all()
+    assert (attnref.scaled_dot_product_attention(tokens, tokens, value) == 0.25).all()
+
+
+@pytest.mark.parametrize(("rank", "length"), [(1, 7), (3, 7), (7, 7), (4, 12)])
+def test_the_mean_projection_takes_means_of_runs(rank, length, device, randn):
+    means = mean_projection(rank, length, dtype=torch.float64, device=device)
+    tokens = randn(length, 3)
+    edges = [-(-i * length // rank) for i in range(rank + 1)]
+    expected = torch.stack([tokens[a:b].mean(0) for a, b in itertools.pairwise(edges)])
+    torch.testing.assert_close(means @ tokens, expected, rtol=0, atol=1e-15)
+    lengths = (means > 0).sum(-1)
+    assert lengths.max() - lengths.min() <= 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_as_such(dtype, randn):
+    query, key, value = (randn(3, 12, 5, dtype=dtype) for _ in range(3))
+    means = mean_projection(4, 12, dtype=dtype, device=query.device)
+    ours = linformer_attention(query, key, value, key_projection=means, value_projection=means)
+    assert ours.dtype == dtype
+    wide = [tokens.double() for tokens in (query, key, value, means)]
+    exact = linformer_attention(*wide[:3], key_projection=wide[3], value_projection=wide[3])
+    # Mixtures and result are rounded, each by half of eps in numbers up to about 3.
+    assert (ours.double() - exact).abs().max() < 6 * torch.finfo(dtype).eps
+
+
+def test_it_compiles_whole_and_maps_over_a_batch(randn):
+    query, key, value = randn(3, 2, 7, 5), randn(3, 2, 11, 5), randn(3, 2, 11, 4)
+    e, f = randn(4, 11), randn(4, 11)
+
+    def attention(query, key, value):
+        return linformer_attention(query, key, value, key_projection=e, value_projection=f)
+
+    expected = attention(query, key, value)
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    for other in (compiled, torch.vmap(attention)):
+        torch.testing.assert_close(other(query, key, value), expected, **CLOSE)
+
+
+def test_what_does_not_fit_is_named(randn):
+    query, key = randn(7, 3), randn(5, 3)
+    e, f = randn(4, 5), randn(4, 5)
+    with pytest.raises(ValueError, match=r"^value: expected shape \(5, 'd_v'\)"):
+        linformer_attention(query, key, query, key_projection=e, value_projection=f)
+    for wrong in (randn(4, 7), randn(5)):
+        with pytest.raises(ValueError, match=r"^key_projection: expected shape \(\.\.\., r, 5\)"):
+            linformer_attention(query, key, key, key_projection=wrong, value_projection=f)
+        if wrong.dim() == 2:
+            with pytest.raises(ValueError, match=r"^value_projection: expected shape .* got \(4"):
+                linformer_attention(query, key, key, key_projection=e, value_projection=wrong)
+    with pytest.raises(ValueError, match=r"^value_projection: expected 4 rows, as key_projection"):
+        linformer_attention(query, key, key, key_projection=e, value_projection=f[:3])
+    with pytest.raises(TypeError, match=r"^key_projection: expected torch\.float64, the dtype"):
+        linformer_attention(query, key, key, key_projection=e.float(), value_projection=f)
+    for wrong in (0, 8, True, 2.0):
+        with pytest.raises(ValueError, match=r"^rank: expected an integer from 1 to the length 7"):
+            mean_projection(wrong, 7)

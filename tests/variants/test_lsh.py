@@ -1,0 +1,226 @@
+"""Attention by hashing: which keys a query meets, and how little is left out with more rounds."""
+
+import itertools
+
+import pytest
+import torch
+
+import attnref
+from attnref.variants.lsh import lsh_attention, random_rotations
+
+CLOSE = {"rtol": 1e-11, "atol": 1e-12}
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
+            dtype
+        )
+
+    return draw
+
+
+@pytest.fixture
+def rotate(generator):
+    def draw(num_rounds, head_dim, num_buckets):
+        return random_rotations(
+            num_rounds, head_dim, num_buckets=num_buckets, generator=generator, dtype=torch.float64
+        )
+
+    return draw
+
+
+def met(query, key, rotations, chunk_size):
+    """The pairs that meet in some round, one matrix at a time, in plain Python."""
+    lead, n = query.shape[:-2], query.shape[-2]
+    allowed = torch.zeros(*lead, n, n, dtype=torch.bool)
+    flat = allowed.view(-1, n, n)
+    for matrix, (q, k) in enumerate(
+        zip(query.reshape(-1, n, query.shape[-1]), key.reshape(-1, n, key.shape[-1]), strict=True)
+    ):
+        for rotation in rotations:
+            chunks = []
+            for tokens in (q, k):
+                products = (tokens @ rotation).tolist()
+                hashes = [
+                    max(range(2 * len(p)), key=(p + [-x for x in p]).__getitem__) for p in products
+                ]
+                order = sorted(range(n), key=lambda i: (hashes[i], i))
+                chunks.append({token: place // chunk_size for place, token in enumerate(order)})
+            for i in range(n):
+                for j in range(n):
+                    if abs(chunks[0][i] - chunks[1][j]) <= 1:
+                        flat[matrix, i, j] = True
+    return allowed.to(query.device)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("num_rounds", [1, 2, 5])
+@pytest.mark.parametrize(("n", "chunk_size"), [(23, 3), (24, 4), (1, 5), (13, 64)])
+def test_values_and_gradients_are_those_of_a_mask_of_the_met(
+    n, chunk_size, num_rounds, is_causal, randn, rotate
+):
+    """However many rounds a pair meets in, it counts once."""
+    inputs = [randn(2, 3, n, 5), randn(2, 3, n, 5), randn(2, 3, n, 7)]
+    kept = [tokens.clone() for tokens in inputs]
+    rotations = rotate(num_rounds, 5, 4)
+    mask = met(inputs[0], inputs[1], rotations, chunk_size)
+    inputs = [tokens.requires_grad_() for tokens in inputs]
+    ours = lsh_attention(
+        *inputs, rotations=rotations, is_causal=is_causal, scale=0.7, chunk_size=chunk_size
+    )
+    expected = attnref.scaled_dot_product_attention(*inputs, mask, is_causal=is_causal, scale=0.7)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+    with torch.no_grad():  # chunk by chunk
+        alone = lsh_attention(
+            *inputs, rotations=rotations, is_causal=is_causal, scale=0.7, chunk_size=chunk_size
+        )
+    torch.testing.assert_close(alone, expected, **CLOSE)
+    cotangent = randn(2, 3, n, 7)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, inputs, cotangent),
+        torch.autograd.grad(expected, inputs, cotangent),
+        **CLOSE,
+    )
+    assert all(torch.equal(a, b) for a, b in zip(kept, inputs, strict=True))
+
+
+def test_each_round_drops_less(randn, rotate):
+    """With tied tokens of a few directions, as hashing is made for."""
+    n, rounds = 128, 8
+    centres = 3 * randn(8, 16)
+    query = centres[torch.arange(n, device=centres.device) % 8] + 0.5 * randn(n, 16)
+    key, value = query / query.norm(dim=-1, keepdim=True), randn(n, 5)
+    rotations = rotate(rounds, 16, 8)
+    p = attnref.attention_weights(query, key, scale=2.0)
+    exact = p @ value
+    eye = torch.eye(n, device=query.device, dtype=query.dtype)
+    dropped = []
+    for count in range(1, rounds + 1):
+        options = {"rotations": rotations[:count], "scale": 2.0, "chunk_size": 8}
+        kept = lsh_attention(query, key, eye, **options)
+        mass = p.masked_fill(kept > 0, 0.0).sum(-1)  # (n,)
+        torch.testing.assert_close((p - kept).abs().sum(-1), 2 * mass, rtol=0, atol=1e-13)
+        moved = (lsh_attention(query, key, value, **options) - exact).norm(dim=-1)
+        assert (moved <= mass * torch.cdist(value, value).max() + 1e-13).all()
+        dropped.append(mass)
+    for fewer, more in itertools.pairwise(dropped):
+        assert (more <= fewer + 1e-15).all()
+    assert dropped[-1].mean() < 0.3 * dropped[0].mean()
+    # As many keys as the first round met, picked without looking, would leave out 13 of 16.
+    assert dropped[0].mean() < 0.6 * (1 - 24 / n)
+
+
+def test_a_tied_token_always_meets_itself(randn, rotate):
+    tokens = randn(3, 37, 5)
+    eye = torch.eye(37, device=tokens.device, dtype=tokens.dtype).expand(3, 37, 37)
+    weights = lsh_attention(
+        tokens, tokens, eye, rotations=rotate(1, 5, 6), is_causal=True, chunk_size=2
+    )
+    assert (weights.diagonal(dim1=-2, dim2=-1) > 0).all()
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+
+
+def test_the_causal_form_does_not_read_later_values(randn, rotate):
+    """Nor later keys, once the places are given; those a later key does move."""
+    query, key, value = randn(41, 5), randn(41, 5), randn(41, 3)
+    other = value.clone()
+    other[-1] += 1e3
+    before, after = (
+        lsh_attention(query, key, v, rotations=rotate_, is_causal=True, chunk_size=64)
+        for rotate_ in [rotate(2, 5, 4)]
+        for v in (value, other)
+    )
+    assert torch.equal(before[:-1], after[:-1])
+    assert (before[-1] != after[-1]).all()
+
+
+def test_a_query_that_meets_no_key_is_zero(device):
+    """Queries to one side, keys to the other: causal chunks may hold only the future."""
+    n = 8
+    query = torch.ones(n, 1, device=device, dtype=torch.float64)
+    key = query.clone()
+    key[: n // 2] = -1.0  # sorted behind the later half, out of the first queries' reach
+    query, key = query.requires_grad_(), key.requires_grad_()
+    rotations = torch.ones(1, 1, 1, device=device, dtype=torch.float64)
+    output = lsh_attention(
+        query, key, torch.ones_like(key), rotations=rotations, is_causal=True, chunk_size=2
+    )
+    assert (output[:2] == 0).all()
+    for gradient in torch.autograd.grad(output.sum(), (query, key)):
+        assert gradient.isfinite().all()
+
+
+def test_heads_that_share_keys_broadcast(randn, rotate):
+    query, key, value = randn(2, 3, 17, 5), randn(2, 1, 17, 5), randn(2, 1, 17, 7)
+    rotations = rotate(2, 5, 4)
+    mask = met(query, key.expand(2, 3, 17, 5), rotations, 3)
+    torch.testing.assert_close(
+        lsh_attention(query, key, value, rotations=rotations, chunk_size=3),
+        attnref.scaled_dot_product_attention(query, key, value, mask),
+        **CLOSE,
+    )
+
+
+def test_no_tokens_give_no_outputs(randn, rotate):
+    tokens, value = randn(2, 0, 5), randn(2, 0, 3)
+    assert lsh_attention(tokens, tokens, value, rotations=rotate(2, 5, 4)).shape == (2, 0, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(dtype, randn, rotate):
+    query, key, value = (randn(3, 13, 5, dtype=dtype) for _ in range(3))
+    rotations = rotate(2, 5, 4)
+    ours = lsh_attention(query, key, value, rotations=rotations, chunk_size=3)
+    assert ours.dtype == dtype
+    exact = lsh_attention(
+        query.double(), key.double(), value.double(), rotations=rotations, chunk_size=3
+    )
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * eps, atol=1e-5)
+
+
+def test_it_compiles_whole_and_maps_over_a_batch(randn, rotate):
+    query, key, value = randn(3, 13, 5), randn(3, 13, 5), randn(3, 13, 2)
+    rotations = rotate(2, 5, 4)
+
+    def attention(query, key, value):
+        return lsh_attention(query, key, value, rotations=rotations, chunk_size=3)
+
+    expected = attention(query, key, value)
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    for other in (compiled, torch.vmap(attention)):
+        torch.testing.assert_close(other(query, key, value), expected, **CLOSE)
+
+
+def test_rotations_are_gaussian_and_repeatable(device):
+    one, other = (
+        random_rotations(3, 50, num_buckets=200, generator=torch.Generator(device).manual_seed(5))
+        for _ in range(2)
+    )
+    assert torch.equal(one, other)
+    assert one.shape == (3, 50, 100)
+    assert one.dtype == torch.float32
+    # Mean 0 and variance 1 of 15 000 numbers, within five standard errors.
+    assert one.mean().abs() < 5 / 15_000**0.5
+    assert (one.var() - 1).abs() < 5 * (2 / 15_000) ** 0.5
+
+
+def test_what_does_not_fit_is_named(generator, randn, rotate):
+    tokens, rotations = randn(5, 3), rotate(2, 3, 4)
+    with pytest.raises(ValueError, match=r"^key: expected 5 tokens, as query has, got 7\. Chunks"):
+        lsh_attention(tokens, randn(7, 3), randn(7, 3), rotations=rotations)
+    with pytest.raises(ValueError, match=r"^value: expected shape \(5, 'd_v'\)"):
+        lsh_attention(tokens, tokens, randn(7, 3), rotations=rotations)
+    for wrong in (rotate(2, 7, 4), rotations[0], rotations[:0]):
+        with pytest.raises(ValueError, match=r"^rotations: expected shape \(rounds, 3, buckets"):
+            lsh_attention(tokens, tokens, tokens, rotations=wrong)
+    for wrong in (0, True, 2.0):
+        with pytest.raises(ValueError, match=r"^chunk_size: expected a positive integer, got"):
+            lsh_attention(tokens, tokens, tokens, rotations=rotations, chunk_size=wrong)
+        with pytest.raises(ValueError, match=r"^num_rounds: expected a positive integer, got"):
+            random_rotations(wrong, 3, num_buckets=4, generator=generator)
+    for wrong in (0, 3, True):
+        with pytest.raises(ValueError, match=r"^num_buckets: expected a positive even integer"):
+            random_rotations(2, 3, num_buckets=wrong, generator=generator)

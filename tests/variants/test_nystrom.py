@@ -1,0 +1,136 @@
+"""Nyström attention: exact at full rank, and its error against rank."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+import attnref
+from attnref.variants.nystrom import nystrom_attention
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
+            dtype
+        )
+
+    return draw
+
+
+def by_svd(query, key, value, rank, scale):
+    """The definition, with segments cut by hand and the pseudo-inverse of linear algebra."""
+
+    def means(tokens):
+        length = tokens.shape[-2]
+        edges = [-(-i * length // rank) for i in range(rank + 1)]
+        runs = [tokens[..., a:b, :] for a, b in itertools.pairwise(edges)]
+        return torch.stack([run.mean(-2) for run in runs], -2)
+
+    def weights(q, k):
+        return torch.softmax(scale * q @ k.mT, -1)
+
+    q, k = means(query), means(key)
+    return weights(query, k) @ torch.linalg.pinv(weights(q, k)) @ (weights(q, key) @ value)
+
+
+def relative(ours, exact):
+    return ((ours - exact).norm() / exact.norm()).item()
+
+
+@pytest.mark.parametrize("rank", [1, 2, 5])
+def test_values_and_gradients_are_those_of_the_definition(rank, randn):
+    inputs = [
+        t.requires_grad_() for t in (randn(2, 3, 7, 5), randn(2, 3, 11, 5), randn(2, 3, 11, 2))
+    ]
+    kept = [tokens.detach().clone() for tokens in inputs]
+    ours = nystrom_attention(*inputs, num_landmarks=rank, iterations=40, scale=1.3)
+    expected = by_svd(*inputs, rank, 1.3)
+    # The core's condition number, up to about 1e4 here, multiplies the rounding.
+    torch.testing.assert_close(ours, expected, rtol=1e-8, atol=1e-9)
+    cotangent = randn(2, 3, 7, 2)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, inputs, cotangent),
+        torch.autograd.grad(expected, inputs, cotangent),
+        rtol=1e-6,
+        atol=1e-6,
+    )
+    assert all(torch.equal(a, b) for a, b in zip(kept, inputs, strict=True))
+
+
+def test_it_is_exact_with_every_token_a_landmark(randn):
+    query, key, value = randn(3, 7, 16), randn(3, 7, 16), randn(3, 7, 2)
+    ours = nystrom_attention(query, key, value, num_landmarks=7, iterations=40)
+    exact = attnref.scaled_dot_product_attention(query, key, value)
+    torch.testing.assert_close(ours, exact, rtol=1e-8, atol=1e-9)
+
+
+def test_weights_sum_to_one_but_may_be_negative(device, randn):
+    """Where the core is invertible: its inverse, too, leaves a vector of ones as it is."""
+    query, key = 2 * randn(3, 7, 5), 2 * randn(3, 11, 5)
+    eye = torch.eye(11, device=device, dtype=torch.float64).expand(3, 11, 11)
+    weights = nystrom_attention(query, key, eye, num_landmarks=3, iterations=40)
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]), rtol=0, atol=1e-8)
+    assert weights.min() < 0
+
+
+def test_the_error_falls_with_the_rank_on_smooth_data_and_not_on_random(device, generator, randn):
+    n, d = 256, 8
+    place = torch.arange(n, device=device, dtype=torch.float64)[:, None] / n
+    numbers = torch.rand(3, 2, d, device=device, generator=generator, dtype=torch.float64)
+    query, key, value = (
+        2 * torch.sin(2 * math.pi * (1 + speed) * place + 7 * phase) for phase, speed in numbers
+    )
+    exact = attnref.scaled_dot_product_attention(query, key, value)
+    errors = [
+        relative(nystrom_attention(query, key, value, num_landmarks=r, iterations=12), exact)
+        for r in (2, 4, 8, 16, 32)
+    ]
+    assert errors[-1] < 0.1 * errors[0]
+    assert errors[-1] < 0.05
+    # Without structure the landmarks are near the mean, and the core is near singular.
+    query, key, value = randn(512, 64), randn(512, 64), randn(512, 64)
+    exact = attnref.scaled_dot_product_attention(query, key, value)
+    mean = relative(value.mean(-2, keepdim=True), exact)
+
+    def random_error(iterations):
+        ours = nystrom_attention(query, key, value, num_landmarks=32, iterations=iterations)
+        return relative(ours, exact)
+
+    assert random_error(40) > 2 * mean
+    assert random_error(6) > 0.9 * mean
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(dtype, randn):
+    query, key, value = (randn(3, 13, 5, dtype=dtype) for _ in range(3))
+    ours = nystrom_attention(query, key, value, num_landmarks=2)
+    assert ours.dtype == dtype
+    exact = nystrom_attention(query.double(), key.double(), value.double(), num_landmarks=2)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * eps, atol=1e-3 * eps + 1e-4)
+
+
+def test_it_compiles_whole_and_maps_over_a_batch(randn):
+    query, key, value = randn(3, 7, 5), randn(3, 11, 5), randn(3, 11, 2)
+
+    def attention(query, key, value):
+        return nystrom_attention(query, key, value, num_landmarks=3)
+
+    expected = attention(query, key, value)
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    for other in (compiled, torch.vmap(attention)):
+        torch.testing.assert_close(other(query, key, value), expected, rtol=1e-9, atol=1e-10)
+
+
+def test_what_does_not_fit_is_named(randn):
+    query, key = randn(7, 3), randn(5, 3)
+    for wrong in (0, 6, True, 2.0):
+        with pytest.raises(ValueError, match=r"^num_landmarks: expected an integer .* up to the 5"):
+            nystrom_attention(query, key, key, num_landmarks=wrong)
+    with pytest.raises(ValueError, match=r"^iterations: expected an integer of 1 or more, got 0"):
+        nystrom_attention(query, key, key, num_landmarks=2, iterations=0)
+    with pytest.raises(ValueError, match=r"^value: expected shape \(5, 'd_v'\)"):
+        nystrom_attention(query, key, query, num_landmarks=2)

@@ -1,0 +1,252 @@
+"""Performer: what its random features average to, how far off they are, and causality."""
+
+import math
+
+import pytest
+import torch
+
+import attnref
+from attnref.variants.performer import (
+    feature_exponents,
+    performer_attention,
+    random_projection,
+)
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
+            dtype
+        )
+
+    return draw
+
+
+@pytest.fixture
+def project(generator):
+    def draw(num_features, head_dim, **options):
+        return random_projection(
+            num_features, head_dim, generator=generator, dtype=torch.float64, **options
+        )
+
+    return draw
+
+
+def estimates(x, y, projection):
+    """One unbiased estimate of exp(x·y) for each feature, straight from the formula."""
+    exponents = [feature_exponents(t[None], projection=projection, scale=1.0)[0] for t in (x, y)]
+    return torch.exp(exponents[0] + exponents[1])
+
+
+def square(query, key, value, projection, *, is_causal, scale=None):
+    """The quadratic form, without shifts of exponents."""
+    q, k = (
+        torch.exp(feature_exponents(tokens, projection=projection, scale=scale))
+        for tokens in (query, key)
+    )
+    weights = q @ k.mT
+    if is_causal:
+        weights = weights.tril()
+    return weights / weights.sum(-1, keepdim=True) @ value
+
+
+@pytest.mark.parametrize("orthogonal", [False, True])
+def test_products_of_features_are_unbiased(orthogonal, project, randn):
+    """The mean over many draws is exp(q·k/sqrt d) within five standard errors."""
+    d, draws = 5, 40_000
+    x, y = 0.6 * randn(d), 0.6 * randn(d)
+    groups = estimates(x, y, project(draws * d, d, orthogonal=orthogonal)).view(draws, d).mean(-1)
+    error = groups.std() / math.sqrt(draws)
+    assert (groups.mean() - torch.exp(x @ y)).abs() < 5 * error
+
+
+@pytest.mark.parametrize("similarity", [-0.5, 0.5])
+def test_the_variance_is_the_one_of_the_formula(similarity, project, device):
+    """e^(2 x·y) (e^|x+y|² - 1) for one feature; large similarities have large variances."""
+    x = torch.tensor([0.5, 0.0, 0.0], device=device, dtype=torch.float64)
+    y = torch.tensor([similarity, 0.1, 0.0], device=device, dtype=torch.float64)
+    draws = 400_000
+    sample = estimates(x, y, project(draws, 3, orthogonal=False))
+    expected = torch.exp(2 * x @ y) * torch.expm1((x + y).square().sum())
+    deviations = (sample - torch.exp(x @ y)).square()
+    error = deviations.std() / math.sqrt(draws)
+    assert (deviations.mean() - expected).abs() < 5 * error
+
+
+def test_orthogonal_vectors_vary_less(project, device):
+    """The theorem promises 10 % here: 2 (d - 1) / (d (d + 2)) (e^|x|² - e^-|x|²)² of the whole."""
+    d, draws = 5, 60_000
+    x = torch.full((d,), math.sqrt(0.3 / d), device=device, dtype=torch.float64)
+    variance = {
+        orthogonal: estimates(x, x, project(draws * d, d, orthogonal=orthogonal))
+        .view(draws, d)
+        .mean(-1)
+        .var()
+        .item()
+        for orthogonal in (False, True)
+    }
+    expected = math.exp(0.6) * math.expm1(1.2) / d
+    assert variance[False] == pytest.approx(expected, rel=0.05)
+    assert variance[True] < 0.95 * variance[False]
+
+
+def test_orthogonal_vectors_are_orthogonal_and_as_long_as_gaussian_ones(project):
+    d = 7
+    vectors = project(2000 * d + 3, d)
+    assert vectors.shape == (2000 * d + 3, d)
+    blocks = vectors[:-3].view(2000, d, d)
+    products = blocks @ blocks.mT
+    apart = products - torch.diag_embed(products.diagonal(dim1=-2, dim2=-1))
+    assert apart.abs().max() < 1e-13
+    squares = vectors.square().sum(-1)  # chi-squared: mean d, variance 2 d
+    assert (squares.mean() - d).abs() < 5 * math.sqrt(2 * d / len(squares))
+    # The covariance of all vectors is the identity: no direction is preferred.
+    covariance = vectors.mT @ vectors / len(vectors)
+    identity = torch.eye(d, device=vectors.device, dtype=vectors.dtype)
+    assert (covariance - identity).abs().max() < 5 * math.sqrt(2 / len(vectors))
+    assert (vectors.mean(0).abs() < 5 / math.sqrt(len(vectors))).all()
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_the_error_falls_as_the_root_of_the_number_of_features(is_causal, project, randn):
+    """Sixteen times the features, a quarter of the error, on average over draws."""
+    query, key, value = 0.5 * randn(17, 8), 0.5 * randn(17, 8), randn(17, 3)
+    exact = attnref.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+
+    def error(num_features):
+        squares = [
+            (
+                performer_attention(
+                    query, key, value, projection=project(num_features, 8), is_causal=is_causal
+                )
+                - exact
+            )
+            .square()
+            .mean()
+            for _ in range(64)
+        ]
+        return torch.stack(squares).mean().sqrt().item()
+
+    ratio = error(64) / error(1024)
+    # 64 draws know each mean square to about 1/sqrt(64) of itself; bias is of higher order.
+    assert ratio == pytest.approx(4, rel=0.3)
+    assert error(4096) < 0.03
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("scale", [None, 0.7, 0.0])
+def test_values_and_gradients_are_those_of_the_square(is_causal, scale, project, randn):
+    n = 13
+    projection = project(11, 5)
+    inputs = [t.requires_grad_() for t in (randn(2, 3, n, 5), randn(2, 3, n, 5), randn(2, 3, n, 7))]
+    options = {"projection": projection, "is_causal": is_causal, "scale": scale}
+    ours = performer_attention(*inputs, **options, chunk_size=4)
+    expected = square(*inputs, **options)
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-13)
+    cotangent = randn(2, 3, n, 7)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, inputs, cotangent),
+        torch.autograd.grad(expected, inputs, cotangent),
+        rtol=1e-10,
+        atol=1e-12,
+    )
+
+
+def test_queries_and_keys_may_differ_in_number(project, randn):
+    query, key, value, projection = randn(2, 7, 5), randn(2, 11, 5), randn(2, 11, 3), project(6, 5)
+    ours = performer_attention(query, key, value, projection=projection)
+    expected = square(query, key, value, projection, is_causal=False)
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-13)
+    nothing = performer_attention(query, key[:, :0], value[:, :0], projection=projection)
+    assert torch.equal(nothing, torch.zeros_like(ours))
+
+
+def test_the_causal_form_does_not_read_the_future(project, randn):
+    """Exactly, keys included: a maximum over all keys would let the last one in."""
+    query, key, value, projection = randn(19, 5), randn(19, 5), randn(19, 3), project(32, 5)
+    changed_key, changed_value = key.clone(), value.clone()
+    changed_key[-1] *= -10
+    changed_value[-1] += 1e3
+    before, after = (
+        performer_attention(query, k, v, projection=projection, is_causal=True, chunk_size=4)
+        for k, v in ((key, value), (changed_key, changed_value))
+    )
+    assert torch.equal(before[:-1], after[:-1])
+    assert (before[-1] != after[-1]).all()
+
+
+def test_the_exponents_are_shifted_into_range(project, device, randn):
+    """Components of variance 16 at d = 64 have |x|²/2 = 64: bare powers are 0 in float32."""
+    query, key, value = (4 * randn(3, 29, 64, dtype=torch.float32) for _ in range(3))
+    projection = project(256, 64).float()
+    bare = [torch.exp(feature_exponents(t, projection=projection, scale=0.5)) for t in (query, key)]
+    assert (bare[0] @ bare[1].mT == 0).all()
+    options = {"projection": projection, "scale": 0.5}
+    ours = performer_attention(query, key, value, **options)
+    wide = square(
+        query.double(),
+        key.double(),
+        value.double(),
+        projection.double(),
+        is_causal=False,
+        scale=0.5,
+    )
+    # Exponents of a few hundred, off by float32's eps each, and d_k roundings in their sums.
+    torch.testing.assert_close(ours.double(), wide, rtol=0, atol=500 * 64 * 1.2e-7)
+    underflown = performer_attention(query, key, value, **options, is_causal=True)
+    assert underflown.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(dtype, project, randn):
+    query, key, value = (randn(3, 13, 5, dtype=dtype) for _ in range(3))
+    projection = project(17, 5)
+    ours = performer_attention(query, key, value, projection=projection)
+    assert ours.dtype == dtype
+    exact = square(query.double(), key.double(), value.double(), projection, is_causal=False)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * eps, atol=1e-5)
+
+
+def test_the_same_generator_gives_the_same_projection(device):
+    one, other = (
+        random_projection(7, 3, generator=torch.Generator(device).manual_seed(5)) for _ in range(2)
+    )
+    assert torch.equal(one, other)
+    assert one.dtype == torch.float32
+    assert one.device.type == device.type
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_it_compiles_whole_and_maps_over_a_batch(is_causal, project, randn):
+    query, key, value, projection = randn(3, 7, 5), randn(3, 7, 5), randn(3, 7, 2), project(6, 5)
+
+    def attention(query, key, value):
+        return performer_attention(
+            query, key, value, projection=projection, is_causal=is_causal, chunk_size=4
+        )
+
+    expected = attention(query, key, value)
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    for other in (compiled, torch.vmap(attention)):
+        torch.testing.assert_close(other(query, key, value), expected, rtol=1e-12, atol=1e-13)
+
+
+def test_what_does_not_fit_is_named(generator, project, randn):
+    tokens = randn(5, 3)
+    projection = project(4, 3)
+    with pytest.raises(ValueError, match=r"^projection: expected shape \(r, 3\)") as error:
+        performer_attention(tokens, tokens, tokens, projection=project(4, 7))
+    assert "got (4, 7). Draw it with random_projection" in str(error.value)
+    with pytest.raises(ValueError, match=r"^scale: expected a number of 0 or more, got -1\.0"):
+        performer_attention(tokens, tokens, tokens, projection=projection, scale=-1.0)
+    with pytest.raises(ValueError, match=r"^chunk_size: expected a positive integer, got 0"):
+        performer_attention(tokens, tokens, tokens, projection=projection, chunk_size=0)
+    with pytest.raises(ValueError, match=r"^value: expected shape \(5, 'd_v'\)"):
+        performer_attention(tokens, tokens, randn(7, 3), projection=projection)
+    for wrong in (0, True, 2.0):
+        with pytest.raises(ValueError, match=r"^num_features: expected a positive integer, got"):
+            random_projection(wrong, 3, generator=generator)
+        with pytest.raises(ValueError, match=r"^head_dim: expected a positive integer, got"):
+            random_projection(3, wrong, generator=generator)

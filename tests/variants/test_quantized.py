@@ -1,0 +1,187 @@
+"""Quantised attention: its rounding, the bound on the error, outliers, and the memory."""
+
+import pytest
+import torch
+
+import attnref
+from attnref import masks
+from attnref.variants.quantized import QuantizedTokens, quantize, quantized_attention
+
+EPS = torch.finfo(torch.float64).eps
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
+            dtype
+        )
+
+    return draw
+
+
+def error(ours, exact):
+    return ((ours - exact).norm() / exact.norm()).item()
+
+
+def test_rounding_is_within_half_a_step(randn):
+    tokens = randn(3, 7, 5, dtype=torch.float32)
+    quantized = quantize(tokens)
+    assert isinstance(quantized, QuantizedTokens)
+    assert quantized.values.dtype == torch.int8
+    assert quantized.step.shape == (3, 7, 1)
+    assert quantized.values.abs().amax(-1).eq(127).all()
+    torch.testing.assert_close(quantized.step * 127, tokens.abs().amax(-1, keepdim=True))
+    off = (quantized.dequantize() - tokens).abs()
+    assert (off <= quantized.step * (0.5 + 128 * torch.finfo(torch.float32).eps)).all()
+
+
+def test_zeros_and_signs_and_wide_dtypes_survive(device, randn):
+    assert (quantize(torch.zeros(2, 3, device=device)).dequantize() == 0).all()
+    tokens = randn(5, 3)
+    assert torch.equal(quantize(-tokens).values, -quantize(tokens).values)
+    assert quantize(tokens).step.dtype == torch.float64
+    assert quantize(tokens.half()).step.dtype == torch.float32
+
+
+def test_the_memory_is_a_byte_a_component_and_a_step_a_token(device, randn):
+    n, d = 101, 64
+    for dtype, share in ((torch.float32, 0.266), (torch.float16, 0.531)):
+        tokens = randn(n, d, dtype=dtype)
+        taken = sum(part.nbytes for part in quantize(tokens))
+        assert taken == n * (d + 4)
+        assert taken / tokens.nbytes == pytest.approx(share, abs=5e-4)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("smooth", [False, True])
+def test_values_are_those_of_the_rounded_tokens(smooth, is_causal, randn):
+    query, key, value = randn(2, 3, 7, 5), randn(2, 3, 11, 5) + 3, randn(2, 3, 11, 2)
+    kept = query.clone(), key.clone()
+    ours = quantized_attention(query, key, value, is_causal=is_causal, scale=0.7, smooth=smooth)
+    centred = key - key.mean(-2, keepdim=True) if smooth else key
+    expected = attnref.scaled_dot_product_attention(
+        quantize(query).dequantize(),
+        quantize(centred).dequantize(),
+        value,
+        is_causal=is_causal,
+        scale=0.7,
+    )
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-13)
+    assert torch.equal(query, kept[0])
+    assert torch.equal(key, kept[1])
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_gradients_pass_the_rounding(is_causal, randn):
+    """They are those of exact attention, taken at the rounded tokens."""
+    inputs = [t.requires_grad_() for t in (randn(3, 7, 5), randn(3, 11, 5), randn(3, 11, 2))]
+    ours = quantized_attention(*inputs, is_causal=is_causal, smooth=False)
+    cotangent = randn(3, 7, 2)
+    rounded = [quantize(inputs[0]).dequantize(), quantize(inputs[1]).dequantize(), inputs[2]]
+    rounded = [tokens.detach().requires_grad_() for tokens in rounded]
+    expected = attnref.scaled_dot_product_attention(*rounded, is_causal=is_causal)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, inputs, cotangent),
+        torch.autograd.grad(expected, rounded, cotangent),
+        rtol=1e-11,
+        atol=1e-12,
+    )
+
+
+def test_the_error_keeps_its_bound(randn):
+    """Score errors up to ε move an output by at most tanh(ε/2) times the values' diameter."""
+    d = 61
+    query, key, value = randn(4, 53, d), randn(4, 67, d), randn(4, 67, 7)
+    centred = key - key.mean(-2, keepdim=True)
+    q_step, k_step = quantize(query).step, quantize(centred).step.mT
+    off = (q_step / 2) * centred.abs().sum(-1)[:, None] + query.abs().sum(-1, keepdim=True) * (
+        k_step / 2
+    )
+    off = (off + d / 4 * q_step * k_step) / d**0.5  # (4, 53, 67)
+    rounded = quantize(query).dequantize() @ quantize(centred).dequantize().mT / d**0.5
+    assert ((rounded - query @ centred.mT / d**0.5).abs() <= off).all()
+    exact = attnref.scaled_dot_product_attention(query, key, value)
+    moved = (quantized_attention(query, key, value) - exact).norm(dim=-1)  # (4, 53)
+    diameter = torch.cdist(value, value).amax((-2, -1))[:, None]
+    assert (moved <= torch.tanh(off.amax(-1) / 2) * diameter).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("outlier", [0.0, 30.0])
+def test_gaussian_data_err_below_one_per_cent_with_an_outlier_channel_too(outlier, dtype, randn):
+    """One large channel coarsens every token's steps, unless the mean key is taken away."""
+    query, key, value = (randn(4, 512, 64, dtype=dtype) for _ in range(3))
+    key[..., 3] += outlier
+    exact = attnref.scaled_dot_product_attention(query.double(), key.double(), value.double())
+    assert 2e-3 < error(quantized_attention(query, key, value), exact) <= 1e-2
+    if outlier:
+        assert error(quantized_attention(query, key, value, smooth=False), exact) > 3e-2
+
+
+def test_a_common_vector_of_all_keys_changes_nothing(randn):
+    query, key, value = randn(3, 7, 5), randn(3, 11, 5), randn(3, 11, 2)
+    moved = quantized_attention(query, key + 1024.0, value)
+    # Adding and taking away 1024 rounds to steps of 1024 ε, far from a step of 1/127; a component
+    # that is on the edge between two steps would still move, and none of these is.
+    torch.testing.assert_close(moved, quantized_attention(query, key, value), rtol=0, atol=1e-10)
+
+
+def test_the_future_moves_the_rounding_of_the_past_only_through_the_mean(randn):
+    query, key, value = randn(11, 5), randn(11, 5), randn(11, 3)
+    other_key, other_value = key.clone(), value.clone()
+    other_key[-1] += 1.0
+    other_value[-1] += 1e3
+
+    def change(smooth):
+        before, after = (
+            quantized_attention(query, k, v, is_causal=True, smooth=smooth)
+            for k, v in ((key, value), (other_key, other_value))
+        )
+        return (before - after)[:-1].abs().max()
+
+    assert change(smooth=False) == 0
+    assert 0 < change(smooth=True) < 0.05  # of values of size 1, moved by 1000
+
+
+def test_masks_are_those_of_the_kernel(device, randn):
+    query, key, value = randn(2, 7, 5), randn(2, 11, 5), randn(2, 11, 3)
+    for mask in (masks.causal(7, 11, alignment="top-left").dense(device=device), randn(7, 11)):
+        expected = attnref.scaled_dot_product_attention(
+            quantize(query).dequantize(),
+            quantize(key - key.mean(-2, keepdim=True)).dequantize(),
+            value,
+            mask,
+        )
+        torch.testing.assert_close(
+            quantized_attention(query, key, value, mask), expected, rtol=1e-12, atol=1e-13
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_comes_back(dtype, randn):
+    query, key, value = (randn(3, 13, 64, dtype=dtype) for _ in range(3))
+    ours = quantized_attention(query, key, value)
+    assert ours.dtype == dtype
+    exact = attnref.scaled_dot_product_attention(query.double(), key.double(), value.double())
+    # An eight-bit step and one rounding of the result.
+    assert error(ours.double(), exact) < 1e-2 + torch.finfo(dtype).eps
+
+
+def test_it_compiles_whole_and_maps_over_a_batch(randn):
+    query, key, value = randn(3, 2, 7, 5), randn(3, 2, 11, 5), randn(3, 2, 11, 4)
+    expected = quantized_attention(query, key, value)
+    compiled = torch.compile(quantized_attention, fullgraph=True, backend="aot_eager")
+    for other in (compiled, torch.vmap(quantized_attention)):
+        torch.testing.assert_close(other(query, key, value), expected, rtol=1e-12, atol=1e-13)
+
+
+def test_what_does_not_fit_is_named(randn):
+    query, key = randn(5, 3), randn(7, 3)
+    with pytest.raises(ValueError, match=r"^value: expected shape \(7, 'd_v'\)"):
+        quantized_attention(query, key, randn(5, 2))
+    with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
+        quantized_attention(query, key, key, randn(7, 5))
+    with pytest.raises(ValueError, match=r"^attn_mask: expected None beside is_causal") as caught:
+        quantized_attention(query, key, key, randn(5, 7), is_causal=True)
+    assert "attn_mask & attnref.masks.causal" in str(caught.value)

@@ -1,0 +1,145 @@
+import pytest
+import torch
+
+import attnref
+from attnref import masks
+from attnref.variants import sliding_window
+from attnref.variants.sliding_window import sliding_window_attention
+
+D_K, D_V = 5, 3
+CASES = [(37, 7, True), (37, 7, False), (37, 41, True), (37, 73, False), (37, 99, False)]
+CASES += [(16, 8, True), (1, 1, True), (5, 3, False), (37, 1, True)]
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
+
+    return draw
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(sliding_window, "_ROWS", 8)
+
+
+def draw_inputs(randn, n, lead=(2, 3)):
+    shapes = ((*lead, n, D_K), (*lead, n, D_K), (*lead, n, D_V))
+    return [randn(*shape).requires_grad_() for shape in shapes]
+
+
+def assert_same(ours, expected, inputs, randn):
+    """Values and gradients; the tolerance is a few thousand roundings of float64."""
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+    weight = randn(*ours.shape)
+    one = torch.autograd.grad(ours, inputs, weight)
+    other = torch.autograd.grad(expected, inputs, weight)
+    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "window", "causal"), CASES)
+def test_it_is_attention_under_the_mask(n, window, causal, device, randn):
+    inputs = draw_inputs(randn, n)
+    mask = masks.sliding_window(n, window=window, causal=causal).dense(device)
+    ours = sliding_window_attention(*inputs, window=window, causal=causal)
+    assert_same(ours, attnref.scaled_dot_product_attention(*inputs, mask), inputs, randn)
+
+
+@pytest.mark.parametrize(("n", "window", "causal"), CASES)
+def test_all_blocks_at_once_give_the_same(n, window, causal, randn):
+    """The path of a GPU, on whatever device this runs."""
+    query, key, value = inputs = draw_inputs(randn, n, lead=(3,))
+    back, ahead = (window - 1, 0) if causal else (window // 2, window // 2)
+    expected = sliding_window_attention(*inputs, window=window, causal=causal, scale=0.7)
+    ours = sliding_window._batched(query, key, value, 0.7, back, ahead)
+    assert_same(ours, expected, inputs, randn)
+
+
+def test_the_path_of_a_gpu_is_taken_there(monkeypatch, randn):
+    inputs = draw_inputs(randn, 37)
+    expected = sliding_window_attention(*inputs, window=7)
+    monkeypatch.setattr(sliding_window, "_in_turn", lambda device: False)
+    assert_same(sliding_window_attention(*inputs, window=7), expected, inputs, randn)
+
+
+def test_heads_are_shared_and_dimensions_broadcast(device, randn):
+    query, key, value = randn(2, 6, 37, D_K), randn(1, 2, 37, D_K), randn(1, 2, 37, D_V)
+    inputs = [x.requires_grad_() for x in (query, key, value)]
+    mask = masks.sliding_window(37, window=7).dense(device)
+    ours = sliding_window_attention(*inputs, window=7, scale=0.7, enable_gqa=True)
+    expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=True)
+    assert_same(ours, expected, inputs, randn)
+    alone = sliding_window_attention(query[0, 0], key[0, 0], value[0, 0], window=7, scale=0.7)
+    torch.testing.assert_close(alone, expected[0, 0], rtol=1e-12, atol=1e-12)
+
+
+def test_what_leaves_the_window_is_without_influence(randn):
+    query, key, value = (x.detach() for x in draw_inputs(randn, 37))
+    before = sliding_window_attention(query, key, value, window=7)
+    key[..., 0, :], value[..., 0, :] = 100.0, 100.0
+    after = sliding_window_attention(query, key, value, window=7)
+    assert torch.equal(after[..., 7:, :], before[..., 7:, :])
+    assert not torch.equal(after[..., :7, :], before[..., :7, :])
+
+
+def test_no_queries(randn):
+    assert sliding_window_attention(*draw_inputs(randn, 0), window=3).shape == (2, 3, 0, D_V)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_it_errs_no_more_than_the_budget(dtype, device, generator, monkeypatch):
+    """At most 1.5 times the error of PyTorch's own path, both against float64."""
+    monkeypatch.setattr(sliding_window, "_ROWS", 64)
+    inputs = [
+        torch.randn(1, 2, 257, 64, device=device, generator=generator).to(dtype).requires_grad_()
+        for _ in range(3)
+    ]
+    doubles = [x.detach().double().requires_grad_() for x in inputs]
+    weight = torch.randn(1, 2, 257, 64, device=device, generator=generator).to(dtype)
+    mask = masks.sliding_window(257, window=61).dense(device)
+    kernel = torch.nn.functional.scaled_dot_product_attention
+
+    def both(output, inputs):
+        return [output, *torch.autograd.grad(output, inputs, weight.to(output.dtype))]
+
+    exact = both(kernel(*doubles, mask), doubles)
+    theirs = both(kernel(*inputs, mask), inputs)
+    ours = both(sliding_window_attention(*inputs, window=61), inputs)
+    for one, other, truth in zip(ours, theirs, exact, strict=True):
+        assert one.dtype == dtype
+        assert (one - truth).norm() <= 1.5 * (other - truth).norm()
+
+
+def test_operations_grow_linearly(randn):
+    """Multiplications of all products at 4 n over those at n: 16 for all pairs, here 4."""
+
+    class Counter(torch.utils._python_dispatch.TorchDispatchMode):
+        products = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            if "mm" in str(function) or "_linear_pointwise" in str(function):
+                self.products += result.numel() * args[0].shape[-1]
+            return result
+
+    def products(n):
+        inputs = draw_inputs(randn, n, lead=())
+        with Counter() as counter:
+            sliding_window_attention(*inputs, window=9).sum().backward()
+        return counter.products
+
+    assert products(512) - products(256) == 2 * (products(256) - products(128))
+
+
+def test_other_lengths_are_refused(randn):
+    with pytest.raises(
+        ValueError, match=r"^key: expected as many keys as queries, 7, got 11\."
+    ) as error:
+        sliding_window_attention(randn(7, 3), randn(11, 3), randn(11, 2), window=3)
+    assert "use blockwise_attention" in str(error.value)
+
+
+def test_an_even_window_has_no_middle(randn):
+    with pytest.raises(ValueError, match=r"^window: expected an odd number for a two-sided window"):
+        sliding_window_attention(*draw_inputs(randn, 7), window=4, causal=False)

@@ -1,0 +1,120 @@
+"""Top-k attention: which keys it keeps, and what dropping the others costs."""
+
+import pytest
+import torch
+
+import attnref
+from attnref.variants.topk import topk_attention
+
+EPS = torch.finfo(torch.float64).eps
+CLOSE = {"rtol": 1e-12, "atol": 1e-13}
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape, dtype=torch.float64):
+        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
+            dtype
+        )
+
+    return draw
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("masked", [None, "bool", "float"])
+@pytest.mark.parametrize("count", [1, 3, 11])
+def test_values_and_gradients_are_those_of_a_mask_of_the_best(count, masked, is_causal, randn):
+    """The mask is found by ranking the scores, apart from the function."""
+    n, m = 7, 11
+    inputs = [t.requires_grad_() for t in (randn(2, 3, n, 5), randn(2, 3, m, 5), randn(2, 3, m, 2))]
+    mask = {None: None, "bool": randn(2, 1, n, m) > -0.5, "float": randn(n, m)}[masked]
+    options = {"is_causal": is_causal, "scale": 0.7}
+    ours = topk_attention(*inputs, mask, count=count, **options)
+    scores = 0.7 * inputs[0].detach() @ inputs[1].detach().mT
+    if masked == "bool":
+        scores = scores.masked_fill(~mask, -torch.inf)
+    if masked == "float":
+        scores = scores + mask
+    if is_causal:
+        future = torch.ones(n, m, dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(future, -torch.inf)
+    best = scores.argsort(-1, descending=True).argsort(-1) < count
+    best = best & (scores > -torch.inf)
+    bias = (mask if masked == "float" else torch.zeros_like(scores)).masked_fill(~best, -torch.inf)
+    expected = attnref.scaled_dot_product_attention(*inputs, bias, scale=0.7)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+    cotangent = randn(2, 3, n, 2)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, inputs, cotangent),
+        torch.autograd.grad(expected, inputs, cotangent),
+        **CLOSE,
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 13])
+def test_dropping_moves_the_weights_by_twice_the_dropped_mass(count, device, randn):
+    query, key, value = randn(3, 7, 5), randn(3, 13, 5), randn(3, 13, 2)
+    p = attnref.attention_weights(query, key)
+    eye = torch.eye(13, device=device, dtype=p.dtype).expand(3, 13, 13)
+    kept = topk_attention(query, key, eye, count=count)
+    dropped = p.masked_fill(kept > 0, 0.0).sum(-1)
+    torch.testing.assert_close((p - kept).abs().sum(-1), 2 * dropped, rtol=0, atol=32 * EPS)
+    # No other choice of as many keys drops less.
+    smallest = p.sort(-1).values[..., : 13 - count].sum(-1)
+    torch.testing.assert_close(dropped, smallest, rtol=0, atol=32 * EPS)
+    exact = attnref.scaled_dot_product_attention(query, key, value)
+    moved = (topk_attention(query, key, value, count=count) - exact).norm(dim=-1)
+    diameter = torch.cdist(value, value).amax((-2, -1))[:, None]
+    assert (moved <= dropped * diameter + 32 * EPS).all()
+
+
+def test_equal_scores_keep_as_many_keys(device):
+    zeros = torch.zeros(1, 7, 3, device=device)
+    weights = topk_attention(zeros, zeros, torch.eye(7, device=device)[None], count=3)
+    assert ((weights > 0).sum(-1) == 3).all()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 7, device=device))
+
+
+def test_a_row_without_keys_is_zero(device, randn):
+    query, key, value = randn(2, 5).requires_grad_(), randn(3, 5), randn(3, 2)
+    mask = torch.tensor([[False, False, False], [True, False, True]], device=device)
+    output = topk_attention(query, key, value, mask, count=2)
+    output.sum().backward()
+    assert (output[0] == 0).all()
+    assert query.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_rounded_once(dtype, randn):
+    query, key, value = (randn(3, 13, 5, dtype=dtype) for _ in range(3))
+    ours = topk_attention(query, key, value, count=4)
+    assert ours.dtype == dtype
+    exact = topk_attention(query.double(), key.double(), value.double(), count=4)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * eps, atol=1e-6)
+
+
+def test_it_compiles_whole_and_maps_over_a_batch(randn):
+    query, key, value = randn(3, 7, 5), randn(3, 11, 5), randn(3, 11, 2)
+
+    def attention(query, key, value):
+        return topk_attention(query, key, value, count=4, is_causal=True)
+
+    expected = attention(query, key, value)
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    for other in (compiled, torch.vmap(attention)):
+        torch.testing.assert_close(other(query, key, value), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("wrong", [0, 8, True, 2.0])
+def test_a_wrong_count_is_named(wrong, randn):
+    with pytest.raises(ValueError, match=r"^count: expected an integer from 1 to the 7 keys"):
+        topk_attention(randn(5, 3), randn(7, 3), randn(7, 2), count=wrong)
+
+
+def test_what_does_not_fit_is_named(randn):
+    query, key = randn(5, 3), randn(7, 3)
+    with pytest.raises(ValueError, match=r"^value: expected shape \(7, 'd_v'\)"):
+        topk_attention(query, key, randn(5, 2), count=1)
+    with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
+        topk_attention(query, key, key, randn(7, 5), count=1)

@@ -1,0 +1,156 @@
+import pytest
+import torch
+
+import attnref
+from attnref import masks
+from attnref.variants.varlen import varlen_attention
+
+D_K, D_V = 5, 3
+LENGTHS = [7, 1, 0, 5, 5, 5, 11]
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape):
+        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64)
+
+    return draw
+
+
+def borders(lengths, device):
+    return torch.tensor([0, *lengths], device=device).cumsum(0)
+
+
+def draw_inputs(randn, n, m, lead=(2, 3)):
+    shapes = ((*lead, n, D_K), (*lead, m, D_K), (*lead, m, D_V))
+    return [randn(*shape).requires_grad_() for shape in shapes]
+
+
+def assert_same(ours, expected, inputs, randn):
+    """Values and gradients; the tolerance is a few thousand roundings of float64."""
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+    weight = randn(*ours.shape)
+    one = torch.autograd.grad(ours, inputs, weight)
+    other = torch.autograd.grad(expected, inputs, weight)
+    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_each_sequence_sees_itself_alone(is_causal, device, randn):
+    inputs = draw_inputs(randn, sum(LENGTHS), sum(LENGTHS))
+    mask = masks.packed(LENGTHS).dense(device)
+    ours = varlen_attention(*inputs, borders(LENGTHS, device), is_causal=is_causal)
+    expected = attnref.scaled_dot_product_attention(*inputs, mask, is_causal=is_causal)
+    assert_same(ours, expected, inputs, randn)
+    # Without the borders the sequences would contaminate each other.
+    wrong = attnref.scaled_dot_product_attention(*inputs, is_causal=is_causal)
+    assert (wrong - expected).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_keys_may_have_borders_of_their_own(is_causal, device, randn):
+    """Cross-attention; the third sequence has no keys, the last no queries."""
+    lengths, key_lengths = [7, 2, 3, 5, 0], [3, 11, 0, 5, 2]
+    inputs = draw_inputs(randn, sum(lengths), sum(key_lengths))
+    ours = varlen_attention(
+        *inputs,
+        borders(lengths, device),
+        cu_seqlens_key=borders(key_lengths, device),
+        is_causal=is_causal,
+    )
+    query, key, value = inputs
+    expected = torch.cat(
+        [
+            attnref.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+            for q, k, v in zip(
+                query.split(lengths, -2),
+                key.split(key_lengths, -2),
+                value.split(key_lengths, -2),
+                strict=True,
+            )
+        ],
+        -2,
+    )
+    assert_same(ours, expected, inputs, randn)
+    assert (ours[..., 9:12, :] == 0).all()
+
+
+def test_heads_are_shared_and_dimensions_broadcast(device, randn):
+    query, key, value = randn(2, 6, 12, D_K), randn(1, 2, 12, D_K), randn(1, 2, 12, D_V)
+    inputs = [x.requires_grad_() for x in (query, key, value)]
+    mask = masks.packed([7, 5]).dense(device)
+    cu_seqlens = borders([7, 5], device)
+    ours = varlen_attention(*inputs, cu_seqlens, scale=0.7, enable_gqa=True)
+    expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=True)
+    assert_same(ours, expected, inputs, randn)
+    alone = varlen_attention(query[0, 0], key[0, 0], value[0, 0], cu_seqlens, scale=0.7)
+    torch.testing.assert_close(alone, expected[0, 0], rtol=1e-12, atol=1e-12)
+
+
+def test_padded_batches_give_the_same(device, randn):
+    """The same sequences padded and masked: equal where they are real."""
+    lengths = [7, 3, 11]
+    padded = [randn(3, 2, 11, width) for width in (D_K, D_K, D_V)]
+    packed = [
+        torch.cat([x[sample, :, :length] for sample, length in enumerate(lengths)], -2)
+        for x in padded
+    ]
+    ours = varlen_attention(*packed, borders(lengths, device)).split(lengths, -2)
+    expected = attnref.scaled_dot_product_attention(
+        *padded, masks.padding(lengths, 11).dense(device)
+    )
+    for sample, length in enumerate(lengths):
+        torch.testing.assert_close(
+            ours[sample], expected[sample, :, :length], rtol=1e-12, atol=1e-12
+        )
+
+
+def test_neighbours_of_one_length_share_a_call(device, randn):
+    calls = []
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            if function is torch.nn.functional.scaled_dot_product_attention:
+                calls.append(tuple(args[0].shape))
+            return function(*args, **(kwargs or {}))
+
+    inputs = draw_inputs(randn, sum(LENGTHS), sum(LENGTHS))
+    with Watch():
+        varlen_attention(*inputs, borders(LENGTHS, device))
+    assert calls == [(count, 6, length, D_K) for count, length in ((1, 7), (1, 1), (3, 5), (1, 11))]
+
+
+def test_no_sequences(device, randn):
+    ours = varlen_attention(*draw_inputs(randn, 0, 0), borders([], device))
+    assert ours.shape == (2, 3, 0, D_V)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "came"),
+    [
+        ([0, 5], "got list"),
+        (torch.tensor([0.0, 5.0]), r"got shape \(2,\) of torch\.float32"),
+        (torch.tensor([[0, 5]]), r"got shape \(1, 2\) of torch\.int64"),
+    ],
+)
+def test_borders_are_integers(wrong, came, randn):
+    with pytest.raises(TypeError, match=r"^cu_seqlens: expected a tensor of integers") as error:
+        varlen_attention(*draw_inputs(randn, 5, 5), wrong)
+    assert error.match(came)
+    assert "lengths.cumsum(0)" in str(error.value)
+
+
+@pytest.mark.parametrize("wrong", [[0, 4], [1, 5], [0, 4, 3, 5], []])
+def test_borders_rise_from_0_to_the_number_of_tokens(wrong, randn):
+    with pytest.raises(ValueError, match=r"^cu_seqlens: expected borders that rise from 0 to 5"):
+        varlen_attention(*draw_inputs(randn, 5, 5), torch.tensor(wrong, dtype=torch.int32))
+
+
+def test_queries_and_keys_have_as_many_sequences(device, randn):
+    with pytest.raises(ValueError, match=r"^cu_seqlens_key: expected 3 borders.* got 2\.") as error:
+        varlen_attention(
+            *draw_inputs(randn, 5, 7),
+            borders([2, 3], device),
+            cu_seqlens_key=borders([7], device),
+        )
+    assert "repeats its border" in str(error.value)
