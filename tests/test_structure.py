@@ -27,7 +27,7 @@ ALLOWED = {
     "masks": {"checks"},
     "multihead": {"checks", "masks", "reference", "scaling"},
     "oracle": {"checks"},
-    "positions": set(),
+    "positions": {"checks"},
     "reference": {"checks"},
     "scaling": {"checks"},
     "score_statistics": {"checks", "reference"},
