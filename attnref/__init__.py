@@ -4,12 +4,13 @@ The definition is :func:`scaled_dot_product_attention`; :mod:`attnref.oracle` ho
 opinion, written in NumPy. Around them, one idea a module: what its arguments are made of
 (``masks``, ``scaling``, ``adaptive_scaling``, ``bounded_scores``, ``positions``), what it is made
 of (``softmax``, ``similarity``), what is made of it (``MultiHeadAttention``, ``KVCache``), and how
-to measure it (``score_statistics``).
+to measure it (``score_statistics``, ``cost``).
 """
 
 from attnref import (
     adaptive_scaling,
     bounded_scores,
+    cost,
     masks,
     positions,
     scaling,
@@ -28,6 +29,7 @@ __all__ = [
     "adaptive_scaling",
     "attention_weights",
     "bounded_scores",
+    "cost",
     "masks",
     "positions",
     "scaled_dot_product_attention",

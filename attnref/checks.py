@@ -160,3 +160,37 @@ def check_dropout(dropout_p: float) -> None:
             f"dropout_p: expected a probability in [0, 1), got {dropout_p}. It is the share of "
             "weights to drop, not to keep; in evaluation pass 0.0."
         )
+
+
+def check_integer(
+    name: str, number: int, least: float, mend: str, *, most: float = math.inf
+) -> None:
+    """A whole number from ``least`` to ``most``; True and False are not numbers."""
+    is_integer = isinstance(number, int) and not isinstance(number, bool)
+    if not is_integer or not least <= number <= most:
+        bounds = f"of {least} or more" if most == math.inf else f"between {least} and {most}"
+        raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}. {mend}")
+
+
+def check_positions(**counts: int) -> None:
+    """Numbers of queries or keys, by the names of the arguments."""
+    for name, count in counts.items():
+        check_integer(name, count, 0, "Take it from the tensors: query.shape[-2], key.shape[-2].")
+
+
+def check_alignment(n: int, m: int | None, alignment: str | None) -> tuple[int, int]:
+    """The number of keys, n for None, and how far the key of query i lies behind position i."""
+    m = n if m is None else m
+    check_positions(n=n, m=m)
+    if alignment not in (None, "top-left", "bottom-right"):
+        raise ValueError(
+            f"alignment: expected 'top-left' or 'bottom-right', got {alignment!r}. "
+            "top-left lets both sequences begin together, bottom-right lets them end together."
+        )
+    if n != m and alignment is None:
+        raise ValueError(
+            f"alignment: expected 'top-left' or 'bottom-right' because n={n} differs from m={m}, "
+            "got None. For decoding with a cache choose 'bottom-right'; PyTorch's is_causal is "
+            "'top-left'."
+        )
+    return m, m - n if alignment == "bottom-right" else 0

@@ -41,7 +41,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnref.checks import Shape, broadcast_shape, check_mask
+from attnref.checks import (
+    Shape,
+    broadcast_shape,
+    check_alignment,
+    check_integer,
+    check_mask,
+    check_positions,
+)
 
 # Given query positions (rows, 1) and key positions (1, columns), says which pairs are allowed.
 Rule = Callable[[Tensor, Tensor], Tensor]
@@ -232,7 +239,7 @@ def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
     tensor([[ True,  True,  True, False],
             [ True,  True,  True,  True]])
     """
-    m, offset = _aligned(n, m, alignment)
+    m, offset = check_alignment(n, m, alignment)
     return Mask((n, m), lambda i, j: j <= i + offset)
 
 
@@ -270,7 +277,7 @@ def sliding_window(
     .##.
     ..##
     """
-    m, offset = _aligned(n, m, alignment)
+    m, offset = check_alignment(n, m, alignment)
     back, ahead = _reach("window", window, causal)
     return Mask((n, m), lambda i, j: (j >= i + offset - back) & (j <= i + offset + ahead))
 
@@ -306,8 +313,8 @@ def dilated(
     #..#.
     .#..#
     """
-    _check_integer("dilation", dilation, 1, "It is the distance between keys; 1 leaves no gap.")
-    m, offset = _aligned(n, m, alignment)
+    check_integer("dilation", dilation, 1, "It is the distance between keys; 1 leaves no gap.")
+    m, offset = check_alignment(n, m, alignment)
     back, ahead = (dilation * keys for keys in _reach("window", window, causal))
 
     def rule(i: Tensor, j: Tensor) -> Tensor:
@@ -345,8 +352,8 @@ def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None 
     #..####.
     .#..####
     """
-    _check_integer("stride", stride, 1, "The usual choice is near the square root of n.")
-    m, offset = _aligned(n, m, alignment)
+    check_integer("stride", stride, 1, "The usual choice is near the square root of n.")
+    m, offset = check_alignment(n, m, alignment)
 
     def rule(i: Tensor, j: Tensor) -> Tensor:
         own = i + offset
@@ -380,7 +387,7 @@ def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
     #.###.
     .#.###
     """
-    m, offset = _aligned(n, m, alignment)
+    m, offset = check_alignment(n, m, alignment)
 
     def rule(i: Tensor, j: Tensor) -> Tensor:
         distance = i + offset - j  # (rows, columns)
@@ -409,7 +416,7 @@ def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
     tensor([[ True, False, False],
             [ True,  True,  True]])
     """
-    _check_positions(m=m)
+    check_positions(m=m)
     mend = "Count the real tokens of each sequence; m is the length of the longest or more."
     counts = _integers("lengths", lengths, {1: "(b,)"}, mend, most=m)
     ends = counts[:, None, None, None]  # (b, 1, 1, 1)
@@ -439,9 +446,9 @@ def prefix_lm(n: int, *, prefix: int) -> Mask:
     ###.
     ####
     """
-    _check_positions(n=n)
+    check_positions(n=n)
     mend = "It is the number of tokens that are given, before the first to be predicted."
-    _check_integer("prefix", prefix, 0, mend, most=n)
+    check_integer("prefix", prefix, 0, mend, most=n)
     return Mask((n, n), lambda i, j: (j <= i) | (j < prefix))
 
 
@@ -527,7 +534,7 @@ def global_tokens(n: int, *, positions: Tensor | Sequence[int]) -> Mask:
     .#..
     .#..
     """
-    _check_positions(n=n)
+    check_positions(n=n)
     mend = "Count from the start: 0 is the first token, n - 1 the last."
     chosen = _integers("positions", positions, {1: "(g,)"}, mend, most=n - 1)
     is_global = torch.zeros(n, dtype=torch.bool, device=chosen.device)  # (n,)
@@ -564,7 +571,7 @@ def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: in
     ####
     """
     m = n if m is None else m
-    _check_positions(n=n, m=m)
+    check_positions(n=n, m=m)
     _check_block_size(block_size)
     if not isinstance(layout, Tensor) or layout.dtype != torch.bool:
         found = layout.dtype if isinstance(layout, Tensor) else type(layout).__name__
@@ -623,13 +630,13 @@ def bigbird(
     >>> mask.block_summary(2).bool().sum(-1)  # itself, one drawn and the global one
     tensor([6, 3, 3, 3, 3, 3])
     """
-    _check_positions(n=n)
+    check_positions(n=n)
     _check_block_size(block_size)
     blocks = math.ceil(n / block_size)
     reach, _ = _reach("window_blocks", window_blocks, causal=False)
     mend = f"A row of blocks has {blocks}."
-    _check_integer("random_blocks", random_blocks, 0, mend, most=blocks)
-    _check_integer("global_blocks", global_blocks, 0, mend, most=blocks)
+    check_integer("random_blocks", random_blocks, 0, mend, most=blocks)
+    check_integer("global_blocks", global_blocks, 0, mend, most=blocks)
 
     row = torch.arange(blocks, device=generator.device)[:, None]  # (blocks, 1)
     column = row.mT  # (1, blocks)
@@ -639,27 +646,9 @@ def bigbird(
     return block_layout(n, layout=seen.scatter(-1, drawn, True), block_size=block_size)
 
 
-def _aligned(n: int, m: int | None, alignment: str | None) -> tuple[int, int]:
-    """The number of keys, and how far the key of query i lies behind position i."""
-    m = n if m is None else m
-    _check_positions(n=n, m=m)
-    if alignment not in (None, "top-left", "bottom-right"):
-        raise ValueError(
-            f"alignment: expected 'top-left' or 'bottom-right', got {alignment!r}. "
-            "top-left lets both sequences begin together, bottom-right lets them end together."
-        )
-    if n != m and alignment is None:
-        raise ValueError(
-            f"alignment: expected 'top-left' or 'bottom-right' because n={n} differs from m={m}, "
-            "got None. For decoding with a cache choose 'bottom-right'; PyTorch's is_causal is "
-            "'top-left'."
-        )
-    return m, m - n if alignment == "bottom-right" else 0
-
-
 def _reach(name: str, window: int, causal: bool) -> tuple[int, int]:
     """How many places before and behind its own a window covers."""
-    _check_integer(name, window, 1, "It counts what one query sees, its own place included.")
+    check_integer(name, window, 1, "It counts what one query sees, its own place included.")
     if causal:
         return window - 1, 0
     if window % 2 == 0:
@@ -715,23 +704,9 @@ def _integers(
             f"{tuple(numbers.shape)} of {numbers.dtype}. {mend}"
         )
     for extreme in numbers.aminmax() if numbers.numel() else ():
-        _check_integer(name, int(extreme), least, mend, most=most)
+        check_integer(name, int(extreme), least, mend, most=most)
     return numbers.to(torch.int64, copy=True)
 
 
-def _check_positions(**counts: int) -> None:
-    for name, count in counts.items():
-        _check_integer(name, count, 0, "Take it from the tensors: query.shape[-2], key.shape[-2].")
-
-
 def _check_block_size(block_size: int) -> None:
-    _check_integer("block_size", block_size, 1, "It is the side of a block, often 64 or 128.")
-
-
-def _check_integer(
-    name: str, number: int, least: float, mend: str, *, most: float = math.inf
-) -> None:
-    is_integer = isinstance(number, int) and not isinstance(number, bool)
-    if not is_integer or not least <= number <= most:
-        bounds = f"of {least} or more" if most == math.inf else f"between {least} and {most}"
-        raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}. {mend}")
+    check_integer("block_size", block_size, 1, "It is the side of a block, often 64 or 128.")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from attnref import checks, masks
-from attnref.reference import scaled_dot_product_attention
+from attnref.reference import check_mask_type, scaled_dot_product_attention
 from attnref.scaling import per_head, scale_query
 
 
@@ -284,7 +284,8 @@ class MultiHeadAttention(nn.Module):
                     f"{tuple(tensor.shape)}. Batches come first: a sequence-first tensor needs "
                     f"{name}.transpose(0, 1)."
                 )
-        _check_mask(attn_mask)
+        if attn_mask is not None:
+            check_mask_type(attn_mask)
 
         q = _split(self.query_proj(query), self.num_heads)  # (..., h, n, d_k)
         k = _split(self.key_proj(key), self.num_kv_heads)  # (..., h_kv, m, d_k)
@@ -421,25 +422,7 @@ def _kind(tensor: Tensor) -> str:
     return f"({', '.join(map(str, lead))}, n, {width}) {tensor.dtype} on {tensor.device}"
 
 
-def _check_mask(attn_mask: Tensor | None) -> None:
-    if attn_mask is None:
-        return
-    if not isinstance(attn_mask, Tensor):
-        raise TypeError(
-            f"attn_mask: expected a torch.Tensor, got {type(attn_mask).__name__}. A mask of "
-            "attnref.masks becomes one with mask.dense(device=query.device)."
-        )
-    if attn_mask.dtype != torch.bool and not attn_mask.is_floating_point():
-        raise TypeError(
-            f"attn_mask: expected bool (True = may attend) or a floating dtype (added to the "
-            f"scores), got {attn_mask.dtype}. If 1 means may attend, pass attn_mask.bool()."
-        )
-
-
 def _check_positive(**counts: int) -> None:
     for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(
-                f"{name}: expected a positive integer, got {count!r}. Widths and numbers of heads "
-                "come from the model's configuration."
-            )
+        mend = "Widths and numbers of heads come from the model's configuration."
+        checks.check_integer(name, count, 1, mend)

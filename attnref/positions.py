@@ -9,6 +9,8 @@ bfloat16 holds only the integers up to 256, so that the positions 256 and 257 wo
 import torch
 from torch import Tensor, nn
 
+from attnref import checks
+
 
 def frequencies(
     dim: int, *, base: float = 10_000.0, device: torch.device | str | None = None
@@ -320,19 +322,7 @@ def alibi(
     tensor([[[-0.0039,  0.0000, -0.0039],
              [-0.0078, -0.0039,  0.0000]]])
     """
-    m = n if m is None else m
-    _check_counts(0, n=n, m=m)
-    if alignment not in (None, "top-left", "bottom-right"):
-        raise ValueError(
-            f"alignment: expected 'top-left' or 'bottom-right', got {alignment!r}. "
-            "top-left lets both sequences begin together, bottom-right lets them end together."
-        )
-    if n != m and alignment is None:
-        raise ValueError(
-            f"alignment: expected 'top-left' or 'bottom-right' because n={n} differs from m={m}, "
-            "got None. For decoding with a cache choose 'bottom-right'."
-        )
-    offset = m - n if alignment == "bottom-right" else 0
+    m, offset = checks.check_alignment(n, m, alignment)
     slopes = alibi_slopes(num_heads, dtype=torch.float64, device=device)[:, None, None]
     rows = torch.arange(offset, offset + n, dtype=torch.float64, device=device)[:, None]  # (n, 1)
     columns = torch.arange(m, dtype=torch.float64, device=device)  # (m,)
@@ -389,8 +379,9 @@ def _check_even(dim: int) -> None:
 
 def _check_counts(least: int, **counts: int) -> None:
     for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < least:
-            raise ValueError(
-                f"{name}: expected an integer of {least} or more, got {count!r}. Take it from a "
-                "shape: x.shape[-2] counts positions, x.shape[-3] heads."
-            )
+        checks.check_integer(
+            name,
+            count,
+            least,
+            "Take it from a shape: x.shape[-2] counts positions, x.shape[-3] heads.",
+        )

@@ -304,7 +304,8 @@ def check_tensors(**tensors: Tensor) -> None:
             )
 
 
-def _check_mask(attn_mask: Tensor, query: Tensor, scores_shape: checks.Shape) -> None:
+def check_mask_type(attn_mask: Tensor) -> None:
+    """A tensor of bools or of numbers to add."""
     if not isinstance(attn_mask, Tensor):
         raise TypeError(
             f"attn_mask: expected a torch.Tensor, got {type(attn_mask).__name__}. A mask of "
@@ -315,6 +316,10 @@ def _check_mask(attn_mask: Tensor, query: Tensor, scores_shape: checks.Shape) ->
             f"attn_mask: expected bool (True = may attend) or a floating dtype (added to the "
             f"scores), got {attn_mask.dtype}. If 1 means may attend, pass attn_mask.bool()."
         )
+
+
+def _check_mask(attn_mask: Tensor, query: Tensor, scores_shape: checks.Shape) -> None:
+    check_mask_type(attn_mask)
     if attn_mask.device != query.device:
         raise ValueError(
             f"attn_mask: expected device {query.device}, where query is, got {attn_mask.device}. "

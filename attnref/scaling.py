@@ -219,10 +219,7 @@ class LearnedTemperature(nn.Module):
 
     def __init__(self, num_heads: int, *, init: float = 10.0) -> None:
         super().__init__()
-        if isinstance(num_heads, bool) or not isinstance(num_heads, int) or num_heads < 1:
-            raise ValueError(
-                f"num_heads: expected a positive integer, got {num_heads!r}. It is query.shape[-3]."
-            )
+        checks.check_integer("num_heads", num_heads, 1, "It is query.shape[-3].")
         if not 0.0 < init <= self._CEILING:
             raise ValueError(
                 f"init: expected a number above 0 and at most {self._CEILING:g}, got {init!r}. "
@@ -274,8 +271,5 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
 
 
 def _check_head_dim(head_dim: int) -> None:
-    if isinstance(head_dim, bool) or not isinstance(head_dim, int) or head_dim < 1:
-        raise ValueError(
-            f"head_dim: expected a positive integer, got {head_dim!r}. It is d_k, the size of "
-            "one query or key: query.shape[-1]."
-        )
+    mend = "It is d_k, the size of one query or key: query.shape[-1]."
+    checks.check_integer("head_dim", head_dim, 1, mend)

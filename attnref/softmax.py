@@ -18,6 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnref import checks
+
 
 def naive(scores: Tensor, *, dim: int = -1) -> Tensor:
     r"""The formula of softmax as it stands, which overflows.
@@ -110,11 +112,8 @@ def online(scores: Tensor, *, block_size: int, dim: int = -1) -> Tensor:
     tensor([0.0900, 0.2447, 0.6652])
     """
     check_scores(scores)
-    if isinstance(block_size, bool) or not isinstance(block_size, int) or block_size < 1:
-        raise ValueError(
-            f"block_size: expected a positive integer, got {block_size!r}. It is the number of "
-            "keys read at a time; any number gives the same weights."
-        )
+    mend = "It is the number of keys read at a time; any number gives the same weights."
+    checks.check_integer("block_size", block_size, 1, mend)
     wide = _widened(scores)
     normaliser = torch.zeros_like(wide.sum(dim, keepdim=True))
     maximum = torch.full_like(normaliser, -torch.inf)

@@ -26,9 +26,7 @@ initialisations = {
     "nn.MultiheadAttention": lambda w: uniform(w, (6 / (4 * d_model)) ** 0.5),
     "GPT-2, deviation 0.02": lambda w: normal(w, 0.02),
 }
-others = ~torch.eye(
-    n, dtype=torch.bool
-)  # a token with itself is another matter
+others = ~torch.eye(n, dtype=torch.bool)  # pairs of different tokens
 for name, initialise in initialisations.items():
     q, k = (
         (x @ initialise(torch.empty(d_model, d_model)))

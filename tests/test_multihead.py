@@ -599,7 +599,7 @@ def test_what_a_cache_refuses(randn):
     assert full.length == 5
     with pytest.raises(ValueError, match=r"^key: expected .* without gradients, .* torch.no_grad"):
         full.append(key[..., :1, :].requires_grad_(), value[..., :1, :])
-    with pytest.raises(ValueError, match=r"^max_length: expected a positive integer, got 0"):
+    with pytest.raises(ValueError, match=r"^max_length: expected an integer of 1 or more, got 0"):
         KVCache(0)
 
 
@@ -772,13 +772,13 @@ def test_parameters_follow_from_heads_and_widths():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"embed_dim": 0}, r"embed_dim: expected a positive integer, got 0"),
-        ({"num_heads": 2.0}, r"num_heads: expected a positive integer, got 2.0"),
-        ({"num_kv_heads": True}, r"num_kv_heads: expected a positive integer, got True"),
+        ({"embed_dim": 0}, r"embed_dim: expected an integer of 1 or more, got 0"),
+        ({"num_heads": 2.0}, r"num_heads: expected an integer of 1 or more, got 2.0"),
+        ({"num_kv_heads": True}, r"num_kv_heads: expected an integer of 1 or more, got True"),
         ({"num_kv_heads": 4}, r"num_kv_heads: expected a divisor of num_heads=6, got 4"),
         ({"embed_dim": 13}, r"head_dim: .* num_heads=6 does not divide embed_dim=13, got None"),
-        ({"head_dim": -1}, r"head_dim: expected a positive integer, got -1"),
-        ({"value_head_dim": 0}, r"value_head_dim: expected a positive integer, got 0"),
+        ({"head_dim": -1}, r"head_dim: expected an integer of 1 or more, got -1"),
+        ({"value_head_dim": 0}, r"value_head_dim: expected an integer of 1 or more, got 0"),
         ({"scale": math.inf}, r"scale: expected a finite number, got inf"),
         (
             {"scale": 1.0, "head_scale": torch.ones(6)},

@@ -12,6 +12,7 @@ ALLOWED = {
     "__init__": {
         "adaptive_scaling",
         "bounded_scores",
+        "cost",
         "masks",
         "multihead",
         "positions",
@@ -24,15 +25,16 @@ ALLOWED = {
     "adaptive_scaling": {"checks"},
     "bounded_scores": set(),
     "checks": set(),
+    "cost": set(),
     "masks": {"checks"},
     "multihead": {"checks", "masks", "reference", "scaling"},
     "oracle": {"checks"},
-    "positions": set(),
+    "positions": {"checks"},
     "reference": {"checks"},
     "scaling": {"checks"},
     "score_statistics": {"checks", "reference"},
     "similarity": {"checks", "reference", "softmax"},
-    "softmax": set(),
+    "softmax": {"checks"},
 }
 
 

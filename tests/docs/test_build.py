@@ -37,12 +37,12 @@ def build(project: Path) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (".py:example", ".py:nothing", f"{PAGE}:43: snippets/six_words_loop.py: no section"),
-        ('--8<-- "', '-8<-- "', f"{PAGE}:43: a mistyped include"),
-        ("(claim:six-word-weights)", "(claim:none)", f"{PAGE}:50: claim 'none' has no test"),
-        ("[@raschka2024]", "[@nobody]", f"{PAGE}:8: [@nobody] is not in docs/references.bib"),
-        (r"\sum_{p=1}^{3}", r"\sun_{p=1}^{3}", f"{PAGE}:23: formula"),
-        ("$d = 3$", "$d = {3$", f"{PAGE}:12: formula"),
+        (".py:example", ".py:nothing", f"{PAGE}:LINE: snippets/six_words_loop.py: no section"),
+        ('--8<-- "', '-8<-- "', f"{PAGE}:LINE: a mistyped include"),
+        ("(claim:six-word-weights)", "(claim:none)", f"{PAGE}:LINE: claim 'none' has no test"),
+        ("[@raschka2024]", "[@nobody]", f"{PAGE}:LINE: [@nobody] is not in docs/references.bib"),
+        (r"\sum_{p=1}^{3}", r"\sun_{p=1}^{3}", f"{PAGE}:LINE: formula"),
+        ("$d = 3$", "$d = {3$", f"{PAGE}:LINE: formula"),
         ("](matrix-form.md)", "](matrix-from.md)", "matrix-from.md"),
         ("](matrix-form.md#all-six-at-once)", "](matrix-form.md#all-seven)", "#all-seven"),
     ],
@@ -52,9 +52,10 @@ def test_a_broken_page_stops_the_build(project, old, new, message):
     text = page.read_text(encoding="utf-8")
     assert old in text
     page.write_text(text.replace(old, new, 1), encoding="utf-8")
+    line = text[: text.index(old)].count("\n") + 1
     result = build(project)
     assert result.returncode != 0
-    assert message in result.stdout + result.stderr
+    assert message.replace("LINE", str(line)) in result.stdout + result.stderr
 
 
 def test_formulas_are_html_and_mathml():
