@@ -218,7 +218,7 @@ def _weights(
     scale = checks.check_scale(scale, query.shape[-1])
     checks.check_softcap(softcap)
     if attn_mask is not None:
-        _check_mask(attn_mask, query, shape)
+        check_mask_tensor(attn_mask, query, shape)
     if enable_gqa:
         key = _share_heads(key, query.shape[-3])
     scores = _scores(query, key, scale)  # (..., n, m)
@@ -318,7 +318,7 @@ def check_mask_type(attn_mask: Tensor) -> None:
         )
 
 
-def _check_mask(attn_mask: Tensor, query: Tensor, scores_shape: checks.Shape) -> None:
+def check_mask_tensor(attn_mask: Tensor, query: Tensor, scores_shape: checks.Shape) -> None:
     check_mask_type(attn_mask)
     if attn_mask.device != query.device:
         raise ValueError(

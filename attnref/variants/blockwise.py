@@ -20,7 +20,7 @@ from torch import Tensor
 
 from attnref import checks, masks
 from attnref.masks import EMPTY, FULL, MIXED, Mask
-from attnref.reference import _check_mask, check_tensors
+from attnref.reference import check_mask_tensor, check_tensors
 
 # 512 × 2048 scores are 4 MiB in float32: large enough for the matrix products to run at full
 # speed, small enough to stay in a processor's cache and in memory that malloc hands out again.
@@ -364,7 +364,7 @@ def _whole_mask(attn_mask: Tensor | Mask, query: Tensor, shape: checks.Shape) ->
     if isinstance(attn_mask, Mask):
         checks.check_mask(attn_mask.shape, shape)
         return attn_mask.expand((*attn_mask.shape[:-2], *shape[-2:]))
-    _check_mask(attn_mask, query, shape)
+    check_mask_tensor(attn_mask, query, shape)
     if attn_mask.requires_grad:
         raise ValueError(
             "attn_mask: expected a tensor without gradient, got one that requires it. Detach it, "
