@@ -5,7 +5,6 @@ dense, without a mask.
 """
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attnref import checks, masks
+from attnref.onednn import product_with_transpose
 from attnref.reference import check_tensors
 
 
@@ -88,9 +88,14 @@ class _BlockSparse(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, layout: Tensor, block_size: int, scale: float
     ) -> Tensor:
         output = v.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., n, d_v)
-        for place, rows, keys in _rows(q, k, layout, block_size):
-            weights = _weights(q[place][..., rows, :] * scale, k[place][..., keys, :])
-            output[place][..., rows, :] = _product(weights, v[place][..., keys, :].mT)
+        for place, rows_of_blocks in _heads(q, layout):
+            q_blocks, k_blocks, v_blocks, outputs = (
+                torch.split(x[place], block_size, -2) for x in (q, k, v, output)
+            )
+            for row, seen in rows_of_blocks:
+                weights = _weights(q_blocks[row] * scale, _gathered(k_blocks, seen))
+                average = product_with_transpose(weights, _gathered(v_blocks, seen).mT)
+                outputs[row].copy_(average)  # (..., rows, d_v)
         ctx.save_for_backward(q, k, v, layout, output)
         ctx.options = block_size, scale
         return output
@@ -100,56 +105,61 @@ class _BlockSparse(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, layout, output = ctx.saved_tensors
         block_size, scale = ctx.options
-        grad = grad.contiguous()
         d_q, d_k, d_v = (torch.zeros_like(x) for x in (q, k, v))
-        for place, rows, keys in _rows(q, k, layout, block_size):
-            scaled, g = q[place][..., rows, :] * scale, grad[place][..., rows, :]
-            seen = k[place][..., keys, :]  # (..., keys, d_k)
-            weights = _weights(scaled, seen)  # (..., rows, keys)
-            mean = (g * output[place][..., rows, :]).sum(-1, keepdim=True)  # (..., rows, 1)
-            d_scores = _product(g, v[place][..., keys, :]).sub_(mean).mul_(weights)
-            # Both transposed: so the products read their operands along rows.
-            d_v[place].index_add_(-2, keys, _product(g.mT, weights.mT).mT)
-            d_k[place].index_add_(-2, keys, _product(scaled.mT, d_scores.mT).mT)
-            d_q[place][..., rows, :] = _product(d_scores, seen.mT) * scale
+        for place, rows_of_blocks in _heads(q, layout):
+            q_blocks, k_blocks, v_blocks, outputs, gradients, d_q_blocks, d_k_blocks, d_v_blocks = (
+                torch.split(x[place], block_size, -2)
+                for x in (q, k, v, output, grad.contiguous(), d_q, d_k, d_v)
+            )
+            for row, seen in rows_of_blocks:
+                scaled, g = q_blocks[row] * scale, gradients[row]
+                keys = _gathered(k_blocks, seen)  # (..., keys, d_k)
+                weights = _weights(scaled, keys)  # (..., rows, keys)
+                mean = (g * outputs[row]).sum(-1, keepdim=True)  # (..., rows, 1)
+                d_weights = product_with_transpose(g, _gathered(v_blocks, seen))
+                d_scores = d_weights.sub_(mean).mul_(weights)  # (..., rows, keys)
+                # Both transposed: so the products read their operands along rows.
+                d_values = product_with_transpose(g.mT, weights.mT).mT  # (..., keys, d_v)
+                d_keys = product_with_transpose(scaled.mT, d_scores.mT).mT  # (..., keys, d_k)
+                for parts, sums in ((d_v_blocks, d_values), (d_k_blocks, d_keys)):
+                    for block, part in zip(seen, torch.split(sums, block_size, -2), strict=True):
+                        parts[block].add_(part)
+                d_q_blocks[row].copy_(product_with_transpose(d_scores, keys.mT)).mul_(scale)
         return d_q, d_k, d_v, None, None, None
 
 
-def _rows(
-    q: Tensor, k: Tensor, layout: Tensor, block_size: int
-) -> Iterator[tuple[tuple[int, ...], slice, Tensor]]:
-    """For each row of blocks that is not empty: its head, its queries and the keys it sees."""
-    lead, n, m = q.shape[:-2], q.shape[-2], k.shape[-2]
-    inside = torch.arange(block_size, device=q.device)
-    for place in _places(lead, together=q.device.type != "cpu" and layout.dim() == 2):
-        allowed = layout.expand(*lead, *layout.shape[-2:])[place] if place else layout
-        for index in range(math.ceil(n / block_size)):
-            blocks = allowed[index].nonzero()[:, 0].to(q.device)  # (blocks,)
-            if len(blocks):
-                keys = (blocks[:, None] * block_size + inside).flatten()
-                rows = slice(index * block_size, min((index + 1) * block_size, n))
-                yield place, rows, keys[keys < m]
+def _heads(
+    q: Tensor, layout: Tensor
+) -> Iterator[tuple[tuple[int, ...], list[tuple[int, list[int]]]]]:
+    """For each head, the rows of blocks that are not empty, and the blocks of keys that each sees.
+
+    A GPU takes all heads that share a layout at once.
+    """
+    lead = q.shape[:-2]
+    places = itertools.product(*map(range, lead))
+    if layout.dim() == 2:
+        shared = _seen(layout)
+        yield from ((place, shared) for place in (places if _in_turn(q.device) else [()]))
+    else:
+        own = layout.expand(*lead, *layout.shape[-2:])
+        yield from ((place, _seen(own[place])) for place in places)
 
 
-def _places(lead: Sequence[int], *, together: bool) -> Iterator[tuple[int, ...]]:
-    """Indices of the heads; a GPU takes those that share a layout at once."""
-    return iter([()]) if together else itertools.product(*map(range, lead))
+def _in_turn(device: torch.device) -> bool:
+    """Whether heads are computed one after the other, in cache."""
+    return device.type == "cpu"
+
+
+def _seen(layout: Tensor) -> list[tuple[int, list[int]]]:
+    """Each row of one layout that allows something, and the columns that it allows."""
+    columns = [[j for j, allowed in enumerate(row) if allowed] for row in layout.tolist()]
+    return [(row, seen) for row, seen in enumerate(columns) if seen]
+
+
+def _gathered(blocks: Sequence[Tensor], seen: list[int]) -> Tensor:
+    return torch.cat([blocks[index] for index in seen], -2)  # (..., keys, d)
 
 
 def _weights(query: Tensor, key: Tensor) -> Tensor:
-    scores = _product(query, key)  # (..., rows, keys)
+    scores = product_with_transpose(query, key)  # (..., rows, keys)
     return torch.softmax(scores, -1, out=scores)
-
-
-def _product(one: Tensor, other: Tensor) -> Tensor:
-    """``one @ other.mT``, in float32 on a processor by oneDNN.
-
-    There a matrix product goes to MKL, which on some processors is half as fast, unless
-    ``torch.set_float32_matmul_precision`` says otherwise for the whole process. The operator
-    behind ``torch.compile``'s linear layers always asks oneDNN.
-    """
-    onednn = torch.backends.mkldnn.is_available() and one.device.type == "cpu"  # type: ignore[no-untyped-call]
-    if one.dtype != torch.float32 or not onednn:
-        return one @ other.mT
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(one, other, None, "none", [], "")
-    return product

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from attnref import checks, masks
 from attnref.masks import EMPTY, FULL, MIXED, Mask
+from attnref.onednn import product_with_transpose
 from attnref.reference import check_mask_tensor, check_tensors
 
 # 512 × 2048 scores are 4 MiB in float32: large enough for the matrix products to run at full
@@ -153,7 +154,9 @@ class _Blockwise(torch.autograd.Function):
                 sums = q.new_zeros(*q.shape[:-1], value.shape[-1])  # (..., rows, d_v)
                 for columns, mixed in strip.runs(lead, place):
                     v = values[place][..., columns, :]
-                    powers = _product(q, keys[place][..., columns, :])  # (..., rows, columns)
+                    powers = product_with_transpose(
+                        q, keys[place][..., columns, :]
+                    )  # (..., rows, columns)
                     strip.mask_(powers, columns, mixed, lead, place)
                     if not bounded:
                         previous, maximum = maximum, torch.maximum(maximum, powers.amax(-1, True))
@@ -163,7 +166,9 @@ class _Blockwise(torch.autograd.Function):
                         sums.mul_(rescale)
                     total.add_(powers.exp2_().sum(-1, keepdim=True))
                     # In float32 oneDNN's long sums err more than the fused kernel's.
-                    sums.add_(_product(powers, v.mT) if query.dtype != dtype else powers @ v)
+                    sums.add_(
+                        product_with_transpose(powers, v.mT) if query.dtype != dtype else powers @ v
+                    )
                 output[place][..., rows, :] = sums / total.masked_fill(total == 0, 1.0)
                 maxima[place][..., rows, :], totals[place][..., rows, :] = maximum, total
         # In units of ln 2; inf where a query sees no key, so that its weights are 2^-inf = 0.
@@ -196,13 +201,17 @@ class _Blockwise(torch.autograd.Function):
                 for columns, mixed in strip.runs(lead, place):
                     k = keys[place][..., columns, :]
                     v = values[place][..., columns, :]
-                    weights = _product(q, k)  # (..., rows, columns)
+                    weights = product_with_transpose(q, k)  # (..., rows, columns)
                     strip.mask_(weights, columns, mixed, lead, place)
                     weights.sub_(log_sum[place][..., rows, :]).exp2_()  # (..., rows, columns)
-                    d_value[place][..., columns] += _product(g.to(narrow).mT, weights.to(narrow).mT)
-                    d_scores = _product(g, v).sub_(mean).mul_(weights).to(narrow)
-                    d_key[place][..., columns] += _product(q.to(narrow).mT, d_scores.mT)
-                    d_q += _product(d_scores, k.to(narrow).mT)
+                    d_value[place][..., columns] += product_with_transpose(
+                        g.to(narrow).mT, weights.to(narrow).mT
+                    )
+                    d_scores = product_with_transpose(g, v).sub_(mean).mul_(weights).to(narrow)
+                    d_key[place][..., columns] += product_with_transpose(
+                        q.to(narrow).mT, d_scores.mT
+                    )
+                    d_q += product_with_transpose(d_scores, k.to(narrow).mT)
                 d_query[place][..., rows, :] = d_q * scale
         d_key *= math.log(2)  # q above holds the scale, and log2(e) beside it
         return d_query, d_key.mT.to(key.dtype), d_value.mT.to(value.dtype), None, None, None
@@ -333,23 +342,6 @@ def _neighbours(chosen: Sequence[bool], most: int) -> Iterator[slice]:
             for first in range(start, stop, most):
                 yield slice(first, min(first + most, stop))
         start = stop
-
-
-def _product(one: Tensor, other: Tensor) -> Tensor:
-    """``one @ other.mT``, in float32 on a processor by oneDNN.
-
-    There a matrix product goes to MKL, which on some processors is half as fast, unless
-    ``torch.set_float32_matmul_precision`` says otherwise for the whole process. The operator
-    behind ``torch.compile``'s linear layers always asks oneDNN.
-    """
-    if (
-        one.device.type == "cpu"
-        and one.dtype == torch.float32
-        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    ):
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(one, other, None, "none", [], "")
-        return product
-    return one @ other.mT
 
 
 def _places(lead: Sequence[int], device: torch.device) -> Iterator[tuple[int, ...]]:

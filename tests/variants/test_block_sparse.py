@@ -51,14 +51,9 @@ def test_all_heads_at_once_give_the_same(monkeypatch, randn, layout):
     """The path of a GPU, where one head after the other would leave it idle."""
     inputs, blocks = draw_inputs(randn), layout()
     expected = block_sparse_attention(*inputs, blocks, block_size=SIZE)
-    monkeypatch.setattr(block_sparse, "_places", lambda lead, *, together: iter([()]))
+    monkeypatch.setattr(block_sparse, "_in_turn", lambda device: False)
     ours = block_sparse_attention(*inputs, blocks, block_size=SIZE)
     assert_same(ours, expected, inputs, randn)
-
-
-def test_the_places_of_heads():
-    assert list(block_sparse._places((2, 1), together=False)) == [(0, 0), (1, 0)]
-    assert list(block_sparse._places((2, 1), together=True)) == [()]
 
 
 def test_a_query_without_blocks_gives_zeros_and_finite_gradients(randn, layout):

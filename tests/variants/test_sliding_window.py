@@ -56,6 +56,31 @@ def test_all_blocks_at_once_give_the_same(n, window, causal, randn):
     assert_same(ours, expected, inputs, randn)
 
 
+@pytest.mark.parametrize(
+    ("n", "window", "causal"),
+    [(257, 7, True), (257, 7, False), (64, 61, True), (97, 33, False), (33, 1, True), (1, 1, True)],
+)
+def test_narrow_windows_of_equal_widths_go_to_the_fused_kernel(
+    n, window, causal, device, randn, monkeypatch
+):
+    """With blocks inside the sequence and without, and where the last one is cut short."""
+    inputs = [randn(2, 3, n, D_K).requires_grad_() for _ in range(3)]
+    mask = masks.sliding_window(n, window=window, causal=causal).dense(device)
+    ours = sliding_window_attention(*inputs, window=window, causal=causal, scale=-0.7)
+    expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=-0.7)
+    assert_same(ours, expected, inputs, randn)
+    calls = []
+    kernel = sliding_window.scaled_dot_product_attention
+
+    def counted(query, *args, **kwargs):
+        calls.append(query.shape[-2])
+        return kernel(query, *args, **kwargs)
+
+    monkeypatch.setattr(sliding_window, "scaled_dot_product_attention", counted)
+    sliding_window_attention(*inputs, window=window, causal=causal)
+    assert len(calls) >= 6 if device.type == "cpu" else not calls  # of each head, one at least
+
+
 def test_the_path_of_a_gpu_is_taken_there(monkeypatch, randn):
     inputs = draw_inputs(randn, 37)
     expected = sliding_window_attention(*inputs, window=7)
