@@ -57,6 +57,7 @@ ALLOWED = {
     "variants/block_sparse": {"checks", "masks", "onednn", "reference"},
     "variants/blockwise": {"checks", "masks", "onednn", "reference"},
     "variants/hierarchical": {"checks", "reference"},
+    "variants/kv_cache": {"checks", "masks", "reference", "variants"},
     "variants/linear": {"checks", "reference"},
     "variants/linformer": {"checks", "reference"},
     "variants/lsh": {"checks", "reference", "softmax"},

@@ -1,0 +1,106 @@
+"""Attention to a cache: grouped heads, one token and several."""
+
+import pytest
+import torch
+
+import attnref
+from attnref import KVCache, masks
+from attnref.variants.kv_cache import kv_cache_attention
+
+D_K, D_V = 5, 3
+CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64
+
+
+@pytest.fixture
+def randn(device, generator):
+    def draw(*shape):
+        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64)
+
+    return draw
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 11])
+@pytest.mark.parametrize("key_heads", [1, 2, 6])
+def test_the_newest_tokens_see_the_past_and_themselves(n, key_heads, randn, device):
+    shapes = ((2, 6, n, D_K), (2, key_heads, 11, D_K), (2, key_heads, 11, D_V))
+    inputs = [randn(*shape).requires_grad_() for shape in shapes]
+    mask = masks.causal(n, 11, alignment="bottom-right").dense(device)
+    ours = kv_cache_attention(*inputs, scale=0.7, enable_gqa=True)
+    expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=True)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+    cotangent = randn(2, 6, n, D_V)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, inputs, cotangent),
+        torch.autograd.grad(expected, inputs, cotangent),
+        **CLOSE,
+    )
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 1, 3)])
+def test_heads_of_their_own_and_none(lead, randn):
+    query, key, value = randn(*lead, 1, D_K), randn(*lead, 11, D_K), randn(*lead, 11, D_V)
+    ours = kv_cache_attention(query, key, value)
+    assert ours.shape == (*lead, 1, D_V)
+    torch.testing.assert_close(
+        ours, attnref.scaled_dot_product_attention(query, key, value), **CLOSE
+    )
+
+
+def test_dimensions_broadcast(randn):
+    query, key, value = randn(2, 6, 1, D_K), randn(1, 3, 11, D_K), randn(1, 3, 11, D_V)
+    ours = kv_cache_attention(query, key, value, enable_gqa=True)
+    expected = attnref.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+
+
+def test_step_by_step_is_all_at_once(randn):
+    query, key, value = randn(2, 6, 11, D_K), randn(2, 3, 11, D_K), randn(2, 3, 11, D_V)
+    cache, steps = KVCache(max_length=11), []
+    for step in range(11):
+        token = slice(step, step + 1)
+        keys, values = cache.append(key[..., token, :], value[..., token, :])
+        steps.append(kv_cache_attention(query[..., token, :], keys, values, enable_gqa=True))
+    expected = attnref.scaled_dot_product_attention(
+        query, key, value, is_causal=True, enable_gqa=True
+    )
+    torch.testing.assert_close(torch.cat(steps, -2), expected, **CLOSE)
+
+
+def test_a_shared_head_is_read_once(randn, monkeypatch):
+    """The kernel is given as many heads as there are keys, and their query heads as queries."""
+    from attnref.variants import kv_cache
+
+    kernel, seen = kv_cache.scaled_dot_product_attention, []
+
+    def recorded(query, key, value, **options):
+        seen.append((tuple(query.shape), tuple(key.shape)))
+        return kernel(query, key, value, **options)
+
+    monkeypatch.setattr(kv_cache, "scaled_dot_product_attention", recorded)
+    query, key, value = randn(1, 6, 1, D_K), randn(1, 2, 11, D_K), randn(1, 2, 11, D_K)
+    kv_cache_attention(query, key, value, enable_gqa=True)
+    assert seen == [((1, 2, 3, D_K), (1, 2, 11, D_K))]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_it_errs_no_more_than_the_budget(dtype, device, generator):
+    """At most 1.5 times the error of PyTorch's own path, both against float64."""
+    query, key, value = (
+        torch.randn(1, heads, n, 64, device=device, generator=generator).to(dtype)
+        for heads, n in ((8, 1), (2, 1009), (2, 1009))
+    )
+    exact = attnref.scaled_dot_product_attention(
+        query.double(), key.double(), value.double(), enable_gqa=True
+    )
+    theirs = torch.nn.functional.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    ours = kv_cache_attention(query, key, value, enable_gqa=True)
+    assert ours.dtype == dtype
+    assert (ours - exact).norm() <= 1.5 * (theirs - exact).norm()
+
+
+def test_tokens_that_are_not_in_the_cache_are_refused(randn):
+    with pytest.raises(
+        ValueError, match=r"^key: expected at least as many keys as queries, 7, got 5\."
+    ) as error:
+        kv_cache_attention(randn(7, D_K), randn(5, D_K), randn(5, D_V))
+    assert "append their keys and values before" in str(error.value)
