@@ -152,7 +152,7 @@ class _Blockwise(torch.autograd.Function):
                 maximum = torch.full_like(q[..., :1], least)  # (..., rows, 1)
                 total = torch.zeros_like(maximum)
                 sums = q.new_zeros(*q.shape[:-1], value.shape[-1])  # (..., rows, d_v)
-                for columns, mixed in strip.runs(lead, place):
+                for columns, mixed in strip.runs(lead, place, _COLUMNS):
                     v = values[place][..., columns, :]
                     powers = product_with_transpose(
                         q, keys[place][..., columns, :]
@@ -169,6 +169,7 @@ class _Blockwise(torch.autograd.Function):
                     sums.add_(
                         product_with_transpose(powers, v.mT) if query.dtype != dtype else powers @ v
                     )
+                    del powers  # or the next block would be made while this one is there
                 output[place][..., rows, :] = sums / total.masked_fill(total == 0, 1.0)
                 maxima[place][..., rows, :], totals[place][..., rows, :] = maximum, total
         # In units of ln 2; inf where a query sees no key, so that its weights are 2^-inf = 0.
@@ -186,6 +187,8 @@ class _Blockwise(torch.autograd.Function):
         lead, shape = query.shape[:-2], (*query.shape[:-1], key.shape[-2])
         # What rounds the gradient anyway may round the operands of its products.
         narrow = torch.bfloat16 if query.dtype == torch.bfloat16 else dtype
+        # Two blocks of full width are at work at once where both are wide.
+        width = _COLUMNS if narrow != dtype else _COLUMNS // 2
         keys, values = (x.to(dtype).contiguous() for x in (key, value))
         d_query = torch.empty_like(query)  # (..., n, d_k)
         # Transposed, for then the product that makes each block reads its operands along rows.
@@ -198,7 +201,7 @@ class _Blockwise(torch.autograd.Function):
                 g = grad[place][..., rows, :].to(dtype).contiguous()  # (..., rows, d_v)
                 mean = (g * output[place][..., rows, :]).sum(-1, keepdim=True)  # (..., rows, 1)
                 d_q = torch.zeros_like(q)
-                for columns, mixed in strip.runs(lead, place):
+                for columns, mixed in strip.runs(lead, place, width):
                     k = keys[place][..., columns, :]
                     v = values[place][..., columns, :]
                     weights = product_with_transpose(q, k)  # (..., rows, columns)
@@ -212,6 +215,7 @@ class _Blockwise(torch.autograd.Function):
                         q.to(narrow).mT, d_scores.mT
                     )
                     d_q += product_with_transpose(d_scores, k.to(narrow).mT)
+                    del weights, d_scores  # as above
                 d_query[place][..., rows, :] = d_q * scale
         d_key *= math.log(2)  # q above holds the scale, and log2(e) beside it
         return d_query, d_key.mT.to(key.dtype), d_value.mT.to(value.dtype), None, None, None
@@ -235,11 +239,11 @@ class _Strip(NamedTuple):
     first: int
 
     def runs(
-        self, lead: Sequence[int], place: tuple[int, ...]
+        self, lead: Sequence[int], place: tuple[int, ...], most_keys: int
     ) -> Iterator[tuple[slice, list[slice]]]:
         """Neighbouring keys in chunks that are not EMPTY, and their parts that are MIXED."""
         least, most = _extremes(_at(self.states, 1, lead, place))
-        for run in _neighbours([state != EMPTY for state in most], _COLUMNS // _CHUNK):
+        for run in _neighbours([state != EMPTY for state in most], max(1, most_keys // _CHUNK)):
             mixed = [state != FULL for state in least[run]]
             parts = [self._keys(part, run.start) for part in _neighbours(mixed, len(mixed))]
             yield self._keys(run, 0), parts
