@@ -1,4 +1,4 @@
-# make serve | site | live LANG=pt | test | record | agree | format | clean
+# make serve | site | live LANG=pt | test | record | agree | bench | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -12,7 +12,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site live test record agree format clean
+.PHONY: serve site live test record agree bench format clean
 .DEFAULT_GOAL := serve
 
 .venv/ready: pyproject.toml constraints.txt tools/setup.sh
@@ -38,6 +38,14 @@ record: .venv/ready  ## run the snippets and write what they print
 
 agree: .venv/ready  ## note that both languages of the changed pages say the same
 	@$(BIN)/python tools/agreement.py $(PAGE)
+
+# The peers are libraries of others, which nothing else needs.
+.venv/peers: .venv/ready
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[peers]'
+	@touch $@
+
+bench: .venv/peers  ## measure variants and peers, and write docs/results
+	@$(BIN)/python tools/bench.py
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .

@@ -15,6 +15,8 @@ import record
 import yaml
 from pages import Problem, blocks, lines_outside_blocks
 
+from attnref.bench.record import Record, stale
+
 LANGUAGES = ("pt", "en")
 # A number with a decimal point, as printed: 0.1385, 4.0000, 1.2e-05.
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?:e[+-]?\d+)?(?![\w]|\.\d)")
@@ -265,3 +267,19 @@ def snippet_problems(root: Path) -> list[str]:
         for output in sorted((root / "snippets").rglob("*.out"))
         if output.with_suffix(".py") not in record.snippets(root)
     ]
+
+
+# 9. A recorded measurement is of the code as it is.
+
+
+def result_problems(root: Path) -> list[Problem]:
+    """Stale methods, and records of code that no commit holds."""
+    found = []
+    for path in sorted((root / "docs" / "results").glob("*.json")):
+        kept = Record.load(path)
+        for method in stale(kept):
+            message = f"the code of {method} has changed since it was measured; run make bench"
+            found.append(Problem(path, 1, message))
+        if kept.provenance["dirty"] is not False:
+            found.append(Problem(path, 1, "measured with uncommitted code; commit, run make bench"))
+    return found

@@ -8,6 +8,9 @@ import claims
 import contracts
 import pytest
 
+from attnref.bench.fingerprint import fingerprint
+from attnref.bench.record import Record
+
 ROOT = Path(__file__).parent.parent.parent
 SIX = "foundations/six-words.md"
 
@@ -273,3 +276,26 @@ def test_citations_must_resolve_and_sources_be_cited(copy):
 def test_an_output_whose_snippet_is_gone_is_found(copy):
     (copy / "snippets/orphan.out").write_text("1\n")
     assert messages(contracts.snippet_problems(copy)) == "snippets/orphan.out has no snippet"
+
+
+def test_a_record_of_other_code_is_noticed(tmp_path):
+    """One method measured with this code, one with another, one that is gone."""
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    linear = ("attnref.variants.linear", "linear_attention")
+    code = {
+        name: {"module": module, "name": function, "fingerprint": digits}
+        for name, module, function, digits in (
+            ("linear", *linear, fingerprint(*linear)),
+            ("topk", "attnref.variants.topk", "topk_attention", "0" * 16),
+            ("other", "attnref.variants.other", "other_attention", "0" * 16),
+        )
+    }
+    path = tmp_path / "docs" / "results" / "cpu-float32.json"
+    Record({"dirty": False}, {}, code).save(path)
+    text = messages(contracts.result_problems(tmp_path))
+    assert "the code of topk has changed since it was measured; run make bench" in text
+    assert "the code of other has changed" in text
+    assert "linear" not in text
+    assert "uncommitted" not in text
+    Record({"dirty": True}, {}, {}).save(path)
+    assert "measured with uncommitted code" in messages(contracts.result_problems(tmp_path))

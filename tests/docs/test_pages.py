@@ -62,6 +62,12 @@ def test_citations_resolve_and_sources_are_cited():
     assert not problems, listed(problems)
 
 
+def test_recorded_measurements_are_of_the_code_as_it_is():
+    assert (ROOT / "docs" / "results" / "cpu-float32.json").exists()
+    problems = contracts.result_problems(ROOT)
+    assert not problems, listed(problems)
+
+
 def test_every_page_has_a_title_and_a_description():
     for page in contracts.pages(ROOT):
         meta = contracts.front_matter(page.read_text(encoding="utf-8"))
