@@ -61,7 +61,7 @@ ALLOWED = {
     "variants/linear": {"checks", "reference"},
     "variants/linformer": {"checks", "reference"},
     "variants/lsh": {"checks", "reference", "softmax"},
-    "variants/nystrom": {"checks", "reference"},
+    "variants/nystrom": {"checks", "reference", "variants"},
     "variants/performer": {"checks", "reference", "variants"},
     "variants/quantized": {"checks", "reference"},
     "variants/sliding_window": {"checks", "masks", "onednn", "reference"},

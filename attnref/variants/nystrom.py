@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnref import checks
 from attnref.reference import check_tensors
+from attnref.variants.linformer import mean_projection
 
 
 def nystrom_attention(
@@ -79,21 +80,14 @@ def nystrom_attention(
             )
     wide = torch.promote_types(query.dtype, torch.float32)
     q, k = query.to(wide) * factor, key.to(wide)
-    landmark_q, landmark_k = (_segment_means(tokens, num_landmarks) for tokens in (q, k))
+    landmark_q, landmark_k = (
+        mean_projection(num_landmarks, x.shape[-2], dtype=wide, device=x.device) @ x for x in (q, k)
+    )  # (..., r, d_k) each
     core = torch.softmax(landmark_q @ landmark_k.mT, -1)  # (..., r, r)
     columns = torch.softmax(q @ landmark_k.mT, -1)  # (..., n, r)
     rows = torch.softmax(landmark_q @ k.mT, -1)  # (..., r, m)
     inner = _pseudo_inverse(core, iterations) @ (rows @ value.to(wide))  # (..., r, d_v)
     return (columns @ inner).to(query.dtype)  # (..., n, d_v)
-
-
-def _segment_means(tokens: Tensor, count: int) -> Tensor:
-    """Means of ``count`` runs of tokens as equal in length as can be, ``(..., count, d)``."""
-    length = tokens.shape[-2]
-    segment = torch.arange(length, device=tokens.device) * count // length  # (length,)
-    member = segment == torch.arange(count, device=tokens.device)[:, None]  # (count, length)
-    member = member.to(tokens.dtype)
-    return member / member.sum(-1, keepdim=True) @ tokens
 
 
 def _pseudo_inverse(matrix: Tensor, iterations: int) -> Tensor:
