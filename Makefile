@@ -33,7 +33,7 @@ test: .venv/ready  ## lint, types, every test, coverage
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term $(ARGS)
 
-record: .venv/ready  ## run the snippets and write what they print
+record: .venv/ready  ## run the snippets and draw the figures
 	@$(BIN)/python tools/record.py
 
 agree: .venv/ready  ## note that both languages of the changed pages say the same

@@ -60,7 +60,17 @@ def live(language: str, port: int) -> None:
         known = " or ".join(CONFIGURATION)
         sys.exit(f"attnref: no language {language!r}; choose LANG={known}.")
     print(f"attnref: http://localhost:{port}/  (Ctrl+C ends it)", flush=True)
-    mkdocs("serve", "-f", CONFIGURATION[language], "-a", f"localhost:{port}", "-w", "snippets")
+    mkdocs(
+        "serve",
+        "-f",
+        CONFIGURATION[language],
+        "-a",
+        f"localhost:{port}",
+        "-w",
+        "snippets",
+        "-w",
+        "docs/figures",
+    )
 
 
 def check_port(port: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import bibtexparser
 from bibtexparser import middlewares
 from mkdocs.exceptions import PluginError
-from pages import ROOT, Problem, lines_outside_blocks
+from pages import ROOT, Problem, lines_outside_blocks, stop_at
 
 CITATION = re.compile(r"\[@(?P<key>[A-Za-z0-9_-]+)\]")
 PAGE = "reference/bibliography.md"
@@ -64,10 +64,7 @@ def on_pre_build(config) -> None:
 
 
 def on_page_markdown(markdown: str, page, config, files) -> str:
-    path = Path(page.file.abs_src_path)
-    found = problems(path, path.read_text(encoding="utf-8"), ROOT)
-    if found:
-        raise PluginError("\n".join(map(str, found)))
+    stop_at(problems, page)
     language = Path(config.docs_dir).name
     target = posixpath.relpath(PAGE, posixpath.dirname(page.file.src_uri) or ".")
 
@@ -78,7 +75,7 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
     markdown = CITATION.sub(show, markdown)
     if page.file.src_uri == PAGE:
         if PLACE not in markdown:
-            raise PluginError(f"{path}:1: expected the line {PLACE}")
+            raise PluginError(f"{page.file.abs_src_path}:1: expected the line {PLACE}")
         markdown = markdown.replace(PLACE, _list(language))
     return markdown
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from mkdocs.exceptions import PluginError
-from pages import ROOT, Problem, lines_outside_blocks
+from pages import ROOT, Problem, lines_outside_blocks, stop_at
 
 # The statement may hold formulas with brackets of their own, one level deep.
 CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[a-z0-9-]*)\)")
@@ -83,10 +83,7 @@ def on_pre_build(config) -> None:
 
 
 def on_page_markdown(markdown: str, page, config, files) -> str:
-    path = Path(page.file.abs_src_path)
-    found = problems(path, path.read_text(encoding="utf-8"), ROOT)
-    if found:
-        raise PluginError("\n".join(map(str, found)))
+    stop_at(problems, page)
     target = posixpath.relpath(PAGE, posixpath.dirname(page.file.src_uri) or ".")
 
     def show(match: re.Match) -> str:
@@ -98,7 +95,7 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
     markdown = CLAIM.sub(show, markdown)
     if page.file.src_uri == PAGE:
         if PLACE not in markdown:
-            raise PluginError(f"{path}:1: expected the line {PLACE}")
+            raise PluginError(f"{page.file.abs_src_path}:1: expected the line {PLACE}")
         markdown = markdown.replace(PLACE, _catalogue(Path(config.docs_dir), files))
     return markdown
 

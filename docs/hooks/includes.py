@@ -8,8 +8,7 @@ an empty one, or a marker with a slip in it; each of them would put wrong code o
 import re
 from pathlib import Path
 
-from mkdocs.exceptions import PluginError
-from pages import ROOT, Block, Problem, blocks
+from pages import Block, Problem, blocks, stop_at
 
 INCLUDE = re.compile(r'^\s*--8<-- "(?P<path>[^":]+)(?::(?P<section>[^":]+))?"$')
 MARKER = re.compile(r"^\s*# --8<-- \[(?P<edge>start|end):(?P<section>[\w-]+)\]$")
@@ -21,10 +20,7 @@ TYPED = {"bash", "bibtex", "markdown"}
 
 
 def on_page_markdown(markdown: str, page, config, files) -> None:
-    path = Path(page.file.abs_src_path)
-    found = problems(path, path.read_text(encoding="utf-8"), ROOT)
-    if found:
-        raise PluginError("\n".join(map(str, found)))
+    stop_at(problems, page)
 
 
 def problems(page: Path, text: str, root: Path) -> list[Problem]:

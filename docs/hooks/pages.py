@@ -1,9 +1,11 @@
 """What the hooks and the contracts both need to know of a Markdown page."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from mkdocs.exceptions import PluginError
 
 ROOT = Path(__file__).parent.parent.parent
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>.*?)\s*$")
@@ -19,6 +21,14 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.message}"
+
+
+def stop_at(problems: Callable[[Path, str, Path], list[Problem]], page) -> None:
+    """Stops the build if ``problems`` finds any in the page's file, as its author wrote it."""
+    path = Path(page.file.abs_src_path)
+    found = problems(path, path.read_text(encoding="utf-8"), ROOT)
+    if found:
+        raise PluginError("\n".join(map(str, found)))
 
 
 @dataclass(frozen=True)

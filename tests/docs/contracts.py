@@ -1,15 +1,17 @@
 """The contracts that keep pages and code one, as functions from a tree to a list of problems.
 
 Each takes the root of a project, so that its own test can break a copy of a page on purpose.
-Those about includes, claims and citations also stop the build, and live in docs/hooks.
+Those about includes, claims, citations and figures also stop the build: see docs/hooks.
 """
 
+import ast
 import math
 import re
 from pathlib import Path
 
 import citations
 import claims
+import figures
 import includes
 import record
 import yaml
@@ -283,3 +285,77 @@ def result_problems(root: Path) -> list[Problem]:
         if kept.provenance["dirty"] is not False:
             found.append(Problem(path, 1, "measured with uncommitted code; commit, run make bench"))
     return found
+
+
+# A drawing has its script, is recorded and shown in both languages, and is what the script draws.
+
+TAG = re.compile(r"<[^>]*>")
+
+
+def drawing_problems(root: Path) -> list[Problem | str]:
+    found: list[Problem | str] = []
+    shown: dict[str, set[str]] = {language: set() for language in LANGUAGES}
+    for page in pages(root):
+        text = page.read_text(encoding="utf-8")
+        found += figures.problems(page, text, root)
+        shown[page.relative_to(root / "docs").parts[0]] |= set(figures.figures_of(text))
+    expected = set()
+    for script in record.figures(root):
+        name = script.relative_to(root).as_posix()
+        found += text_problems(script)
+        for language in LANGUAGES:
+            path = figures.recorded(root, script.stem, language)
+            expected.add(path)
+            if not path.is_file():
+                found.append(f"{name} is not recorded in {language!r}; run make record")
+            if script.stem not in shown[language]:
+                found.append(f"{name} is shown on no page of docs/{language}")
+    for path in sorted({*(root / "docs" / "figures").glob("*.svg")} - expected):
+        found.append(f"{path.relative_to(root).as_posix()} has no script")
+    return found
+
+
+def text_problems(script: Path) -> list[Problem]:
+    """Text that a figure has in one language only."""
+    for node in ast.parse(script.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TEXT":
+            text = ast.literal_eval(node.value)
+            keys = {language: set(text.get(language, ())) for language in LANGUAGES}
+            return [
+                Problem(script, node.lineno, f"the text {key!r} is not in both languages")
+                for key in sorted(keys["pt"] ^ keys["en"])
+            ]
+    return [Problem(script, 1, "expected a dictionary TEXT of both languages")]
+
+
+def redrawn_problems(recorded: Path, drawn: str) -> list[Problem]:
+    """Where a recorded drawing is not what its script draws now."""
+    if not recorded.exists():
+        return [Problem(recorded, 1, "no recorded drawing; run make record")]
+    old, new = recorded.read_text(encoding="utf-8").split("\n"), drawn.split("\n")
+    for number in range(max(len(old), len(new))):
+        was = old[number] if number < len(old) else "(nothing)"
+        now = new[number] if number < len(new) else "(nothing)"
+        if not _same_element(was, now):
+            return [Problem(recorded, number + 1, f"recorded {was}, drawn {now}; run make record")]
+    return []
+
+
+def _same_element(was: str, now: str) -> bool:
+    """Text as in outputs; places within 0.01, one unit of the digit that they are rounded to.
+
+    Another processor may err in the last bits of what is computed, which moves nothing by a
+    hundredth of a pixel, but may round a number that lies near the middle the other way.
+    """
+    tags = list(zip(TAG.findall(was), TAG.findall(now), strict=False))
+    words = list(zip(TAG.split(was), TAG.split(now), strict=False))
+    return (
+        len(TAG.findall(was)) == len(TAG.findall(now))
+        and all(NUMBER.sub("#", a) == NUMBER.sub("#", b) for a, b in tags)
+        and all(
+            abs(float(a) - float(b)) <= 0.01 + 1e-9
+            for pair in tags
+            for a, b in zip(*map(NUMBER.findall, pair), strict=True)
+        )
+        and all(_same_line(a, b) for a, b in words)
+    )

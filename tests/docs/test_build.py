@@ -41,6 +41,7 @@ def build(project: Path) -> subprocess.CompletedProcess:
         ('--8<-- "', '-8<-- "', f"{PAGE}:LINE: a mistyped include"),
         ("(claim:six-word-weights)", "(claim:none)", f"{PAGE}:LINE: claim 'none' has no test"),
         ("[@raschka2024]", "[@nobody]", f"{PAGE}:LINE: [@nobody] is not in docs/references.bib"),
+        ("(figure:attention", "(figure:inattention", f"{PAGE}:LINE: figure 'inattention-map-six"),
         (r"\sum_{p=1}^{3}", r"\sun_{p=1}^{3}", f"{PAGE}:LINE: formula"),
         ("$d = 3$", "$d = {3$", f"{PAGE}:LINE: formula"),
         ("](matrix-form.md)", "](matrix-from.md)", "matrix-from.md"),
@@ -56,6 +57,13 @@ def test_a_broken_page_stops_the_build(project, old, new, message):
     result = build(project)
     assert result.returncode != 0
     assert message.replace("LINE", str(line)) in result.stdout + result.stderr
+
+
+def test_a_figure_in_one_language_only_stops_the_build(project):
+    (project / "docs/figures/attention-map-six-words.en.svg").unlink()
+    result = build(project)
+    assert result.returncode != 0
+    assert "'attention-map-six-words' is not recorded in 'en'" in result.stdout + result.stderr
 
 
 def test_formulas_are_html_and_mathml():

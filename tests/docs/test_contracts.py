@@ -7,6 +7,7 @@ import agreement
 import claims
 import contracts
 import pytest
+import record
 
 from attnref.bench.fingerprint import fingerprint
 from attnref.bench.record import Record
@@ -18,7 +19,7 @@ SIX = "foundations/six-words.md"
 @pytest.fixture
 def copy(tmp_path):
     """A copy of what the contracts read."""
-    for folder in ("docs/pt", "docs/en", "snippets", "attnref", "tests"):
+    for folder in ("docs/pt", "docs/en", "docs/figures", "snippets", "attnref", "tests"):
         shutil.copytree(
             ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
         )
@@ -299,3 +300,96 @@ def test_a_record_of_other_code_is_noticed(tmp_path):
     assert "uncommitted" not in text
     Record({"dirty": True}, {}, {}).save(path)
     assert "measured with uncommitted code" in messages(contracts.result_problems(tmp_path))
+
+
+MAP = "](figure:attention-map-six-words)"
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ("](figure:nothing)", "'nothing' is not recorded in 'en': write docs/figures/nothing.py"),
+        ("](figure: attention-map-six-words)", "a paragraph of its own, on one line"),
+        ("](figure:attention-map-six-words) and text", "a paragraph of its own, on one line"),
+        ("](figure:attention-map-six-words)\nand text", "a paragraph of its own, on one line"),
+        ("](figure:attention-map-six-words 'A')", "a paragraph of its own, on one line"),
+        (" of $n$ words](figure:attention-map-six-words)", "plain text, without $, ` and *"),
+        (MAP + "\n\n![Again" + MAP, "stands on this page already"),
+        (MAP + "\n\n![ ](figure:saturation)", "'saturation' has no alternative text"),
+    ],
+)
+def test_a_broken_figure_is_found_where_it_stands(copy, new, message):
+    page = copy / "docs/en" / SIX
+    edit(page, MAP, new)
+    (problem,) = (p for p in contracts.drawing_problems(copy) if isinstance(p, contracts.Problem))
+    assert message in problem.message
+    assert "figure:" in page.read_text().split("\n")[problem.line - 1]
+
+
+def test_a_figure_with_a_caption_is_accepted(copy):
+    before = messages(contracts.drawing_problems(copy))
+    edit(copy / "docs/en" / SIX, MAP, MAP[:-1] + ' "Six words")')
+    assert messages(contracts.drawing_problems(copy)) == before
+
+
+def test_a_figure_that_no_page_shows_is_found(copy):
+    edit(copy / "docs/en" / SIX, MAP, "](figure:layer-shapes)")
+    found = messages(contracts.drawing_problems(copy))
+    assert "attention-map-six-words.py is shown on no page of docs/en" in found
+    assert "attention-map-six-words.py is shown on no page of docs/pt" not in found
+
+
+def test_a_drawing_and_its_script_need_each_other(copy):
+    folder = copy / "docs/figures"
+    (folder / "saturation.pt.svg").unlink()
+    (folder / "layer-shapes.py").unlink()
+    found = messages(contracts.drawing_problems(copy))
+    assert "docs/figures/saturation.py is not recorded in 'pt'; run make record" in found
+    assert "docs/figures/layer-shapes.en.svg has no script" in found
+
+
+def test_text_of_a_figure_in_one_language_only_is_found(copy):
+    script = copy / "docs/figures/saturation.py"
+    edit(script, '"largest": "largest', '"biggest": "largest')
+    found = messages(contracts.drawing_problems(copy))
+    assert "the text 'largest' is not in both languages" in found
+    script.write_text("# TEXT = {\n")
+    assert "expected a dictionary TEXT" in messages(contracts.text_problems(script))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("0.2379", "0.2380", True),  # a printed number, rounded the other way
+        ("0.2379", "0.2381", False),
+        ("journey", "journeys", False),
+        ("</svg>", "<path/>\n</svg>", False),
+        ("</text>\n", "</text><path/>\n", False),
+    ],
+)
+def test_a_stale_drawing_is_found(copy, old, new, same):
+    recorded = copy / "docs/figures/attention-map-six-words.en.svg"
+    drawn = recorded.read_text(encoding="utf-8")
+    edit(recorded, old, new)
+    problems = contracts.redrawn_problems(recorded, drawn)
+    assert (not problems) == same
+    if not same:
+        (problem,) = problems
+        line = recorded.read_text(encoding="utf-8").split("\n")[problem.line - 1]
+        assert line in problem.message
+
+
+@pytest.mark.parametrize(("moved", "same"), [(0.01, True), (0.02, False)])
+def test_a_place_may_differ_by_its_last_digit(tmp_path, moved, same):
+    recorded = tmp_path / "x.svg"
+    assert "no recorded drawing" in messages(contracts.redrawn_problems(recorded, ""))
+    recorded.write_text('<path d="M 1.5 2 L 3 4"/>\n')
+    drawn = f'<path d="M 1.5 {2 + moved} L 3 4"/>\n'
+    assert (not contracts.redrawn_problems(recorded, drawn)) == same
+
+
+def test_a_changed_script_is_found(copy):
+    script = copy / "docs/figures/attention-map-six-words.py"
+    edit(script, "scale=1.0", "scale=1.1")
+    for path, drawn in record.draw(script).items():
+        assert contracts.redrawn_problems(path, drawn)

@@ -57,6 +57,18 @@ def test_no_page_changed_in_one_language_only():
     assert not problems, listed(problems)
 
 
+def test_drawings_are_recorded_and_shown_in_both_languages():
+    problems = contracts.drawing_problems(ROOT)
+    assert not problems, listed(problems)
+
+
+@pytest.mark.parametrize("script", record.figures(), ids=lambda path: path.stem)
+def test_recorded_drawing_is_what_the_script_draws(script):
+    drawn = record.draw(script)
+    problems = [p for path, now in drawn.items() for p in contracts.redrawn_problems(path, now)]
+    assert not problems, listed(problems)
+
+
 def test_citations_resolve_and_sources_are_cited():
     problems = contracts.citation_problems(ROOT)
     assert not problems, listed(problems)

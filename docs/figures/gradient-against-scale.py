@@ -1,0 +1,66 @@
+"""How much gradient comes through: the trace of the Jacobian, and what reaches the query."""
+
+import torch
+from drawing import FIRST, SECOND, SHADE, SMALL, axes, name_axes, new, ticks
+
+import attnref
+
+TEXT = {
+    "pt": {
+        "x": "fator de escala $c$, com $d_k = 64$ e 64 chaves",
+        "trace": "traço da jacobiana da softmax, em média",
+        "gradient": "tamanho do gradiente que chega à consulta",
+        "mean": "média",
+        "median": "mediana",
+        "half": "metade das\nconsultas",
+        "none": "1 (nenhum)",
+    },
+    "en": {
+        "x": "scale factor $c$, with $d_k = 64$ and 64 keys",
+        "trace": "trace of the Jacobian of the softmax, on average",
+        "gradient": "size of the gradient that reaches the query",
+        "mean": "mean",
+        "median": "median",
+        "half": "half of the\nqueries",
+        "none": "1 (none)",
+    },
+}
+
+D_K = KEYS = 64
+QUERIES = 2048
+
+
+def draw(text):
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(QUERIES, 1, D_K, generator=generator)
+    key = torch.randn(KEYS, D_K, generator=generator)
+    upstream = torch.randn(QUERIES, 1, KEYS, generator=generator)
+    factors = torch.logspace(-8, 2, 41, base=2.0).tolist()
+    spreads = [
+        attnref.score_statistics.score_statistics(query, key, scale=factor, upstream=upstream)
+        for factor in factors
+    ]
+    trace = [spread.jacobian_trace.mean().item() for spread in spreads]
+    sizes = torch.stack([spread.query_gradient for spread in spreads])  # (factors, queries)
+    lower, median, upper = sizes.quantile(torch.tensor([0.25, 0.5, 0.75]), dim=-1)
+    named = {1 / D_K: "$1/d_k$", D_K**-0.5: "$1/√d_k$", 1: text["none"]}
+
+    figure = new(470)
+    above = axes(figure, 50, 36, 352, 120, xscale="log", xlim=(factors[0], factors[-1]))
+    below = axes(figure, 50, 208, 352, 200, xscale="log", yscale="log", sharex=above)
+    above.plot(factors, trace, color=FIRST)
+    below.fill_between(factors, lower, upper, color=SHADE, alpha=0.3, linewidth=0)
+    below.plot(factors, median, color=FIRST)
+    below.plot(factors, sizes.mean(-1), color=SECOND, dashes=(5, 2))
+    below.text(1.9, 2.6, text["mean"], color=SECOND, fontsize=SMALL, va="bottom", ha="right")
+    below.text(1.1, 0.5, text["median"], color=FIRST, fontsize=SMALL, va="top", ha="right")
+    below.text(1.35, 0.02, text["half"], fontsize=SMALL, va="center", ha="right", ma="right")
+    above.set_ylim(0, 1.02)
+    below.set_ylim(0.003, 6)
+    ticks(above, x=named, y=[0, 0.25, 0.5, 0.75, 1])
+    ticks(below, x=named, y=[0.01, 0.1, 1])
+    for plot in (above, below):
+        plot.grid()
+    name_axes(above, y=text["trace"])
+    name_axes(below, text["x"], text["gradient"])
+    return figure

@@ -1,0 +1,49 @@
+"""The variance of the scores against the width of the head, for three factors and in theory."""
+
+import torch
+from drawing import FIRST, SECOND, SMALL, SOFT, THIRD, axes, name_axes, new, ticks
+
+from attnref import scaling
+
+TEXT = {
+    "pt": {
+        "x": "largura da cabeça $d_k$",
+        "y": "variância dos escores $c q·k$, 20000 pares (● medida, — lei $c^2d_k$)",
+        "none": "sem fator, $c = 1$",
+    },
+    "en": {
+        "x": "width of the head $d_k$",
+        "y": "variance of the scores $c q·k$, 20000 pairs (● measured, — law $c^2d_k$)",
+        "none": "no factor, $c = 1$",
+    },
+}
+
+WIDTHS = [4**power for power in range(1, 6)]
+PAIRS = 20_000
+
+
+def measured(factor):
+    generator = torch.Generator().manual_seed(0)
+    for d_k in WIDTHS:
+        q = torch.randn(PAIRS, d_k, generator=generator)
+        k = torch.randn(PAIRS, d_k, generator=generator)
+        yield (factor(d_k) * (q * k).sum(-1)).var().item()
+
+
+def draw(text):
+    figure = new(330)
+    plot = axes(figure, 50, 44, 352, 236, xscale="log", yscale="log")
+    for factor, colour, marker, name, place in (
+        (scaling.unscaled, FIRST, "o", text["none"], (64, 220)),
+        (scaling.inverse_sqrt, SECOND, "s", "$c = 1/√d_k$", (64, 2.2)),
+        (scaling.inverse, THIRD, "^", "$c = 1/d_k$", (64, 0.055)),
+    ):
+        law = [factor(d_k) ** 2 * d_k for d_k in WIDTHS]
+        plot.plot(WIDTHS, law, color=SOFT, linewidth=1)
+        plot.plot(WIDTHS, list(measured(factor)), marker, color=colour, clip_on=False)
+        plot.text(*place, name, color=colour, fontsize=SMALL, ha="center", va="center")
+    plot.set_ylim(1e-3 / 2, 2e3)
+    ticks(plot, x=WIDTHS, y=[0.001, 0.01, 0.1, 1, 10, 100, 1000])
+    plot.grid(axis="y")
+    name_axes(plot, text["x"], text["y"])
+    return figure

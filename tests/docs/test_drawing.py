@@ -1,0 +1,146 @@
+"""What docs/figures/drawing.py promises of every figure."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import drawing
+import pytest
+import record
+
+ROOT = Path(__file__).parent.parent.parent
+CSS = (ROOT / "docs/shared/style/site.css").read_text(encoding="utf-8")
+SCHEMES = ("default", "slate")
+
+
+def draw_text(words, **options):
+    def draw(text):
+        figure = drawing.new(50)
+        drawing.canvas(figure).text(10, 20, words, **options)
+        return figure
+
+    return ET.fromstring(drawing.svg(draw, {}, "trial"))
+
+
+def palette(scheme: str) -> dict[str, str]:
+    """Colour by name, as the style sheet gives it for a scheme."""
+    block = re.search(rf'\[data-md-color-scheme="{scheme}"\] {{(.*?)}}', CSS, re.DOTALL)[1]
+    return dict(re.findall(r"--figure-(\w+): (#[0-9a-f]{6});", block))
+
+
+def luminance(colour: str) -> float:
+    """As WCAG 2.2 defines it."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def mixed(colour: str, ground: str, alpha: float) -> str:
+    """The colour laid over the ground, as a browser does it."""
+    pairs = [(int(colour[p : p + 2], 16), int(ground[p : p + 2], 16)) for p in (1, 3, 5)]
+    return "#" + "".join(f"{round(alpha * a + (1 - alpha) * b):02x}" for a, b in pairs)
+
+
+def test_the_style_sheet_has_the_same_colours_and_a_dark_one_for_each():
+    assert palette("default") == {name: colour for colour, name in drawing.NAMES.items()}
+    assert palette("slate").keys() == palette("default").keys()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_colours_can_be_read_and_told_apart(scheme):
+    colours = palette(scheme)
+    for name in ("ink", "soft", "first", "second", "third"):  # text has these
+        assert contrast(colours[name], colours["ground"]) >= 4.5, name
+    darkest = mixed(colours["shade"], colours["ground"], drawing.DARKEST)
+    assert contrast(colours["shade"], colours["ground"]) >= 3
+    assert contrast(colours["ink"], darkest) >= 4.5
+    assert contrast(colours["ink"], colours["grid"]) >= 4.5
+    # Without colour the series still differ in lightness, by more than one sees as the same.
+    greys = [colours[name] for name in ("first", "second", "third")]
+    assert contrast(greys[0], greys[1]) >= 1.3
+    assert contrast(greys[1], greys[2]) >= 1.3
+
+
+@pytest.mark.parametrize("script", record.figures(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("language", ["pt", "en"])
+def test_every_recorded_drawing_keeps_the_manner(script, language):
+    text = script.with_suffix(f".{language}.svg").read_text(encoding="utf-8")
+    root = ET.fromstring(text)
+    names = [part.get("id") for part in root.iter() if part.get("id")]
+    assert len(names) == len(set(names))
+    assert all(name.startswith(f"{script.stem}-") for name in names)
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', text)) == set(names)
+    assert "<style" not in text
+    assert "<image" not in text
+    assert "font-family" not in text
+    colours = re.findall(r"var\(--figure-(\w+), (#\w+)\)", text)
+    assert all(drawing.NAMES[colour] == name for name, colour in colours)
+    assert not re.search(r"(?<!, )#[0-9a-f]{6}", text)
+    # At its least width, below which it scrolls, the smallest text still has 9 pixels.
+    width = float(root.get("viewBox").split()[2])
+    least = float(re.search(r"min-width: ([\d.]+)px", root.get("style"))[1])
+    sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", text)]
+    assert min(sizes) * least / width >= 9 - 1e-6
+
+
+def test_a_formula_is_set_with_the_founts_of_formulas():
+    (text,) = draw_text("with $√d_k = 2^{10} ln QK$ keys", fontsize=10).iter(
+        f"{{{drawing.SVG}}}text"
+    )
+    parts = [(span.text, span.get("class"), span.get("dy"), span.get("font-size")) for span in text]
+    assert text.text == "with "
+    assert parts == [
+        ("√", None, None, None),
+        ("d", "variable", None, "11"),
+        ("k", "variable", "2.2", "8.5"),
+        (" = 2", "roman", "-2.2", "11"),
+        ("10", "roman", "-3.8", "8.5"),
+        (" ln ", "roman", "3.8", "11"),
+        ("QK", "variable", None, "11"),
+        (" keys", None, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("formula", "parts"),
+    [
+        ("d_model", [("d", ""), ("m", "_"), ("odel", "")]),  # as in the formulas of the pages
+        ("d_{model}", [("d", ""), ("model", "_")]),
+        ("e^{-2d}c", [("e", ""), ("-2d", "^"), ("c", "")]),
+        ("x_", [("x_", "")]),
+    ],
+)
+def test_what_is_lowered_and_raised(formula, parts):
+    runs = [(piece, shift) for piece, _, shift in drawing._pieces(formula)]
+    joined = []
+    for piece, shift in runs:
+        if joined and joined[-1][1] == shift:
+            joined[-1] = (joined[-1][0] + piece, shift)
+        else:
+            joined.append((piece, shift))
+    assert joined == parts
+
+
+def test_a_colour_that_the_style_sheet_does_not_know_is_refused():
+    with pytest.raises(ValueError, match="#123456 is no colour of docs"):
+        draw_text("x", color="#123456")
+    with pytest.raises(ValueError, match="'x' has no colour: take one of docs"):
+        draw_text("x", color="#000000")
+
+
+def test_the_users_own_settings_change_nothing(monkeypatch):
+    before = ET.tostring(draw_text("x"))
+    monkeypatch.setitem(drawing.matplotlib.rcParams, "font.size", 30)
+    assert ET.tostring(draw_text("x")) == before
+
+
+def test_axes_lie_where_they_are_put():
+    figure = drawing.new(200, 300)
+    place = drawing.axes(figure, 30, 20, 240, 100).get_position()
+    assert (place.x0 * 300, place.x1 * 300) == pytest.approx((30, 270))
+    assert (place.y0 * 200, place.y1 * 200) == pytest.approx((80, 180))
