@@ -100,26 +100,50 @@ def blockwise_attention(
         )
     if attn_mask is not None:
         attn_mask = _whole_mask(attn_mask, query, shape)
-    if enable_gqa:
-        groups = query.shape[-3] // key.shape[-3]
-        key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
     lead, (n, m) = shape[:-2], shape[-2:]
-    query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in (query, key, value))
-    if n * m == 0:
-        return query @ key.mT @ value  # sums of nothing: zeros
     wide = query.dtype not in (torch.float16, torch.bfloat16)
     trained = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
     # The processor's fused kernel wants d_k = d_v; without it PyTorch holds all the weights.
     fused = wide and not trained and query.shape[-1] == value.shape[-1]
-    if attn_mask is None and (query.is_cuda or n * m <= _FEW_PAIRS or fused):
-        # It also wants four dimensions.
-        q, k, v = (x.reshape(1, math.prod(lead), *x.shape[-2:]) for x in (query, key, value))
-        average = torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, is_causal=is_causal, scale=factor
-        )  # (1, heads, n, d_v)
-        return average.reshape(*lead, n, value.shape[-1])
+    few = n * m <= _FEW_PAIRS
+    if attn_mask is None and n * m > 0 and (query.is_cuda or few or fused):
+        return _by_kernel(query, key, value, lead, is_causal, factor, enable_gqa)
+    if enable_gqa:
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
+    query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in (query, key, value))
+    if n * m == 0:
+        return query @ key.mT @ value  # sums of nothing: zeros
     output: Tensor = _Blockwise.apply(query, key, value, attn_mask, is_causal, factor)  # type: ignore[no-untyped-call]
     return output
+
+
+def _by_kernel(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    lead: Sequence[int],
+    is_causal: bool,
+    scale: float,
+    enable_gqa: bool,
+) -> Tensor:
+    """The same by PyTorch's fused kernel, which wants exactly (batch, heads, length, width)."""
+    batch = lead[:-1] if enable_gqa else lead  # heads may differ in number, all else is shared
+
+    def flat(x: Tensor) -> Tensor:
+        heads = x.shape[-3] if enable_gqa else 1
+        own = x.shape[-3:] if enable_gqa else x.shape[-2:]
+        return x.expand(*batch, *own).reshape(math.prod(batch), heads, *x.shape[-2:])
+
+    average = torch.nn.functional.scaled_dot_product_attention(
+        flat(query),
+        flat(key),
+        flat(value),
+        is_causal=is_causal,
+        scale=scale,
+        enable_gqa=enable_gqa,
+    )  # (batch, heads, n, d_v)
+    return average.reshape(*lead, *average.shape[-2:])
 
 
 class _Blockwise(torch.autograd.Function):

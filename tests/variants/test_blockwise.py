@@ -82,7 +82,9 @@ def test_a_float_mask_is_added(shape, randn, small_blocks):
         assert_same(ours, expected, inputs, randn)
 
 
-def test_heads_are_shared_and_dimensions_broadcast(randn, small_blocks):
+@pytest.mark.parametrize("few_pairs", [0, N * M])  # by blocks, by the fused kernel
+def test_heads_are_shared_and_dimensions_broadcast(few_pairs, randn, small_blocks, monkeypatch):
+    monkeypatch.setattr(blockwise, "_FEW_PAIRS", few_pairs)
     query, key, value = randn(2, 6, N, D_K), randn(1, 2, M, D_K), randn(1, 2, M, D_V)
     inputs = [x.requires_grad_() for x in (query, key, value)]
     ours = blockwise_attention(*inputs, is_causal=True, scale=0.7, enable_gqa=True)
