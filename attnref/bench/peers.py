@@ -78,8 +78,12 @@ def local_attention(problem: Problem) -> Run:
 @_peer("linear-attention-transformer", "linear_attention_transformer", "dense", "causal")
 def linear_attention_transformer(problem: Problem) -> Run:
     package = _imported("linear_attention_transformer.linear_attention_transformer")
-    function = package.causal_linear_attn if problem.is_causal else package.linear_attn
-    return lambda: function(problem.query, problem.key, problem.value)
+    if not problem.is_causal:
+        return lambda: package.linear_attn(problem.query, problem.key, problem.value)
+    # As its layer calls it; with larger buckets, a token does not see those of its own bucket.
+    return lambda: package.causal_linear_attn(
+        problem.query, problem.key, problem.value, bucket_size=1
+    )
 
 
 @_peer("performer-pytorch", "performer_pytorch", "dense", "causal")
