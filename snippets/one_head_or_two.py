@@ -4,25 +4,23 @@
 import torch
 from attnref import scaled_dot_product_attention
 
-# Who did it, and to whom? The verb asks its two neighbours.
-word = {"dog": [1.0, 0.0], "cat": [0.0, 1.0]}
-ask_subject, ask_object = (
-    torch.tensor([[9.0, 0.0]]),
-    torch.tensor([[0.0, 9.0]]),
-)
-key = torch.tensor([[1.0, 0.0], [0.0, 1.0]])  # the subject, the object
+words = {"dog": [1.0, 0.0], "cat": [0.0, 1.0]}
+# The key of the subject and that of the object.
+key = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+ask_subject, ask_object = (9 * key).split(1)  # (1, 2) each
+
+
+def rounded(output):
+    return [round(number, 2) for number in output[0].tolist()]
+
 
 for subject, other in (("dog", "cat"), ("cat", "dog")):
-    value = torch.tensor([word[subject], word[other]])
-    one = scaled_dot_product_attention(ask_subject + ask_object, key, value)
-    two = [
-        scaled_dot_product_attention(query, key, value)
-        for query in (ask_subject, ask_object)
-    ]
-    print(f"{subject} chases {other}:", end="")
-    print(
-        "  one head", [round(number, 2) for number in one[0].tolist()], end=""
-    )
-    joined = torch.cat(two, dim=-1)[0].tolist()
-    print("  two heads", [round(number, 2) for number in joined])
+    value = torch.tensor([words[subject], words[other]])
+    ask_both = ask_subject + ask_object
+    one = scaled_dot_product_attention(ask_both, key, value)
+    first = scaled_dot_product_attention(ask_subject, key, value)
+    second = scaled_dot_product_attention(ask_object, key, value)
+    print(f"{subject} chases {other}")
+    print("  one head: ", rounded(one))
+    print("  two heads:", rounded(torch.cat([first, second], dim=-1)))
 # --8<-- [end:example]
