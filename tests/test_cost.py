@@ -532,6 +532,7 @@ def test_causal_windows_are_the_masks_of_the_package(n, m):
         assert cost.allowed_pairs(n, m, window=(None, offset)) == int(dense.sum())
 
 
+@pytest.mark.claim("mask-alone-saves-nothing")
 def test_a_mask_alone_saves_nothing_and_skipping_tiles_does():
     """Causal attention is said to halve the work; a dense kernel with a mask does all of it."""
     n, block = 4096, (128, 128)  # 32 blocks
@@ -555,6 +556,7 @@ def test_pairs_of_any_other_mask():
     assert sparse.operations.matmul * 4096 == cost.fused(sizes).operations.matmul * 385
 
 
+@pytest.mark.claim("share-of-a-padded-batch")
 def test_useful_share_of_a_padded_batch():
     lengths = [512] + 31 * [32]
     real = masks.padding(lengths, 512).dense()[:, 0, 0]  # (b, m)
