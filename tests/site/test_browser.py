@@ -6,17 +6,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 ROOT = Path(__file__).parent.parent.parent
-PATHS = [
-    "",
-    "begin/first-attention/",
-    "foundations/six-words/",
-    "foundations/matrix-form/",
-    "scale/scale-factor/",
-    "scale/variance-proof/",
-    "reference/notation/",
-    "reference/claims/",
-    "reference/bibliography/",
-]
+PATHS = sorted(
+    f"{page.relative_to(ROOT / 'docs/en').with_suffix('').as_posix()}/".removesuffix("index/")
+    for page in (ROOT / "docs/en").rglob("*.md")
+)
 LANGUAGES = ("pt", "en")
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
 
