@@ -1,7 +1,7 @@
 """The variance of the scores against the width of the head, for three factors and in theory."""
 
 import torch
-from drawing import FIRST, SECOND, SMALL, SOFT, THIRD, axes, name_axes, new, ticks
+from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new, ticks
 
 from attnref import scaling
 
@@ -41,7 +41,7 @@ def draw(text):
         law = [factor(d_k) ** 2 * d_k for d_k in WIDTHS]
         plot.plot(WIDTHS, law, color=SOFT, linewidth=1)
         plot.plot(WIDTHS, list(measured(factor)), marker, color=colour, clip_on=False)
-        plot.text(*place, name, color=colour, fontsize=SMALL, ha="center", va="center")
+        label(plot, place, name, colour, side="center")
     plot.set_ylim(1e-3 / 2, 2e3)
     ticks(plot, x=WIDTHS, y=[0.001, 0.01, 0.1, 1, 10, 100, 1000])
     plot.grid(axis="y")
