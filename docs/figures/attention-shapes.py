@@ -12,14 +12,14 @@ TEXT = {
         "project": "1. Projetar as palavras",
         "compare": "2. Comparar cada consulta com todas as chaves",
         "average": "3. Tomar a média dos valores",
-        "word": "Escuro: uma palavra. Claro: tudo de que a sua resposta precisa.",
+        "word": "Cor forte: uma palavra. Fraca: tudo de que a sua resposta precisa.",
     },
     "en": {
         "sizes": "$n = {n}$ words, $d_{{model}} = {d_model}$, $d_k = {d_k}$, $d_v = {d_v}$",
         "project": "1. Project the words",
         "compare": "2. Compare each query with all keys",
         "average": "3. Average the values",
-        "word": "Dark: one word. Light: all that its answer needs.",
+        "word": "Strong colour: one word. Faint: all that its answer needs.",
     },
 }
 

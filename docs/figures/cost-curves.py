@@ -1,5 +1,7 @@
 """Operations of the parts of a layer against the length of the text, and where they cross."""
 
+from bisect import bisect_left
+
 from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new, powers, ticks
 
 from attnref.cost import Cost, Sizes, feedforward, multihead, plain
@@ -36,7 +38,8 @@ def parts(n):
 
 def crossing(part):
     """The first length at which the core costs as much as another part."""
-    return next(n for n in range(1, 10 * WIDTH) if parts(n)[0] >= parts(n)[part])
+    lengths = range(1, 10 * WIDTH)
+    return lengths[bisect_left(lengths, True, key=lambda n: parts(n)[0] >= parts(n)[part])]
 
 
 def draw(text):

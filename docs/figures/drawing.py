@@ -1,8 +1,8 @@
-"""The manner of all figures: sizes, colours, and SVG that follows the page around it.
+"""The manner of all figures: sizes, colours, and what most of them are made of.
 
-A figure is drawn with matplotlib in user units that are CSS pixels, and becomes an SVG to be
-put into the HTML itself: only so can its colours be variables of the page (docs/shared/style/
-site.css gives each a value in the light and in the dark scheme) and its text the page's font.
+A figure is drawn with matplotlib in units that are CSS pixels. Its colours become variables of
+the page (inline_svg.py): docs/shared/style/site.css gives each of them a value in the light and
+in the dark scheme. What is drawn must therefore not be called dark or light in words.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ SOFT = "#596170"  # what stands back: laws, remarks
 GRID = "#d9dde3"
 GROUND = "#ffffff"  # the page behind
 FIRST, SECOND, THIRD = "#0b3558", "#a33b00", "#008275"  # series, from strong to weak in grey
-SHADE = "#2c78b8"  # areas and cells; with an alpha of at most DARKEST, text on them is readable
+SHADE = "#2c78b8"  # areas and cells; with an alpha of at most STRONGEST, text on them is readable
 NAMES = {
     INK: "ink",
     SOFT: "soft",
@@ -30,10 +30,10 @@ NAMES = {
     THIRD: "third",
     SHADE: "shade",
 }
-DARKEST = 0.6
+STRONGEST = 0.6
 
-# A figure of this width fits a page of 360 pixels with its smallest text at 9, and grows with
-# wider ones until its text is as large as theirs. A wider one is scrolled on small screens.
+# Figures of this width fit a page of 360 pixels with their smallest text at 9, and grow with
+# wider ones until their text is as large as the page's. On smaller screens they scroll.
 WIDTH = 420
 SMALL, NORMAL = 12, 13
 
@@ -66,9 +66,9 @@ STYLE = {
 }
 
 
-def new(height: float, width: float = WIDTH) -> Figure:
-    """An empty figure of so many pixels."""
-    figure = Figure(figsize=(width / 72, height / 72))
+def new(height: float) -> Figure:
+    """An empty figure, so many pixels high."""
+    figure = Figure(figsize=(WIDTH / 72, height / 72))
     FigureCanvasSVG(figure)
     return figure
 
@@ -77,21 +77,15 @@ def axes(
     figure: Figure, left: float, top: float, width: float, height: float, **options: object
 ) -> Axes:
     """Axes whose frame lies so many pixels from the figure's left and upper edge."""
-    whole_width, whole_height = figure.get_size_inches() * 72
-    bottom = whole_height - top - height
-    place = (
-        left / whole_width,
-        bottom / whole_height,
-        width / whole_width,
-        height / whole_height,
-    )
+    whole = figure.get_figheight() * 72
+    place = (left / WIDTH, 1 - (top + height) / whole, width / WIDTH, height / whole)
     return figure.add_axes(place, **options)
 
 
 def canvas(figure: Figure) -> Axes:
     """Bare axes over the whole figure, in pixels from the upper left corner, for diagrams."""
-    width, height = figure.get_size_inches() * 72
-    plain = axes(figure, 0, 0, width, height, xlim=(0, width), ylim=(height, 0))
+    height = figure.get_figheight() * 72
+    plain = axes(figure, 0, 0, WIDTH, height, xlim=(0, WIDTH), ylim=(height, 0))
     plain.axis("off")
     return plain
 
@@ -147,9 +141,9 @@ def label(
     side: str = "left",
     bold: bool = False,
 ) -> None:
-    """Small text beside a place of the plot, ``side`` of it there, so many pixels further.
+    """Small text, so many pixels from a place of the plot; ``side`` is the side of it there.
 
-    Its lines stand one by one, or they would be aligned by the widths of another font.
+    Its lines are set one by one, or they would be aligned by the widths of another font.
     """
     lines = text.split("\n")
     for number, line in enumerate(lines):

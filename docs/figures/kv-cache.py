@@ -1,7 +1,7 @@
 """Decoding with a cache, step by step: what is kept, what is new, what is never read again."""
 
 import torch
-from drawing import DARKEST, INK, SHADE, SMALL, SOFT, arrow, box, canvas, new
+from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new
 
 from attnref import KVCache, MultiHeadAttention
 
@@ -11,14 +11,14 @@ TEXT = {
         "queries": "consultas",
         "cache": "chaves e valores no cache",
         "scores": "escores",
-        "legend": "Escuro: novo neste passo. Claro: guardado. ×: não se lê mais.",
+        "legend": "Cor forte: novo neste passo. Fraca: guardado. ×: não se lê mais.",
     },
     "en": {
         "step": "step",
         "queries": "queries",
         "cache": "keys and values in the cache",
         "scores": "scores",
-        "legend": "Dark: new in this step. Light: kept. ×: never read again.",
+        "legend": "Strong colour: new in this step. Faint: kept. ×: never read again.",
     },
 }
 
@@ -50,10 +50,10 @@ def draw(text):
             for ends in ((top + 4, top + CELL - 4), (top + CELL - 4, top + 4)):
                 plane.plot([x + 4, x + CELL - 4], ends, color=SOFT, linewidth=1)
         x = QUERIES + step * CELL
-        box(plane, x, top, CELL, CELL, fill=SHADE, alpha=DARKEST, edge=INK)
+        box(plane, x, top, CELL, CELL, fill=SHADE, alpha=STRONGEST, edge=INK)
         arrow(plane, (x + CELL + 3, middle), (KEYS - 3, middle))
         for key in range(cache.length):
-            alpha = 0.18 if key < kept else DARKEST
+            alpha = 0.18 if key < kept else STRONGEST
             x = KEYS + key * CELL
             box(plane, x, top, CELL, CELL, fill=SHADE, alpha=alpha, edge=INK)
         # one query by all keys, for one head

@@ -11,7 +11,7 @@ TEXT = {
         "padding": "preenchimento",
         "window": "janela",
         "prefix": "prefixo",
-        "global": "janela e um token global",
+        "global": "janela e global",
         "packed": "empacotadas",
     },
     "en": {
@@ -19,7 +19,7 @@ TEXT = {
         "padding": "padding",
         "window": "window",
         "prefix": "prefix",
-        "global": "window and a global token",
+        "global": "window and global",
         "packed": "packed",
     },
 }

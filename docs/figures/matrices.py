@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple
 
-from drawing import DARKEST, GRID, SHADE, SMALL, SOFT, box
+from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box
 from matplotlib.axes import Axes
 from torch import Tensor
 
@@ -21,8 +21,8 @@ class Fill(NamedTuple):
 
 
 def row(index: int) -> Fill:
-    """One row, dark."""
-    return Fill(slice(index, index + 1), alpha=DARKEST)
+    """One row, in strong colour."""
+    return Fill(slice(index, index + 1), alpha=STRONGEST)
 
 
 WHOLE = Fill()

@@ -51,7 +51,8 @@ def draw(text):
     for plot in plots[1:]:
         ticks(plot, x=range(0, REACH + 1, 16), y=[0, 0.5, 1])
     name_axes(plots[-1], text["x"])
-    for line, (place, (colour, _, _)) in enumerate(zip(PLACES, LOOKS, strict=True)):
-        where = (126, 1.3 - 0.19 * line)
-        label(plots[0], where, text["from"].format(place=place), colour, side="right")
+    for line, (place, (colour, dashes, width)) in enumerate(zip(PLACES, LOOKS, strict=True)):
+        height = 1.3 - 0.19 * line
+        plots[0].plot([70, 82], [height] * 2, color=colour, linestyle=dashes, linewidth=width)
+        label(plots[0], (85, height), text["from"].format(place=place), colour)
     return figure

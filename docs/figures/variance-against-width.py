@@ -8,12 +8,12 @@ from attnref import scaling
 TEXT = {
     "pt": {
         "x": "largura da cabeça $d_k$",
-        "y": "variância dos escores $c q·k$, 20000 pares (● medida, — lei $c^2d_k$)",
+        "y": "variância de 20000 escores $c q·k$ (pontos; retas: a lei $c^2d_k$)",
         "none": "sem fator, $c = 1$",
     },
     "en": {
         "x": "width of the head $d_k$",
-        "y": "variance of the scores $c q·k$, 20000 pairs (● measured, — law $c^2d_k$)",
+        "y": "variance of 20000 scores $c q·k$ (points; lines: the law $c^2d_k$)",
         "none": "no factor, $c = 1$",
     },
 }

@@ -57,7 +57,7 @@ def test_colours_can_be_read_and_told_apart(scheme):
     colours = palette(scheme)
     for name in ("ink", "soft", "first", "second", "third"):  # text has these
         assert contrast(colours[name], colours["ground"]) >= 4.5, name
-    darkest = mixed(colours["shade"], colours["ground"], drawing.DARKEST)
+    darkest = mixed(colours["shade"], colours["ground"], drawing.STRONGEST)
     assert contrast(colours["shade"], colours["ground"]) >= 3
     assert contrast(colours["ink"], darkest) >= 4.5
     assert contrast(colours["ink"], colours["grid"]) >= 4.5
@@ -141,7 +141,7 @@ def test_the_users_own_settings_change_nothing(monkeypatch):
 
 
 def test_axes_lie_where_they_are_put():
-    figure = drawing.new(200, 300)
+    figure = drawing.new(200)
     place = drawing.axes(figure, 30, 20, 240, 100).get_position()
-    assert (place.x0 * 300, place.x1 * 300) == pytest.approx((30, 270))
+    assert (place.x0 * drawing.WIDTH, place.x1 * drawing.WIDTH) == pytest.approx((30, 270))
     assert (place.y0 * 200, place.y1 * 200) == pytest.approx((80, 180))
