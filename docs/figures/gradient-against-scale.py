@@ -1,7 +1,7 @@
 """How much gradient comes through: the trace of the Jacobian, and what reaches the query."""
 
 import torch
-from drawing import FIRST, SECOND, SHADE, SMALL, axes, name_axes, new, ticks
+from drawing import FIRST, SECOND, SHADE, axes, label, name_axes, new, ticks
 
 import attnref
 
@@ -52,9 +52,9 @@ def draw(text):
     below.fill_between(factors, lower, upper, color=SHADE, alpha=0.3, linewidth=0)
     below.plot(factors, median, color=FIRST)
     below.plot(factors, sizes.mean(-1), color=SECOND, dashes=(5, 2))
-    below.text(1.9, 2.6, text["mean"], color=SECOND, fontsize=SMALL, va="bottom", ha="right")
-    below.text(1.1, 0.5, text["median"], color=FIRST, fontsize=SMALL, va="top", ha="right")
-    below.text(1.35, 0.02, text["half"], fontsize=SMALL, va="center", ha="right", ma="right")
+    label(below, (1.9, 3.3), text["mean"], SECOND, side="right")
+    label(below, (0.95, 0.42), text["median"], FIRST, side="right")
+    label(below, (1.3, 0.02), text["half"], side="right")
     above.set_ylim(0, 1.02)
     below.set_ylim(0.003, 6)
     ticks(above, x=named, y=[0, 0.25, 0.5, 0.75, 1])

@@ -333,7 +333,7 @@ def test_a_figure_with_a_caption_is_accepted(copy):
 
 
 def test_a_figure_that_no_page_shows_is_found(copy):
-    edit(copy / "docs/en" / SIX, MAP, "](figure:layer-shapes)")
+    edit(copy / "docs/en" / SIX, MAP, "](figure:attention-shapes)")
     found = messages(contracts.drawing_problems(copy))
     assert "attention-map-six-words.py is shown on no page of docs/en" in found
     assert "attention-map-six-words.py is shown on no page of docs/pt" not in found
@@ -342,10 +342,10 @@ def test_a_figure_that_no_page_shows_is_found(copy):
 def test_a_drawing_and_its_script_need_each_other(copy):
     folder = copy / "docs/figures"
     (folder / "saturation.pt.svg").unlink()
-    (folder / "layer-shapes.py").unlink()
+    (folder / "attention-shapes.py").unlink()
     found = messages(contracts.drawing_problems(copy))
     assert "docs/figures/saturation.py is not recorded in 'pt'; run make record" in found
-    assert "docs/figures/layer-shapes.en.svg has no script" in found
+    assert "docs/figures/attention-shapes.en.svg has no script" in found
 
 
 def test_text_of_a_figure_in_one_language_only_is_found(copy):

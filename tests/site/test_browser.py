@@ -168,3 +168,60 @@ def test_accessibility(new_page, address, language, scheme, viewport):
             for node in violation["nodes"][:3]
         ]
         assert not told, f"{language}/{path}\n" + "\n".join(told)
+
+
+# What is wrong with the text of each figure, and its colour: {name: [colour, problem, …]}.
+LOOK_AT_FIGURES = """() => Object.fromEntries(Array.from(
+    document.querySelectorAll(".figure"), figure => {
+  const svg = figure.querySelector("svg"), frame = svg.getBoundingClientRect()
+  const scale = frame.width / svg.viewBox.baseVal.width
+  const texts = [...svg.querySelectorAll("text")].map(node => ({
+    words: node.textContent, box: node.getBoundingClientRect(), style: getComputedStyle(node)}))
+  const found = [texts[0].style.fill]
+  texts.forEach(({words, box, style}, index) => {
+    const size = parseFloat(style.fontSize) * scale
+    if (size < 9) found.push(`${words}: ${size} pixels`)
+    if (box.left < frame.left - 1 || box.right > frame.right + 1 ||
+        box.top < frame.top - 1 || box.bottom > frame.bottom + 1) found.push(`${words}: cut off`)
+    for (const other of texts.slice(index + 1)) {
+      const across = Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left)
+      const down = Math.min(box.bottom, other.box.bottom) - Math.max(box.top, other.box.top)
+      // The box of a text is higher than its letters.
+      if (across > 1 && down > box.height / 3) found.push(`${words}: runs into ${other.words}`)
+    }
+  })
+  return [figure.id, found]
+}))"""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_figures_can_be_read_and_follow_the_scheme(new_page, site, address, language):
+    paths = [
+        path.parent.relative_to(site).as_posix()
+        for path in (site / language).rglob("index.html")
+        if 'class="figure"' in path.read_text("utf-8")
+    ]
+    assert len(paths) >= 3
+    light = new_page(color_scheme="light", viewport=NARROW)
+    dark = new_page(color_scheme="dark", viewport=WIDE)
+    for path in paths:
+        looks = []
+        for page in (light, dark):
+            page.goto(f"{address}/{path}/")
+            page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+            page.evaluate("document.fonts.ready")
+            looks.append(page.evaluate(LOOK_AT_FIGURES))
+        for name, (colour, *problems) in looks[0].items():
+            assert not problems + looks[1][name][1:], (path, name)
+            assert colour != looks[1][name][0], (path, name)
+
+
+def test_a_figure_wider_than_the_screen_scrolls_in_its_frame_by_keyboard(new_page, address):
+    page = new_page(viewport={"width": 280, "height": 700})
+    page.goto(f"{address}/en/foundations/six-words/")
+    drawing = page.locator(".drawing").first
+    drawing.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('.drawing').scrollLeft > 0")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 280
