@@ -403,6 +403,7 @@ def test_reach_of_the_strided_mask(n, device):
 
 
 @pytest.mark.claim("window-reach")
+@pytest.mark.claim("window-path-length")
 def test_reach_of_a_window(device):
     """W - 1 positions a layer."""
     assert layers_to_reach_the_past(masks.sliding_window(257, window=17), device) == 256 // 16

@@ -336,6 +336,7 @@ def test_any_invertible_matrix_fits_between_query_and_key(make, randn, device):
     assert distance(other(x), layer(x)) < BOUND
 
 
+@pytest.mark.claim("grouped-is-tied-multi-head")
 @pytest.mark.parametrize("num_kv_heads", [3, 2, 1])
 def test_grouped_queries_are_repeated_key_and_value_heads(num_kv_heads, make, randn):
     """Head h uses key head floor(h / group). The wrong version tiles: it uses h mod h_kv."""
@@ -478,6 +479,7 @@ def decoded(layer, x, cache, chunks, **options):
     )
 
 
+@pytest.mark.claim("cached-equals-uncached")
 @pytest.mark.parametrize("attention", FUNCTIONS)
 @pytest.mark.parametrize("num_kv_heads", [6, 2, 1])
 @pytest.mark.parametrize(
@@ -507,6 +509,7 @@ def test_decoding_with_a_cache_is_the_whole_causal_pass(
 
 
 @pytest.mark.claim("cached-chunk-needs-bottom-right")
+@pytest.mark.claim("cached-chunk-is-bottom-right")
 @torch.no_grad()
 def test_a_cached_chunk_needs_its_mask_aligned_bottom_right(make, randn):
     """The wrong version: is_causal of the kernel itself, which lets both sequences begin together.
@@ -565,6 +568,7 @@ def test_weights_of_a_cached_step(make, randn):
     assert distance(weights, whole[:, 5:]) < BOUND
 
 
+@pytest.mark.claim("grouped-cache-size")
 @pytest.mark.parametrize(("num_kv_heads", "expected"), [(64, 2_621_440), (8, 327_680), (1, 40_960)])
 def test_bytes_of_a_cache(num_kv_heads, expected):
     """One token of 80 layers with heads of 128 in float16; shared heads divide it by h / h_kv."""
@@ -766,6 +770,7 @@ def test_the_generator_alone_sets_the_weights(device, generator):
     assert MultiHeadAttention(EMBED, 1, bias=False).query_proj.bias is None
 
 
+@pytest.mark.claim("grouped-parameters")
 def test_parameters_follow_from_heads_and_widths():
     """D (h + h_kv)(d_k + d_v), of which a wider d_k enlarges query and key only."""
     for d_k, expected in ((64, 1_048_576), (128, 1_572_864)):

@@ -127,6 +127,7 @@ def test_causal_is_aligned_top_left(n, m, normal):
     assert torch.equal(found[0], tensors[2][0])
 
 
+@pytest.mark.claim("neighbouring-heads-share-keys")
 def test_consecutive_query_heads_share_a_key_head(normal):
     """Heads 0 and 1 share key head 0: repeated side by side, not one set after the other."""
     query, key, value = normal(2, 6, 5, 2), normal(2, 3, 7, 2), normal(2, 3, 7, 11)

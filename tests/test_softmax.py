@@ -231,6 +231,7 @@ def compositions(total):
         yield [list(range(a, b)) for a, b in zip([0, *ends], [*ends, total], strict=True)]
 
 
+@pytest.mark.claim("partial-results-merge")
 def test_every_cut_of_the_keys_merges_to_attention_over_all(scores, value):
     expected, _ = attention(scores, value)
     whole = softmax.partial_attention(scores, value)
