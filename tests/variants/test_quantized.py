@@ -24,6 +24,7 @@ def error(ours, exact):
     return ((ours - exact).norm() / exact.norm()).item()
 
 
+@pytest.mark.claim("rounding-within-half-a-step")
 def test_rounding_is_within_half_a_step(randn):
     tokens = randn(3, 7, 5, dtype=torch.float32)
     quantized = quantize(tokens)
@@ -44,6 +45,7 @@ def test_zeros_and_signs_and_wide_dtypes_survive(device, randn):
     assert quantize(tokens.half()).step.dtype == torch.float32
 
 
+@pytest.mark.claim("quantised-memory")
 def test_the_memory_is_a_byte_a_component_and_a_step_a_token(device, randn):
     n, d = 101, 64
     for dtype, share in ((torch.float32, 0.266), (torch.float16, 0.531)):
@@ -72,6 +74,7 @@ def test_values_are_those_of_the_rounded_tokens(smooth, is_causal, randn):
     assert torch.equal(key, kept[1])
 
 
+@pytest.mark.claim("gradients-pass-the-rounding")
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_gradients_pass_the_rounding(is_causal, randn):
     """They are those of exact attention, taken at the rounded tokens."""
@@ -89,6 +92,7 @@ def test_gradients_pass_the_rounding(is_causal, randn):
     )
 
 
+@pytest.mark.claim("score-error-bound")
 def test_the_error_keeps_its_bound(randn):
     """Score errors up to ε move an output by at most tanh(ε/2) times the values' diameter."""
     d = 61
@@ -107,6 +111,7 @@ def test_the_error_keeps_its_bound(randn):
     assert (moved <= torch.tanh(off.amax(-1) / 2) * diameter).all()
 
 
+@pytest.mark.claim("quantised-below-one-per-cent")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("outlier", [0.0, 30.0])
 def test_gaussian_data_err_below_one_per_cent_with_an_outlier_channel_too(outlier, dtype, randn):
@@ -119,6 +124,7 @@ def test_gaussian_data_err_below_one_per_cent_with_an_outlier_channel_too(outlie
         assert error(quantized_attention(query, key, value, smooth=False), exact) > 3e-2
 
 
+@pytest.mark.claim("common-key-changes-nothing")
 def test_a_common_vector_of_all_keys_changes_nothing(randn):
     query, key, value = randn(3, 7, 5), randn(3, 11, 5), randn(3, 11, 2)
     moved = quantized_attention(query, key + 1024.0, value)
@@ -127,6 +133,7 @@ def test_a_common_vector_of_all_keys_changes_nothing(randn):
     torch.testing.assert_close(moved, quantized_attention(query, key, value), rtol=0, atol=1e-10)
 
 
+@pytest.mark.claim("smoothing-sees-the-mean")
 def test_the_future_moves_the_rounding_of_the_past_only_through_the_mean(randn):
     query, key, value = randn(11, 5), randn(11, 5), randn(11, 3)
     other_key, other_value = key.clone(), value.clone()
