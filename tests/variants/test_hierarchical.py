@@ -63,6 +63,7 @@ def smooth(n, d, generator):
     return 2 * torch.sin(2 * math.pi * (1 + 2 * speed) * place + 7 * phase)
 
 
+@pytest.mark.claim("hierarchical-shares-scores")
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize(
     ("n", "block_size", "num_means"),
@@ -102,6 +103,7 @@ def test_it_is_exact_where_no_run_has_two_keys(n, block_size, num_means, is_caus
     )
 
 
+@pytest.mark.claim("equal-keys-in-runs-are-exact")
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_it_is_exact_where_the_keys_of_a_run_are_equal(is_causal, randn):
     """Values may differ: their mean is all that equal weights see."""
@@ -115,6 +117,7 @@ def test_it_is_exact_where_the_keys_of_a_run_are_equal(is_causal, randn):
     )
 
 
+@pytest.mark.claim("hierarchical-bound")
 @pytest.mark.parametrize("is_smooth", [False, True])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_the_error_keeps_its_bound(is_causal, is_smooth, generator, randn):
@@ -139,6 +142,7 @@ def test_the_error_keeps_its_bound(is_causal, is_smooth, generator, randn):
         assert error > 0.2 * mean
 
 
+@pytest.mark.claim("more-means-are-nearer")
 def test_more_means_are_nearer_on_smooth_data(generator):
     query, key, value = (smooth(500, 8, generator) for _ in range(3))
     exact = attnref.scaled_dot_product_attention(query, key, value)
@@ -150,6 +154,7 @@ def test_more_means_are_nearer_on_smooth_data(generator):
     assert errors[-1] < 0.1 * errors[0]
 
 
+@pytest.mark.claim("hierarchical-reads-no-future")
 def test_the_causal_form_does_not_read_the_future(randn):
     """Exactly: a run that reaches beyond the query belongs to the near field."""
     n = 61
@@ -165,6 +170,7 @@ def test_the_causal_form_does_not_read_the_future(randn):
         assert (before[changed:] != after[changed:]).all()
 
 
+@pytest.mark.claim("hierarchical-operations")
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_the_number_of_operations_is_that_of_the_docstring(is_causal, randn):
     """It grows by 4 log(4n)/log(n) when n does by 4, and so stays below 4.8."""
