@@ -55,6 +55,7 @@ def test_values_and_gradients_are_those_of_attention_to_the_mixtures(randn):
     assert all(torch.equal(a, b) for a, b in zip(kept, inputs, strict=True))
 
 
+@pytest.mark.claim("linformer-exact-for-a-permutation")
 def test_it_is_exact_for_a_permutation(device, generator, randn):
     query, key, value = randn(2, 7, 5), randn(2, 11, 5), randn(2, 11, 3)
     exact = attnref.scaled_dot_product_attention(query, key, value)
@@ -71,6 +72,7 @@ def test_it_is_exact_for_a_permutation(device, generator, randn):
     assert (apart - exact).abs().max() > 0.1
 
 
+@pytest.mark.claim("linformer-error-needs-structure")
 def test_the_error_falls_with_the_rank_on_smooth_data_and_not_on_random(device, generator, randn):
     n, d = 256, 8
     place = torch.arange(n, device=device, dtype=torch.float64)[:, None] / n
@@ -95,6 +97,7 @@ def test_the_error_falls_with_the_rank_on_smooth_data_and_not_on_random(device, 
     assert min(errors(randn(n, d), randn(n, d), randn(n, d), (4, 64))) > 0.5
 
 
+@pytest.mark.claim("mixtures-weigh-alike")
 def test_a_run_of_equal_keys_weighs_as_one_key(device):
     """Why it is another function: mixtures of 3 tokens and of 1 count alike."""
     tokens = torch.zeros(4, 1, device=device)

@@ -55,6 +55,7 @@ def met(query, key, rotations, chunk_size):
     return allowed.to(query.device)
 
 
+@pytest.mark.claim("lsh-is-a-mask-of-the-met")
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("num_rounds", [1, 2, 5])
 @pytest.mark.parametrize(("n", "chunk_size"), [(23, 3), (24, 4), (1, 5), (13, 64)])
@@ -86,6 +87,7 @@ def test_values_and_gradients_are_those_of_a_mask_of_the_met(
     assert all(torch.equal(a, b) for a, b in zip(kept, inputs, strict=True))
 
 
+@pytest.mark.claim("rounds-drop-less")
 def test_each_round_drops_less(randn, rotate):
     """With tied tokens of a few directions, as hashing is made for."""
     n, rounds = 128, 8
@@ -112,6 +114,7 @@ def test_each_round_drops_less(randn, rotate):
     assert dropped[0].mean() < 0.6 * (1 - 24 / n)
 
 
+@pytest.mark.claim("tied-tokens-meet-themselves")
 def test_a_tied_token_always_meets_itself(randn, rotate):
     tokens = randn(3, 37, 5)
     eye = torch.eye(37, device=tokens.device, dtype=tokens.dtype).expand(3, 37, 37)
@@ -122,6 +125,7 @@ def test_a_tied_token_always_meets_itself(randn, rotate):
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
 
 
+@pytest.mark.claim("lsh-values-do-not-leak")
 def test_the_causal_form_does_not_read_later_values(randn, rotate):
     """Nor later keys, once the places are given; those a later key does move."""
     query, key, value = randn(41, 5), randn(41, 5), randn(41, 3)

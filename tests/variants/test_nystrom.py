@@ -60,6 +60,7 @@ def test_values_and_gradients_are_those_of_the_definition(rank, randn):
     assert all(torch.equal(a, b) for a, b in zip(kept, inputs, strict=True))
 
 
+@pytest.mark.claim("nystrom-exact-at-full-rank")
 def test_it_is_exact_with_every_token_a_landmark(randn):
     query, key, value = randn(3, 7, 16), randn(3, 7, 16), randn(3, 7, 2)
     ours = nystrom_attention(query, key, value, num_landmarks=7, iterations=40)
@@ -67,6 +68,7 @@ def test_it_is_exact_with_every_token_a_landmark(randn):
     torch.testing.assert_close(ours, exact, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.claim("nystrom-weights-may-be-negative")
 def test_weights_sum_to_one_but_may_be_negative(device, randn):
     """Where the core is invertible: its inverse, too, leaves a vector of ones as it is."""
     query, key = 2 * randn(3, 7, 5), 2 * randn(3, 11, 5)
@@ -76,6 +78,7 @@ def test_weights_sum_to_one_but_may_be_negative(device, randn):
     assert weights.min() < 0
 
 
+@pytest.mark.claim("nystrom-error-needs-structure")
 def test_the_error_falls_with_the_rank_on_smooth_data_and_not_on_random(device, generator, randn):
     n, d = 256, 8
     place = torch.arange(n, device=device, dtype=torch.float64)[:, None] / n

@@ -51,6 +51,7 @@ def test_values_and_gradients_are_those_of_a_mask_of_the_best(count, masked, is_
     )
 
 
+@pytest.mark.claim("dropping-moves-twice-the-mass")
 @pytest.mark.parametrize("count", [1, 2, 5, 13])
 def test_dropping_moves_the_weights_by_twice_the_dropped_mass(count, device, randn):
     query, key, value = randn(3, 7, 5), randn(3, 13, 5), randn(3, 13, 2)
@@ -68,6 +69,7 @@ def test_dropping_moves_the_weights_by_twice_the_dropped_mass(count, device, ran
     assert (moved <= dropped * diameter + 32 * EPS).all()
 
 
+@pytest.mark.claim("ties-keep-as-many")
 def test_equal_scores_keep_as_many_keys(device):
     zeros = torch.zeros(1, 7, 3, device=device)
     weights = topk_attention(zeros, zeros, torch.eye(7, device=device)[None], count=3)

@@ -1,0 +1,48 @@
+"""Linformer: keys and values are mixed first, and queries meet the mixtures."""
+
+import torch
+from drawing import SMALL, canvas, new
+from matrices import WHOLE, product
+from tokens import noise
+
+from attnref.variants.linformer import mean_projection
+
+TEXT = {
+    "pt": {
+        "mix": "misturar: de $m$ chaves e valores, $r$ de cada",
+        "attend": "atender às misturas: $n r$ pesos",
+    },
+    "en": {
+        "mix": "mix: of $m$ keys and values, $r$ of each",
+        "attend": "attend to the mixtures: $n r$ weights",
+    },
+}
+
+N, KEYS, RANK, WIDTH, CELL = 8, 10, 3, 4, 8
+
+
+def draw(text):
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (noise(rows, WIDTH, generator) for rows in (N, KEYS, KEYS))
+    e = f = mean_projection(RANK, KEYS, dtype=torch.float64)
+    weights = (q @ (e @ k).T).softmax(-1)
+    figure = new(290)
+    plane = canvas(figure)
+    small = {"va": "center", "fontsize": SMALL}
+    plane.text(4, 14, text["mix"], **small)
+    right = product(plane, 4, 88, ("$E$", e), ("$K$", k), ("$EK$", e @ k, WHOLE), cell=CELL)
+    product(plane, right + 20, 88, ("$F$", f), ("$V$", v), ("$FV$", f @ v, WHOLE), cell=CELL)
+    plane.text(4, 166, text["attend"], **small)
+    right = product(
+        plane, 4, 232, ("$Q$", q), ("$(EK)$ᵀ", (e @ k).T, WHOLE), ("$P$", weights), cell=CELL
+    )
+    product(
+        plane,
+        right + 40,
+        232,
+        ("$P$", weights),
+        ("$FV$", f @ v, WHOLE),
+        ("$O$", weights @ (f @ v)),
+        cell=CELL,
+    )
+    return figure

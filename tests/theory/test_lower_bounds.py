@@ -1,0 +1,106 @@
+"""What the page on lower bounds proves, run: constructions, a rank, and data without structure."""
+
+import math
+
+import pytest
+import torch
+
+import attnref
+from attnref.variants.hierarchical import hierarchical_attention
+from attnref.variants.linear import linear_attention
+from attnref.variants.linformer import linformer_attention, mean_projection
+from attnref.variants.lsh import lsh_attention, random_rotations
+from attnref.variants.nystrom import nystrom_attention
+from attnref.variants.performer import performer_attention, random_projection
+from attnref.variants.sliding_window import sliding_window_attention
+
+
+def decided_by_attention(a, b):
+    """The outputs of the construction for two sets of n vectors of zeros and ones."""
+    n, d = a.shape
+    query = torch.cat([-a, a.new_full((n, 1), -0.5)], -1)
+    guard = torch.eye(d + 1, dtype=a.dtype, device=a.device)[-1:]
+    key = torch.cat([torch.cat([b, b.new_zeros(n, 1)], -1), guard])
+    value = torch.cat([a.new_ones(n, 1), a.new_zeros(1, 1)])
+    return attnref.scaled_dot_product_attention(query, key, value, scale=4 * math.log(n))[:, 0]
+
+
+@pytest.mark.claim("attention-decides-orthogonal-vectors")
+@pytest.mark.parametrize(("n", "d"), [(3, 5), (17, 7), (64, 11), (128, 13)])
+def test_outputs_tell_which_vectors_have_an_orthogonal_partner(n, d, generator, device):
+    both = set()
+    for share in (0.3, 0.5, 0.7, 0.9):  # of ones
+        a, b = (
+            (torch.rand(n, d, generator=generator, device=device) < share).double()
+            for _ in range(2)
+        )
+        has_partner = (a @ b.T == 0).any(-1)
+        outputs = decided_by_attention(a, b)
+        eps = 32 * torch.finfo(a.dtype).eps
+        assert (outputs[has_partner] >= 1 / (1 + n**-2) - eps).all()
+        assert (outputs[~has_partner] <= 1 / n + eps).all()
+        both |= set(has_partner.tolist())
+    assert both == {False, True}
+
+
+@pytest.mark.claim("ignored-key-costs-half-the-diameter")
+def test_a_window_errs_by_half_the_diameter_for_a_key_outside(generator, device):
+    n, d, window = 13, 5, 4
+    query, key, value = (
+        torch.randn(n, d, generator=generator, device=device, dtype=torch.float64) for _ in range(3)
+    )
+    key[0] = 100 * query[-1]  # the match of the last query, out of its reach
+    diameter, errors, given = 10.0, [], []
+    for end in (-diameter / 2, diameter / 2):
+        value[0] = 0
+        value[0, 0] = end
+        exact = attnref.scaled_dot_product_attention(query, key, value, is_causal=True)[-1]
+        ours = sliding_window_attention(query[None], key[None], value[None], window=window)[0, -1]
+        torch.testing.assert_close(exact, value[0])  # all the weight is there
+        given.append(ours)
+        errors.append((ours - exact).norm().item())
+    assert torch.equal(*given)
+    assert max(errors) >= diameter / 2 * (1 - 1e-9)
+
+
+@pytest.mark.claim("polynomial-of-scores-has-low-rank")
+@pytest.mark.parametrize(("d", "degree"), [(1, 3), (2, 3), (3, 2), (2, 5)])
+def test_a_polynomial_of_scores_has_the_rank_of_its_features(d, degree, generator, device):
+    query, key = (
+        torch.randn(67, d, generator=generator, device=device, dtype=torch.float64)
+        for _ in range(2)
+    )
+    scores = query @ key.T
+    approximate = sum(scores**power / math.factorial(power) for power in range(degree + 1))
+    features = math.comb(d + degree, degree)
+    # Generic tokens reach the bound, and do not exceed it; the powers themselves go beyond.
+    assert torch.linalg.matrix_rank(approximate, rtol=1e-12) == features
+    assert torch.linalg.matrix_rank(scores.exp(), rtol=1e-12) > features
+
+
+@pytest.mark.claim("nothing-to-gain-without-structure")
+def test_no_method_comes_below_nine_tenths_of_the_mean_on_random_tokens(generator, device):
+    """Each reads 64 keys, means, landmarks or buckets' worth of 1024; see the page's table."""
+    n, d = 1024, 64
+    query, key, value = (torch.randn(4, n, d, generator=generator, device=device) for _ in range(3))
+    exact = attnref.scaled_dot_product_attention(query, key, value)
+
+    def error(output):
+        return ((output - exact).norm() / exact.norm()).item()
+
+    projection = random_projection(256, d, generator=generator)
+    rotations = random_rotations(4, d, num_buckets=16, generator=generator)
+    means = mean_projection(64, n, device=device)
+    outputs = {
+        "linear": linear_attention(query, key, value),
+        "performer": performer_attention(query, key, value, projection=projection),
+        "linformer": linformer_attention(
+            query, key, value, key_projection=means, value_projection=means
+        ),
+        "nystrom": nystrom_attention(query, key, value),
+        "hierarchical": hierarchical_attention(query, key, value, block_size=16),
+        "lsh": lsh_attention(query, key, value, rotations=rotations, chunk_size=16),
+    }
+    mean = error(value.mean(-2, keepdim=True).expand_as(value))
+    for name, output in outputs.items():
+        assert error(output) > 0.9 * mean, name
