@@ -14,6 +14,7 @@ models = {  # d_k, the factor, and what it multiplies the products of
     "muP, wider": (256, 8 * scaling.inverse(256), plain),
     "YaRN, 4 times": (128, scaling.yarn(128, stretch=4), plain),
     "DeepSeek-V3": (192, scaling.yarn(192, stretch=40), plain),
+    "gpt-oss": (64, scaling.yarn(64, stretch=32), plain),
     "nGPT": (64, 64**0.5, unit),
 }
 print("model          d_k   factor  deviation of scores")

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+import attnref
 from attnref import softmax
 
 EPS = torch.finfo(torch.float64).eps
@@ -113,3 +114,16 @@ def test_random_scores_keep_their_share_of_the_entropy_under_the_root_of_the_log
     # the bias of short rows, e (1 + 1)²/64 of ln 64 at most.
     bias = 4 * math.e / 64 / math.log(64)
     assert share(long, math.sqrt(growth)) == pytest.approx(before, abs=bias)
+
+
+@pytest.mark.claim("entropy-from-fused-outputs")
+@pytest.mark.parametrize("c", [0.1, 0.5, 3.0])
+def test_entropy_without_the_matrix_of_weights(c, device, generator):
+    """H = ln Z - c q·(P K): the log-sum-exp, and attention with the keys as values."""
+    q = torch.randn(13, 5, dtype=torch.float64, device=device, generator=generator)
+    k = torch.randn(11, 5, dtype=torch.float64, device=device, generator=generator)
+    log_sum_exp = softmax.log_sum_exp(c * q @ k.mT)
+    mean_key = attnref.scaled_dot_product_attention(q, k, k, scale=c)
+    found = log_sum_exp - c * (q * mean_key).sum(-1)
+    expected = softmax.entropy(attnref.attention_weights(q, k, scale=c))
+    torch.testing.assert_close(found, expected, rtol=0, atol=256 * EPS)

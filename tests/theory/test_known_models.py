@@ -1,5 +1,6 @@
 """Arithmetic of the factors that the page on known models quotes."""
 
+import itertools
 import math
 
 import pytest
@@ -83,3 +84,20 @@ def test_a_kernel_with_another_default_factor_gives_other_weights_without_a_word
     told = torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=1.0)
     torch.testing.assert_close(told, model, rtol=1e-10, atol=1e-12)
     assert (silent - model).abs().max() > 0.1
+
+
+@pytest.mark.claim("variance-of-a-point")
+def test_the_variance_of_a_point_in_space_is_nine_halves():
+    """Of |k|²/2 - q·k in three dimensions, counted on three points a coordinate.
+
+    They have the moments of a standard normal up to the fifth; the square has degree four in k.
+    """
+    points = [(-math.sqrt(3), 1 / 6), (0.0, 2 / 3), (math.sqrt(3), 1 / 6)]
+    mean = square = 0.0
+    for one, another in itertools.product(points, repeat=2):
+        (q, p_q), (k, p_k) = one, another
+        term = k**2 / 2 - q * k
+        mean += p_q * p_k * term
+        square += p_q * p_k * term**2
+    # Coordinates are independent, so that variances add.
+    assert 3 * (square - mean**2) == pytest.approx(9 / 2, rel=1e-14)
