@@ -401,6 +401,7 @@ def test_log_sum_exp_of_the_extremes(device):
     assert softmax.log_sum_exp(rows[0].bfloat16()).dtype == torch.bfloat16
 
 
+@pytest.mark.claim("gradient-of-log-sum-exp")
 def test_the_gradient_of_log_sum_exp_is_softmax(scores):
     def through(function):
         inputs = scores.clone().requires_grad_()
@@ -411,6 +412,7 @@ def test_the_gradient_of_log_sum_exp_is_softmax(scores):
     assert through(torch.logsumexp)[0, 1].isnan().all()  # the row without keys
 
 
+@pytest.mark.claim("softmax-maximises")
 def test_softmax_maximises_expected_score_plus_entropy(device, generator):
     """max_p <p, x> + alpha H(p) = alpha ln sum e^(x/alpha), reached by softmax(x/alpha) alone."""
     x = torch.randn(7, device=device, generator=generator, dtype=torch.float64)
@@ -448,6 +450,7 @@ def test_entropy_has_finite_gradients_at_weights_of_zero(scores):
     assert poisoned.isnan().any()  # the usual formula
 
 
+@pytest.mark.claim("entropy-slope")
 def test_entropy_falls_by_beta_times_the_variance_of_the_scores(device, generator):
     """dH/d beta = -beta Var_p(x) for p = softmax(beta x)."""
     x = torch.randn(5, 7, device=device, generator=generator, dtype=torch.float64)
@@ -478,6 +481,7 @@ def test_jacobian_against_autograd(alpha, device, generator):
         assert (softmax.jacobian(softmax.stable(x / alpha)) - expected).abs().max() > 0.05
 
 
+@pytest.mark.claim("softmax-acts-on-a-vector")
 def test_softmax_of_a_single_number_has_no_derivative_worth_the_name(device):
     """Softmax acts on the vector: of one number it is 1, whatever the number."""
     one = torch.tensor([[-4.0], [0.0], [9.0]], device=device)
@@ -493,6 +497,7 @@ def test_jacobian_along_another_dimension(scores):
     torch.testing.assert_close(found, softmax.jacobian(weights.mT), rtol=0, atol=0)
 
 
+@pytest.mark.claim("jacobian-norm-half")
 def test_trace_and_norm_of_the_jacobian(device, generator):
     """Trace 1 - sum p²; norm at most 1/2, reached at two equal weights."""
     scores = 3 * torch.randn(101, 7, device=device, generator=generator, dtype=torch.float64)
@@ -505,6 +510,7 @@ def test_trace_and_norm_of_the_jacobian(device, generator):
     assert torch.linalg.matrix_norm(equal, ord=2).item() == pytest.approx(0.5, abs=4 * EPS)
 
 
+@pytest.mark.claim("two-ends-of-the-factor")
 def test_the_two_ends_of_the_scale(device):
     """A gap of 8 between two raw scores: the derivative is largest in between."""
     expected = {0.25: 5.06e-14, 1.0: 3.35e-4, 8.0: 2.46e-2, 64.0: 3.89e-3}
