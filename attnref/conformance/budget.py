@@ -147,7 +147,7 @@ def gradients(
         scale * to_scores.mT @ q.abs(),
         (rho * p).mT @ g.abs(),
     )
-    leaves = [tensor.to(device).requires_grad_() for tensor in (query, key, value)]
+    leaves = [x.to(device, copy=True).requires_grad_() for x in (query, key, value)]
     with torch.enable_grad():
         theirs = _pytorch(*leaves, bias, setting, device, keep=True)
         back = torch.autograd.grad(theirs, leaves, grad_output.to(device))
@@ -158,6 +158,12 @@ def gradients(
         for floor, right, gradient in zip(floors, expected, back, strict=True)
     ]
     return Gradients(tuple(expected), tuple(allowance))
+
+
+def of_mean(value: Tensor, dtype: torch.dtype) -> float:
+    """What rounding does to a mean of values: to the weights, to the sum and to its result."""
+    largest = float(value.abs().amax()) if value.numel() else 0.0
+    return (value.shape[-2] + 3) * torch.finfo(dtype).eps / 2 * largest
 
 
 class _Rounding:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+_FEW = (1, 2, 3, 4, 5)  # sizes that are tried below the given ones
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -23,18 +25,19 @@ class Sizes:
     m: int | None = None  # as many as n
     d_k: int = 8
     d_v: int | None = None  # as wide as d_k
+    keep: tuple[str, ...] = ()  # what a smaller call must not change
 
     def smaller(self) -> Iterator["Sizes"]:
         """All sizes below these, the smallest first; what is equal stays equal."""
         choices = []
         for name in ("batch", "heads", "key_heads", "n", "m", "d_k", "d_v"):
             most = getattr(self, name)
-            choices.append(
-                [None] if most is None else [x for x in (1, 2, 3, 4, 5) if x < most] + [most]
-            )
+            few = [] if most is None or name in self.keep else [x for x in _FEW if x < most]
+            choices.append([*few, most])
         candidates = [Sizes(*choice) for choice in itertools.product(*choices)]
-        candidates = [each for each in candidates if each.sound() and each != self]
-        yield from sorted(candidates, key=Sizes.numbers)
+        candidates = [each for each in candidates if each.sound()]
+        candidates.sort(key=Sizes.numbers)
+        yield from candidates[:-1]
 
     def sound(self) -> bool:
         """Whether each key head serves an equal number of heads."""

@@ -1,21 +1,20 @@
 """One property of one function: asked, judged, and its counterexample made small."""
 
+import itertools
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
 
 from attnref.conformance.case import Case
 from attnref.conformance.property import Property
-from attnref.conformance.subject import Subject
+from attnref.conformance.right import RIGHT
+from attnref.conformance.subject import Subject, subject
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 
-MISSING = Text(
-    en="It takes no {missing}; its parameters are {parameters}.",
-    pt="Ela não recebe {missing}; os seus parâmetros são {parameters}.",
-)
 REFUSED = Text(
     en="It declines with a clear error: {error}",
     pt="Ela recusa com um erro claro: {error}",
@@ -33,34 +32,34 @@ SHARED = Text(
     pt="A função do próprio PyTorch também faz isso.",
 )
 
+_PYTORCH = subject(torch.nn.functional.scaled_dot_product_attention)
 _TRIES = 150  # smaller cases that are tried for one counterexample
 
 
-def examine(prop: Property, trial: Trial, seed: int) -> Finding | None:
-    """What ``prop`` finds; None when it holds."""
+def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]:
+    """What ``prop`` finds, None when it holds; after a failure, the same in a smaller case."""
     missing = [option for option in prop.needs if not trial.offers(option)]
     if missing:
-        known = trial.subject.parameters
-        names = ", ".join(known) if known else "query, key, value, …"
-        return Finding(
-            Verdict.NOT_OFFERED, MISSING, {"missing": ", ".join(missing), "parameters": names}
-        )
-    finding = ask(prop, trial, Case.draw(prop.sizes, seed))
+        yield trial.not_offered(*missing)
+        return
+    case = Case.draw(prop.sizes, seed)
+    finding = ask(prop, trial, case)
     if finding is None or finding.verdict is not Verdict.FAIL:
-        return finding
-    case, finding = _shrunk(prop, trial, seed, finding)
-    if prop.danger and _pytorch_fails(prop, trial, case):
-        text = Text(*map(" ".join, zip(finding.text, SHARED, strict=True)))
-        return replace(finding, verdict=Verdict.CAUTION, text=text)
-    return finding
+        yield finding
+        return
+    shared = prop.danger and _fails(prop, _as(trial, _PYTORCH), case)
+    yield _caution(finding) if shared else finding
+    finding = _shrunk(prop, trial, case, finding, shared=shared)
+    yield _caution(finding) if shared else finding
 
 
 def ask(prop: Property, trial: Trial, case: Case) -> Finding | None:
     """What ``prop`` finds for one case. What the function raises is a finding too."""
     trial.last = None
-    torch.manual_seed(case.seed)
-    with warnings.catch_warnings():
+    cuda = [trial.device] if trial.device.type == "cuda" else []
+    with warnings.catch_warnings(), torch.random.fork_rng(cuda):
         warnings.simplefilter("ignore")
+        torch.manual_seed(case.seed)
         try:
             return prop.test(trial, case)
         except Stopped as stopped:
@@ -72,46 +71,49 @@ def ask(prop: Property, trial: Trial, case: Case) -> Finding | None:
 def _raised(prop: Property, trial: Trial, raised: Raised) -> Finding:
     error, place = raised.error, raised.place
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    if prop.may_refuse and refuses(error, trial):
+    if prop.may_refuse and trial.declined(error):
         return Finding(Verdict.NOT_OFFERED, REFUSED, {"error": said})
     if isinstance(error, NotImplementedError) and not prop.may_refuse:
         return trial.failure(NOT_IMPLEMENTED, place=place)
     return trial.failure(RAISED, error=said, place=place)
 
 
-def refuses(error: Exception, trial: Trial) -> bool:
-    """Whether an error was meant: its type is one for wrong arguments, or it names an option.
+def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, shared: bool) -> Finding:
+    """The same finding in a smaller case: the smallest sizes first, then simple numbers.
 
-    Shapes that happen not to fit give a RuntimeError or an IndexError about numbers only.
+    A case counts only if a right function passes it, for where there is one key, say, no mask
+    has an effect; and if PyTorch's own fails it in what is ``shared`` with it.
     """
-    if isinstance(error, ValueError | TypeError | NotImplementedError | AssertionError):
-        return True
-    return any(option in str(error) for option in trial.subject.supports)
 
+    def same(case: Case) -> Finding | None:
+        found = ask(prop, trial, case)
+        if found is None or (found.verdict, found.text) != (finding.verdict, finding.text):
+            return None
+        if _fails(prop, _as(trial, RIGHT), case):
+            return None
+        return found if not shared or _fails(prop, _as(trial, _PYTORCH), case) else None
 
-def _shrunk(prop: Property, trial: Trial, seed: int, finding: Finding) -> tuple[Case, Finding]:
-    """A smaller case in which the same is wrong: the smallest sizes first, then simple numbers."""
-    case = Case.draw(prop.sizes, seed)
-    for _, sizes in zip(range(_TRIES), prop.sizes.smaller(), strict=False):
-        tried = Case.draw(sizes, seed)
-        other = ask(prop, trial, tried)
-        if _same(other, finding):
-            case, finding = tried, other
+    smaller = (Case.draw(sizes, case.seed) for sizes in prop.sizes.smaller())
+    for tried in itertools.islice(smaller, _TRIES):
+        if found := same(tried):
+            case, finding = tried, found
             break
-    for decimals in (0, 1):
-        tried = case.rounded(decimals)
-        other = ask(prop, trial, tried)
-        if _same(other, finding):
-            return tried, other
-    return case, finding
+    for tried in (case.rounded(0), case.rounded(1)):
+        if found := same(tried):
+            return found
+    return finding
 
 
-def _same(one: Finding | None, other: Finding) -> bool:
-    return one is not None and (one.verdict, one.text) == (other.verdict, other.text)
+def _as(trial: Trial, other: Subject) -> Trial:
+    """The same trial of another function."""
+    return Trial(other, trial.dtype, trial.device)
 
 
-def _pytorch_fails(prop: Property, trial: Trial, case: Case) -> bool:
-    function = torch.nn.functional.scaled_dot_product_attention
-    theirs = Subject(function, "PyTorch", trial.subject.supports, None)
-    found = ask(prop, Trial(theirs, trial.dtype, trial.device), case)
+def _fails(prop: Property, trial: Trial, case: Case) -> bool:
+    found = ask(prop, trial, case)
     return found is not None and found.verdict is Verdict.FAIL
+
+
+def _caution(finding: Finding) -> Finding:
+    text = Text(*map(" ".join, zip(finding.text, SHARED, strict=True)))
+    return replace(finding, verdict=Verdict.CAUTION, text=text)

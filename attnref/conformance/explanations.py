@@ -91,9 +91,9 @@ _WAYS: dict[Text, _Way] = {
     Text(
         en="1 were added to the sum of the exponentials",
         pt="se somasse 1 à soma das exponenciais",
-    ): lambda q, k, v: torch.exp(_scores(q, k))
-    / (1 + torch.exp(_scores(q, k)).sum(-1, keepdim=True))
-    @ v,
+    ): lambda q, k, v: (
+        torch.exp(_scores(q, k)) / (1 + torch.exp(_scores(q, k)).sum(-1, keepdim=True)) @ v
+    ),
     Text(
         en="it were causal without being asked: query i sees the keys j <= i only",
         pt="ela fosse causal sem que se pedisse: a consulta i só vê as chaves j <= i",

@@ -31,6 +31,8 @@ PAGES = (
     "complexity/memory",
 )
 
+_USUAL = Sizes()
+
 # Returns None when the property holds.
 Test = Callable[[Trial, Case], Finding | None]
 
@@ -41,7 +43,7 @@ class Property:
 
     ``needs`` are options without which it is not offered. What a property with ``may_refuse``
     asks for, a function may decline with a clear error; ``danger`` marks what is a caution where
-    PyTorch's own function fails it too.
+    PyTorch's own function fails it too; what is not ``judged`` may take too long.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Property:
     needs: tuple[str, ...]
     may_refuse: bool
     danger: bool
+    judged: bool
 
     def link(self, lang: str) -> str:
         """Where the site explains it, seen from the site's root."""
@@ -64,10 +67,11 @@ def rule(
     statement: Text,
     formula: str,
     page: str,
-    sizes: Sizes = Sizes(),
+    sizes: Sizes = _USUAL,
     needs: tuple[str, ...] = (),
     may_refuse: bool = False,
     danger: bool = False,
+    judged: bool = True,
 ) -> Callable[[Test], Property]:
     """Makes the property that a test function of the same name tests."""
     return lambda test: Property(
@@ -80,4 +84,5 @@ def rule(
         needs=needs,
         may_refuse=may_refuse or bool(needs),
         danger=danger,
+        judged=judged,
     )

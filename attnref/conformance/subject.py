@@ -16,8 +16,8 @@ import torch
 OPTIONS = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p", "softcap", "window")
 
 
-class SubjectError(Exception):
-    """The function cannot be checked; the message says what was expected and how to mend it."""
+class CheckError(Exception):
+    """The check cannot be run; the message says what was expected and how to mend it."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ def load(target: str) -> Callable[..., Any]:
             attribute of an attribute, as in ``module:layer.forward``.
 
     Raises:
-        SubjectError: saying what was not found, what there is, and how to name it.
+        CheckError: saying what was not found, what there is, and how to name it.
 
     >>> load("attnref.reference:scaled_dot_product_attention").__name__
     'scaled_dot_product_attention'
     """
     place, colon, attribute = target.rpartition(":")
     if not (place and colon and attribute):
-        raise SubjectError(
+        raise CheckError(
             f"function: expected module:function or path/to/file.py:function, got {target!r}. "
             "Write for example torch.nn.functional:scaled_dot_product_attention."
         )
@@ -56,8 +56,10 @@ def load(target: str) -> Callable[..., Any]:
     found: Any = module
     for name in attribute.split("."):
         if not hasattr(found, name):
-            there = sorted(each for each, value in vars(module).items() if _may_be_meant(each, value))
-            raise SubjectError(
+            there = sorted(
+                each for each, value in vars(module).items() if _may_be_meant(each, value)
+            )
+            raise CheckError(
                 f"function: expected {attribute!r} in {place}, which has no {name!r}. "
                 f"It has: {', '.join(there) or 'no function'}."
             )
@@ -74,24 +76,24 @@ def subject(
     """The function with what its signature says, or with what ``supports`` says instead.
 
     Raises:
-        SubjectError: when it cannot be called as ``f(query, key, value, **options)``.
+        CheckError: when it cannot be called as ``f(query, key, value, **options)``.
     """
     if isinstance(function, torch.nn.Module):
         function.eval()
     elif inspect.isclass(function):
-        raise SubjectError(
+        raise CheckError(
             f"function: expected a function, got the class {function.__name__}. Name an instance "
             "of it, or a function that makes one and calls it."
         )
     if not callable(function):
-        raise SubjectError(
+        raise CheckError(
             f"function: expected something to call, got {type(function).__name__}. "
             "Name the function itself."
         )
     name = name or _name(function)
     unknown = [option for option in supports or () if option not in OPTIONS]
     if unknown:
-        raise SubjectError(
+        raise CheckError(
             f"supports: expected names among {', '.join(OPTIONS)}, got {unknown[0]!r}."
         )
     signature = _signature(function)
@@ -108,7 +110,7 @@ def subject(
     offered = tuple(option for option in OPTIONS if takes_any or option in named)
     missing = [option for option in supports or () if option not in offered]
     if missing:
-        raise SubjectError(
+        raise CheckError(
             f"supports: expected options that {name} takes, got {missing[0]!r}; its parameters "
             f"are {', '.join(named)}. Add it to them, or leave it out."
         )
@@ -124,19 +126,19 @@ def _from_name(name: str) -> Any:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise SubjectError(
+            raise CheckError(
                 f"function: expected a module that can be imported, got {name!r}: there is no "
                 f"{error.name!r}. Start where it lies, install it, or give its path: "
                 "path/to/file.py:function."
             ) from None
-        raise SubjectError(_failed(name, error)) from error
+        raise CheckError(_failed(name, error)) from error
     except Exception as error:
-        raise SubjectError(_failed(name, error)) from error
+        raise CheckError(_failed(name, error)) from error
 
 
 def _from_file(path: Path) -> Any:
     if not path.is_file():
-        raise SubjectError(
+        raise CheckError(
             f"function: expected a file, got {str(path)!r}, which does not exist seen from "
             f"{Path.cwd()}. Check the path."
         )
@@ -149,7 +151,7 @@ def _from_file(path: Path) -> Any:
         with contextlib.redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
     except Exception as error:
-        raise SubjectError(_failed(str(path), error)) from error
+        raise CheckError(_failed(str(path), error)) from error
     return module
 
 
@@ -181,7 +183,7 @@ def _check_three(signature: inspect.Signature, name: str) -> None:
     try:
         signature.bind(None, None, None)
     except TypeError as error:
-        raise SubjectError(
+        raise CheckError(
             f"function: expected one that can be called as f(query, key, value), got "
             f"{name}{signature}: {error}. Give whatever else it takes a default value, or wrap "
             "it in a function of these three."

@@ -1,6 +1,7 @@
 """The function under test, called and compared; what a property talks to."""
 
 import traceback
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 import torch
@@ -13,15 +14,27 @@ from attnref.conformance.subject import Subject
 from attnref.conformance.text import Text
 from attnref.conformance.verdict import Counterexample, Finding, Verdict
 
+# In an error of PyTorch's own they show that it is about an option or a dtype, not about numbers.
+_MEANT = ("mask", "causal", "scale", "gqa", "dropout", "softcap", "window", "not implemented for")
 _READABLE = 64  # numbers of a tensor that are printed
 
 NOT_A_TENSOR = Text(
     en="It returned {kind}, not a tensor. Does every path end in return?",
     pt="Ela devolveu {kind}, e não um tensor. Todo caminho termina em return?",
 )
+STRANGE_TENSOR = Text(
+    en="It returned a tensor of {dtype} and {layout}, expected floating numbers, torch.strided.",
+    pt="Ela devolveu um tensor de {dtype} e {layout}; o esperado são números de ponto flutuante, "
+    "torch.strided.",
+)
 WRONG_SHAPE = Text(
     en="It returned shape {got}, expected {expected}: (batch, heads, n, d_v).",
     pt="Ela devolveu a forma {got}; o esperado era {expected}: (lote, cabeças, n, d_v).",
+)
+
+MISSING = Text(
+    en="It takes no {missing}; its parameters are {parameters}.",
+    pt="Ela não recebe {missing}; os seus parâmetros são {parameters}.",
 )
 
 
@@ -35,7 +48,7 @@ class Stopped(Exception):
 class Raised(Exception):
     """The function raised ``error``, at ``place`` in its own code."""
 
-    def __init__(self, error: Exception, place: str) -> None:
+    def __init__(self, error: BaseException, place: str) -> None:
         self.error = error
         self.place = place
 
@@ -83,10 +96,19 @@ class Trial:
         return all(option in self.subject.supports for option in options)
 
     def given(self, tensor: Tensor) -> Tensor:
-        """What the function gets for ``tensor``: floats in the dtype, bools as they are."""
-        if tensor.is_floating_point():
-            tensor = tensor.to(self.dtype)
-        return tensor.to(self.device)
+        """What the function gets for ``tensor``: a copy, floats in the dtype, bools as they are."""
+        dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
+        return tensor.to(self.device, dtype, copy=True)
+
+    def _given(self, options: dict[str, object]) -> dict[str, object]:
+        return {
+            name: self.given(option) if isinstance(option, Tensor) else option
+            for name, option in options.items()
+        }
+
+    def seen(self, tensor: Tensor) -> Tensor:
+        """The numbers that the function gets for ``tensor``, in float64 on the CPU."""
+        return tensor.to(self.dtype).double()
 
     def raw(self, query: Tensor, key: Tensor, value: Tensor, **options: object) -> object:
         """Whatever the function returns for these very tensors.
@@ -98,7 +120,7 @@ class Trial:
         self.last = Call(arguments, None)
         try:
             return self.subject.function(query, key, value, **options)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Raised(error, _place(error)) from error
 
     def output(self, query: Tensor, key: Tensor, value: Tensor, **options: object) -> Tensor:
@@ -112,6 +134,8 @@ class Trial:
             found = found[0]  # the property `shape` tells of it
         if not isinstance(found, Tensor):
             self.stop(NOT_A_TENSOR, kind=type(found).__name__)
+        if found.layout != torch.strided or not found.is_floating_point():
+            self.stop(STRANGE_TENSOR, dtype=found.dtype, layout=found.layout)
         expected = (*query.shape[:-1], value.shape[-1])
         assert self.last is not None
         self.last = Call(self.last.arguments, found.detach())
@@ -119,27 +143,44 @@ class Trial:
             self.stop(WRONG_SHAPE, got=tuple(found.shape), expected=expected)
         return found
 
-    def backward(
-        self, output: Tensor, leaves: tuple[Tensor, ...], grad_output: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        """The gradients of ``leaves``, None for those that get none.
+    def gradients(
+        self, case: Case, grad_output: Callable[[Tensor], Tensor], **options: object
+    ) -> dict[str, Tensor | None]:
+        """The gradients of query, key and value in float64 on the CPU; None where none arrives.
+
+        Args:
+            case: the inputs.
+            grad_output: makes the gradient of the loss to the output, given the output.
+            options: as in :func:`call`.
 
         Raises:
-            Raised: what the function's own backward raised.
+            Raised: what the function, or its own backward, raised.
         """
-        try:
-            return torch.autograd.grad(output, leaves, grad_output, allow_unused=True)
-        except Exception as error:
-            raise Raised(error, _place(error)) from error
+        leaves = {
+            name: self.given(tensor).detach().clone().requires_grad_()
+            for name, tensor in (("query", case.query), ("key", case.key), ("value", case.value))
+        }
+        with torch.enable_grad():
+            output = self.output(**leaves, **self._given(options))
+            if not output.requires_grad:
+                return dict.fromkeys(leaves)
+            upstream = self.given(grad_output(output.detach())).to(output.dtype)
+            try:
+                found = torch.autograd.grad(
+                    output, tuple(leaves.values()), upstream, allow_unused=True
+                )
+            except Exception as error:
+                raise Raised(error, _place(error)) from error
+        return {
+            name: None if gradient is None else gradient.double().cpu()
+            for name, gradient in zip(leaves, found, strict=True)
+        }
 
     def call(self, query: Tensor, key: Tensor, value: Tensor, **options: object) -> Tensor:
         """The output for the rounded inputs, in float64 on the CPU, without gradients."""
-        given = {
-            name: self.given(option) if isinstance(option, Tensor) else option
-            for name, option in options.items()
-        }
+        given = (self.given(tensor) for tensor in (query, key, value))
         with torch.no_grad():
-            found = self.output(self.given(query), self.given(key), self.given(value), **given)
+            found = self.output(*given, **self._given(options))
         return found.double().cpu()
 
     def weights(self, query: Tensor, key: Tensor, **options: object) -> Tensor:
@@ -155,6 +196,15 @@ class Trial:
             value = units.expand(*key.shape[:-1], width)
             found.append(self.call(query, key, value.contiguous(), **options))
         return torch.cat(found, -1)[..., :m]
+
+    def predicted(self, query: Tensor, key: Tensor, value: Tensor, factor: Tensor) -> Tensor:
+        """The output if the function's own weights were multiplied by ``factor``.
+
+        They are normalised again, as a softmax does when a mask is added to its scores. So what a
+        property says of masks does not depend on whether the weights themselves are right.
+        """
+        weights = self.weights(query, key) * factor
+        return weights / weights.sum(-1, keepdim=True) @ self.seen(value)
 
     def truth(
         self,
@@ -182,11 +232,24 @@ class Trial:
         """Ends the property with a failure."""
         raise Stopped(self.failure(text, **values))
 
-    def failure(
-        self, text: Text, *, wanted: Tensor | None = None, **values: object
-    ) -> Finding:
+    def failure(self, text: Text, *, wanted: Tensor | None = None, **values: object) -> Finding:
         """A failure, with the last call as its counterexample."""
         return Finding(Verdict.FAIL, text, values, self.counterexample(wanted))
+
+    def declined(self, error: BaseException) -> bool:
+        """Whether an error was meant: its type is one for wrong arguments, or it names an option.
+
+        Shapes that happen not to fit give a RuntimeError or an IndexError about numbers only.
+        """
+        if isinstance(error, ValueError | TypeError | NotImplementedError | AssertionError):
+            return True
+        return any(word in str(error) for word in _MEANT)
+
+    def not_offered(self, *missing: str) -> Finding:
+        """What to say where the function takes none of these options."""
+        known = self.subject.parameters or ("query", "key", "value", "…")
+        values = {"missing": ", ".join(missing), "parameters": ", ".join(known)}
+        return Finding(Verdict.NOT_OFFERED, MISSING, values)
 
     def counterexample(self, expected: Tensor | None = None) -> Counterexample | None:
         """The last call, in plain numbers."""
@@ -194,16 +257,6 @@ class Trial:
             return None
         arguments = {name: plain(argument) for name, argument in self.last.arguments.items()}
         return Counterexample(arguments, plain(self.last.output), plain(expected))
-
-
-def pass_(text: Text, **values: object) -> Finding:
-    """A pass that has more to say than the statement of its property."""
-    return Finding(Verdict.PASS, text, values)
-
-
-def convention(text: Text, **values: object) -> Finding:
-    """Which of several legitimate ways the function goes."""
-    return Finding(Verdict.CONVENTION, text, values)
 
 
 def miss(got: Tensor, expected: Tensor, allowance: Tensor | float) -> Miss | None:
@@ -233,13 +286,10 @@ def plain(value: object) -> object:
     return value.detach().cpu().tolist()
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """``file.py:12`` of the innermost Python line that raised."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename != __file__]
     if not own:
         return ""
     return f"{own[-1].filename}:{own[-1].lineno}"
-
-
-__all__ = ["Call", "Case", "Miss", "Raised", "Stopped", "Trial", "convention", "miss", "pass_"]

@@ -32,25 +32,25 @@ OTHER = Text(
     page="scale/saturation",
 )
 def gradients(trial: Trial, case: Case) -> Finding | None:
-    leaves = {
-        name: trial.given(tensor).detach().clone().requires_grad_()
-        for name, tensor in (("query", case.query), ("key", case.key), ("value", case.value))
-    }
-    with torch.enable_grad():
-        output = trial.output(*leaves.values())
-        grad_output = torch.randn(
-            output.shape, generator=case.generator(), dtype=torch.float64
-        ).to(trial.dtype)
-        if not output.requires_grad:
-            return trial.failure(NONE, name="query")
-        found = trial.backward(output, tuple(leaves.values()), trial.given(grad_output))
+    found = _compared(trial, case)
+    if found is None and trial.offers("is_causal"):
+        right = trial.truth(case.query, case.key, case.value, is_causal=True)
+        output = trial.call(case.query, case.key, case.value, is_causal=True)
+        if miss(output, right.output, right.allowance) is None:  # or causality tells of it
+            return _compared(trial, case, is_causal=True)
+    return found
+
+
+def _compared(trial: Trial, case: Case, **options: object) -> Finding | None:
+    shape = (*case.query.shape[:-1], case.value.shape[-1])
+    upstream = torch.randn(shape, generator=case.generator(), dtype=torch.float64).to(trial.dtype)
+    found = trial.gradients(case, lambda output: upstream, **options)
     rounded = (tensor.to(trial.dtype) for tensor in (case.query, case.key, case.value))
-    expected = budget.gradients(grad_output, *rounded, budget.Setting(), trial.device)
-    for index, name in enumerate(leaves):
-        got = found[index]
+    right = budget.gradients(upstream, *rounded, trial.setting(**options), trial.device)
+    for index, (name, got) in enumerate(found.items()):
         if got is None:
             return trial.failure(NONE, name=name)
-        wrong = miss(got.double().cpu(), expected.expected[index], expected.allowance[index])
+        wrong = miss(got, right.expected[index], right.allowance[index])
         if wrong is not None:
             return trial.failure(OTHER, name=name, **wrong.values())
     return None

@@ -6,8 +6,8 @@ from torch import Tensor
 from attnref.conformance.case import Case
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import NOT_A_TENSOR, WRONG_SHAPE, Raised, Trial, convention
-from attnref.conformance.verdict import Finding
+from attnref.conformance.trial import NOT_A_TENSOR, WRONG_SHAPE, Raised, Trial
+from attnref.conformance.verdict import Finding, Verdict
 
 SWAPPED = Text(
     en="It returned shape {got}, expected {expected}: the axes of heads and positions are "
@@ -62,7 +62,9 @@ def shape(trial: Trial, case: Case) -> Finding | None:
             text = MERGED
         return trial.failure(text, got=got, expected=expected)
     if several:
-        return convention(PAIR, kind=type(found).__name__, count=len(found))
+        return Finding(
+            Verdict.CONVENTION, PAIR, {"kind": type(found).__name__, "count": len(found)}
+        )
     return None
 
 

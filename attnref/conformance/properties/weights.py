@@ -32,11 +32,13 @@ OUTSIDE = Text(
 )
 OTHER = Text(
     en="At {index} the output is {got:.6g}, expected {expected:.6g} (allowed error {allowed:.1e}).",
-    pt="Em {index} a saída é {got:.6g}; o esperado é {expected:.6g} (erro permitido {allowed:.1e}).",
+    pt="Em {index} a saída é {got:.6g}; o esperado é {expected:.6g} (erro permitido "
+    "{allowed:.1e}).",
 )
 AS_IF = Text(
     en="At {index} the output is {got:.6g}, expected {expected:.6g}. It behaves as if {way}.",
-    pt="Em {index} a saída é {got:.6g}; o esperado é {expected:.6g}. Ela se comporta como se {way}.",
+    pt="Em {index} a saída é {got:.6g}; o esperado é {expected:.6g}. Ela se comporta como se "
+    "{way}.",
 )
 
 
