@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import calls
 import pytest
 import torch
 
+from attnref.conformance import check
+from attnref.conformance.subject import load
 from attnref.copying.assembly import assemble
 from attnref.copying.catalogue import catalogue, package
 from attnref.copying.header import header
@@ -92,7 +95,7 @@ class TestEach:
         assert printed == ""
 
     def test_it_gives_what_the_package_gives(self, entry, stranger, one_thread):
-        module = importlib.import_module(entry.definition.source.dotted)
+        module = inspect.getmodule(original(entry))
         ours = calls.outcomes(module, entry.definition.names[0])
         assert calls.same(stranger[entry.name][2], ours)
 
@@ -103,6 +106,38 @@ def test_a_copy_that_differs_is_seen(stranger, folder, one_thread):
     exec(text.replace(".tril()", ".triu()"), vars(broken))
     theirs = calls.outcomes(broken, "scaled_dot_product_attention")
     assert not calls.same(stranger["scaled_dot_product_attention"][2], theirs)
+
+
+def original(entry):
+    module = importlib.import_module(entry.definition.source.dotted)
+    return getattr(module, entry.definition.names[0])
+
+
+def is_attention(entry):
+    """Whether it is called as f(query, key, value)."""
+    parameters = inspect.signature(original(entry)).parameters.values()
+    needed = [each.name for each in parameters if each.default is each.empty]
+    return needed == ["query", "key", "value"]
+
+
+ATTENTION = [entry for entry in ENTRIES if is_attention(entry)]
+
+# What is exact for the sizes that the checker asks about.
+EXACT = {"blockwise_attention", "hierarchical_attention", "scaled_dot_product_attention"}
+
+
+@pytest.mark.parametrize("entry", ATTENTION, ids=lambda entry: entry.name)
+def test_the_checker_says_of_a_copy_what_it_says_of_the_original(entry, folder):
+    copy = load(f"{folder / entry.name}.py:{entry.definition.names[0]}")
+    report, expected = check(copy), check(original(entry))
+    assert [(each.property, each.verdict) for each in report.results] == [
+        (each.property, each.verdict) for each in expected.results
+    ]
+    assert report.passed() or entry.name not in EXACT
+
+
+def test_what_is_exact_was_checked():
+    assert {entry.name for entry in ATTENTION} >= EXACT
 
 
 def test_a_copy_is_the_same_each_time(folder):
