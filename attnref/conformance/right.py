@@ -2,8 +2,9 @@
 
 from torch import Tensor
 
-from attnref import masks, scaled_dot_product_attention
+from attnref import masks
 from attnref.conformance.subject import Subject, subject
+from attnref.reference import scaled_dot_product_attention
 
 
 def attention(
