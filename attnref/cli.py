@@ -4,7 +4,11 @@ import importlib
 import sys
 
 # The module of each subcommand; its function there has the same name.
-COMMANDS = {"bench": "attnref.bench.command", "check": "attnref.conformance.command"}
+COMMANDS = {
+    "bench": "attnref.bench.command",
+    "check": "attnref.conformance.command",
+    "copy": "attnref.copying.command",
+}
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
 """One property of one function: asked, judged, and its counterexample made small."""
 
+import contextlib
 import itertools
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -56,16 +58,24 @@ def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]
 def ask(prop: Property, trial: Trial, case: Case) -> Finding | None:
     """What ``prop`` finds for one case. What the function raises is a finding too."""
     trial.last = None
-    cuda = [trial.device] if trial.device.type == "cuda" else []
-    with warnings.catch_warnings(), torch.random.fork_rng(cuda):
+    with warnings.catch_warnings(), _seeded(trial.device, case.seed):
         warnings.simplefilter("ignore")
-        torch.manual_seed(case.seed)
         try:
             return prop.test(trial, case)
         except Stopped as stopped:
             return stopped.finding
         except Raised as raised:
             return _raised(prop, trial, raised)
+
+
+@contextlib.contextmanager
+def _seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Random numbers from ``seed`` on; afterwards the generators are as they were."""
+    cuda = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(cuda):
+        # torch.manual_seed would note each call, with its stack, for the day CUDA is used.
+        (torch.manual_seed if cuda else torch.default_generator.manual_seed)(seed)
+        yield
 
 
 def _raised(prop: Property, trial: Trial, raised: Raised) -> Finding:
@@ -105,8 +115,10 @@ def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, share
 
 
 def _words(finding: Finding) -> list[object]:
-    """What is said, apart from the numbers."""
-    parts = [value for value in finding.values.values() if isinstance(value, Text)]
+    """What is said, apart from how large a number is."""
+    numbers = [value for value in finding.values.values() if isinstance(value, float)]
+    parts: list[object] = [math.isfinite(number) for number in numbers]
+    parts += [value for value in finding.values.values() if isinstance(value, Text)]
     return [finding.verdict, finding.text, *parts]
 
 

@@ -505,7 +505,7 @@ CASES = {
     "divides by d_k": Case(
         scaled(lambda d: 1 / d), "scale", scaling.BEHAVES, name="1/d_k", factor=1 / 64, right=0.125
     ),
-    "does not scale": Case(scaled(lambda d: 1.0), "scale", scaling.BEHAVES, name="1 (no scaling)"),
+    "does not scale": Case(scaled(lambda d: 1.0), "scale", scaling.BEHAVES, name=scaling.UNSCALED),
     "multiplies by sqrt(d_k)": Case(
         scaled(lambda d: d**0.5), "scale", scaling.BEHAVES, name="sqrt(d_k)"
     ),

@@ -9,7 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as fused
 
 import attnref
-from attnref.conformance import PROPERTIES, Verdict, check
+from attnref.conformance import PROPERTIES, Verdict, budget, check
 from attnref.conformance.checker import DTYPES
 from attnref.conformance.right import attention
 from attnref.variants.blockwise import blockwise_attention
@@ -140,6 +140,24 @@ RIGHT = {
     "any option": obeys,
     "a module": Layer(),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def remembered():
+    """The oracle, slow and sure, answers each question once, whoever is asked beside it."""
+    known, oracle = {}, budget._oracle
+
+    def remember(question):
+        tensors = [*question[:3], question.bias()]
+        parts = [part for x in tensors for part in (x.shape, x.double().numpy().tobytes())]
+        key = (*parts, question.scale(), question.setting.enable_gqa, question.setting.softcap)
+        if key not in known:
+            known[key] = oracle(question)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(budget, "_oracle", remember)
+        yield
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -56,16 +56,16 @@ BOTTOM_RIGHT = Text(
     "decodificação com cache quer; o is_causal do PyTorch é top-left.",
 )
 NEITHER = Text(
-    en="With {n} queries and {m} keys query {i} sees the keys {keys}: neither top-left (j <= i) "
-    "nor bottom-right (j <= i + m - n).",
-    pt="Com {n} consultas e {m} chaves, a consulta {i} vê as chaves {keys}: nem top-left (j <= i) "
-    "nem bottom-right (j <= i + m - n).",
+    en="For n = {n} and m = {m} query {i} sees the keys {keys}: neither top-left (j <= i) nor "
+    "bottom-right (j <= i + m - n).",
+    pt="Para n = {n} e m = {m}, a consulta {i} vê as chaves {keys}: nem top-left (j <= i) nem "
+    "bottom-right (j <= i + m - n).",
 )
 KEYLESS = Text(
-    en="Aligned bottom-right, with {n} queries and {m} keys, query {i} has no key; its output must "
-    "be 0, and is {got:.4g}.",
-    pt="Alinhada embaixo à direita, com {n} consultas e {m} chaves, a consulta {i} não tem chave; "
-    "a sua saída deve ser 0, e é {got:.4g}.",
+    en="Aligned bottom-right, for n = {n} and m = {m}, query {i} has no key; its output must be 0, "
+    "and is {got:.4g}.",
+    pt="Alinhada embaixo à direita, para n = {n} e m = {m}, a consulta {i} não tem chave; a sua "
+    "saída deve ser 0, e é {got:.4g}.",
 )
 W_BESIDES = Text(
     en="window={window} counts the keys beside the own one: a query sees {window} + 1 keys.",
@@ -226,7 +226,9 @@ MIXED = Text(
 )
 def window_width(trial: Trial, case: Case) -> Finding | None:
     n = case.query.shape[-2]
-    width = 3 if n > 3 else 1  # odd, for those that put the own key in the middle
+    width = 3  # odd, for those that put the own key in the middle
+    if n <= width:
+        return None  # then nothing is out of reach
     seen = _seen(trial.weights(case.query, case.key, window=width))
     i, j = torch.arange(n)[:, None], torch.arange(n)
     last = (j <= i) & (j > i - width)

@@ -11,22 +11,22 @@ from attnref.conformance.trial import Raised, Trial, miss
 from attnref.conformance.verdict import Finding, Verdict
 
 ROWS = Text(
-    en="With {n} queries and {m} keys the output at {index} is {got:.6g}; asked {m} queries at a "
-    "time it is {expected:.6g}.",
-    pt="Com {n} consultas e {m} chaves, a saída em {index} é {got:.6g}; com {m} consultas de cada "
-    "vez, é {expected:.6g}.",
+    en="For n = {n} and m = {m} the output at {index} is {got:.6g}; asked for m queries at a time "
+    "it is {expected:.6g}.",
+    pt="Para n = {n} e m = {m}, a saída em {index} é {got:.6g}; com m consultas de cada vez, é "
+    "{expected:.6g}.",
 )
 WIDTH = Text(
-    en="With d_v = {d_v} and d_k = {d_k} the output at {index} is {got:.6g}; asked for {d_k} "
-    "columns of the values at a time it is {expected:.6g}.",
-    pt="Com d_v = {d_v} e d_k = {d_k}, a saída em {index} é {got:.6g}; com {d_k} colunas dos "
+    en="For d_v = {d_v} and d_k = {d_k} the output at {index} is {got:.6g}; with d_k columns of "
+    "the values at a time it is {expected:.6g}.",
+    pt="Para d_v = {d_v} e d_k = {d_k}, a saída em {index} é {got:.6g}; com d_k colunas dos "
     "valores de cada vez, é {expected:.6g}.",
 )
 ONE_KEY = Text(
-    en="With {n} queries and a single key the output at {index} is {got:.6g}, expected "
-    "{expected:.6g}, the value of that key.",
-    pt="Com {n} consultas e uma só chave, a saída em {index} é {got:.6g}; o esperado é "
-    "{expected:.6g}, o valor dessa chave.",
+    en="For n = {n} and a single key the output at {index} is {got:.6g}, expected {expected:.6g}, "
+    "the value of that key.",
+    pt="Para n = {n} e uma só chave, a saída em {index} é {got:.6g}; o esperado é {expected:.6g}, "
+    "o valor dessa chave.",
 )
 ONE_QUERY = Text(
     en="For one query among {m} keys the output at {index} is {got:.6g}, beside other queries "

@@ -26,8 +26,8 @@ ADDED_BOOL = Text(
     "scores.masked_fill(~attn_mask, -inf).",
 )
 TRANSPOSED = Text(
-    en="It reads the mask transposed: its rows are queries, its columns keys.",
-    pt="Ela lê a máscara transposta: as linhas são consultas, as colunas são chaves.",
+    en="It reads the mask transposed. Row i is for query i, column j for key j.",
+    pt="Ela lê a máscara transposta. A linha i é da consulta i, a coluna j é da chave j.",
 )
 AFTER = Text(
     en="It sets weights to zero after the softmax, so that a row no longer sums to 1. Mask the "

@@ -22,6 +22,7 @@ BEHAVES_UNNAMED = Text(
     en="It behaves as a factor of {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}.",
     pt="Ela se comporta como um fator {factor:.3g}; o esperado é 1/sqrt(d_k) = {right:.3g}.",
 )
+UNSCALED = Text(en="no scaling", pt="nenhuma escala")
 NO_FACTOR = Text(
     en="No single factor explains the weights: they are not exponentials of the scores.",
     pt="Nenhum fator único explica os pesos: eles não são exponenciais dos escores.",
@@ -55,8 +56,8 @@ MASK_SCALED = Text(
 OVERFLOW = Text(
     en="Products of {product:.6g} overflow float16 before 1/sqrt(d_k) makes them {score:.6g}: at "
     "{index} the output is {got:.4g}, expected {expected:.4g}. Scale the query first.",
-    pt="Produtos de {product:.6g} estouram o float16 antes que 1/sqrt(d_k) os torne {score:.6g}: "
-    "em {index} a saída é {got:.4g}; o esperado é {expected:.4g}. Escale antes a consulta.",
+    pt="Produtos de {product:.6g} estouram em float16 antes que 1/sqrt(d_k) os torne {score:.6g}: "
+    "em {index} a saída é {got:.4g}; o esperado é {expected:.4g}. Escale a consulta antes.",
 )
 NO_ORDER = Text(
     en="Without attn_mask, and in a dtype whose products do not overflow, no order can be seen.",
@@ -172,12 +173,12 @@ def _without(trial: Trial, case: Case) -> Finding | None:
     return failure.reworded(BEHAVES_UNNAMED, **values)
 
 
-def _names(sizes: Sizes) -> dict[str, float]:
+def _names(sizes: Sizes) -> dict[str | Text, float]:
     """Factors that are taken for 1/sqrt(d_k)."""
     heads, n, d_k = sizes.heads, sizes.n, sizes.d_k
     return {
         "1/d_k": 1 / d_k,
-        "1 (no scaling)": 1.0,
+        UNSCALED: 1.0,
         "sqrt(d_k)": d_k**0.5,
         "d_k ** -0.25": d_k**-0.25,
         "1/sqrt(n)": n**-0.5,

@@ -23,7 +23,7 @@ MERGED = Text(
 )
 PAIR = Text(
     en="It returns a {kind} of {count}; the first is taken as the output.",
-    pt="Ela devolve uma {kind} de {count} elementos; o primeiro é tomado como a saída.",
+    pt="Ela devolve um objeto {kind} de {count} elementos; o primeiro é tomado como a saída.",
 )
 WRONG_DTYPE = Text(
     en="For {given} inputs it returned {got}. End with output.to(query.dtype).",

@@ -10,14 +10,14 @@ from attnref.conformance.trial import Trial, miss
 from attnref.conformance.verdict import Finding
 
 OTHER_SUM = Text(
-    en="The weights of a row sum to between {least:.4g} and {most:.4g}, expected 1.",
-    pt="Os pesos de uma linha somam entre {least:.4g} e {most:.4g}; o esperado é 1.",
+    en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1.",
+    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}; o esperado é 1.",
 )
 OTHER_AXIS = Text(
-    en="The weights of a row sum to between {least:.4g} and {most:.4g}, expected 1; it is the sum "
-    "over the {axis} that is 1. Take the softmax over the keys, dim=-1.",
-    pt="Os pesos de uma linha somam entre {least:.4g} e {most:.4g}; o esperado é 1, e o que soma "
-    "1 é {axis}. Tome a softmax sobre as chaves, dim=-1.",
+    en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1; it "
+    "is the sum over the {axis} that is 1. Take the softmax over the keys, dim=-1.",
+    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}; o esperado é 1, e o que soma 1 é "
+    "{axis}. Tome a softmax sobre as chaves, dim=-1.",
 )
 AXES = {
     -2: Text(en="queries (dim=-2)", pt="cada coluna, sobre as consultas (dim=-2)"),
