@@ -9,10 +9,9 @@ from attnref.exercises.grading import ATTENTION, Case, Grader
 from attnref.exercises.samples import rows, single, tenths
 
 
-def case(query: Tensor, key: Tensor, value: Tensor, *scale: float) -> Case:
-    named = {"scale": factor for factor in scale}
-    output, _ = oracle.scaled_dot_product_attention(query, key, value, **named)
-    return Case({"query": query, "key": key, "value": value} | named, single(output))
+def case(query: Tensor, key: Tensor, value: Tensor, **scale: float) -> Case:
+    output, _ = oracle.scaled_dot_product_attention(query, key, value, **scale)
+    return Case({"query": query, "key": key, "value": value} | scale, single(output))
 
 
 def square_root() -> Iterator[Case]:
@@ -27,11 +26,11 @@ def width() -> Iterator[Case]:
 
 def given_scale() -> Iterator[Case]:
     four = rows([2.0, 0.0, 0.0, 0.0])
-    yield case(four, rows([2.0, 0, 0, 0], [0.0, 0, 0, 0]), rows([1.0], [0.0]), 0.25)
+    yield case(four, rows([2.0, 0, 0, 0], [0.0, 0, 0, 0]), rows([1.0], [0.0]), scale=0.25)
 
 
 def scale_of_zero() -> Iterator[Case]:
-    yield case(rows([1.0]), rows([1.0], [0.0]), rows([1.0], [0.0]), 0.0)
+    yield case(rows([1.0]), rows([1.0], [0.0]), rows([1.0], [0.0]), scale=0.0)
 
 
 GRADER = Grader(
