@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from attnref.exercises.grading import Case, Grader, largest_tensor
