@@ -4,7 +4,7 @@ import importlib
 import sys
 
 # The module of each subcommand; its function there has the same name.
-COMMANDS = {"bench": "attnref.bench.command"}
+COMMANDS = {"bench": "attnref.bench.command", "check": "attnref.conformance.command"}
 
 
 def main() -> None:

@@ -1,0 +1,56 @@
+"""What a change of the inputs does to the output."""
+
+import torch
+
+from attnref.conformance import budget
+from attnref.conformance.case import Case
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Trial, miss
+from attnref.conformance.verdict import Finding
+
+NONE = Text(
+    en="No gradient arrives at {name}: the way from it to the output is cut, by detach(), "
+    "no_grad(), .data or a detour outside of PyTorch.",
+    pt="Nenhum gradiente chega a {name}: o caminho dele até a saída está cortado, por detach(), "
+    "no_grad(), .data ou um desvio para fora do PyTorch.",
+)
+OTHER = Text(
+    en="The gradient of {name} at {index} is {got:.6g}, expected {expected:.6g} "
+    "(allowed error {allowed:.1e}).",
+    pt="O gradiente de {name} em {index} é {got:.6g}; o esperado é {expected:.6g} "
+    "(erro permitido {allowed:.1e}).",
+)
+
+
+@rule(
+    statement=Text(
+        en="The gradients of query, key and value are those of the formula, up to rounding.",
+        pt="Os gradientes de query, key e value são os da fórmula, a menos de arredondamento.",
+    ),
+    formula=r"dV = P^\top dO, \quad dS = P \circ (dP - \mathrm{rowsum}(P \circ dP))",
+    page="scale/saturation",
+)
+def gradients(trial: Trial, case: Case) -> Finding | None:
+    found = _compared(trial, case)
+    if found is None and trial.offers("is_causal"):
+        right = trial.truth(case.query, case.key, case.value, is_causal=True)
+        output = trial.call(case.query, case.key, case.value, is_causal=True)
+        if miss(output, right.output, right.allowance) is None:  # or causality tells of it
+            return _compared(trial, case, is_causal=True)
+    return found
+
+
+def _compared(trial: Trial, case: Case, **options: object) -> Finding | None:
+    shape = (*case.query.shape[:-1], case.value.shape[-1])
+    upstream = torch.randn(shape, generator=case.generator(), dtype=torch.float64).to(trial.dtype)
+    found = trial.gradients(case, lambda output: upstream, **options)
+    rounded = (tensor.to(trial.dtype) for tensor in (case.query, case.key, case.value))
+    right = budget.gradients(upstream, *rounded, trial.setting(**options), trial.device)
+    for index, (name, got) in enumerate(found.items()):
+        if got is None:
+            return trial.failure(NONE, name=name)
+        wrong = miss(got, right.expected[index], right.allowance[index])
+        if wrong is not None:
+            return trial.failure(OTHER, name=name, **wrong.values())
+    return None

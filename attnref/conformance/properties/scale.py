@@ -1,0 +1,289 @@
+"""What the scores are multiplied by, and when."""
+
+import math
+from typing import NamedTuple
+
+import torch
+
+from attnref.conformance import budget
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.properties.numerics import EXACT, along_first
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Trial, miss
+from attnref.conformance.verdict import Finding, Verdict
+
+BEHAVES = Text(
+    en="It behaves as {name} = {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}.",
+    pt="Ela se comporta como {name} = {factor:.3g}; o esperado é 1/sqrt(d_k) = {right:.3g}.",
+)
+BEHAVES_UNNAMED = Text(
+    en="It behaves as a factor of {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}.",
+    pt="Ela se comporta como um fator {factor:.3g}; o esperado é 1/sqrt(d_k) = {right:.3g}.",
+)
+NO_FACTOR = Text(
+    en="No single factor explains the weights: they are not exponentials of the scores.",
+    pt="Nenhum fator único explica os pesos: eles não são exponenciais dos escores.",
+)
+IGNORED = Text(
+    en="scale={asked} is accepted but ignored: it behaves as {factor:.3g} with it and without it.",
+    pt="scale={asked} é aceito mas ignorado: ela se comporta como {factor:.3g} com ele e sem ele.",
+)
+ON_TOP = Text(
+    en="With scale={asked} it behaves as {factor:.3g}: scale is multiplied on top of 1/sqrt(d_k), "
+    "expected to replace it.",
+    pt="Com scale={asked} ela se comporta como {factor:.3g}: scale multiplica 1/sqrt(d_k), quando "
+    "deveria substituí-lo.",
+)
+DIVIDES = Text(
+    en="With scale={asked} it behaves as {factor:.3g}: the scores are divided by scale, expected "
+    "to be multiplied.",
+    pt="Com scale={asked} ela se comporta como {factor:.3g}: os escores são divididos por scale, "
+    "quando deveriam ser multiplicados.",
+)
+OTHER_FACTOR = Text(
+    en="With scale={asked} it behaves as a factor of {factor:.3g}.",
+    pt="Com scale={asked} ela se comporta como um fator {factor:.3g}.",
+)
+MASK_SCALED = Text(
+    en="The float mask is multiplied by {factor:.3g}, expected 1: it must be added after the "
+    "scores are scaled by 1/sqrt(d_k) = {right:.3g}.",
+    pt="A máscara de floats é multiplicada por {factor:.3g}; o esperado é 1: ela deve ser somada "
+    "depois de os escores serem escalados por 1/sqrt(d_k) = {right:.3g}.",
+)
+OVERFLOW = Text(
+    en="Products of {product:.6g} overflow float16 before 1/sqrt(d_k) makes them {score:.6g}: at "
+    "{index} the output is {got:.4g}, expected {expected:.4g}. Scale the query first.",
+    pt="Produtos de {product:.6g} estouram o float16 antes que 1/sqrt(d_k) os torne {score:.6g}: "
+    "em {index} a saída é {got:.4g}; o esperado é {expected:.4g}. Escale antes a consulta.",
+)
+NO_ORDER = Text(
+    en="Without attn_mask, and in a dtype whose products do not overflow, no order can be seen.",
+    pt="Sem attn_mask, e em um dtype cujos produtos não estouram, não há ordem que se veja.",
+)
+CAP_IGNORED = Text(
+    en="softcap={cap} is accepted but ignored.",
+    pt="softcap={cap} é aceito mas ignorado.",
+)
+CAP_AFTER_MASK = Text(
+    en="softcap={cap} is applied after the mask, so that -inf becomes -{cap}: query {i} gives key "
+    "{j}, which is forbidden, the weight {weight:.3g}. Cap first, mask then.",
+    pt="softcap={cap} é aplicado depois da máscara, e -inf vira -{cap}: a consulta {i} dá à chave "
+    "{j}, que é proibida, o peso {weight:.3g}. Limite antes, mascare depois.",
+)
+CAP_BEFORE_SCALE = Text(
+    en="softcap={cap} is applied before the scores are scaled: softcap · tanh(q·k / softcap) / "
+    "sqrt(d_k). Scale first.",
+    pt="softcap={cap} é aplicado antes de os escores serem escalados: softcap · tanh(q·k / "
+    "softcap) / sqrt(d_k). Escale antes.",
+)
+CAP_CLAMPS = Text(
+    en="softcap={cap} cuts the scores off at ±{cap}; expected softcap · tanh(score / softcap).",
+    pt="softcap={cap} corta os escores em ±{cap}; o esperado é softcap · tanh(escore / softcap).",
+)
+CAP_OTHER = Text(
+    en="With softcap={cap} the output at {index} is {got:.6g}, expected {expected:.6g}, from "
+    "softcap · tanh(score / softcap).",
+    pt="Com softcap={cap}, a saída em {index} é {got:.6g}; o esperado é {expected:.6g}, de "
+    "softcap · tanh(escore / softcap).",
+)
+
+_WIDE = Sizes(batch=1, heads=2, n=5, d_k=64)
+_ASKED = 0.3  # neither 1/sqrt(d_k) nor its square for any d_k
+
+
+class Fit(NamedTuple):
+    """The factor that explains weights best, and whether it explains them."""
+
+    factor: float
+    good: bool
+
+
+def effective_scale(trial: Trial, seed: int, **options: object) -> Fit:
+    r"""The slope of log-weights over dot products, both as differences from their row's mean.
+
+    .. math:: \log p_{ij} - \overline{\log p_i} = c\,(q_i \cdot k_j - \overline{q_i \cdot k})
+
+    Always of vectors of width 64, where the usual mistakes are far apart.
+    """
+    case = Case.draw(_WIDE, seed)
+    weights = trial.weights(case.query, case.key, **options)  # (..., n, m)
+    dots = trial.seen(case.query) @ trial.seen(case.key).mT
+    if not (weights > 0).all():
+        return Fit(math.nan, False)
+    logs = weights.log()
+    dots, logs = (x - x.mean(-1, keepdim=True) for x in (dots, logs))
+    factor = float((dots * logs).sum() / (dots * dots).sum())
+    left = float((logs - factor * dots).abs().mean())
+    return Fit(factor, left <= 0.02 * float(logs.abs().mean()))
+
+
+@rule(
+    statement=Text(
+        en="The scores are multiplied by 1/sqrt(d_k), or by scale where it is given.",
+        pt="Os escores são multiplicados por 1/sqrt(d_k), ou por scale quando é dado.",
+    ),
+    formula=r"s_{ij} = c\, q_i \cdot k_j, \quad c = 1/\sqrt{d_k}",
+    page="scale/scale-factor",
+    sizes=_WIDE,
+)
+def scale(trial: Trial, case: Case) -> Finding | None:
+    usual = _without(trial, case)
+    if usual is not None or not trial.offers("scale"):
+        return usual
+    expected = trial.truth(case.query, case.key, case.value, scale=_ASKED)
+    output = trial.call(case.query, case.key, case.value, scale=_ASKED)
+    if miss(output, expected.output, expected.allowance) is None:
+        return None
+    failure = trial.failure(OTHER_FACTOR, wanted=expected.output)
+    fit = effective_scale(trial, case.seed, scale=_ASKED)
+    right = _WIDE.d_k**-0.5
+    text = OTHER_FACTOR if fit.good else NO_FACTOR
+    for factor, name in ((right, IGNORED), (right * _ASKED, ON_TOP), (1 / _ASKED, DIVIDES)):
+        if fit.good and abs(fit.factor / factor - 1) < 0.02:
+            text = name
+    values = {"asked": _ASKED, "factor": fit.factor}
+    return Finding(failure.verdict, text, values, failure.counterexample)
+
+
+def _without(trial: Trial, case: Case) -> Finding | None:
+    """The factor where none is given."""
+    expected = trial.truth(case.query, case.key, case.value)
+    output = trial.call(case.query, case.key, case.value)
+    if miss(output, expected.output, expected.allowance) is None:
+        return None
+    failure = trial.failure(BEHAVES, wanted=expected.output)
+    fit = effective_scale(trial, case.seed)
+    right = _WIDE.d_k**-0.5
+    values: dict[str, object] = {"factor": fit.factor, "right": right}
+    if not fit.good:
+        return Finding(failure.verdict, NO_FACTOR, {}, failure.counterexample)
+    if abs(fit.factor / right - 1) < 0.02:
+        return None  # something else is wrong
+    for name, factor in _names(_WIDE).items():
+        if abs(fit.factor / factor - 1) < 0.02:
+            values["name"] = name
+            return Finding(failure.verdict, BEHAVES, values, failure.counterexample)
+    return Finding(failure.verdict, BEHAVES_UNNAMED, values, failure.counterexample)
+
+
+def _names(sizes: Sizes) -> dict[str, float]:
+    """Factors that are taken for 1/sqrt(d_k)."""
+    heads, n, d_k = sizes.heads, sizes.n, sizes.d_k
+    return {
+        "1/d_k": 1 / d_k,
+        "1 (no scaling)": 1.0,
+        "sqrt(d_k)": d_k**0.5,
+        "d_k ** -0.25": d_k**-0.25,
+        "1/sqrt(n)": n**-0.5,
+        "1/sqrt(heads * d_k)": (heads * d_k) ** -0.5,
+        "1/sqrt(heads)": heads**-0.5,
+        "ln(2)/sqrt(d_k)": math.log(2) * d_k**-0.5,
+        "log2(e)/sqrt(d_k)": d_k**-0.5 / math.log(2),
+        "-1/sqrt(d_k)": -(d_k**-0.5),
+    }
+
+
+@rule(
+    statement=Text(
+        en="Scores are scaled before a mask is added, and before they can overflow.",
+        pt="Os escores são escalados antes que se some uma máscara, e antes que possam estourar.",
+    ),
+    formula=r"s_{ij} = (c\, q_i) \cdot k_j + b_{ij}",
+    page="scale/scale-factor",
+    sizes=EXACT,
+    may_refuse=True,
+    danger=True,
+)
+def scaling_order(trial: Trial, case: Case) -> Finding | None:
+    half = trial.dtype == torch.float16
+    if half:
+        found = _overflows(trial, case)
+        if found is not None:
+            return found
+    if trial.offers("attn_mask"):
+        return _mask_scaled(trial, case)
+    return None if half else Finding(Verdict.NOT_OFFERED, NO_ORDER)
+
+
+def _overflows(trial: Trial, case: Case) -> Finding | None:
+    """Products of 160000, beyond float16's 65504; a quarter of them, 40000, is not."""
+    vectors = along_first(case.query, 400.0)
+    value = trial.seen(case.value)
+    expected = value.mean(-2, keepdim=True).expand_as(value)
+    output = trial.call(vectors, vectors, case.value)
+    found = miss(output, expected, budget.of_mean(value, trial.dtype))
+    if found is None:
+        return None
+    product = 400.0 * 400.0
+    score = product * case.query.shape[-1] ** -0.5
+    return trial.failure(OVERFLOW, wanted=expected, product=product, score=score, **found.values())
+
+
+def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
+    """The slope of what a float mask adds to the log-weights over the mask itself."""
+    n, m = case.query.shape[-2], case.key.shape[-2]
+    bias = torch.randn(n, m, generator=case.generator(), dtype=torch.float64)
+    bias = (4 * bias).round() / 4
+    added = trial.weights(case.query, case.key, attn_mask=bias).log()
+    added = added - trial.weights(case.query, case.key).log()
+    bias, added = (x - x.mean(-1, keepdim=True) for x in (bias, added))
+    size = (bias * bias).sum()
+    factor = float((added * bias).sum() / size / (added.numel() / bias.numel()))
+    left = float((added - factor * bias).abs().mean())
+    if not left <= 0.05 * abs(factor) * float(bias.abs().mean()):
+        return None  # not by a factor: the property `float_mask` tells of it
+    if abs(factor - 1) < 0.05:
+        return None
+    right = case.query.shape[-1] ** -0.5
+    return trial.failure(MASK_SCALED, factor=factor, right=right)
+
+
+@rule(
+    statement=Text(
+        en="softcap bounds the scores after they are scaled and before the mask.",
+        pt="softcap limita os escores depois de escalados e antes da máscara.",
+    ),
+    formula=r"s_{ij} = \tau \tanh(c\, q_i \cdot k_j / \tau) + b_{ij}",
+    page="scale/saturation",
+    needs=("softcap",),
+)
+def softcap_order(trial: Trial, case: Case) -> Finding | None:
+    cap = 0.5
+    allowed = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    options: dict[str, object] = {"softcap": cap}
+    if trial.offers("attn_mask"):
+        options["attn_mask"] = allowed
+    elif trial.offers("is_causal"):
+        options["is_causal"] = True
+        allowed = torch.ones_like(allowed).tril()
+    else:
+        allowed = torch.ones_like(allowed)
+    right = trial.truth(case.query, case.key, case.value, **options)
+    output = trial.call(case.query, case.key, case.value, **options)
+    found = miss(output, right.output, right.allowance)
+    if found is None:
+        return None
+    failure = trial.failure(CAP_OTHER, wanted=right.output, cap=cap, **found.values())
+    weights = trial.weights(case.query, case.key, **options)
+    leaks = weights.masked_fill(allowed, 0.0)
+    place = torch.unravel_index(leaks.argmax(), leaks.shape)
+    if float(leaks[place]) > 1e-3:
+        values = {"i": int(place[-2]), "j": int(place[-1]), "weight": float(leaks[place])}
+        return _said(failure, CAP_AFTER_MASK, {"cap": cap, **values})
+    dots, usual = trial.seen(case.query) @ trial.seen(case.key).mT, case.query.shape[-1] ** -0.5
+    for text, scores in {
+        CAP_IGNORED: dots * usual,
+        CAP_BEFORE_SCALE: cap * torch.tanh(dots / cap) * usual,
+        CAP_CLAMPS: (dots * usual).clamp(-cap, cap),
+    }.items():
+        way = torch.softmax(scores.masked_fill(~allowed, -math.inf), -1)
+        if bool(((weights - way).abs() < 1e-2).all()):
+            return _said(failure, text, {"cap": cap})
+    return failure
+
+
+def _said(failure: Finding, text: Text, values: dict[str, object]) -> Finding:
+    """The same failure in better words."""
+    return Finding(failure.verdict, text, values, failure.counterexample)

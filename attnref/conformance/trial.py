@@ -1,0 +1,295 @@
+"""The function under test, called and compared; what a property talks to."""
+
+import traceback
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
+
+import torch
+from torch import Tensor
+
+from attnref.conformance import budget
+from attnref.conformance.budget import Setting, Truth
+from attnref.conformance.case import Case
+from attnref.conformance.subject import Subject
+from attnref.conformance.text import Text
+from attnref.conformance.verdict import Counterexample, Finding, Verdict
+
+# In an error of PyTorch's own they show that it is about an option or a dtype, not about numbers.
+_MEANT = ("mask", "causal", "scale", "gqa", "dropout", "softcap", "window", "not implemented for")
+_READABLE = 64  # numbers of a tensor that are printed
+
+NOT_A_TENSOR = Text(
+    en="It returned {kind}, not a tensor. Does every path end in return?",
+    pt="Ela devolveu {kind}, e não um tensor. Todo caminho termina em return?",
+)
+STRANGE_TENSOR = Text(
+    en="It returned a tensor of {dtype} and {layout}, expected floating numbers, torch.strided.",
+    pt="Ela devolveu um tensor de {dtype} e {layout}; o esperado são números de ponto flutuante, "
+    "torch.strided.",
+)
+WRONG_SHAPE = Text(
+    en="It returned shape {got}, expected {expected}: (batch, heads, n, d_v).",
+    pt="Ela devolveu a forma {got}; o esperado era {expected}: (lote, cabeças, n, d_v).",
+)
+
+MISSING = Text(
+    en="It takes no {missing}; its parameters are {parameters}.",
+    pt="Ela não recebe {missing}; os seus parâmetros são {parameters}.",
+)
+
+
+class Stopped(Exception):
+    """A property cannot go on; ``finding`` says why."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+
+
+class Raised(Exception):
+    """The function raised ``error``, at ``place`` in its own code."""
+
+    def __init__(self, error: BaseException, place: str) -> None:
+        self.error = error
+        self.place = place
+
+
+class Call(NamedTuple):
+    """One call: what went in, and what came out, None until it did."""
+
+    arguments: dict[str, object]
+    output: Tensor | None
+
+
+class Miss(NamedTuple):
+    """The number that differs most from what was expected, in units of what is allowed."""
+
+    index: tuple[int, ...]
+    got: float
+    expected: float
+    allowed: float
+
+    def values(self) -> dict[str, object]:
+        """For the places of a text."""
+        return {
+            "index": list(self.index),
+            "got": self.got,
+            "expected": self.expected,
+            "allowed": self.allowed,
+        }
+
+
+class Trial:
+    """A subject in one dtype on one device.
+
+    Tensors come in and go out in float64 on the CPU; in between they are what the function
+    gets, rounded to ``dtype``, and what it returns, exactly.
+    """
+
+    def __init__(self, subject: Subject, dtype: torch.dtype, device: torch.device) -> None:
+        self.subject = subject
+        self.dtype = dtype
+        self.device = device
+        self.last: Call | None = None
+
+    def offers(self, *options: str) -> bool:
+        """Whether the function takes all of these."""
+        return all(option in self.subject.supports for option in options)
+
+    def given(self, tensor: Tensor) -> Tensor:
+        """What the function gets for ``tensor``: a copy, floats in the dtype, bools as they are."""
+        dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
+        return tensor.to(self.device, dtype, copy=True)
+
+    def _given(self, options: dict[str, object]) -> dict[str, object]:
+        return {
+            name: self.given(option) if isinstance(option, Tensor) else option
+            for name, option in options.items()
+        }
+
+    def seen(self, tensor: Tensor) -> Tensor:
+        """The numbers that the function gets for ``tensor``, in float64 on the CPU."""
+        return tensor.to(self.dtype).double()
+
+    def raw(self, query: Tensor, key: Tensor, value: Tensor, **options: object) -> object:
+        """Whatever the function returns for these very tensors.
+
+        Raises:
+            Raised: what the function raised.
+        """
+        arguments = {"query": query, "key": key, "value": value, **options}
+        self.last = Call(arguments, None)
+        try:
+            return self.subject.function(query, key, value, **options)
+        except (Exception, SystemExit) as error:
+            raise Raised(error, _place(error)) from error
+
+    def output(self, query: Tensor, key: Tensor, value: Tensor, **options: object) -> Tensor:
+        """The tensor that the function returns for these very tensors, checked in its shape.
+
+        Raises:
+            Stopped: when it is none, or has another shape than ``(..., n, d_v)``.
+        """
+        found = self.raw(query, key, value, **options)
+        if isinstance(found, tuple | list) and found:
+            found = found[0]  # the property `shape` tells of it
+        if not isinstance(found, Tensor):
+            self.stop(NOT_A_TENSOR, kind=type(found).__name__)
+        if found.layout != torch.strided or not found.is_floating_point():
+            self.stop(STRANGE_TENSOR, dtype=found.dtype, layout=found.layout)
+        expected = (*query.shape[:-1], value.shape[-1])
+        assert self.last is not None
+        self.last = Call(self.last.arguments, found.detach())
+        if found.shape != expected:
+            self.stop(WRONG_SHAPE, got=tuple(found.shape), expected=expected)
+        return found
+
+    def gradients(
+        self, case: Case, grad_output: Callable[[Tensor], Tensor], **options: object
+    ) -> dict[str, Tensor | None]:
+        """The gradients of query, key and value in float64 on the CPU; None where none arrives.
+
+        Args:
+            case: the inputs.
+            grad_output: makes the gradient of the loss to the output, given the output.
+            options: as in :func:`call`.
+
+        Raises:
+            Raised: what the function, or its own backward, raised.
+        """
+        leaves = {
+            name: self.given(tensor).detach().clone().requires_grad_()
+            for name, tensor in (("query", case.query), ("key", case.key), ("value", case.value))
+        }
+        with torch.enable_grad():
+            output = self.output(**leaves, **self._given(options))
+            if not output.requires_grad:
+                return dict.fromkeys(leaves)
+            upstream = self.given(grad_output(output.detach())).to(output.dtype)
+            try:
+                found = torch.autograd.grad(
+                    output, tuple(leaves.values()), upstream, allow_unused=True
+                )
+            except Exception as error:
+                raise Raised(error, _place(error)) from error
+        return {
+            name: None if gradient is None else gradient.double().cpu()
+            for name, gradient in zip(leaves, found, strict=True)
+        }
+
+    def call(self, query: Tensor, key: Tensor, value: Tensor, **options: object) -> Tensor:
+        """The output for the rounded inputs, in float64 on the CPU, without gradients."""
+        given = (self.given(tensor) for tensor in (query, key, value))
+        with torch.no_grad():
+            found = self.output(*given, **self._given(options))
+        return found.double().cpu()
+
+    def weights(self, query: Tensor, key: Tensor, **options: object) -> Tensor:
+        """The effective weights ``(..., n, m)``: the outputs for values that are unit vectors.
+
+        As many keys at a time as a value has components, d_k.
+        """
+        m, width = key.shape[-2:]
+        found = []
+        for start in range(0, m, width):
+            units = torch.eye(m, dtype=torch.float64)[:, start : start + width]  # (m, ≤ width)
+            units = torch.nn.functional.pad(units, (0, width - units.shape[-1]))
+            value = units.expand(*key.shape[:-1], width)
+            found.append(self.call(query, key, value.contiguous(), **options))
+        return torch.cat(found, -1)[..., :m]
+
+    def predicted(self, query: Tensor, key: Tensor, value: Tensor, factor: Tensor) -> Tensor:
+        """The output if the function's own weights were multiplied by ``factor``.
+
+        They are normalised again, as a softmax does when a mask is added to its scores. So what a
+        property says of masks does not depend on whether the weights themselves are right.
+        """
+        weights = self.weights(query, key) * factor
+        return weights / weights.sum(-1, keepdim=True) @ self.seen(value)
+
+    def truth(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        exact_scores: bool = False,
+        **setting: object,
+    ) -> Truth:
+        """What :func:`call` should have returned, with the allowance of each number."""
+        rounded = (tensor.to(self.dtype) for tensor in (query, key, value))
+        return budget.truth(
+            *rounded, self.setting(**setting), self.device, exact_scores=exact_scores
+        )
+
+    def setting(self, **setting: object) -> Setting:
+        """The arguments that change the result, a float mask rounded as the function gets it."""
+        mask = setting.get("attn_mask")
+        if isinstance(mask, Tensor) and mask.is_floating_point():
+            setting["attn_mask"] = mask.to(self.dtype)
+        return Setting(**setting)  # type: ignore[arg-type]
+
+    def stop(self, text: Text, **values: object) -> NoReturn:
+        """Ends the property with a failure."""
+        raise Stopped(self.failure(text, **values))
+
+    def failure(self, text: Text, *, wanted: Tensor | None = None, **values: object) -> Finding:
+        """A failure, with the last call as its counterexample."""
+        return Finding(Verdict.FAIL, text, values, self.counterexample(wanted))
+
+    def declined(self, error: BaseException) -> bool:
+        """Whether an error was meant: its type is one for wrong arguments, or it names an option.
+
+        Shapes that happen not to fit give a RuntimeError or an IndexError about numbers only.
+        """
+        if isinstance(error, ValueError | TypeError | NotImplementedError | AssertionError):
+            return True
+        return any(word in str(error) for word in _MEANT)
+
+    def not_offered(self, *missing: str) -> Finding:
+        """What to say where the function takes none of these options."""
+        known = self.subject.parameters or ("query", "key", "value", "…")
+        values = {"missing": ", ".join(missing), "parameters": ", ".join(known)}
+        return Finding(Verdict.NOT_OFFERED, MISSING, values)
+
+    def counterexample(self, expected: Tensor | None = None) -> Counterexample | None:
+        """The last call, in plain numbers."""
+        if self.last is None:
+            return None
+        arguments = {name: plain(argument) for name, argument in self.last.arguments.items()}
+        return Counterexample(arguments, plain(self.last.output), plain(expected))
+
+
+def miss(got: Tensor, expected: Tensor, allowance: Tensor | float) -> Miss | None:
+    """The worst number out of those beyond their allowance, None when there is none.
+
+    Where NaN or inf is got, no allowance suffices.
+    """
+    error = (got - expected).abs()
+    allowed = torch.as_tensor(allowance, dtype=torch.float64).expand(error.shape)
+    bad = ~(error <= allowed)
+    if not bad.any():
+        return None
+    excess = torch.where(bad, error / allowed.clamp(min=1e-300), -1.0)
+    excess = excess.nan_to_num(nan=torch.inf)
+    flat = int(excess.flatten().argmax())
+    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), error.shape))
+    return Miss(index, float(got[index]), float(expected[index]), float(allowed[index]))
+
+
+def plain(value: object) -> object:
+    """Numbers in nested lists, or the shape of a tensor too large to be read."""
+    if not isinstance(value, Tensor):
+        return value
+    kind = str(value.dtype).removeprefix("torch.")
+    if value.numel() > _READABLE:
+        return f"{kind}, shape {tuple(value.shape)}"
+    return value.detach().cpu().tolist()
+
+
+def _place(error: BaseException) -> str:
+    """``file.py:12`` of the innermost Python line that raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename != __file__]
+    if not own:
+        return ""
+    return f"{own[-1].filename}:{own[-1].lineno}"
