@@ -2,14 +2,16 @@
 
 import importlib
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attnref.exercises.course import COURSE
 from attnref.exercises.grading import Grader
 
+_COURSE = "attnref.exercises.course"
 _FOLDER = Path(__file__).parent / "course"
 
 
@@ -49,7 +51,7 @@ class Exercise:
     @cached_property
     def grader(self) -> Grader:
         """The checks; importing them is put off until somebody is judged."""
-        grader: Grader = importlib.import_module(f"attnref.exercises.course.{self.name}").GRADER
+        grader: Grader = importlib.import_module(f"{_COURSE}.{self.name}").GRADER
         return grader
 
     def text(self, language: str) -> ExerciseText:
@@ -64,9 +66,16 @@ class Exercise:
             checks={name: CheckText(**texts) for name, texts in found["checks"].items()},
         )
 
+    @property
     def solution_path(self) -> Path:
         """The file of the solution."""
         return _FOLDER / self.name / "solution.py"
+
+    def solution(self) -> Callable[..., Any]:
+        """The function that solves it."""
+        module = importlib.import_module(f"{_COURSE}.{self.name}.solution")
+        function: Callable[..., Any] = getattr(module, self.name)
+        return function
 
 
 def exercises() -> tuple[Exercise, ...]:

@@ -1,18 +1,24 @@
 """Judges a function by cases whose answers are known, and says what came on the first that fails.
 
 A :class:`Grader` is a list of checks. A check is a generator of cases, smallest first, whose name
-says what goes wrong when it fails: one property, one defect. What it finds are plain strings, so
-that they can leave the process in which the function ran.
+says what goes wrong when it fails: one property, one defect. What it finds is plain text, so that
+it can leave the process in which the function ran.
 """
 
 import copy
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+
+from attnref.conformance.text import Text
+from attnref.conformance.verdict import Counterexample, Finding
+from attnref.exercises import findings
+from attnref.exercises.findings import failure
 
 Function = Callable[..., Any]
 Arguments = dict[str, Any]
@@ -29,17 +35,17 @@ _SHOWN_NUMBERS = 48
 
 
 class Observer(NamedTuple):
-    """What of a call is compared, and the key of the phrase that names it."""
+    """What of a call is compared: ``look`` at it, and ``which`` says what was looked at."""
 
-    name: str
     look: Callable[[Function, Arguments], Any]
+    which: Text = findings.THE_RESULT
 
 
-RESULT = Observer("result", lambda function, arguments: function(*arguments.values()))
+RESULT = Observer(lambda function, arguments: function(*arguments.values()))
 
 
 class Case(NamedTuple):
-    """One call and what it should give: a tensor, a tuple of tensors, or a number."""
+    """One call and what it should give: a tensor, a tuple of tensors, or a largest number."""
 
     arguments: Arguments
     expected: Any
@@ -56,31 +62,17 @@ class Grader(NamedTuple):
         checks: in the order in which a learner should hear of them.
         without: names of PyTorch functions that would do the exercise, and may not be called.
         properties: of :mod:`attnref.conformance`, for a function that is a whole attention.
+        fixed: arguments that it needs after query, key and value to be asked about these.
     """
 
     checks: tuple[Check, ...]
     without: frozenset[str] = frozenset()
     properties: tuple[str, ...] = ()
+    fixed: tuple[object, ...] = ()
 
 
-class Failure(NamedTuple):
-    """Why a check failed: the key of a sentence, and what that sentence tells."""
-
-    kind: str
-    facts: dict[str, str]
-    arguments: dict[str, str]
-    observed: str = "result"
-
-
-class Outcome(NamedTuple):
-    """A check and, unless it passed, why."""
-
-    check: str
-    failure: Failure | None
-
-
-class Complaint(Exception):
-    """Raised by an observer that cannot look: the kind of the failure."""
+class Cut(Exception):
+    """The result of a call carries no gradient."""
 
 
 class Watch(TorchFunctionMode):
@@ -112,78 +104,80 @@ def gradient_of(argument: str, upstream: Tensor) -> Observer:
         if not isinstance(output, Tensor) or output.shape != upstream.shape:
             return output
         if not output.requires_grad:
-            raise Complaint("no_gradient")
+            raise Cut
         return torch.autograd.grad(output, leaf, upstream)[0]
 
-    return Observer("gradient", look)
+    values = {"argument": argument}
+    return Observer(look, Text(*(each.format(**values) for each in findings.THE_GRADIENT)))
 
 
 def largest_tensor(allowed: int) -> Observer:
     """Looks at the largest tensor that a call makes; up to ``allowed`` numbers count as that."""
 
     def look(function: Function, arguments: Arguments) -> int:
-        with Watch() as watch:
+        watch = Watch()
+        with watch:
             function(*arguments.values())
         return max(allowed, watch.largest)
 
-    return Observer("largest", look)
+    return Observer(look, findings.THE_LARGEST)
 
 
-def grade(function: Function, grader: Grader, file: str) -> Iterator[Outcome]:
-    """Every check with its outcome; a function that is not written yet ends it at once.
+def grade(check: Check, function: Function, file: str, without: frozenset[str]) -> Finding | None:
+    """What is wrong with ``function`` in the first case of ``check`` that fails, None if none does.
 
     Args:
+        check: of an exercise.
         function: the learner's.
-        grader: of the exercise.
-        file: where the function was written, to name the line that raised.
+        file: where it was written, to name the line that raised.
+        without: names of functions of PyTorch that it may not call.
     """
-    for check in grader.checks:
-        failure = next(_failures(function, check, grader.without, file), None)
-        yield Outcome(check.__name__, failure)
-        if failure is not None and failure.kind == "unwritten":
-            return
+    found = (_found(case, function, file, without) for case in check())
+    return next((each for each in found if each is not None), None)
 
 
-def _failures(
-    function: Function, check: Check, without: frozenset[str], file: str
-) -> Iterator[Failure]:
-    for case in check():
-        found = _failure(function, case, without, file)
-        if found is not None:
-            kind, facts = found
-            arguments = {name: shown(value) for name, value in case.arguments.items()}
-            yield Failure(kind, facts, arguments, case.observer.name)
-
-
-def _failure(
-    function: Function, case: Case, without: frozenset[str], file: str
-) -> tuple[str, dict[str, str]] | None:
+def _found(case: Case, function: Function, file: str, without: frozenset[str]) -> Finding | None:
     arguments = copy.deepcopy(case.arguments)
+    call: dict[str, object] = {name: shown(value) for name, value in arguments.items()}
+    watch = Watch()
     try:
-        with Watch() as watch:
+        with watch:
             came = case.observer.look(function, arguments)
     except NotImplementedError:
-        return "unwritten", {}
-    except Complaint as complaint:
-        return str(complaint), {}
+        return failure(findings.UNWRITTEN)
+    except Cut:
+        return replace(
+            failure(findings.NO_GRADIENT), counterexample=Counterexample(call, None, None)
+        )
     except (Exception, SystemExit) as error:
-        return "error", error_facts(error, file)
+        return replace(raised(error, file), counterexample=Counterexample(call, None, None))
     shortcuts = sorted(watch.called & without)
     if shortcuts:
-        return "shortcut", {"called": ", ".join(shortcuts)}
+        return failure(findings.SHORTCUT, called=", ".join(shortcuts))
     changed = [name for name, value in arguments.items() if not same(value, case.arguments[name])]
     if changed:
-        return "changed", {"argument": changed[0]}
-    return difference(case.expected, came)
+        found: Finding | None = failure(findings.CHANGED, argument=changed[0])
+    else:
+        found = difference(case.expected, came, case.observer.which)
+    if found is None:
+        return None
+    seen = Counterexample(call, shown(came), shown(case.expected))
+    return replace(found, counterexample=seen)
 
 
-def error_facts(error: BaseException, file: str) -> dict[str, str]:
+def raised(error: BaseException, file: str) -> Finding:
     """What was raised, and the last line of ``file`` that led to it."""
-    facts = {"error": type(error).__name__, "message": str(error).strip(), "line": "", "code": ""}
-    for frame in traceback.extract_tb(error.__traceback__):
+    said = described(error)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename == file:
-            facts |= {"line": str(frame.lineno), "code": frame.line or ""}
-    return facts
+            return failure(findings.RAISED_AT, error=said, line=frame.lineno, code=frame.line or "")
+    return failure(findings.RAISED, error=said)
+
+
+def described(error: BaseException) -> str:
+    """The type of an error with its message, on one line."""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def same(one: Any, other: Any) -> bool:
@@ -195,61 +189,65 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def difference(expected: Any, came: Any) -> tuple[str, dict[str, str]] | None:
-    """The kind and the facts of the first difference, or None."""
+def difference(expected: Any, came: Any, which: Text = findings.THE_RESULT) -> Finding | None:
+    """The first difference, or None."""
     if came is None:
-        return "nothing", {"expected": shown(expected)}
-    if isinstance(expected, tuple):
-        if not isinstance(came, tuple | list) or len(came) != len(expected):
-            return "type", {"expected": kind_of(expected), "came": kind_of(came)}
-        for number, pair in enumerate(zip(expected, came, strict=True), start=1):
-            found = difference(*pair)
-            if found is not None:
-                return found[0], found[1] | {"part": str(number)}
-        return None
-    if not isinstance(expected, Tensor):
-        return None if expected == came else ("value", _both(expected, came))
-    if not isinstance(came, Tensor):
-        return "type", {"expected": kind_of(expected), "came": kind_of(came)}
+        return failure(findings.NOTHING, which=which)
+    if isinstance(expected, int):
+        bound = {"expected": expected, "came": came}
+        return None if came == expected else failure(findings.AT_MOST, which=which, **bound)
+    if isinstance(expected, tuple) and isinstance(came, tuple | list):
+        if len(came) == len(expected):
+            return _first_part(expected, came)
+    elif isinstance(expected, Tensor) and isinstance(came, Tensor):
+        return _tensor_difference(expected, came.detach(), which)
+    types = {"expected": kind_of(expected), "came": kind_of(came)}
+    return failure(findings.TYPE, which=which, **types)
+
+
+def _first_part(expected: tuple[Any, ...], came: tuple[Any, ...] | list[Any]) -> Finding | None:
+    for number, pair in enumerate(zip(expected, came, strict=True), start=1):
+        values = {"number": number, "count": len(expected)}
+        found = difference(*pair, Text(*(each.format(**values) for each in findings.A_PART)))
+        if found is not None:
+            return found
+    return None
+
+
+def _tensor_difference(expected: Tensor, came: Tensor, which: Text) -> Finding | None:
     if came.shape != expected.shape:
-        facts = {"expected": shape_of(expected), "came": shape_of(came)}
-        return "shape", facts
+        shapes = {"expected": shape_of(expected), "came": shape_of(came)}
+        return failure(findings.SHAPE, which=which, **shapes)
     if came.dtype != expected.dtype:
-        return "dtype", {"expected": str(expected.dtype), "came": str(came.dtype)}
-    came = came.detach()
+        return failure(findings.DTYPE, which=which, expected=expected.dtype, came=came.dtype)
     wrong = ~_close(expected, came)
     if not wrong.any():
         return None
-    where = [int(index) for index in wrong.nonzero()[0]]
-    facts = _both(expected, came) | {"count": str(int(wrong.sum())), "all": str(wrong.numel())}
-    if where:
-        place = tuple(where)
-        facts |= {
-            "where": str(where),
-            "expected_there": f"{expected[place].item():.6g}",
-            "came_there": f"{came[place].item():.6g}",
-        }
-    return "value", facts
+    index = tuple(int(each) for each in wrong.nonzero()[0])
+    values = {"expected": _number(expected[index]), "came": _number(came[index])}
+    if not index:
+        return failure(findings.NUMBER, which=which, **values)
+    counts = {"wrong": int(wrong.sum()), "all": wrong.numel(), "where": list(index)}
+    return failure(findings.VALUE, which=which, **counts, **values)
 
 
 def _close(expected: Tensor, came: Tensor) -> Tensor:
     if not expected.is_floating_point():
         return expected == came
     finite = expected[expected.isfinite()].abs()
-    size = float(finite.max()) if finite.numel() else 0.0
-    return torch.isclose(came, expected, rtol=0.0, atol=TOLERANCE * max(1.0, size), equal_nan=True)
+    size = max(1.0, float(finite.max())) if finite.numel() else 1.0
+    return torch.isclose(came, expected, rtol=0.0, atol=TOLERANCE * size, equal_nan=True)
 
 
-def _both(expected: Any, came: Any) -> dict[str, str]:
-    return {"expected": shown(expected), "came": shown(came)}
+def _number(entry: Tensor) -> str:
+    value = entry.item()
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def shown(value: Any) -> str:
     """An argument or a result as a learner would write it; a large tensor by its shape alone."""
     if isinstance(value, Tensor):
-        if value.numel() > _SHOWN_NUMBERS:
-            return kind_of(value)
-        return repr(value.detach())
+        return repr(value.detach()) if value.numel() <= _SHOWN_NUMBERS else kind_of(value)
     if isinstance(value, tuple | list):
         left, right = "()" if isinstance(value, tuple) else "[]"
         return left + ",\n ".join(map(shown, value)) + right
@@ -266,4 +264,5 @@ def kind_of(value: Any) -> str:
 
 
 def shape_of(tensor: Tensor) -> str:
+    """The shape as a tuple."""
     return str(tuple(tensor.shape))

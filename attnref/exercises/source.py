@@ -34,7 +34,7 @@ def _file(
     task = textwrap.indent(exercise.text(language).task, _INDENT)
     return "\n".join(
         [
-            f'"""{_filled(heading)}',
+            f'"""{filled(heading)}',
             '"""',
             *before,
             f'{_INDENT}"""{task.lstrip()}',
@@ -47,7 +47,7 @@ def _file(
 
 def _parts(exercise: Exercise) -> tuple[list[str], list[str]]:
     """The lines of the solution from its imports to the signature, and those of the body."""
-    source = exercise.solution_path().read_text(encoding="utf-8")
+    source = exercise.solution_path.read_text(encoding="utf-8")
     lines = source.splitlines()
     docstring, *statements = ast.parse(source).body
     function = statements[-1]
@@ -64,6 +64,6 @@ def _error(message: str) -> str:
     return f'NotImplementedError("{message}")'
 
 
-def _filled(text: str) -> str:
+def filled(text: str) -> str:
     """Each paragraph filled to the width of the file."""
     return "\n\n".join(textwrap.fill(each, _WIDTH - 3) for each in text.split("\n\n"))

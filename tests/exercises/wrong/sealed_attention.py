@@ -57,5 +57,5 @@ WRONG = {
     adds_minus_infinity: "nan_in_a_key",
     hides_every_nan: "visible_nan",
     leaves_the_keys: "gradients",
-    without_gradient: "gradients: no_gradient",
+    without_gradient: "gradients: no gradient",
 }

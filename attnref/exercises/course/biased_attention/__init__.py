@@ -7,15 +7,20 @@ import torch
 from torch import Tensor, tensor
 
 from attnref import oracle
-from attnref.exercises.grading import ATTENTION, Case, Grader
+from attnref.exercises.grading import ATTENTION, Arguments, Case, Grader
 from attnref.exercises.samples import rows, single, tenths
 
 
-def case(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor) -> Case:
+def case(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None) -> Case:
+    arguments: Arguments = {"query": query, "key": key, "value": value}
+    if attn_mask is not None:
+        arguments["attn_mask"] = attn_mask
     output, _ = oracle.scaled_dot_product_attention(query, key, value, attn_mask)
-    return Case(
-        {"query": query, "key": key, "value": value, "attn_mask": attn_mask}, single(output)
-    )
+    return Case(arguments, single(output))
+
+
+def no_mask() -> Iterator[Case]:
+    yield case(rows([0.0]), rows([0.0], [0.0]), rows([1.0], [2.0]))
 
 
 def bools_forbid() -> Iterator[Case]:
@@ -42,7 +47,16 @@ def added_after_the_scale() -> Iterator[Case]:
 
 
 GRADER = Grader(
-    checks=(bools_forbid, numbers_are_added, minus_infinity, added_after_the_scale),
+    checks=(no_mask, bools_forbid, numbers_are_added, minus_infinity, added_after_the_scale),
     without=ATTENTION,
-    properties=("oracle", "mask_polarity", "float_mask", "mask_broadcast"),
+    properties=(
+        "oracle",
+        "scale",
+        "mask_polarity",
+        "float_mask",
+        "mask_broadcast",
+        "very_negative_scores",
+        "gradients",
+        "inputs_unchanged",
+    ),
 )

@@ -47,4 +47,16 @@ def never_the_whole() -> Iterator[Case]:
 GRADER = Grader(
     checks=(one_block, even_blocks, last_block, large_scores, never_the_whole),
     without=ATTENTION,
+    properties=(
+        "row_sums",
+        "convexity",
+        "oracle",
+        "scale",
+        "key_permutation",
+        "shift_invariance",
+        "gradients",
+        "rectangular",
+        "value_width",
+    ),
+    fixed=(3,),  # a block_size that does not divide the 7 keys
 )

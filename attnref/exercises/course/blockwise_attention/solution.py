@@ -4,13 +4,18 @@ import torch
 from torch import Tensor
 
 
-def blockwise_attention(query: Tensor, key: Tensor, value: Tensor, block_size: int) -> Tensor:
+def blockwise_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    block_size: int,
+) -> Tensor:
     query = query / query.shape[-1] ** 0.5
     maximum = query.new_full((*query.shape[:-1], 1), -torch.inf)  # (..., n, 1)
     normaliser = torch.zeros_like(maximum)  # (..., n, 1)
     total: Tensor | float = 0.0  # (..., n, d_v), the values times powers, not yet divided
-    blocks = zip(key.split(block_size, dim=-2), value.split(block_size, dim=-2), strict=True)
-    for key_block, value_block in blocks:
+    keys, values = (torch.split(tokens, block_size, dim=-2) for tokens in (key, value))
+    for key_block, value_block in zip(keys, values, strict=True):
         scores = query @ key_block.mT  # (..., n, block_size)
         previous, maximum = maximum, torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         powers = torch.exp(scores - maximum)  # (..., n, block_size)

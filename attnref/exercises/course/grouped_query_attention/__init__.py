@@ -36,4 +36,5 @@ def batch() -> Iterator[Case]:
 GRADER = Grader(
     checks=(as_many, neighbours_share, any_group, batch),
     without=ATTENTION,
+    properties=("oracle", "scale", "batch_independence", "head_independence", "strided"),
 )

@@ -8,7 +8,7 @@ def grouped_query_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor
     heads, key_heads = query.shape[-3], key.shape[-3]
     # The queries of a group stand side by side before their one key head, of size 1: nothing
     # has to be copied.
-    grouped = query.unflatten(-3, (key_heads, heads // key_heads))  # (..., h_kv, g, n, d)
+    grouped = torch.unflatten(query, -3, (key_heads, heads // key_heads))  # (..., h_kv, g, n, d)
     key, value = key.unsqueeze(-3), value.unsqueeze(-3)  # (..., h_kv, 1, m, d)
     scores = grouped @ key.mT / query.shape[-1] ** 0.5  # (..., h_kv, g, n, m)
     output = torch.softmax(scores, dim=-1) @ value  # (..., h_kv, g, n, d_v)

@@ -49,5 +49,4 @@ def broadcast() -> Iterator[Case]:
 GRADER = Grader(
     checks=(true_may_look, sums_to_one, forbidden_is_nothing, very_negative_scores, broadcast),
     without=ATTENTION,
-    properties=("oracle", "scale", "mask_polarity", "mask_broadcast", "rectangular"),
 )

@@ -39,7 +39,8 @@ def own_share() -> Iterator[Case]:
 
 
 def large_scores() -> Iterator[Case]:
-    yield case(rows([2.0]), row(1000.0), rows([4.0]), row(1000.0))
+    # Apart, for float32 rounds a sum of near ones to 1000.69315 ± 0.00003.
+    yield case(rows([2.0]), row(1000.0), rows([4.0]), row(900.0))
 
 
 def empty_parts() -> Iterator[Case]:

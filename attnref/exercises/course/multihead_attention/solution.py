@@ -14,7 +14,7 @@ def multihead_attention(
 ) -> Tensor:
     # One product projects for all heads; the heads are blocks of its columns.
     query, key, value = (
-        (inputs @ weight).unflatten(-1, (num_heads, -1)).transpose(-3, -2)  # (..., h, n, d)
+        torch.unflatten(inputs @ weight, -1, (num_heads, -1)).transpose(-3, -2)  # (..., h, n, d)
         for weight in (query_weight, key_weight, value_weight)
     )
     scores = query @ key.mT / query.shape[-1] ** 0.5  # (..., h, n, n): d is the width of a head

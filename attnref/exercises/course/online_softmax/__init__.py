@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attnref import softmax
+from attnref.exercises.findings import THE_BLOCKS
 from attnref.exercises.grading import Arguments, Case, Function, Grader, Observer
 from attnref.exercises.samples import row, tenths
 
@@ -40,7 +41,7 @@ def case(*blocks: Tensor) -> Case:
     scores = torch.cat(blocks)  # (m,)
     part = softmax.partial_attention(scores[None], torch.zeros(len(scores), 1))
     expected = (part.maximum.flatten()[0], part.normaliser.flatten()[0])
-    return Case({"blocks": list(blocks)}, expected, Observer("result", streamed))
+    return Case({"blocks": list(blocks)}, expected, Observer(streamed))
 
 
 def one_block() -> Iterator[Case]:
@@ -54,7 +55,7 @@ def falling() -> Iterator[Case]:
 
 def rising() -> Iterator[Case]:
     yield case(row(1.0), row(2.0))
-    yield case(*tenths(17).split(5))
+    yield case(*torch.split(tenths(17), 5))
 
 
 def large_scores() -> Iterator[Case]:
@@ -62,8 +63,8 @@ def large_scores() -> Iterator[Case]:
 
 
 def one_at_a_time() -> Iterator[Case]:
-    blocks = list(tenths(20).split(4))
-    yield Case({"blocks": blocks}, AT_ONCE, Observer("blocks", held_at_once))
+    blocks = list(torch.split(tenths(20), 4))
+    yield Case({"blocks": blocks}, AT_ONCE, Observer(held_at_once, THE_BLOCKS))
 
 
 GRADER = Grader(

@@ -5,13 +5,16 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from attnref import oracle
-from attnref.exercises.grading import ATTENTION, Case, Grader
+from attnref.exercises.grading import ATTENTION, Arguments, Case, Grader
 from attnref.exercises.samples import rows, single, tenths
 
 
-def case(query: Tensor, key: Tensor, value: Tensor, **scale: float) -> Case:
-    output, _ = oracle.scaled_dot_product_attention(query, key, value, **scale)
-    return Case({"query": query, "key": key, "value": value} | scale, single(output))
+def case(query: Tensor, key: Tensor, value: Tensor, scale: float | None = None) -> Case:
+    arguments: Arguments = {"query": query, "key": key, "value": value}
+    if scale is not None:
+        arguments["scale"] = scale
+    output, _ = oracle.scaled_dot_product_attention(query, key, value, scale=scale)
+    return Case(arguments, single(output))
 
 
 def square_root() -> Iterator[Case]:

@@ -4,7 +4,12 @@ import torch
 from torch import Tensor
 
 
-def sealed_attention(query: Tensor, key: Tensor, value: Tensor, is_token: Tensor) -> Tensor:
+def sealed_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    is_token: Tensor,
+) -> Tensor:
     # 0 * NaN is NaN, so a weight of 0 protects from nothing. What is padding is written over
     # before it meets anything; the gradient of the query reads the keys, so they are as well.
     padding = ~is_token[..., :, None]  # (..., m, 1)
