@@ -13,9 +13,9 @@ up in float32 at least, with unit roundoff :math:`u_a`:
 - a change of the scores changes the output by :math:`\sum_j p_{ij}\,\delta_{ij}\,(v_j - o_i)`,
   times at most :math:`e^{2\max_j \delta_{ij}}` for the terms of higher order, and never by more
   than the range of the values that the row sees;
-- the weights are rounded when they are formed and when they are normalised, and :math:`m`
-  products are added: :math:`(2u + m u_a) \sum_j p_{ij} |v_j|`; the output is rounded once more,
-  :math:`u\,|o_i|`.
+- the weights are rounded when they are formed and when they are normalised, :math:`m` products
+  are added, and the output is rounded once more: :math:`(2u + m u_a) \sum_j p_{ij} |v_j| +
+  u\,|o_i|`.
 
 Gradients likewise: a weight is known to :math:`\rho_i = 2\max_j\delta_{ij} + 8u +
 (m + n + d_k + d_v) u_a`, and each gradient sums products with such weights, so that the sums of
@@ -34,21 +34,6 @@ from attnref import masks, oracle
 FACTOR = 1.5  # what the error of PyTorch's own function is multiplied by
 
 
-class Truth(NamedTuple):
-    """What a call should return, and how much each number may differ from it."""
-
-    output: Tensor  # (..., n, d_v)
-    weights: Tensor  # (..., n, m)
-    allowance: Tensor  # (..., n, d_v)
-
-
-class Gradients(NamedTuple):
-    """What each input's gradient should be, and how much each number may differ from it."""
-
-    expected: tuple[Tensor, Tensor, Tensor]
-    allowance: tuple[Tensor, Tensor, Tensor]
-
-
 class Setting(NamedTuple):
     """The arguments beside query, key and value that change the result."""
 
@@ -58,106 +43,114 @@ class Setting(NamedTuple):
     enable_gqa: bool = False
     softcap: float | None = None
 
-    def bias(self, n: int, m: int) -> Tensor:
+
+class Question(NamedTuple):
+    """A call: query, key and value in the dtype of the function, on the CPU, and the rest.
+
+    ``device`` is where the function, and so PyTorch's own, computes.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    setting: Setting
+    device: torch.device
+
+    def bias(self) -> Tensor:
         """The mask as numbers to add, causality included, ``(..., n, m)`` or ``(n, m)``."""
+        n, m = self.query.shape[-2], self.key.shape[-2]
         bias = torch.zeros(n, m, dtype=torch.float64)
-        if self.is_causal:
+        if self.setting.is_causal:
             allowed = masks.causal(n, m, alignment="top-left").dense()
             bias = bias.masked_fill(~allowed, -math.inf)
-        if self.attn_mask is None:
+        mask = self.setting.attn_mask
+        if mask is None:
             return bias
-        if self.attn_mask.dtype == torch.bool:
-            return bias.masked_fill(~self.attn_mask, -math.inf)
-        return bias + self.attn_mask.double()
+        if mask.dtype == torch.bool:
+            return bias.masked_fill(~mask, -math.inf)
+        return bias + mask.double()
+
+    def scale(self) -> float:
+        """What the scores are multiplied by."""
+        scale = self.setting.scale
+        return self.query.shape[-1] ** -0.5 if scale is None else scale
+
+    def shared(self, tensor: Tensor) -> Tensor:
+        """One key head beside each query head that reads it."""
+        heads, held = self.query.shape[-3], tensor.shape[-3]
+        return tensor.repeat_interleave(heads // held, -3) if held else tensor
 
 
-def truth(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    setting: Setting,
-    device: torch.device,
-    *,
-    exact_scores: bool = False,
-) -> Truth:
+class Truth(NamedTuple):
+    """What a call should return, and how much each number may differ from it."""
+
+    output: Tensor  # (..., n, d_v)
+    weights: Tensor  # (..., n, m)
+    allowance: Tensor  # (..., n, d_v)
+
+
+class Gradient(NamedTuple):
+    """What the gradient of an input should be, and how much each number may differ from it."""
+
+    expected: Tensor
+    allowance: Tensor
+
+
+def truth(question: Question, *, exact_scores: bool = False) -> Truth:
     """The output and the weights, and the allowance of each number of the output.
 
     Args:
-        query, key, value: what the function gets, in its dtype, on the CPU.
-        setting: the other arguments.
-        device: where PyTorch's own error is measured.
+        question: the call.
         exact_scores: the dtype holds the scores themselves, so that storing them costs nothing.
     """
-    q, k, v = query.double(), key.double(), value.double()
-    bias = setting.bias(query.shape[-2], key.shape[-2])
-    output, weights = (
-        torch.from_numpy(array)
-        for array in oracle.scaled_dot_product_attention(
-            q.numpy(),
-            k.numpy(),
-            v.numpy(),
-            bias.numpy(),
-            scale=setting.scale,
-            enable_gqa=setting.enable_gqa,
-            softcap=setting.softcap,
-        )
-    )
-    rounding = _Rounding(query.dtype)
-    heads = query.shape[-3]
-    k, v = _shared(k, heads), _shared(v, heads)
-    change = rounding.of_scores(q, k, bias, setting, exact_scores)  # (..., n, m)
-    allowance = rounding.of_output(change, weights, v, output)
-    if setting.softcap is None:  # PyTorch has none
-        theirs = _pytorch(query, key, value, bias, setting, device)
-        allowance = allowance.clamp(min=FACTOR * _largest_error(theirs, output))
+    output, weights = _oracle(question)
+    rounding = _Rounding(question.query.dtype)
+    value = question.shared(question.value.double())
+    change = rounding.of_scores(question, exact_scores=exact_scores)  # (..., n, m)
+    allowance = rounding.of_output(change, weights, value, output)
+    if question.setting.softcap is None:  # PyTorch has none
+        theirs = _pytorch(question, question.query, question.key, question.value)
+        error = _largest_error(theirs.double().cpu(), output)
+        allowance = allowance.clamp(min=FACTOR * error)
     return Truth(output, weights, allowance)
 
 
-def gradients(
-    grad_output: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    setting: Setting,
-    device: torch.device,
-) -> Gradients:
+def gradients(question: Question, grad_output: Tensor) -> dict[str, Gradient]:
     """The gradients of query, key and value, and the allowance of each number in them.
 
-    Arguments as in :func:`truth`; ``grad_output`` ``(..., n, d_v)`` is the gradient of the loss
-    to the output. Without soft-capping and shared heads.
+    Args:
+        question: the call, without soft-capping and shared heads.
+        grad_output: ``(..., n, d_v)``, the gradient of the loss to the output, in the dtype.
     """
-    g, q, k, v = (tensor.double() for tensor in (grad_output, query, key, value))
-    bias = setting.bias(query.shape[-2], key.shape[-2])
-    arrays = (tensor.numpy() for tensor in (g, q, k, v, bias))
-    found = oracle.gradients(*arrays, scale=setting.scale)
-    expected = [torch.from_numpy(found[index]) for index in range(3)]
-    _, weights = oracle.scaled_dot_product_attention(
-        q.numpy(), k.numpy(), v.numpy(), bias.numpy(), scale=setting.scale
-    )
-    p = torch.from_numpy(weights)
-    rounding = _Rounding(query.dtype)
-    scale = _scale(setting, query)
-    change = rounding.of_scores(q, k, bias, setting, exact_scores=False)
-    terms = query.shape[-2] + key.shape[-2] + query.shape[-1] + value.shape[-1]
+    q, k, v, g = (x.double() for x in (*question[:3], grad_output))
+    rounding = _Rounding(question.query.dtype)
+    change = rounding.of_scores(question, exact_scores=False)
+    terms = q.shape[-2] + k.shape[-2] + q.shape[-1] + v.shape[-1]
     rho = 2 * change.amax(-1, keepdim=True) + 8 * rounding.unit + terms * rounding.sums
+    _, p = _oracle(question)
     to_weights = g.abs() @ v.abs().mT  # (..., n, m)
     to_scores = rho * p * (to_weights + (p * to_weights).sum(-1, keepdim=True))
-    floors = (
-        scale * to_scores @ k.abs(),
-        scale * to_scores.mT @ q.abs(),
-        (rho * p).mT @ g.abs(),
+    to_scores = abs(question.scale()) * to_scores
+    floors = (to_scores @ k.abs(), to_scores.mT @ q.abs(), (rho * p).mT @ g.abs())
+    right = oracle.gradients(
+        g.numpy(),
+        q.numpy(),
+        k.numpy(),
+        v.numpy(),
+        question.bias().numpy(),
+        scale=question.setting.scale,
     )
-    leaves = [x.to(device, copy=True).requires_grad_() for x in (query, key, value)]
+    leaves = [x.to(question.device, copy=True).requires_grad_() for x in question[:3]]
     with torch.enable_grad():
-        theirs = _pytorch(*leaves, bias, setting, device, keep=True)
-        back = torch.autograd.grad(theirs, leaves, grad_output.to(device))
-    allowance = [
-        (floor + rounding.unit * right.abs() + rounding.tiny).clamp(
-            min=FACTOR * _largest_error(gradient.double().cpu(), right)
-        )
-        for floor, right, gradient in zip(floors, expected, back, strict=True)
-    ]
-    return Gradients(tuple(expected), tuple(allowance))
+        output = _pytorch(question, leaves[0], leaves[1], leaves[2])
+        theirs = torch.autograd.grad(output, leaves, grad_output.to(question.device))
+    found = {}
+    for index, name in enumerate(("query", "key", "value")):
+        expected = torch.from_numpy(right[index])
+        floor = floors[index] + rounding.unit * expected.abs() + rounding.tiny
+        error = _largest_error(theirs[index].double().cpu(), expected)
+        found[name] = Gradient(expected, floor.clamp(min=FACTOR * error))
+    return found
 
 
 def of_mean(value: Tensor, dtype: torch.dtype) -> float:
@@ -175,21 +168,21 @@ class _Rounding:
         self.sums = min(self.unit, torch.finfo(torch.float32).eps / 2)
         self.tiny = limits.smallest_normal * limits.eps  # what underflow loses
 
-    def of_scores(
-        self, q: Tensor, k: Tensor, bias: Tensor, setting: Setting, exact_scores: bool
-    ) -> Tensor:
+    def of_scores(self, question: Question, *, exact_scores: bool) -> Tensor:
+        q, k = question.query.double(), question.shared(question.key.double())
+        bias = question.bias()
         stored = self.sums if exact_scores else self.unit
-        size = _scale(setting, q) * q.abs() @ k.abs().mT  # (..., n, m)
+        size = abs(question.scale()) * q.abs() @ k.abs().mT  # (..., n, m)
         size = size + bias.masked_fill(bias == -math.inf, 0.0).abs()
-        capped = 0.0 if setting.softcap is None else setting.softcap
-        return (3 * stored + q.shape[-1] * self.sums) * size + 3 * self.unit * capped
+        change: Tensor = (3 * stored + q.shape[-1] * self.sums) * size
+        return change + 3 * self.unit * (question.setting.softcap or 0.0)
 
-    def of_output(self, change: Tensor, weights: Tensor, v: Tensor, output: Tensor) -> Tensor:
-        m = v.shape[-2]
+    def of_output(self, change: Tensor, weights: Tensor, value: Tensor, output: Tensor) -> Tensor:
+        m = value.shape[-2]
         if not m:
             return torch.zeros_like(output)
         seen = (weights > 0)[..., None]  # (..., n, m, 1)
-        values = v[..., None, :, :].expand(*weights.shape, v.shape[-1])  # (..., n, m, d_v)
+        values = value[..., None, :, :].expand(*weights.shape, value.shape[-1])  # (..., n, m, d_v)
         most = values.masked_fill(~seen, -math.inf).amax(-2)
         least = values.masked_fill(~seen, math.inf).amin(-2)
         spread = (most - least).clamp(min=0.0)  # of a row that sees nothing: 0
@@ -197,7 +190,7 @@ class _Rounding:
         first = ((weights * change)[..., None] * apart).sum(-2)
         worst = (change * seen[..., 0]).amax(-1, keepdim=True)
         size = (weights[..., None] * values.abs()).sum(-2)
-        largest = v.abs().amax() if v.numel() else 0.0
+        largest = value.abs().amax() if value.numel() else 0.0
         return (
             torch.minimum(first * torch.exp(2 * worst), spread)
             + (2 * self.unit + m * self.sums) * size
@@ -206,30 +199,35 @@ class _Rounding:
         )
 
 
-def _pytorch(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor,
-    setting: Setting,
-    device: torch.device,
-    *,
-    keep: bool = False,
-) -> Tensor:
-    """PyTorch's own function; in float64 on the CPU unless the result is to be kept as it is."""
-    mask = None
+def _oracle(question: Question) -> tuple[Tensor, Tensor]:
+    """Output and weights in float64."""
+    q, k, v = (tensor.double().numpy() for tensor in question[:3])
+    output, weights = oracle.scaled_dot_product_attention(
+        q,
+        k,
+        v,
+        question.bias().numpy(),
+        scale=question.setting.scale,
+        enable_gqa=question.setting.enable_gqa,
+        softcap=question.setting.softcap,
+    )
+    return torch.from_numpy(output), torch.from_numpy(weights)
+
+
+def _pytorch(question: Question, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """What PyTorch's own function makes of these tensors, on the device."""
+    bias, mask = question.bias(), None
     if (bias != 0).any():
         added = ((bias != 0) & (bias != -math.inf)).any()
-        mask = (bias.to(query.dtype) if added else bias == 0).to(device)
-    output = scaled_dot_product_attention(
-        query.to(device),
-        key.to(device),
-        value.to(device),
+        mask = (bias.to(query.dtype) if added else bias == 0).to(question.device)
+    return scaled_dot_product_attention(
+        query.to(question.device),
+        key.to(question.device),
+        value.to(question.device),
         mask,
-        scale=setting.scale,
-        enable_gqa=setting.enable_gqa,
+        scale=question.setting.scale,
+        enable_gqa=question.setting.enable_gqa,
     )
-    return output if keep else output.double().cpu()
 
 
 def _largest_error(found: Tensor, expected: Tensor) -> float:
@@ -237,12 +235,3 @@ def _largest_error(found: Tensor, expected: Tensor) -> float:
     error = (found - expected).abs()
     error = error[error.isfinite()]
     return float(error.amax()) if error.numel() else 0.0
-
-
-def _scale(setting: Setting, query: Tensor) -> float:
-    return query.shape[-1] ** -0.5 if setting.scale is None else abs(setting.scale)
-
-
-def _shared(tensor: Tensor, heads: int) -> Tensor:
-    """One key head beside each query head that reads it."""
-    return tensor.repeat_interleave(heads // tensor.shape[-3], -3) if tensor.shape[-3] else tensor

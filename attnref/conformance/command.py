@@ -59,21 +59,24 @@ def check(
     except CheckError as error:
         print(f"attnref check: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-    if format == "text" and output is None:
+    if format == "json":
+        _write(report.to_json(), output)
+    elif format == "junit":
+        _write(report.to_junit(lang, strict), output)
+    elif output is not None:
+        _write(report.text(lang), output)
+    else:
         console = Console(width=None if sys.stdout.isatty() else 100)
         for part in tables(report, lang):
             console.print(part)
-    else:
-        written = {
-            "text": lambda: report.text(lang),
-            "json": report.to_json,
-            "junit": lambda: report.to_junit(lang, strict),
-        }[format]()
-        if output is None:
-            print(written)
-        else:
-            output.write_text(written + "\n", encoding="utf-8")
     raise typer.Exit(0 if report.passed(strict) else 1)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        print(text)
+    else:
+        output.write_text(text + "\n", encoding="utf-8")
 
 
 def _split(names: list[str] | None) -> list[str] | None:

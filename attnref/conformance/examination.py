@@ -87,7 +87,7 @@ def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, share
 
     def same(case: Case) -> Finding | None:
         found = ask(prop, trial, case)
-        if found is None or (found.verdict, found.text) != (finding.verdict, finding.text):
+        if found is None or _words(found) != _words(finding):
             return None
         if _fails(prop, _as(trial, RIGHT), case):
             return None
@@ -102,6 +102,12 @@ def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, share
         if found := same(tried):
             return found
     return finding
+
+
+def _words(finding: Finding) -> list[object]:
+    """What is said, apart from the numbers."""
+    parts = [value for value in finding.values.values() if isinstance(value, Text)]
+    return [finding.verdict, finding.text, *parts]
 
 
 def _as(trial: Trial, other: Subject) -> Trial:

@@ -16,7 +16,7 @@ _CLOSE = 1e-3  # of the size of the output; two ways that are this close need no
 def explain(case: Case, got: Tensor) -> Text | None:
     """The way of computing it that gives ``got``, None when none is known."""
     got = got.double()
-    for text, way in _WAYS.items():
+    for text, way in WAYS.items():
         made = way(case.query, case.key, case.value)
         if bool(((made - got).abs() <= _CLOSE * (1.0 + made.abs())).all()):
             return text
@@ -24,7 +24,8 @@ def explain(case: Case, got: Tensor) -> Text | None:
 
 
 def _scores(q: Tensor, k: Tensor) -> Tensor:
-    return q @ k.mT * q.shape[-1] ** -0.5  # (..., n, m)
+    scores: Tensor = q @ k.mT * q.shape[-1] ** -0.5  # (..., n, m)
+    return scores
 
 
 def _softmax(scores: Tensor, allowed: Tensor, v: Tensor) -> Tensor:
@@ -39,7 +40,7 @@ def _unit(tensor: Tensor) -> Tensor:
     return torch.nn.functional.normalize(tensor, dim=-1)
 
 
-_WAYS: dict[Text, _Way] = {
+WAYS: dict[Text, _Way] = {
     Text(
         en="the softmax ran over the queries (dim=-2) instead of the keys (dim=-1)",
         pt="a softmax corresse sobre as consultas (dim=-2), e não sobre as chaves (dim=-1)",

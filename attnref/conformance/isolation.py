@@ -55,7 +55,8 @@ def isolated(
         Unusable: before the first answer, when there is no fork, or when what the parent has
             done, with CUDA or with gradients on it, leaves PyTorch unusable in a fork.
     """
-    if sys.platform != "linux" or (device.type == "cuda" and torch.cuda.is_initialized()):
+    used = device.type == "cuda" and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    if sys.platform != "linux" or used:
         raise Unusable
     child, hung = _Child(ask, device), 0
     try:

@@ -147,7 +147,8 @@ class Report:
         skipped = [result.verdict is Verdict.NOT_OFFERED for result in self.results]
         counts = {"tests": str(len(bad)), "failures": str(sum(bad)), "skipped": str(sum(skipped))}
         suites = ElementTree.Element("testsuites", counts)
-        suite = ElementTree.SubElement(suites, "testsuite", name="attnref check", **counts)
+        named = {"name": "attnref check", **counts}
+        suite = ElementTree.SubElement(suites, "testsuite", named)
         for result, is_bad, is_skipped in zip(self.results, bad, skipped, strict=True):
             about = {"classname": _xml(self.function), "name": result.property}
             case = ElementTree.SubElement(suite, "testcase", about)

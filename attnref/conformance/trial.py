@@ -2,13 +2,13 @@
 
 import traceback
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
 
 from attnref.conformance import budget
-from attnref.conformance.budget import Setting, Truth
+from attnref.conformance.budget import Gradient, Question, Setting, Truth
 from attnref.conformance.case import Case
 from attnref.conformance.subject import Subject
 from attnref.conformance.text import Text
@@ -63,7 +63,7 @@ class Call(NamedTuple):
 class Miss(NamedTuple):
     """The number that differs most from what was expected, in units of what is allowed."""
 
-    index: tuple[int, ...]
+    place: tuple[int, ...]
     got: float
     expected: float
     allowed: float
@@ -71,7 +71,7 @@ class Miss(NamedTuple):
     def values(self) -> dict[str, object]:
         """For the places of a text."""
         return {
-            "index": list(self.index),
+            "index": list(self.place),
             "got": self.got,
             "expected": self.expected,
             "allowed": self.allowed,
@@ -110,7 +110,7 @@ class Trial:
         """The numbers that the function gets for ``tensor``, in float64 on the CPU."""
         return tensor.to(self.dtype).double()
 
-    def raw(self, query: Tensor, key: Tensor, value: Tensor, **options: object) -> object:
+    def raw(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> object:
         """Whatever the function returns for these very tensors.
 
         Raises:
@@ -123,7 +123,7 @@ class Trial:
         except (Exception, SystemExit) as error:
             raise Raised(error, _place(error)) from error
 
-    def output(self, query: Tensor, key: Tensor, value: Tensor, **options: object) -> Tensor:
+    def output(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
         """The tensor that the function returns for these very tensors, checked in its shape.
 
         Raises:
@@ -144,7 +144,7 @@ class Trial:
         return found
 
     def gradients(
-        self, case: Case, grad_output: Callable[[Tensor], Tensor], **options: object
+        self, case: Case, grad_output: Callable[[Tensor], Tensor], **options: Any
     ) -> dict[str, Tensor | None]:
         """The gradients of query, key and value in float64 on the CPU; None where none arrives.
 
@@ -161,7 +161,7 @@ class Trial:
             for name, tensor in (("query", case.query), ("key", case.key), ("value", case.value))
         }
         with torch.enable_grad():
-            output = self.output(**leaves, **self._given(options))
+            output = self.output(*leaves.values(), **self._given(options))
             if not output.requires_grad:
                 return dict.fromkeys(leaves)
             upstream = self.given(grad_output(output.detach())).to(output.dtype)
@@ -176,14 +176,14 @@ class Trial:
             for name, gradient in zip(leaves, found, strict=True)
         }
 
-    def call(self, query: Tensor, key: Tensor, value: Tensor, **options: object) -> Tensor:
+    def call(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
         """The output for the rounded inputs, in float64 on the CPU, without gradients."""
         given = (self.given(tensor) for tensor in (query, key, value))
         with torch.no_grad():
             found = self.output(*given, **self._given(options))
         return found.double().cpu()
 
-    def weights(self, query: Tensor, key: Tensor, **options: object) -> Tensor:
+    def weights(self, query: Tensor, key: Tensor, /, **options: Any) -> Tensor:
         """The effective weights ``(..., n, m)``: the outputs for values that are unit vectors.
 
         As many keys at a time as a value has components, d_k.
@@ -211,29 +211,38 @@ class Trial:
         query: Tensor,
         key: Tensor,
         value: Tensor,
+        /,
         *,
         exact_scores: bool = False,
-        **setting: object,
+        **setting: Any,
     ) -> Truth:
         """What :func:`call` should have returned, with the allowance of each number."""
-        rounded = (tensor.to(self.dtype) for tensor in (query, key, value))
-        return budget.truth(
-            *rounded, self.setting(**setting), self.device, exact_scores=exact_scores
-        )
+        question = self._question(query, key, value, setting)
+        return budget.truth(question, exact_scores=exact_scores)
 
-    def setting(self, **setting: object) -> Setting:
-        """The arguments that change the result, a float mask rounded as the function gets it."""
+    def true_gradients(
+        self, case: Case, grad_output: Tensor, **setting: Any
+    ) -> dict[str, Gradient]:
+        """What :func:`gradients` should have returned, with the allowance of each number."""
+        question = self._question(case.query, case.key, case.value, setting)
+        return budget.gradients(question, grad_output.to(self.dtype))
+
+    def _question(
+        self, query: Tensor, key: Tensor, value: Tensor, setting: dict[str, Any]
+    ) -> Question:
+        """The call in the numbers that the function gets, on the CPU."""
         mask = setting.get("attn_mask")
-        if isinstance(mask, Tensor) and mask.is_floating_point():
+        if mask is not None and mask.is_floating_point():
             setting["attn_mask"] = mask.to(self.dtype)
-        return Setting(**setting)  # type: ignore[arg-type]
+        query, key, value = (x.to(self.dtype) for x in (query, key, value))
+        return Question(query, key, value, Setting(**setting), self.device)
 
     def stop(self, text: Text, **values: object) -> NoReturn:
         """Ends the property with a failure."""
         raise Stopped(self.failure(text, **values))
 
-    def failure(self, text: Text, *, wanted: Tensor | None = None, **values: object) -> Finding:
-        """A failure, with the last call as its counterexample."""
+    def failure(self, text: Text, wanted: Tensor | None = None, /, **values: object) -> Finding:
+        """A failure, with the last call, that should have given ``wanted``, as counterexample."""
         return Finding(Verdict.FAIL, text, values, self.counterexample(wanted))
 
     def declined(self, error: BaseException) -> bool:
@@ -281,7 +290,7 @@ def plain(value: object) -> object:
     if not isinstance(value, Tensor):
         return value
     kind = str(value.dtype).removeprefix("torch.")
-    if value.numel() > _READABLE:
+    if value.numel() > _READABLE or value.is_meta:
         return f"{kind}, shape {tuple(value.shape)}"
     return value.detach().cpu().tolist()
 

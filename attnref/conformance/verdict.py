@@ -1,5 +1,6 @@
 """What can be said of a function and a property, and what a property hands back."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -38,5 +39,9 @@ class Finding:
 
     verdict: Verdict
     text: Text
-    values: dict[str, object] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
     counterexample: Counterexample | None = None
+
+    def reworded(self, text: Text, **values: object) -> "Finding":
+        """The same in words that say more."""
+        return Finding(self.verdict, text, values, self.counterexample)

@@ -1,5 +1,6 @@
 """The properties, a few files by idea; ``PROPERTIES`` holds all by name, in their order."""
 
+from attnref.conformance.properties.backward import gradients
 from attnref.conformance.properties.causal import alignment, causality, own_token, window_width
 from attnref.conformance.properties.dropout import dropout_off, dropout_scale
 from attnref.conformance.properties.forbidden import (
@@ -7,7 +8,6 @@ from attnref.conformance.properties.forbidden import (
     fully_masked_gradient,
     nan_behind_mask,
 )
-from attnref.conformance.properties.gradients import gradients
 from attnref.conformance.properties.heads import grouped_queries
 from attnref.conformance.properties.hygiene import (
     determinism,
@@ -25,7 +25,7 @@ from attnref.conformance.properties.masks import (
     padding_amount,
 )
 from attnref.conformance.properties.numerics import large_scores, very_negative_scores
-from attnref.conformance.properties.scale import scale, scaling_order, softcap_order
+from attnref.conformance.properties.scaling import scale, scaling_order, softcap_order
 from attnref.conformance.properties.shapes import dtype, shape
 from attnref.conformance.properties.symmetries import (
     batch_independence,

@@ -1,5 +1,7 @@
 """Under is_causal a query sees its past and itself; under a window, the last of these."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -114,8 +116,8 @@ def causality(trial: Trial, case: Case) -> Finding | None:
         moved = trial.call(case.query, key, value, is_causal=True)[..., : i + 1, :]
         found = miss(moved, kept[..., : i + 1, :], 2 * truth.allowance[..., : i + 1, :])
         if found is not None:
-            values = {**found.values(), "i": found.index[-2]}
-            return _heaviest(trial, case, trial.failure(MOVED, wanted=kept, **values))
+            values = {**found.values(), "i": found.place[-2]}
+            return _heaviest(trial, case, trial.failure(MOVED, kept, **values))
     return None
 
 
@@ -129,7 +131,7 @@ def _heaviest(trial: Trial, case: Case, failure: Finding) -> Finding:
     plain = trial.weights(case.query, case.key)
     text = IGNORED if bool((plain == weights).all()) else FUTURE
     values = {"i": int(place[-2]), "j": int(place[-1]), "weight": float(weights[place])}
-    return Finding(failure.verdict, text, values, failure.counterexample)
+    return failure.reworded(text, **values)
 
 
 @rule(
@@ -256,7 +258,7 @@ def _all_equal(seen: Tensor, pattern: Tensor) -> bool:
 
 
 def _strange(
-    trial: Trial, seen: Tensor, text: Text, patterns: tuple[Tensor, ...], **values: object
+    trial: Trial, seen: Tensor, text: Text, patterns: tuple[Tensor, ...], **values: Any
 ) -> Finding:
     """A failure that names the first query whose keys fit none of the patterns."""
     rows = seen.flatten(0, -3)[0]  # of the first sample and head

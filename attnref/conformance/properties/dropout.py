@@ -57,7 +57,7 @@ def dropout_off(trial: Trial, case: Case) -> Finding | None:
         output = trial.call(case.query, case.key, case.value, dropout_p=0.0)
         found = miss(output, plain, 2 * allowance)
         if found is not None:
-            return trial.failure(STILL_ON, wanted=plain, **found.values())
+            return trial.failure(STILL_ON, plain, **found.values())
     return None
 
 

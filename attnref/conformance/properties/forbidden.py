@@ -1,6 +1,7 @@
 """What no query may attend to stays without effect, whatever it holds."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -116,7 +117,7 @@ def _named(trial: Trial, case: Case, failure: Finding, got: Tensor, row: int) ->
         text = UNMASKED
     else:
         text = failure.text
-    return Finding(failure.verdict, text, failure.values, failure.counterexample)
+    return failure.reworded(text, **failure.values)
 
 
 @rule(
@@ -159,7 +160,7 @@ def fully_masked_gradient(trial: Trial, case: Case) -> Finding | None:
 def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
     n, m = case.query.shape[-2], case.key.shape[-2]
     mask = (torch.arange(m) < max(1, m - 1)).expand(n, m).contiguous()  # hides the last key
-    ways: dict[str, dict[str, object]] = {
+    ways: dict[str, dict[str, Any]] = {
         "attn_mask": {"attn_mask": mask},
         "is_causal": {"is_causal": True},
     }
@@ -171,13 +172,12 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
         clean = trial.call(case.query, case.key, case.value, **ways[option])[..., :rows, :]
         for bad, number in {"NaN": math.nan, "inf": math.inf}.items() if m > 1 else ():
             for name in ("value", "key"):
-                spoilt = {"key": case.key, "value": case.value}
-                spoilt[name] = spoilt[name].clone()
+                spoilt = {"key": case.key.clone(), "value": case.value.clone()}
                 spoilt[name][..., -1, :] = number
-                output = trial.call(case.query, **spoilt, **ways[option])[..., :rows, :]
+                output = trial.call(case.query, *spoilt.values(), **ways[option])[..., :rows, :]
                 found = miss(output, clean, 1e-2 * (1 + clean.abs()))
                 if found is not None:
                     return trial.failure(
-                        LEAKS, wanted=clean, bad=bad, name=name, mask=option, i=found.index[-2]
+                        LEAKS, clean, bad=bad, name=name, mask=option, i=found.place[-2]
                     )
     return None

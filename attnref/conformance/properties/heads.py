@@ -42,9 +42,9 @@ def grouped_queries(trial: Trial, case: Case) -> Finding | None:
     if found is None:
         return None
     tiled = [tensor.repeat(1, group, 1, 1) for tensor in (case.key, case.value)]
-    head = found.index[1]
+    head = found.place[1]
     values = {**found.values(), "head": head, "right": head // group}
-    failure = trial.failure(OTHER, wanted=expected, **values)
+    failure = trial.failure(OTHER, expected, **values)
     if miss(output, trial.call(case.query, *tiled), 2 * allowance) is None:
-        return Finding(failure.verdict, TILED, failure.values, failure.counterexample)
+        return failure.reworded(TILED, **values)
     return failure

@@ -3,6 +3,7 @@
 import math
 import time
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -79,8 +80,9 @@ def inputs_unchanged(trial: Trial, case: Case) -> Finding | None:
     if trial.offers("attn_mask"):
         given["attn_mask"] = trial.given(some_mask(case, (case.query.shape[-2],) * 2))
     before = {name: tensor.clone() for name, tensor in given.items()}
+    query, key, value, *masks = given.values()
     with torch.no_grad():
-        trial.output(**given)
+        trial.output(query, key, value, **({"attn_mask": masks[0]} if masks else {}))
     for name, tensor in given.items():
         if not torch.equal(tensor, before[name]):
             return trial.failure(CHANGED, name=name)
@@ -111,7 +113,7 @@ def strided(trial: Trial, case: Case) -> Finding | None:
             output = trial.output(*views).double().cpu()
         found = miss(output, expected, 2 * allowance)
         if found is not None:
-            return trial.failure(STRIDES, wanted=expected, how=how, **found.values())
+            return trial.failure(STRIDES, expected, how=how, **found.values())
     return None
 
 
@@ -127,7 +129,7 @@ def determinism(trial: Trial, case: Case) -> Finding | None:
     first = trial.call(case.query, case.key, case.value)
     trial.call(case.key.flip(-1), case.value.flip(-2), case.query)
     found = miss(trial.call(case.query, case.key, case.value), first, 0.0)
-    return found and trial.failure(DIFFERS, wanted=first, **found.values())
+    return found and trial.failure(DIFFERS, first, **found.values())
 
 
 @rule(
@@ -140,7 +142,7 @@ def determinism(trial: Trial, case: Case) -> Finding | None:
 )
 def silent_arguments(trial: Trial, case: Case) -> Finding | None:
     mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
-    asked: dict[str, object] = {
+    asked: dict[str, Any] = {
         "attn_mask": mask,
         "is_causal": True,
         "scale": 1.0,
@@ -168,7 +170,7 @@ def silent_arguments(trial: Trial, case: Case) -> Finding | None:
 _IMPLIED = ("is_causal", "window")
 
 
-def _answer(trial: Trial, case: Case, **options: object) -> Tensor | None:
+def _answer(trial: Trial, case: Case, **options: Any) -> Tensor | None:
     """The output, or None where the options are declined."""
     try:
         return trial.call(case.query, case.key, case.value, **options)

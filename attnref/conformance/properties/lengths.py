@@ -70,7 +70,7 @@ def rectangular(trial: Trial, case: Case) -> Finding | None:
         trial.last = shown
         found = miss(output, expected, 2 * allowance)
         if found is not None:
-            return trial.failure(ROWS, wanted=expected, n=queries, m=m, **found.values())
+            return trial.failure(ROWS, expected, n=queries, m=m, **found.values())
     return None
 
 
@@ -106,7 +106,7 @@ def value_width(trial: Trial, case: Case) -> Finding | None:
         trial.last = shown
         found = miss(output, expected, 2 * allowance)
         if found is not None:
-            return trial.failure(WIDTH, wanted=expected, d_v=d_v, d_k=d_k, **found.values())
+            return trial.failure(WIDTH, expected, d_v=d_v, d_k=d_k, **found.values())
     return None
 
 
@@ -138,11 +138,11 @@ def single_token(trial: Trial, case: Case) -> Finding | None:
         found = miss(trial.call(queries, key, value), wanted, allowance)
         if found is not None:
             n = queries.shape[-2]
-            return trial.failure(ONE_KEY, wanted=wanted, n=n, **found.values())
+            return trial.failure(ONE_KEY, wanted, n=n, **found.values())
     among = trial.call(case.query, case.key, case.value)[..., :1, :]
     allowed = 2 * trial.truth(query, case.key, case.value).allowance
     found = miss(trial.call(query, case.key, case.value), among, allowed)
-    return found and trial.failure(ONE_QUERY, wanted=among, m=case.key.shape[-2], **found.values())
+    return found and trial.failure(ONE_QUERY, among, m=case.key.shape[-2], **found.values())
 
 
 @rule(

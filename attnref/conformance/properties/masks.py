@@ -1,5 +1,7 @@
 """Masks are obeyed: as bools, as numbers, in every shape, and together with causality."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -123,14 +125,14 @@ def mask_polarity(trial: Trial, case: Case) -> Finding | None:
         ways[TRANSPOSED] = own * mask.mT
     weights = trial.weights(case.query, case.key, attn_mask=mask)
     if bool(_close(weights, own * mask)):
-        return _instead(found, AFTER)
+        return found.reworded(AFTER)
     for text, way in ways.items():
         if _close(weights, way / way.sum(-1, keepdim=True)):
-            return _instead(found, text)
+            return found.reworded(text)
     leaks = weights.masked_fill(mask, 0.0).abs()
     if bool((leaks > 0).any()):
         place = torch.unravel_index(leaks.argmax(), leaks.shape)
-        return _instead(found, LEAK, i=int(place[-2]), j=int(place[-1]), weight=float(leaks[place]))
+        return found.reworded(LEAK, i=int(place[-2]), j=int(place[-1]), weight=float(leaks[place]))
     return found
 
 
@@ -156,7 +158,7 @@ def float_mask(trial: Trial, case: Case) -> Finding | None:
         SUBTRACTED: own * torch.exp(-bias.masked_fill(bias == -torch.inf, torch.inf)),
     }.items():
         if _close(weights, way / way.sum(-1, keepdim=True)):
-            return _instead(found, text)
+            return found.reworded(text)
     return found
 
 
@@ -192,7 +194,7 @@ def mask_broadcast(trial: Trial, case: Case) -> Finding | None:
         found = miss(output, expected, 2 * allowance)
         if found is not None:
             return trial.failure(
-                BROADCAST, wanted=expected, shape=shape, full=(b, h, n, m), **found.values()
+                BROADCAST, expected, shape=shape, full=(b, h, n, m), **found.values()
             )
     if declined is not None:
         raise declined
@@ -226,7 +228,7 @@ def mask_with_causal(trial: Trial, case: Case) -> Finding | None:
     for text, allowed in {CAUSAL_ONLY: causal, MASK_ONLY: mask, EITHER: causal | mask}.items():
         way = own * allowed
         if _close(weights, way / way.sum(-1, keepdim=True)):
-            return _instead(found, text)
+            return found.reworded(text)
     return found
 
 
@@ -249,7 +251,7 @@ def padding_amount(trial: Trial, case: Case) -> Finding | None:
         outputs.append(trial.call(*inputs, attn_mask=mask.contiguous())[..., :n, :])
         allowed = allowed + trial.truth(*inputs, attn_mask=mask).allowance[..., :n, :]
     found = miss(outputs[1], outputs[0], allowed)
-    return found and trial.failure(PADDING, wanted=outputs[0], few=few, more=more, **found.values())
+    return found and trial.failure(PADDING, outputs[0], few=few, more=more, **found.values())
 
 
 def _padded(tensor: Tensor, extra: int) -> Tensor:
@@ -258,7 +260,7 @@ def _padded(tensor: Tensor, extra: int) -> Tensor:
 
 
 def _compare(
-    trial: Trial, case: Case, factor: Tensor, text: Text, **options: object
+    trial: Trial, case: Case, factor: Tensor, text: Text, **options: Any
 ) -> Finding | None:
     """Whether the options multiply the function's own weights by ``factor``.
 
@@ -270,14 +272,9 @@ def _compare(
     allowance = trial.truth(case.query, case.key, case.value, attn_mask=factor.log()).allowance
     found = miss(output, expected, 3 * allowance)
     trial.last = shown
-    return found and trial.failure(text, wanted=expected, **found.values())
+    return found and trial.failure(text, expected, **found.values())
 
 
 def _close(one: Tensor, other: Tensor) -> bool:
     """Near enough to say that these are the same weights."""
     return bool(((one - other).abs() <= 1e-2 * other.abs() + 1e-4).all())
-
-
-def _instead(found: Finding, text: Text, **values: object) -> Finding:
-    """The same failure in better words."""
-    return Finding(found.verdict, text, values, found.counterexample)

@@ -1,5 +1,7 @@
 """Scores far from zero: the exponential must neither overflow nor vanish."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -65,7 +67,7 @@ def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
     value = trial.seen(case.value)
     every = torch.ones(n, n, dtype=torch.bool)
     first = (torch.arange(n) < max(1, n - 2)).expand(n, n).contiguous()
-    ways: dict[str | None, tuple[Tensor, dict[str, object]]] = {None: (every, {})}
+    ways: dict[str | None, tuple[Tensor, dict[str, Any]]] = {None: (every, {})}
     if trial.offers("attn_mask"):
         ways["attn_mask"] = (first, {"attn_mask": first})
     if trial.offers("is_causal"):
@@ -84,7 +86,7 @@ def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
                 text = VANISHED if option is None else OUTDONE
                 score = -size * size * d_k**-0.5
                 return trial.failure(
-                    text, wanted=shares @ value, score=score, option=option, **found.values()
+                    text, shares @ value, score=score, option=option, **found.values()
                 )
     return None
 
@@ -120,7 +122,7 @@ def large_scores(trial: Trial, case: Case) -> Finding | None:
     found = miss(output, expected, budget.of_mean(value, trial.dtype))
     if found is not None:
         score = 248.0 * 248.0 * d_k**-0.5
-        return trial.failure(OVERFLOW, wanted=expected, score=score, **found.values())
+        return trial.failure(OVERFLOW, expected, score=score, **found.values())
     return _clamped(trial, case)
 
 
@@ -137,4 +139,4 @@ def _clamped(trial: Trial, case: Case) -> Finding | None:
     if found is None:
         return None
     low, high = (16.0 * number * d_k**-0.5 for number in (0.25, 24.0))
-    return trial.failure(CLAMPED, wanted=kept, low=low, high=high, **found.values())
+    return trial.failure(CLAMPED, kept, low=low, high=high, **found.values())

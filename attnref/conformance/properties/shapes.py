@@ -48,8 +48,8 @@ WRONG_DEVICE = Text(
 def shape(trial: Trial, case: Case) -> Finding | None:
     query, key, value = map(trial.given, (case.query, case.key, case.value))
     found = trial.raw(query, key, value)
-    several = isinstance(found, tuple | list) and bool(found)
-    output = found[0] if several else found
+    several = found if isinstance(found, tuple | list) and found else None
+    output = found if several is None else several[0]
     if not isinstance(output, Tensor):
         return trial.failure(NOT_A_TENSOR, kind=type(found).__name__)
     batch, heads, n, _ = query.shape
@@ -61,11 +61,10 @@ def shape(trial: Trial, case: Case) -> Finding | None:
         elif got == (batch, n, heads * value.shape[-1]):
             text = MERGED
         return trial.failure(text, got=got, expected=expected)
-    if several:
-        return Finding(
-            Verdict.CONVENTION, PAIR, {"kind": type(found).__name__, "count": len(found)}
-        )
-    return None
+    if several is None:
+        return None
+    values = {"kind": type(found).__name__, "count": len(several)}
+    return Finding(Verdict.CONVENTION, PAIR, values)
 
 
 @rule(

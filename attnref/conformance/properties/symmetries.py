@@ -59,7 +59,7 @@ def key_permutation(trial: Trial, case: Case) -> Finding | None:
     kept = trial.call(case.query, case.key, case.value)
     moved = trial.call(case.query, case.key[..., order, :], case.value[..., order, :])
     found = miss(moved, kept, 2 * allowance)
-    return found and trial.failure(ORDER, wanted=kept, **found.values())
+    return found and trial.failure(ORDER, kept, **found.values())
 
 
 @rule(
@@ -78,7 +78,7 @@ def shift_invariance(trial: Trial, case: Case) -> Finding | None:
     kept = trial.call(query, key, case.value)
     moved = trial.call(query, key + step, case.value)
     found = miss(moved, kept, before.allowance + after.allowance)
-    return found and trial.failure(SHIFT, wanted=kept, **found.values())
+    return found and trial.failure(SHIFT, kept, **found.values())
 
 
 @rule(
@@ -98,7 +98,7 @@ def value_linearity(trial: Trial, case: Case) -> Finding | None:
     trial.call(case.query, case.key, 2 * v - w)  # the one to be shown
     both, one, other = parts
     found = miss(both, 2 * one - other, allowed)
-    return found and trial.failure(NOT_LINEAR, wanted=2 * one - other, **found.values())
+    return found and trial.failure(NOT_LINEAR, 2 * one - other, **found.values())
 
 
 @rule(
@@ -139,5 +139,5 @@ def _neighbours(trial: Trial, case: Case, axis: int, text: Text) -> Finding | No
         moved = trial.call(*others).select(axis, i)
         found = miss(moved, kept.select(axis, i), 2 * allowance.select(axis, i))
         if found is not None:
-            return trial.failure(text, wanted=kept, i=i, **found.values())
+            return trial.failure(text, kept, i=i, **found.values())
     return None

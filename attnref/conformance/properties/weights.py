@@ -57,13 +57,13 @@ def row_sums(trial: Trial, case: Case) -> Finding | None:
     if miss(sums, expected.output, expected.allowance) is None:
         return None
     failure = trial.failure(
-        OTHER_SUM, wanted=expected.output, least=float(sums.min()), most=float(sums.max())
+        OTHER_SUM, expected.output, least=float(sums.min()), most=float(sums.max())
     )
     weights = trial.weights(case.query, case.key)
     for axis, name in AXES.items():
         if weights.shape[axis] > 1 and bool(((weights.sum(axis) - 1).abs() < 1e-2).all()):
             values = {**failure.values, "axis": name}
-            return Finding(failure.verdict, OTHER_AXIS, values, failure.counterexample)
+            return failure.reworded(OTHER_AXIS, **values)
     return failure
 
 
@@ -84,7 +84,7 @@ def convexity(trial: Trial, case: Case) -> Finding | None:
     found = miss(output, inside, expected.allowance)
     if found is None:
         return None
-    place = (*found.index[:-2], 0, found.index[-1])
+    place = (*found.place[:-2], 0, found.place[-1])
     return trial.failure(
         OUTSIDE,
         wanted=expected.output,
@@ -108,5 +108,5 @@ def oracle(trial: Trial, case: Case) -> Finding | None:
         return None
     way = explain(case, output)
     if way is None:
-        return trial.failure(OTHER, wanted=expected.output, **found.values())
-    return trial.failure(AS_IF, wanted=expected.output, way=way, **found.values())
+        return trial.failure(OTHER, expected.output, **found.values())
+    return trial.failure(AS_IF, expected.output, way=way, **found.values())

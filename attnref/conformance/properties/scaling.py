@@ -1,7 +1,7 @@
 """What the scores are multiplied by, and when."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -89,7 +89,7 @@ CAP_OTHER = Text(
     "softcap · tanh(escore / softcap).",
 )
 
-_WIDE = Sizes(batch=1, heads=2, n=5, d_k=64)
+_WIDE = Sizes(batch=1, heads=3, n=5, d_k=64)
 _ASKED = 0.3  # neither 1/sqrt(d_k) nor its square for any d_k
 
 
@@ -100,7 +100,7 @@ class Fit(NamedTuple):
     good: bool
 
 
-def effective_scale(trial: Trial, seed: int, **options: object) -> Fit:
+def effective_scale(trial: Trial, seed: int, **options: Any) -> Fit:
     r"""The slope of log-weights over dot products, both as differences from their row's mean.
 
     .. math:: \log p_{ij} - \overline{\log p_i} = c\,(q_i \cdot k_j - \overline{q_i \cdot k})
@@ -108,10 +108,14 @@ def effective_scale(trial: Trial, seed: int, **options: object) -> Fit:
     Always of vectors of width 64, where the usual mistakes are far apart.
     """
     case = Case.draw(_WIDE, seed)
-    weights = trial.weights(case.query, case.key, **options)  # (..., n, m)
-    dots = trial.seen(case.query) @ trial.seen(case.key).mT
-    if not (weights > 0).all():
+    for size in (1.0, 0.125):  # a large factor makes weights vanish; then smaller scores serve
+        query = size * case.query
+        weights = trial.weights(query, case.key, **options)  # (..., n, m)
+        if (weights > 0).all():
+            break
+    else:
         return Fit(math.nan, False)
+    dots = trial.seen(query) @ trial.seen(case.key).mT
     logs = weights.log()
     dots, logs = (x - x.mean(-1, keepdim=True) for x in (dots, logs))
     factor = float((dots * logs).sum() / (dots * dots).sum())
@@ -136,7 +140,7 @@ def scale(trial: Trial, case: Case) -> Finding | None:
     output = trial.call(case.query, case.key, case.value, scale=_ASKED)
     if miss(output, expected.output, expected.allowance) is None:
         return None
-    failure = trial.failure(OTHER_FACTOR, wanted=expected.output)
+    failure = trial.failure(OTHER_FACTOR, expected.output)
     fit = effective_scale(trial, case.seed, scale=_ASKED)
     right = _WIDE.d_k**-0.5
     text = OTHER_FACTOR if fit.good else NO_FACTOR
@@ -144,7 +148,7 @@ def scale(trial: Trial, case: Case) -> Finding | None:
         if fit.good and abs(fit.factor / factor - 1) < 0.02:
             text = name
     values = {"asked": _ASKED, "factor": fit.factor}
-    return Finding(failure.verdict, text, values, failure.counterexample)
+    return failure.reworded(text, **values)
 
 
 def _without(trial: Trial, case: Case) -> Finding | None:
@@ -153,19 +157,19 @@ def _without(trial: Trial, case: Case) -> Finding | None:
     output = trial.call(case.query, case.key, case.value)
     if miss(output, expected.output, expected.allowance) is None:
         return None
-    failure = trial.failure(BEHAVES, wanted=expected.output)
+    failure = trial.failure(BEHAVES, expected.output)
     fit = effective_scale(trial, case.seed)
     right = _WIDE.d_k**-0.5
-    values: dict[str, object] = {"factor": fit.factor, "right": right}
+    values: dict[str, Any] = {"factor": fit.factor, "right": right}
     if not fit.good:
-        return Finding(failure.verdict, NO_FACTOR, {}, failure.counterexample)
+        return failure.reworded(NO_FACTOR)
     if abs(fit.factor / right - 1) < 0.02:
         return None  # something else is wrong
     for name, factor in _names(_WIDE).items():
         if abs(fit.factor / factor - 1) < 0.02:
             values["name"] = name
-            return Finding(failure.verdict, BEHAVES, values, failure.counterexample)
-    return Finding(failure.verdict, BEHAVES_UNNAMED, values, failure.counterexample)
+            return failure.reworded(BEHAVES, **values)
+    return failure.reworded(BEHAVES_UNNAMED, **values)
 
 
 def _names(sizes: Sizes) -> dict[str, float]:
@@ -218,7 +222,7 @@ def _overflows(trial: Trial, case: Case) -> Finding | None:
         return None
     product = 400.0 * 400.0
     score = product * case.query.shape[-1] ** -0.5
-    return trial.failure(OVERFLOW, wanted=expected, product=product, score=score, **found.values())
+    return trial.failure(OVERFLOW, expected, product=product, score=score, **found.values())
 
 
 def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
@@ -252,7 +256,7 @@ def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
 def softcap_order(trial: Trial, case: Case) -> Finding | None:
     cap = 0.5
     allowed = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
-    options: dict[str, object] = {"softcap": cap}
+    options: dict[str, Any] = {"softcap": cap}
     if trial.offers("attn_mask"):
         options["attn_mask"] = allowed
     elif trial.offers("is_causal"):
@@ -265,13 +269,13 @@ def softcap_order(trial: Trial, case: Case) -> Finding | None:
     found = miss(output, right.output, right.allowance)
     if found is None:
         return None
-    failure = trial.failure(CAP_OTHER, wanted=right.output, cap=cap, **found.values())
+    failure = trial.failure(CAP_OTHER, right.output, cap=cap, **found.values())
     weights = trial.weights(case.query, case.key, **options)
     leaks = weights.masked_fill(allowed, 0.0)
     place = torch.unravel_index(leaks.argmax(), leaks.shape)
     if float(leaks[place]) > 1e-3:
         values = {"i": int(place[-2]), "j": int(place[-1]), "weight": float(leaks[place])}
-        return _said(failure, CAP_AFTER_MASK, {"cap": cap, **values})
+        return failure.reworded(CAP_AFTER_MASK, cap=cap, **values)
     dots, usual = trial.seen(case.query) @ trial.seen(case.key).mT, case.query.shape[-1] ** -0.5
     for text, scores in {
         CAP_IGNORED: dots * usual,
@@ -280,10 +284,5 @@ def softcap_order(trial: Trial, case: Case) -> Finding | None:
     }.items():
         way = torch.softmax(scores.masked_fill(~allowed, -math.inf), -1)
         if bool(((weights - way).abs() < 1e-2).all()):
-            return _said(failure, text, {"cap": cap})
+            return failure.reworded(text, cap=cap)
     return failure
-
-
-def _said(failure: Finding, text: Text, values: dict[str, object]) -> Finding:
-    """The same failure in better words."""
-    return Finding(failure.verdict, text, values, failure.counterexample)

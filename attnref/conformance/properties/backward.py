@@ -1,8 +1,9 @@
 """What a change of the inputs does to the output."""
 
+from typing import Any
+
 import torch
 
-from attnref.conformance import budget
 from attnref.conformance.case import Case
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
@@ -41,16 +42,15 @@ def gradients(trial: Trial, case: Case) -> Finding | None:
     return found
 
 
-def _compared(trial: Trial, case: Case, **options: object) -> Finding | None:
+def _compared(trial: Trial, case: Case, **options: Any) -> Finding | None:
     shape = (*case.query.shape[:-1], case.value.shape[-1])
-    upstream = torch.randn(shape, generator=case.generator(), dtype=torch.float64).to(trial.dtype)
+    upstream = torch.randn(shape, generator=case.generator(), dtype=torch.float64)
     found = trial.gradients(case, lambda output: upstream, **options)
-    rounded = (tensor.to(trial.dtype) for tensor in (case.query, case.key, case.value))
-    right = budget.gradients(upstream, *rounded, trial.setting(**options), trial.device)
-    for index, (name, got) in enumerate(found.items()):
+    right = trial.true_gradients(case, upstream, **options)
+    for name, got in found.items():
         if got is None:
             return trial.failure(NONE, name=name)
-        wrong = miss(got, right.expected[index], right.allowance[index])
+        wrong = miss(got, right[name].expected, right[name].allowance)
         if wrong is not None:
             return trial.failure(OTHER, name=name, **wrong.values())
     return None
