@@ -83,13 +83,13 @@ def _asker(exercise: Exercise, path: Path) -> Callable[[str], Iterator[Finding |
             function = learned()
         except UnfitError as unfit:
             yield unfit.finding
-            return
-        if name == FILE:
-            yield None
-        elif name in checks:
-            yield grade(checks[name], function, str(path), grader.without)
         else:
-            yield _property(name, _of_three(function, grader.fixed))
+            if name == FILE:
+                yield None
+            elif name in checks:
+                yield grade(checks[name], function, str(path), grader.without)
+            else:
+                yield _property(name, _of_three(function, grader.fixed))
 
     return ask
 

@@ -73,14 +73,15 @@ def _explained(exercise: Exercise, outcome: Outcome, lang: str) -> Iterator[str]
     finding = outcome.finding
     assert finding is not None
     yield _filled(_said(finding, lang), first="    ", rest="    ")
-    yield ""
     if outcome.name in exercise.grader.properties:
+        yield ""
         for line in Result(PROPERTIES[outcome.name], finding).details(lang):
             yield f"    {line}"
         return
     yield from _call(finding, lang)
     if finding.text in _PLAIN:
         return
+    yield ""
     slip = exercise.text(lang).checks[outcome.name].slip
     yield _filled(SLIP.say(lang, {"slip": slip}), first="    ", rest="    ")
 
@@ -90,6 +91,7 @@ def _call(finding: Finding, lang: str) -> Iterator[str]:
     shown = finding.counterexample
     if shown is None:  # it hung, or ended the process
         return
+    yield ""
     yield f"    {CALLED.say(lang)}"
     named = [(f"{name} = ", value) for name, value in shown.arguments.items()]
     results = [(EXPECTED.say(lang), shown.expected), (GOT.say(lang), shown.got)]
@@ -98,7 +100,6 @@ def _call(finding: Finding, lang: str) -> Iterator[str]:
     for word, value in named:
         start = 6 if word.endswith("= ") else 4
         yield " " * start + word + str(value).replace("\n", "\n" + " " * (start + len(word)))
-    yield ""
 
 
 def _said(finding: Finding, lang: str) -> str:
