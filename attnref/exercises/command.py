@@ -173,6 +173,7 @@ def check(name: Name, folder: Folder = _HERE, lang: Language = None) -> None:
     """Judge what you have written.
 
     The exit status is 0 when it is solved, 1 when it is not yet, 2 when it could not be judged.
+    What your function prints is not shown: to see that, run the file itself.
     """
     learner = _Learner(lang, folder)
     each = learner.exercise(name)

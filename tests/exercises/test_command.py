@@ -75,7 +75,7 @@ def test_an_exercise_from_start_to_end(attnref, tmp_path):
         "    The usual slip: An absolute value or a square somewhere. Less than 0 is a score like\n"
         "    any other: it says that the angle exceeds 90°.\n"
         "\n"
-        "✓ A longer key scores more than a short one of the same direction.\n"
+        "✓ A key twice as long scores twice as much.\n"
     )
     write(tmp_path, "dot_scores", "(key @ query).abs()", "key @ query")
     status, out, err = attnref("check", "dot_scores")

@@ -30,7 +30,6 @@ def gradient_of_the_values_as_a_mean(grad_output, query, key, value):
 def no_mean(grad_output, query, key, value):
     scale, weights, grad_weights, _ = parts(grad_output, query, key, value)
     ds = weights * grad_weights
-    # Queries and keys of 0 hide it, a single query does not.
     return scale * ds @ key, scale * ds.mT @ query, weights.mT @ grad_output
 
 
