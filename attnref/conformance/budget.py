@@ -31,6 +31,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnref import masks, oracle
 
+_LARGE = 1.0  # a change of a score that a series in it does not describe
 FACTOR = 1.5  # what the error of PyTorch's own function is multiplied by
 
 
@@ -107,12 +108,14 @@ def truth(question: Question, *, exact_scores: bool = False) -> Truth:
     rounding = _Rounding(question.query.dtype)
     value = question.shared(question.value.double())
     change = rounding.of_scores(question, exact_scores=exact_scores)  # (..., n, m)
-    allowance = rounding.of_output(change, weights, value, output)
+    allowed = (question.bias() != -math.inf).expand(weights.shape)
+    allowance = rounding.of_output(change, weights, allowed, value, output)
     if question.setting.softcap is None:  # PyTorch has none
         theirs = _pytorch(question, question.query, question.key, question.value)
         error = _largest_error(theirs.double().cpu(), output)
         allowance = allowance.clamp(min=FACTOR * error)
-    return Truth(output, weights, allowance)
+    # A row that sees nothing is zero, and there is nothing to round.
+    return Truth(output, weights, allowance * allowed.any(-1, keepdim=True))
 
 
 def gradients(question: Question, grad_output: Tensor) -> dict[str, Gradient]:
@@ -177,25 +180,25 @@ class _Rounding:
         change: Tensor = (3 * stored + q.shape[-1] * self.sums) * size
         return change + 3 * self.unit * (question.setting.softcap or 0.0)
 
-    def of_output(self, change: Tensor, weights: Tensor, value: Tensor, output: Tensor) -> Tensor:
+    def of_output(
+        self, change: Tensor, weights: Tensor, allowed: Tensor, value: Tensor, output: Tensor
+    ) -> Tensor:
         m = value.shape[-2]
-        if not m:
-            return torch.zeros_like(output)
-        seen = (weights > 0)[..., None]  # (..., n, m, 1)
+        seen = allowed[..., None]  # (..., n, m, 1)
         values = value[..., None, :, :].expand(*weights.shape, value.shape[-1])  # (..., n, m, d_v)
         most = values.masked_fill(~seen, -math.inf).amax(-2)
         least = values.masked_fill(~seen, math.inf).amin(-2)
-        spread = (most - least).clamp(min=0.0)  # of a row that sees nothing: 0
+        spread = (most - least).clamp(min=0.0)
         apart = (values - output[..., None, :]).abs()  # (..., n, m, d_v)
         first = ((weights * change)[..., None] * apart).sum(-2)
-        worst = (change * seen[..., 0]).amax(-1, keepdim=True)
+        worst = (change * allowed).amax(-1, keepdim=True)
+        shifted = torch.minimum(first * torch.exp(2 * worst.clamp(max=_LARGE)), spread)
         size = (weights[..., None] * values.abs()).sum(-2)
-        largest = value.abs().amax() if value.numel() else 0.0
         return (
-            torch.minimum(first * torch.exp(2 * worst), spread)
+            torch.where(worst < _LARGE, shifted, spread)
             + (2 * self.unit + m * self.sums) * size
             + self.unit * output.abs()
-            + m * self.tiny * largest * seen.any(-2)
+            + m * self.tiny * value.abs().amax()
         )
 
 

@@ -1,5 +1,6 @@
 """The check itself: which properties, asked how, of what function."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -95,20 +96,35 @@ def judge(
     def ask(name: str) -> Iterator[Finding | None]:
         return examine(PROPERTIES[name], trial, seed)
 
-    findings = None
-    if limit is not None:
-        try:
-            findings = list(isolated(names, ask, trial.device, limit))
-        except Unusable:
-            limit = None
-    if findings is None:
-        _reach(trial.device)
-        findings = [list(ask(name))[-1] for name in names]
+    with _evaluating(about.function):
+        findings = None
+        if limit is not None:
+            try:
+                findings = list(isolated(names, ask, trial.device, limit))
+            except Unusable:
+                limit = None
+        if findings is None:
+            _reach(trial.device)
+            findings = [list(ask(name))[-1] for name in names]
     results = (
         Result(PROPERTIES[name], _judged(PROPERTIES[name], finding))
         for name, finding in zip(names, findings, strict=True)
     )
     return Report(about.name, dtype, str(trial.device), seed, limit, tuple(results))
+
+
+@contextlib.contextmanager
+def _evaluating(function: Callable[..., Any]) -> Iterator[None]:
+    """A module does not drop anything meanwhile; then it is as it was."""
+    modules = list(function.modules()) if isinstance(function, torch.nn.Module) else []
+    training = [module.training for module in modules]
+    for module in modules:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, before in zip(modules, training, strict=True):
+            module.training = before
 
 
 def _judged(prop: Property, finding: Finding | None) -> Finding:

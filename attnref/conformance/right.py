@@ -1,10 +1,10 @@
 """A right function that offers everything: what a property must never fail."""
 
-import torch
 from torch import Tensor
 
-from attnref import masks, scaled_dot_product_attention
+from attnref import masks
 from attnref.conformance.subject import Subject, subject
+from attnref.reference import scaled_dot_product_attention
 
 
 def attention(
@@ -19,16 +19,11 @@ def attention(
     softcap: float | None = None,
     window: int | None = None,
 ) -> Tensor:
-    """:func:`attnref.scaled_dot_product_attention`, with a causal window besides."""
+    """:func:`attnref.scaled_dot_product_attention`, with a causal window for bool masks."""
     if window is not None:
         n, m = query.shape[-2], key.shape[-2]
         seen = masks.sliding_window(n, m, window=window, alignment="top-left").dense(query.device)
-        if attn_mask is None:
-            attn_mask = seen
-        elif attn_mask.dtype == torch.bool:
-            attn_mask = attn_mask & seen
-        else:
-            attn_mask = attn_mask.masked_fill(~seen, -torch.inf)
+        attn_mask = seen if attn_mask is None else attn_mask & seen
     return scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, softcap=softcap
     )

@@ -5,7 +5,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,9 +78,7 @@ def subject(
     Raises:
         CheckError: when it cannot be called as ``f(query, key, value, **options)``.
     """
-    if isinstance(function, torch.nn.Module):
-        function.eval()
-    elif inspect.isclass(function):
+    if inspect.isclass(function):
         raise CheckError(
             f"function: expected a function, got the class {function.__name__}. Name an instance "
             "of it, or a function that makes one and calls it."
@@ -122,18 +120,19 @@ def _from_name(name: str) -> Any:
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with _loading(name):
             return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise CheckError(
-                f"function: expected a module that can be imported, got {name!r}: there is no "
-                f"{error.name!r}. Start where it lies, install it, or give its path: "
-                "path/to/file.py:function."
-            ) from None
-        raise CheckError(_failed(name, error)) from error
-    except Exception as error:
-        raise CheckError(_failed(name, error)) from error
+    except CheckError as error:
+        cause = error.__cause__
+        if not isinstance(cause, ModuleNotFoundError):
+            raise
+        if not f"{name}.".startswith(f"{cause.name}."):  # something that the module imports
+            raise
+        raise CheckError(
+            f"function: expected a module that can be imported, got {name!r}: there is no "
+            f"{cause.name!r}. Start where it lies, install it, or give its path: "
+            "path/to/file.py:function."
+        ) from None
 
 
 def _from_file(path: Path) -> Any:
@@ -142,24 +141,28 @@ def _from_file(path: Path) -> Any:
             f"function: expected a file, got {str(path)!r}, which does not exist seen from "
             f"{Path.cwd()}. Check the path."
         )
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = f"checked_{path.stem}"  # so as not to hide a module of the same name
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))  # as `python path/to/file.py` does
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            spec.loader.exec_module(module)
-    except Exception as error:
-        raise CheckError(_failed(str(path), error)) from error
+    with _loading(str(path)):
+        spec.loader.exec_module(module)
     return module
 
 
-def _failed(place: str, error: Exception) -> str:
-    return (
-        f"function: expected {place} to load, got {type(error).__name__}: {error}. "
-        "Mend it, so that it can be imported by itself."
-    )
+@contextlib.contextmanager
+def _loading(place: str) -> Iterator[None]:
+    """What the code prints meanwhile must not mix with the report."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (Exception, SystemExit) as error:
+        raise CheckError(
+            f"function: expected {place} to load, got {type(error).__name__}: {error}. "
+            "Mend it, so that it can be imported by itself."
+        ) from error
 
 
 def _may_be_meant(name: str, value: object) -> bool:

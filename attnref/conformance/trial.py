@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -16,6 +17,7 @@ from attnref.conformance.verdict import Counterexample, Finding, Verdict
 
 # In an error of PyTorch's own they show that it is about an option or a dtype, not about numbers.
 _MEANT = ("mask", "causal", "scale", "gqa", "dropout", "softcap", "window", "not implemented for")
+_PYTORCH = str(Path(torch.__file__).parent)
 _READABLE = 64  # numbers of a tensor that are printed
 
 NOT_A_TENSOR = Text(
@@ -121,7 +123,17 @@ class Trial:
         try:
             return self.subject.function(query, key, value, **options)
         except (Exception, SystemExit) as error:
-            raise Raised(error, _place(error)) from error
+            raise self._raised(error) from error
+
+    def _raised(self, error: BaseException) -> Raised:
+        """With ``file.py:12`` of the innermost line that is neither ours nor PyTorch's."""
+        frames = traceback.extract_tb(error.__traceback__)
+        places = [
+            f"{frame.filename}:{frame.lineno}"
+            for frame in frames
+            if frame.filename != __file__ and not frame.filename.startswith(_PYTORCH)
+        ]
+        return Raised(error, places[-1] if places else self.subject.name)
 
     def output(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
         """The tensor that the function returns for these very tensors, checked in its shape.
@@ -170,7 +182,7 @@ class Trial:
                     output, tuple(leaves.values()), upstream, allow_unused=True
                 )
             except Exception as error:
-                raise Raised(error, _place(error)) from error
+                raise self._raised(error) from error
         return {
             name: None if gradient is None else gradient.double().cpu()
             for name, gradient in zip(leaves, found, strict=True)
@@ -260,10 +272,9 @@ class Trial:
         values = {"missing": ", ".join(missing), "parameters": ", ".join(known)}
         return Finding(Verdict.NOT_OFFERED, MISSING, values)
 
-    def counterexample(self, expected: Tensor | None = None) -> Counterexample | None:
+    def counterexample(self, expected: Tensor | None = None) -> Counterexample:
         """The last call, in plain numbers."""
-        if self.last is None:
-            return None
+        assert self.last is not None
         arguments = {name: plain(argument) for name, argument in self.last.arguments.items()}
         return Counterexample(arguments, plain(self.last.output), plain(expected))
 
@@ -293,12 +304,3 @@ def plain(value: object) -> object:
     if value.numel() > _READABLE or value.is_meta:
         return f"{kind}, shape {tuple(value.shape)}"
     return value.detach().cpu().tolist()
-
-
-def _place(error: BaseException) -> str:
-    """``file.py:12`` of the innermost Python line that raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename != __file__]
-    if not own:
-        return ""
-    return f"{own[-1].filename}:{own[-1].lineno}"

@@ -35,7 +35,7 @@ def load(path: Path, name: str, parameters: inspect.Signature) -> Callable[..., 
     except SyntaxError as error:
         code_line = (error.text or "").strip()
         raise UnfitError(
-            failure(findings.SYNTAX, error=error.msg, line=error.lineno, code=code_line)
+            failure(findings.SYNTAX, error=error.msg, line=error.lineno or 1, code=code_line)
         ) from None
     except (OSError, ValueError) as error:
         raise UnfitError(failure(findings.UNREADABLE, error=described(error))) from None

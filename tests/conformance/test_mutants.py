@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from attnref.conformance import Verdict, check, explanations
+from attnref.conformance import PROPERTIES, Verdict, check, explanations
 from attnref.conformance.properties import (
     backward,
     causal,
@@ -244,6 +244,12 @@ def causal_only(right, query, key, value, **options):
 def either(right, query, key, value, attn_mask=None, is_causal=False, **options):
     if attn_mask is not None and is_causal and attn_mask.dtype == torch.bool:
         attn_mask, is_causal = attn_mask | ones(query.shape[-2], key.shape[-2]), False
+    return right(query, key, value, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+
+def xor(right, query, key, value, attn_mask=None, is_causal=False, **options):
+    if attn_mask is not None and is_causal and attn_mask.dtype == torch.bool:
+        attn_mask, is_causal = attn_mask ^ ones(query.shape[-2], key.shape[-2]), False
     return right(query, key, value, attn_mask=attn_mask, is_causal=is_causal, **options)
 
 
@@ -531,6 +537,7 @@ CASES = {
         scaled(lambda d: 0.0625 * 3), "scale", scaling.BEHAVES_UNNAMED, factor=0.1875
     ),
     "sigmoids for weights": Case(mutant(weights=torch.sigmoid), "scale", scaling.NO_FACTOR),
+    "rectifies the scores": Case(mutant(weights=torch.relu), "scale", scaling.NO_FACTOR),
     "ignores scale": Case(
         mutant(factor=lambda q, scale: q.shape[-1] ** -0.5), "scale", scaling.IGNORED, factor=0.125
     ),
@@ -686,6 +693,7 @@ CASES = {
     "causal wins over the mask": Case(around(causal_only), "mask_with_causal", masks.CAUSAL_ONLY),
     "mask wins over causal": Case(around(both), "mask_with_causal", masks.MASK_ONLY),
     "mask or causal": Case(around(either), "mask_with_causal", masks.EITHER),
+    "mask xor causal": Case(around(xor), "mask_with_causal", masks.OTHER),
     "refuses mask with causal": Case(
         around(refuses), "mask_with_causal", masks.REFUSES, verdict=Verdict.CONVENTION
     ),
@@ -901,6 +909,32 @@ def test_the_property_that_names_the_defect_catches_it(name):
     if case.verdict is Verdict.FAIL:
         assert result.counterexample is not None
         assert len(result.details("en")) > 4
+
+
+FAILURES = {
+    "divides by d_k": {"oracle", "scale", "gradients"},
+    "strictly causal": {
+        *("own_token", "alignment", "mask_with_causal"),
+        *("very_negative_scores", "window_width"),  # they look at is_causal too
+    },
+    "True is forbidden": {
+        *("mask_polarity", "mask_with_causal", "fully_masked"),
+        *("fully_masked_gradient", "very_negative_scores", "softcap_order"),
+    },
+    "tiles the key heads": {"grouped_queries"},
+    "no mask without keys": {"fully_masked", "fully_masked_gradient"},
+    "does not rescale": {"dropout_scale"},
+    "forgets a key in decoding": {"single_token"},
+    "the ratio of lengths matters": {"rectangular", "single_token"},
+    "scales by d_v": {"value_width"},
+    "clamps": {"softcap_order"},
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_has_nothing_to_do_with_the_defect_passes(name):
+    report = check(CASES[name].function, only=set(PROPERTIES) - {"memory_growth"}, limit=None)
+    assert {result.property for result in report.failures} == FAILURES[name]
 
 
 @pytest.mark.parametrize("way", explanations.WAYS, ids=lambda way: way.en)

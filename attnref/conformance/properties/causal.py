@@ -29,8 +29,8 @@ MOVED = Text(
     "{expected:.6g} a {got:.6g}.",
 )
 STRICT = Text(
-    en="Query {i} does not see its own key: the diagonal is masked too. Allow j <= i; "
-    "torch.triu(…, diagonal=1) is what to forbid.",
+    en="Query {i} does not see its own key: the diagonal is masked too. Allow j <= i; what to "
+    "forbid is torch.triu(…, diagonal=1).",
     pt="A consulta {i} não vê a própria chave: a diagonal também está mascarada. Permita j <= i; "
     "o que se proíbe é torch.triu(…, diagonal=1).",
 )
