@@ -55,6 +55,17 @@ ALLOWED = {
     "bench/runner": {"bench"},
     "bench/table": {"bench"},
     "cli": set(),
+    "exercises/__init__": {"exercises"},
+    "exercises/command": {"conformance", "exercises"},
+    "exercises/exercise": {"exercises"},
+    "exercises/findings": {"conformance"},
+    "exercises/grading": {"conformance", "exercises"},
+    "exercises/judging": {"conformance", "exercises"},
+    "exercises/language": {"conformance"},
+    "exercises/learner": {"conformance", "exercises"},
+    "exercises/report": {"conformance", "exercises"},
+    "exercises/samples": {"oracle"},
+    "exercises/source": {"exercises"},
     "conformance/__init__": {"conformance"},
     "conformance/budget": {"masks", "oracle"},
     "conformance/case": set(),
@@ -110,6 +121,10 @@ ALLOWED = {
     "variants/varlen": {"checks", "reference"},
 }
 
+# The exercises themselves, a folder each: the grader knows what is true, the solution stands alone.
+COURSE = PACKAGE / "exercises" / "course"
+TRUTHS = {"masks", "multihead", "oracle", "positions", "similarity", "softmax", "variants"}
+
 
 def imports(path: Path) -> tuple[set[str], set[str]]:
     """Modules of the package, and top-level names from outside, that ``path`` imports."""
@@ -136,8 +151,19 @@ def test_modules_import_only_what_the_design_allows():
     found = {
         path.relative_to(PACKAGE).with_suffix("").as_posix(): imports(path)[0]
         for path in PACKAGE.rglob("*.py")
+        if COURSE not in path.parents
     }
     assert found == ALLOWED
+
+
+def test_solutions_of_exercises_need_torch_only():
+    for path in COURSE.rglob("*.py"):
+        inside, outside = imports(path)
+        if path.name == "solution.py":
+            assert inside == set(), path
+            assert outside <= {"torch", "collections"}, path
+        else:
+            assert inside <= {"exercises"} | TRUTHS, path
 
 
 def test_runtime_needs_only_torch_and_numpy():
