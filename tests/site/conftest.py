@@ -1,0 +1,53 @@
+"""The built site, a server for it, and a browser: made once, and shared by these tests."""
+
+import os
+import shutil
+import threading
+
+import pytest
+import site_server
+from playwright.sync_api import Browser, sync_playwright
+
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """Folder of the site, built strictly."""
+    folder = tmp_path_factory.mktemp("site")
+    site_server.build(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def address(site):
+    """Where the site is served, without a slash at the end."""
+    with site_server.server(site, 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if CHROMIUM is None:
+        reason = "no Chromium found: install one, or set CHROMIUM to its path"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser: Browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()

@@ -1,0 +1,177 @@
+"""The site in a real browser: no foreign request, formulas without JavaScript, copying, search."""
+
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+ROOT = Path(__file__).parent.parent.parent
+PATHS = [
+    "",
+    "begin/first-attention/",
+    "foundations/six-words/",
+    "foundations/matrix-form/",
+    "scale/scale-factor/",
+    "scale/variance-proof/",
+    "reference/notation/",
+    "reference/claims/",
+    "reference/bibliography/",
+]
+LANGUAGES = ("pt", "en")
+WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
+
+
+@pytest.fixture
+def new_page(browser):
+    """Makes pages with options of their own, and closes them."""
+    contexts = []
+
+    def make(**options):
+        options.setdefault("viewport", WIDE)
+        contexts.append(browser.new_context(**options))
+        return contexts[-1].new_page()
+
+    yield make
+    for context in contexts:
+        context.close()
+
+
+def test_every_page_of_the_site_is_listed_here(site):
+    built = {
+        path.parent.relative_to(site / "en").as_posix().replace(".", "") for path in
+        (site / "en").rglob("index.html")
+    }
+    assert built == {path.rstrip("/") for path in PATHS}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_request_leaves_the_site_and_the_console_is_silent(new_page, address, language):
+    page = new_page()
+    foreign, errors = [], []
+    page.on("request", lambda r: foreign.append(r.url) if not r.url.startswith(address) else None)
+    page.on("console", lambda m: errors.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("requestfailed", lambda r: errors.append(f"failed: {r.url}"))
+    page.on("response", lambda r: errors.append(f"{r.status} {r.url}") if r.status > 399 else None)
+    for path in PATHS:
+        page.goto(f"{address}/{language}/{path}", wait_until="networkidle")
+    assert foreign == []
+    assert errors == []
+
+
+@pytest.mark.parametrize("tag", ["pt-BR", "en-GB", "de-DE"])
+def test_the_root_chooses_by_the_browsers_language(new_page, address, tag):
+    page = new_page(locale=tag)
+    page.goto(address + "/")
+    page.wait_for_url(f"{address}/{'pt' if tag == 'pt-BR' else 'en'}/")
+
+
+def test_the_root_links_both_languages_without_javascript(new_page, address):
+    page = new_page(java_script_enabled=False)
+    page.goto(address + "/")
+    for language in LANGUAGES:
+        page.goto(address + "/")
+        page.click(f"a[hreflang={language}]")
+        assert page.url == f"{address}/{language}/"
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+@pytest.mark.parametrize("path", ["", "scale/variance-proof/"])
+def test_the_language_switch_keeps_the_page(new_page, address, javascript, path):
+    page = new_page(java_script_enabled=javascript)
+    page.goto(f"{address}/pt/{path}")
+    page.hover(".md-select")
+    page.click(".md-select__link[hreflang=en]")
+    page.wait_for_url(f"{address}/en/{path}")
+    page.hover(".md-select")
+    page.click(".md-select__link[hreflang=pt]")
+    page.wait_for_url(f"{address}/pt/{path}")
+
+
+def test_formulas_can_be_read_without_javascript(new_page, address):
+    page = new_page(java_script_enabled=False)
+    page.goto(f"{address}/en/scale/variance-proof/")
+    formula = page.locator("div.formula").nth(1)
+    box = formula.bounding_box()
+    assert box["width"] > 200
+    assert box["height"] > 20
+    assert page.locator("div.formula math").first.count() == 1
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_copying_yields_exactly_the_tested_code(new_page, address, language):
+    page = new_page()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    sections = {
+        path.name: path.read_text("utf-8").split("# --8<-- [start:example]\n")[1].split(
+            "# --8<-- [end:example]"
+        )[0]
+        for path in (ROOT / "snippets").glob("*.py")
+    }
+    copied = set()
+    for path in PATHS[:6]:
+        page.goto(f"{address}/{language}/{path}")
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        for block in page.locator("div.language-python").all():
+            title = block.locator(".filename").inner_text()
+            block.locator("pre").hover()
+            block.locator("button[title], .md-code__button").first.click()
+            page.wait_for_function("navigator.clipboard.readText().then(text => text.length > 0)")
+            text = page.evaluate("navigator.clipboard.readText()")
+            assert text.rstrip("\n") == sections[Path(title).name].rstrip("\n"), title
+            copied.add(Path(title).name)
+            page.evaluate("navigator.clipboard.writeText('')")
+    assert copied == set(sections)
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "found"),
+    [
+        ("pt", "variancia", "Variância"),
+        ("pt", "variância", "Variância"),
+        ("pt", "atencao", "Atenção"),
+        ("pt", "mascara", "Máscaras"),
+        ("en", "variance", "variance"),
+    ],
+)
+def test_search_finds_words_with_and_without_accents(new_page, address, language, query, found):
+    page = new_page()
+    page.goto(f"{address}/{language}/")
+    page.click("input.md-search__input")
+    page.keyboard.type(query)
+    result = page.locator(".md-search-result__item").first
+    result.wait_for()
+    assert found.lower() in page.locator(".md-search-result__list").inner_text().lower()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_nothing_is_wider_than_a_small_screen(new_page, address, language):
+    page = new_page(viewport=NARROW)
+    for path in PATHS:
+        page.goto(f"{address}/{language}/{path}")
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= NARROW["width"], (path, width)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    ("scheme", "viewport"), [("light", WIDE), ("dark", NARROW)], ids=["light-wide", "dark-narrow"]
+)
+def test_accessibility(new_page, address, language, scheme, viewport):
+    page = new_page(color_scheme=scheme, viewport=viewport)
+    # What KaTeX draws is hidden from assistive technology, which reads the MathML beside it.
+    context = {"include": [["html"]], "exclude": [[".katex-html"]]}
+    for path in PATHS:
+        page.goto(f"{address}/{language}/{path}")
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        page.wait_for_function(
+            "[...document.querySelectorAll('nav.md-code__nav')].every(n => n.ariaLabel)"
+        )
+        violations = Axe().run(page, context=context).response["violations"]
+        told = [
+            f"{violation['id']}: {node['target']} {node['html'][:150]}"
+            for violation in violations
+            for node in violation["nodes"][:3]
+        ]
+        assert not told, f"{language}/{path}\n" + "\n".join(told)

@@ -1,0 +1,118 @@
+"""The built pages, read as files: links, anchors, descriptions, nothing left over."""
+
+import json
+from copy import copy
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
+
+import pytest
+from bs4 import BeautifulSoup
+
+LANGUAGES = ("pt", "en")
+
+
+@pytest.fixture(scope="session")
+def pages(site) -> dict[str, BeautifulSoup]:
+    """Each HTML page by its path from the root of the site."""
+    return {
+        path.relative_to(site).as_posix(): BeautifulSoup(path.read_text("utf-8"), "html.parser")
+        for path in site.rglob("*.html")
+        if path.name != "404.html"
+    }
+
+
+def file_of(site: Path, path: str) -> Path:
+    target = site / unquote(path).lstrip("/")
+    return target / "index.html" if target.is_dir() or path.endswith("/") else target
+
+
+def test_no_link_is_dead(site, pages):
+    dead = []
+    for name, page in pages.items():
+        for tag in page.find_all(True):
+            for attribute in ("href", "src"):
+                link = tag.get(attribute)
+                if not link or link.startswith(("data:", "javascript:", "mailto:")):
+                    continue
+                parts = urlsplit(urljoin(f"http://site/{name}", link))
+                if parts.netloc != "site":
+                    continue
+                target = file_of(site, parts.path)
+                if not target.is_file():
+                    dead.append(f"{name}: {link}")
+                elif parts.fragment and target.suffix == ".html":
+                    other = pages[target.relative_to(site).as_posix()]
+                    anchor = unquote(parts.fragment)
+                    if not other.find(id=anchor) and not other.find(attrs={"name": anchor}):
+                        dead.append(f"{name}: {link} (no such anchor)")
+    assert not dead, "\n".join(dead)
+
+
+def test_nothing_is_loaded_from_elsewhere(pages):
+    for name, page in pages.items():
+        loaded = [tag["src"] for tag in page.find_all(src=True)]
+        loaded += [
+            tag["href"] for tag in page.find_all("link") if "canonical" not in tag.get("rel", [])
+        ]
+        assert not [link for link in loaded if urlsplit(link).netloc], name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_page_says_its_language_title_and_description(pages, language):
+    ours = {name: page for name, page in pages.items() if name.startswith(f"{language}/")}
+    assert len(ours) >= 9
+    for name, page in ours.items():
+        assert page.html["lang"] == language, name
+        assert page.title.text.strip(), name
+        assert page.find("meta", attrs={"name": "description"})["content"], name
+        links = {tag["hreflang"]: tag["href"] for tag in page.find_all("link", hreflang=True)}
+        rest = name.removeprefix(f"{language}/")
+        for other in LANGUAGES:
+            target = urlsplit(urljoin(f"http://site/{name}", links[other])).path
+            assert target + "index.html" == f"/{other}/{rest}", name
+
+
+def test_no_marker_and_no_raw_formula_is_left(pages):
+    for name, page in pages.items():
+        if name == "index.html":
+            continue
+        article = copy(page.find("article"))
+        for formula in article.select(".formula"):
+            formula.decompose()
+        text = article.get_text()
+        for leftover in ("8<", "$$", "\\(", "\\[", "](", "{#", "claim:", "[@"):
+            # The page of claims shows code of tests, in which some of these are legitimate.
+            if not name.endswith("claims/index.html"):
+                assert leftover not in text, (name, leftover)
+        assert not article.select(".arithmatex"), name
+
+
+def test_formulas_are_rendered_when_the_site_is_built(pages):
+    page = pages["en/scale/variance-proof/index.html"]
+    assert len(page.select(".formula math")) > 40
+    assert not [tag for tag in page.find_all("script", src=True) if "katex" in tag["src"]]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_claim_links_to_its_test(site, pages, language):
+    catalogue = pages[f"{language}/reference/claims/index.html"]
+    count = 0
+    for name, page in pages.items():
+        if not name.startswith(f"{language}/"):
+            continue
+        for claim in page.select(".claim"):
+            count += 1
+            link = claim.select_one("a.claim-test")
+            ident = urlsplit(link["href"]).fragment
+            assert claim["id"] == f"claim-{ident}"
+            assert link.text.startswith("tests/")
+            heading = catalogue.find(id=ident)
+            code = heading.find_next("pre").text
+            assert f'pytest.mark.claim("{ident}")' in code
+    assert count >= 30
+
+
+def test_the_search_index_holds_words_without_accents(site):
+    index = json.loads((site / "pt/search/search_index.json").read_text("utf-8"))
+    assert any("atencao" in entry["plain"].split() for entry in index["docs"])
+    assert "plain" in index["config"]["fields"]
