@@ -38,8 +38,8 @@ def new_page(browser):
 
 def test_every_page_of_the_site_is_listed_here(site):
     built = {
-        path.parent.relative_to(site / "en").as_posix().replace(".", "") for path in
-        (site / "en").rglob("index.html")
+        path.parent.relative_to(site / "en").as_posix().replace(".", "")
+        for path in (site / "en").rglob("index.html")
     }
     assert built == {path.rstrip("/") for path in PATHS}
 
@@ -103,9 +103,9 @@ def test_copying_yields_exactly_the_tested_code(new_page, address, language):
     page = new_page()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     sections = {
-        path.name: path.read_text("utf-8").split("# --8<-- [start:example]\n")[1].split(
-            "# --8<-- [end:example]"
-        )[0]
+        path.name: path.read_text("utf-8")
+        .split("# --8<-- [start:example]\n")[1]
+        .split("# --8<-- [end:example]")[0]
         for path in (ROOT / "snippets").glob("*.py")
     }
     copied = set()
