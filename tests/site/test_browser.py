@@ -9,6 +9,7 @@ ROOT = Path(__file__).parent.parent.parent
 PATHS = [
     "",
     "begin/first-attention/",
+    "foundations/long-sequences/",
     "foundations/six-words/",
     "foundations/matrix-form/",
     "scale/scale-factor/",
