@@ -248,6 +248,7 @@ def test_random_vectors_prefer_themselves_in_many_dimensions_only(
 # ---- why weights sum to one
 
 
+@pytest.mark.claim("weights-of-product-one")
 def test_weights_whose_product_is_one_are_no_average(words):
     """The weights e^(s - mean s) have product 1 and sum 6.28, and leave the hull of the values."""
     scores = similarity.dot_scores(words[JOURNEY : JOURNEY + 1], words, scale=1.0)
