@@ -12,6 +12,7 @@ PATHS = [
     "foundations/long-sequences/",
     "foundations/six-words/",
     "foundations/softmax-or-sum/",
+    "foundations/dot-product/",
     "foundations/matrix-form/",
     "scale/scale-factor/",
     "scale/variance-proof/",
