@@ -709,6 +709,7 @@ def test_core_against_the_rest_of_the_layer(n, embed_dim, num_heads, against, sh
     assert (cost.plain(sizes).operations.matmul, around) == (core, rest)
 
 
+@pytest.mark.claim("raising-d-k-alone")
 def test_doubling_d_k_alone():
     """Only W_Q, W_K and the scores grow: half as much again, not twice."""
     before, after = (Sizes(n=512, m=512, d_k=d_k, d_v=64, num_heads=8) for d_k in (64, 128))

@@ -311,6 +311,7 @@ def test_the_order_of_columns_within_a_head_means_nothing(make, randn, device):
     assert distance(permuted(layer, query_rows=shifted)(x), layer(x)) > 0.1
 
 
+@pytest.mark.claim("only-the-product-counts")
 def test_any_invertible_matrix_fits_between_query_and_key(make, randn, device):
     """W_q M and W_k M^-T give the same scores, so that columns are no units of meaning."""
     layer = make(num_heads=3)

@@ -13,6 +13,7 @@ PATHS = [
     "foundations/six-words/",
     "foundations/softmax-or-sum/",
     "foundations/dot-product/",
+    "foundations/queries-keys-values/",
     "foundations/matrix-form/",
     "scale/scale-factor/",
     "scale/variance-proof/",
