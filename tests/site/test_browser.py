@@ -14,6 +14,7 @@ PATHS = [
     "foundations/softmax-or-sum/",
     "foundations/dot-product/",
     "foundations/queries-keys-values/",
+    "foundations/embeddings/",
     "foundations/matrix-form/",
     "scale/scale-factor/",
     "scale/variance-proof/",
