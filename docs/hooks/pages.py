@@ -1,6 +1,7 @@
 """What the hooks and the contracts both need to know of a Markdown page."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,3 +70,10 @@ def blocks(text: str) -> list[Block]:
     if opened is not None:
         found.append(Block("unclosed", opened[0], tuple(body)))
     return found
+
+
+def without_accents(word: str) -> str:
+    """The word with its letters bare: "atenção" is "atencao"."""
+    return "".join(
+        letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter)
+    )

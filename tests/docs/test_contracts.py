@@ -23,7 +23,12 @@ def copy(tmp_path):
         shutil.copytree(
             ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
         )
-    for name in ("docs/references.bib", "docs/agreement.json", "pyproject.toml"):
+    for name in (
+        "docs/references.bib",
+        "docs/glossary.yml",
+        "docs/agreement.json",
+        "pyproject.toml",
+    ):
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
@@ -393,3 +398,56 @@ def test_a_changed_script_is_found(copy):
     edit(script, "scale=1.0", "scale=1.1")
     for path, drawn in record.draw(script).items():
         assert contracts.redrawn_problems(path, drawn)
+
+
+QUERY = """    term: query
+    forms: [query, queries]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("    term: query\n", "", ":LINE: query: en has no term"),
+        (QUERY, "    term: query\n    forms: [key]\n", "query: 'key' in en is also a form of key"),
+        (QUERY, QUERY.replace("forms", "form"), "query: en: expected term, meaning and forms"),
+        (QUERY, f"{QUERY}  de:\n    term: Anfrage\n", "query: expected page, pt and en, got 'de'"),
+        ("with all keys.", "with all keys", ":LINE: query: meaning in en: expected sentences"),
+        (
+            "with all keys.",
+            "with all keys. " * 20,
+            ":LINE: query: meaning in en: expected sentences",
+        ),
+        (
+            "queries-keys-values.md\n  pt:\n    term: consulta",
+            "queries-keys-values\n  pt:\n    term: consulta",
+            ":LINE: query: page: expected a path such as foundations/masks.md, got",
+        ),
+        (
+            "queries-keys-values.md\n  pt:\n    term: consulta",
+            "queries.md\n  pt:\n    term: consulta",
+            "query: there is no page docs/en/foundations/queries.md",
+        ),
+        (
+            "queries-keys-values.md\n  pt:\n    term: consulta",
+            "matrix-form.md#four-roles\n  pt:\n    term: consulta",
+            "query: matrix-form.md has no heading {#four-roles}",
+        ),
+    ],
+)
+def test_an_entry_of_the_glossary_that_is_not_whole_is_found(copy, old, new, message):
+    terms = copy / "docs/glossary.yml"
+    edit(terms, old, new)
+    line = terms.read_text(encoding="utf-8").split("\n").index("query:") + 1
+    found = messages(contracts.glossary_problems(copy))
+    assert message.replace("LINE", str(line)) in found
+
+
+def test_a_language_missing_from_an_entry_is_found(copy):
+    terms = copy / "docs/glossary.yml"
+    text = terms.read_text(encoding="utf-8")
+    start = text.index("  en:", text.index("\nquery:"))
+    terms.write_text(text[:start] + text[text.index("\n\n", start) :], encoding="utf-8")
+    found = messages(contracts.glossary_problems(copy))
+    assert "query: en has no term" in found
+    assert "query: en has no meaning" in found
