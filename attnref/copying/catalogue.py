@@ -21,6 +21,7 @@ PAGES = {
     "multihead.KVCache": "foundations/kv-cache/",
     "positions": "foundations/positions/",
     "reference": "foundations/matrix-form/",
+    "roofline": "complexity/roofline/",
     "scaling": "scale/factors-compared/",
     "score_statistics": "scale/saturation/",
     "similarity": "foundations/dot-product/",

@@ -18,16 +18,7 @@ NAMES = {str(entry.definition).removeprefix("attnref.") for entry in ENTRIES}
 
 # Pages of the book that are not written yet.
 TO_COME = {
-    "complexity/operations",
-    "foundations/dot-product",
-    "foundations/kv-cache",
-    "foundations/masks",
-    "foundations/multi-head",
-    "foundations/positions",
-    "foundations/softmax-or-sum",
-    "scale/factors-compared",
-    "scale/saturation",
-    *(f"variants/{path.stem.replace('_', '-')}" for path in ROOT.glob("attnref/variants/[!_]*.py")),
+    f"variants/{path.stem.replace('_', '-')}" for path in ROOT.glob("attnref/variants/[!_]*.py")
 }
 
 
