@@ -9,6 +9,8 @@ ROOT = Path(__file__).parent.parent.parent
 PATHS = [
     "",
     "begin/first-attention/",
+    "begin/how-to-read/",
+    "begin/how-verified/",
     "foundations/long-sequences/",
     "foundations/six-words/",
     "foundations/softmax-or-sum/",
