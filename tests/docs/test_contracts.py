@@ -46,6 +46,7 @@ def messages(problems) -> str:
 INCLUDE = '--8<-- "snippets/six_words_loop.py:example"'
 
 
+@pytest.mark.claim("typed-code-is-found")
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -144,6 +145,7 @@ def test_outputs_agree_to_their_last_printed_digit(recorded, printed, same):
     assert (not list(contracts.different_lines(recorded, printed))) == same
 
 
+@pytest.mark.claim("stale-output-is-found")
 def test_a_stale_output_is_found(copy):
     snippet = copy / "snippets/six_words_loop.py"
     printed = snippet.with_suffix(".out").read_text()
@@ -153,6 +155,7 @@ def test_a_stale_output_is_found(copy):
     assert "0.2479" in problem.message
 
 
+@pytest.mark.claim("unprinted-number-is-found")
 @pytest.mark.parametrize("number", ["0.2397", "$0.2397$", "3.14", "**7.5**"])
 def test_a_figure_that_nothing_printed_is_found(copy, number):
     page = copy / "docs/en" / SIX
@@ -197,6 +200,7 @@ def test_a_declared_figure_must_be_used(copy):
     assert "declared and not used" in messages(contracts.figure_problems(page, copy))
 
 
+@pytest.mark.claim("claim-without-test-is-found")
 def test_a_claim_without_a_test_is_found(copy):
     for language in ("pt", "en"):
         edit(copy / "docs" / language / SIX, "(claim:six-word-context)", "(claim:six-word-contest)")
@@ -259,6 +263,7 @@ def test_a_page_in_one_language_only_is_found(copy):
     assert f"docs/pt/{SIX} has no counterpart docs/en/{SIX}" in found
 
 
+@pytest.mark.claim("one-sided-change-is-found")
 def test_a_page_changed_in_one_language_is_reported_by_name(copy):
     assert not agreement.problems(copy)
     edit(copy / "docs/pt" / SIX, "Seis palavras", "Meia dúzia de palavras")
