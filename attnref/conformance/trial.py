@@ -29,6 +29,12 @@ STRANGE_TENSOR = Text(
     pt="Ela devolveu um tensor de {dtype} e {layout}; o esperado são números de ponto flutuante, "
     "torch.strided.",
 )
+WRONG_DEVICE = Text(
+    en="For inputs on {given} it returned its output on {got}. Make new tensors with "
+    "device=query.device.",
+    pt="Para entradas em {given} ela devolveu a saída em {got}. Crie tensores novos com "
+    "device=query.device.",
+)
 WRONG_SHAPE = Text(
     en="It returned shape {got}, expected {expected}: (batch, heads, n, d_v).",
     pt="Ela devolveu a forma {got}; o esperado era {expected}: (lote, cabeças, n, d_v).",
@@ -148,6 +154,8 @@ class Trial:
             self.stop(NOT_A_TENSOR, kind=type(found).__name__)
         if found.layout != torch.strided or not found.is_floating_point():
             self.stop(STRANGE_TENSOR, dtype=found.dtype, layout=found.layout)
+        if found.device.type != self.device.type:
+            self.stop(WRONG_DEVICE, given=self.device, got=found.device)
         expected = (*query.shape[:-1], value.shape[-1])
         assert self.last is not None
         self.last = Call(self.last.arguments, found.detach())

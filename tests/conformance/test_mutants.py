@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from attnref.conformance import PROPERTIES, Verdict, check, explanations
+from attnref.conformance import PROPERTIES, Verdict, check, explanations, trial
 from attnref.conformance.properties import (
     backward,
     causal,
@@ -292,6 +292,20 @@ def post_mask(scores_weights):
     return After()
 
 
+class CapsAfter(Right):
+    """Keeps softcap in mind until the mask is on."""
+
+    softcap = None
+
+    def cap(self, scores, softcap):
+        self.softcap = softcap
+        return scores
+
+    def weights(self, scores):
+        softcap, self.softcap = self.softcap, None
+        return super().weights(scores if softcap is None else super().cap(scores, softcap))
+
+
 class ForgetsFloats(Right):
     """Looks after rows without keys where a bool mask, but not where a float mask makes them."""
 
@@ -463,7 +477,7 @@ CASES = {
         lambda q, k, v: Right()(q, k, v).float(), "dtype", shapes.WRONG_DTYPE, got="float32"
     ),
     "returns on another device": Case(
-        lambda q, k, v: Right()(q, k, v).to("meta"), "dtype", shapes.WRONG_DEVICE
+        lambda q, k, v: Right()(q, k, v).to("meta"), "dtype", trial.WRONG_DEVICE
     ),
     # weights
     "forgets the sum of the softmax": Case(
@@ -571,6 +585,15 @@ CASES = {
         scaling.MASK_SCALED,
         factor=0.25,
     ),
+    "multiplies its scores by the mask": Case(
+        mutant(mask=lambda scores, allowed, mask: (scores * mask, allowed)),
+        "scaling_order",
+        scaling.NOT_ADDED,
+        verdict=Verdict.NOT_OFFERED,
+    ),
+    "has no use for the mask": Case(
+        ignores("attn_mask"), "scaling_order", scaling.NOT_ADDED, verdict=Verdict.NOT_OFFERED
+    ),
     "scales after the product": Case(
         mutant(scores=lambda q, k, factor: q @ k.mT * factor),
         "scaling_order",
@@ -586,14 +609,7 @@ CASES = {
     "ignores softcap": Case(
         mutant(cap=lambda scores, cap: scores), "softcap_order", scaling.CAP_IGNORED
     ),
-    "caps after the mask": Case(
-        mutant(
-            cap=lambda scores, cap: scores,
-            weights=lambda scores: torch.softmax(0.5 * torch.tanh(scores / 0.5), -1),
-        ),
-        "softcap_order",
-        scaling.CAP_AFTER_MASK,
-    ),
+    "caps after the mask": Case(CapsAfter(), "softcap_order", scaling.CAP_AFTER_MASK),
     "caps before it scales": Case(
         mutant(
             cap=lambda scores, cap: (
@@ -780,6 +796,12 @@ CASES = {
     "forbids with -10000": Case(forbid_with(-1e4), "very_negative_scores", numerics.OUTDONE),
     "forbids with -1e9": Case(forbid_with(-1e9), "very_negative_scores", numerics.OUTDONE),
     "exponential overflows": Case(mutant(weights=exponentials), "large_scores", numerics.OVERFLOW),
+    "returns ones": Case(
+        lambda query, key, value: torch.ones_like(value), "very_negative_scores", numerics.NEITHER
+    ),
+    "returns ones for large scores too": Case(
+        lambda query, key, value: torch.ones_like(value), "large_scores", numerics.NEITHER
+    ),
     "clamps the scores": Case(
         mutant(weights=lambda scores: exponentials(scores.clamp(-50, 50))),
         "large_scores",

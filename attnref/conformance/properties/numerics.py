@@ -41,6 +41,13 @@ CLAMPED = Text(
     "arredondados.",
 )
 
+NEITHER = Text(
+    en="With scores of {score:.4g} the output at {index} is {got:.4g}, expected {expected:.4g}; "
+    "with scores of 0 it is not the mean of the values either.",
+    pt="Com escores de {score:.4g}, a saída em {index} é {got:.4g}; o esperado é {expected:.4g}; "
+    "com escores 0 ela também não é a média dos valores.",
+)
+
 # d_k = 16, so that 1/sqrt(d_k) is 1/4 and every score below is exact in every dtype.
 EXACT = Sizes(batch=1, heads=2, n=5, d_k=16, keep=("d_k",))
 
@@ -84,6 +91,7 @@ def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
             found = miss(output, shares @ value, budget.of_mean(value, trial.dtype))
             if found is not None:
                 text = VANISHED if option is None else OUTDONE
+                text = text if _averages(trial, case) else NEITHER
                 score = -size * size * d_k**-0.5
                 return trial.failure(
                     text, shares @ value, score=score, option=option, **found.values()
@@ -122,8 +130,19 @@ def large_scores(trial: Trial, case: Case) -> Finding | None:
     found = miss(output, expected, budget.of_mean(value, trial.dtype))
     if found is not None:
         score = 248.0 * 248.0 * d_k**-0.5
-        return trial.failure(OVERFLOW, expected, score=score, **found.values())
+        failure = trial.failure(OVERFLOW, expected, score=score, **found.values())
+        return failure if _averages(trial, case) else failure.reworded(NEITHER, **failure.values)
     return _clamped(trial, case)
+
+
+def _averages(trial: Trial, case: Case) -> bool:
+    """Whether a query of zeros gets the mean of the values; if not, no exponential is to blame."""
+    value = trial.seen(case.value)
+    shown = trial.last
+    output = trial.call(torch.zeros_like(case.query), case.key, case.value)
+    trial.last = shown
+    mean = value.mean(-2, keepdim=True).expand_as(value)
+    return miss(output, mean, budget.of_mean(value, trial.dtype)) is None
 
 
 def _clamped(trial: Trial, case: Case) -> Finding | None:

@@ -63,6 +63,11 @@ NO_ORDER = Text(
     en="Without attn_mask, and in a dtype whose products do not overflow, no order can be seen.",
     pt="Sem attn_mask, e em um dtype cujos produtos não estouram, não há ordem que se veja.",
 )
+NOT_ADDED = Text(
+    en="The float mask is not added to the scores, not even by a factor; no order can be seen.",
+    pt="A máscara de floats não é somada aos escores, nem mesmo com um fator; não há ordem que se "
+    "veja.",
+)
 CAP_IGNORED = Text(
     en="softcap={cap} is accepted but ignored.",
     pt="softcap={cap} é aceito mas ignorado.",
@@ -92,6 +97,7 @@ CAP_OTHER = Text(
 
 # Where the usual mistakes are far apart.
 _WIDE = Sizes(batch=1, heads=3, n=5, d_k=64)
+_TINY = 1e-3  # a factor that is none
 _ASKED = 0.3  # neither 1/sqrt(d_k) nor its square for any d_k
 
 
@@ -237,8 +243,8 @@ def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
     size = (bias * bias).sum()
     factor = float((added * bias).sum() / size / (added.numel() / bias.numel()))
     left = float((added - factor * bias).abs().mean())
-    if not left <= 0.05 * abs(factor) * float(bias.abs().mean()):
-        return None  # not by a factor: the property `float_mask` tells of it
+    if not left <= 0.05 * abs(factor) * float(bias.abs().mean()) or abs(factor) < _TINY:
+        return Finding(Verdict.NOT_OFFERED, NOT_ADDED)  # the property `float_mask` tells of it
     if abs(factor - 1) < 0.05:
         return None
     right = case.query.shape[-1] ** -0.5
@@ -273,7 +279,9 @@ def softcap_order(trial: Trial, case: Case) -> Finding | None:
         return None
     failure = trial.failure(CAP_OTHER, right.output, cap=cap, **found.values())
     weights = trial.weights(case.query, case.key, **options)
-    leaks = weights.masked_fill(allowed, 0.0)
+    del options["softcap"]
+    without = trial.weights(case.query, case.key, **options)
+    leaks = (weights - without).masked_fill(allowed, 0.0)
     place = torch.unravel_index(leaks.argmax(), leaks.shape)
     if float(leaks[place]) > 1e-3:
         values = {"i": int(place[-2]), "j": int(place[-1]), "weight": float(leaks[place])}
