@@ -11,6 +11,7 @@ from torch import Tensor
 from attnref.conformance import budget
 from attnref.conformance.budget import Gradient, Question, Setting, Truth
 from attnref.conformance.case import Case
+from attnref.conformance.comparison import plain
 from attnref.conformance.subject import Subject
 from attnref.conformance.text import Text
 from attnref.conformance.verdict import Counterexample, Finding, Verdict
@@ -18,7 +19,6 @@ from attnref.conformance.verdict import Counterexample, Finding, Verdict
 # In an error of PyTorch's own they show that it is about an option or a dtype, not about numbers.
 _MEANT = ("mask", "causal", "scale", "gqa", "dropout", "softcap", "window", "not implemented for")
 _PYTORCH = str(Path(torch.__file__).parent)
-_READABLE = 64  # numbers of a tensor that are printed
 
 NOT_A_TENSOR = Text(
     en="It returned {kind}, not a tensor. Does every path end in return?",
@@ -66,24 +66,6 @@ class Call(NamedTuple):
 
     arguments: dict[str, object]
     output: Tensor | None
-
-
-class Miss(NamedTuple):
-    """The number that differs most from what was expected, in units of what is allowed."""
-
-    place: tuple[int, ...]
-    got: float
-    expected: float
-    allowed: float
-
-    def values(self) -> dict[str, object]:
-        """For the places of a text."""
-        return {
-            "index": list(self.place),
-            "got": self.got,
-            "expected": self.expected,
-            "allowed": self.allowed,
-        }
 
 
 class Trial:
@@ -285,30 +267,3 @@ class Trial:
         assert self.last is not None
         arguments = {name: plain(argument) for name, argument in self.last.arguments.items()}
         return Counterexample(arguments, plain(self.last.output), plain(expected))
-
-
-def miss(got: Tensor, expected: Tensor, allowance: Tensor | float) -> Miss | None:
-    """The worst number out of those beyond their allowance, None when there is none.
-
-    Where NaN or inf is got, no allowance suffices.
-    """
-    error = (got - expected).abs()
-    allowed = torch.as_tensor(allowance, dtype=torch.float64).expand(error.shape)
-    bad = ~(error <= allowed)
-    if not bad.any():
-        return None
-    excess = torch.where(bad, error / allowed.clamp(min=1e-300), -1.0)
-    excess = excess.nan_to_num(nan=torch.inf)
-    flat = int(excess.flatten().argmax())
-    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), error.shape))
-    return Miss(index, float(got[index]), float(expected[index]), float(allowed[index]))
-
-
-def plain(value: object) -> object:
-    """Numbers in nested lists, or the shape of a tensor too large to be read."""
-    if not isinstance(value, Tensor):
-        return value
-    kind = str(value.dtype).removeprefix("torch.")
-    if value.numel() > _READABLE or value.is_meta:
-        return f"{kind}, shape {tuple(value.shape)}"
-    return value.detach().cpu().tolist()

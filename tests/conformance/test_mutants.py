@@ -23,8 +23,10 @@ from attnref.conformance.properties import (
     numerics,
     scaling,
     shapes,
+    softcap,
     symmetries,
     weights,
+    windows,
 )
 from attnref.conformance.text import LANGUAGES, Text
 
@@ -451,8 +453,10 @@ MODULES = (
     numerics,
     scaling,
     shapes,
+    softcap,
     symmetries,
     weights,
+    windows,
 )
 
 CASES = {
@@ -607,9 +611,9 @@ CASES = {
         verdict=Verdict.NOT_OFFERED,
     ),
     "ignores softcap": Case(
-        mutant(cap=lambda scores, cap: scores), "softcap_order", scaling.CAP_IGNORED
+        mutant(cap=lambda scores, cap: scores), "softcap_order", softcap.IGNORED
     ),
-    "caps after the mask": Case(CapsAfter(), "softcap_order", scaling.CAP_AFTER_MASK),
+    "caps after the mask": Case(CapsAfter(), "softcap_order", softcap.AFTER_MASK),
     "caps before it scales": Case(
         mutant(
             cap=lambda scores, cap: (
@@ -617,13 +621,13 @@ CASES = {
             )
         ),
         "softcap_order",
-        scaling.CAP_BEFORE_SCALE,
+        softcap.BEFORE_SCALE,
     ),
     "clamps": Case(
-        mutant(cap=lambda scores, cap: scores.clamp(-cap, cap)), "softcap_order", scaling.CAP_CLAMPS
+        mutant(cap=lambda scores, cap: scores.clamp(-cap, cap)), "softcap_order", softcap.CLAMPS
     ),
     "forgets to multiply by softcap": Case(
-        mutant(cap=lambda scores, cap: torch.tanh(scores / cap)), "softcap_order", scaling.CAP_OTHER
+        mutant(cap=lambda scores, cap: torch.tanh(scores / cap)), "softcap_order", softcap.OTHER
     ),
     # symmetries
     "adds positions": Case(
@@ -744,22 +748,22 @@ CASES = {
     "a window besides": Case(
         mutant(near=lambda n, m, w: ones(n, m) & ~ones(n, m, -w - 1)),
         "window_width",
-        causal.W_BESIDES,
+        windows.BESIDES,
         verdict=Verdict.CONVENTION,
     ),
     "a window on each side": Case(
         mutant(near=lambda n, m, w: ones(n, m, w) & ~ones(n, m, -w - 1)),
         "window_width",
-        causal.W_EACH_SIDE,
+        windows.EACH_SIDE,
         verdict=Verdict.CONVENTION,
     ),
-    "ignores window": Case(ignores("window"), "window_width", causal.W_IGNORED),
+    "ignores window": Case(ignores("window"), "window_width", windows.IGNORED),
     "a window one too narrow": Case(
         mutant(near=lambda n, m, w: ones(n, m) & ~ones(n, m, -w + 1)),
         "window_width",
-        causal.W_OTHER,
+        windows.OTHER,
     ),
-    "a window that forgets causality": Case(ForgetsCausality(), "window_width", causal.W_CAUSAL),
+    "a window that forgets causality": Case(ForgetsCausality(), "window_width", windows.CAUSAL),
     # forbidden
     "0/0 without keys": Case(
         mutant(weights=softmax), "fully_masked", forbidden.NAN, kind=forbidden.BOOL
@@ -957,6 +961,15 @@ FAILURES = {
 def test_what_has_nothing_to_do_with_the_defect_passes(name):
     report = check(CASES[name].function, only=set(PROPERTIES) - {"memory_growth"}, limit=None)
     assert {result.property for result in report.failures} == FAILURES[name]
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_right_scale_is_told_apart_from_what_else_is_wrong(given):
+    def unnormalised(query, key, value, scale=None):
+        output = Right()(query, key, value, scale=scale)
+        return output if given and scale is None else 2 * output
+
+    assert check(unnormalised, only=["scale"], limit=None).passed()
 
 
 @pytest.mark.parametrize("way", explanations.WAYS, ids=lambda way: way.en)

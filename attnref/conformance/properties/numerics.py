@@ -7,9 +7,10 @@ from torch import Tensor
 
 from attnref.conformance import budget
 from attnref.conformance.case import Case, Sizes
+from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Trial, miss
+from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
 
 VANISHED = Text(
