@@ -84,7 +84,7 @@ def _raised(prop: Property, trial: Trial, raised: Raised) -> Finding:
     if prop.may_refuse and trial.declined(error):
         return Finding(Verdict.NOT_OFFERED, REFUSED, {"error": said})
     if isinstance(error, NotImplementedError) and not prop.may_refuse:
-        return trial.failure(NOT_IMPLEMENTED, place=place)
+        return Finding(Verdict.FAIL, NOT_IMPLEMENTED, {"place": place})
     return trial.failure(RAISED, error=said, place=place)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from attnref.conformance import budget
 from attnref.conformance.budget import Gradient, Question, Setting, Truth
 from attnref.conformance.case import Case
+from attnref.conformance.comparison import plain
 from attnref.conformance.subject import Subject
 from attnref.conformance.text import Text
 from attnref.conformance.verdict import Counterexample, Finding, Verdict
@@ -18,7 +19,6 @@ from attnref.conformance.verdict import Counterexample, Finding, Verdict
 # In an error of PyTorch's own they show that it is about an option or a dtype, not about numbers.
 _MEANT = ("mask", "causal", "scale", "gqa", "dropout", "softcap", "window", "not implemented for")
 _PYTORCH = str(Path(torch.__file__).parent)
-_READABLE = 64  # numbers of a tensor that are printed
 
 NOT_A_TENSOR = Text(
     en="It returned {kind}, not a tensor. Does every path end in return?",
@@ -28,6 +28,12 @@ STRANGE_TENSOR = Text(
     en="It returned a tensor of {dtype} and {layout}, expected floating numbers, torch.strided.",
     pt="Ela devolveu um tensor de {dtype} e {layout}; o esperado são números de ponto flutuante, "
     "torch.strided.",
+)
+WRONG_DEVICE = Text(
+    en="For inputs on {given} it returned its output on {got}. Make new tensors with "
+    "device=query.device.",
+    pt="Para entradas em {given} ela devolveu a saída em {got}. Crie tensores novos com "
+    "device=query.device.",
 )
 WRONG_SHAPE = Text(
     en="It returned shape {got}, expected {expected}: (batch, heads, n, d_v).",
@@ -60,24 +66,6 @@ class Call(NamedTuple):
 
     arguments: dict[str, object]
     output: Tensor | None
-
-
-class Miss(NamedTuple):
-    """The number that differs most from what was expected, in units of what is allowed."""
-
-    place: tuple[int, ...]
-    got: float
-    expected: float
-    allowed: float
-
-    def values(self) -> dict[str, object]:
-        """For the places of a text."""
-        return {
-            "index": list(self.place),
-            "got": self.got,
-            "expected": self.expected,
-            "allowed": self.allowed,
-        }
 
 
 class Trial:
@@ -148,6 +136,8 @@ class Trial:
             self.stop(NOT_A_TENSOR, kind=type(found).__name__)
         if found.layout != torch.strided or not found.is_floating_point():
             self.stop(STRANGE_TENSOR, dtype=found.dtype, layout=found.layout)
+        if found.device.type != self.device.type:
+            self.stop(WRONG_DEVICE, given=self.device, got=found.device)
         expected = (*query.shape[:-1], value.shape[-1])
         assert self.last is not None
         self.last = Call(self.last.arguments, found.detach())
@@ -277,30 +267,3 @@ class Trial:
         assert self.last is not None
         arguments = {name: plain(argument) for name, argument in self.last.arguments.items()}
         return Counterexample(arguments, plain(self.last.output), plain(expected))
-
-
-def miss(got: Tensor, expected: Tensor, allowance: Tensor | float) -> Miss | None:
-    """The worst number out of those beyond their allowance, None when there is none.
-
-    Where NaN or inf is got, no allowance suffices.
-    """
-    error = (got - expected).abs()
-    allowed = torch.as_tensor(allowance, dtype=torch.float64).expand(error.shape)
-    bad = ~(error <= allowed)
-    if not bad.any():
-        return None
-    excess = torch.where(bad, error / allowed.clamp(min=1e-300), -1.0)
-    excess = excess.nan_to_num(nan=torch.inf)
-    flat = int(excess.flatten().argmax())
-    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), error.shape))
-    return Miss(index, float(got[index]), float(expected[index]), float(allowed[index]))
-
-
-def plain(value: object) -> object:
-    """Numbers in nested lists, or the shape of a tensor too large to be read."""
-    if not isinstance(value, Tensor):
-        return value
-    kind = str(value.dtype).removeprefix("torch.")
-    if value.numel() > _READABLE or value.is_meta:
-        return f"{kind}, shape {tuple(value.shape)}"
-    return value.detach().cpu().tolist()

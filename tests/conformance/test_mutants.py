@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from attnref.conformance import PROPERTIES, Verdict, check, explanations
+from attnref.conformance import PROPERTIES, Verdict, check, explanations, trial
 from attnref.conformance.properties import (
     backward,
     causal,
@@ -23,8 +23,10 @@ from attnref.conformance.properties import (
     numerics,
     scaling,
     shapes,
+    softcap,
     symmetries,
     weights,
+    windows,
 )
 from attnref.conformance.text import LANGUAGES, Text
 
@@ -292,6 +294,20 @@ def post_mask(scores_weights):
     return After()
 
 
+class CapsAfter(Right):
+    """Keeps softcap in mind until the mask is on."""
+
+    softcap = None
+
+    def cap(self, scores, softcap):
+        self.softcap = softcap
+        return scores
+
+    def weights(self, scores):
+        softcap, self.softcap = self.softcap, None
+        return super().weights(scores if softcap is None else super().cap(scores, softcap))
+
+
 class ForgetsFloats(Right):
     """Looks after rows without keys where a bool mask, but not where a float mask makes them."""
 
@@ -437,8 +453,10 @@ MODULES = (
     numerics,
     scaling,
     shapes,
+    softcap,
     symmetries,
     weights,
+    windows,
 )
 
 CASES = {
@@ -463,7 +481,7 @@ CASES = {
         lambda q, k, v: Right()(q, k, v).float(), "dtype", shapes.WRONG_DTYPE, got="float32"
     ),
     "returns on another device": Case(
-        lambda q, k, v: Right()(q, k, v).to("meta"), "dtype", shapes.WRONG_DEVICE
+        lambda q, k, v: Right()(q, k, v).to("meta"), "dtype", trial.WRONG_DEVICE
     ),
     # weights
     "forgets the sum of the softmax": Case(
@@ -571,6 +589,15 @@ CASES = {
         scaling.MASK_SCALED,
         factor=0.25,
     ),
+    "multiplies its scores by the mask": Case(
+        mutant(mask=lambda scores, allowed, mask: (scores * mask, allowed)),
+        "scaling_order",
+        scaling.NOT_ADDED,
+        verdict=Verdict.NOT_OFFERED,
+    ),
+    "has no use for the mask": Case(
+        ignores("attn_mask"), "scaling_order", scaling.NOT_ADDED, verdict=Verdict.NOT_OFFERED
+    ),
     "scales after the product": Case(
         mutant(scores=lambda q, k, factor: q @ k.mT * factor),
         "scaling_order",
@@ -584,16 +611,9 @@ CASES = {
         verdict=Verdict.NOT_OFFERED,
     ),
     "ignores softcap": Case(
-        mutant(cap=lambda scores, cap: scores), "softcap_order", scaling.CAP_IGNORED
+        mutant(cap=lambda scores, cap: scores), "softcap_order", softcap.IGNORED
     ),
-    "caps after the mask": Case(
-        mutant(
-            cap=lambda scores, cap: scores,
-            weights=lambda scores: torch.softmax(0.5 * torch.tanh(scores / 0.5), -1),
-        ),
-        "softcap_order",
-        scaling.CAP_AFTER_MASK,
-    ),
+    "caps after the mask": Case(CapsAfter(), "softcap_order", softcap.AFTER_MASK),
     "caps before it scales": Case(
         mutant(
             cap=lambda scores, cap: (
@@ -601,13 +621,13 @@ CASES = {
             )
         ),
         "softcap_order",
-        scaling.CAP_BEFORE_SCALE,
+        softcap.BEFORE_SCALE,
     ),
     "clamps": Case(
-        mutant(cap=lambda scores, cap: scores.clamp(-cap, cap)), "softcap_order", scaling.CAP_CLAMPS
+        mutant(cap=lambda scores, cap: scores.clamp(-cap, cap)), "softcap_order", softcap.CLAMPS
     ),
     "forgets to multiply by softcap": Case(
-        mutant(cap=lambda scores, cap: torch.tanh(scores / cap)), "softcap_order", scaling.CAP_OTHER
+        mutant(cap=lambda scores, cap: torch.tanh(scores / cap)), "softcap_order", softcap.OTHER
     ),
     # symmetries
     "adds positions": Case(
@@ -728,22 +748,22 @@ CASES = {
     "a window besides": Case(
         mutant(near=lambda n, m, w: ones(n, m) & ~ones(n, m, -w - 1)),
         "window_width",
-        causal.W_BESIDES,
+        windows.BESIDES,
         verdict=Verdict.CONVENTION,
     ),
     "a window on each side": Case(
         mutant(near=lambda n, m, w: ones(n, m, w) & ~ones(n, m, -w - 1)),
         "window_width",
-        causal.W_EACH_SIDE,
+        windows.EACH_SIDE,
         verdict=Verdict.CONVENTION,
     ),
-    "ignores window": Case(ignores("window"), "window_width", causal.W_IGNORED),
+    "ignores window": Case(ignores("window"), "window_width", windows.IGNORED),
     "a window one too narrow": Case(
         mutant(near=lambda n, m, w: ones(n, m) & ~ones(n, m, -w + 1)),
         "window_width",
-        causal.W_OTHER,
+        windows.OTHER,
     ),
-    "a window that forgets causality": Case(ForgetsCausality(), "window_width", causal.W_CAUSAL),
+    "a window that forgets causality": Case(ForgetsCausality(), "window_width", windows.CAUSAL),
     # forbidden
     "0/0 without keys": Case(
         mutant(weights=softmax), "fully_masked", forbidden.NAN, kind=forbidden.BOOL
@@ -780,6 +800,12 @@ CASES = {
     "forbids with -10000": Case(forbid_with(-1e4), "very_negative_scores", numerics.OUTDONE),
     "forbids with -1e9": Case(forbid_with(-1e9), "very_negative_scores", numerics.OUTDONE),
     "exponential overflows": Case(mutant(weights=exponentials), "large_scores", numerics.OVERFLOW),
+    "returns ones": Case(
+        lambda query, key, value: torch.ones_like(value), "very_negative_scores", numerics.NEITHER
+    ),
+    "returns ones for large scores too": Case(
+        lambda query, key, value: torch.ones_like(value), "large_scores", numerics.NEITHER
+    ),
     "clamps the scores": Case(
         mutant(weights=lambda scores: exponentials(scores.clamp(-50, 50))),
         "large_scores",
@@ -935,6 +961,15 @@ FAILURES = {
 def test_what_has_nothing_to_do_with_the_defect_passes(name):
     report = check(CASES[name].function, only=set(PROPERTIES) - {"memory_growth"}, limit=None)
     assert {result.property for result in report.failures} == FAILURES[name]
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_right_scale_is_told_apart_from_what_else_is_wrong(given):
+    def unnormalised(query, key, value, scale=None):
+        output = Right()(query, key, value, scale=scale)
+        return output if given and scale is None else 2 * output
+
+    assert check(unnormalised, only=["scale"], limit=None).passed()
 
 
 @pytest.mark.parametrize("way", explanations.WAYS, ids=lambda way: way.en)

@@ -1,7 +1,7 @@
 """The properties, a few files by idea; ``PROPERTIES`` holds all by name, in their order."""
 
 from attnref.conformance.properties.backward import gradients
-from attnref.conformance.properties.causal import alignment, causality, own_token, window_width
+from attnref.conformance.properties.causal import alignment, causality, own_token
 from attnref.conformance.properties.dropout import dropout_off, dropout_scale
 from attnref.conformance.properties.forbidden import (
     fully_masked,
@@ -25,8 +25,9 @@ from attnref.conformance.properties.masks import (
     padding_amount,
 )
 from attnref.conformance.properties.numerics import large_scores, very_negative_scores
-from attnref.conformance.properties.scaling import scale, scaling_order, softcap_order
+from attnref.conformance.properties.scaling import scale, scaling_order
 from attnref.conformance.properties.shapes import dtype, shape
+from attnref.conformance.properties.softcap import softcap_order
 from attnref.conformance.properties.symmetries import (
     batch_independence,
     head_independence,
@@ -35,6 +36,7 @@ from attnref.conformance.properties.symmetries import (
     value_linearity,
 )
 from attnref.conformance.properties.weights import convexity, oracle, row_sums
+from attnref.conformance.properties.windows import window_width
 from attnref.conformance.property import Property
 
 PROPERTIES: dict[str, Property] = {

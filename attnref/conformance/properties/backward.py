@@ -5,9 +5,10 @@ from typing import Any
 import torch
 
 from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Trial, miss
+from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
 
 NONE = Text(

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from attnref import masks
-from attnref.conformance.case import Case, Sizes
+from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Raised, Trial, miss
+from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 
 IGNORED = Text(
@@ -67,31 +68,11 @@ KEYLESS = Text(
     pt="Alinhada embaixo à direita, para n = {n} e m = {m}, a consulta {i} não tem chave; a sua "
     "saída deve ser 0, e é {got:.4g}.",
 )
-W_BESIDES = Text(
-    en="window={window} counts the keys beside the own one: a query sees {window} + 1 keys.",
-    pt="window={window} conta as chaves além da própria: uma consulta vê {window} + 1 chaves.",
-)
-W_EACH_SIDE = Text(
-    en="window={window} counts the keys on either side of the own one: a query sees "
-    "2 · {window} + 1 keys.",
-    pt="window={window} conta as chaves de cada lado da própria: uma consulta vê "
-    "2 · {window} + 1 chaves.",
-)
-W_IGNORED = Text(
-    en="window={window} is accepted but ignored: query {i} sees the keys {keys}.",
-    pt="window={window} é aceito mas ignorado: a consulta {i} vê as chaves {keys}.",
-)
-W_OTHER = Text(
-    en="With window={window} query {i} sees the keys {keys}, expected {window} keys of which its "
-    "own is the last, or the middle one.",
-    pt="Com window={window}, a consulta {i} vê as chaves {keys}; o esperado são {window} chaves, "
-    "das quais a própria é a última, ou a do meio.",
-)
-W_CAUSAL = Text(
-    en="With window={window} and is_causal query {i} sees the keys {keys}: it must see those that "
-    "both allow.",
-    pt="Com window={window} e is_causal, a consulta {i} vê as chaves {keys}: ela deve ver as que "
-    "os dois permitem.",
+MIXED = Text(
+    en="is_causal is aligned bottom-right with one of n < m and n > m, and top-left with the "
+    "other. Choose one of them.",
+    pt="is_causal se alinha embaixo à direita em um dos casos n < m e n > m, e em cima à esquerda "
+    "no outro. Escolha um dos dois.",
 )
 
 _WEIGHTLESS = 1e-6  # of normal queries and keys no key that may be seen weighs less
@@ -185,20 +166,20 @@ def alignment(trial: Trial, case: Case) -> Finding | None:
         except Raised as raised:
             declined = raised
             continue
-        seen = _seen(weights)
+        seen = seen_keys(weights)
         top_left = masks.causal(n, m, alignment="top-left").dense()
         bottom_right = masks.causal(n, m, alignment="bottom-right").dense()
         keyed = bottom_right.any(-1)  # the other queries have no key
-        if _all_equal(seen, top_left):
+        if all_equal(seen, top_left):
             found.add(TOP_LEFT)
-        elif _all_equal(seen[..., keyed, :], bottom_right[keyed]):
+        elif all_equal(seen[..., keyed, :], bottom_right[keyed]):
             keyless = weights[..., ~keyed, :]
             if bool((keyless != 0).any()):
                 got = float(keyless[keyless != 0][0])
                 return trial.failure(KEYLESS, n=n, m=m, i=0, got=got)
             found.add(BOTTOM_RIGHT)
         else:
-            return _strange(trial, seen, NEITHER, (top_left, bottom_right), n=n, m=m)
+            return strange_row(trial, seen, NEITHER, (top_left, bottom_right), n=n, m=m)
     if not found and declined is not None:
         raise declined
     if len(found) > 1:
@@ -206,60 +187,15 @@ def alignment(trial: Trial, case: Case) -> Finding | None:
     return Finding(Verdict.CONVENTION, found.pop())
 
 
-MIXED = Text(
-    en="is_causal is aligned bottom-right with one of n < m and n > m, and top-left with the "
-    "other. Choose one of them.",
-    pt="is_causal se alinha embaixo à direita em um dos casos n < m e n > m, e em cima à esquerda "
-    "no outro. Escolha um dos dois.",
-)
-
-
-@rule(
-    statement=Text(
-        en="A window counts the keys that a query sees, its own included.",
-        pt="Uma janela conta as chaves que uma consulta vê, incluída a própria.",
-    ),
-    formula=r"i - W < j \le i",
-    page="foundations/masks",
-    sizes=Sizes(batch=1, heads=2, n=11),
-    needs=("window",),
-)
-def window_width(trial: Trial, case: Case) -> Finding | None:
-    n = case.query.shape[-2]
-    width = 3  # odd, for those that put the own key in the middle
-    if n <= width:
-        return None  # then nothing is out of reach
-    seen = _seen(trial.weights(case.query, case.key, window=width))
-    i, j = torch.arange(n)[:, None], torch.arange(n)
-    last = (j <= i) & (j > i - width)
-    middle = (j - i).abs() <= width // 2
-    ways: dict[Text | None, Tensor] = {
-        None: middle if _all_equal(seen, middle) else last,
-        W_BESIDES: (j <= i) & (j >= i - width),
-        W_EACH_SIDE: (j - i).abs() <= width,
-    }
-    text = next((text for text, way in ways.items() if _all_equal(seen, way)), W_OTHER)
-    if text is W_OTHER:
-        ignored = _all_equal(seen, torch.ones(n, n, dtype=torch.bool))
-        wrong = W_IGNORED if ignored or _all_equal(seen, j <= i) else W_OTHER
-        return _strange(trial, seen, wrong, (last, middle), window=width)
-    if trial.offers("is_causal"):
-        both = _seen(trial.weights(case.query, case.key, window=width, is_causal=True))
-        allowed = ways[text] & (j <= i)
-        if not _all_equal(both, allowed):
-            return _strange(trial, both, W_CAUSAL, (allowed,), window=width)
-    return None if text is None else Finding(Verdict.CONVENTION, text, {"window": width})
-
-
-def _seen(weights: Tensor) -> Tensor:
+def seen_keys(weights: Tensor) -> Tensor:
     return ~(weights.abs() <= _WEIGHTLESS)  # NaN is no sign of not being seen
 
 
-def _all_equal(seen: Tensor, pattern: Tensor) -> bool:
+def all_equal(seen: Tensor, pattern: Tensor) -> bool:
     return bool((seen == pattern).all())
 
 
-def _strange(
+def strange_row(
     trial: Trial, seen: Tensor, text: Text, patterns: tuple[Tensor, ...], **values: Any
 ) -> Finding:
     """A failure that names the first query whose keys fit none of the patterns."""

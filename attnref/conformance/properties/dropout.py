@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 
 from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Trial, miss
+from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
 
 STILL_ON = Text(

@@ -1,9 +1,10 @@
 """Heads that share their keys and values."""
 
 from attnref.conformance.case import Case, Sizes
+from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Trial, miss
+from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
 
 TILED = Text(

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from attnref.bench.memory import peak_bytes
 from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Raised, Trial, miss
+from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 
 CHANGED = Text(

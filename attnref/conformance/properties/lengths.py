@@ -5,9 +5,10 @@ from torch import Tensor
 
 from attnref.conformance import budget
 from attnref.conformance.case import Case, Sizes
+from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Raised, Trial, miss
+from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 
 ROWS = Text(

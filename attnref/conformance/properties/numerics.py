@@ -7,9 +7,10 @@ from torch import Tensor
 
 from attnref.conformance import budget
 from attnref.conformance.case import Case, Sizes
+from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Trial, miss
+from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
 
 VANISHED = Text(
@@ -39,6 +40,13 @@ CLAMPED = Text(
     pt="Dois escores que diferem de 1 pesam de modo diferente em {low:.4g} e em {high:.4g}: a "
     "saída em {index} vai de {expected:.4g} a {got:.4g}. Escores grandes são cortados ou "
     "arredondados.",
+)
+
+NEITHER = Text(
+    en="With scores of {score:.4g} the output at {index} is {got:.4g}, expected {expected:.4g}; "
+    "with scores of 0 it is not the mean of the values either.",
+    pt="Com escores de {score:.4g}, a saída em {index} é {got:.4g}; o esperado é {expected:.4g}; "
+    "com escores 0 ela também não é a média dos valores.",
 )
 
 # d_k = 16, so that 1/sqrt(d_k) is 1/4 and every score below is exact in every dtype.
@@ -84,6 +92,7 @@ def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
             found = miss(output, shares @ value, budget.of_mean(value, trial.dtype))
             if found is not None:
                 text = VANISHED if option is None else OUTDONE
+                text = text if _averages(trial, case) else NEITHER
                 score = -size * size * d_k**-0.5
                 return trial.failure(
                     text, shares @ value, score=score, option=option, **found.values()
@@ -122,8 +131,19 @@ def large_scores(trial: Trial, case: Case) -> Finding | None:
     found = miss(output, expected, budget.of_mean(value, trial.dtype))
     if found is not None:
         score = 248.0 * 248.0 * d_k**-0.5
-        return trial.failure(OVERFLOW, expected, score=score, **found.values())
+        failure = trial.failure(OVERFLOW, expected, score=score, **found.values())
+        return failure if _averages(trial, case) else failure.reworded(NEITHER, **failure.values)
     return _clamped(trial, case)
+
+
+def _averages(trial: Trial, case: Case) -> bool:
+    """Whether a query of zeros gets the mean of the values; if not, no exponential is to blame."""
+    value = trial.seen(case.value)
+    shown = trial.last
+    output = trial.call(torch.zeros_like(case.query), case.key, case.value)
+    trial.last = shown
+    mean = value.mean(-2, keepdim=True).expand_as(value)
+    return miss(output, mean, budget.of_mean(value, trial.dtype)) is None
 
 
 def _clamped(trial: Trial, case: Case) -> Finding | None:

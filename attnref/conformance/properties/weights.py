@@ -3,10 +3,11 @@
 import torch
 
 from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
 from attnref.conformance.explanations import explain
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Trial, miss
+from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
 
 OTHER_SUM = Text(
