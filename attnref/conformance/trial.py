@@ -33,6 +33,12 @@ WRONG_SHAPE = Text(
     en="It returned shape {got}, expected {expected}: (batch, heads, n, d_v).",
     pt="Ela devolveu a forma {got}; o esperado era {expected}: (lote, cabeças, n, d_v).",
 )
+WRONG_DEVICE = Text(
+    en="For inputs on {given} it returned its output on {got}. Make new tensors with "
+    "device=query.device.",
+    pt="Para entradas em {given} ela devolveu a saída em {got}. Crie tensores novos com "
+    "device=query.device.",
+)
 
 MISSING = Text(
     en="It takes no {missing}; its parameters are {parameters}.",
@@ -139,7 +145,7 @@ class Trial:
         """The tensor that the function returns for these very tensors, checked in its shape.
 
         Raises:
-            Stopped: when it is none, or has another shape than ``(..., n, d_v)``.
+            Stopped: when it is none, on another device, or of another shape than ``(..., n, d_v)``.
         """
         found = self.raw(query, key, value, **options)
         if isinstance(found, tuple | list) and found:
@@ -151,6 +157,8 @@ class Trial:
         expected = (*query.shape[:-1], value.shape[-1])
         assert self.last is not None
         self.last = Call(self.last.arguments, found.detach())
+        if found.device.type != self.device.type:
+            self.stop(WRONG_DEVICE, given=self.device, got=found.device)
         if found.shape != expected:
             self.stop(WRONG_SHAPE, got=tuple(found.shape), expected=expected)
         return found

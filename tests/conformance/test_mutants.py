@@ -5,12 +5,13 @@ that must fail, and the text that must tell why; together they produce every tex
 """
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import pytest
 import torch
 
-from attnref.conformance import PROPERTIES, Verdict, check, explanations
+from attnref.conformance import PROPERTIES, Verdict, check, explanations, trial
 from attnref.conformance.properties import (
     backward,
     causal,
@@ -410,6 +411,11 @@ def blockwise(query, key, value):
     return torch.cat(parts, -2)
 
 
+def in_a_thread(query, key, value):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(Right(), query, key, value).result()
+
+
 def long_ones_fail(query, key, value):
     if query.shape[-2] > 100:
         raise MemoryError("too long")
@@ -463,7 +469,7 @@ CASES = {
         lambda q, k, v: Right()(q, k, v).float(), "dtype", shapes.WRONG_DTYPE, got="float32"
     ),
     "returns on another device": Case(
-        lambda q, k, v: Right()(q, k, v).to("meta"), "dtype", shapes.WRONG_DEVICE
+        lambda q, k, v: Right()(q, k, v).to("meta"), "dtype", trial.WRONG_DEVICE
     ),
     # weights
     "forgets the sum of the softmax": Case(
@@ -888,6 +894,13 @@ CASES = {
     "too slow to measure": Case(
         slow, "memory_growth", hygiene.TOO_SLOW, verdict=Verdict.NOT_OFFERED
     ),
+    "computes in a thread": Case(
+        in_a_thread,
+        "memory_growth",
+        hygiene.UNMEASURED,
+        verdict=Verdict.NOT_OFFERED,
+        error=hygiene.UNSEEN,
+    ),
     "too long to measure": Case(
         long_ones_fail, "memory_growth", hygiene.UNMEASURED, verdict=Verdict.NOT_OFFERED
     ),
@@ -944,6 +957,12 @@ def test_a_known_way_to_be_wrong_is_named(way):
     assert result.finding.text == weights.AS_IF
     assert result.finding.values["way"] == way
     assert way.pt in result.diagnosis("pt")
+
+
+def test_an_output_on_another_device_breaks_no_property():
+    report = check(CASES["returns on another device"].function, limit=None)
+    assert len(report.results) == len(PROPERTIES)
+    assert {result.finding.text for result in report.failures} == {trial.WRONG_DEVICE}
 
 
 def test_there_are_more_than_forty_mutants():

@@ -29,12 +29,6 @@ WRONG_DTYPE = Text(
     en="For {given} inputs it returned {got}. End with output.to(query.dtype).",
     pt="Para entradas {given} ela devolveu {got}. Termine com output.to(query.dtype).",
 )
-WRONG_DEVICE = Text(
-    en="For inputs on {given} it returned its output on {got}. Make new tensors with "
-    "device=query.device.",
-    pt="Para entradas em {given} ela devolveu a saída em {got}. Crie tensores novos com "
-    "device=query.device.",
-)
 
 
 @rule(
@@ -90,8 +84,6 @@ def dtype(trial: Trial, case: Case) -> Finding | None:
             continue  # other dtypes need not be supported
         if found.dtype != each:
             return trial.failure(WRONG_DTYPE, given=_short(each), got=_short(found.dtype))
-        if found.device.type != trial.device.type:
-            return trial.failure(WRONG_DEVICE, given=trial.device, got=found.device)
     return None
 
 
