@@ -240,6 +240,15 @@ class Trial:
         question = self._question(query, key, value, setting)
         return budget.truth(question, exact_scores=exact_scores)
 
+    def is_right(self, case: Case, /, **options: Any) -> bool:
+        """Whether the output with these options, if there is one, is what it should be."""
+        try:
+            output = self.call(case.query, case.key, case.value, **options)
+        except Raised:
+            return False
+        right = self.truth(case.query, case.key, case.value, **options)
+        return miss(output, right.output, right.allowance) is None
+
     def true_gradients(
         self, case: Case, grad_output: Tensor, **setting: Any
     ) -> dict[str, Gradient]:
