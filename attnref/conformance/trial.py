@@ -39,6 +39,12 @@ WRONG_SHAPE = Text(
     en="It returned shape {got}, expected {expected}: (batch, heads, n, d_v).",
     pt="Ela devolveu a forma {got}; o esperado era {expected}: (lote, cabeças, n, d_v).",
 )
+WRONG_DEVICE = Text(
+    en="For inputs on {given} it returned its output on {got}. Make new tensors with "
+    "device=query.device.",
+    pt="Para entradas em {given} ela devolveu a saída em {got}. Crie tensores novos com "
+    "device=query.device.",
+)
 
 MISSING = Text(
     en="It takes no {missing}; its parameters are {parameters}.",
@@ -127,7 +133,7 @@ class Trial:
         """The tensor that the function returns for these very tensors, checked in its shape.
 
         Raises:
-            Stopped: when it is none, or has another shape than ``(..., n, d_v)``.
+            Stopped: when it is none, on another device, or of another shape than ``(..., n, d_v)``.
         """
         found = self.raw(query, key, value, **options)
         if isinstance(found, tuple | list) and found:
@@ -141,6 +147,8 @@ class Trial:
         expected = (*query.shape[:-1], value.shape[-1])
         assert self.last is not None
         self.last = Call(self.last.arguments, found.detach())
+        if found.device.type != self.device.type:
+            self.stop(WRONG_DEVICE, given=self.device, got=found.device)
         if found.shape != expected:
             self.stop(WRONG_SHAPE, got=tuple(found.shape), expected=expected)
         return found
@@ -221,6 +229,15 @@ class Trial:
         """What :func:`call` should have returned, with the allowance of each number."""
         question = self._question(query, key, value, setting)
         return budget.truth(question, exact_scores=exact_scores)
+
+    def is_right(self, case: Case, /, **options: Any) -> bool:
+        """Whether the output with these options, if there is one, is what it should be."""
+        try:
+            output = self.call(case.query, case.key, case.value, **options)
+        except Raised:
+            return False
+        right = self.truth(case.query, case.key, case.value, **options)
+        return miss(output, right.output, right.allowance) is None
 
     def true_gradients(
         self, case: Case, grad_output: Tensor, **setting: Any

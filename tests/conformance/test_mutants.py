@@ -5,12 +5,13 @@ that must fail, and the text that must tell why; together they produce every tex
 """
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import pytest
 import torch
 
-from attnref.conformance import PROPERTIES, Verdict, check, explanations, trial
+from attnref.conformance import PROPERTIES, Verdict, check, examination, explanations, trial
 from attnref.conformance.properties import (
     backward,
     causal,
@@ -222,7 +223,7 @@ def empty_row(value_of):
 
     def change(right, query, key, value, attn_mask=None, **options):
         output = right(query, key, value, attn_mask=attn_mask, **options)
-        if attn_mask is None:
+        if attn_mask is None or "enable_gqa" in options:
             return output
         seen = attn_mask if attn_mask.dtype == torch.bool else attn_mask != -math.inf
         empty = ~seen.any(-1, keepdim=True)
@@ -426,6 +427,11 @@ def blockwise(query, key, value):
     return torch.cat(parts, -2)
 
 
+def in_a_thread(query, key, value):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(Right(), query, key, value).result()
+
+
 def long_ones_fail(query, key, value):
     if query.shape[-2] > 100:
         raise MemoryError("too long")
@@ -437,6 +443,92 @@ def nothing_still(right, query, key, value, attn_mask=None, **options):
     output = right(query, key, value, attn_mask=attn_mask, **options)
     drift = query.sum(-1, keepdim=True)
     return output + (drift - drift.detach())
+
+
+def last_block_dropped(right, query, key, value, **options):
+    """Blocks of 64 keys; an incomplete one after others is forgotten."""
+    m = key.shape[-2]
+    kept = m - m % 64 if m > 64 else m
+    return right(query, key[..., :kept, :], value[..., :kept, :], **options)
+
+
+def online_without_rescale(query, key, value):
+    """The sums so far stay as they are when a block of 32 keys raises the maximum."""
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    top, total = torch.full_like(scores[..., :1], -1e30), 0.0
+    output = torch.zeros_like(query @ key.mT @ value)
+    for part, values in zip(scores.split(32, -1), value.split(32, -2), strict=True):
+        new = torch.maximum(top, part.amax(-1, keepdim=True))
+        powers = torch.exp(part - new)
+        total = total * torch.exp(top - new) + powers.sum(-1, keepdim=True)
+        output = output + powers @ values
+        top = new
+    return output / total
+
+
+def best_keys_only(scores):
+    least = scores.topk(min(32, scores.shape[-1]), -1).values[..., -1:]
+    return Right().weights(scores.masked_fill(scores < least, -math.inf))
+
+
+def chunked_past(n, m):
+    """Queries in chunks of 64; the triangle starts anew in each."""
+    i, j = torch.arange(n)[:, None], torch.arange(m)
+    return (i // 64 >= j // 64) & (i % 64 + j // 64 * 64 >= j)
+
+
+def eight_heads(right, query, key, value, **options):
+    output = right(query, key, value, **options)
+    return torch.cat([output[:, :8], output[:, : max(0, output.shape[1] - 8)]], 1)
+
+
+def part_of_mask(part):
+    """A mutant that takes ``part`` of a mask of four dimensions for the whole."""
+    return around(
+        lambda right, q, k, v, attn_mask=None, **options: right(
+            q,
+            k,
+            v,
+            attn_mask=part(attn_mask)
+            if attn_mask is not None and attn_mask.dim() == 4
+            else attn_mask,
+            **options,
+        )
+    )
+
+
+def unmasked_alone(right, query, key, value, attn_mask=None, **options):
+    """A decoding path that forgets the mask."""
+    return right(query, key, value, attn_mask if query.shape[-2] > 1 else None, **options)
+
+
+def masks_of_key_heads(right, query, key, value, attn_mask=None, enable_gqa=False):
+    if enable_gqa and attn_mask is not None and attn_mask.dim() == 4:
+        group = query.shape[1] // key.shape[1]
+        attn_mask = attn_mask[:, ::group].repeat_interleave(group, 1)
+    return right(query, key, value, attn_mask, enable_gqa=enable_gqa)
+
+
+def beside_floats(keep):
+    """A mutant that beside a float mask keeps one of the two."""
+
+    def change(right, query, key, value, attn_mask=None, is_causal=False, **options):
+        floats = attn_mask is not None and attn_mask.dtype != torch.bool
+        change = both if floats else Right.__call__
+        options |= {"keep": keep} if floats else {}
+        return change(right, query, key, value, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+    return around(change)
+
+
+def gradient_cut_by_mask(query, key, value, attn_mask=None):
+    return Right()(query, key, value if attn_mask is None else value.detach(), attn_mask)
+
+
+def refuses_length(right, query, key, value, **options):
+    if query.shape[-2] > 100:
+        raise ValueError("query: expected at most 100 positions")
+    return right(query, key, value, **options)
 
 
 DROPPED = torch.nn.functional.dropout
@@ -519,6 +611,21 @@ CASES = {
         weights.OTHER,
         dtype="float64",
     ),
+    "drops the last block": Case(around(last_block_dropped), "oracle", weights.LONG, n=133),
+    "does not rescale the sums so far": Case(online_without_rescale, "oracle", weights.LONG),
+    "looks at 32 keys": Case(mutant(weights=best_keys_only), "oracle", weights.LONG),
+    "has eight heads": Case(around(eight_heads), "oracle", weights.LONG, heads=9),
+    "reads 64 columns": Case(
+        mutant(scores=lambda q, k, factor: q[..., :64] * factor @ k[..., :64].mT),
+        "oracle",
+        weights.LONG,
+        d_k=72,
+    ),
+    "causal in chunks": Case(mutant(past=chunked_past), "oracle", weights.LONG_CAUSAL),
+    "declines long inputs": Case(
+        around(refuses_length), "oracle", PROPERTIES["oracle"].statement, verdict=Verdict.PASS
+    ),
+    "breaks on long inputs": Case(long_ones_fail, "oracle", examination.RAISED),
     # scale
     "divides by d_k": Case(
         scaled(lambda d: 1 / d), "scale", scaling.BEHAVES, name="1/d_k", factor=1 / 64, right=0.125
@@ -710,6 +817,18 @@ CASES = {
         masks.NOT_ADDED,
     ),
     "one sample's mask for all": Case(around(first_mask), "mask_broadcast", masks.BROADCAST),
+    "first head's mask for all": Case(
+        part_of_mask(lambda mask: mask[:, :1]), "mask_broadcast", masks.EACH
+    ),
+    "first sample's full mask for all": Case(
+        part_of_mask(lambda mask: mask[:1]), "mask_broadcast", masks.EACH
+    ),
+    "causal wins over a float mask": Case(
+        beside_floats("is_causal"), "mask_with_causal", masks.FLOATS_CAUSAL_ONLY
+    ),
+    "a float mask wins over causal": Case(
+        beside_floats("attn_mask"), "mask_with_causal", masks.FLOATS_MASK_ONLY
+    ),
     "causal wins over the mask": Case(around(causal_only), "mask_with_causal", masks.CAUSAL_ONLY),
     "mask wins over causal": Case(around(both), "mask_with_causal", masks.MASK_ONLY),
     "mask or causal": Case(around(either), "mask_with_causal", masks.EITHER),
@@ -820,6 +939,7 @@ CASES = {
         "grouped_queries",
         heads.OTHER,
     ),
+    "masks of the key heads": Case(around(masks_of_key_heads), "grouped_queries", heads.MASKED),
     # dropout
     "drops in evaluation": Case(
         around(
@@ -854,6 +974,9 @@ CASES = {
     "scales by d_v": Case(around(widths), "value_width", lengths.WIDTH),
     "halves a single key": Case(around(one_key), "single_token", lengths.ONE_KEY),
     "forgets a key in decoding": Case(around(one_query), "single_token", lengths.ONE_QUERY),
+    "forgets the mask in decoding": Case(
+        around(unmasked_alone), "single_token", lengths.ONE_MASKED
+    ),
     "NaN without keys": Case(around(no_keys), "empty", lengths.NO_KEYS),
     "raises without samples": Case(
         raises_without(lambda query, key: query.shape[0]),
@@ -886,6 +1009,9 @@ CASES = {
     "a backward without the row sum": Case(
         lambda q, k, v: Detached.apply(q, k, v), "gradients", backward.OTHER
     ),
+    "cuts the gradient under a mask": Case(
+        gradient_cut_by_mask, "gradients", backward.NONE, name="value"
+    ),
     # hygiene
     "scales in place": Case(in_place, "inputs_unchanged", hygiene.CHANGED, name="query"),
     "reads memory in order": Case(
@@ -913,6 +1039,13 @@ CASES = {
     ),
     "too slow to measure": Case(
         slow, "memory_growth", hygiene.TOO_SLOW, verdict=Verdict.NOT_OFFERED
+    ),
+    "computes in a thread": Case(
+        in_a_thread,
+        "memory_growth",
+        hygiene.UNMEASURED,
+        verdict=Verdict.NOT_OFFERED,
+        error=hygiene.UNSEEN,
     ),
     "too long to measure": Case(
         long_ones_fail, "memory_growth", hygiene.UNMEASURED, verdict=Verdict.NOT_OFFERED
@@ -979,6 +1112,12 @@ def test_a_known_way_to_be_wrong_is_named(way):
     assert result.finding.text == weights.AS_IF
     assert result.finding.values["way"] == way
     assert way.pt in result.diagnosis("pt")
+
+
+def test_an_output_on_another_device_breaks_no_property():
+    report = check(CASES["returns on another device"].function, limit=None)
+    assert len(report.results) == len(PROPERTIES)
+    assert {result.finding.text for result in report.failures} == {trial.WRONG_DEVICE}
 
 
 def test_there_are_more_than_forty_mutants():

@@ -6,6 +6,7 @@ import torch
 
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
+from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Trial
@@ -35,11 +36,13 @@ OTHER = Text(
 )
 def gradients(trial: Trial, case: Case) -> Finding | None:
     found = _compared(trial, case)
-    if found is None and trial.offers("is_causal"):
-        right = trial.truth(case.query, case.key, case.value, is_causal=True)
-        output = trial.call(case.query, case.key, case.value, is_causal=True)
-        if miss(output, right.output, right.allowance) is None:  # or causality tells of it
-            return _compared(trial, case, is_causal=True)
+    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    for option, value in {"is_causal": True, "attn_mask": mask}.items():
+        if found is None and trial.offers(option):
+            options: dict[str, Any] = {option: value}
+            # Where the output is wrong already, the property of the option tells of it.
+            if trial.is_right(case, **options):
+                found = _compared(trial, case, **options)
     return found
 
 

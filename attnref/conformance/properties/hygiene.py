@@ -58,6 +58,10 @@ UNMEASURED = Text(
     en="Not measured: {error}",
     pt="Não medido: {error}",
 )
+UNSEEN = Text(
+    en="what it allocates is out of the profiler's sight, in another thread perhaps.",
+    pt="o que ela aloca fica fora da vista do profiler, talvez em outra thread.",
+)
 TOO_SLOW = Text(
     en="Not measured: a call with n = {few} takes {seconds:.1f} s.",
     pt="Não medido: uma chamada com n = {few} leva {seconds:.1f} s.",
@@ -216,7 +220,9 @@ def memory_growth(trial: Trial, case: Case) -> Finding | None:
         slow = {"few": _LENGTHS[0], "seconds": seconds}
         return Finding(Verdict.NOT_OFFERED, TOO_SLOW, slow)
     *_, few, many = peaks
-    power = math.log(peaks[many] / max(1, peaks[few]), many / few)
+    if not (peaks[few] and peaks[many]):  # the output alone takes memory
+        return Finding(Verdict.NOT_OFFERED, UNMEASURED, {"error": UNSEEN})
+    power = math.log(peaks[many] / peaks[few], many / few)
     kind = QUADRATIC if power > 1.5 else LINEAR
     values = {"few": few, "many": many, "least": peaks[few], "most": peaks[many]}
     return Finding(Verdict.PASS, GROWS, {**values, "power": power, "kind": kind})

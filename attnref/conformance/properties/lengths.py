@@ -6,6 +6,7 @@ from torch import Tensor
 from attnref.conformance import budget
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
+from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
@@ -34,6 +35,12 @@ ONE_QUERY = Text(
     "{expected:.6g}.",
     pt="Para uma consulta entre {m} chaves, a saída em {index} é {got:.6g}; ao lado de outras "
     "consultas, {expected:.6g}.",
+)
+ONE_MASKED = Text(
+    en="For one query under a mask the output at {index} is {got:.6g}, beside other queries "
+    "{expected:.6g}: is the mask looked at?",
+    pt="Para uma consulta sob uma máscara, a saída em {index} é {got:.6g}; ao lado de outras "
+    "consultas, {expected:.6g}: a máscara é olhada?",
 )
 NO_KEYS = Text(
     en="Without keys each output must be 0, the empty sum; it is {got:.4g}.",
@@ -143,7 +150,19 @@ def single_token(trial: Trial, case: Case) -> Finding | None:
     among = trial.call(case.query, case.key, case.value)[..., :1, :]
     allowed = 2 * trial.truth(query, case.key, case.value).allowance
     found = miss(trial.call(query, case.key, case.value), among, allowed)
-    return found and trial.failure(ONE_QUERY, among, m=case.key.shape[-2], **found.values())
+    if found is not None:
+        return trial.failure(ONE_QUERY, among, m=case.key.shape[-2], **found.values())
+    return _one_masked(trial, case, query) if trial.offers("attn_mask") else None
+
+
+def _one_masked(trial: Trial, case: Case, query: Tensor) -> Finding | None:
+    """The first query alone, and among the others, under the same row of a mask."""
+    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    row = mask[:1].contiguous()
+    allowance = trial.truth(query, case.key, case.value, attn_mask=row).allowance
+    among = trial.call(case.query, case.key, case.value, attn_mask=mask)[..., :1, :]
+    found = miss(trial.call(query, case.key, case.value, attn_mask=row), among, 2 * allowance)
+    return found and trial.failure(ONE_MASKED, among, **found.values())
 
 
 @rule(

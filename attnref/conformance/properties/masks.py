@@ -1,5 +1,6 @@
 """Masks are obeyed: as bools, as numbers, in every shape, and together with causality."""
 
+import itertools
 from typing import Any
 
 import torch
@@ -68,6 +69,13 @@ BROADCAST = Text(
     pt="Uma máscara de forma {shape} e a mesma expandida para {full} dão saídas diferentes: "
     "{got:.6g} e {expected:.6g} em {index}.",
 )
+EACH = Text(
+    en="In a mask of shape {full} sample {sample} and head {head} do not obey their own part: the "
+    "output at {index} is {got:.6g}, with that part as the mask of all {expected:.6g}.",
+    pt="Em uma máscara de forma {full}, a amostra {sample} e a cabeça {head} não obedecem à sua "
+    "própria parte: a saída em {index} é {got:.6g}; com essa parte como máscara de todas, "
+    "{expected:.6g}.",
+)
 CAUSAL_ONLY = Text(
     en="With both, attn_mask is ignored: the output is the one of is_causal alone.",
     pt="Com os dois, attn_mask é ignorado: a saída é a de is_causal sozinho.",
@@ -75,6 +83,16 @@ CAUSAL_ONLY = Text(
 MASK_ONLY = Text(
     en="With both, is_causal is ignored: the output is the one of attn_mask alone.",
     pt="Com os dois, is_causal é ignorado: a saída é a de attn_mask sozinho.",
+)
+FLOATS_CAUSAL_ONLY = Text(
+    en="With both, a float attn_mask is ignored: the output is the one of is_causal alone.",
+    pt="Com os dois, um attn_mask de floats é ignorado: a saída é a de is_causal sozinho.",
+)
+FLOATS_MASK_ONLY = Text(
+    en="With both, is_causal is ignored beside a float mask: the output is the one of attn_mask "
+    "alone.",
+    pt="Com os dois, is_causal é ignorado ao lado de uma máscara de floats: a saída é a de "
+    "attn_mask sozinho.",
 )
 EITHER = Text(
     en="With both, a key is seen that either of them allows; it must be allowed by both.",
@@ -199,6 +217,24 @@ def mask_broadcast(trial: Trial, case: Case) -> Finding | None:
             )
     if declined is not None:
         raise declined
+    return _each_its_own(trial, case)
+
+
+def _each_its_own(trial: Trial, case: Case) -> Finding | None:
+    """Each sample and head under its part of a full mask, as if that were the mask of all."""
+    (b, h, n), m = case.query.shape[:3], case.key.shape[-2]
+    full = some_mask(case, (b, h, n, m))
+    allowance = trial.truth(case.query, case.key, case.value, attn_mask=full).allowance
+    for sample, head in itertools.product(range(b), range(h)):
+        part = full[sample, head].contiguous()
+        expected = trial.call(case.query, case.key, case.value, attn_mask=part)
+        output = trial.call(case.query, case.key, case.value, attn_mask=full)
+        place = (slice(sample, sample + 1), slice(head, head + 1))
+        found = miss(output[place], expected[place], 2 * allowance[place])
+        if found is not None:
+            index = [sample, head, *found.place[2:]]
+            values = found.values() | {"index": index, "sample": sample, "head": head}
+            return trial.failure(EACH, full=(b, h, n, m), **values)
     return None
 
 
@@ -223,11 +259,35 @@ def mask_with_causal(trial: Trial, case: Case) -> Finding | None:
         error = f"{type(raised.error).__name__}: {raised.error}".rstrip(". ")
         return Finding(Verdict.CONVENTION, REFUSES, {"error": error})
     if found is None:
-        return None
+        return _floats_with_causal(trial, case)
     weights = trial.weights(case.query, case.key, **options)
     own = trial.weights(case.query, case.key)
     for text, allowed in {CAUSAL_ONLY: causal, MASK_ONLY: mask, EITHER: causal | mask}.items():
         way = own * allowed
+        if _close(weights, way / way.sum(-1, keepdim=True)):
+            return found.reworded(text)
+    return found
+
+
+def _floats_with_causal(trial: Trial, case: Case) -> Finding | None:
+    """The same with numbers to add, where they are obeyed alone; `float_mask` tells of that."""
+    bias = some_bias(case)
+    causal = torch.ones_like(bias).tril()
+    options = {"attn_mask": bias, "is_causal": True}
+    try:
+        if _compare(trial, case, bias.exp(), OTHER, attn_mask=bias) is not None:
+            return None
+        found = _compare(trial, case, bias.exp() * causal, OTHER, **options)
+    except Raised as raised:
+        if not trial.declined(raised.error):
+            raise
+        return None
+    if found is None:
+        return None
+    weights = trial.weights(case.query, case.key, **options)
+    own = trial.weights(case.query, case.key)
+    for text, factor in {FLOATS_CAUSAL_ONLY: causal, FLOATS_MASK_ONLY: bias.exp()}.items():
+        way = own * factor
         if _close(weights, way / way.sum(-1, keepdim=True)):
             return found.reworded(text)
     return found

@@ -2,12 +2,12 @@
 
 import torch
 
-from attnref.conformance.case import Case
+from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.explanations import explain
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Trial
+from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding
 
 OTHER_SUM = Text(
@@ -35,6 +35,18 @@ OTHER = Text(
     en="At {index} the output is {got:.6g}, expected {expected:.6g} (allowed error {allowed:.1e}).",
     pt="Em {index} a saída é {got:.6g}; o esperado é {expected:.6g} (erro permitido "
     "{allowed:.1e}).",
+)
+LONG = Text(
+    en="For n = {n}, {heads} heads and d_k = {d_k} the output at {index} is {got:.6g}, expected "
+    "{expected:.6g}, though small inputs are answered right.",
+    pt="Para n = {n}, {heads} cabeças e d_k = {d_k}, a saída em {index} é {got:.6g}; o esperado é "
+    "{expected:.6g}, embora entradas pequenas tenham a resposta certa.",
+)
+LONG_CAUSAL = Text(
+    en="With is_causal, for n = {n}, {heads} heads and d_k = {d_k}, the output at {index} is "
+    "{got:.6g}, expected {expected:.6g}, though small inputs are answered right.",
+    pt="Com is_causal, para n = {n}, {heads} cabeças e d_k = {d_k}, a saída em {index} é "
+    "{got:.6g}; o esperado é {expected:.6g}, embora entradas pequenas tenham a resposta certa.",
 )
 AS_IF = Text(
     en="At {index} the output is {got:.6g}, expected {expected:.6g}. It behaves as if {way}.",
@@ -106,8 +118,36 @@ def oracle(trial: Trial, case: Case) -> Finding | None:
     output = trial.call(case.query, case.key, case.value)
     found = miss(output, expected.output, expected.allowance)
     if found is None:
-        return None
+        return _at_length(trial, case)
     way = explain(case, output)
     if way is None:
         return trial.failure(OTHER, expected.output, **found.values())
     return trial.failure(AS_IF, expected.output, way=way, **found.values())
+
+
+# Beyond the blocks of 32, 64 and 128 that code computes with, and no multiple of them.
+_LONG = Sizes(batch=1, heads=9, n=133, d_k=72)
+
+
+def _at_length(trial: Trial, case: Case) -> Finding | None:
+    """The same where blocks, heads and widths have limits, which a function may declare."""
+    long = Case.draw(_LONG, case.seed)
+    ways: dict[Text, dict[str, bool]] = {LONG: {}}
+    if trial.offers("is_causal") and trial.is_right(case, is_causal=True):
+        ways[LONG_CAUSAL] = {"is_causal": True}
+    for text, options in ways.items():
+        try:
+            output = trial.call(long.query, long.key, long.value, **options)
+        except Raised as raised:
+            if not trial.declined(raised.error):
+                raise
+            continue
+        for head in range(_LONG.heads):  # one after the other, for the memory
+            part = (x[:, head : head + 1] for x in (long.query, long.key, long.value))
+            expected = trial.truth(*part, **options)
+            found = miss(output[:, head : head + 1], expected.output, expected.allowance)
+            if found is not None:
+                place = [0, head, *found.place[2:]]
+                sizes = {"n": _LONG.n, "heads": _LONG.heads, "d_k": _LONG.d_k}
+                return trial.failure(text, **found.values() | {"index": place} | sizes)
+    return None
