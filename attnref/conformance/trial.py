@@ -11,7 +11,7 @@ from torch import Tensor
 from attnref.conformance import budget
 from attnref.conformance.budget import Gradient, Question, Setting, Truth
 from attnref.conformance.case import Case
-from attnref.conformance.comparison import plain
+from attnref.conformance.comparison import miss, plain
 from attnref.conformance.subject import Subject
 from attnref.conformance.text import Text
 from attnref.conformance.verdict import Counterexample, Finding, Verdict

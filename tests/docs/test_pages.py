@@ -42,6 +42,14 @@ def test_figures_in_prose_are_printed_or_declared(page):
     assert not problems, listed(problems)
 
 
+@pytest.mark.parametrize(
+    "page", contracts.pages(ROOT), ids=lambda path: path.relative_to(ROOT / "docs").as_posix()
+)
+def test_measurements_are_read_from_their_record(page):
+    problems = contracts.measured_problems(page, ROOT)
+    assert not problems, listed(problems)
+
+
 def test_claims_are_verified_in_both_languages():
     problems = contracts.claim_problems(ROOT)
     assert not problems, listed(problems)
