@@ -41,6 +41,14 @@ class Block:
     body: tuple[str, ...]
 
 
+def replaced_outside_blocks(pattern: re.Pattern, replace: Callable, text: str) -> str:
+    """The page with each match replaced, except in fenced blocks, which show code as it is."""
+    lines = text.split("\n")
+    for number, line in lines_outside_blocks(text):
+        lines[number - 1] = pattern.sub(replace, line)
+    return "\n".join(lines)
+
+
 def lines_outside_blocks(text: str) -> Iterator[tuple[int, str]]:
     """Number and text of each line that no fenced block holds."""
     inside = {

@@ -1,11 +1,13 @@
 """Each contract catches what it is for: a page is broken on purpose, and the contract says so."""
 
+import re
 import shutil
 from pathlib import Path
 
 import agreement
 import claims
 import contracts
+import pages
 import pytest
 import record
 
@@ -456,3 +458,9 @@ def test_a_language_missing_from_an_entry_is_found(copy):
     found = messages(contracts.glossary_problems(copy))
     assert "query: en has no term" in found
     assert "query: en has no meaning" in found
+
+
+def test_code_that_looks_like_a_citation_stays_as_it_is():
+    text = "See [@one].\n\n```python\nx = '[@two]'\n```\n\nAnd [@three]."
+    changed = pages.replaced_outside_blocks(re.compile(r"\[@\w+\]"), lambda match: "it", text)
+    assert changed == "See it.\n\n```python\nx = '[@two]'\n```\n\nAnd it."
