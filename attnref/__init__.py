@@ -4,7 +4,7 @@ The definition is :func:`scaled_dot_product_attention`; :mod:`attnref.oracle` ho
 opinion, written in NumPy. Around them, one idea a module: what its arguments are made of
 (``masks``, ``scaling``, ``adaptive_scaling``, ``bounded_scores``, ``positions``), what it is made
 of (``softmax``, ``similarity``), what is made of it (``MultiHeadAttention``, ``KVCache``), and how
-to measure it (``score_statistics``, ``cost``).
+to measure it (``score_statistics``, ``cost``, ``roofline``).
 """
 
 from attnref import (
@@ -13,6 +13,7 @@ from attnref import (
     cost,
     masks,
     positions,
+    roofline,
     scaling,
     score_statistics,
     similarity,
@@ -32,6 +33,7 @@ __all__ = [
     "cost",
     "masks",
     "positions",
+    "roofline",
     "scaled_dot_product_attention",
     "scaling",
     "score_statistics",

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import attnref
 from attnref import cost, masks
-from attnref.cost import Cost, Machine, Operations, Sizes
+from attnref.cost import Cost, Operations, Sizes
 from attnref.multihead import MultiHeadAttention
 
 aten = torch.ops.aten
@@ -532,6 +532,7 @@ def test_causal_windows_are_the_masks_of_the_package(n, m):
         assert cost.allowed_pairs(n, m, window=(None, offset)) == int(dense.sum())
 
 
+@pytest.mark.claim("mask-alone-saves-nothing")
 def test_a_mask_alone_saves_nothing_and_skipping_tiles_does():
     """Causal attention is said to halve the work; a dense kernel with a mask does all of it."""
     n, block = 4096, (128, 128)  # 32 blocks
@@ -555,6 +556,8 @@ def test_pairs_of_any_other_mask():
     assert sparse.operations.matmul * 4096 == cost.fused(sizes).operations.matmul * 385
 
 
+@pytest.mark.claim("share-of-a-padded-batch")
+@pytest.mark.claim("padding-waste")
 def test_useful_share_of_a_padded_batch():
     lengths = [512] + 31 * [32]
     real = masks.padding(lengths, 512).dense()[:, 0, 0]  # (b, m)
@@ -658,6 +661,8 @@ def count_products(layer, *arguments, backward):
     return core, flops.get_total_flops() - core
 
 
+@pytest.mark.claim("layer-operations-exact")
+@pytest.mark.claim("training-is-three-forwards")
 @pytest.mark.parametrize("times", [1, 3])
 def test_layers_of_pytorch(times):
     """A whole encoder layer, forward and trained; on no device, so that its size is no matter."""
@@ -676,6 +681,7 @@ def test_layers_of_pytorch(times):
     )
 
 
+@pytest.mark.claim("core-share-of-a-layer")
 @pytest.mark.parametrize(
     ("n", "embed_dim", "num_heads", "against", "share"),
     [
@@ -709,6 +715,8 @@ def test_core_against_the_rest_of_the_layer(n, embed_dim, num_heads, against, sh
     assert (cost.plain(sizes).operations.matmul, around) == (core, rest)
 
 
+@pytest.mark.claim("wider-keys-alone")
+@pytest.mark.claim("raising-d-k-alone")
 def test_doubling_d_k_alone():
     """Only W_Q, W_K and the scores grow: half as much again, not twice."""
     before, after = (Sizes(n=512, m=512, d_k=d_k, d_v=64, num_heads=8) for d_k in (64, 128))
@@ -725,6 +733,7 @@ def test_doubling_d_k_alone():
 # --- what is compared
 
 
+@pytest.mark.claim("linear-pays-beyond-the-width")
 def test_linear_is_cheaper_only_beyond_n_equal_d(generator):
     """O(n) hides d²: short sequences cost linear attention more than the quadratic one."""
 
@@ -747,6 +756,7 @@ def test_linear_is_cheaper_only_beyond_n_equal_d(generator):
         assert cost.plain(sizes).operations.matmul == products(n, plain)
 
 
+@pytest.mark.claim("loop-does-the-same-work")
 def test_one_row_at_a_time_is_the_same_work():
     """Matrix products are quicker than a loop by parallelism, not by doing less."""
     whole = Sizes(n=13, m=17, d_k=5, d_v=7, num_heads=3)
@@ -755,6 +765,7 @@ def test_one_row_at_a_time_is_the_same_work():
     assert (cost.plain(row) * 13).bytes_read > cost.plain(whole).bytes_read
 
 
+@pytest.mark.claim("decoding-does-the-causal-pairs")
 def test_decoding_with_a_cache_is_the_work_of_the_causal_pairs():
     def sizes(n, m):
         return Sizes(n=n, m=m, d_k=64, d_v=32, num_heads=8, num_kv_heads=2, dtype=torch.float16)
@@ -808,6 +819,7 @@ def test_cache_of_many_tokens_and_unequal_widths():
     assert sizes.cache_bytes == key.nbytes + value.nbytes
 
 
+@pytest.mark.claim("latent-cache")
 def test_latent_cache():
     """512 latent and 64 rotary numbers a token, 1.76 % of 128 heads of keys and values."""
     latent = Sizes(n=1, m=1, d_k=512 + 64, d_v=0, num_heads=128, num_kv_heads=1)
@@ -829,6 +841,7 @@ def test_state_against_cache(generator):
     assert short.cache_bytes < short.state_bytes == long.state_bytes < long.cache_bytes
 
 
+@pytest.mark.claim("score-memory")
 def test_memory_of_the_scores():
     expected = {2048: 0.25, 8192: 4, 32768: 64, 131072: 1024}
     for n, gibibytes in expected.items():
@@ -837,6 +850,7 @@ def test_memory_of_the_scores():
         assert sizes.score_bytes == (query @ query.mT).nbytes == gibibytes * 2**30
 
 
+@pytest.mark.claim("returned-weights-are-held")
 def test_returning_the_weights_keeps_the_largest_tensor():
     """A listing that returns its weights is no efficient attention: 8 times the output."""
     sizes = Sizes(n=512, m=512, d_k=64, d_v=64, num_heads=2)
@@ -848,48 +862,6 @@ def test_returning_the_weights_keeps_the_largest_tensor():
     assert sizes.score_bytes == weights.nbytes
     assert counter.cost.peak_bytes >= sizes.score_bytes
     assert cost.fused(sizes).peak_bytes == output.nbytes
-
-
-# --- roofline
-
-
-MACHINE = Machine("example", {torch.float16: 1e13, torch.float32: 1e12}, bytes_per_second=1e11)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "matmul", "verdict"),
-    [
-        (torch.float16, 5450, "compute-bound on example: 110 operations a byte, balance 100, "
-                              "at least 5.5e-10 s"),
-        (torch.float16, 4900, "memory-bound on example: 99 operations a byte, balance 100, "
-                              "at least 5e-10 s"),
-        (torch.float32, 4850, "compute-bound on example: 98 operations a byte, balance 10, "
-                              "at least 4.9e-09 s"),
-    ],
-)  # fmt: skip
-def test_roofline(dtype, matmul, verdict):
-    spent = Cost(Operations(matmul, 40, 10), bytes_read=48, bytes_written=2)
-    found = cost.roofline(spent, MACHINE, dtype=dtype)
-    assert str(found) == verdict
-    assert found.intensity == spent.intensity == (matmul + 50) / 50
-    speed = MACHINE.operations_per_second[dtype]
-    assert found.seconds == max((matmul + 50) / speed, 50 / MACHINE.bytes_per_second)
-
-
-def test_roofline_at_the_balance_is_compute_bound():
-    spent = Cost(Operations(matmul=100), bytes_read=1)
-    assert cost.roofline(spent, MACHINE, dtype=torch.float16).bound == "compute"
-
-
-def test_roofline_names_what_it_lacks():
-    with pytest.raises(
-        ValueError,
-        match=r"^dtype: expected one for which machine 'example' has a "
-        r"speed \(torch.float16, torch.float32\), got torch.float64. Add it",
-    ):
-        cost.roofline(Cost(bytes_read=1), MACHINE, dtype=torch.float64)
-    with pytest.raises(ValueError, match=r"^cost: expected one that moves bytes, got 0 of them"):
-        cost.roofline(Cost(), MACHINE, dtype=torch.float16)
 
 
 # --- sums and errors

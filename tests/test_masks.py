@@ -162,6 +162,7 @@ HUGE_MASKS = {
 }
 
 
+@pytest.mark.claim("block-costs-a-block")
 @pytest.mark.parametrize("name", HUGE_MASKS)
 def test_a_block_costs_the_memory_of_a_block(name, device):
     """The whole could not exist; nothing larger than the block is made on the way."""
@@ -257,6 +258,7 @@ def test_the_summary_of_nothing(device):
     assert masks.causal(3, 0, alignment="top-left").block_summary(2, device).shape == (2, 0)
 
 
+@pytest.mark.claim("causal-leaves-half-its-blocks")
 def test_a_causal_mask_leaves_half_its_blocks_and_half_a_row_more(device):
     """Of 32 × 32 blocks 1/2 + 1/64 = 51.6 % are not empty; a mask alone would skip none."""
     summary = masks.causal(32 * 8).block_summary(8, device)
@@ -268,6 +270,7 @@ def test_a_causal_mask_leaves_half_its_blocks_and_half_a_row_more(device):
 # Masks together
 
 
+@pytest.mark.claim("masks-combine-as-tensors")
 @pytest.mark.parametrize("both", [operator.and_, operator.or_])
 @pytest.mark.parametrize(
     ("one", "other"),
@@ -386,22 +389,27 @@ def layers_to_reach_the_past(mask, device):
     return layers
 
 
+@pytest.mark.claim("dyadic-reach")
 @pytest.mark.parametrize(("n", "layers"), [(64, 6), (256, 8), (1024, 10)])
 def test_reach_of_the_dyadic_mask(n, layers, device):
     assert layers_to_reach_the_past(masks.dyadic(n), device) == layers
     assert max(distance.bit_count() for distance in range(n)) == layers
 
 
+@pytest.mark.claim("strides-reach-in-two-layers")
 @pytest.mark.parametrize("n", [64, 256, 1024])
 def test_reach_of_the_strided_mask(n, device):
     assert layers_to_reach_the_past(masks.strided(n, stride=math.isqrt(n)), device) == 2
 
 
+@pytest.mark.claim("window-reach")
+@pytest.mark.claim("window-path-length")
 def test_reach_of_a_window(device):
     """W - 1 positions a layer."""
     assert layers_to_reach_the_past(masks.sliding_window(257, window=17), device) == 256 // 16
 
 
+@pytest.mark.claim("window-off-by-one")
 @pytest.mark.parametrize(("window", "causal"), [(4, True), (7, True), (5, False)])
 def test_a_window_counts_the_keys_seen(window, causal, device):
     """Wrong elsewhere: ``i - j <= window`` sees one key more, for it leaves the own one out."""
@@ -441,6 +449,7 @@ def test_dilated_without_gaps_is_a_window(device):
         )
 
 
+@pytest.mark.claim("bottom-right-is-the-last-rows")
 def test_the_last_rows_are_what_a_decoder_with_a_cache_asks_for(device):
     """With "bottom-right" n queries on m keys are the last n rows of the mask of m on m."""
     for make in (
@@ -459,6 +468,7 @@ def test_prefixes_from_none_to_all(device):
     assert masks.prefix_lm(7, prefix=7).count() == 49
 
 
+@pytest.mark.claim("packed-as-if-alone")
 def test_packed_documents_are_as_if_alone(device, generator):
     """Values and gradients; without the mask the documents contaminate each other."""
     lengths, d_k, d_v, heads = [3, 5, 2], 7, 11, 2
@@ -565,6 +575,7 @@ def test_bigbird_draws_uniformly(device, generator):
 # What a mask is used for, and the wrong versions
 
 
+@pytest.mark.claim("padding-mask-broadcast")
 def test_padding_belongs_to_samples_not_to_queries(device, generator):
     """Wrong elsewhere: keys ``(b, m)`` with b = n broadcast as ``(n, m)``, without an error."""
     b, heads, n, m, d_k, d_v = 3, 2, 3, 5, 7, 11
@@ -593,6 +604,7 @@ def test_padding_belongs_to_samples_not_to_queries(device, generator):
     assert reaches_padding(wrong)
 
 
+@pytest.mark.claim("sample-masks-given-to-heads")
 def test_masks_of_samples_are_not_given_to_heads(device, generator):
     """Wrong elsewhere: ``(b, n, n)`` against ``(b, h, n, n)`` with b = h is one mask a head."""
     b = heads = 2

@@ -84,6 +84,7 @@ def gradients(layer, output, inputs, weight):
 # The definition
 
 
+@pytest.mark.claim("joining-is-adding")
 @pytest.mark.parametrize("num_kv_heads", KV_HEADS)
 @pytest.mark.parametrize("lead", [(), (2,), (3, 2)])
 def test_values_and_gradients_are_those_of_a_sum_over_heads(num_kv_heads, lead, make, randn):
@@ -183,6 +184,7 @@ def test_half_precision_keeps_its_dtype(attention, dtype, make, randn):
     assert distance(output.double(), expected) < 16 * torch.finfo(dtype).eps
 
 
+@pytest.mark.claim("dropout-in-training-only")
 def test_dropout_acts_in_training_only(make, randn):
     seen = []
 
@@ -228,6 +230,7 @@ def difference_of_two_heads(layer):
     return max(distance(*pair) for pair in pairs)
 
 
+@pytest.mark.claim("heads-come-from-chance")
 def test_chance_at_the_start_tells_heads_apart(make, randn):
     """Heads do not come from dropout: begun alike, they stay alike however long they learn."""
     alike = make(num_heads=3)
@@ -248,6 +251,7 @@ def test_chance_at_the_start_tells_heads_apart(make, randn):
     assert difference_of_two_heads(other) > 0.1
 
 
+@pytest.mark.claim("two-heads-are-two-projections")
 def test_a_projection_of_two_heads_is_two_projections(make, randn):
     """X [W_1 | W_2] = [X W_1 | X W_2]: only the softmax of its own makes a block a head."""
     layer = make(num_heads=2)
@@ -282,6 +286,7 @@ def permuted(layer, query_rows=None, value_rows=None):
     return other
 
 
+@pytest.mark.claim("columns-have-no-order")
 def test_the_order_of_columns_within_a_head_means_nothing(make, randn, device):
     layer = make(num_heads=3)
     x = randn(2, 7, EMBED)
@@ -311,6 +316,8 @@ def test_the_order_of_columns_within_a_head_means_nothing(make, randn, device):
     assert distance(permuted(layer, query_rows=shifted)(x), layer(x)) > 0.1
 
 
+@pytest.mark.claim("any-invertible-matrix-fits")
+@pytest.mark.claim("only-the-product-counts")
 def test_any_invertible_matrix_fits_between_query_and_key(make, randn, device):
     """W_q M and W_k M^-T give the same scores, so that columns are no units of meaning."""
     layer = make(num_heads=3)
@@ -330,6 +337,7 @@ def test_any_invertible_matrix_fits_between_query_and_key(make, randn, device):
     assert distance(other(x), layer(x)) < BOUND
 
 
+@pytest.mark.claim("grouped-is-tied-multi-head")
 @pytest.mark.parametrize("num_kv_heads", [3, 2, 1])
 def test_grouped_queries_are_repeated_key_and_value_heads(num_kv_heads, make, randn):
     """Head h uses key head floor(h / group). The wrong version tiles: it uses h mod h_kv."""
@@ -472,6 +480,7 @@ def decoded(layer, x, cache, chunks, **options):
     )
 
 
+@pytest.mark.claim("cached-equals-uncached")
 @pytest.mark.parametrize("attention", FUNCTIONS)
 @pytest.mark.parametrize("num_kv_heads", [6, 2, 1])
 @pytest.mark.parametrize(
@@ -500,6 +509,8 @@ def test_decoding_with_a_cache_is_the_whole_causal_pass(
                 assert cache.length == n
 
 
+@pytest.mark.claim("cached-chunk-needs-bottom-right")
+@pytest.mark.claim("cached-chunk-is-bottom-right")
 @torch.no_grad()
 def test_a_cached_chunk_needs_its_mask_aligned_bottom_right(make, randn):
     """The wrong version: is_causal of the kernel itself, which lets both sequences begin together.
@@ -558,6 +569,7 @@ def test_weights_of_a_cached_step(make, randn):
     assert distance(weights, whole[:, 5:]) < BOUND
 
 
+@pytest.mark.claim("grouped-cache-size")
 @pytest.mark.parametrize(("num_kv_heads", "expected"), [(64, 2_621_440), (8, 327_680), (1, 40_960)])
 def test_bytes_of_a_cache(num_kv_heads, expected):
     """One token of 80 layers with heads of 128 in float16; shared heads divide it by h / h_kv."""
@@ -650,6 +662,7 @@ def test_torch_weights_give_torch_outputs_and_gradients(
         assert distance(gradient, wanted[name]) < BOUND * 10, name
 
 
+@pytest.mark.claim("torch-masks-mean-the-opposite")
 def test_torch_masks_mean_the_opposite(theirs, randn, device):
     """True drops a key in nn.MultiheadAttention and keeps it here: negate, or it is wrong."""
     module = theirs(batch_first=True)
@@ -758,6 +771,7 @@ def test_the_generator_alone_sets_the_weights(device, generator):
     assert MultiHeadAttention(EMBED, 1, bias=False).query_proj.bias is None
 
 
+@pytest.mark.claim("grouped-parameters")
 def test_parameters_follow_from_heads_and_widths():
     """D (h + h_kv)(d_k + d_v), of which a wider d_k enlarges query and key only."""
     for d_k, expected in ((64, 1_048_576), (128, 1_572_864)):

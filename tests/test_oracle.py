@@ -94,6 +94,7 @@ def test_causal_rows_see_the_keys_up_to_their_own(n, m, normal):
         assert not weights[i, seen:].any()
 
 
+@pytest.mark.claim("added-number-multiplies-the-odds")
 def test_a_float_mask_multiplies_the_odds(normal):
     """Adding log 2 to a score doubles its power."""
     query, key, value = normal((3, 2)), normal((5, 2)), normal((5, 2))

@@ -54,6 +54,7 @@ def test_sinusoidal_base_offset_and_dtype(device):
         assert torch.equal(rounded, table.to(dtype))
 
 
+@pytest.mark.claim("longest-period")
 def test_longest_wavelength_and_distance_of_neighbours(device):
     """The slowest pair turns once in 2π·10^{4(d-2)/d} positions, not in 2π·10^4."""
     slowest = positions.frequencies(512, device=device)[-1].item()
@@ -63,6 +64,7 @@ def test_longest_wavelength_and_distance_of_neighbours(device):
         assert (first - second).norm().item() == pytest.approx(neighbour, abs=2e-3)
 
 
+@pytest.mark.claim("no-far-position-is-confused")
 def test_no_far_position_is_confused_with_a_near_one(device):
     """Wrap-around is no failure at a usual width: no distance from 2 on is below that of 1."""
     steps = torch.arange(1, 20_001, dtype=torch.float64, device=device)
@@ -78,6 +80,7 @@ def test_no_far_position_is_confused_with_a_near_one(device):
     assert 2 * abs(math.sin(710 / 2)) == pytest.approx(6e-5, rel=0.01)
 
 
+@pytest.mark.claim("positions-collide-in-bfloat16")
 def test_positions_in_bfloat16_collide_but_a_rounded_table_does_not(device):
     """Angles formed in bfloat16 leave 897 distinct rows of 8192; rounding last keeps all."""
     length, dim = 8192, 512
@@ -118,6 +121,7 @@ def test_learned_positions_start_with_the_given_deviation(device, generator):
     assert torch.equal(layer.table, again.table)
 
 
+@pytest.mark.claim("learned-table-ends")
 @pytest.mark.parametrize(("length", "offset"), [(12, 0), (1, 11), (5, 7)])
 def test_the_end_of_the_learned_table_is_named(length, offset):
     layer = positions.LearnedPositions(11, 5)
@@ -145,6 +149,7 @@ def test_rotary_turns_complex_numbers(shape, device, generator):
         torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
 
 
+@pytest.mark.claim("rotary-knows-the-distance-only")
 @pytest.mark.parametrize("rotate", [positions.rotary, positions.rotary_half_split])
 def test_rotary_scores_know_the_distance_only(rotate, device, generator):
     """(R_m q)·(R_n k) is the same for every pair of positions with the same m - n."""
@@ -177,6 +182,7 @@ def test_both_pairings_are_one_function_after_a_permutation(device, generator):
     assert torch.equal(positions.to_half_split(positions.from_half_split(x)), x)
 
 
+@pytest.mark.claim("rotary-pairings-differ")
 def test_converted_weights_give_the_same_scores_and_unconverted_ones_do_not(device, generator):
     """The wrong version: weights of one pairing used with the other, which nothing reports."""
     heads, kv_heads, d, width, n = 3, 1, 10, 7, 5
@@ -237,6 +243,7 @@ def test_rotary_under_vmap(device, generator):
 # Linear biases
 
 
+@pytest.mark.claim("alibi-slopes")
 @pytest.mark.parametrize(
     ("num_heads", "exponents"),
     [
@@ -261,6 +268,7 @@ def test_alibi_slopes_of_seven_heads_come_from_eight():
     assert not torch.equal(seven, eight[:7])
 
 
+@pytest.mark.claim("alibi-is-its-formula")
 @pytest.mark.parametrize(
     ("n", "m", "alignment", "offset"),
     [
@@ -309,6 +317,7 @@ def test_alibi_in_bfloat16_moves_no_weight_far(device):
     assert moved.max() < 2e-3
 
 
+@pytest.mark.claim("alibi-up-to-a-constant")
 def test_alibi_is_the_authors_bias_up_to_a_constant_a_row(device, generator):
     """Their code adds slope times j: a row's constant, which the softmax does not see."""
     heads, n = 5, 7

@@ -83,6 +83,7 @@ def against_oracle(query: Tensor, key: Tensor, value: Tensor, mask=None, **optio
     close(attention_weights(query, key, mask, **options), weights)
 
 
+@pytest.mark.claim("same-as-the-oracle")
 @pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 1, 3)])
 @pytest.mark.parametrize(
     "options",
@@ -96,6 +97,7 @@ def test_the_formula(lead, options, normal):
 MASK_SHAPES = [(), (7,), (5, 1), (5, 7), (1, 7), (3, 1, 1), (3, 5, 7), (2, 1, 1, 7), (2, 3, 5, 7)]
 
 
+@pytest.mark.claim("same-as-the-oracle")
 @pytest.mark.parametrize("kind", ["bool", "float"])
 @pytest.mark.parametrize("shape", MASK_SHAPES, ids=str)
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -127,6 +129,7 @@ def test_causal_is_aligned_top_left(n, m, normal):
     assert torch.equal(found[0], tensors[2][0])
 
 
+@pytest.mark.claim("neighbouring-heads-share-keys")
 def test_consecutive_query_heads_share_a_key_head(normal):
     """Heads 0 and 1 share key head 0: repeated side by side, not one set after the other."""
     query, key, value = normal(2, 6, 5, 2), normal(2, 3, 7, 2), normal(2, 3, 7, 11)
@@ -273,6 +276,7 @@ def test_a_row_without_keys_gives_zeros_and_finite_gradients(kind, dtype, device
     assert not found[0][:, 1].any()
 
 
+@pytest.mark.claim("minus-billion-averages-the-forbidden")
 def test_minus_a_billion_averages_what_it_forbids(normal, device):
     """The listing gives a forbidden row the mean of the values: a leak without a sign of it."""
     query, key, value = normal(5, 2), normal(5, 2), normal(5, 3)
@@ -283,6 +287,7 @@ def test_minus_a_billion_averages_what_it_forbids(normal, device):
     assert not scaled_dot_product_attention(query, key, value, mask)[1].any()
 
 
+@pytest.mark.claim("minus-infinity-spreads-nan")
 def test_minus_infinity_alone_spreads_nan(normal, device):
     """With -inf the listing's forbidden row is NaN; one layer on all rows are; so is dV."""
     query, key, value = (normal(5, 3).requires_grad_() for _ in range(3))
@@ -300,6 +305,7 @@ def test_minus_infinity_alone_spreads_nan(normal, device):
     assert all(gradient.isfinite().all() for gradient in gradients(twice, query, key, value))
 
 
+@pytest.mark.claim("finite-penalty-forbids-nothing")
 def test_a_finite_penalty_forbids_nothing_when_all_pay_it(device):
     """Adding -10000 to a whole row leaves its softmax as it was; -1e9 in float32 flattens it.
 
@@ -404,6 +410,7 @@ def test_a_float_mask_with_nan_or_inf_spoils_its_own_row(normal):
         assert gradient.isfinite().all()
 
 
+@pytest.mark.claim("zero-times-infinity")
 def test_a_zero_weight_times_infinity_is_nan(device, normal):
     """The listing lets an inf or NaN value through the mask; NaN in a key it stops, inf too."""
     query, key, value = normal(5, 2), normal(7, 2), normal(7, 3)
@@ -465,6 +472,7 @@ def test_half_precision_is_rounded_once(dtype, normal):
     torch.testing.assert_close(results[2].double(), exact[2], rtol=0.0, atol=1e-5)
 
 
+@pytest.mark.claim("minus-billion-in-half-precision")
 def test_minus_a_billion_does_not_fit_float16(device, normal):
     """The listing's fill value raises in float16, and is another number in bfloat16."""
     tensors = [normal(n, 3) for n in (5, 7, 7)]
@@ -481,6 +489,7 @@ def test_minus_a_billion_does_not_fit_float16(device, normal):
 # What the listing gets wrong with masks, scale and memory ---------------------------------------
 
 
+@pytest.mark.claim("float-mask-inside-out")
 def test_a_float_mask_is_not_turned_inside_out(device, normal):
     """``mask == 0`` reads 0, "keep" in a float mask, as "drop": row 0 sees only its future."""
     tensors = normal(5, 2), normal(5, 2), normal(5, 3)
@@ -520,6 +529,7 @@ def test_a_mask_of_samples_is_not_one_of_queries(device, normal):
         attention_weights(query, key, samples[[0, 0, 1, 1, 2]])
 
 
+@pytest.mark.claim("zeros-take-their-share")
 def test_padding_is_not_a_token(words):
     """Four zero vectors behind the six words, unmasked, take 17.6 % of the weight of "journey"."""
     padded = torch.cat([words, torch.zeros(4, 3, device=words.device)])
@@ -577,6 +587,7 @@ class Largest(TorchDispatchMode):
         return made
 
 
+@pytest.mark.claim("fused-kernel-holds-no-weights")
 def test_whoever_returns_the_weights_holds_them(device):
     """The definition, like the listing, makes tensors of h n m entries; a fused kernel does not."""
     tensors = [torch.zeros(1, 2, 512, 64, device=device) for _ in range(3)]
@@ -603,6 +614,7 @@ def test_the_cost_in_the_docstring(normal):
 # Dropout ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("dropout-drops-its-share")
 def test_dropout_drops_its_share_and_rescales_the_rest(device, normal):
     """Share, factor and expectation; the seed is set because the global generator is used.
 
@@ -664,6 +676,7 @@ def test_inputs_are_left_as_they_were(kind, device, normal):
         torch.testing.assert_close(tensor, copy, rtol=0.0, atol=0.0, equal_nan=True)
 
 
+@pytest.mark.claim("batch-is-a-loop")
 def test_neighbours_in_the_batch_do_not_matter(normal):
     """Not their numbers, not their NaN, and not their gradients."""
     tensors = [normal(3, 5, 2), normal(3, 7, 2), normal(3, 7, 11)]

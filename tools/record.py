@@ -32,11 +32,13 @@ def run(snippet: Path) -> str:
 def draw(script: Path) -> dict[Path, str]:
     """The figure in each language, as SVG, by the path where it is recorded."""
     with _beside(script):
-        import drawing  # docs/figures/drawing.py, with matplotlib, which snippets do without
+        import inline_svg  # beside the figures; with matplotlib, which snippets do without
 
         figure = runpy.run_path(str(script))
         return {
-            script.with_suffix(f".{language}.svg"): drawing.svg(figure["draw"], text, script.stem)
+            script.with_suffix(f".{language}.svg"): inline_svg.render(
+                figure["draw"], text, script.stem
+            )
             for language, text in figure["TEXT"].items()
         }
 

@@ -1,7 +1,7 @@
 """Who looks at whom: the attention weights of the six words, as a map with its numbers."""
 
 import torch
-from drawing import DARKEST, GRID, SHADE, SMALL, SOFT, box, canvas, new
+from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
 
 import attnref
 
@@ -46,8 +46,8 @@ def draw(text):
     for row, line in enumerate(weights.tolist()):
         for column, weight in enumerate(line):
             x, y = LEFT + column * CELL, TOP + row * ROW
-            # From nothing at 0 to the darkest at a quarter.
-            alpha = DARKEST * weight / 0.25
+            # From nothing at 0 to the strongest at a quarter.
+            alpha = STRONGEST * weight / 0.25
             box(plane, x, y, CELL, ROW, fill=SHADE, alpha=alpha, edge=GRID)
             plane.text(
                 x + CELL / 2,

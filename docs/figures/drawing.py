@@ -1,20 +1,12 @@
-"""The manner of all figures: sizes, colours, and SVG that follows the page around it.
+"""The manner of all figures: sizes, colours, and what most of them are made of.
 
-A figure is drawn with matplotlib in user units that are CSS pixels, and becomes an SVG to be
-put into the HTML itself: only so can its colours be variables of the page (docs/shared/style/
-site.css gives each a value in the light and in the dark scheme) and its text the page's font.
-
-Text may hold simple formulas between dollars: letters are slanted, words of several small ones
-are not, ``_`` lowers and ``^`` raises what follows, one character or a group in braces.
+A figure is drawn with matplotlib in units that are CSS pixels. Its colours become variables of
+the page (inline_svg.py): docs/shared/style/site.css gives each of them a value in the light and
+in the dark scheme. What is drawn must therefore not be called dark or light in words.
 """
 
-import io
-import re
-import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -27,7 +19,7 @@ SOFT = "#596170"  # what stands back: laws, remarks
 GRID = "#d9dde3"
 GROUND = "#ffffff"  # the page behind
 FIRST, SECOND, THIRD = "#0b3558", "#a33b00", "#008275"  # series, from strong to weak in grey
-SHADE = "#2c78b8"  # areas and cells; with an alpha of at most DARKEST, text on them is readable
+SHADE = "#2c78b8"  # areas and cells; with an alpha of at most STRONGEST, text on them is readable
 NAMES = {
     INK: "ink",
     SOFT: "soft",
@@ -38,10 +30,10 @@ NAMES = {
     THIRD: "third",
     SHADE: "shade",
 }
-DARKEST = 0.6
+STRONGEST = 0.6
 
-# A figure of this width fits a page of 360 pixels with its smallest text at 9, and grows with
-# wider ones until its text is as large as theirs. A wider one is scrolled on small screens.
+# Figures of this width fit a page of 360 pixels with their smallest text at 9, and grow with
+# wider ones until their text is as large as the page's. On smaller screens they scroll.
 WIDTH = 420
 SMALL, NORMAL = 12, 13
 
@@ -73,18 +65,10 @@ STYLE = {
     "path.simplify": False,  # which points it drops hangs on the last digits
 }
 
-SVG = "http://www.w3.org/2000/svg"
-HREF = "{http://www.w3.org/1999/xlink}href"
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-FORMULA = re.compile(r"\$([^$]*)\$")
-TOKEN = re.compile(
-    r"(?P<shift>[_^])?(?:\{(?P<group>[^}]*)\}|(?P<word>[a-z]{2,})|(?P<letter>[^\W\d_])|(?P<other>.))"
-)
 
-
-def new(height: float, width: float = WIDTH) -> Figure:
-    """An empty figure of so many pixels."""
-    figure = Figure(figsize=(width / 72, height / 72))
+def new(height: float) -> Figure:
+    """An empty figure, so many pixels high."""
+    figure = Figure(figsize=(WIDTH / 72, height / 72))
     FigureCanvasSVG(figure)
     return figure
 
@@ -93,21 +77,15 @@ def axes(
     figure: Figure, left: float, top: float, width: float, height: float, **options: object
 ) -> Axes:
     """Axes whose frame lies so many pixels from the figure's left and upper edge."""
-    whole_width, whole_height = figure.get_size_inches() * 72
-    bottom = whole_height - top - height
-    place = (
-        left / whole_width,
-        bottom / whole_height,
-        width / whole_width,
-        height / whole_height,
-    )
+    whole = figure.get_figheight() * 72
+    place = (left / WIDTH, 1 - (top + height) / whole, width / WIDTH, height / whole)
     return figure.add_axes(place, **options)
 
 
 def canvas(figure: Figure) -> Axes:
     """Bare axes over the whole figure, in pixels from the upper left corner, for diagrams."""
-    width, height = figure.get_size_inches() * 72
-    plain = axes(figure, 0, 0, width, height, xlim=(0, width), ylim=(height, 0))
+    height = figure.get_figheight() * 72
+    plain = axes(figure, 0, 0, WIDTH, height, xlim=(0, WIDTH), ylim=(height, 0))
     plain.axis("off")
     return plain
 
@@ -153,154 +131,59 @@ def name_axes(plot: Axes, x: str = "", y: str = "") -> None:
         )
 
 
-def ticks(plot: Axes, x: Sequence[float] | dict[float, str], y: Sequence[float]) -> None:
-    """Numbers on both axes, as they are written on the pages, or what x says by number."""
+def label(
+    plot: Axes,
+    place: tuple[float, float],
+    text: str,
+    colour: str = INK,
+    *,
+    offset: tuple[float, float] = (0, 0),
+    side: str = "left",
+    bold: bool = False,
+    halo: bool = False,
+) -> None:
+    """Small text, so many pixels from a place of the plot; ``side`` is the side of it there.
+
+    With a halo of the page's ground it can be read on top of lines.
+    Its lines are set one by one, or they would be aligned by the widths of another font.
+    """
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        up = 15 * ((len(lines) - 1) / 2 - number)
+        plot.annotate(
+            line,
+            place,
+            (offset[0], offset[1] + up),
+            textcoords="offset points",
+            color=colour,
+            fontsize=SMALL,
+            fontweight="bold" if bold else "normal",
+            ha=side,
+            va="center",
+            gid="halo" if halo else None,
+        )
+
+
+def powers(plot: Axes, exponents: Sequence[int]) -> None:
+    """Powers of ten on the vertical axis."""
+    numbers = [f"$10^{{{_written(exponent)}}}$" for exponent in exponents]
+    plot.set_yticks([10.0**exponent for exponent in exponents], numbers)
+    plot.yaxis.set_minor_locator(NullLocator())
+
+
+def ticks(
+    plot: Axes,
+    x: Sequence[float] | dict[float, str] = (),
+    y: Sequence[float] | dict[float, str] = (),
+) -> None:
+    """Numbers on the axes, as they are written on the pages, or what stands for a number."""
     for axis, numbers in ((plot.xaxis, x), (plot.yaxis, y)):
+        if not numbers:
+            continue
         names = list(numbers.values()) if isinstance(numbers, dict) else map(_written, numbers)
         axis.set_ticks(list(numbers), list(names))
         axis.set_minor_locator(NullLocator())
 
 
 def _written(number: float) -> str:
-    return f"{number:g}"
-
-
-def svg(draw: Callable[[dict[str, str]], Figure], text: dict[str, str], name: str) -> str:
-    """What ``draw(text)`` drew, as SVG for the inside of a page: the same bytes at each run.
-
-    Raises:
-        ValueError: for a colour that is none of this module.
-    """
-    stream = io.StringIO()
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # and nothing of the user's own
-        matplotlib.rcParams.update(STYLE)
-        draw(text).savefig(stream, format="svg", metadata={"Date": None})
-    drawn = ET.fromstring(stream.getvalue())
-    _, _, width, height = drawn.attrib["viewBox"].split()
-    root = ET.Element(
-        "svg",
-        {
-            "xmlns": SVG,
-            "viewBox": f"0 0 {_round(width)} {_round(height)}",
-            "aria-hidden": "true",
-            "style": f"max-width: {float(width) / SMALL:g}em; "
-            f"min-width: {float(width) * 9 / SMALL:g}px",
-            "stroke-linejoin": "round",
-        },
-    )
-    used = set(re.findall(r'(?:href="|url\()#([^")]+)', stream.getvalue()))
-    names: dict[str, str] = {}
-    root.text = "\n"
-    for child in drawn:
-        if child.tag != f"{{{SVG}}}metadata" and child.find(f"{{{SVG}}}style") is None:
-            root.extend(list(_clean(child, name, used, names)))
-    text = ET.tostring(root, encoding="unicode")
-    for old, new_name in names.items():
-        text = text.replace(f'"#{old}"', f'"#{new_name}"').replace(f"#{old})", f"#{new_name})")
-    return text + "\n"
-
-
-def _clean(
-    element: ET.Element, name: str, used: set[str], names: dict[str, str]
-) -> Iterator[ET.Element]:
-    """The element as the page wants it, without what matplotlib adds that nothing needs."""
-    tag = element.tag.removeprefix(f"{{{SVG}}}")
-    attributes = {}
-    for key, value in element.attrib.items():
-        if key == "id":
-            if value in used:
-                names[value] = f"{name}-{len(names) + 1}"
-                attributes["id"] = names[value]
-        elif key == "style":
-            if style := _style(value):
-                attributes["style"] = style
-        elif key in (HREF, "clip-path"):
-            attributes["href" if key == HREF else key] = value
-        elif not value.startswith("rotate(-0 "):
-            attributes[key] = " ".join(_round(value).split())
-    if tag == "path" and attributes.get("style") == "fill: none":
-        return  # the ground of the axes
-    children = [part for child in element for part in _clean(child, name, used, names)]
-    if tag == "g" and not attributes:
-        yield from children
-        return
-    if tag in ("g", "defs") and not children:
-        return
-    cleaned = ET.Element(tag, attributes)
-    cleaned.tail = "\n"
-    cleaned.extend(children)
-    if tag == "text":
-        if "fill" not in attributes["style"]:
-            raise ValueError(f"{element.text!r} has no colour: take one of docs/figures/drawing.py")
-        size = float(re.search(r"font-size: ([\d.]+)", attributes["style"])[1])
-        _set_text(cleaned, element.text or "", size)
-    elif children:
-        cleaned.text = "\n"
-    yield cleaned
-
-
-def _style(style: str) -> str:
-    parts = []
-    for part in filter(None, map(str.strip, style.split(";"))):
-        key, value = (side.strip() for side in part.split(":", 1))
-        if key == "font-family":  # the page's own
-            continue
-        if value.startswith("#"):
-            if value not in NAMES:
-                raise ValueError(f"{value} is no colour of docs/figures/drawing.py: take one of it")
-            value = f"var(--figure-{NAMES[value]}, {value})"
-        else:
-            value = _round(value)
-        parts.append(f"{key}: {value}")
-    return "; ".join(parts)
-
-
-def _round(text: str) -> str:
-    """Each number to two decimals: further ones no eye can see, and processors differ in them."""
-    return NUMBER.sub(lambda match: f"{round(float(match[0]), 2) + 0.0:.12g}", text)
-
-
-def _set_text(element: ET.Element, text: str, size: float) -> None:
-    """The text, with what stands between dollars set as a formula."""
-    parts = FORMULA.split(text)
-    element.text = parts[0]
-    height = 0.0
-    for index, part in enumerate(parts[1:], 1):
-        pieces = _pieces(part) if index % 2 else [(part, "", "")]
-        for (kind, shift), group in groupby(pieces, key=lambda piece: piece[1:]):
-            run = "".join(piece[0] for piece in group)
-            if not run:
-                continue
-            span = ET.SubElement(element, "tspan")
-            span.text = run
-            if kind:
-                span.set("class", kind)
-            if kind or shift:  # the founts of formulas look smaller than the page's
-                span.set("font-size", _round(str((0.85 if shift else 1.1) * size)))
-            wanted = {"": 0.0, "_": 0.22, "^": -0.38}[shift] * size
-            if wanted != height:
-                span.set("dy", _round(str(wanted - height)))
-            height = wanted
-
-
-def _pieces(formula: str, shift: str = "") -> Iterator[tuple[str, str, str]]:
-    """A formula in pieces: what, in which fount, lowered or raised."""
-    for token in TOKEN.finditer(formula):
-        here = token["shift"] or shift
-        if token["group"]:
-            yield from _pieces(token["group"], here)
-        elif token["word"] and token["shift"]:
-            # What is shifted is one character; the rest of the word is on the line.
-            yield token["word"][0], "variable", here
-            yield from _pieces(token["word"][1:], shift)
-        elif token["letter"]:
-            yield token["letter"], "variable", here
-        elif token["other"] == "√":
-            yield (
-                "√",
-                "",
-                here,
-            )  # in the fount of formulas it reaches up to a bar, which is not here
-        else:
-            yield token["word"] or token["other"], "roman", here
+    return f"{number:g}".replace("-", "−")

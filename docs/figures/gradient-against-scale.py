@@ -1,7 +1,7 @@
 """How much gradient comes through: the trace of the Jacobian, and what reaches the query."""
 
 import torch
-from drawing import FIRST, SECOND, SHADE, SMALL, axes, name_axes, new, ticks
+from drawing import FIRST, SECOND, SHADE, axes, label, name_axes, new, ticks
 
 import attnref
 
@@ -42,7 +42,9 @@ def draw(text):
     ]
     trace = [spread.jacobian_trace.mean().item() for spread in spreads]
     sizes = torch.stack([spread.query_gradient for spread in spreads])  # (factors, queries)
-    lower, median, upper = sizes.quantile(torch.tensor([0.25, 0.5, 0.75]), dim=-1)
+    # Far below the axis there are rounding errors only.
+    shown = sizes.clamp(min=1e-3)
+    lower, median, upper = shown.quantile(torch.tensor([0.25, 0.5, 0.75]), dim=-1)
     named = {1 / D_K: "$1/d_k$", D_K**-0.5: "$1/√d_k$", 1: text["none"]}
 
     figure = new(470)
@@ -52,9 +54,9 @@ def draw(text):
     below.fill_between(factors, lower, upper, color=SHADE, alpha=0.3, linewidth=0)
     below.plot(factors, median, color=FIRST)
     below.plot(factors, sizes.mean(-1), color=SECOND, dashes=(5, 2))
-    below.text(1.9, 2.6, text["mean"], color=SECOND, fontsize=SMALL, va="bottom", ha="right")
-    below.text(1.1, 0.5, text["median"], color=FIRST, fontsize=SMALL, va="top", ha="right")
-    below.text(1.35, 0.02, text["half"], fontsize=SMALL, va="center", ha="right", ma="right")
+    label(below, (1.9, 3.3), text["mean"], SECOND, side="right")
+    label(below, (0.95, 0.42), text["median"], FIRST, side="right")
+    label(below, (1.3, 0.02), text["half"], side="right")
     above.set_ylim(0, 1.02)
     below.set_ylim(0.003, 6)
     ticks(above, x=named, y=[0, 0.25, 0.5, 0.75, 1])

@@ -1,96 +1,100 @@
-"""The shapes of one attention, drawn from its matrices, and the way of one word through it."""
+"""The way through a layer of several heads: each tensor with its shape."""
 
 import torch
-from drawing import DARKEST, GRID, SHADE, SMALL, SOFT, arrow, box, canvas, new
+from drawing import GROUND, INK, SHADE, SMALL, SOFT, arrow, box, canvas, new
 
 import attnref
 
 TEXT = {
     "pt": {
-        "sizes": "$n = {n}$ palavras, $d_{{model}} = {d_model}$, $d_k = {d_k}$, $d_v = {d_v}$",
-        "project": "1. Projetar as palavras",
-        "compare": "2. Comparar cada consulta com todas as chaves",
-        "average": "3. Tomar a média dos valores",
-        "softmax": "softmax",
-        "word": "escuro: uma palavra; claro: tudo de que a sua resposta precisa",
+        "words": "palavras $X$",
+        "project": "três projeções",
+        "cut": "cortar em cabeças",
+        "weights": "pesos $P$",
+        "compare": "comparar, softmax",
+        "average": "média dos valores",
+        "answers": "respostas $O$",
+        "join": "juntar",
+        "joined": "lado a lado",
+        "back": "projetar de volta com $W_O$",
+        "result": "resultado",
     },
     "en": {
-        "sizes": "$n = {n}$ words, $d_{{model}} = {d_model}$, $d_k = {d_k}$, $d_v = {d_v}$",
-        "project": "1. Project the words",
-        "compare": "2. Compare each query with all keys",
-        "average": "3. Average the values",
-        "softmax": "softmax",
-        "word": "dark: one word; light: all that its answer needs",
+        "words": "words $X$",
+        "project": "three projections",
+        "cut": "cut into heads",
+        "weights": "weights $P$",
+        "compare": "compare, softmax",
+        "average": "average of the values",
+        "answers": "answers $O$",
+        "join": "join",
+        "joined": "side by side",
+        "back": "project back with $W_O$",
+        "result": "result",
     },
 }
 
-CELL, WORD = 12, 1  # a number's side in pixels; the word that is followed
-LIGHT = 0.15
+WIDTH, HEIGHT, SHEET = 118, 40, 5  # a box in pixels, and how far the head behind it shows
 
 
 def draw(text):
-    n, d_model, d_k, d_v = 6, 3, 2, 5
+    n, d_model, h = 5, 12, 3
+    d_k = d_model // h
     generator = torch.Generator().manual_seed(0)
-    x = torch.rand(n, d_model, generator=generator)
-    w_q = torch.randn(d_model, d_k, generator=generator)
-    w_k = torch.randn(d_model, d_k, generator=generator)
-    w_v = torch.randn(d_model, d_v, generator=generator)
-    q, k, v = x @ w_q, x @ w_k, x @ w_v
-    s = q @ k.T / d_k**0.5
-    p = attnref.attention_weights(q, k)
-    o = attnref.scaled_dot_product_attention(q, k, v)
+    x = torch.randn(n, d_model, generator=generator)
+    w_q, w_k, w_v, w_o = torch.randn(4, d_model, d_model, generator=generator)
 
-    figure = new(664)
+    def split(tensor):
+        return tensor.view(n, h, d_k).transpose(0, 1)  # (h, n, d_k)
+
+    q, k, v = split(x @ w_q), split(x @ w_k), split(x @ w_v)
+    answers, weights = attnref.scaled_dot_product_attention(q, k, v, return_weights=True)
+    joined = answers.transpose(0, 1).reshape(n, h * d_k)
+
+    figure = new(590)
     plane = canvas(figure)
 
-    def matrix(left, middle, name, tensor, row=None, ground=0.0):
-        """Each number a cell; returns the right edge."""
-        rows, columns = tensor.shape
-        width, height = columns * CELL, rows * CELL
-        top = middle - height / 2
-        if ground:
-            box(plane, left, top, width, height, fill=SHADE, alpha=ground, edge=None)
-        if row is not None:
-            box(plane, left, top + row * CELL, width, CELL, fill=SHADE, alpha=DARKEST, edge=None)
-        for line in range(1, rows):
-            plane.plot([left, left + width], [top + line * CELL] * 2, color=GRID, linewidth=1)
-        for line in range(1, columns):
-            plane.plot([left + line * CELL] * 2, [top, top + height], color=GRID, linewidth=1)
-        box(plane, left, top, width, height)
-        shape = f"{rows} × {columns}"
-        centre = left + width / 2
-        plane.text(centre, top - 10, name, ha="center", va="center")
-        plane.text(
-            centre, top + height + 11, shape, ha="center", va="center", fontsize=SMALL, color=SOFT
-        )
-        return left + width
+    def tensor_box(centre, top, name, tensor):
+        """A box, or a sheet for each head, with name and shape."""
+        sheets = tensor.shape[0] if tensor.dim() == 3 else 1
+        for sheet in reversed(range(sheets)):
+            x, y = centre - WIDTH / 2 + SHEET * sheet, top - SHEET * sheet
+            box(plane, x, y, WIDTH, HEIGHT, fill=GROUND, edge=None)
+            box(plane, x, y, WIDTH, HEIGHT, fill=SHADE, alpha=0.18, edge=INK)
+        centred = {"ha": "center", "va": "center"}
+        plane.text(centre, top + 13, name, **centred)
+        plane.text(centre, top + 29, str(tuple(tensor.shape)), fontsize=SMALL, **centred)
 
-    def product(left, middle, *factors):
-        """Matrices with a sign between them; the sign before the last is that of equality."""
-        for index, factor in enumerate(factors):
-            if index:
-                sign = "=" if index == len(factors) - 1 else "·"
-                plane.text(left + 13, middle, sign, ha="center", va="center")
-                left += 26
-            left = matrix(left, middle, *factor)
-        return left
+    def note(y, key, x=222):
+        plane.text(x, y, text[key], va="center", color=SOFT, fontsize=SMALL)
 
-    def heading(top, key):
-        plane.text(8, top, text[key], va="center", fontweight="bold")
-
-    heading(14, "project")
-    product(24, 92, ("$X$", x, WORD), ("$W_Q$", w_q), ("$Q$", q, WORD))
-    product(250, 92, ("$X$", x, None, LIGHT), ("$W_K$", w_k), ("$K$", k, None, LIGHT))
-    product(24, 222, ("$X$", x, None, LIGHT), ("$W_V$", w_v), ("$V$", v, None, LIGHT))
-    heading(306, "compare")
-    scaled = "$S = QK^⊤/√d_k$"
-    right = product(24, 384, ("$Q$", q, WORD), ("$K^⊤$", k.T, None, LIGHT), (scaled, s, WORD))
-    arrow(plane, (right + 8, 384), (right + 70, 384))
-    plane.text(right + 39, 376, text["softmax"], ha="center", fontsize=SMALL)
-    matrix(right + 78, 384, "$P$", p, WORD)
-    heading(468, "average")
-    product(24, 546, ("$P$", p, WORD), ("$V$", v, None, LIGHT), ("$O$", o, WORD))
-    sizes = text["sizes"].format(n=n, d_model=d_model, d_k=d_k, d_v=d_v)
-    plane.text(8, 632, sizes, va="center", fontsize=SMALL)
-    plane.text(8, 652, text["word"], va="center", fontsize=SMALL)
+    left, middle, right = 66, 207, 348
+    tensor_box(middle, 8, text["words"], x)
+    for centre, name, made, heads in (
+        (left, "Q", x @ w_q, q),
+        (middle, "K", x @ w_k, k),
+        (right, "V", x @ w_v, v),
+    ):
+        arrow(plane, (middle, 48), (centre, 92))
+        tensor_box(centre, 92, f"$XW_{name}$", made)
+        arrow(plane, (centre, 132), (centre, 168))
+        tensor_box(centre, 178, f"${name}$", heads)
+    note(62, "project", 300)
+    note(148, "cut", 216)
+    for centre in (left, middle):
+        arrow(plane, (centre, 218), ((left + middle) / 2, 252))
+    tensor_box((left + middle) / 2, 262, text["weights"], weights)
+    note(236, "compare", 222)
+    arrow(plane, ((left + middle) / 2, 302), (middle, 336))
+    arrow(plane, (right, 218), (middle + 20, 336))
+    tensor_box(middle, 346, text["answers"], answers)
+    note(316, "average", 300)
+    arrow(plane, (middle, 386), (middle, 424))
+    note(405, "join")
+    tensor_box(middle, 424, text["joined"], joined)
+    arrow(plane, (middle, 464), (middle, 508))
+    note(486, "back")
+    tensor_box(middle, 508, text["result"], joined @ w_o)
+    legend = f"$n = {n}$, $d_{{model}} = {d_model}$, $h = {h}$, $d_k = d_v = {d_k}$"
+    plane.text(8, 576, legend, va="center", fontsize=SMALL)
     return figure

@@ -1,19 +1,19 @@
 """The variance of the scores against the width of the head, for three factors and in theory."""
 
 import torch
-from drawing import FIRST, SECOND, SMALL, SOFT, THIRD, axes, name_axes, new, ticks
+from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new, ticks
 
 from attnref import scaling
 
 TEXT = {
     "pt": {
         "x": "largura da cabeça $d_k$",
-        "y": "variância dos escores $c q·k$, 20000 pares (● medida, — lei $c^2d_k$)",
+        "y": "variância de 20000 escores $c q·k$ (pontos; retas: a lei $c^2d_k$)",
         "none": "sem fator, $c = 1$",
     },
     "en": {
         "x": "width of the head $d_k$",
-        "y": "variance of the scores $c q·k$, 20000 pairs (● measured, — law $c^2d_k$)",
+        "y": "variance of 20000 scores $c q·k$ (points; lines: the law $c^2d_k$)",
         "none": "no factor, $c = 1$",
     },
 }
@@ -41,7 +41,7 @@ def draw(text):
         law = [factor(d_k) ** 2 * d_k for d_k in WIDTHS]
         plot.plot(WIDTHS, law, color=SOFT, linewidth=1)
         plot.plot(WIDTHS, list(measured(factor)), marker, color=colour, clip_on=False)
-        plot.text(*place, name, color=colour, fontsize=SMALL, ha="center", va="center")
+        label(plot, place, name, colour, side="center")
     plot.set_ylim(1e-3 / 2, 2e3)
     ticks(plot, x=WIDTHS, y=[0.001, 0.01, 0.1, 1, 10, 100, 1000])
     plot.grid(axis="y")

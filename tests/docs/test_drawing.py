@@ -1,10 +1,11 @@
-"""What docs/figures/drawing.py promises of every figure."""
+"""What docs/figures/drawing.py and inline_svg.py promise of every figure."""
 
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import drawing
+import inline_svg
 import pytest
 import record
 
@@ -19,7 +20,7 @@ def draw_text(words, **options):
         drawing.canvas(figure).text(10, 20, words, **options)
         return figure
 
-    return ET.fromstring(drawing.svg(draw, {}, "trial"))
+    return ET.fromstring(inline_svg.render(draw, {}, "trial"))
 
 
 def palette(scheme: str) -> dict[str, str]:
@@ -56,7 +57,7 @@ def test_colours_can_be_read_and_told_apart(scheme):
     colours = palette(scheme)
     for name in ("ink", "soft", "first", "second", "third"):  # text has these
         assert contrast(colours[name], colours["ground"]) >= 4.5, name
-    darkest = mixed(colours["shade"], colours["ground"], drawing.DARKEST)
+    darkest = mixed(colours["shade"], colours["ground"], drawing.STRONGEST)
     assert contrast(colours["shade"], colours["ground"]) >= 3
     assert contrast(colours["ink"], darkest) >= 4.5
     assert contrast(colours["ink"], colours["grid"]) >= 4.5
@@ -90,7 +91,7 @@ def test_every_recorded_drawing_keeps_the_manner(script, language):
 
 def test_a_formula_is_set_with_the_founts_of_formulas():
     (text,) = draw_text("with $√d_k = 2^{10} ln QK$ keys", fontsize=10).iter(
-        f"{{{drawing.SVG}}}text"
+        f"{{{inline_svg.SVG}}}text"
     )
     parts = [(span.text, span.get("class"), span.get("dy"), span.get("font-size")) for span in text]
     assert text.text == "with "
@@ -116,7 +117,7 @@ def test_a_formula_is_set_with_the_founts_of_formulas():
     ],
 )
 def test_what_is_lowered_and_raised(formula, parts):
-    runs = [(piece, shift) for piece, _, shift in drawing._pieces(formula)]
+    runs = [(piece, shift) for piece, _, shift in inline_svg._pieces(formula)]
     joined = []
     for piece, shift in runs:
         if joined and joined[-1][1] == shift:
@@ -135,12 +136,12 @@ def test_a_colour_that_the_style_sheet_does_not_know_is_refused():
 
 def test_the_users_own_settings_change_nothing(monkeypatch):
     before = ET.tostring(draw_text("x"))
-    monkeypatch.setitem(drawing.matplotlib.rcParams, "font.size", 30)
+    monkeypatch.setitem(inline_svg.matplotlib.rcParams, "font.size", 30)
     assert ET.tostring(draw_text("x")) == before
 
 
 def test_axes_lie_where_they_are_put():
-    figure = drawing.new(200, 300)
+    figure = drawing.new(200)
     place = drawing.axes(figure, 30, 20, 240, 100).get_position()
-    assert (place.x0 * 300, place.x1 * 300) == pytest.approx((30, 270))
+    assert (place.x0 * drawing.WIDTH, place.x1 * drawing.WIDTH) == pytest.approx((30, 270))
     assert (place.y0 * 200, place.y1 * 200) == pytest.approx((80, 180))

@@ -107,6 +107,7 @@ def test_outputs_are_those_of_the_oracle(name, device):
     assert (found - expected).abs().max() < 1e-14  # some ten roundings of numbers near 1
 
 
+@pytest.mark.claim("nine-ways-one-function")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", WAYS)
 def test_all_agree_in_float64_and_keep_the_budget_in_float32(name, shape, device):
@@ -127,6 +128,7 @@ def test_all_agree_in_float64_and_keep_the_budget_in_float32(name, shape, device
             assert rms(one - two) <= budget
 
 
+@pytest.mark.claim("flex-has-no-backward-on-a-cpu")
 def test_flex_attention_has_no_backward_pass_on_a_cpu():
     """Which is why the next test measures its slopes instead of asking for gradients."""
     tensors, num_heads, _ = draw(None, torch.device("cpu"))
@@ -135,6 +137,7 @@ def test_flex_attention_has_no_backward_pass_on_a_cpu():
         call("flex", tensors, num_heads)
 
 
+@pytest.mark.claim("nine-ways-one-function")
 def test_slopes_of_flex_attention_are_the_gradients_of_the_others(device):
     tensors, num_heads, weight = draw(None, device)
     _, *gradients = outputs_and_gradients("loop", tensors, num_heads, weight, torch.float64)
@@ -161,6 +164,7 @@ def test_slopes_of_flex_attention_are_the_gradients_of_the_others(device):
         assert abs(fine - expected) < bound < 1e-4 * abs(expected)
 
 
+@pytest.mark.claim("copied-way-works-alone")
 @pytest.mark.parametrize("name", WAYS)
 def test_what_is_copied_works_alone(name, device):
     """The section between the markers needs nothing else of its file, and fits on a screen."""
@@ -174,6 +178,7 @@ def test_what_is_copied_works_alone(name, device):
     assert torch.equal(output, call(name, tensors, num_heads))
 
 
+@pytest.mark.claim("module-returns-its-weights")
 def test_the_module_with_weights_returns_them(device):
     (x, w_qkv, w_o), num_heads, _ = draw(None, device)
     _, weights = load("module_weights").attention(x, w_qkv, w_o, num_heads)

@@ -61,6 +61,7 @@ MASKS = {
 }
 
 
+@pytest.mark.claim("blockwise-is-exact")
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("name", MASKS)
 def test_any_mask_of_the_algebra(name, is_causal, device, randn, small_blocks):
@@ -191,6 +192,7 @@ def test_empty_blocks_are_skipped(randn, small_blocks):
     assert count(lambda: blockwise_attention(query, key, value, nothing)).products == 0
 
 
+@pytest.mark.claim("blockwise-memory-is-linear")
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_memory_grows_linearly(is_causal, device, generator, monkeypatch):
     """Beside inputs and gradients; all n × n weights would multiply it by 16 where n grows by 4."""

@@ -35,6 +35,7 @@ def assert_same(ours, expected, inputs, randn):
     torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.claim("borders-as-packed-mask")
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_each_sequence_sees_itself_alone(is_causal, device, randn):
     inputs = draw_inputs(randn, sum(LENGTHS), sum(LENGTHS))
@@ -87,6 +88,7 @@ def test_heads_are_shared_and_dimensions_broadcast(device, randn):
     torch.testing.assert_close(alone, expected[0, 0], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.claim("padded-as-packed")
 def test_padded_batches_give_the_same(device, randn):
     """The same sequences padded and masked: equal where they are real."""
     lengths = [7, 3, 11]

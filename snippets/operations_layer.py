@@ -1,0 +1,32 @@
+"""The operations of one encoder layer, counted by formula and by PyTorch."""
+
+# --8<-- [start:example]
+import torch
+from attnref.cost import Cost, Sizes, feedforward, multihead, plain
+from torch.utils.flop_counter import FlopCounterMode
+
+n, width, heads, hidden = 512, 768, 12, 3072  # BERT-base
+d = width // heads
+sizes = Sizes(n=n, m=n, d_k=d, d_v=d, num_heads=heads)
+parts = {
+    "projections": multihead(sizes, width, Cost()),
+    "scores and averages": plain(sizes),
+    "feed-forward": feedforward(n, width, hidden),
+}
+layer = sum(parts.values(), Cost()).operations
+print("products, in millions of operations")
+for name, cost in parts.items():
+    products = cost.operations.matmul
+    print(f"{name:19}  {products / 1e6:6.1f}  {products / layer.matmul:.1%}")
+print(f"{'together':19}  {layer.matmul / 1e6:6.1f}")
+
+with torch.device("meta"), FlopCounterMode(display=False) as counter:
+    encoder = torch.nn.TransformerEncoderLayer(
+        width, heads, hidden, batch_first=True
+    )
+    # With a gradient: without one a fused layer runs, which is not counted.
+    encoder(torch.empty(1, n, width, requires_grad=True))
+print("PyTorch counts as many:", counter.get_total_flops() == layer.matmul)
+print(f"not in products: {layer.elementwise / 1e6:.1f}, ", end="")
+print(f"exponentials: {layer.exponentials / 1e6:.1f}")
+# --8<-- [end:example]

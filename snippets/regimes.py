@@ -1,0 +1,36 @@
+"""One layer in three regimes: operations, bytes, and their ratio."""
+
+# --8<-- [start:example]
+import torch
+from attnref.cost import Sizes, allowed_pairs, feedforward, fused, multihead
+
+width, heads, d, hidden, half = 4096, 32, 128, 16_384, torch.float16
+
+
+def layer(n, m, batch):
+    """The last n of m tokens, through attention and feed-forward."""
+    sizes = Sizes(
+        n=n, m=m, d_k=d, d_v=d, batch=batch, num_heads=heads, dtype=half
+    )
+    pairs = allowed_pairs(n, m, window=(None, m - n))
+    attention = multihead(sizes, width, fused(sizes, pairs=pairs))
+    tokens = batch * n
+    return attention + feedforward(tokens, width, hidden, dtype=half)
+
+
+def report(name, cost, tokens):
+    products = cost.operations.matmul / tokens
+    print(
+        f"{name:22}  {products / 1e6:6.0f}  "
+        f"{cost.bytes_moved / tokens / 1e6:8.3f}  {cost.intensity:6.1f}"
+    )
+
+
+print("                         a token:")
+print("                        M ops.   MB moved  intensity")
+report("prefill of 4096", layer(4096, 4096, 1), 4096)
+report("training on 4096", layer(4096, 4096, 1) * 3, 4096)
+for batch in (1, 8, 64):
+    name = f"decoding, batch {batch}"
+    report(name, layer(1, 4096, batch), batch)
+# --8<-- [end:example]
