@@ -245,8 +245,8 @@ def on_post_page(output: str, page, config) -> str:
             return table(wish, language)
         drawn = chart(wish.record, wish.task, methods=wish.methods, words=WORDS[language])
         return (
-            f'<figure class="figure chart"><div class="drawing" role="img" aria-label="{match["alt"]}" '
-            f'tabindex="0">{drawn}</div>'
+            '<figure class="figure chart"><div class="drawing" role="img" '
+            f'aria-label="{match["alt"]}" tabindex="0">{drawn}</div>'
             f"<figcaption>{provenance(wish, language)}</figcaption></figure>"
         )
 
