@@ -16,7 +16,7 @@ def variance(outcomes):
 
 independent = [(s[:4], s[4:]) for s in product(SIGNS, repeat=8)]
 copies = [((e,) * 8, (f,) * 8) for e, f in product(SIGNS, repeat=2)]
-triples = [((a, c), (b, a * b * c)) for a, b, c in product(SIGNS, repeat=3)]
+triples = [((a, t), (b, a * b * t)) for a, b, t in product(SIGNS, repeat=3)]
 
 print("all components independent,  d_k = 4:", variance(independent))
 print("q and k repeat one number,   d_k = 8:", variance(copies))

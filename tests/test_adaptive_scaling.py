@@ -39,6 +39,7 @@ class Largest(TorchDispatchMode):
 # from_variance
 
 
+@pytest.mark.claim("variance-without-the-scores")
 def test_from_variance_is_the_variance_of_the_scores(randn):
     """Also with means that are not zero, and a leading dimension of its own for each head."""
     query, key = randn(2, 3, 5, 7) + randn(3, 1, 7), randn(3, 11, 7) - randn(3, 1, 1)
@@ -68,6 +69,7 @@ def test_from_variance_does_not_cancel_where_the_textbook_form_does(randn):
     assert abs(textbook / exact**2 - 1) > 1e3 * eps
 
 
+@pytest.mark.claim("variance-without-the-scores")
 def test_from_variance_never_forms_the_scores(randn):
     """No tensor on the way has as many numbers as there are pairs, nor a tenth of them."""
     n, m, d_k = 997, 1009, 7
@@ -94,6 +96,7 @@ def test_from_variance_gives_attention_logits_of_variance_1(randn):
         torch.testing.assert_close(ours[head], alone, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.claim("usual-initialisers")
 @pytest.mark.parametrize(
     ("initialise", "expected"),
     [
@@ -153,6 +156,7 @@ def test_equal_keys_give_a_finite_factor(size, device):
 # from_entropy
 
 
+@pytest.mark.claim("entropy-target-is-reached")
 @pytest.mark.parametrize("target", [0.1, 1.0, math.log(11) - 0.5, math.log(11) - 1e-4])
 def test_from_entropy_reaches_its_target_in_every_head(target, device, randn):
     sizes = torch.tensor([0.01, 1.0, 100.0], device=device, dtype=torch.float64)
@@ -238,6 +242,7 @@ def from_some_entropy(query, key):
 ADAPTIVE = pytest.mark.parametrize("adaptive", [from_variance, from_some_entropy])
 
 
+@pytest.mark.claim("adaptive-factors-leak")
 @ADAPTIVE
 def test_statistics_of_the_whole_sequence_leak_the_future(adaptive, device, randn):
     """Under a causal mask a change of the last token moves earlier rows, which must not be.
@@ -266,6 +271,7 @@ def test_statistics_of_the_whole_sequence_leak_the_future(adaptive, device, rand
         assert torch.equal(outputs(x, causal), outputs(changed, causal))
 
 
+@pytest.mark.claim("padding-changes-the-statistics")
 @ADAPTIVE
 def test_padding_changes_the_statistics(adaptive, device, randn):
     query, key = randn(5, 7), randn(11, 7)

@@ -44,6 +44,7 @@ def test_norms_follow_their_formulas(randn):
     assert torch.equal(key, kept[1])
 
 
+@pytest.mark.claim("one-factor-two-names")
 def test_rms_is_the_unit_vector_times_the_root_of_the_width(randn):
     query, key = randn(5, 7), randn(11, 7)
     for rms, unit in zip(
@@ -71,6 +72,7 @@ def test_cosine_attention_matches_the_oracle(device, randn):
         np.testing.assert_allclose(ours[head].detach().cpu(), expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.claim("unit-vectors-bound-the-weight")
 @pytest.mark.parametrize("temperature", [0.5, 2.0, 10.0])
 def test_no_weight_exceeds_the_bound_and_opposite_keys_reach_it(temperature, device, randn):
     keys, width = 13, 5
@@ -94,6 +96,7 @@ def test_rms_logits_stay_within_the_root_of_the_width(randn):
     assert logits.abs().max() <= math.sqrt(7)
 
 
+@pytest.mark.claim("normalised-scores-forget-the-initialisation")
 @pytest.mark.parametrize("deviation", [0.02, 1.0, 50.0])
 def test_normalised_scores_have_the_promised_variance_whatever_the_initialisation(deviation, randn):
     """1/d_k for cosines and 1 with 1/sqrt(d_k) for mean square 1, also for small projections."""
@@ -110,6 +113,7 @@ def test_normalised_scores_have_the_promised_variance_whatever_the_initialisatio
         assert logits.square().mean().item() == pytest.approx(expected, rel=bound)
 
 
+@pytest.mark.claim("normalised-gradient-is-orthogonal")
 @pytest.mark.parametrize("norm", [bounded_scores.qk_unit_norm, rms_norm_without_eps])
 def test_the_gradient_is_orthogonal_to_the_query_and_shrinks_as_it_grows(norm, randn):
     query, key, value, upstream = randn(5, 7), randn(11, 7), randn(11, 3), randn(5, 3)
@@ -202,6 +206,7 @@ def test_softcap_through_attention_matches_the_oracle(device, randn):
     torch.testing.assert_close(ours_gradient, gradient, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.claim("cap-before-the-mask")
 def test_capping_after_the_mask_gives_weight_to_forbidden_keys(device):
     """The cap turns -inf into -cap: small caps let a forbidden key through."""
     mask = torch.tensor([True, True, False], device=device)
@@ -216,6 +221,7 @@ def test_capping_after_the_mask_gives_weight_to_forbidden_keys(device):
     assert right[0, 2] == 0
 
 
+@pytest.mark.claim("capped-weights-obey-the-bound")
 def test_capped_weights_obey_the_bound(device):
     scores = torch.full((1, 13), -1e4, device=device, dtype=torch.float64)
     scores[0, 4] = 1e4

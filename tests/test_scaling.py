@@ -65,6 +65,7 @@ def test_1_over_d_is_the_square_of_the_usual_factor_and_attenuates_wide_heads_mo
     assert ratios == [1.0, 0.5, 0.125, 0.03125]
 
 
+@pytest.mark.claim("same-function-another-path")
 def test_a_factor_is_a_reparametrisation_with_another_path(randn):
     """The scale put into the query projection: the same function, but not after one step.
 
@@ -104,6 +105,7 @@ def test_yarn_is_the_square_of_what_multiplies_cosines_and_sines(randn):
     assert (wrong - expected).abs().max() > 1e-3
 
 
+@pytest.mark.claim("yarn-factor")
 def test_yarn_gives_the_factor_of_deepseek_v3():
     assert scaling.yarn(192, stretch=40) == pytest.approx(0.1352, abs=5e-5)
     assert scaling.yarn(64, stretch=1) == scaling.inverse_sqrt(64)
@@ -149,6 +151,7 @@ def test_log_length_of_causal_rows_matches_the_oracle_row_by_row(device, randn):
         np.testing.assert_allclose(ours[:, i].cpu().numpy(), row[:, 0], rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.claim("log-length-decodes-as-it-trains")
 def test_log_length_is_the_same_when_decoding_and_the_tensor_length_is_not(device, randn):
     """One row of a longer training sequence, computed later from a cache of its own keys."""
     n, at, d_k = 11, 6, 5
@@ -205,6 +208,7 @@ def test_log_length_leaves_a_row_without_keys_at_zero(device, randn):
     assert (torch.zeros(2, 5, device=device) * bare)[0].isnan().all()
 
 
+@pytest.mark.claim("lead-lost-and-kept")
 @pytest.mark.parametrize(("n", "expected"), [(10**3, 0.957), (10**4, 0.688), (10**6, 0.0216)])
 def test_a_lead_is_lost_in_a_long_row_but_not_with_log_length(n, expected, device):
     """One key leads the n - 1 others by 10: its weight under a constant factor, and under ln n."""
@@ -245,6 +249,7 @@ def test_a_factor_per_head_is_each_head_with_its_own_scale(device, randn):
         torch.testing.assert_close(ours[:, head], alone, rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.claim("factor-per-head-is-absorbed")
 def test_a_factor_per_head_is_absorbed_by_the_query_projection(device, randn):
     """It adds no function: the projection of the head, times the factor, does the same."""
     factors = torch.tensor([0.1, 2.0], device=device, dtype=torch.float64)

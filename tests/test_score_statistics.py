@@ -303,6 +303,7 @@ def test_only_the_inverse_square_root_makes_the_query_gradient_independent_of_th
     assert inverse[0] / inverse[2] == pytest.approx(4, rel=0.07)
 
 
+@pytest.mark.claim("inverse-starts-uniform")
 @pytest.mark.parametrize("head_dim", [16, 64, 256])
 def test_1_over_d_starts_nearly_uniform_with_a_small_gradient(head_dim, rows):
     """H = ln n - Var/2 and |dL/dq| = c sqrt(d_k/n), up to terms of the order of the variance.
@@ -314,6 +315,7 @@ def test_1_over_d_starts_nearly_uniform_with_a_small_gradient(head_dim, rows):
     assert_mean(ours.query_gradient, 1 / math.sqrt(64 * head_dim), rel=1 / head_dim)
 
 
+@pytest.mark.claim("mean-jacobian-falls-slowly")
 def test_without_a_scale_the_mean_jacobian_falls_as_one_over_the_deviation(generator, randn):
     """E tr J = ρ/σ for large σ, with ρ the density at 0 of the gap of the two largest scores.
 
@@ -348,6 +350,7 @@ def test_two_keys_and_a_gap_of_8(divisor, expected, device):
     assert 1 - ours.max_weight.item() <= math.exp(-8 / divisor) + 1e-16
 
 
+@pytest.mark.claim("flat-rows-keep-their-jacobian")
 def test_flat_weights_keep_their_jacobian_and_lose_the_gradient_as_the_factor(randn):
     """A large divisor makes the gradient small for queries and keys, not for scores."""
     query, key, upstream = randn(1, 64), randn(64, 64), randn(1, 64)

@@ -68,6 +68,7 @@ def gradients(function, *inputs, seed=1):
 # ---- naive, stable, online
 
 
+@pytest.mark.claim("naive-softmax-overflows")
 @pytest.mark.parametrize(
     ("dtype", "fine", "over"),
     [
@@ -293,6 +294,7 @@ def test_a_part_without_keys_changes_nothing(scores, value):
         assert (nothing.normaliser == 0).all()
 
 
+@pytest.mark.claim("averaging-parts-is-wrong")
 def test_averaging_outputs_without_their_normalisers_is_wrong(scores, value):
     a, b = cut(scores, value, range(3), range(3, 7))
     expected, _ = attention(scores, value)
@@ -401,6 +403,7 @@ def test_log_sum_exp_of_the_extremes(device):
     assert softmax.log_sum_exp(rows[0].bfloat16()).dtype == torch.bfloat16
 
 
+@pytest.mark.claim("gradient-of-log-sum-exp")
 def test_the_gradient_of_log_sum_exp_is_softmax(scores):
     def through(function):
         inputs = scores.clone().requires_grad_()
@@ -411,6 +414,7 @@ def test_the_gradient_of_log_sum_exp_is_softmax(scores):
     assert through(torch.logsumexp)[0, 1].isnan().all()  # the row without keys
 
 
+@pytest.mark.claim("softmax-maximises")
 def test_softmax_maximises_expected_score_plus_entropy(device, generator):
     """max_p <p, x> + alpha H(p) = alpha ln sum e^(x/alpha), reached by softmax(x/alpha) alone."""
     x = torch.randn(7, device=device, generator=generator, dtype=torch.float64)
@@ -448,6 +452,7 @@ def test_entropy_has_finite_gradients_at_weights_of_zero(scores):
     assert poisoned.isnan().any()  # the usual formula
 
 
+@pytest.mark.claim("entropy-slope")
 def test_entropy_falls_by_beta_times_the_variance_of_the_scores(device, generator):
     """dH/d beta = -beta Var_p(x) for p = softmax(beta x)."""
     x = torch.randn(5, 7, device=device, generator=generator, dtype=torch.float64)
@@ -478,6 +483,7 @@ def test_jacobian_against_autograd(alpha, device, generator):
         assert (softmax.jacobian(softmax.stable(x / alpha)) - expected).abs().max() > 0.05
 
 
+@pytest.mark.claim("softmax-acts-on-a-vector")
 def test_softmax_of_a_single_number_has_no_derivative_worth_the_name(device):
     """Softmax acts on the vector: of one number it is 1, whatever the number."""
     one = torch.tensor([[-4.0], [0.0], [9.0]], device=device)
@@ -493,6 +499,8 @@ def test_jacobian_along_another_dimension(scores):
     torch.testing.assert_close(found, softmax.jacobian(weights.mT), rtol=0, atol=0)
 
 
+@pytest.mark.claim("jacobian-norm-half")
+@pytest.mark.claim("softmax-jacobian-is-bounded")
 def test_trace_and_norm_of_the_jacobian(device, generator):
     """Trace 1 - sum p²; norm at most 1/2, reached at two equal weights."""
     scores = 3 * torch.randn(101, 7, device=device, generator=generator, dtype=torch.float64)
@@ -505,6 +513,7 @@ def test_trace_and_norm_of_the_jacobian(device, generator):
     assert torch.linalg.matrix_norm(equal, ord=2).item() == pytest.approx(0.5, abs=4 * EPS)
 
 
+@pytest.mark.claim("two-ends-of-the-factor")
 def test_the_two_ends_of_the_scale(device):
     """A gap of 8 between two raw scores: the derivative is largest in between."""
     expected = {0.25: 5.06e-14, 1.0: 3.35e-4, 8.0: 2.46e-2, 64.0: 3.89e-3}
@@ -622,6 +631,7 @@ def test_one_is_invariant_to_shift_and_the_other_to_size(device, generator):
     assert torch.equal(softmax.sum_normalise(scores * 64), softmax.sum_normalise(scores))
 
 
+@pytest.mark.claim("softmax-is-not-a-power")
 def test_softmax_raises_e_to_the_scores_and_not_the_scores_to_a_power(device):
     """Ratios are e^(difference); a power of the scores depends on their quotient instead."""
     scores = torch.tensor([2.0, 4.0, 5.0], device=device, dtype=torch.float64)
@@ -656,6 +666,7 @@ def test_jacobian_of_division_by_the_sum(device, generator):
     torch.testing.assert_close(moved, torch.zeros_like(scores), rtol=0, atol=16 * EPS)
 
 
+@pytest.mark.claim("softmax-jacobian-is-bounded")
 def test_only_the_jacobian_of_softmax_is_bounded(device):
     for total in (1e-1, 1e-4, 1e-7):
         scores = torch.tensor([1.0, -1.0 + total], device=device, dtype=torch.float64)

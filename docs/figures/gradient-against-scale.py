@@ -42,7 +42,9 @@ def draw(text):
     ]
     trace = [spread.jacobian_trace.mean().item() for spread in spreads]
     sizes = torch.stack([spread.query_gradient for spread in spreads])  # (factors, queries)
-    lower, median, upper = sizes.quantile(torch.tensor([0.25, 0.5, 0.75]), dim=-1)
+    # Far below the axis there are rounding errors only.
+    shown = sizes.clamp(min=1e-3)
+    lower, median, upper = shown.quantile(torch.tensor([0.25, 0.5, 0.75]), dim=-1)
     named = {1 / D_K: "$1/d_k$", D_K**-0.5: "$1/√d_k$", 1: text["none"]}
 
     figure = new(470)

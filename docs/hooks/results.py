@@ -245,8 +245,8 @@ def on_post_page(output: str, page, config) -> str:
             return table(wish, language)
         drawn = chart(wish.record, wish.task, methods=wish.methods, words=WORDS[language])
         return (
-            f'<figure class="figure"><div class="drawing" role="img" aria-label="{match["alt"]}" '
-            f'tabindex="0">{drawn}</div>'
+            '<figure class="figure chart"><div class="drawing" role="img" '
+            f'aria-label="{match["alt"]}" tabindex="0">{drawn}</div>'
             f"<figcaption>{provenance(wish, language)}</figcaption></figure>"
         )
 
@@ -272,7 +272,7 @@ def table(wish: Wish, language: str) -> str:
         for result in (result for result in wish.results if result.n == n):
             cells = (
                 milliseconds(result.median),
-                f"{base[n] / result.median:.2f}" if n in base else "",
+                _ratio(base[n] / result.median) if n in base else "",
                 f"{result.error:.1e}",
                 f"{result.peak_bytes / 1e6:.1f}",
             )
@@ -312,6 +312,11 @@ def provenance(wish: Wish, language: str) -> str:
     where = f"<code>docs/results/{wish.file}.json</code>"
     read = words["read"].format(date=made["date"], file=where)
     return f"{read}: {escape(', '.join(map(str, parts)))}."
+
+
+def _ratio(speed: float) -> str:
+    """Two decimals, or a whole number where they would pretend to more than is known."""
+    return f"{speed:.2f}" if speed < 10 else f"{speed:.0f}"
 
 
 def _left_out(wish: Wish, words: dict[str, str]) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import citations
 import claims
 import figures
+import glossary
 import includes
 import record
 import results
@@ -260,6 +261,22 @@ def citation_problems(root: Path) -> list[Problem | str]:
         cited |= set(citations.cited(text))
     for key in sorted(citations.read_bibliography(root).keys() - cited):
         found.append(f"docs/references.bib: {key} is cited by no page")
+    return found
+
+
+# The glossary: each term in both languages, and a page that explains it.
+
+
+def glossary_problems(root: Path) -> list[Problem | str]:
+    found: list[Problem | str] = [*glossary.problems(root)]
+    for name, entry in glossary.read_glossary(root).items():
+        path, _, anchor = str(entry.get("page")).partition("#")
+        for language in LANGUAGES:
+            page = root / "docs" / language / path
+            if not page.is_file():
+                found.append(f"docs/glossary.yml: {name}: there is no page docs/{language}/{path}")
+            elif anchor and anchor not in [ident for _, ident in skeleton(page)["headings"]]:
+                found.append(f"docs/glossary.yml: {name}: {page.name} has no heading {{#{anchor}}}")
     return found
 
 

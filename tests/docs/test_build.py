@@ -34,6 +34,7 @@ def build(project: Path) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.claim("broken-page-stops-the-build")
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -88,6 +88,11 @@ def test_recorded_measurements_are_of_the_code_as_it_is():
     assert not problems, listed(problems)
 
 
+def test_every_term_is_in_both_languages_and_has_its_page():
+    problems = contracts.glossary_problems(ROOT)
+    assert not problems, listed(problems)
+
+
 def test_every_page_has_a_title_and_a_description():
     for page in contracts.pages(ROOT):
         meta = contracts.front_matter(page.read_text(encoding="utf-8"))

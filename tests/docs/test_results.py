@@ -139,7 +139,7 @@ def test_the_table_shows_what_the_record_holds(tree):
         assert row[0] == "sliding_window"
         assert float(row[1]) == pytest.approx(1000 * result["median"], rel=5e-3)
         speed = of["sdpa"]["median"] / result["median"]
-        assert float(row[2]) == pytest.approx(speed, abs=5e-3)
+        assert float(row[2]) == pytest.approx(speed, abs=5e-3 if speed < 10 else 0.5)
         assert float(row[3]) == pytest.approx(result["error"], rel=0.05)
         assert float(row[4]) == pytest.approx(result["peak_bytes"] / 1e6, abs=0.05)
     notes = "".join(root.find("p").itertext())

@@ -49,7 +49,7 @@ def test_zero_means_do_not_make_the_mixed_terms_vanish():
     copies = [(sign,) * 8 for sign in SIGNS]
     assert variance_of_dot(uniformly(product(copies, copies))) == 64
 
-    triples = [((a, c), (b, a * b * c)) for a, b, c in product(SIGNS, repeat=3)]
+    triples = [((a, t), (b, a * b * t)) for a, b, t in product(SIGNS, repeat=3)]
     assert variance_of_dot(uniformly(triples)) == 4
     for left_out in range(4):  # any three components take all eight values equally often
         components = [(*q, *k) for q, k in triples]

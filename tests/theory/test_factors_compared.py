@@ -1,0 +1,68 @@
+"""What the pages claim of factors side by side; most of it is tested with the package."""
+
+import math
+
+import pytest
+import torch
+
+import attnref
+from attnref import bounded_scores, scaling, softmax
+from attnref.adaptive_scaling import from_variance
+
+
+@pytest.mark.claim("cosines-without-a-temperature-cannot-choose")
+@pytest.mark.parametrize(("n", "ceiling"), [(64, 0.105), (1024, 0.0072)])
+def test_cosines_without_a_temperature_never_choose(n, ceiling, device, generator):
+    """The best case, one key along the query and all others against it, is still nearly flat."""
+    assert 1 / (1 + (n - 1) * math.exp(-2)) == pytest.approx(ceiling, rel=5e-3)
+    query = torch.randn(97, 16, dtype=torch.float64, device=device, generator=generator)
+    key = torch.randn(n, 16, dtype=torch.float64, device=device, generator=generator)
+    key[0] = query[0]
+    key[1:] = -query[0]
+    unit_query, unit_key = bounded_scores.qk_unit_norm(100 * query, 100 * key)
+    weights = attnref.attention_weights(unit_query, unit_key, scale=1.0)
+    assert weights.max().item() == pytest.approx(1 / (1 + (n - 1) * math.exp(-2)), rel=1e-12)
+
+
+@pytest.mark.claim("scores-of-unit-vectors-and-the-width")
+@pytest.mark.parametrize("width", [16, 256])
+def test_a_fixed_temperature_depends_on_the_width_and_its_root_does_not(width, device, generator):
+    pairs = 20_000
+    q, k = (
+        torch.randn(pairs, 1, width, dtype=torch.float64, device=device, generator=generator)
+        for _ in range(2)
+    )
+    cosines = torch.mul(*bounded_scores.qk_unit_norm(q, k)).sum(-1)
+    # The kurtosis of a cosine of random directions is below 3.
+    bound = 5 * math.sqrt(2 / pairs)
+    for temperature, expected in ((10.0, 100 / width), (math.sqrt(width), 1.0)):
+        assert (temperature * cosines).square().mean().item() == pytest.approx(expected, rel=bound)
+
+
+@pytest.mark.claim("undoing-the-spread-undoes-the-learning")
+def test_a_factor_from_the_variance_cancels_growth_of_the_projections(device, generator):
+    """Ten times larger queries and keys: sharper under a constant, unchanged under the adaptive."""
+    q = torch.randn(13, 7, dtype=torch.float64, device=device, generator=generator)
+    k = torch.randn(11, 7, dtype=torch.float64, device=device, generator=generator)
+
+    def entropy(size, factor):
+        scaled = scaling.scale_query(size * q, factor(size * q, size * k))
+        return softmax.entropy(attnref.attention_weights(scaled, size * k, scale=1.0)).mean()
+
+    def constant(query, key):
+        return scaling.inverse_sqrt(7)
+
+    assert entropy(10, constant) < 0.2 * entropy(1, constant)
+    torch.testing.assert_close(
+        entropy(10, from_variance), entropy(1, from_variance), rtol=1e-12, atol=0
+    )
+
+
+@pytest.mark.claim("a-lead-in-a-long-row")
+@pytest.mark.parametrize("factor", [0.3, 1.0])
+def test_the_weight_of_a_key_that_leads_all_others(factor, device):
+    for n, gap in ((7, 5.0), (1024, 10.0)):
+        scores = torch.zeros(n, dtype=torch.float64, device=device)
+        scores[2] = gap
+        weight = softmax.stable(factor * scores)[2].item()
+        assert weight == pytest.approx(1 / (1 + (n - 1) * math.exp(-factor * gap)), rel=1e-12)

@@ -1,0 +1,181 @@
+"""What the pages claim of initial scores, of correlated q and k, and of the first steps."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import pytest
+import torch
+
+import attnref
+from attnref import scaling, softmax
+
+
+def moments_of_dot(outcomes):
+    """Mean and variance of q·k over ``(q, k, probability)``."""
+    mean = square = total = 0
+    for q, k, probability in outcomes:
+        dot = sum(a * b for a, b in zip(q, k, strict=True))
+        mean, square = mean + probability * dot, square + probability * dot**2
+        total += probability
+    assert total == pytest.approx(1, abs=1e-14)
+    return mean, square - mean**2
+
+
+@pytest.mark.claim("tied-projections-look-at-themselves")
+def test_with_one_projection_for_both_a_word_scores_the_root_of_the_width_with_itself(
+    device, generator
+):
+    d_model, d_k, draws = 11, 7, 20_000
+    x = torch.randn(d_model, dtype=torch.float64, device=device, generator=generator)
+    x = x * math.sqrt(d_model) / x.norm()
+    y = torch.randn(d_model, dtype=torch.float64, device=device, generator=generator)
+    y = y - (y @ x) / d_model * x
+    W = torch.randn(draws, d_model, d_k, dtype=torch.float64, device=device, generator=generator)
+    W = W / math.sqrt(d_model)
+    for other, expected in ((x, math.sqrt(d_k)), (y, 0.0)):
+        scores = ((x @ W) * (other @ W)).sum(-1) / math.sqrt(d_k)
+        error = scores.std().item() / math.sqrt(draws)
+        assert scores.mean().item() == pytest.approx(expected, abs=5 * error)
+
+
+@pytest.mark.claim("variance-of-correlated-vectors")
+def test_law_for_correlated_normal_vectors_with_means():
+    """Counted on three points a coordinate, as exact as an integral.
+
+    They have the moments of a normal up to the fifth; the square of q·k has degree four.
+    """
+    points = [(-math.sqrt(3), 1 / 6), (0.0, 2 / 3), (math.sqrt(3), 1 / 6)]
+    mean = torch.tensor([0.5, -1.0, 2.0, 0.25], dtype=torch.float64)
+    root = torch.tensor(
+        [[1.0, 0.5, -0.25, 0.0], [0.0, 2.0, 1.0, 0.5], [1.5, 0.0, 1.0, -1.0], [0.5, 1.0, 0.0, 1.0]],
+        dtype=torch.float64,
+    )
+    outcomes = []
+    for draw in product(points, repeat=4):
+        z = mean + root @ torch.tensor([point for point, _ in draw], dtype=torch.float64)
+        outcomes.append((z[:2].tolist(), z[2:].tolist(), math.prod(p for _, p in draw)))
+    covariance = root @ root.T
+    cov_q, cov_k, cross = covariance[:2, :2], covariance[2:, 2:], covariance[:2, 2:]
+    mean_q, mean_k = mean[:2], mean[2:]
+    independent = (cov_q @ cov_k).trace() + mean_q @ cov_k @ mean_q + mean_k @ cov_q @ mean_k
+    law = independent + (cross @ cross).trace() + 2 * mean_k @ cross @ mean_q
+    found_mean, found_variance = moments_of_dot(outcomes)
+    assert found_mean == pytest.approx((cross.trace() + mean_q @ mean_k).item(), rel=1e-13)
+    assert found_variance == pytest.approx(law.item(), rel=1e-13)
+    assert abs(independent.item() - law.item()) > 1  # the cross covariance does matter here
+
+
+@pytest.mark.claim("same-covariances-another-variance")
+@pytest.mark.parametrize("rho", [Fraction(0), Fraction(3, 10), Fraction(-9, 10), Fraction(1)])
+def test_signs_with_the_same_covariances_vary_less_than_normals(rho):
+    width = 3
+    pair = {(a, b): (1 + rho * a * b) / 4 for a in (-1, 1) for b in (-1, 1)}
+    outcomes = [
+        ([a for a, _ in draw], [b for _, b in draw], math.prod(pair[ab] for ab in draw))
+        for draw in product(pair, repeat=width)
+    ]
+    mean, variance = moments_of_dot(outcomes)
+    assert mean == width * rho
+    assert variance == width * (1 - rho**2)  # normals: 1 + rho²
+
+
+@pytest.mark.claim("zero-queries-still-learn")
+def test_a_query_projection_of_zeros_gives_flat_weights_and_a_gradient(device, generator):
+    x = torch.randn(11, 5, dtype=torch.float64, device=device, generator=generator)
+    W_k = torch.randn(5, 7, dtype=torch.float64, device=device, generator=generator)
+    target = torch.randn(11, 5, dtype=torch.float64, device=device, generator=generator)
+    W_q = torch.zeros(5, 7, dtype=torch.float64, device=device, requires_grad=True)
+    W_k.requires_grad_()
+    output, weights = attnref.scaled_dot_product_attention(x @ W_q, x @ W_k, x, return_weights=True)
+    torch.testing.assert_close(weights, torch.full_like(weights, 1 / 11), rtol=1e-14, atol=0)
+    to_query, to_key = torch.autograd.grad((output - target).square().sum(), (W_q, W_k))
+    assert to_query.norm() > 0.1
+    assert to_key.norm() == 0
+
+
+# ---- a head that learns to find the word that its query is a noisy copy of
+
+
+def draw(generator, *shape):
+    return torch.randn(*shape, generator=generator, dtype=torch.float64, device=generator.device)
+
+
+def words(generator, batch, n=16, d_model=64):
+    x = draw(generator, batch, n, d_model)
+    return (
+        x,
+        0.9 * x[:, :1] + 0.4 * draw(generator, batch, 1, d_model),
+        draw(generator, batch, n, 8),
+    )
+
+
+def scores(W, c, x, asking):
+    return c * (asking @ W[0]) @ (x @ W[1]).mT
+
+
+def trained(factor, d_k, steps, device, nudge=0.0):
+    generator = torch.Generator(device).manual_seed(0)
+    W = draw(generator, 2, 64, d_k) / 8 * (1 + nudge)
+    optimiser = torch.optim.Adam([W.requires_grad_()], lr=0.01)
+    for _ in range(steps):
+        x, asking, v = words(generator, 32)
+        p = softmax.stable(scores(W, factor(d_k), x, asking))
+        optimiser.zero_grad()
+        (p @ v - v[:, :1]).square().mean().backward()
+        optimiser.step()
+    return W.detach()
+
+
+@pytest.mark.claim("adam-drifts-with-the-root")
+def test_after_as_many_steps_the_score_to_find_depends_on_the_width_under_the_root_alone(device):
+    x, asking, _ = words(torch.Generator(device).manual_seed(1), 1000)
+
+    def score_to_find(factor, d_k):
+        return scores(trained(factor, d_k, 25, device), factor(d_k), x, asking)[..., 0].mean()
+
+    # One run each: the ratio of widths is 16, its root 4. Under 1/d_k a run stays within a tenth
+    # of the other; under the root it has more than doubled, though the loss has been braking it.
+    root, full = (
+        (score_to_find(factor, 256) / score_to_find(factor, 16)).item()
+        for factor in (scaling.inverse_sqrt, scaling.inverse)
+    )
+    assert root > 2
+    assert full == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.claim("no-factor-amplifies-a-nudge")
+def test_without_a_factor_a_tiny_change_of_the_start_grows_a_thousand_times_as_much(device):
+    def growth(factor):
+        one, other = (trained(factor, 256, 50, device, nudge) for nudge in (0.0, 1e-10))
+        return ((one - other).norm() / one.norm()).item() / 1e-10
+
+    assert growth(scaling.unscaled) > 1000 * growth(scaling.inverse_sqrt)
+
+
+@pytest.mark.claim("first-step-and-width")
+def test_how_far_one_step_moves_a_score(device, generator):
+    """Adam's first step is the sign of the gradient: c d_k. Gradient descent: c² d_k."""
+    rows, n = 500, 16
+
+    def moved(factor, d_k, adam):
+        c = factor(d_k)
+        q = draw(generator, rows, d_k).requires_grad_()
+        key = draw(generator, rows, n, d_k)
+        loss = -(c * (key @ q[..., None])[..., 0]).log_softmax(-1)[:, 0].sum()
+        loss.backward()
+        optimiser = (torch.optim.Adam if adam else torch.optim.SGD)([q], lr=0.01)
+        before = q.detach().clone()
+        optimiser.step()
+        change = c * ((q.detach() - before) * key[:, 0]).sum(-1)  # (rows,)
+        return change.mean().item(), change.std().item() / math.sqrt(rows)
+
+    for factor in (scaling.inverse_sqrt, scaling.inverse):
+        for adam, power in ((True, 1), (False, 2)):
+            (narrow, narrow_error), (wide, wide_error) = (
+                moved(factor, d_k, adam) for d_k in (64, 1024)
+            )
+            expected = 16 * (factor(1024) / factor(64)) ** power
+            # Five standard errors of the ratio, and the terms in 1/d_k that the law leaves out.
+            error = math.hypot(narrow_error / narrow, wide_error / wide)
+            assert wide / narrow == pytest.approx(expected, rel=5 * error + 2 / 64)
