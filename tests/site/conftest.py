@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import site_server
+from filelock import FileLock
 from playwright.sync_api import Browser, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM") or next(
@@ -24,11 +25,16 @@ FLAGS = [
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    """Folder of the site, built strictly."""
-    folder = tmp_path_factory.mktemp("site")
-    site_server.build(folder)
-    return folder
+def site(tmp_path_factory, worker_id):
+    """Folder of the site, built strictly by the first process that asks; the others wait for it."""
+    folder = tmp_path_factory.getbasetemp()
+    if worker_id != "master":
+        folder = folder.parent  # what the processes of one run share
+    with FileLock(folder / "site.lock"):
+        if not (folder / "site").exists():
+            site_server.build(folder / "building")
+            (folder / "building").rename(folder / "site")
+    return folder / "site"
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +57,19 @@ def browser():
         browser: Browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def new_page(browser):
+    """Makes pages with options of their own, and closes them."""
+    contexts = []
+
+    def make(**options):
+        options.setdefault("viewport", {"width": 1280, "height": 800})
+        options.setdefault("reduced_motion", "reduce")
+        contexts.append(browser.new_context(**options))
+        return contexts[-1].new_page()
+
+    yield make
+    for context in contexts:
+        context.close()

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import pytest
 from bs4 import BeautifulSoup
 
+ROOT = Path(__file__).parent.parent.parent
 LANGUAGES = ("pt", "en")
 
 
@@ -116,6 +117,17 @@ def test_the_search_index_holds_words_without_accents(site):
     index = json.loads((site / "pt/search/search_index.json").read_text("utf-8"))
     assert any("atencao" in entry["plain"].split() for entry in index["docs"])
     assert "plain" in index["config"]["fields"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_snippet_is_shown_on_a_page(pages, language):
+    titles = {
+        Path(title.text).name
+        for name, page in pages.items()
+        if name.startswith(f"{language}/")
+        for title in page.select("div.language-python .filename")
+    }
+    assert titles == {path.name for path in (ROOT / "snippets").glob("*.py")}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
