@@ -117,8 +117,9 @@ def _catalogue(docs_dir: Path, files) -> str:
         )
         parts.append(f"## `{claim}` {{#{claim}}}\n\n{statement}\n\n{words['stated']}: {pages}.\n")
         for test in _tests()[claim]:
+            # Not in colours: they would make of this page more than a browser likes to hold.
             parts.append(
-                f"{words['test']}: `{test.path}::{test.name}`\n\n```python\n{test.source}\n```\n"
+                f"{words['test']}: `{test.path}::{test.name}`\n\n```text\n{test.source}\n```\n"
             )
     return "\n".join(parts)
 

@@ -29,6 +29,10 @@ def file_of(site: Path, path: str) -> Path:
 
 def test_no_link_is_dead(site, pages):
     dead = []
+    anchors = {
+        name: {tag.get(attribute) for tag in page.find_all(True) for attribute in ("id", "name")}
+        for name, page in pages.items()
+    }
     for name, page in pages.items():
         for tag in page.find_all(True):
             for attribute in ("href", "src"):
@@ -42,9 +46,8 @@ def test_no_link_is_dead(site, pages):
                 if not target.is_file():
                     dead.append(f"{name}: {link}")
                 elif parts.fragment and target.suffix == ".html":
-                    other = pages[target.relative_to(site).as_posix()]
-                    anchor = unquote(parts.fragment)
-                    if not other.find(id=anchor) and not other.find(attrs={"name": anchor}):
+                    other = anchors[target.relative_to(site).as_posix()]
+                    if unquote(parts.fragment) not in other:
                         dead.append(f"{name}: {link} (no such anchor)")
     assert not dead, "\n".join(dead)
 
@@ -122,12 +125,17 @@ def test_the_search_index_holds_words_without_accents(site):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_each_snippet_is_shown_on_a_page(pages, language):
     titles = {
-        Path(title.text).name
+        title.text
         for name, page in pages.items()
         if name.startswith(f"{language}/")
         for title in page.select("div.language-python .filename")
     }
-    assert titles == {path.name for path in (ROOT / "snippets").glob("*.py")}
+    snippets = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "snippets").rglob("*.py")
+        if "--8<-- [start:" in path.read_text("utf-8")
+    }
+    assert titles == snippets
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
