@@ -12,7 +12,7 @@ TEXT = {
         "scores": "escores\nde uma camada",
         "cache": "cache KV\nde 32 camadas",
         "inputs": "$Q$, $K$, $V$",
-        "tiles": "atenção em blocos",
+        "tiles": "atenção em\nladrilhos",
     },
     "en": {
         "x": "number of tokens $n$",

@@ -12,9 +12,9 @@ TEXT = {
         "memory": "limitado\npela memória",
         "compute": "limitado\npelo cálculo",
         "decode": "decodificar, lote {batch}",
-        "train": "treino e\nprefill",
-        "plain": "núcleo, como\nna fórmula",
-        "tiles": "núcleo,\nem blocos",
+        "train": "treinamento\ne prefill",
+        "plain": "miolo, como\nna fórmula",
+        "tiles": "miolo,\nem ladrilhos",
     },
     "en": {
         "x": "intensity: operations a byte moved",

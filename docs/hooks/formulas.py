@@ -16,9 +16,13 @@ from pages import ROOT
 from py_mini_racer import JSEvalException, MiniRacer
 
 FORMULA = re.compile(
-    r'<(?P<tag>span|div) class="arithmatex">\\(?P<mode>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>',
+    r"(?P<before>[(“]?)"
+    r'<(?P<tag>span|div) class="arithmatex">\\(?P<mode>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>'
+    r"(?P<after>[.,;:?!)”’]*)",
     re.DOTALL,
 )
+# As many signs as fit on a line of every screen: a shorter formula is not broken.
+SHORT = 16
 KATEX = Path(__file__).parent.parent / "math" / "katex.min.js"
 
 _engine: MiniRacer | None = None
@@ -66,9 +70,19 @@ def on_post_page(output: str, page, config) -> str:
             raise PluginError(f"{_place(page, tex)}: formula {tex!r}: {error}") from None
         # A wide formula scrolls in its own box, which the keyboard must be able to reach.
         focus = ' tabindex="0"' if match["tag"] == "div" else ""
-        return f'<{match["tag"]} class="formula"{focus}>{rendered}</{match["tag"]}>'
+        formula = f'<{match["tag"]} class="formula"{focus}>{rendered}</{match["tag"]}>'
+        formula = match["before"] + formula + match["after"]
+        # Browsers would begin a line with the comma behind a formula.
+        short = match["tag"] == "span" and _signs(rendered) <= SHORT
+        return f'<span class="unbroken">{formula}</span>' if short else formula
 
     return FORMULA.sub(show, output)
+
+
+def _signs(rendered: str) -> int:
+    """How many signs of a rendered formula are seen."""
+    _, seen = rendered.split('<span class="katex-html" aria-hidden="true">')
+    return len(re.sub(r"<[^>]*>|[\s\u200b]", "", html.unescape(seen)))
 
 
 def _place(page, tex: str) -> str:

@@ -79,6 +79,20 @@ def test_formulas_are_html_and_mathml():
     assert "katex-display" in formulas.render("x", True)
 
 
+def test_a_short_formula_keeps_its_comma_on_its_line():
+    """Around an inline block a line may break, in Chromium also before a comma."""
+
+    def shown(text):
+        return formulas.on_post_page(text, page=None, config=None)
+
+    short = shown(r'width (<span class="arithmatex">\(d_k\)</span>), of')
+    assert short.startswith('width <span class="unbroken">(<span class="formula">')
+    assert short.endswith("</span>),</span> of")
+    # A long one may break, or it would not fit on a narrow screen; nor is a block of its own glued.
+    assert "unbroken" not in shown(r'<span class="arithmatex">\(a+b+c+d+e+f+g+h+i+j\)</span>.')
+    assert "unbroken" not in shown(r'<div class="arithmatex">\[x\]</div>')
+
+
 @pytest.mark.parametrize("tex", [r"\undefined{x}", "{x", r"\frac{1}", "é", r"\(x"])
 def test_a_malformed_formula_is_refused_with_a_reason(tex):
     with pytest.raises(ValueError, match=r"KaTeX|LaTeX"):
