@@ -26,7 +26,7 @@ def two_heads(alike, dropout_p):
 
 for alike in (False, True):
     for dropout_p in (0.0, 0.2):
-        begin = "alike" if alike else "by chance"
+        begin = "alike" if alike else "at random"
         apart = "yes" if two_heads(alike, dropout_p) > 1e-3 else "no"
         print(f"begun {begin:9}  dropout {dropout_p}  two heads: {apart}")
 # --8<-- [end:example]

@@ -29,4 +29,9 @@ for word, row, context in zip(words, weights, contexts, strict=True):
     )
 same = attnref.scaled_dot_product_attention(X, X, X, scale=1.0)
 print("attnref with scale=1.0 agrees:", torch.allclose(contexts, same))
+
+sums = scores[1] @ X  # the softmax forgotten
+print("scores times X:  ", " ".join(f"{number:.4f}" for number in sums))
+columns = torch.softmax(scores, dim=0)  # along the wrong side
+print("row sums of dim=0:", " ".join(f"{s:.2f}" for s in columns.sum(-1)))
 # --8<-- [end:example]

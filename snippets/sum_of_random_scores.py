@@ -7,6 +7,8 @@ from attnref import softmax
 generator = torch.Generator().manual_seed(0)
 scores = torch.randn(10_000, 64, generator=generator)  # (rows, keys)
 
+print("         rows with a      largest weight in size")
+print("         negative weight  median  one row of 100 above")
 for name, rule in {
     "sum": softmax.sum_normalise,
     "softmax": softmax.stable,
@@ -15,8 +17,7 @@ for name, rule in {
     negative = (weights < 0).any(-1).float().mean()
     largest = weights.abs().amax(-1)
     print(
-        f"{name:8} rows with a negative weight {negative:.0%},",
-        f"largest size: median {largest.median():.2f},",
-        f"in one row of 100 above {largest.quantile(0.99):.2f}",
+        f"{name:8} {negative:15.0%}  {largest.median():6.2f}"
+        f"  {largest.quantile(0.99):20.2f}"
     )
 # --8<-- [end:example]

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import attnref
+from attnref.positions import rotary
 
 N, D_MODEL, D_K, D_V = 13, 11, 5, 7
 
@@ -48,6 +49,9 @@ def test_a_bias_on_keys_is_lost_and_one_on_values_comes_out(normal):
     torch.testing.assert_close(attend(query, key + b, value), expected, rtol=0, atol=1e-14)
     torch.testing.assert_close(attend(query, key, value + c), expected + c, rtol=0, atol=1e-14)
     assert (attend(query + b, key, value) - expected).abs().max() > 0.1
+    # Where each key is turned by an angle of its own afterwards, the addends differ.
+    turned = [attend(rotary(query[:, :4]), rotary(k[:, :4]), value) for k in (key, key + b)]
+    assert (turned[1] - turned[0]).abs().max() > 0.1
 
 
 @pytest.mark.claim("scores-have-rank-at-most-d-k")
