@@ -9,6 +9,8 @@ from attnref.variants.linformer import linformer_attention, mean_projection
 from attnref.variants.lsh import lsh_attention, random_rotations
 from attnref.variants.nystrom import nystrom_attention
 from attnref.variants.performer import performer_attention, random_projection
+from attnref.variants.quantized import quantized_attention
+from attnref.variants.topk import topk_attention
 
 n, d = 1024, 64
 generator = torch.Generator().manual_seed(0)
@@ -42,6 +44,8 @@ methods = {
     "nystrom": nystrom_attention,
     "hierarchical": lambda *x: hierarchical_attention(*x, block_size=16),
     "lsh": lambda *x: lsh_attention(*x, rotations=turns, chunk_size=16),
+    "topk": lambda *x: topk_attention(*x, count=64),
+    "quantized": quantized_attention,
 }
 smooth, random = [waves() for _ in "qkv"], [noise() for _ in "qkv"]
 print(f"{'method':18}  smooth  random")

@@ -33,21 +33,23 @@ def directions():
 
 
 rounds = (1, 2, 4, 8)
-print("tokens       mean  " + "  ".join(f"{r} rounds" for r in rounds))
+print("tokens              mean  " + "  ".join(f"{r} rounds" for r in rounds))
 for name, (q, k, v) in (
     ("smooth", (waves(), waves(), waves())),
     ("random", (noise(), noise(), noise())),
     ("directions", directions()),
 ):
     exact = attnref.scaled_dot_product_attention(q, k, v)
-    all_rounds = random_rotations(8, d, num_buckets=16, generator=generator)
-    errors = [
-        error(
-            lsh_attention(q, k, v, rotations=all_rounds[:r], chunk_size=32),
-            exact,
+    drawn = random_rotations(8, d, num_buckets=16, generator=generator)
+    errors, met = [], []
+    for r in rounds:
+        weights = lsh_attention(  # with a unit matrix for values
+            q, k, torch.eye(n), rotations=drawn[:r], chunk_size=32
         )
-        for r in rounds
-    ]
+        errors.append(error(weights @ v, exact))
+        met.append((weights > 0).float().mean().item())
     mean = error(v.mean(0, keepdim=True), exact)
-    print(f"{name:10}  {mean:5.2f}  " + "  ".join(f"{e:8.3f}" for e in errors))
+    row = "  ".join(f"{e:8.3f}" for e in errors)
+    print(f"{name:10}  error  {mean:5.2f}  {row}")
+    print(f"{'':10}  met         " + "  ".join(f"{x:8.2f}" for x in met))
 # --8<-- [end:example]
