@@ -26,6 +26,7 @@ import docstrings
 import mentions
 import public_names
 import yaml
+from mkdocs.exceptions import PluginError
 from pages import ROOT, Block, Problem, blocks, stop_at, title
 from public_names import Name, modules, names, signature, tests
 
@@ -208,9 +209,12 @@ class Writer:
         return [name for name in names(ROOT).values() if name.module == module.key]
 
     def _summary(self, name: Name) -> str:
-        if self.language != SOURCE:
-            return summaries(ROOT, self.language)[name.key]
-        return docstrings.summary(name.docstring, self._role(name))
+        if self.language == SOURCE:
+            return docstrings.summary(name.docstring, self._role(name))
+        said = summaries(ROOT, self.language).get(name.key)
+        if not said:
+            raise PluginError(f"docs/api.{self.language}.yml: expected a sentence for {name.key}")
+        return said
 
     def _body(self, name: Name) -> str:
         return self._english(docstrings.body(name.docstring, self.language, self._role(name)))

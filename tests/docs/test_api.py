@@ -11,6 +11,7 @@ import docstrings
 import mentions
 import public_names
 import pytest
+from mkdocs.exceptions import PluginError
 from pages import Problem
 
 import attnref
@@ -310,6 +311,12 @@ def test_no_docstring_keeps_a_mark_of_its_own_language():
         shown = docstrings.body(name.docstring, "en", str)
         for leftover in (".. math", ":func:", ":math:", ":class:", "``x", ">>>", "Args:"):
             assert leftover not in shown, (key, leftover)
+
+
+def test_a_name_without_a_sentence_stops_the_build(monkeypatch):
+    monkeypatch.setattr(api, "summaries", lambda root, language: {"masks": "Máscaras."})
+    with pytest.raises(PluginError, match=r"docs/api.pt.yml: expected a sentence for masks.Mask"):
+        api.Writer("reference/api/masks.md", "pt").module("masks")
 
 
 def test_an_entry_says_where_everything_is():
