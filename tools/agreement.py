@@ -14,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LANGUAGES = ("pt", "en")
+# Files of the project that are shown as pages, in English and beside it as name.pt.md.
+FILES = ("CONTRIBUTING.md",)
 
 
 def digests(root: Path) -> dict[str, dict[str, str]]:
@@ -21,11 +23,20 @@ def digests(root: Path) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for language in LANGUAGES:
         folder = root / "docs" / language
-        for path in sorted(folder.rglob("*.md")):
-            page = path.relative_to(folder).as_posix()
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-            found.setdefault(page, {})[language] = digest
+        pages = [path.relative_to(folder).as_posix() for path in folder.rglob("*.md")]
+        for page in sorted(pages) + list(FILES):
+            path = root / path_of(page, language)
+            if path.is_file():
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+                found.setdefault(page, {})[language] = digest
     return dict(sorted(found.items()))
+
+
+def path_of(page: str, language: str) -> str:
+    """Where a page stands in a language."""
+    if page not in FILES:
+        return f"docs/{language}/{page}"
+    return page if language == "en" else page.replace(".md", f".{language}.md")
 
 
 def noted(root: Path) -> dict[str, dict[str, str]]:
@@ -55,8 +66,8 @@ def problems(root: Path) -> list[str]:
             here = languages[0]
             other = next(language for language in LANGUAGES if language != here)
             found.append(
-                f"docs/{here}/{page} changed, docs/{other}/{page} did not: bring it up to date and "
-                f"run make agree, or, if it says the same already, make agree PAGE={page}"
+                f"{path_of(page, here)} changed, {path_of(page, other)} did not: bring it up to "
+                f"date and run make agree, or, if it says the same already, make agree PAGE={page}"
             )
         else:
             found.append(

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from mkdocs.exceptions import PluginError
-from pages import ROOT, Problem, lines_outside_blocks, stop_at
+from pages import ROOT, Problem, lines_outside_blocks, stop_at, title
 
 # The statement may hold formulas with brackets of their own, one level deep.
 CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[a-z0-9-]*)\)")
@@ -112,7 +112,7 @@ def _catalogue(docs_dir: Path, files) -> str:
     for claim, places in stated.items():
         statement = places[0][1][0].upper() + places[0][1][1:] + "."
         pages = ", ".join(
-            f"[{_title(docs_dir / uri)}]({os.path.relpath(uri, 'reference')}#claim-{claim})"
+            f"[{title(docs_dir / uri)}]({os.path.relpath(uri, 'reference')}#claim-{claim})"
             for uri in dict.fromkeys(uri for uri, _ in places)
         )
         parts.append(f"## `{claim}` {{#{claim}}}\n\n{statement}\n\n{words['stated']}: {pages}.\n")
@@ -122,7 +122,3 @@ def _catalogue(docs_dir: Path, files) -> str:
                 f"{words['test']}: `{test.path}::{test.name}`\n\n```text\n{test.source}\n```\n"
             )
     return "\n".join(parts)
-
-
-def _title(path: Path) -> str:
-    return re.search(r"^title: *(.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)[1]

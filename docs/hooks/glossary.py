@@ -1,9 +1,9 @@
 """Shows what a term means where it first stands on a page, and writes the glossary itself.
 
 The one source is docs/glossary.yml. A term is marked in running text only: not in headings,
-links, claims, code, formulas or tables, and not on the pages that are made of lists. Its meaning
-is in the page, so that it shows without JavaScript: while it is pointed at, and while it has the
-focus.
+links, claims, code, formulas, tables or what is in a language of its own, and not on the pages
+that are made of lists. Its meaning is in the page, so that it shows without JavaScript: while it
+is pointed at, and while it has the focus.
 """
 
 import posixpath
@@ -19,7 +19,14 @@ from pages import ROOT, Problem, without_accents
 SOURCE = Path("docs", "glossary.yml")
 PAGE = "reference/glossary.md"
 PLACE = "<!-- every term -->"
-UNMARKED = {PAGE, "reference/claims.md", "reference/bibliography.md"}
+UNMARKED = {
+    PAGE,
+    "reference/bibliography.md",
+    "reference/changelog.md",
+    "reference/claims.md",
+    "reference/contributing.md",
+    "reference/snippets.md",
+}
 OTHER = {"pt": "en", "en": "pt"}
 LONGEST = 200  # characters of a meaning: what is read in one glance
 
@@ -141,6 +148,8 @@ def _is_running_text(text: NavigableString) -> bool:
     tags = [tag for tag in text.parents if isinstance(tag, Tag)]
     names = {tag.name for tag in tags}
     classes = {word for tag in tags for word in tag.get("class", ())}
+    if any(tag.has_attr("lang") for tag in tags):
+        return False  # in its own language, whatever that of the page
     return bool(names & TEXT) and not names & NO_TEXT and not classes & NO_TEXT_CLASSES
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from mkdocs.exceptions import PluginError
 
 ROOT = Path(__file__).parent.parent.parent
+HEADING = re.compile(r"^(?P<level>#{1,6}) .*?(?:\{ ?#(?P<id>[\w-]+) ?\})?\s*$")
+LINK = re.compile(r"(?P<image>!?)\[(?:[^\[\]]|\[[^\[\]]*\])*\]\((?P<target>[^)\s]+)[^)]*\)")
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>.*?)\s*$")
 
 
@@ -78,6 +80,11 @@ def blocks(text: str) -> list[Block]:
     if opened is not None:
         found.append(Block("unclosed", opened[0], tuple(body)))
     return found
+
+
+def title(path: Path) -> str:
+    """What the front matter of a page calls it."""
+    return re.search(r"^title: *(.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)[1]
 
 
 def without_accents(word: str) -> str:

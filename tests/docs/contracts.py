@@ -17,7 +17,7 @@ import includes
 import record
 import results
 import yaml
-from pages import Problem, blocks, lines_outside_blocks
+from pages import HEADING, LINK, Problem, blocks, lines_outside_blocks
 
 from attnref.bench.record import Record, stale
 
@@ -188,9 +188,7 @@ def claim_problems(root: Path) -> list[Problem | str]:
 
 # 5. Both languages have the same skeleton.
 
-HEADING = re.compile(r"^(?P<level>#{1,6}) .*?(?:\{ ?#(?P<id>[\w-]+) ?\})?\s*$")
 EQUATION = re.compile(r"\$\$(.+?)\$\$|(?<![\\$])\$(?!\s)([^$\n]+?)\$", re.DOTALL)
-LINK = re.compile(r"(?P<image>!?)\[(?:[^\[\]]|\[[^\[\]]*\])*\]\((?P<target>[^)\s]+)[^)]*\)")
 
 
 def skeleton(page: Path) -> dict[str, list]:

@@ -29,6 +29,8 @@ def copy(tmp_path):
         "docs/references.bib",
         "docs/glossary.yml",
         "docs/agreement.json",
+        "CONTRIBUTING.md",
+        "CONTRIBUTING.pt.md",
         "pyproject.toml",
     ):
         shutil.copy(ROOT / name, tmp_path / name)

@@ -85,8 +85,8 @@ def test_no_marker_and_no_raw_formula_is_left(pages):
             formula.decompose()
         text = article.get_text()
         for leftover in ("8<", "$$", "\\(", "\\[", "](", "{#", "claim:", "[@"):
-            # The page of claims shows code of tests, in which some of these are legitimate.
-            if not name.endswith("claims/index.html"):
+            # These pages show code of tests, and how all that is written.
+            if not name.endswith(("claims/index.html", "contributing/index.html")):
                 assert leftover not in text, (name, leftover)
         assert not article.select(".arithmatex"), name
 
@@ -195,3 +195,36 @@ def test_the_search_index_holds_each_meaning_once(site, pages, language):
     assert marked
     for meaning in marked:
         assert sum(meaning in text for text in texts) == 1, meaning
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_public_name_has_an_entry_that_the_search_finds(site, pages, language):
+    index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
+    listed = pages[f"{language}/reference/api/index.html"]
+    titles = {entry["location"]: entry["title"] for entry in index["docs"]}
+    links = [link for link in listed.select("article li a") if link.code and "#" in link["href"]]
+    assert len(links) > 100
+    for link in links:
+        place = urljoin("reference/api/", link["href"])
+        assert link.text in titles[place], place
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_said_in_english_is_marked_as_english(pages, language):
+    page = pages[f"{language}/reference/api/masks/index.html"]
+    texts = page.select(".api-text")
+    assert len(texts) > 14
+    assert {text["lang"] for text in texts} == {"en"}
+    assert {label["lang"] for label in page.select(".api-label")} == {language}
+    assert not page.select(".api-text .term")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_pages_and_entries_lead_to_each_other(pages, language):
+    theory, entry = f"{language}/foundations/masks/index.html", "../../reference/api/masks/#dilated"
+    assert pages[theory].select_one(f'article p a[href="{entry}"] > code').text == "masks.dilated"
+    heading = pages[f"{language}/reference/api/masks/index.html"].find(id="dilated")
+    foot = heading.find_next(class_="api-foot")
+    assert "attnref copy dilated" in foot.text
+    assert "tests/test_masks.py" in foot.text
+    assert foot.select_one('a[href="../../../foundations/masks/"]')

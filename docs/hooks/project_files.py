@@ -1,0 +1,65 @@
+"""Shows files of the project as pages: the changelog, and how to contribute.
+
+Each stands once, where contributors look for it. A page holds ``<!-- file CHANGELOG.md -->``, and
+gets the file without its title. Of a file in several languages, ``CONTRIBUTING.md`` and
+``CONTRIBUTING.pt.md``, each language gets its own; a file in English alone is marked as English.
+Sections have the same ids in both languages, made from the English headings.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+
+from api import SOURCE, Writer
+from markdown.extensions.toc import slugify
+from mentions import linked
+from mkdocs.exceptions import PluginError
+from pages import HEADING, ROOT, lines_outside_blocks
+
+PLACE = re.compile(r"^<!-- file (?P<name>[\w.]+) -->$", re.MULTILINE)
+
+
+def file(root: Path, name: str, language: str) -> Path:
+    """The file in this language, or in English where it has no other."""
+    path = root / name
+    own = path.with_suffix(f".{language}{path.suffix}")
+    return own if own.is_file() else path
+
+
+@cache
+def section(root: Path, name: str, language: str) -> str:
+    """The file as part of a page: without its title, with an id for each heading."""
+    ids = [slugify(match[0].lstrip("# "), "-") for match in _headings(root / name)]
+    path = file(root, name, language)
+    lines = path.read_text(encoding="utf-8").split("\n")
+    headings = _headings(path)
+    if len(headings) != len(ids):
+        raise PluginError(
+            f"{path}:1: expected {len(ids)} headings, as in {name}, got {len(headings)}"
+        )
+    for ident, match in zip(ids, headings, strict=True):
+        lines[lines.index(match[0])] += f" {{#{ident}}}"
+    text = "\n".join(lines[1:]).strip()
+    # What shows how to include a file must not include one.
+    text = text.replace("--8<--", ";--8<--")
+    if path == root / name and language != SOURCE:
+        return f'<div lang="{SOURCE}" markdown>\n\n{text}\n\n</div>'
+    return text
+
+
+def _headings(path: Path) -> list[re.Match]:
+    text = path.read_text(encoding="utf-8")
+    found = [match for _, line in lines_outside_blocks(text) if (match := HEADING.match(line))]
+    return found[1:]
+
+
+def on_pre_build(config) -> None:
+    section.cache_clear()
+
+
+def on_page_markdown(markdown: str, page, config, files) -> str:
+    language = Path(config.docs_dir).name
+    link = Writer(page.file.src_uri, language).link
+    return PLACE.sub(
+        lambda match: linked(section(ROOT, match["name"], language), ROOT, link), markdown
+    )

@@ -1,0 +1,82 @@
+"""Writes the catalogue of snippets: all programs of the book, by the pages that show them."""
+
+import ast
+import posixpath
+from functools import cache
+from pathlib import Path
+
+from includes import INCLUDE
+from mkdocs.exceptions import PluginError
+from pages import HEADING, ROOT, blocks, lines_outside_blocks, title
+
+PAGE = "reference/snippets.md"
+PLACE = "<!-- every snippet -->"
+ALSO = {"pt": "também em", "en": "also on"}
+
+
+_order: list[str] = []
+
+
+def shown(text: str) -> list[tuple[str, str, str]]:
+    """Path, section id and section heading of each snippet that a page shows, in order."""
+    headings = [
+        (number, match)
+        for number, line in lines_outside_blocks(text)
+        if (match := HEADING.match(line))
+    ]
+    found = []
+    for block in blocks(text):
+        for line in block.body:
+            include = INCLUDE.match(line)
+            if block.language == "python" and include and include["path"].startswith("snippets/"):
+                above = [match for number, match in headings if number < block.line]
+                heading = above[-1][0].lstrip("# ").partition(" {")[0]
+                found.append((include["path"], above[-1]["id"], heading))
+    return list(dict.fromkeys(found))
+
+
+@cache
+def summary(root: Path, path: str) -> str:
+    """The docstring of a snippet, in one line."""
+    docstring = ast.get_docstring(ast.parse((root / path).read_text(encoding="utf-8"))) or ""
+    return " ".join(docstring.partition("\n\n")[0].split())
+
+
+def on_pre_build(config) -> None:
+    summary.cache_clear()
+
+
+def on_nav(nav, config, files) -> None:
+    _order[:] = [page.file.src_uri for page in nav.pages]
+
+
+def on_page_markdown(markdown: str, page, config, files) -> str:
+    if page.file.src_uri != PAGE:
+        return markdown
+    if PLACE not in markdown:
+        raise PluginError(f"{page.file.abs_src_path}:1: expected the line {PLACE}")
+    return markdown.replace(PLACE, catalogue(ROOT, Path(config.docs_dir).name, _order))
+
+
+def catalogue(root: Path, language: str, order: list[str]) -> str:
+    """Each snippet under the first page that shows it, with a link to the section."""
+    folder, places = root / "docs" / language, {}
+    for page in order:
+        if page.endswith(".md") and (folder / page).is_file():
+            for path, ident, heading in shown((folder / page).read_text(encoding="utf-8")):
+                places.setdefault(path, []).append((page, ident, heading))
+    parts, last = [], ""
+    for path, where in places.items():
+        page = where[0][0]
+        if page != last:
+            name = page.removesuffix(".md").replace("/", "-")
+            parts.append(f"\n## {title(folder / page)} {{#{name}}}\n")
+            last = page
+        links = [
+            f"[{heading}]({posixpath.relpath(page, posixpath.dirname(PAGE))}#{ident})"
+            for page, ident, heading in where
+        ]
+        also = f"; {ALSO[language]} {', '.join(links[1:])}" if links[1:] else ""
+        said = f'<span lang="en">{summary(root, path)}</span>'
+        parts.append(f"- `{path}` · {links[0]}{also}<br>{said}")
+    return "\n".join(parts)

@@ -1,0 +1,109 @@
+"""The pages that are made of files of the project: snippets, changelog, how to contribute."""
+
+import re
+from pathlib import Path
+
+import project_files
+import pytest
+import record
+import snippet_list
+import yaml
+from mkdocs.exceptions import PluginError
+from pages import HEADING, blocks, lines_outside_blocks
+
+ROOT = Path(__file__).parent.parent.parent
+CONTRIBUTING = {"en": ROOT / "CONTRIBUTING.md", "pt": ROOT / "CONTRIBUTING.pt.md"}
+
+
+def in_order(configuration: str) -> list[str]:
+    text = (ROOT / configuration).read_text(encoding="utf-8")
+    nav = yaml.safe_load(text[text.index("\nnav:") : text.index("\n\n", text.index("\nnav:"))])
+    return re.findall(r"'([\w/-]+\.md)'", str(nav))
+
+
+@pytest.mark.parametrize(
+    ("language", "configuration"), [("pt", "mkdocs.yml"), ("en", "mkdocs.en.yml")]
+)
+def test_the_catalogue_names_every_snippet(language, configuration):
+    listed = snippet_list.catalogue(ROOT, language, in_order(configuration))
+    paths = re.findall(r"^- `([^`]+)` · \[", listed, re.MULTILINE)
+    assert len(paths) == len(set(paths))
+    assert set(paths) == {path.relative_to(ROOT).as_posix() for path in record.snippets(ROOT)}
+    for path in paths:
+        assert snippet_list.summary(ROOT, path)[-1] in ".?", path
+
+
+def test_a_snippet_is_listed_under_the_section_that_shows_it(tmp_path):
+    page = tmp_path / "docs/en/room/name.md"
+    page.parent.mkdir(parents=True)
+    (tmp_path / "snippets").mkdir()
+    (tmp_path / "snippets/one.py").write_text('"""What it\ndoes."""\n', encoding="utf-8")
+    page.write_text(
+        "---\ntitle: Its page\n---\n\n# Its page {#top}\n\n## A step {#a-step}\n\n"
+        '```python\n--8<-- "snippets/one.py:example"\n```\n\n## Another {#another}\n\n'
+        '```python\n--8<-- "snippets/one.py:example"\n```\n',
+        encoding="utf-8",
+    )
+    assert snippet_list.catalogue(tmp_path, "en", ["missing.md", "room/name.md"]) == (
+        "\n## Its page {#room-name}\n\n"
+        "- `snippets/one.py` · [A step](../room/name.md#a-step); also on "
+        '[Another](../room/name.md#another)<br><span lang="en">What it does.</span>'
+    )
+
+
+def shape(path: Path) -> dict[str, list]:
+    """What must be the same in both languages."""
+    text = path.read_text(encoding="utf-8")
+    lines = [line for _, line in lines_outside_blocks(text)]
+    return {
+        "headings": [len(match["level"]) for line in lines if (match := HEADING.match(line))],
+        "blocks": [(block.language, block.body) for block in blocks(text)],
+        "starts": [re.match(r"\d+\.|-|\||", line)[0] for line in lines],
+        "code": [
+            code
+            for line in lines
+            for code in re.findall(r"`([^`]+)`", line)
+            if not re.search(r"[\[{#]|LANG|:\w", code)  # examples, which hold words
+        ],
+    }
+
+
+def test_how_to_contribute_is_the_same_in_both_languages():
+    en, pt = shape(CONTRIBUTING["en"]), shape(CONTRIBUTING["pt"])
+    assert en["headings"] == pt["headings"]
+    assert en["blocks"] == pt["blocks"]
+    assert en["starts"] == pt["starts"]
+    assert sorted(en["code"]) == sorted(pt["code"])
+
+
+def test_sections_have_the_same_ids_in_both_languages():
+    ids = [
+        re.findall(
+            r"\{#([\w-]+)\}$", project_files.section(ROOT, "CONTRIBUTING.md", language), re.M
+        )
+        for language in ("en", "pt")
+    ]
+    assert ids[0] == ids[1]
+    assert {"a-page", "a-figure", "a-claim", "a-translation"} <= set(ids[0])
+
+
+def test_an_include_that_is_only_shown_is_not_followed():
+    shown = project_files.section(ROOT, "CONTRIBUTING.md", "en")
+    assert ';--8<-- "snippets/name.py:example"' in shown
+    assert not re.search(r"(?<!;)--8<--", shown)
+
+
+def test_a_file_in_english_alone_is_marked_as_english():
+    text = project_files.section(ROOT, "CHANGELOG.md", "pt")
+    assert text.startswith('<div lang="en" markdown>\n\n')
+    assert "lang=" not in project_files.section(ROOT, "CHANGELOG.md", "en")
+    assert "lang=" not in project_files.section(ROOT, "CONTRIBUTING.md", "pt")
+
+
+def test_a_section_in_one_language_only_stops_the_build(tmp_path):
+    (tmp_path / "FILE.md").write_text("# A\n\n## B\n\n## C\n", encoding="utf-8")
+    (tmp_path / "FILE.pt.md").write_text("# A\n\n## B\n", encoding="utf-8")
+    with pytest.raises(
+        PluginError, match=r"FILE.pt.md:1: expected 2 headings, as in FILE.md, got 1"
+    ):
+        project_files.section(tmp_path, "FILE.md", "pt")
