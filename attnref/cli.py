@@ -3,8 +3,13 @@
 import importlib
 import sys
 
-# The module of each subcommand; its function there has the same name.
-COMMANDS = {"bench": "attnref.bench.command"}
+# The module of each subcommand; its function there, or its app of more of them, has that name.
+COMMANDS = {
+    "bench": "attnref.bench.command",
+    "check": "attnref.conformance.command",
+    "copy": "attnref.copying.command",
+    "exercise": "attnref.exercises.command",
+}
 
 
 def main() -> None:
@@ -28,5 +33,9 @@ def main() -> None:
     )
     app.callback()(lambda: None)  # or a single subcommand would go without its name
     for name, module in COMMANDS.items():
-        app.command(name)(getattr(importlib.import_module(module), name))
+        command = getattr(importlib.import_module(module), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
     app(prog_name="attnref")

@@ -1,7 +1,11 @@
-"""What every test may ask for: the device of this run and a seeded generator on it."""
+"""What every test may ask for: the device of this run, a seeded generator on it, the command."""
+
+import sys
 
 import pytest
 import torch
+
+from attnref import cli
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,3 +25,16 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 @pytest.fixture
 def generator(device: torch.device) -> torch.Generator:
     return torch.Generator(device).manual_seed(0)
+
+
+@pytest.fixture
+def attnref(monkeypatch, capsys):
+    """Runs the command and gives its exit status, standard output and standard error."""
+
+    def attnref(*arguments):
+        monkeypatch.setattr(sys, "argv", ["attnref", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return stopped.value.code, *capsys.readouterr()
+
+    return attnref

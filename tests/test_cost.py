@@ -716,6 +716,7 @@ def test_core_against_the_rest_of_the_layer(n, embed_dim, num_heads, against, sh
 
 
 @pytest.mark.claim("wider-keys-alone")
+@pytest.mark.claim("raising-d-k-alone")
 def test_doubling_d_k_alone():
     """Only W_Q, W_K and the scores grow: half as much again, not twice."""
     before, after = (Sizes(n=512, m=512, d_k=d_k, d_v=64, num_heads=8) for d_k in (64, 128))

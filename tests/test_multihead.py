@@ -317,6 +317,7 @@ def test_the_order_of_columns_within_a_head_means_nothing(make, randn, device):
 
 
 @pytest.mark.claim("any-invertible-matrix-fits")
+@pytest.mark.claim("only-the-product-counts")
 def test_any_invertible_matrix_fits_between_query_and_key(make, randn, device):
     """W_q M and W_k M^-T give the same scores, so that columns are no units of meaning."""
     layer = make(num_heads=3)

@@ -83,6 +83,7 @@ def against_oracle(query: Tensor, key: Tensor, value: Tensor, mask=None, **optio
     close(attention_weights(query, key, mask, **options), weights)
 
 
+@pytest.mark.claim("same-as-the-oracle")
 @pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 1, 3)])
 @pytest.mark.parametrize(
     "options",
@@ -96,6 +97,7 @@ def test_the_formula(lead, options, normal):
 MASK_SHAPES = [(), (7,), (5, 1), (5, 7), (1, 7), (3, 1, 1), (3, 5, 7), (2, 1, 1, 7), (2, 3, 5, 7)]
 
 
+@pytest.mark.claim("same-as-the-oracle")
 @pytest.mark.parametrize("kind", ["bool", "float"])
 @pytest.mark.parametrize("shape", MASK_SHAPES, ids=str)
 @pytest.mark.parametrize("is_causal", [False, True])

@@ -158,6 +158,7 @@ def test_distances_of_one_product_lose_digits_far_from_the_origin(device, genera
     assert (near.double() - exact).abs().max() < 1e-4
 
 
+@pytest.mark.claim("measures-cost-the-same")
 def test_distances_cost_one_matrix_product_as_dot_products_do(points):
     query, key, _ = points
     counts = []
@@ -171,6 +172,7 @@ def test_distances_cost_one_matrix_product_as_dot_products_do(points):
 # ---- how they are related
 
 
+@pytest.mark.claim("dot-is-distance-with-bias")
 def test_dot_product_attention_is_distance_attention_with_a_bias_for_long_keys(points):
     """softmax(q·k/√d) = softmax(-|q-k|²/2√d + |k|²/2√d), and the bias may not be left out."""
     query, key, _ = points
@@ -186,6 +188,7 @@ def test_dot_product_attention_is_distance_attention_with_a_bias_for_long_keys(p
     assert (without - expected).abs().sum(-1).max() / 2 > 0.1  # total variation
 
 
+@pytest.mark.claim("one-length-no-difference")
 def test_the_two_agree_where_all_keys_have_one_norm(points):
     query, key, _ = points
     key = 3 * key / key.norm(dim=-1, keepdim=True)
@@ -193,6 +196,7 @@ def test_the_two_agree_where_all_keys_have_one_norm(points):
     torch.testing.assert_close(weights, attention_weights(query, key), rtol=0, atol=32 * EPS)
 
 
+@pytest.mark.claim("dot-cosine-distance")
 def test_the_product_is_half_the_norms_less_half_the_distance(points):
     query, key, _ = points
     dot = similarity.dot_scores(query, key, scale=1.0)
@@ -208,6 +212,7 @@ def test_dot_and_distance_may_choose_different_keys(device):
     assert similarity.euclidean_scores(query, key).tolist() == [[0.0, -13.0]]
 
 
+@pytest.mark.claim("own-favourite-by-angle")
 def test_a_word_need_not_attend_most_to_itself(words):
     """By dot product four of six words prefer another word; by cosine or distance, none."""
     dot, cosine, distance = (function(words, words) for function in SCORES)
@@ -225,6 +230,7 @@ def test_a_word_need_not_attend_most_to_itself(words):
     ]
 
 
+@pytest.mark.claim("own-best-match-by-width")
 @pytest.mark.parametrize(
     ("n", "d", "share", "sets"),
     [(32, 2, 0.162, 2000), (32, 4, 0.408, 2000), (32, 16, 0.986, 2000), (1024, 16, 0.81, 5)],
@@ -248,6 +254,7 @@ def test_random_vectors_prefer_themselves_in_many_dimensions_only(
 # ---- why weights sum to one
 
 
+@pytest.mark.claim("weights-of-product-one")
 def test_weights_whose_product_is_one_are_no_average(words):
     """The weights e^(s - mean s) have product 1 and sum 6.28, and leave the hull of the values."""
     scores = similarity.dot_scores(words[JOURNEY : JOURNEY + 1], words, scale=1.0)
@@ -293,6 +300,7 @@ def test_kernel_regression_against_its_formula(bandwidth, points):
         torch.testing.assert_close(found[place], expected, rtol=0, atol=7 * 50 * EPS)
 
 
+@pytest.mark.claim("kernel-regression-is-attention")
 def test_kernel_regression_is_attention(points):
     """Bandwidth² √d and a bias against long keys; values and gradients."""
     inputs = [tensor.requires_grad_() for tensor in points]
@@ -311,6 +319,7 @@ def test_kernel_regression_is_attention(points):
     torch.testing.assert_close(*gradients, rtol=0, atol=256 * EPS)
 
 
+@pytest.mark.claim("bandwidth-from-nearest-to-mean")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_narrow_and_the_wide_kernel(dtype, points):
     """With h → 0 the nearest key's value, however far it is; with h → ∞ the mean of the values."""
@@ -355,6 +364,7 @@ def test_nearest_neighbours_are_the_renormalised_softmax(count, dim, points):
     assert ((found > 0).sum(dim) == count).all()
 
 
+@pytest.mark.claim("dropped-mass")
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7])
 def test_truncation_moves_twice_the_dropped_mass(count, points):
     """|p - p_k|_1 = 2 δ, so that the output moves by at most δ times the values' diameter."""

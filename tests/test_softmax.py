@@ -68,6 +68,7 @@ def gradients(function, *inputs, seed=1):
 # ---- naive, stable, online
 
 
+@pytest.mark.claim("naive-softmax-overflows")
 @pytest.mark.parametrize(
     ("dtype", "fine", "over"),
     [
@@ -498,6 +499,7 @@ def test_jacobian_along_another_dimension(scores):
 
 
 @pytest.mark.claim("jacobian-norm-half")
+@pytest.mark.claim("softmax-jacobian-is-bounded")
 def test_trace_and_norm_of_the_jacobian(device, generator):
     """Trace 1 - sum p²; norm at most 1/2, reached at two equal weights."""
     scores = 3 * torch.randn(101, 7, device=device, generator=generator, dtype=torch.float64)
@@ -628,6 +630,7 @@ def test_one_is_invariant_to_shift_and_the_other_to_size(device, generator):
     assert torch.equal(softmax.sum_normalise(scores * 64), softmax.sum_normalise(scores))
 
 
+@pytest.mark.claim("softmax-is-not-a-power")
 def test_softmax_raises_e_to_the_scores_and_not_the_scores_to_a_power(device):
     """Ratios are e^(difference); a power of the scores depends on their quotient instead."""
     scores = torch.tensor([2.0, 4.0, 5.0], device=device, dtype=torch.float64)
@@ -662,6 +665,7 @@ def test_jacobian_of_division_by_the_sum(device, generator):
     torch.testing.assert_close(moved, torch.zeros_like(scores), rtol=0, atol=16 * EPS)
 
 
+@pytest.mark.claim("softmax-jacobian-is-bounded")
 def test_only_the_jacobian_of_softmax_is_bounded(device):
     for total in (1e-1, 1e-4, 1e-7):
         scores = torch.tensor([1.0, -1.0 + total], device=device, dtype=torch.float64)

@@ -55,6 +55,59 @@ ALLOWED = {
     "bench/runner": {"bench"},
     "bench/table": {"bench"},
     "cli": set(),
+    "exercises/__init__": {"exercises"},
+    "exercises/command": {"conformance", "exercises"},
+    "exercises/exercise": {"exercises"},
+    "exercises/findings": {"conformance"},
+    "exercises/grading": {"conformance", "exercises"},
+    "exercises/judging": {"conformance", "exercises"},
+    "exercises/language": {"conformance"},
+    "exercises/learner": {"conformance", "exercises"},
+    "exercises/report": {"conformance", "exercises"},
+    "exercises/samples": {"oracle"},
+    "exercises/source": {"exercises"},
+    "conformance/__init__": {"conformance"},
+    "conformance/budget": {"masks", "oracle"},
+    "conformance/case": set(),
+    "conformance/checker": {"conformance"},
+    "conformance/command": {"conformance"},
+    "conformance/comparison": set(),
+    "conformance/examination": {"conformance"},
+    "conformance/explanations": {"conformance"},
+    "conformance/isolation": {"conformance"},
+    "conformance/plugin": {"conformance"},
+    "conformance/properties/__init__": {"conformance"},
+    "conformance/properties/backward": {"conformance"},
+    "conformance/properties/causal": {"conformance", "masks"},
+    "conformance/properties/dropout": {"conformance"},
+    "conformance/properties/forbidden": {"conformance"},
+    "conformance/properties/heads": {"conformance"},
+    "conformance/properties/hygiene": {"bench", "conformance"},
+    "conformance/properties/lengths": {"conformance"},
+    "conformance/properties/masks": {"conformance"},
+    "conformance/properties/numerics": {"conformance"},
+    "conformance/properties/scaling": {"conformance"},
+    "conformance/properties/shapes": {"conformance"},
+    "conformance/properties/softcap": {"conformance"},
+    "conformance/properties/symmetries": {"conformance"},
+    "conformance/properties/weights": {"conformance"},
+    "conformance/properties/windows": {"conformance"},
+    "conformance/property": {"conformance"},
+    "conformance/report": {"conformance"},
+    "conformance/right": {"conformance", "masks", "reference"},
+    "conformance/subject": set(),
+    "conformance/table": {"conformance"},
+    "conformance/text": set(),
+    "conformance/trial": {"conformance"},
+    "conformance/verdict": {"conformance"},
+    "copying/__init__": set(),
+    "copying/assembly": {"copying"},
+    "copying/catalogue": {"copying"},
+    "copying/command": {"copying"},
+    "copying/header": {"", "copying"},
+    "copying/needs": {"copying"},
+    "copying/scopes": set(),
+    "copying/source": {"copying"},
     "variants/__init__": set(),
     "variants/block_sparse": {"checks", "masks", "onednn", "reference"},
     "variants/blockwise": {"checks", "masks", "onednn", "reference"},
@@ -70,6 +123,10 @@ ALLOWED = {
     "variants/topk": {"checks", "reference"},
     "variants/varlen": {"checks", "reference"},
 }
+
+# The exercises themselves, a folder each: the grader knows what is true, the solution stands alone.
+COURSE = PACKAGE / "exercises" / "course"
+TRUTHS = {"masks", "multihead", "oracle", "positions", "similarity", "softmax", "variants"}
 
 
 def imports(path: Path) -> tuple[set[str], set[str]]:
@@ -97,17 +154,30 @@ def test_modules_import_only_what_the_design_allows():
     found = {
         path.relative_to(PACKAGE).with_suffix("").as_posix(): imports(path)[0]
         for path in PACKAGE.rglob("*.py")
+        if COURSE not in path.parents
     }
     assert found == ALLOWED
 
 
+def test_solutions_of_exercises_need_torch_only():
+    for path in COURSE.rglob("*.py"):
+        inside, outside = imports(path)
+        if path.name == "solution.py":
+            assert inside == set(), path
+            assert outside <= {"torch", "collections"}, path
+        else:
+            assert inside <= {"exercises"} | TRUTHS, path
+
+
 def test_runtime_needs_only_torch_and_numpy():
-    """Only the command line, which has an extra of its own, may ask for more."""
+    """Only the command line, which has an extra of its own, and the plugin may ask for more."""
     for path in PACKAGE.rglob("*.py"):
         name = path.relative_to(PACKAGE).with_suffix("").as_posix()
         allowed = {"torch", "numpy"}
-        if name in ("cli", "bench/command", "bench/table"):
+        if name.split("/")[-1] in ("cli", "command", "table"):
             allowed |= {"typer", "rich"}
+        if name == "conformance/plugin":
+            allowed |= {"pytest"}
         assert imports(path)[1] - set(sys.stdlib_module_names) <= allowed, name
 
 

@@ -1,12 +1,13 @@
 """The time of each method against the length, both axes logarithmic, as SVG.
 
 A slope of 1 is linear, of 2 quadratic. The chart carries its own paper, light or dark as the
-reader's system asks; the colours of the lines have a contrast of 3 and more to both. Dashes and
-marks differ too, and each line ends at its name, so that none is told by its colour alone.
+reader's system asks, or as the page says that it is put into; the colours of the lines have a
+contrast of 3 and more to both. Dashes and marks differ too, and each line ends at its name, so
+that none is told by its colour alone.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from attnref.bench.record import Record, Result
@@ -26,23 +27,50 @@ _WIDTH, _HEIGHT = 800, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 220, 50, 50
 _LINE = 15  # height of a line of text
 
-# Scoped, for an image inside a page must not style the page.
-_STYLE = f"""
-.attnref text {{ font: 12px system-ui, sans-serif }}
-.attnref .paper {{ fill: {PAPERS["light"]} }}
-.attnref .ink {{ fill: {INKS["light"]} }}
-.attnref .grid {{ stroke: {INKS["light"]}; stroke-opacity: .15 }}
-@media (prefers-color-scheme: dark) {{
-.attnref .paper {{ fill: {PAPERS["dark"]} }}
-.attnref .ink {{ fill: {INKS["dark"]} }}
-.attnref .grid {{ stroke: {INKS["dark"]}; stroke-opacity: .2 }}
-}}
+ENGLISH = {
+    "title": "{task}: time and length",
+    "length": "n, number of keys",
+    "forward": "forward",
+    "backward": "forward + backward",
+    "heads": "{heads} heads",
+    "threads": "{threads} threads",
+}
+
+
+def _style() -> str:
+    """Scoped, for an image inside a page must not style the page; variables are the page's."""
+    rules = {
+        scheme: f"""
+.attnref .paper {{ fill: var(--figure-ground, {PAPERS[scheme]}) }}
+.attnref .ink {{ fill: var(--figure-ink, {INKS[scheme]}) }}
+.attnref .grid {{ stroke: var(--figure-ink, {INKS[scheme]}); stroke-opacity: .18 }}
 """
+        for scheme in PAPERS
+    }
+    dark = f"@media (prefers-color-scheme: dark) {{{rules['dark']}}}"
+    return f".attnref text {{ font: 12px system-ui, sans-serif }}{rules['light']}{dark}"
 
 
-def chart(record: Record, task: str) -> str:
-    """An SVG image of one task of a record; the bars at a mark go from quartile to quartile."""
-    results = [result for result in record.results if result.task == task]
+def chart(
+    record: Record,
+    task: str,
+    *,
+    methods: Sequence[str] | None = None,
+    words: Mapping[str, str] = ENGLISH,
+) -> str:
+    """An SVG image of one task of a record; the bars at a mark go from quartile to quartile.
+
+    Args:
+        record: of a measurement.
+        task: one of those in it.
+        methods: which ones to draw, all where None.
+        words: what is written in the chart, with the keys of ``ENGLISH``.
+    """
+    results = [
+        result
+        for result in record.results
+        if result.task == task and (methods is None or result.method in methods)
+    ]
     lengths = sorted({result.n for result in results})
     across = _Axis([float(n) for n in lengths], _LEFT, _WIDTH - _RIGHT)
     times = [time for result in results for time in (result.lower, result.upper)]
@@ -50,14 +78,14 @@ def chart(record: Record, task: str) -> str:
     named: dict[str, list[Result]] = {}
     for result in sorted(results, key=lambda result: result.n):
         named.setdefault(result.method, []).append(result)
-    title = f"{task}: time and length, {_conditions(record)}"
+    title = f"{words['title'].format(task=task)}, {_conditions(record, words)}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
         f'class="attnref" role="img"><title>{escape(title)}</title>',
-        f"<style>{_STYLE}</style>",
+        f"<style>{_style()}</style>",
         f'<rect class="paper" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>',
         _text(_LEFT, 28, title),
-        _text(_LEFT, _HEIGHT - 8, "n, number of keys"),
+        _text(_LEFT, _HEIGHT - 8, words["length"]),
     ]
     for n in lengths:
         x = across(n)
@@ -141,11 +169,13 @@ def _apart(wanted: dict[str, float]) -> dict[str, float]:
     return places
 
 
-def _conditions(record: Record) -> str:
+def _conditions(record: Record, words: Mapping[str, str]) -> str:
     made, chosen = record.provenance, record.settings
-    place = made["accelerator"] or f"{made['processor']}, {made['threads']} threads"
-    what = "forward + backward" if chosen["backward"] else "forward"
-    return f"{what}, {chosen['heads']} heads, d={chosen['head_dim']}, {chosen['dtype']}, {place}"
+    threads = words["threads"].format(threads=made["threads"])
+    place = made["accelerator"] or f"{made['processor']}, {threads}"
+    what = words["backward" if chosen["backward"] else "forward"]
+    heads = words["heads"].format(heads=chosen["heads"])
+    return f"{what}, {heads}, d={chosen['head_dim']}, {chosen['dtype']}, {place}"
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:

@@ -35,6 +35,16 @@ def summarise(seconds: list[float]) -> Timing:
     return Timing(median, lower, upper, len(seconds))
 
 
+def milliseconds(seconds: float) -> str:
+    """Three digits, or whole milliseconds.
+
+    >>> milliseconds(0.0123456), milliseconds(1.5)
+    ('12.3', '1500')
+    """
+    number = 1000 * seconds
+    return f"{number:.0f}" if number >= 1000 else f"{number:.3g}"
+
+
 def finish(device: torch.device) -> None:
     """Waits until the device has done what it was given."""
     if device.type == "cuda":

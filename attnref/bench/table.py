@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rich.box import SIMPLE
 from rich.table import Table
 
+from attnref.bench.clock import milliseconds
 from attnref.bench.problems import TASKS
 from attnref.bench.record import Record
 
@@ -44,13 +45,3 @@ def left_out(record: Record) -> list[str]:
         f"{skip.method}, {skip.task}{f' n={skip.n}' if skip.n is not None else ''}: {skip.reason}"
         for skip in record.skipped
     ]
-
-
-def milliseconds(seconds: float) -> str:
-    """Three digits, or whole milliseconds.
-
-    >>> milliseconds(0.0123456), milliseconds(1.5)
-    ('12.3', '1500')
-    """
-    number = 1000 * seconds
-    return f"{number:.0f}" if number >= 1000 else f"{number:.3g}"

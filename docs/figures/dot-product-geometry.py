@@ -1,9 +1,9 @@
-"""Three ways to compare a query with keys in the plane, and which key wins by each."""
+"""One query in the plane, five keys, three measures: which keys tie, and which one wins."""
 
 import math
 
 import torch
-from drawing import FIRST, GRID, INK, SMALL, SOFT, axes, label, new
+from drawing import FIRST, GRID, GROUND, INK, SECOND, SMALL, SOFT, axes, label, new
 
 from attnref import similarity
 
@@ -12,20 +12,21 @@ TEXT = {
         "dot": "produto escalar",
         "cosine": "cosseno",
         "distance": "distância",
-        "lines": "Chaves numa mesma linha empatam. Cheia: a vencedora.",
+        "lines": "Chaves numa mesma linha empatam.\nPonto cheio, número em negrito: a vencedora.",
     },
     "en": {
         "dot": "dot product",
         "cosine": "cosine",
         "distance": "distance",
-        "lines": "Keys on one line tie. Filled: the key that wins.",
+        "lines": "Keys on one line tie.\nFilled point, number in bold: the winner.",
     },
 }
 
-QUERY = torch.tensor([[1.2, 0.6]], dtype=torch.float64)
-KEYS = {"a": (2.6, -0.3), "b": (0.45, 0.25), "c": (1.1, 1.05)}
-ACROSS = torch.tensor([[-0.6, 1.2]], dtype=torch.float64)  # as long as the query, across it
-LINE = torch.linspace(-4, 4, 41, dtype=torch.float64)[:, None]
+QUERY = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+ACROSS = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
+# Each key, and where its number stands.
+KEYS = {(1, 0): (0, -14), (2, 0): (0, -14), (3, 3): (-8, 0), (0, 1): (-8, 0), (-1, 0): (0, -14)}
+LINE = torch.linspace(-6, 6, 61, dtype=torch.float64)[:, None]
 TURN = torch.linspace(0, 2 * math.pi, 73, dtype=torch.float64)[:, None]
 
 
@@ -39,14 +40,14 @@ def distance(query, key):
 
 
 def across_at(product):
-    """The keys of one dot product: a line across the query."""
-    return [product * QUERY / QUERY.square().sum() + LINE * ACROSS]
+    """The keys of one dot product: a line across the query, which has length 1."""
+    return [product * QUERY + LINE * ACROSS]
 
 
 def rays_at(cosine):
     """The keys of one cosine: two rays, one on either side of the query."""
     sine = math.sqrt(1 - cosine**2)
-    return [(LINE + 4.02) * (cosine * QUERY + side * sine * ACROSS) for side in (-1, 1)]
+    return [(LINE + 6.02) * (cosine * QUERY + side * sine * ACROSS) for side in (-1, 1)]
 
 
 def circle_at(radius):
@@ -55,17 +56,18 @@ def circle_at(radius):
 
 
 MEASURES = {
-    "dot": (dot, max, across_at, (-2, -1, 0, 1, 2, 3, 4)),
-    "cosine": (similarity.cosine_scores, max, rays_at, (-0.5, 0, 0.5, 0.8, 0.95)),
-    "distance": (distance, min, circle_at, (0.4, 0.8, 1.2, 1.6, 2.0)),
+    "dot": (dot, max, across_at, (-1, 0, 1, 2, 3)),
+    "cosine": (similarity.cosine_scores, max, rays_at, (-0.8, -0.4, 0, 0.4, 0.8)),
+    "distance": (distance, min, circle_at, (0.5, 1, 1.5, 2, 3, 4)),
 }
 
 
 def draw(text):
-    keys = torch.tensor(list(KEYS.values()), dtype=torch.float64)  # (3, 2)
-    figure = new(226)
+    keys = torch.tensor(list(KEYS), dtype=torch.float64)  # (5, 2)
+    figure = new(206)
     for index, (name, (score, best, ties_at, levels)) in enumerate(MEASURES.items()):
-        plot = axes(figure, 6 + 138 * index, 30, 130, 101, xlim=(-0.71, 3.03), ylim=(-0.97, 1.93))
+        limits = {"xlim": (-1.7, 3.5), "ylim": (-1.3, 3.5)}
+        plot = axes(figure, 6 + 138 * index, 30, 130, 120, **limits)
         plot.set_xticks([])
         plot.set_yticks([])
         plot.spines[:].set_color(GRID)
@@ -74,18 +76,20 @@ def draw(text):
             for line in ties_at(level):
                 scores = score(QUERY, line)
                 torch.testing.assert_close(scores, torch.full_like(scores, level))
-                plot.plot(*line.T, color=SOFT, linewidth=1)
-        plot.annotate("", QUERY[0], (0, 0), arrowprops={"arrowstyle": "-|>", "color": INK})
-        label(plot, (1.2, 0.2), "$q$", side="center")
-        scores = dict(zip(KEYS, score(QUERY, keys)[0].tolist(), strict=True))
-        winner = best(scores, key=scores.get)
+                plot.plot(*line.T, color=SOFT, linewidth=0.7)
         plot.set_title(text[name], fontsize=SMALL, loc="left", color=INK)
-        for row, (key, place) in enumerate(KEYS.items()):
-            wins = key == winner
-            plot.plot(*place, "o", color=FIRST, markerfacecolor=FIRST if wins else "none")
-            label(plot, place, key, offset=(-4, 12) if key == "b" else (6, 8), bold=wins)
-            corner = (plot.get_xlim()[0], plot.get_ylim()[0])
-            below = (4, -14 - 16 * row)
-            label(plot, corner, f"{key}: {scores[key]:.2f}", offset=below, bold=wins)
-    figure.text(6 / 420, 12 / 226, text["lines"], fontsize=SMALL, va="center")
+        scores = score(QUERY, keys)[0].tolist()
+        for (key, offset), number in zip(KEYS.items(), scores, strict=True):
+            wins = math.isclose(number, best(scores), abs_tol=1e-9)
+            plot.plot([0, key[0]], [0, key[1]], color=FIRST, linewidth=1.2)
+            plot.plot(*key, "o", color=FIRST, markerfacecolor=FIRST if wins else GROUND)
+            written = f"{round(number, 2) + 0.0:.2g}".replace("-", "−")
+            side = "right" if offset[0] else "center"
+            label(plot, key, written, offset=offset, side=side, bold=wins, halo=True)
+        style = {"arrowstyle": "-|>", "color": SECOND, "linewidth": 3, "shrinkA": 0, "shrinkB": 3}
+        plot.annotate("", QUERY[0], (0, 0), arrowprops=style)
+        label(plot, (0.5, 0), "$q$", SECOND, offset=(0, 11), side="center", halo=True)
+    for line, words in enumerate(text["lines"].split("\n")):
+        place = (6 / 420, (34 - 16 * line) / 206)
+        figure.text(*place, words, fontsize=SMALL, va="center")
     return figure

@@ -140,9 +140,11 @@ def label(
     offset: tuple[float, float] = (0, 0),
     side: str = "left",
     bold: bool = False,
+    halo: bool = False,
 ) -> None:
     """Small text, so many pixels from a place of the plot; ``side`` is the side of it there.
 
+    With a halo of the page's ground it can be read on top of lines.
     Its lines are set one by one, or they would be aligned by the widths of another font.
     """
     lines = text.split("\n")
@@ -158,6 +160,7 @@ def label(
             fontweight="bold" if bold else "normal",
             ha=side,
             va="center",
+            gid="halo" if halo else None,
         )
 
 

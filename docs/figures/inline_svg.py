@@ -70,7 +70,9 @@ def _clean(
     attributes = {}
     for key, value in element.attrib.items():
         if key == "id":
-            if value in used:
+            if value == "halo":
+                attributes["class"] = "halo"
+            elif value in used:
                 names[value] = f"{name}-{len(names) + 1}"
                 attributes["id"] = names[value]
         elif key == "style":

@@ -7,18 +7,18 @@ from attnref import positions
 
 TEXT = {
     "pt": {
-        "x": "distância $j − i$",
-        "table": "tabela senoidal: $PE_i·PE_j$, sobre $d/2$",
-        "added": "somada às palavras: $(q + PE_i)·(k + PE_j)$, sobre $d$",
-        "turned": "palavras giradas: $R_i q·R_j k$, sobre $d$",
-        "from": "consulta em $i = {place}$",
+        "x": "distância $s − t$",
+        "table": "tabela senoidal: $PE_t·PE_s$, sobre $d/2$",
+        "added": "somada a uma palavra: $(x + PE_t)·(x + PE_s)$, sobre $d$",
+        "turned": "a palavra girada: $R_t x·R_s x$, sobre $d$",
+        "from": "consulta em $t = {place}$",
     },
     "en": {
-        "x": "distance $j − i$",
-        "table": "sinusoidal table: $PE_i·PE_j$, over $d/2$",
-        "added": "added to the words: $(q + PE_i)·(k + PE_j)$, over $d$",
-        "turned": "words turned: $R_i q·R_j k$, over $d$",
-        "from": "query at $i = {place}$",
+        "x": "distance $s − t$",
+        "table": "sinusoidal table: $PE_t·PE_s$, over $d/2$",
+        "added": "added to a word: $(x + PE_t)·(x + PE_s)$, over $d$",
+        "turned": "the word turned: $R_t x·R_s x$, over $d$",
+        "from": "query at $t = {place}$",
     },
 }
 
@@ -29,27 +29,27 @@ LOOKS = ((FIRST, "-", 2), (SECOND, (0, (5, 2)), 2), (THIRD, (0, (1, 1.5)), 3))
 
 def draw(text):
     generator = torch.Generator().manual_seed(0)
-    query, key = torch.randn(2, D, generator=generator, dtype=torch.float64)
+    word = torch.randn(D, generator=generator, dtype=torch.float64)
+    word = word / word.square().mean().sqrt()  # of length √d
     distance = torch.arange(REACH)
     figure = new(560)
     plots = [
         axes(figure, 44, top, 360, 120, xlim=(0, REACH), ylim=limits)
-        for top, limits in ((36, (-0.1, 1.4)), (206, (-0.3, 1)), (376, (-0.3, 1)))
+        for top, limits in ((36, (-0.1, 1.4)), (206, (0.95, 1.7)), (376, (-0.1, 1.4)))
     ]
     for place, (colour, dashes, width) in zip(PLACES, LOOKS, strict=True):
         table = positions.sinusoidal(REACH, D, offset=place, dtype=torch.float64)  # (REACH, D)
         alone = table @ table[0] / (D / 2)
-        added = (key + table) @ (query + table[0]) / D
-        keys = positions.rotary(key.expand(REACH, D), offset=place)
-        turned = keys @ positions.rotary(query[None], offset=place)[0] / D
+        added = (word + table) @ (word + table[0]) / D
+        turns = positions.rotary(word.expand(REACH, D), offset=place)
+        turned = turns @ turns[0] / D
         for plot, numbers in zip(plots, (alone, added, turned), strict=True):
             plot.plot(distance, numbers, color=colour, linestyle=dashes, linewidth=width)
-    ticks(plots[0], x=range(0, REACH + 1, 16), y=[0, 0.5, 1])
-    for plot, name in zip(plots, ("table", "added", "turned"), strict=True):
-        plot.axhline(0, color=SOFT, linewidth=1)
+    marks = {"table": [0, 0.5, 1], "added": [1, 1.25, 1.5], "turned": [0, 0.5, 1]}
+    for plot, (name, numbers) in zip(plots, marks.items(), strict=True):
+        ticks(plot, x=range(0, REACH + 1, 16), y=numbers)
+        plot.axhline(min(numbers), color=SOFT, linewidth=1)
         name_axes(plot, y=text[name])
-    for plot in plots[1:]:
-        ticks(plot, x=range(0, REACH + 1, 16), y=[0, 0.5, 1])
     name_axes(plots[-1], text["x"])
     for line, (place, (colour, dashes, width)) in enumerate(zip(PLACES, LOOKS, strict=True)):
         height = 1.3 - 0.19 * line

@@ -11,7 +11,7 @@ from pathlib import Path
 import bibtexparser
 from bibtexparser import middlewares
 from mkdocs.exceptions import PluginError
-from pages import ROOT, Problem, lines_outside_blocks, stop_at
+from pages import ROOT, Problem, lines_outside_blocks, replaced_outside_blocks, stop_at
 
 CITATION = re.compile(r"\[@(?P<key>[A-Za-z0-9_-]+)\]")
 PAGE = "reference/bibliography.md"
@@ -72,7 +72,7 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
         entry = _bibliography()[match["key"]]
         return f"[{_authors(entry, language)} ({entry['year']})]({target}#{match['key']})"
 
-    markdown = CITATION.sub(show, markdown)
+    markdown = replaced_outside_blocks(CITATION, show, markdown)
     if page.file.src_uri == PAGE:
         if PLACE not in markdown:
             raise PluginError(f"{page.file.abs_src_path}:1: expected the line {PLACE}")

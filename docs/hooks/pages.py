@@ -1,6 +1,7 @@
 """What the hooks and the contracts both need to know of a Markdown page."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,14 @@ class Block:
     body: tuple[str, ...]
 
 
+def replaced_outside_blocks(pattern: re.Pattern, replace: Callable, text: str) -> str:
+    """The page with each match replaced, except in fenced blocks, which show code as it is."""
+    lines = text.split("\n")
+    for number, line in lines_outside_blocks(text):
+        lines[number - 1] = pattern.sub(replace, line)
+    return "\n".join(lines)
+
+
 def lines_outside_blocks(text: str) -> Iterator[tuple[int, str]]:
     """Number and text of each line that no fenced block holds."""
     inside = {
@@ -69,3 +78,10 @@ def blocks(text: str) -> list[Block]:
     if opened is not None:
         found.append(Block("unclosed", opened[0], tuple(body)))
     return found
+
+
+def without_accents(word: str) -> str:
+    """The word with its letters bare: "atenção" is "atencao"."""
+    return "".join(
+        letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter)
+    )

@@ -6,8 +6,9 @@ without their accents; mkdocs.yml declares the field to the search.
 
 import json
 import re
-import unicodedata
 from pathlib import Path
+
+from pages import without_accents
 
 WORD = re.compile(r"\w+")
 TAG = re.compile(r"<[^>]*>")
@@ -16,13 +17,7 @@ TAG = re.compile(r"<[^>]*>")
 def plain_words(text: str) -> str:
     """The words of ``text`` that carry accents, without them, each once."""
     words = dict.fromkeys(WORD.findall(TAG.sub(" ", text).lower()))
-    return " ".join(plain for word in words if (plain := _strip(word)) != word)
-
-
-def _strip(word: str) -> str:
-    return "".join(
-        letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter)
-    )
+    return " ".join(plain for word in words if (plain := without_accents(word)) != word)
 
 
 def on_post_build(config) -> None:

@@ -43,6 +43,7 @@ def test_it_answers_the_question(shape, name, task, monkeypatch):
         assert 1e-4 < error < 10  # another function, or an approximation of this one
 
 
+@pytest.mark.claim("unrestricted-is-another-function")
 def test_unrestricted_attention_is_another_function(shape):
     for task in ("window", "blocks"):
         problem = TASKS[task].make(shape)

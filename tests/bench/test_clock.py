@@ -36,6 +36,7 @@ def test_one_sample_is_its_own_quartiles():
     assert summarise([2.0]) == Timing(2.0, 2.0, 2.0, 1)
 
 
+@pytest.mark.claim("bench-order-alternates")
 def test_order_alternates(world):
     call, called = world
     runs = {"a": call("a", 1.0), "b": call("b", 2.0)}

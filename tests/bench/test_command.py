@@ -7,23 +7,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from attnref import cli
 from attnref.bench.record import Record, stale
 
 TINY = ["bench", "sdpa", "linear", "-t", "dense", "-n", "23", "--heads", "2", "--head-dim", "8"]
-
-
-@pytest.fixture
-def attnref(monkeypatch, capsys):
-    """Runs the command and gives its exit status, standard output and standard error."""
-
-    def attnref(*arguments):
-        monkeypatch.setattr(sys, "argv", ["attnref", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            cli.main()
-        return stopped.value.code, *capsys.readouterr()
-
-    return attnref
 
 
 def test_it_prints_a_table_and_writes_a_record_and_a_chart(attnref, tmp_path):
@@ -105,7 +91,8 @@ def test_without_its_packages_it_says_how_to_install_them(attnref, monkeypatch):
 def test_importing_the_package_loads_neither_it_nor_the_benchmark():
     code = (
         "import sys, attnref, attnref.cli; "
-        "print([name for name in ('attnref.bench', 'typer', 'rich') if name in sys.modules])"
+        "names = ('attnref.bench', 'attnref.copying', 'typer', 'rich'); "
+        "print([name for name in names if name in sys.modules])"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert answer.stdout == "[]\n", answer.stderr

@@ -89,6 +89,7 @@ def test_gradients_reach_new_leaves(shape):
     assert not problem.key.requires_grad
 
 
+@pytest.mark.claim("bench-checks-every-place")
 def test_checked_rows_fall_on_every_place_in_a_block():
     places = {row % 128 for row in range(16384)[checked_rows(16384)]}
     assert len(range(16384)[checked_rows(16384)]) >= 127

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from attnref.bench.fingerprint import fingerprint
 from attnref.bench.record import Record, Result, Skipped, stale
 
@@ -40,6 +42,7 @@ def test_tasks_are_in_the_order_of_measurement():
     assert record().tasks() == ["dense"]
 
 
+@pytest.mark.claim("record-knows-changed-code")
 def test_it_is_stale_when_code_has_changed_or_is_gone():
     module, name = "attnref.variants.linear", "linear_attention"
     fresh = {"module": module, "name": name, "fingerprint": fingerprint(module, name)}

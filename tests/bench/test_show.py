@@ -8,9 +8,10 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from rich.console import Console
 
-from attnref.bench.chart import COLOURS, INKS, PAPERS, _Axis, _ticks, chart
+from attnref.bench.chart import COLOURS, ENGLISH, INKS, PAPERS, _Axis, _ticks, chart
+from attnref.bench.clock import milliseconds
 from attnref.bench.record import Record, Result, Skipped
-from attnref.bench.table import left_out, milliseconds, tables
+from attnref.bench.table import left_out, tables
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -94,6 +95,15 @@ def test_a_gpu_and_gradients_are_named(record):
         settings={**record.settings, "backward": True},
     )
     assert "forward + backward, 2 heads, d=8, float32, Big One<" in chart(made, "dense")
+
+
+def test_methods_can_be_chosen_and_words_be_of_another_language(record):
+    words = ENGLISH | {"title": "{task}: tempo", "heads": "{heads} cabeças", "length": "chaves"}
+    svg = chart(record, "dense", methods=["linear"], words=words)
+    assert "dense: tempo, forward, 2 cabeças, d=8" in svg
+    written = [text for text, _ in texts(svg)]
+    assert {"chaves", "linear"} <= set(written)
+    assert "sdpa" not in written
 
 
 def test_both_axes_are_logarithmic(record):

@@ -1,7 +1,7 @@
 """The contracts that keep pages and code one, as functions from a tree to a list of problems.
 
 Each takes the root of a project, so that its own test can break a copy of a page on purpose.
-Those about includes, claims, citations and figures also stop the build: see docs/hooks.
+Those about includes, claims, citations, figures and results also stop the build: see docs/hooks.
 """
 
 import ast
@@ -12,8 +12,10 @@ from pathlib import Path
 import citations
 import claims
 import figures
+import glossary
 import includes
 import record
+import results
 import yaml
 from pages import Problem, blocks, lines_outside_blocks
 
@@ -262,6 +264,22 @@ def citation_problems(root: Path) -> list[Problem | str]:
     return found
 
 
+# The glossary: each term in both languages, and a page that explains it.
+
+
+def glossary_problems(root: Path) -> list[Problem | str]:
+    found: list[Problem | str] = [*glossary.problems(root)]
+    for name, entry in glossary.read_glossary(root).items():
+        path, _, anchor = str(entry.get("page")).partition("#")
+        for language in LANGUAGES:
+            page = root / "docs" / language / path
+            if not page.is_file():
+                found.append(f"docs/glossary.yml: {name}: there is no page docs/{language}/{path}")
+            elif anchor and anchor not in [ident for _, ident in skeleton(page)["headings"]]:
+                found.append(f"docs/glossary.yml: {name}: {page.name} has no heading {{#{anchor}}}")
+    return found
+
+
 def snippet_problems(root: Path) -> list[str]:
     """An output without a snippet."""
     return [
@@ -284,6 +302,41 @@ def result_problems(root: Path) -> list[Problem]:
             found.append(Problem(path, 1, message))
         if kept.provenance["dirty"] is not False:
             found.append(Problem(path, 1, "measured with uncommitted code; commit, run make bench"))
+    return found
+
+
+# What was measured reaches a page from its record, and is never typed.
+
+MEASURED = re.compile(
+    r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)\s*(?:ms|µs|s|[MG]i?B|times|vezes)(?!\w)", re.IGNORECASE
+)
+
+
+def measured_problems(page: Path, root: Path) -> list[Problem]:
+    """Wishes that no record fulfils, and times, sizes and ratios typed beside what one shows.
+
+    A number that an output on the page prints is computed, and one that is declared with a
+    source elsewhere is quoted; neither is a measurement of this project.
+    """
+    text = page.read_text(encoding="utf-8")
+    found = results.problems(page, text, root)
+    facts = front_matter(text).get("facts", [])
+    for fact in facts:
+        if str(fact.get("source", "")).startswith("docs/results"):
+            message = f"fact {fact.get('value')}: show it with a results block instead"
+            found.append(Problem(page, 1, message))
+    if "](chart:" not in text and not any(block.language == "results" for block in blocks(text)):
+        return found
+    known = {str(fact.get("value")) for fact in facts}
+    known |= {number for output in _outputs(text, root) for number in NUMBER.findall(output)}
+    for line, prose in lines_outside_blocks(without_front_matter(text)):
+        for match in MEASURED.finditer(prose):
+            if match["number"] not in known:
+                message = (
+                    f"{match[0]!r} stands beside recorded measurements; say it in words, and let "
+                    "a results block show the number"
+                )
+                found.append(Problem(page, line, message))
     return found
 
 

@@ -34,6 +34,7 @@ def build(project: Path) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.claim("broken-page-stops-the-build")
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -42,6 +43,11 @@ def build(project: Path) -> subprocess.CompletedProcess:
         ("(claim:six-word-weights)", "(claim:none)", f"{PAGE}:LINE: claim 'none' has no test"),
         ("[@raschka2024]", "[@nobody]", f"{PAGE}:LINE: [@nobody] is not in docs/references.bib"),
         ("(figure:attention", "(figure:inattention", f"{PAGE}:LINE: figure 'inattention-map-six"),
+        (
+            "## What",
+            "```results\ntask: x\n```\n\n## What",
+            f"{PAGE}:LINE: task 'x': expected",
+        ),
         (r"\sum_{p=1}^{3}", r"\sun_{p=1}^{3}", f"{PAGE}:LINE: formula"),
         ("$d = 3$", "$d = {3$", f"{PAGE}:LINE: formula"),
         ("](matrix-form.md)", "](matrix-from.md)", "matrix-from.md"),

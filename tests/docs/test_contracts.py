@@ -1,11 +1,13 @@
 """Each contract catches what it is for: a page is broken on purpose, and the contract says so."""
 
+import re
 import shutil
 from pathlib import Path
 
 import agreement
 import claims
 import contracts
+import pages
 import pytest
 import record
 
@@ -23,7 +25,12 @@ def copy(tmp_path):
         shutil.copytree(
             ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
         )
-    for name in ("docs/references.bib", "docs/agreement.json", "pyproject.toml"):
+    for name in (
+        "docs/references.bib",
+        "docs/glossary.yml",
+        "docs/agreement.json",
+        "pyproject.toml",
+    ):
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
@@ -41,6 +48,7 @@ def messages(problems) -> str:
 INCLUDE = '--8<-- "snippets/six_words_loop.py:example"'
 
 
+@pytest.mark.claim("typed-code-is-found")
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -139,6 +147,7 @@ def test_outputs_agree_to_their_last_printed_digit(recorded, printed, same):
     assert (not list(contracts.different_lines(recorded, printed))) == same
 
 
+@pytest.mark.claim("stale-output-is-found")
 def test_a_stale_output_is_found(copy):
     snippet = copy / "snippets/six_words_loop.py"
     printed = snippet.with_suffix(".out").read_text()
@@ -148,6 +157,7 @@ def test_a_stale_output_is_found(copy):
     assert "0.2479" in problem.message
 
 
+@pytest.mark.claim("unprinted-number-is-found")
 @pytest.mark.parametrize("number", ["0.2397", "$0.2397$", "3.14", "**7.5**"])
 def test_a_figure_that_nothing_printed_is_found(copy, number):
     page = copy / "docs/en" / SIX
@@ -192,6 +202,7 @@ def test_a_declared_figure_must_be_used(copy):
     assert "declared and not used" in messages(contracts.figure_problems(page, copy))
 
 
+@pytest.mark.claim("claim-without-test-is-found")
 def test_a_claim_without_a_test_is_found(copy):
     for language in ("pt", "en"):
         edit(copy / "docs" / language / SIX, "(claim:six-word-context)", "(claim:six-word-contest)")
@@ -254,6 +265,7 @@ def test_a_page_in_one_language_only_is_found(copy):
     assert f"docs/pt/{SIX} has no counterpart docs/en/{SIX}" in found
 
 
+@pytest.mark.claim("one-sided-change-is-found")
 def test_a_page_changed_in_one_language_is_reported_by_name(copy):
     assert not agreement.problems(copy)
     edit(copy / "docs/pt" / SIX, "Seis palavras", "Meia dúzia de palavras")
@@ -393,3 +405,62 @@ def test_a_changed_script_is_found(copy):
     edit(script, "scale=1.0", "scale=1.1")
     for path, drawn in record.draw(script).items():
         assert contracts.redrawn_problems(path, drawn)
+
+
+QUERY = """    term: query
+    forms: [query, queries]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("    term: query\n", "", ":LINE: query: en has no term"),
+        (QUERY, "    term: query\n    forms: [key]\n", "query: 'key' in en is also a form of key"),
+        (QUERY, QUERY.replace("forms", "form"), "query: en: expected term, meaning and forms"),
+        (QUERY, f"{QUERY}  de:\n    term: Anfrage\n", "query: expected page, pt and en, got 'de'"),
+        ("with all keys.", "with all keys", ":LINE: query: meaning in en: expected sentences"),
+        (
+            "with all keys.",
+            "with all keys. " * 20,
+            ":LINE: query: meaning in en: expected sentences",
+        ),
+        (
+            "queries-keys-values.md\n  pt:\n    term: consulta",
+            "queries-keys-values\n  pt:\n    term: consulta",
+            ":LINE: query: page: expected a path such as foundations/masks.md, got",
+        ),
+        (
+            "queries-keys-values.md\n  pt:\n    term: consulta",
+            "queries.md\n  pt:\n    term: consulta",
+            "query: there is no page docs/en/foundations/queries.md",
+        ),
+        (
+            "queries-keys-values.md\n  pt:\n    term: consulta",
+            "matrix-form.md#four-roles\n  pt:\n    term: consulta",
+            "query: matrix-form.md has no heading {#four-roles}",
+        ),
+    ],
+)
+def test_an_entry_of_the_glossary_that_is_not_whole_is_found(copy, old, new, message):
+    terms = copy / "docs/glossary.yml"
+    edit(terms, old, new)
+    line = terms.read_text(encoding="utf-8").split("\n").index("query:") + 1
+    found = messages(contracts.glossary_problems(copy))
+    assert message.replace("LINE", str(line)) in found
+
+
+def test_a_language_missing_from_an_entry_is_found(copy):
+    terms = copy / "docs/glossary.yml"
+    text = terms.read_text(encoding="utf-8")
+    start = text.index("  en:", text.index("\nquery:"))
+    terms.write_text(text[:start] + text[text.index("\n\n", start) :], encoding="utf-8")
+    found = messages(contracts.glossary_problems(copy))
+    assert "query: en has no term" in found
+    assert "query: en has no meaning" in found
+
+
+def test_code_that_looks_like_a_citation_stays_as_it_is():
+    text = "See [@one].\n\n```python\nx = '[@two]'\n```\n\nAnd [@three]."
+    changed = pages.replaced_outside_blocks(re.compile(r"\[@\w+\]"), lambda match: "it", text)
+    assert changed == "See it.\n\n```python\nx = '[@two]'\n```\n\nAnd it."

@@ -42,6 +42,14 @@ def test_figures_in_prose_are_printed_or_declared(page):
     assert not problems, listed(problems)
 
 
+@pytest.mark.parametrize(
+    "page", contracts.pages(ROOT), ids=lambda path: path.relative_to(ROOT / "docs").as_posix()
+)
+def test_measurements_are_read_from_their_record(page):
+    problems = contracts.measured_problems(page, ROOT)
+    assert not problems, listed(problems)
+
+
 def test_claims_are_verified_in_both_languages():
     problems = contracts.claim_problems(ROOT)
     assert not problems, listed(problems)
@@ -77,6 +85,11 @@ def test_citations_resolve_and_sources_are_cited():
 def test_recorded_measurements_are_of_the_code_as_it_is():
     assert (ROOT / "docs" / "results" / "cpu-float32.json").exists()
     problems = contracts.result_problems(ROOT)
+    assert not problems, listed(problems)
+
+
+def test_every_term_is_in_both_languages_and_has_its_page():
+    problems = contracts.glossary_problems(ROOT)
     assert not problems, listed(problems)
 
 

@@ -173,6 +173,7 @@ def problems(draw, device: torch.device) -> Problem:
 
 
 # Derandomised: the same examples in every run. A deadline would judge the machine.
+@pytest.mark.claim("within-the-error-budget")
 @settings(
     max_examples=200,
     derandomize=True,
@@ -211,6 +212,7 @@ def large(kind: str, dtype: torch.dtype, d_v: int, generator: torch.Generator) -
     return Problem(tensors, mask, normal(2, 1, n, d_v), options)
 
 
+@pytest.mark.claim("within-the-error-budget")
 @pytest.mark.parametrize("d_v", [37, 41], ids=["fused kernel", "plain formula"])
 @pytest.mark.parametrize("kind", ["none", "causal", "bool", "float"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

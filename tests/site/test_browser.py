@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pitfall_messages
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import TimeoutError
 
 ROOT = Path(__file__).parent.parent.parent
 PATHS = sorted(
@@ -102,10 +104,11 @@ def test_copying_yields_exactly_the_tested_code(new_page, address, language):
         for path in (ROOT / "snippets").glob("*.py")
     }
     copied = set()
-    for path in PATHS[:6]:
+    for path in PATHS:
         page.goto(f"{address}/{language}/{path}")
         page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-        for block in page.locator("div.language-python").all():
+        # The page of claims shows tests, which have no file to be copied to.
+        for block in page.locator("div.language-python:has(.filename)").all():
             title = block.locator(".filename").inner_text()
             block.locator("pre").hover()
             block.locator("button[title], .md-code__button").first.click()
@@ -137,6 +140,32 @@ def test_search_finds_words_with_and_without_accents(new_page, address, language
     assert found.lower() in page.locator(".md-search-result__list").inner_text().lower()
 
 
+FOUND = """([page, anchor]) => {
+    const titles = ".md-search-result__item > .md-search-result__link";
+    const articles = [...document.querySelectorAll(titles)].slice(0, 3);
+    const links = [...document.querySelectorAll(".md-search-result__link")];
+    return articles.some(link => link.pathname.endsWith(page)) &&
+        links.some(link => link.pathname.endsWith(page) && link.hash === anchor);
+}"""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_pasted_error_message_finds_its_entry(new_page, address, language):
+    """The page is one of the first three, and the entry is among what is shown of it."""
+    page = new_page()
+    page.goto(f"{address}/{language}/")
+    page.click("input.md-search__input")
+    for place, message, _ in pitfall_messages.QUOTED:
+        path, anchor = place.split("#")
+        page.fill("input.md-search__input", "")
+        page.locator(".md-search-result__item").first.wait_for(state="detached")
+        page.fill("input.md-search__input", message)
+        try:
+            page.wait_for_function(FOUND, arg=[f"/pitfalls/{path}", f"#{anchor}"], timeout=10_000)
+        except TimeoutError:
+            pytest.fail(f"{place} is not found by {message!r}")
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_nothing_is_wider_than_a_small_screen(new_page, address, language):
     page = new_page(viewport=NARROW)
@@ -161,6 +190,9 @@ def test_accessibility(new_page, address, language, scheme, viewport):
         page.wait_for_function(
             "[...document.querySelectorAll('nav.md-code__nav')].every(n => n.ariaLabel)"
         )
+        if page.locator(".term").count():
+            page.locator(".term-word").first.focus()
+            page.wait_for_timeout(400)  # until its meaning has its full colour
         violations = Axe().run(page, context=context).response["violations"]
         told = [
             f"{violation['id']}: {node['target']} {node['html'][:150]}"
@@ -225,3 +257,79 @@ def test_a_figure_wider_than_the_screen_scrolls_in_its_frame_by_keyboard(new_pag
         page.keyboard.press("ArrowRight")
     page.wait_for_function("document.querySelector('.drawing').scrollLeft > 0")
     assert page.evaluate("document.documentElement.scrollWidth") <= 280
+
+
+# Terms: their meaning shows on hover and on focus, and can be dismissed (WCAG 1.4.13).
+
+
+def word_and_meaning(page, number=0):
+    term = page.locator(".term").nth(number)
+    return term.locator(".term-word"), term.locator(".term-meaning")
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_tab_key_reaches_a_term_and_its_meaning_shows(new_page, address, language, javascript):
+    page = new_page(java_script_enabled=javascript)
+    page.goto(f"{address}/{language}/scale/scale-factor/")
+    word, meaning = word_and_meaning(page)
+    assert not meaning.is_visible()
+    page.locator("article h1").click()  # the next Tab goes on from here
+    for _ in range(5):
+        page.keyboard.press("Tab")
+        if meaning.is_visible():
+            break
+    assert meaning.is_visible()
+    assert word.evaluate("word => word === document.activeElement")
+    assert len(meaning.inner_text()) > 20
+    page.keyboard.press("Tab")
+    assert not meaning.is_visible()
+
+
+def test_the_meaning_stays_under_the_pointer_and_goes_with_escape(new_page, address):
+    page = new_page()
+    page.goto(f"{address}/en/scale/scale-factor/")
+    word, meaning = word_and_meaning(page)
+    word.hover()
+    assert meaning.is_visible()
+    here, there = word.bounding_box(), meaning.bounding_box()
+    x = here["x"] + here["width"] / 2
+    page.mouse.move(x, here["y"] + here["height"] / 2)
+    page.mouse.move(x, there["y"] + there["height"] / 2, steps=20)  # over every pixel between
+    assert meaning.is_visible()
+    page.keyboard.press("Escape")
+    assert not meaning.is_visible()
+    page.mouse.move(0, 0)
+    word.hover()
+    assert meaning.is_visible()
+    word.focus()
+    page.mouse.move(0, 0)
+    assert meaning.is_visible()  # the focus holds it
+    page.keyboard.press("Escape")
+    assert not meaning.is_visible()
+    assert word.evaluate("word => word === document.activeElement")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_every_meaning_is_seen_whole(new_page, address, language, viewport):
+    """Below its word, inside the screen, and with nothing over it."""
+    page = new_page(viewport=viewport, reduced_motion="reduce")
+    for path in PATHS:
+        page.goto(f"{address}/{language}/{path}")
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        told = page.evaluate(
+            """() => [...document.querySelectorAll(".term")].flatMap(term => {
+                const [word, meaning] = term.children;
+                word.scrollIntoView({block: "center"});
+                word.focus();
+                const box = meaning.getBoundingClientRect();
+                const last = [...word.getClientRects()].pop();
+                const seen = [0.02, 0.5, 0.98].every(share => meaning === document.elementFromPoint(
+                    box.left + share * box.width, box.top + box.height / 2));
+                const wide = document.documentElement.scrollWidth > innerWidth;
+                const apart = box.top > last.bottom || box.bottom < last.top + last.height / 2;
+                return seen && !wide && !apart && box.width > 150 ? [] : [word.textContent];
+            })"""
+        )
+        assert not told, (path, told)

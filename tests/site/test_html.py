@@ -5,6 +5,7 @@ from copy import copy
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
+import pitfall_messages
 import pytest
 from bs4 import BeautifulSoup
 
@@ -142,3 +143,47 @@ def test_the_search_index_holds_no_labels_of_figures(site, language):
     label = {"pt": "Cada linha soma 1; em negrito", "en": "Each row sums to 1; in bold"}[language]
     assert label in page
     assert label not in index
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_marked_term_has_its_meaning_beside_it_and_in_the_glossary(pages, language):
+    listed = pages[f"{language}/reference/glossary/index.html"]
+    assert not listed.select(".term")
+    count = 0
+    for name, page in pages.items():
+        if not name.startswith(f"{language}/"):
+            continue
+        for term in page.select(".term"):
+            count += 1
+            word, meaning = term.select_one("[tabindex]"), term.select_one("[role=tooltip]")
+            (described,) = page.find_all(id=word["aria-describedby"])
+            assert described is meaning, (name, word.text)
+            entry = listed.find(id=meaning["id"].removeprefix("term-"))
+            assert entry.find_parent("dt").find_next_sibling("dd").text.strip() == meaning.text
+    assert count > 50
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_search_index_holds_each_meaning_once(site, pages, language):
+    index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
+    texts = [" ".join(entry["text"].split()) for entry in index["docs"]]
+    marked = {
+        meaning.text
+        for name, page in pages.items()
+        if name.startswith(f"{language}/")
+        for meaning in page.select(".term-meaning")
+    }
+    assert marked
+    for meaning in marked:
+        assert sum(meaning in text for text in texts) == 1, meaning
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_search_index_holds_each_quoted_message_in_its_entry(site, language):
+    index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
+    texts = {
+        entry["location"]: BeautifulSoup(entry["text"], "html.parser").get_text()
+        for entry in index["docs"]
+    }
+    for place, message, _ in pitfall_messages.QUOTED:
+        assert message in " ".join(texts[f"pitfalls/{place}"].split()), place

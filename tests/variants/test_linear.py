@@ -52,6 +52,7 @@ def squared(tokens):
     return torch.cat([tokens.square(), torch.ones_like(tokens[..., :1])], -1)
 
 
+@pytest.mark.claim("linear-equals-its-square")
 @pytest.mark.parametrize("feature_map", [elu_plus_one, squared])
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize(("n", "m"), [(13, 13), (13, 7), (7, 13), (1, 11), (11, 1)])
@@ -83,6 +84,7 @@ def test_the_size_of_the_chunks_does_not_matter(chunk_size, randn):
     )
 
 
+@pytest.mark.claim("linear-steps-equal-the-whole")
 @pytest.mark.parametrize("prompt", [0, 1, 5])
 def test_step_by_step_is_the_same(prompt, randn):
     n = 17
@@ -125,6 +127,7 @@ def test_heads_that_share_keys_broadcast(randn):
         )
 
 
+@pytest.mark.claim("linear-needs-its-denominator")
 @pytest.mark.parametrize("n", [16, 64, 256])
 def test_ones_average_to_one_and_without_the_denominator_they_grow(n, device, randn):
     """Without it the result is n d_k E[phi]², 86.2 n at d_k = 64, instead of 1."""
@@ -153,6 +156,7 @@ def test_without_the_denominator_half_precision_overflows(device):
     assert (linear_attention(query, key, ones) == 1).all()
 
 
+@pytest.mark.claim("linear-reads-no-future")
 @pytest.mark.parametrize("changed", [18, 12])
 def test_the_causal_form_does_not_read_the_future(changed, randn):
     """Exactly: nothing of a later token is added first and subtracted later."""
@@ -180,6 +184,7 @@ def test_the_future_sends_no_gradient(randn):
         assert (gradient[:7] != 0).all()
 
 
+@pytest.mark.claim("elu-plus-one-loses-its-digits")
 def test_elu_plus_one_keeps_its_digits_where_the_sum_is_zero(device):
     """elu(x) + 1 is 0 in float32 from -17 on, and a row of zeros has no normaliser."""
     x = torch.linspace(-80, 3, 84, device=device)
@@ -210,6 +215,7 @@ def test_a_vanished_normaliser_gives_zeros_and_finite_gradients(is_causal, devic
         assert gradient.isfinite().all()
 
 
+@pytest.mark.claim("linear-is-another-model")
 @pytest.mark.parametrize("n", [64, 256])
 def test_it_is_another_model_than_softmax(n, randn):
     """Gaussian inputs, d = 64: nearly as far from softmax attention as the mean of the values."""

@@ -51,6 +51,7 @@ def square(query, key, value, projection, *, is_causal, scale=None):
     return weights / weights.sum(-1, keepdim=True) @ value
 
 
+@pytest.mark.claim("random-features-are-unbiased")
 @pytest.mark.parametrize("orthogonal", [False, True])
 def test_products_of_features_are_unbiased(orthogonal, project, randn):
     """The mean over many draws is exp(q·k/sqrt d) within five standard errors."""
@@ -61,6 +62,7 @@ def test_products_of_features_are_unbiased(orthogonal, project, randn):
     assert (groups.mean() - torch.exp(x @ y)).abs() < 5 * error
 
 
+@pytest.mark.claim("random-features-variance")
 @pytest.mark.parametrize("similarity", [-0.5, 0.5])
 def test_the_variance_is_the_one_of_the_formula(similarity, project, device):
     """e^(2 x·y) (e^|x+y|² - 1) for one feature; large similarities have large variances."""
@@ -74,6 +76,7 @@ def test_the_variance_is_the_one_of_the_formula(similarity, project, device):
     assert (deviations.mean() - expected).abs() < 5 * error
 
 
+@pytest.mark.claim("orthogonal-features-vary-less")
 def test_orthogonal_vectors_vary_less(project, device):
     """The theorem promises 10 % here: 2 (d - 1) / (d (d + 2)) (e^|x|² - e^-|x|²)² of the whole."""
     d, draws = 5, 60_000
@@ -108,6 +111,7 @@ def test_orthogonal_vectors_are_orthogonal_and_as_long_as_gaussian_ones(project)
     assert (vectors.mean(0).abs() < 5 / math.sqrt(len(vectors))).all()
 
 
+@pytest.mark.claim("performer-error-falls-as-the-root")
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_the_error_falls_as_the_root_of_the_number_of_features(is_causal, project, randn):
     """Sixteen times the features, a quarter of the error, on average over draws."""
@@ -162,6 +166,7 @@ def test_queries_and_keys_may_differ_in_number(project, randn):
     assert torch.equal(nothing, torch.zeros_like(ours))
 
 
+@pytest.mark.claim("performer-reads-no-future")
 def test_the_causal_form_does_not_read_the_future(project, randn):
     """Exactly, keys included: a maximum over all keys would let the last one in."""
     query, key, value, projection = randn(19, 5), randn(19, 5), randn(19, 3), project(32, 5)
@@ -176,6 +181,7 @@ def test_the_causal_form_does_not_read_the_future(project, randn):
     assert (before[-1] != after[-1]).all()
 
 
+@pytest.mark.claim("performer-exponents-in-range")
 def test_the_exponents_are_shifted_into_range(project, device, randn):
     """Components of variance 16 at d = 64 have |x|²/2 = 64: bare powers are 0 in float32."""
     query, key, value = (4 * randn(3, 29, 64, dtype=torch.float32) for _ in range(3))

@@ -1,0 +1,13 @@
+"""The checker: what is true of attention, asked of anybody's function.
+
+>>> from attnref import scaled_dot_product_attention
+>>> check(scaled_dot_product_attention, only=["row_sums", "causality"]).passed()
+True
+"""
+
+from attnref.conformance.checker import check
+from attnref.conformance.properties import PROPERTIES
+from attnref.conformance.report import Report, Result
+from attnref.conformance.verdict import Counterexample, Verdict
+
+__all__ = ["PROPERTIES", "Counterexample", "Report", "Result", "Verdict", "check"]

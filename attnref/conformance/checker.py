@@ -1,0 +1,166 @@
+"""The check itself: which properties, asked how, of what function."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from attnref.conformance.examination import examine
+from attnref.conformance.isolation import HUNG, Unusable, isolated
+from attnref.conformance.properties import PROPERTIES
+from attnref.conformance.property import Property
+from attnref.conformance.report import Report, Result
+from attnref.conformance.subject import CheckError, Subject, subject
+from attnref.conformance.trial import Trial
+from attnref.conformance.verdict import Finding, Verdict
+
+DTYPES = ("float32", "float64", "bfloat16", "float16")
+LIMIT = 10.0
+
+
+def check(
+    function: Callable[..., Any],
+    *,
+    supports: Sequence[str] | None = None,
+    only: Iterable[str] | None = None,
+    dtype: str = "float32",
+    device: str = "cpu",
+    seed: int = 0,
+    limit: float | None = LIMIT,
+) -> Report:
+    r"""Judges anybody's attention function by the rules that attnref itself keeps.
+
+    .. math:: \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right)V, \quad
+              \text{and what follows from it}
+
+    Args:
+        function: called as ``f(query, key, value, **options)`` with tensors
+            ``(batch, heads, n, d)``, of 2 samples, 3 heads and 7 positions mostly. A module is
+            asked in evaluation mode.
+        supports: which of ``attn_mask``, ``is_causal``, ``scale``, ``enable_gqa``, ``dropout_p``,
+            ``softcap`` and ``window`` it takes; None reads its signature. One with ``**kwargs`` is
+            taken at its word, and tested on whether it obeys. What it does not take is reported
+            as not offered.
+        only: names of properties, those of :data:`PROPERTIES`; None means all.
+        dtype: ``"float32"``, ``"float64"``, ``"bfloat16"`` or ``"float16"``.
+        device: of the inputs.
+        seed: of all random numbers.
+        limit: seconds for a property. On Linux the function runs in a forked process, which is
+            stopped after that time and may crash without harm; what it prints is lost. Where
+            there is no fork, or this process has used CUDA before, it runs in this process, and
+            nothing stops it. None asks for that, to look into it with a debugger.
+
+    Returns:
+        A :class:`Report` with one result a property.
+
+    Raises:
+        CheckError: when it cannot be asked: not callable, a wrong signature, an unknown name of
+            an option, a property, a dtype or a device. The message says how to mend it.
+
+    An output may err 1.5 times as much as PyTorch's own on the same input, compared with
+    :mod:`attnref.oracle` in float64; :mod:`attnref.conformance.budget` derives the floor. Time:
+    a second or two for a function that is right.
+
+    >>> def attention(query, key, value):
+    ...     return torch.softmax(query @ key.mT / query.shape[-1], dim=-1) @ value
+    >>> report = check(attention, only=["row_sums", "scale"])
+    >>> report.passed()
+    False
+    >>> print(report.failures[0].diagnosis("en"))
+    It behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
+    """
+    return judge(
+        subject(function, supports), only=only, dtype=dtype, device=device, seed=seed, limit=limit
+    )
+
+
+def judge(
+    about: Subject,
+    *,
+    only: Iterable[str] | None = None,
+    dtype: str = "float32",
+    device: str = "cpu",
+    seed: int = 0,
+    limit: float | None = LIMIT,
+) -> Report:
+    """:func:`check` for a function whose options are known."""
+    names = chosen(only)
+    if dtype not in DTYPES:
+        raise CheckError(f"dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}.")
+    if limit is not None and not limit > 0:
+        raise CheckError(f"limit: expected a positive number of seconds, got {limit}.")
+    trial = Trial(about, getattr(torch, dtype), _device(device))
+
+    def ask(name: str) -> Iterator[Finding | None]:
+        return examine(PROPERTIES[name], trial, seed)
+
+    with _evaluating(about.function):
+        findings = None
+        if limit is not None:
+            try:
+                findings = list(isolated(names, ask, trial.device, limit))
+            except Unusable:
+                limit = None
+        if findings is None:
+            _reach(trial.device)
+            findings = [list(ask(name))[-1] for name in names]
+    results = (
+        Result(PROPERTIES[name], _judged(PROPERTIES[name], finding))
+        for name, finding in zip(names, findings, strict=True)
+    )
+    return Report(about.name, dtype, str(trial.device), seed, limit, tuple(results))
+
+
+@contextlib.contextmanager
+def _evaluating(function: Callable[..., Any]) -> Iterator[None]:
+    """A module does not drop anything meanwhile; then it is as it was."""
+    modules = list(function.modules()) if isinstance(function, torch.nn.Module) else []
+    training = [module.training for module in modules]
+    for module in modules:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, before in zip(modules, training, strict=True):
+            module.training = before
+
+
+def _judged(prop: Property, finding: Finding | None) -> Finding:
+    if finding is None:
+        return Finding(Verdict.PASS, prop.statement)
+    if finding.text == HUNG and not prop.judged:
+        return replace(finding, verdict=Verdict.NOT_OFFERED)
+    return finding
+
+
+def chosen(only: Iterable[str] | None) -> list[str]:
+    """The names of the properties to ask about, in their own order."""
+    wanted = list(PROPERTIES if only is None else only)
+    for name in wanted:
+        if name not in PROPERTIES:
+            raise CheckError(
+                f"only: expected names of properties, got {name!r}. There are: "
+                f"{', '.join(PROPERTIES)}."
+            )
+    return [name for name in PROPERTIES if name in wanted]
+
+
+def _device(name: str) -> torch.device:
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise CheckError(
+            f"device: expected the name of a device, got {name!r}. Write cpu, cuda or cuda:1."
+        ) from None
+
+
+def _reach(device: torch.device) -> None:
+    try:
+        torch.zeros(1, device=device)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0]
+        raise CheckError(
+            f"device: expected one that PyTorch can compute on here, got {str(device)!r}: {reason}."
+        ) from None

@@ -1,0 +1,91 @@
+"""The command ``attnref check``."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from attnref.conformance.checker import DTYPES, LIMIT, judge
+from attnref.conformance.properties import PROPERTIES
+from attnref.conformance.subject import OPTIONS, CheckError, load, subject
+from attnref.conformance.table import tables
+from attnref.conformance.text import LANGUAGES
+
+FORMATS = ("text", "json", "junit")
+
+
+def check(
+    function: Annotated[
+        str, typer.Argument(help="module:function or path/to/file.py:function.", show_default=False)
+    ],
+    supports: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Options that it takes, if not those of its signature: {', '.join(OPTIONS)}."
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"Properties: {', '.join(PROPERTIES)}.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Cautions fail too.")] = False,
+    dtype: Annotated[str, typer.Option(help=f"One of {', '.join(DTYPES)}.")] = DTYPES[0],
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:<number>.")] = "cpu",
+    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
+    limit: Annotated[float, typer.Option(help="Seconds for a property.")] = LIMIT,
+    lang: Annotated[str, typer.Option(help=f"One of {', '.join(LANGUAGES)}.")] = LANGUAGES[0],
+    format: Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")] = FORMATS[0],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write the report.")
+    ] = None,
+) -> None:
+    """Judge an attention function by the rules that attnref itself keeps.
+
+    Lists are separated by commas. The exit status is 0 when nothing failed, 1 when a property
+    did, 2 when the check could not be run.
+    """
+    try:
+        _check_choice("lang", lang, LANGUAGES)
+        _check_choice("format", format, FORMATS)
+        if output is not None and not output.parent.is_dir():
+            raise CheckError(
+                f"output: expected a file in an existing folder, got {str(output)!r}. Make the "
+                "folder first."
+            )
+        about = subject(load(function), _split(supports), name=function)
+        report = judge(about, only=_split(only), dtype=dtype, device=device, seed=seed, limit=limit)
+    except CheckError as error:
+        print(f"attnref check: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    if format == "json":
+        _write(report.to_json(), output)
+    elif format == "junit":
+        _write(report.to_junit(lang, strict), output)
+    elif output is not None:
+        _write(report.text(lang), output)
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 100)
+        for part in tables(report, lang):
+            console.print(part)
+    raise typer.Exit(0 if report.passed(strict) else 1)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        print(text)
+    else:
+        output.write_text(text + "\n", encoding="utf-8")
+
+
+def _split(names: list[str] | None) -> list[str] | None:
+    """One list of what was given by several options, or by one with commas."""
+    if names is None:
+        return None
+    return [name.strip() for each in names for name in each.split(",") if name.strip()]
+
+
+def _check_choice(name: str, got: str, choices: Sequence[str]) -> None:
+    if got not in choices:
+        raise CheckError(f"{name}: expected one of {', '.join(choices)}, got {got!r}.")

@@ -1,0 +1,137 @@
+"""One property of one function: asked, judged, and its counterexample made small."""
+
+import contextlib
+import itertools
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from attnref.conformance.case import Case
+from attnref.conformance.property import Property
+from attnref.conformance.right import RIGHT
+from attnref.conformance.subject import Subject, subject
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Stopped, Trial
+from attnref.conformance.verdict import Finding, Verdict
+
+REFUSED = Text(
+    en="It declines with a clear error: {error}",
+    pt="Ela recusa com um erro claro: {error}",
+)
+RAISED = Text(
+    en="It raised {error} (at {place}).",
+    pt="Ela lançou {error} (em {place}).",
+)
+NOT_IMPLEMENTED = Text(
+    en="It is not written yet: it raised NotImplementedError (at {place}).",
+    pt="Ela ainda não foi escrita: lançou NotImplementedError (em {place}).",
+)
+SHARED = Text(
+    en="PyTorch's own function does so too.",
+    pt="A função do próprio PyTorch também faz isso.",
+)
+
+_PYTORCH = subject(torch.nn.functional.scaled_dot_product_attention)
+_TRIES = 150  # smaller cases that are tried for one counterexample
+
+
+def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]:
+    """What ``prop`` finds, None when it holds; after a failure, the same in a smaller case."""
+    missing = [option for option in prop.needs if not trial.offers(option)]
+    if missing:
+        yield trial.not_offered(*missing)
+        return
+    case = Case.draw(prop.sizes, seed)
+    finding = ask(prop, trial, case)
+    if finding is None or finding.verdict is not Verdict.FAIL:
+        yield finding
+        return
+    shared = prop.danger and _fails(prop, _as(trial, _PYTORCH), case)
+    yield _caution(finding) if shared else finding
+    finding = _shrunk(prop, trial, case, finding, shared=shared)
+    yield _caution(finding) if shared else finding
+
+
+def ask(prop: Property, trial: Trial, case: Case) -> Finding | None:
+    """What ``prop`` finds for one case. What the function raises is a finding too."""
+    trial.last = None
+    with warnings.catch_warnings(), _seeded(trial.device, case.seed):
+        warnings.simplefilter("ignore")
+        try:
+            return prop.test(trial, case)
+        except Stopped as stopped:
+            return stopped.finding
+        except Raised as raised:
+            return _raised(prop, trial, raised)
+
+
+@contextlib.contextmanager
+def _seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Random numbers from ``seed`` on; afterwards the generators are as they were."""
+    cuda = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(cuda):
+        # torch.manual_seed would note each call, with its stack, for the day CUDA is used.
+        (torch.manual_seed if cuda else torch.default_generator.manual_seed)(seed)
+        yield
+
+
+def _raised(prop: Property, trial: Trial, raised: Raised) -> Finding:
+    error, place = raised.error, raised.place
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if prop.may_refuse and trial.declined(error):
+        return Finding(Verdict.NOT_OFFERED, REFUSED, {"error": said})
+    if isinstance(error, NotImplementedError) and not prop.may_refuse:
+        return Finding(Verdict.FAIL, NOT_IMPLEMENTED, {"place": place})
+    return trial.failure(RAISED, error=said, place=place)
+
+
+def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, shared: bool) -> Finding:
+    """The same finding in a smaller case: the smallest sizes first, then simple numbers.
+
+    A case counts only if a right function passes it, for where there is one key, say, no mask
+    has an effect; and if PyTorch's own fails it in what is ``shared`` with it.
+    """
+
+    def same(case: Case) -> Finding | None:
+        found = ask(prop, trial, case)
+        if found is None or _words(found) != _words(finding):
+            return None
+        if _fails(prop, _as(trial, RIGHT), case):
+            return None
+        return found if not shared or _fails(prop, _as(trial, _PYTORCH), case) else None
+
+    smaller = (Case.draw(sizes, case.seed) for sizes in prop.sizes.smaller())
+    for tried in itertools.islice(smaller, _TRIES):
+        if found := same(tried):
+            case, finding = tried, found
+            break
+    for tried in (case.rounded(0), case.rounded(1)):
+        if found := same(tried):
+            return found
+    return finding
+
+
+def _words(finding: Finding) -> list[object]:
+    """What is said, apart from how large a number is."""
+    numbers = [value for value in finding.values.values() if isinstance(value, float)]
+    parts: list[object] = [math.isfinite(number) for number in numbers]
+    parts += [value for value in finding.values.values() if isinstance(value, Text)]
+    return [finding.verdict, finding.text, *parts]
+
+
+def _as(trial: Trial, other: Subject) -> Trial:
+    """The same trial of another function."""
+    return Trial(other, trial.dtype, trial.device)
+
+
+def _fails(prop: Property, trial: Trial, case: Case) -> bool:
+    found = ask(prop, trial, case)
+    return found is not None and found.verdict is Verdict.FAIL
+
+
+def _caution(finding: Finding) -> Finding:
+    text = Text(*map(" ".join, zip(finding.text, SHARED, strict=True)))
+    return replace(finding, verdict=Verdict.CAUTION, text=text)

@@ -1,0 +1,169 @@
+"""A process of its own for a function that may hang or crash.
+
+The process is forked, so that any function can be asked, closures too, and nothing is loaded
+twice. It computes on one thread, for the threads of its parent do not live on in it, and what the
+function prints goes nowhere. One that hangs is killed, and the next property gets a new one.
+"""
+
+import contextlib
+import faulthandler
+import multiprocessing
+import os
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
+
+import torch
+
+from attnref.conformance.text import Text
+from attnref.conformance.verdict import Finding, Verdict
+
+HUNG = Text(
+    en="It did not come back within {limit:g} s, and was stopped.",
+    pt="Ela não voltou em {limit:g} s, e foi interrompida.",
+)
+CRASHED = Text(
+    en="It ended its process: {how}.",
+    pt="Ela encerrou o próprio processo: {how}.",
+)
+NOT_ASKED = Text(
+    en="Not asked: it has not come back within {limit:g} s a single time, in {count}.",
+    pt="Não perguntado: ela não voltou em {limit:g} s nenhuma vez, em {count}.",
+)
+
+# Names a property, and yields what is found, each answer better than the one before.
+Ask = Callable[[str], Iterator[Finding | None]]
+
+_STRIKES = 3  # if it hangs so often from the start on, the rest is not asked
+_START = 120.0  # seconds that a process may take to reach the device
+
+
+class Unusable(Exception):
+    """No process of its own can be had for a function here."""
+
+
+def isolated(
+    names: Sequence[str], ask: Ask, device: torch.device, limit: float
+) -> Iterator[Finding | None]:
+    """For each name the best answer of ``ask`` that a forked process gives in ``limit`` seconds.
+
+    Raises:
+        Unusable: before the first answer, when there is no fork, or when what the parent has
+            done, with CUDA or with gradients on it, leaves PyTorch unusable in a fork.
+    """
+    used = device.type == "cuda" and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    if sys.platform != "linux" or used:
+        raise Unusable
+    child, hung = _Child(ask, device), 0
+    try:
+        for count, name in enumerate(names):
+            if hung == _STRIKES:
+                yield Finding(Verdict.FAIL, NOT_ASKED, {"count": hung, "limit": limit})
+                continue
+            if not child.alive:
+                child = _Child(ask, device)
+            finding = child.answer(name, limit)
+            if hung == count and finding is not None and finding.text == HUNG:
+                hung += 1
+            yield finding
+    finally:
+        child.end()
+
+
+class _Child:
+    """A forked process that answers, one name after the other."""
+
+    def __init__(self, ask: Ask, device: torch.device) -> None:
+        context = multiprocessing.get_context("fork")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(
+            target=_live, args=(theirs, self.connection, ask, device), daemon=True
+        )
+        with warnings.catch_warnings():  # of threads that a fork loses: it uses none of them
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.process.start()
+        theirs.close()
+        self.alive = True
+        if not self.connection.poll(_START) or not self._is_ready():
+            self.end()
+            raise Unusable
+
+    def _is_ready(self) -> bool:
+        try:
+            return bool(self.connection.recv())
+        except EOFError:
+            return False
+
+    def answer(self, name: str, limit: float) -> Finding | None:
+        """The last thing said in time; that it hung or crashed, if nothing was."""
+        self.connection.send(name)
+        end = time.monotonic() + limit
+        found: list[Finding | None] = []
+        while self.connection.poll(max(0.0, end - time.monotonic())):
+            try:
+                kind, said = self.connection.recv()
+            except EOFError:
+                self.process.join()
+                self.end()
+                return found[-1] if found else _crashed(self.process.exitcode or 0)
+            if kind == "broken":
+                raise RuntimeError(f"the property {name} itself broke:\n{said}")
+            if kind == "done":
+                return found[-1]
+            found.append(said)
+        self.end()
+        return found[-1] if found else Finding(Verdict.FAIL, HUNG, {"limit": limit})
+
+    def end(self) -> None:
+        """Kills it, whatever it does."""
+        self.alive = False
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def _crashed(code: int) -> Finding:
+    how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+    return Finding(Verdict.FAIL, CRASHED, {"how": how})
+
+
+def _live(connection: Connection, parents: Connection, ask: Ask, device: torch.device) -> None:
+    """What the forked process does: it falls silent, then answers until its parent is gone."""
+    parents.close()
+    faulthandler.disable()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    torch.set_num_threads(1)
+    with (
+        open(os.devnull, "w") as silent,
+        contextlib.redirect_stdout(silent),
+        contextlib.redirect_stderr(silent),
+    ):
+        serve(connection, ask, device)
+
+
+def serve(connection: Connection, ask: Ask, device: torch.device) -> None:
+    """Answers each name that comes in: what is found, piece by piece, and that it is done."""
+    try:
+        probe = torch.ones(1, device=device, requires_grad=True)
+        probe.sum().backward()  # type: ignore[no-untyped-call]
+    except Exception:
+        connection.send(False)
+        return
+    connection.send(True)
+    while True:
+        try:
+            name = connection.recv()
+        except EOFError:
+            return
+        try:
+            for finding in ask(name):
+                connection.send(("found", finding))
+            connection.send(("done", None))
+        except Exception:
+            connection.send(("broken", traceback.format_exc()))

@@ -1,0 +1,81 @@
+"""The properties as items of a pytest run, one each, for the function that --attention names.
+
+``pytest_attnref``, which pytest loads, registers this module when the option is given.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from attnref.conformance.checker import judge
+from attnref.conformance.properties import PROPERTIES
+from attnref.conformance.report import Result
+from attnref.conformance.subject import CheckError, Subject, load, subject
+from attnref.conformance.verdict import Verdict
+
+
+class Attention(pytest.Collector):
+    """A function, whose properties are collected."""
+
+    about: Subject
+    settings: dict[str, Any]
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One item a property, in their order."""
+        for name in PROPERTIES:
+            yield Item.from_parent(self, name=name)
+
+
+class Item(pytest.Item):
+    """One property of the function; what is not offered is skipped."""
+
+    parent: Attention
+
+    def runtest(self) -> None:
+        """Asks about this property alone."""
+        report = judge(self.parent.about, only=[self.name], **self.parent.settings)
+        (result,) = report.results
+        lang = self.config.getoption("attention_lang")
+        self.user_properties.append(("verdict", result.verdict.value))
+        if result.verdict is Verdict.NOT_OFFERED:
+            pytest.skip(result.diagnosis(lang))
+        if not report.passed(self.config.getoption("attention_strict")):
+            raise Failed(result)
+        if result.verdict is not Verdict.PASS:
+            self.add_report_section("call", result.verdict.value, result.diagnosis(lang))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The diagnosis and the counterexample; the traceback only of what broke in here."""
+        if not isinstance(excinfo.value, Failed):
+            return super().repr_failure(excinfo, style)
+        lang = self.config.getoption("attention_lang")
+        result = excinfo.value.result
+        return "\n".join([result.diagnosis(lang), *result.details(lang)])
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """What the heading of a failure says."""
+        return self.path, None, f"{self.parent.name} {self.name}"
+
+
+class Failed(Exception):
+    """A property that failed; ``result`` says why."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(result.diagnosis())
+        self.result = result
+
+
+@pytest.hookimpl(tryfirst=True)  # before -k and -m choose among the items
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Adds the properties to whatever else was collected."""
+    option = session.config.getoption
+    target = option("attention")
+    node = Attention.from_parent(session, name=target, nodeid=target)
+    try:
+        supports = option("attention_supports")
+        node.about = subject(load(target), supports and supports.split(","), name=target)
+    except CheckError as error:
+        raise pytest.UsageError(f"--attention: {error}") from None
+    node.settings = {"dtype": option("attention_dtype"), "device": option("attention_device")}
+    items.extend(session.genitems(node))

@@ -1,0 +1,86 @@
+"""The properties, a few files by idea; ``PROPERTIES`` holds all by name, in their order."""
+
+from attnref.conformance.properties.backward import gradients
+from attnref.conformance.properties.causal import alignment, causality, own_token
+from attnref.conformance.properties.dropout import dropout_off, dropout_scale
+from attnref.conformance.properties.forbidden import (
+    fully_masked,
+    fully_masked_gradient,
+    nan_behind_mask,
+)
+from attnref.conformance.properties.heads import grouped_queries
+from attnref.conformance.properties.hygiene import (
+    determinism,
+    inputs_unchanged,
+    memory_growth,
+    silent_arguments,
+    strided,
+)
+from attnref.conformance.properties.lengths import empty, rectangular, single_token, value_width
+from attnref.conformance.properties.masks import (
+    float_mask,
+    mask_broadcast,
+    mask_polarity,
+    mask_with_causal,
+    padding_amount,
+)
+from attnref.conformance.properties.numerics import large_scores, very_negative_scores
+from attnref.conformance.properties.scaling import scale, scaling_order
+from attnref.conformance.properties.shapes import dtype, shape
+from attnref.conformance.properties.softcap import softcap_order
+from attnref.conformance.properties.symmetries import (
+    batch_independence,
+    head_independence,
+    key_permutation,
+    shift_invariance,
+    value_linearity,
+)
+from attnref.conformance.properties.weights import convexity, oracle, row_sums
+from attnref.conformance.properties.windows import window_width
+from attnref.conformance.property import Property
+
+PROPERTIES: dict[str, Property] = {
+    each.name: each
+    for each in (
+        shape,
+        dtype,
+        row_sums,
+        convexity,
+        oracle,
+        scale,
+        key_permutation,
+        shift_invariance,
+        value_linearity,
+        batch_independence,
+        head_independence,
+        mask_polarity,
+        float_mask,
+        mask_broadcast,
+        mask_with_causal,
+        causality,
+        own_token,
+        alignment,
+        window_width,
+        fully_masked,
+        fully_masked_gradient,
+        nan_behind_mask,
+        very_negative_scores,
+        large_scores,
+        scaling_order,
+        softcap_order,
+        grouped_queries,
+        dropout_off,
+        dropout_scale,
+        gradients,
+        inputs_unchanged,
+        strided,
+        determinism,
+        rectangular,
+        value_width,
+        single_token,
+        empty,
+        padding_amount,
+        silent_arguments,
+        memory_growth,
+    )
+}

@@ -1,0 +1,206 @@
+"""Under is_causal a query sees its past and itself; under a window, the last of these."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnref import masks
+from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.verdict import Finding, Verdict
+
+IGNORED = Text(
+    en="is_causal=True is accepted but ignored: query {i} gives key {j}, which is in its future, "
+    "the weight {weight:.3g}, as it does without is_causal.",
+    pt="is_causal=True é aceito mas ignorado: a consulta {i} dá à chave {j}, que está no seu "
+    "futuro, o peso {weight:.3g}, o mesmo de quando não é pedido.",
+)
+FUTURE = Text(
+    en="The future moves the past: query {i} gives key {j} the weight {weight:.3g}.",
+    pt="O futuro mexe no passado: a consulta {i} dá à chave {j} o peso {weight:.3g}.",
+)
+MOVED = Text(
+    en="When the keys and values after position {i} change, the output of query {i} goes from "
+    "{expected:.6g} to {got:.6g}.",
+    pt="Quando as chaves e os valores depois da posição {i} mudam, a saída da consulta {i} vai de "
+    "{expected:.6g} a {got:.6g}.",
+)
+STRICT = Text(
+    en="Query {i} does not see its own key: the diagonal is masked too. Allow j <= i; what to "
+    "forbid is torch.triu(…, diagonal=1).",
+    pt="A consulta {i} não vê a própria chave: a diagonal também está mascarada. Permita j <= i; "
+    "o que se proíbe é torch.triu(…, diagonal=1).",
+)
+PAST = Text(
+    en="With is_causal query {i} gives key {j} the weight {weight:.3g}, expected {right:.3g}: its "
+    "own weights for the keys up to {i}, normalised again.",
+    pt="Com is_causal, a consulta {i} dá à chave {j} o peso {weight:.3g}; o esperado é "
+    "{right:.3g}: os seus próprios pesos das chaves até {i}, normalizados de novo.",
+)
+TOP_LEFT = Text(
+    en="With n ≠ m is_causal is aligned top-left: query i sees the keys j <= i, both sequences "
+    "begin together. So does PyTorch. For decoding with a cache one wants bottom-right.",
+    pt="Com n ≠ m, is_causal se alinha em cima à esquerda (top-left): a consulta i vê as chaves "
+    "j <= i, as duas sequências começam juntas. Assim faz o PyTorch. Para decodificar com um cache "
+    "o que se quer é bottom-right.",
+)
+BOTTOM_RIGHT = Text(
+    en="With n ≠ m is_causal is aligned bottom-right: query i sees the keys j <= i + m - n, both "
+    "sequences end together. So does FlashAttention, and decoding with a cache wants it; PyTorch's "
+    "is_causal is top-left.",
+    pt="Com n ≠ m, is_causal se alinha embaixo à direita (bottom-right): a consulta i vê as chaves "
+    "j <= i + m - n, as duas sequências terminam juntas. Assim faz a FlashAttention, e é o que a "
+    "decodificação com cache quer; o is_causal do PyTorch é top-left.",
+)
+NEITHER = Text(
+    en="For n = {n} and m = {m} query {i} sees the keys {keys}: neither top-left (j <= i) nor "
+    "bottom-right (j <= i + m - n).",
+    pt="Para n = {n} e m = {m}, a consulta {i} vê as chaves {keys}: nem top-left (j <= i) nem "
+    "bottom-right (j <= i + m - n).",
+)
+KEYLESS = Text(
+    en="Aligned bottom-right, for n = {n} and m = {m}, query {i} has no key; its output must be 0, "
+    "and is {got:.4g}.",
+    pt="Alinhada embaixo à direita, para n = {n} e m = {m}, a consulta {i} não tem chave; a sua "
+    "saída deve ser 0, e é {got:.4g}.",
+)
+MIXED = Text(
+    en="is_causal is aligned bottom-right with one of n < m and n > m, and top-left with the "
+    "other. Choose one of them.",
+    pt="is_causal se alinha embaixo à direita em um dos casos n < m e n > m, e em cima à esquerda "
+    "no outro. Escolha um dos dois.",
+)
+
+_WEIGHTLESS = 1e-6  # of normal queries and keys no key that may be seen weighs less
+
+
+@rule(
+    statement=Text(
+        en="With is_causal, whatever changes in the future leaves the past as it is.",
+        pt="Com is_causal, o que muda no futuro deixa o passado como está.",
+    ),
+    formula=r"j > i \implies \partial o_i / \partial (k_j, v_j) = 0",
+    page="foundations/masks",
+    needs=("is_causal",),
+)
+def causality(trial: Trial, case: Case) -> Finding | None:
+    kept = trial.call(case.query, case.key, case.value, is_causal=True)
+    truth = trial.truth(case.query, case.key, case.value, is_causal=True)
+    for i in range(case.query.shape[-2] - 1):
+        key, value = case.key.clone(), case.value.clone()
+        key[..., i + 1 :, :] += 1.0
+        value[..., i + 1 :, :] += 8.0
+        moved = trial.call(case.query, key, value, is_causal=True)[..., : i + 1, :]
+        found = miss(moved, kept[..., : i + 1, :], 2 * truth.allowance[..., : i + 1, :])
+        if found is not None:
+            values = {**found.values(), "i": found.place[-2]}
+            return _heaviest(trial, case, trial.failure(MOVED, kept, **values))
+    return None
+
+
+def _heaviest(trial: Trial, case: Case, failure: Finding) -> Finding:
+    """Names the future key that weighs most, if one has a weight."""
+    weights = trial.weights(case.query, case.key, is_causal=True)
+    future = weights.triu(1).abs().nan_to_num(0.0)
+    place = torch.unravel_index(future.argmax(), future.shape)
+    if not future[place]:
+        return failure
+    plain = trial.weights(case.query, case.key)
+    text = IGNORED if bool((plain == weights).all()) else FUTURE
+    values = {"i": int(place[-2]), "j": int(place[-1]), "weight": float(weights[place])}
+    return failure.reworded(text, **values)
+
+
+@rule(
+    statement=Text(
+        en="With is_causal each query sees itself and all of its past.",
+        pt="Com is_causal, cada consulta vê a si mesma e todo o seu passado.",
+    ),
+    formula=r"j \le i \implies p_{ij} > 0",
+    page="foundations/masks",
+    needs=("is_causal",),
+)
+def own_token(trial: Trial, case: Case) -> Finding | None:
+    expected = _of_past(trial.weights(case.query, case.key))
+    weights = _of_past(trial.weights(case.query, case.key, is_causal=True))
+    unseen = ~(weights.diagonal(dim1=-2, dim2=-1) > 0)  # (..., n), NaN too
+    if bool(unseen.any()):
+        *_, i = torch.unravel_index(unseen.to(torch.uint8).argmax(), unseen.shape)
+        return trial.failure(STRICT, i=int(i))
+    wrong = (weights - expected).abs() > 0.05 * expected
+    if not bool(wrong.any()):
+        return None
+    place = torch.unravel_index(wrong.to(torch.uint8).argmax(), wrong.shape)
+    numbers = {"weight": float(weights[place]), "right": float(expected[place])}
+    return trial.failure(PAST, i=int(place[-2]), j=int(place[-1]), **numbers)
+
+
+def _of_past(weights: Tensor) -> Tensor:
+    """How the weights of the past relate to each other; what the future gets is not the matter."""
+    past = weights.tril()
+    return past / past.sum(-1, keepdim=True)
+
+
+@rule(
+    statement=Text(
+        en="With n ≠ m, is_causal is aligned either top-left or bottom-right.",
+        pt="Com n ≠ m, is_causal se alinha ou em cima à esquerda ou embaixo à direita.",
+    ),
+    formula=r"j \le i \quad\text{or}\quad j \le i + m - n",
+    page="foundations/kv-cache",
+    needs=("is_causal",),
+)
+def alignment(trial: Trial, case: Case) -> Finding | None:
+    found: set[Text] = set()
+    declined = None
+    length = case.query.shape[-2]
+    short = max(1, length // 2)
+    for n, m in ((short, length), (length, short)):
+        query, key = case.query[..., :n, :], case.key[..., :m, :]
+        try:
+            weights = trial.weights(query, key, is_causal=True)
+        except Raised as raised:
+            declined = raised
+            continue
+        seen = seen_keys(weights)
+        top_left = masks.causal(n, m, alignment="top-left").dense()
+        bottom_right = masks.causal(n, m, alignment="bottom-right").dense()
+        keyed = bottom_right.any(-1)  # the other queries have no key
+        if all_equal(seen, top_left):
+            found.add(TOP_LEFT)
+        elif all_equal(seen[..., keyed, :], bottom_right[keyed]):
+            keyless = weights[..., ~keyed, :]
+            if bool((keyless != 0).any()):
+                got = float(keyless[keyless != 0][0])
+                return trial.failure(KEYLESS, n=n, m=m, i=0, got=got)
+            found.add(BOTTOM_RIGHT)
+        else:
+            return strange_row(trial, seen, NEITHER, (top_left, bottom_right), n=n, m=m)
+    if not found and declined is not None:
+        raise declined
+    if len(found) > 1:
+        return trial.failure(MIXED)
+    return Finding(Verdict.CONVENTION, found.pop())
+
+
+def seen_keys(weights: Tensor) -> Tensor:
+    return ~(weights.abs() <= _WEIGHTLESS)  # NaN is no sign of not being seen
+
+
+def all_equal(seen: Tensor, pattern: Tensor) -> bool:
+    return bool((seen == pattern).all())
+
+
+def strange_row(
+    trial: Trial, seen: Tensor, text: Text, patterns: tuple[Tensor, ...], **values: Any
+) -> Finding:
+    """A failure that names the first query whose keys fit none of the patterns."""
+    rows = seen.flatten(0, -3)[0]  # of the first sample and head
+    fits = torch.stack([(rows == pattern).all(-1) for pattern in patterns]).any(0)
+    i = int(fits.to(torch.uint8).argmin())
+    keys = torch.nonzero(rows[i]).flatten().tolist()
+    return trial.failure(text, i=i, keys=keys, **values)

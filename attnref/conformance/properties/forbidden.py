@@ -1,0 +1,184 @@
+"""What no query may attend to stays without effect, whatever it holds."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.verdict import Finding
+
+NAN = Text(
+    en="A query whose mask forbids all keys gets NaN ({kind} mask): 0/0 in the softmax. Give it "
+    "zeros, for example with masked_fill(~attn_mask.any(-1, keepdim=True), 0.0) at the end.",
+    pt="Uma consulta cuja máscara proíbe todas as chaves recebe NaN (máscara {kind}): 0/0 na "
+    "softmax. Dê-lhe zeros, por exemplo com masked_fill(~attn_mask.any(-1, keepdim=True), 0.0) no "
+    "fim.",
+)
+MEAN = Text(
+    en="A query whose mask forbids all keys gets the mean of their values ({kind} mask): a large "
+    "negative number in place of -inf makes all weights equal. It must get zeros.",
+    pt="Uma consulta cuja máscara proíbe todas as chaves recebe a média dos valores delas (máscara "
+    "{kind}): um número negativo grande no lugar de -inf deixa todos os pesos iguais. Ela deve "
+    "receber zeros.",
+)
+UNMASKED = Text(
+    en="A query whose mask forbids all keys gets what it would get without a mask ({kind} mask). "
+    "It must get zeros.",
+    pt="Uma consulta cuja máscara proíbe todas as chaves recebe o que receberia sem máscara "
+    "(máscara {kind}). Ela deve receber zeros.",
+)
+NOT_ZERO = Text(
+    en="A query whose mask forbids all keys gets {got:.4g} ({kind} mask). It must get zeros.",
+    pt="Uma consulta cuja máscara proíbe todas as chaves recebe {got:.4g} (máscara {kind}). Ela "
+    "deve receber zeros.",
+)
+OTHERS = Text(
+    en="A query whose mask forbids all keys spoils another row: at {index} the output is "
+    "{got:.4g}.",
+    pt="Uma consulta cuja máscara proíbe todas as chaves estraga outra linha: em {index} a saída é "
+    "{got:.4g}.",
+)
+BOOL = Text(en="bool", pt="booleana")
+FLOAT = Text(en="float", pt="de floats")
+NOT_FINITE = Text(
+    en="A query whose mask forbids all keys makes the gradient of {name} {got:.4g} at {index}; "
+    "training breaks at the first such row.",
+    pt="Uma consulta cuja máscara proíbe todas as chaves torna o gradiente de {name} igual a "
+    "{got:.4g} em {index}; o treinamento quebra na primeira linha assim.",
+)
+NOT_STILL = Text(
+    en="A query whose mask forbids all keys gets the gradient {got:.4g} at {index}; its output "
+    "does not depend on it, so that must be 0.",
+    pt="Uma consulta cuja máscara proíbe todas as chaves recebe o gradiente {got:.4g} em {index}; "
+    "a sua saída não depende dela, e por isso ele deve ser 0.",
+)
+LEAKS = Text(
+    en="{bad} in the {name} of a key that {mask} forbids reaches query {i}: a weight of 0 times "
+    "{bad} is NaN. Memory behind a mask must hold finite numbers.",
+    pt="{bad} em {name} de uma chave que {mask} proíbe chega à consulta {i}: um peso 0 vezes {bad} "
+    "é NaN. A memória atrás de uma máscara precisa conter números finitos.",
+)
+
+
+def _masked_row(case: Case) -> tuple[Tensor, int]:
+    """A bool mask ``(n, m)`` that forbids everything to one query and nothing to the others."""
+    n, m = case.query.shape[-2], case.key.shape[-2]
+    row = n // 2
+    return (torch.arange(n) != row)[:, None].expand(n, m).contiguous(), row
+
+
+@rule(
+    statement=Text(
+        en="A query that may attend to nothing gets zeros.",
+        pt="Uma consulta que não pode olhar para nada recebe zeros.",
+    ),
+    formula=r"A_i = \varnothing \implies o_i = 0",
+    page="foundations/mask-traps",
+    needs=("attn_mask",),
+)
+def fully_masked(trial: Trial, case: Case) -> Finding | None:
+    allowed, row = _masked_row(case)
+    bias = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, -math.inf)
+    zeros = torch.zeros_like(case.value[..., :1, :])
+    declined = None
+    for kind, mask in ((BOOL, allowed), (FLOAT, bias)):
+        try:
+            output = trial.call(case.query, case.key, case.value, attn_mask=mask)
+        except Raised as raised:
+            declined = declined or raised
+            continue
+        got = output[..., row : row + 1, :]
+        if bool((got != 0).any()):
+            failure = trial.failure(NOT_ZERO, kind=kind, got=float(got[got != 0][0]), wanted=zeros)
+            return _named(trial, case, failure, got, row)
+        strange = ~output.isfinite()
+        if bool(strange.any()):
+            place = torch.nonzero(strange)[0].tolist()
+            return trial.failure(OTHERS, index=place, got=float(output[tuple(place)]))
+    if declined is not None:
+        raise declined
+    return None
+
+
+def _named(trial: Trial, case: Case, failure: Finding, got: Tensor, row: int) -> Finding:
+    """Says where a row that is not zero comes from."""
+    plain = trial.call(case.query, case.key, case.value)[..., row : row + 1, :]
+    mean = trial.seen(case.value).mean(-2, keepdim=True)
+    if bool(got.isnan().any()):
+        text = NAN
+    elif bool(((got - mean).abs() <= 2e-2).all()):
+        text = MEAN
+    elif bool(((got - plain).abs() <= 2e-2).all()):
+        text = UNMASKED
+    else:
+        text = failure.text
+    return failure.reworded(text, **failure.values)
+
+
+@rule(
+    statement=Text(
+        en="A query that may attend to nothing sends no gradient, and spoils no other.",
+        pt="Uma consulta que não pode olhar para nada não envia gradiente, nem estraga outro.",
+    ),
+    formula=r"A_i = \varnothing \implies \partial L / \partial q_i = 0",
+    page="foundations/mask-traps",
+    needs=("attn_mask",),
+)
+def fully_masked_gradient(trial: Trial, case: Case) -> Finding | None:
+    mask, _ = _masked_row(case)
+    found = trial.gradients(case, lambda output: torch.ones_like(output), attn_mask=mask)
+    for name, gradient in found.items():
+        if gradient is None:
+            continue  # the property `gradients` tells of it
+        for text, bad in (
+            (NOT_FINITE, ~gradient.isfinite()),
+            (NOT_STILL, (gradient != 0) & ~mask.any(-1, keepdim=True)),
+        ):
+            if bool(bad.any()) and (text is NOT_FINITE or name == "query"):
+                place = torch.nonzero(bad)[0].tolist()
+                return trial.failure(
+                    text, name=name, index=place, got=float(gradient[tuple(place)])
+                )
+    return None
+
+
+@rule(
+    statement=Text(
+        en="NaN and inf behind a mask stay there.",
+        pt="NaN e inf atrás de uma máscara ficam lá.",
+    ),
+    formula=r"j \notin A_i \implies o_i \text{ does not depend on } k_j, v_j",
+    page="foundations/mask-traps",
+    may_refuse=True,
+    danger=True,
+)
+def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
+    n, m = case.query.shape[-2], case.key.shape[-2]
+    mask = (torch.arange(m) < max(1, m - 1)).expand(n, m).contiguous()  # hides the last key
+    ways: dict[str, dict[str, Any]] = {
+        "attn_mask": {"attn_mask": mask},
+        "is_causal": {"is_causal": True},
+    }
+    offered = [option for option in ways if trial.offers(option)]
+    if not offered:
+        return trial.not_offered("attn_mask", "is_causal")
+    for option in offered:
+        rows = n if option == "attn_mask" else n - 1  # that do not see the last key
+        clean = trial.call(case.query, case.key, case.value, **ways[option])[..., :rows, :]
+        for bad, number in {"NaN": math.nan, "inf": math.inf}.items() if m > 1 else ():
+            for name in ("value", "key"):
+                spoilt = {"key": case.key.clone(), "value": case.value.clone()}
+                spoilt[name][..., -1, :] = number
+                output = trial.call(case.query, *spoilt.values(), **ways[option])[..., :rows, :]
+                found = miss(output, clean, 1e-2 * (1 + clean.abs()))
+                if found is not None:
+                    return trial.failure(
+                        LEAKS, clean, bad=bad, name=name, mask=option, i=found.place[-2]
+                    )
+    return None

@@ -1,0 +1,74 @@
+"""Heads that share their keys and values."""
+
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.comparison import miss
+from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.verdict import Finding
+
+TILED = Text(
+    en="Query head {head} reads another key head than {right}: the key heads are laid out 0, 1, 0, "
+    "1, …, expected 0, 0, 1, 1, …. Use repeat_interleave instead of repeat.",
+    pt="A cabeça {head} das consultas lê outra cabeça de chaves que não a {right}: as cabeças de "
+    "chaves são dispostas 0, 1, 0, 1, …; o esperado é 0, 0, 1, 1, …. Use repeat_interleave em vez "
+    "de repeat.",
+)
+OTHER = Text(
+    en="Query head {head} does not read key head {right}: the output at {index} is {got:.6g}, with "
+    "the heads repeated by hand {expected:.6g}.",
+    pt="A cabeça {head} das consultas não lê a cabeça {right} das chaves: a saída em {index} é "
+    "{got:.6g}; com as cabeças repetidas à mão, {expected:.6g}.",
+)
+
+MASKED = Text(
+    en="With enable_gqa and a mask for each query head, head {head} does not obey its own: the "
+    "output at {index} is {got:.6g}, with the heads repeated by hand {expected:.6g}.",
+    pt="Com enable_gqa e uma máscara por cabeça de consulta, a cabeça {head} não obedece à sua: a "
+    "saída em {index} é {got:.6g}; com as cabeças repetidas à mão, {expected:.6g}.",
+)
+
+
+@rule(
+    statement=Text(
+        en="With enable_gqa consecutive query heads share a key head.",
+        pt="Com enable_gqa, cabeças de consulta consecutivas dividem uma cabeça de chaves.",
+    ),
+    formula=r"o^{(h)} = f(Q^{(h)}, K^{(\lfloor h/g \rfloor)}, V^{(\lfloor h/g \rfloor)})",
+    page="foundations/grouped-queries",
+    sizes=Sizes(heads=6, key_heads=2),
+    needs=("enable_gqa",),
+)
+def grouped_queries(trial: Trial, case: Case) -> Finding | None:
+    heads, shared = case.query.shape[1], case.key.shape[1]
+    group = heads // shared
+    repeated = (tensor.repeat_interleave(group, 1) for tensor in (case.key, case.value))
+    expected = trial.call(case.query, *repeated)
+    allowance = trial.truth(case.query, case.key, case.value, enable_gqa=True).allowance
+    output = trial.call(case.query, case.key, case.value, enable_gqa=True)
+    found = miss(output, expected, 2 * allowance)
+    if found is None:
+        return _masked(trial, case) if trial.offers("attn_mask") else None
+    tiled = [tensor.repeat(1, group, 1, 1) for tensor in (case.key, case.value)]
+    head = found.place[1]
+    values = {**found.values(), "head": head, "right": head // group}
+    failure = trial.failure(OTHER, expected, **values)
+    if miss(output, trial.call(case.query, *tiled), 2 * allowance) is None:
+        return failure.reworded(TILED, **values)
+    return failure
+
+
+def _masked(trial: Trial, case: Case) -> Finding | None:
+    """The same under a mask that differs from head to head, where such masks are taken."""
+    group = case.query.shape[1] // case.key.shape[1]
+    mask = some_mask(case, (*case.query.shape[:3], case.key.shape[-2]))
+    repeated = (tensor.repeat_interleave(group, 1) for tensor in (case.key, case.value))
+    try:
+        expected = trial.call(case.query, *repeated, attn_mask=mask)
+    except Raised:
+        return None  # the property `mask_broadcast` tells of it
+    truth = trial.truth(case.query, case.key, case.value, enable_gqa=True, attn_mask=mask)
+    output = trial.call(case.query, case.key, case.value, enable_gqa=True, attn_mask=mask)
+    found = miss(output, expected, 2 * truth.allowance)
+    return found and trial.failure(MASKED, expected, head=found.place[1], **found.values())

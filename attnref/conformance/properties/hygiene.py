@@ -1,0 +1,232 @@
+"""What a function must not do beside computing: change, remember, ignore, waste."""
+
+import math
+import time
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnref.bench.memory import peak_bytes
+from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
+from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.verdict import Finding, Verdict
+
+CHANGED = Text(
+    en="It changes its input {name} in place. Write {name} = {name} * … instead of {name} *= ….",
+    pt="Ela muda a própria entrada {name}. Escreva {name} = {name} * …, e não {name} *= ….",
+)
+STRIDES = Text(
+    en="For inputs that are not contiguous ({how}) the output at {index} is {got:.6g}, for their "
+    "copies {expected:.6g}: the memory is read as if it were contiguous.",
+    pt="Para entradas não contíguas ({how}), a saída em {index} é {got:.6g}; para cópias delas, "
+    "{expected:.6g}: a memória é lida como se fosse contígua.",
+)
+TRANSPOSED = Text(en="transposed views", pt="vistas transpostas")
+SLICED = Text(en="every second column", pt="uma coluna sim, uma não")
+EXPANDED = Text(en="one head expanded to all", pt="uma cabeça expandida para todas")
+DIFFERS = Text(
+    en="Asked the same twice, with another question in between, it answers {expected:.9g} and "
+    "{got:.9g} at {index}: it keeps something between calls, or draws random numbers.",
+    pt="À mesma pergunta, feita duas vezes com outra no meio, ela responde {expected:.9g} e "
+    "{got:.9g} em {index}: guarda algo entre chamadas, ou sorteia números.",
+)
+SILENT = Text(
+    en="{option} is accepted but changes nothing. Obey it, or raise an error.",
+    pt="{option} é aceito mas não muda nada. Obedeça, ou lance um erro.",
+)
+SILENT_BESIDE = Text(
+    en="{option} changes nothing once {other} is given. Obey both, or raise an error.",
+    pt="{option} não muda nada quando {other} é dado. Obedeça aos dois, ou lance um erro.",
+)
+GROWS = Text(
+    en="From n = {few} to n = {many} the peak memory of a call grows from {least} to {most} bytes, "
+    "as n^{power:.2f}: {kind}.",
+    pt="De n = {few} a n = {many}, o pico de memória de uma chamada cresce de {least} a {most} "
+    "bytes, como n^{power:.2f}: {kind}.",
+)
+LINEAR = Text(en="it never holds all n·m weights", pt="ela nunca guarda todos os n·m pesos")
+QUADRATIC = Text(
+    en="it holds all n·m weights at once", pt="ela guarda todos os n·m pesos de uma vez"
+)
+UNMEASURED = Text(
+    en="Not measured: {error}",
+    pt="Não medido: {error}",
+)
+UNSEEN = Text(
+    en="what it allocates is out of the profiler's sight, in another thread perhaps.",
+    pt="o que ela aloca fica fora da vista do profiler, talvez em outra thread.",
+)
+TOO_SLOW = Text(
+    en="Not measured: a call with n = {few} takes {seconds:.1f} s.",
+    pt="Não medido: uma chamada com n = {few} leva {seconds:.1f} s.",
+)
+
+
+@rule(
+    statement=Text(
+        en="The inputs are as they were after the call.",
+        pt="Depois da chamada, as entradas continuam como eram.",
+    ),
+    formula=r"(Q, K, V, M)_{\text{after}} = (Q, K, V, M)_{\text{before}}",
+    page="foundations/matrix-form",
+)
+def inputs_unchanged(trial: Trial, case: Case) -> Finding | None:
+    given: dict[str, Tensor] = {
+        "query": trial.given(case.query),
+        "key": trial.given(case.key),
+        "value": trial.given(case.value),
+    }
+    if trial.offers("attn_mask"):
+        given["attn_mask"] = trial.given(some_mask(case, (case.query.shape[-2],) * 2))
+    before = {name: tensor.clone() for name, tensor in given.items()}
+    query, key, value, *masks = given.values()
+    with torch.no_grad():
+        trial.output(query, key, value, **({"attn_mask": masks[0]} if masks else {}))
+    for name, tensor in given.items():
+        if not torch.equal(tensor, before[name]):
+            return trial.failure(CHANGED, name=name)
+    return None
+
+
+@rule(
+    statement=Text(
+        en="Inputs that are views, not contiguous in memory, give the same output.",
+        pt="Entradas que são vistas, não contíguas na memória, dão a mesma saída.",
+    ),
+    formula=r"f(\text{view of } Q, K, V) = f(\text{copy of } Q, K, V)",
+    page="foundations/multi-head",
+    may_refuse=True,
+)
+def strided(trial: Trial, case: Case) -> Finding | None:
+    tensors = [trial.given(x) for x in (case.query, case.key, case.value)]
+    ways = {
+        TRANSPOSED: [x.transpose(1, 2).contiguous().transpose(1, 2) for x in tensors],
+        SLICED: [torch.stack([x, x + 1], -1).flatten(-2)[..., ::2] for x in tensors],
+        EXPANDED: [x[:, :1].expand_as(x) for x in tensors],
+    }
+    for how, views in ways.items():
+        copies = [view.contiguous() for view in views]
+        allowance = trial.truth(*(copy.double().cpu() for copy in copies)).allowance
+        with torch.no_grad():
+            expected = trial.output(*copies).double().cpu()
+            output = trial.output(*views).double().cpu()
+        found = miss(output, expected, 2 * allowance)
+        if found is not None:
+            return trial.failure(STRIDES, expected, how=how, **found.values())
+    return None
+
+
+@rule(
+    statement=Text(
+        en="The same inputs give the same output, bit by bit.",
+        pt="As mesmas entradas dão a mesma saída, bit a bit.",
+    ),
+    formula=r"f(Q, K, V) = f(Q, K, V)",
+    page="foundations/dropout",
+)
+def determinism(trial: Trial, case: Case) -> Finding | None:
+    first = trial.call(case.query, case.key, case.value)
+    trial.call(case.key.flip(-1), case.value.flip(-2), case.query)
+    found = miss(trial.call(case.query, case.key, case.value), first, 0.0)
+    return found and trial.failure(DIFFERS, first, **found.values())
+
+
+@rule(
+    statement=Text(
+        en="No option is accepted and then ignored, alone or beside another.",
+        pt="Nenhuma opção é aceita e depois ignorada, sozinha ou ao lado de outra.",
+    ),
+    formula=r"f(Q, K, V, a) \ne f(Q, K, V), \quad f(Q, K, V, a, b) \ne f(Q, K, V, b)",
+    page="foundations/mask-traps",
+)
+def silent_arguments(trial: Trial, case: Case) -> Finding | None:
+    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    asked: dict[str, Any] = {
+        "attn_mask": mask,
+        "is_causal": True,
+        "scale": 1.0,
+        "dropout_p": 0.5,
+        "softcap": 0.5,
+        "window": 3,
+    }
+    options = {name: value for name, value in asked.items() if trial.offers(name)}
+    plain = _answer(trial, case)
+    alone = {name: _answer(trial, case, **{name: value}) for name, value in options.items()}
+    for name, output in alone.items():
+        if _same(output, plain):
+            return trial.failure(SILENT, option=name)
+    for name, value in options.items():
+        for other, its in options.items():
+            # A window may be causal by itself, and dropout differs from call to call anyway.
+            if name == other or "dropout_p" in (name, other) or (name, other) == _IMPLIED:
+                continue
+            both = _answer(trial, case, **{name: value, other: its})
+            if _same(both, alone[other]):
+                return trial.failure(SILENT_BESIDE, option=name, other=other)
+    return None
+
+
+_IMPLIED = ("is_causal", "window")
+
+
+def _answer(trial: Trial, case: Case, **options: Any) -> Tensor | None:
+    """The output, or None where the options are declined."""
+    try:
+        return trial.call(case.query, case.key, case.value, **options)
+    except Raised:
+        if not options:
+            raise
+        return None
+
+
+def _same(one: Tensor | None, other: Tensor | None) -> bool:
+    """Whether they differ no more than two ways of computing the same in half precision do."""
+    if one is None or other is None:
+        return False
+    return bool(((one - other).abs() <= 1e-4 * (1 + other.abs())).all())
+
+
+@rule(
+    statement=Text(
+        en="How its memory grows with the length; reported, not judged.",
+        pt="Como a sua memória cresce com o comprimento; relatado, não julgado.",
+    ),
+    formula=r"O(n \, m) \text{ for all weights at once}, \quad O(n) \text{ block by block}",
+    page="complexity/memory",
+    judged=False,
+)
+def memory_growth(trial: Trial, case: Case) -> Finding | None:
+    peaks: dict[int, int] = {}
+    seconds = 0.0
+    for n in _LENGTHS:
+        if seconds > _PATIENCE:
+            break
+        inputs = [trial.given(torch.zeros(1, 1, n, case.query.shape[-1])) for _ in range(3)]
+        try:
+            start = time.perf_counter()
+            trial.output(*inputs)
+            seconds = time.perf_counter() - start
+            peaks[n] = peak_bytes(partial(trial.output, *inputs), trial.device)
+        except Raised as raised:
+            error = f"{type(raised.error).__name__}: {raised.error}"
+            return Finding(Verdict.NOT_OFFERED, UNMEASURED, {"error": error})
+    if len(peaks) < 2:
+        slow = {"few": _LENGTHS[0], "seconds": seconds}
+        return Finding(Verdict.NOT_OFFERED, TOO_SLOW, slow)
+    *_, few, many = peaks
+    if not (peaks[few] and peaks[many]):  # the output alone takes memory
+        return Finding(Verdict.NOT_OFFERED, UNMEASURED, {"error": UNSEEN})
+    power = math.log(peaks[many] / peaks[few], many / few)
+    kind = QUADRATIC if power > 1.5 else LINEAR
+    values = {"few": few, "many": many, "least": peaks[few], "most": peaks[many]}
+    return Finding(Verdict.PASS, GROWS, {**values, "power": power, "kind": kind})
+
+
+_LENGTHS = (128, 512, 2048)
+_PATIENCE = 0.1  # seconds; a call four times as long takes 16 times as much, with the profiler more

@@ -1,0 +1,195 @@
+"""Lengths and widths that differ, that are one, that are none."""
+
+import torch
+from torch import Tensor
+
+from attnref.conformance import budget
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.comparison import miss
+from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.verdict import Finding, Verdict
+
+ROWS = Text(
+    en="For n = {n} and m = {m} the output at {index} is {got:.6g}; asked for m queries at a time "
+    "it is {expected:.6g}.",
+    pt="Para n = {n} e m = {m}, a saída em {index} é {got:.6g}; com m consultas de cada vez, é "
+    "{expected:.6g}.",
+)
+WIDTH = Text(
+    en="For d_v = {d_v} and d_k = {d_k} the output at {index} is {got:.6g}; with d_k columns of "
+    "the values at a time it is {expected:.6g}.",
+    pt="Para d_v = {d_v} e d_k = {d_k}, a saída em {index} é {got:.6g}; com d_k colunas dos "
+    "valores de cada vez, é {expected:.6g}.",
+)
+ONE_KEY = Text(
+    en="For n = {n} and a single key the output at {index} is {got:.6g}, expected {expected:.6g}, "
+    "the value of that key.",
+    pt="Para n = {n} e uma só chave, a saída em {index} é {got:.6g}; o esperado é {expected:.6g}, "
+    "o valor dessa chave.",
+)
+ONE_QUERY = Text(
+    en="For one query among {m} keys the output at {index} is {got:.6g}, beside other queries "
+    "{expected:.6g}.",
+    pt="Para uma consulta entre {m} chaves, a saída em {index} é {got:.6g}; ao lado de outras "
+    "consultas, {expected:.6g}.",
+)
+ONE_MASKED = Text(
+    en="For one query under a mask the output at {index} is {got:.6g}, beside other queries "
+    "{expected:.6g}: is the mask looked at?",
+    pt="Para uma consulta sob uma máscara, a saída em {index} é {got:.6g}; ao lado de outras "
+    "consultas, {expected:.6g}: a máscara é olhada?",
+)
+NO_KEYS = Text(
+    en="Without keys each output must be 0, the empty sum; it is {got:.4g}.",
+    pt="Sem chaves, cada saída deve ser 0, a soma vazia; ela é {got:.4g}.",
+)
+EMPTY_RAISES = Text(
+    en="For {what} it raises {error}. Nothing is silently wrong, but an empty batch or sequence "
+    "must be caught before.",
+    pt="Para {what} ela lança {error}. Nada sai errado em silêncio, mas um lote ou uma sequência "
+    "vazios precisam ser tratados antes.",
+)
+NO_SAMPLES = Text(en="a batch of none", pt="um lote sem amostras")
+NO_QUERIES = Text(en="no queries", pt="nenhuma consulta")
+NOTHING = Text(en="no keys", pt="nenhuma chave")
+
+
+@rule(
+    statement=Text(
+        en="There may be more or fewer queries than keys.",
+        pt="Pode haver mais ou menos consultas do que chaves.",
+    ),
+    formula=r"f([Q_1; Q_2], K, V) = [f(Q_1, K, V); f(Q_2, K, V)]",
+    page="foundations/queries-keys-values",
+    sizes=Sizes(n=11, m=5),
+    may_refuse=True,
+)
+def rectangular(trial: Trial, case: Case) -> Finding | None:
+    n, m = case.query.shape[-2], case.key.shape[-2]
+    for queries in (n, max(1, m // 2)):
+        query = case.query[..., :queries, :]
+        output = trial.call(query, case.key, case.value)
+        allowance = trial.truth(query, case.key, case.value).allowance
+        shown = trial.last
+        expected = _by_squares(trial, query, case.key, case.value)
+        trial.last = shown
+        found = miss(output, expected, 2 * allowance)
+        if found is not None:
+            return trial.failure(ROWS, expected, n=queries, m=m, **found.values())
+    return None
+
+
+def _by_squares(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The same, as many queries as keys at a time, the last ones repeated to fill up."""
+    m, parts = key.shape[-2], []
+    for start in range(0, query.shape[-2], m):
+        rows = query[..., start : start + m, :]
+        missing = m - rows.shape[-2]
+        full = torch.cat([rows, rows[..., -1:, :].expand(*rows.shape[:-2], missing, -1)], -2)
+        parts.append(trial.call(full, key, value)[..., : rows.shape[-2], :])
+    return torch.cat(parts, -2)
+
+
+@rule(
+    statement=Text(
+        en="The values may be wider or narrower than the keys.",
+        pt="Os valores podem ser mais largos ou mais estreitos do que as chaves.",
+    ),
+    formula=r"f(Q, K, [V_1, V_2]) = [f(Q, K, V_1), f(Q, K, V_2)]",
+    page="foundations/queries-keys-values",
+    sizes=Sizes(d_k=8, d_v=13),
+    may_refuse=True,
+)
+def value_width(trial: Trial, case: Case) -> Finding | None:
+    d_k, most = case.key.shape[-1], case.value.shape[-1]
+    for d_v in (most, max(1, d_k // 2)):
+        value = case.value[..., :d_v]
+        output = trial.call(case.query, case.key, value)
+        shown = trial.last
+        allowance = trial.truth(case.query, case.key, value).allowance
+        expected = _by_width(trial, case.query, case.key, value)
+        trial.last = shown
+        found = miss(output, expected, 2 * allowance)
+        if found is not None:
+            return trial.failure(WIDTH, expected, d_v=d_v, d_k=d_k, **found.values())
+    return None
+
+
+def _by_width(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The same, as many columns as the keys have at a time, zeros filling up the last ones."""
+    width, parts = key.shape[-1], []
+    for start in range(0, value.shape[-1], width):
+        columns = value[..., start : start + width]
+        full = torch.nn.functional.pad(columns, (0, width - columns.shape[-1]))
+        parts.append(trial.call(query, key, full)[..., : columns.shape[-1]])
+    return torch.cat(parts, -1)
+
+
+@rule(
+    statement=Text(
+        en="One key gets all the weight; one query is answered as among others.",
+        pt="Uma só chave recebe todo o peso; uma só consulta é respondida como entre outras.",
+    ),
+    formula=r"m = 1 \implies o_i = v_1",
+    page="foundations/kv-cache",
+    may_refuse=True,
+)
+def single_token(trial: Trial, case: Case) -> Finding | None:
+    query, key, value = (x[..., :1, :] for x in (case.query, case.key, case.value))
+    expected = trial.seen(value)
+    allowance = budget.of_mean(expected, trial.dtype)
+    for queries in (query, case.query):  # first n = m = 1, which nobody may decline
+        wanted = expected.expand(*queries.shape[:-1], -1)
+        found = miss(trial.call(queries, key, value), wanted, allowance)
+        if found is not None:
+            n = queries.shape[-2]
+            return trial.failure(ONE_KEY, wanted, n=n, **found.values())
+    among = trial.call(case.query, case.key, case.value)[..., :1, :]
+    allowed = 2 * trial.truth(query, case.key, case.value).allowance
+    found = miss(trial.call(query, case.key, case.value), among, allowed)
+    if found is not None:
+        return trial.failure(ONE_QUERY, among, m=case.key.shape[-2], **found.values())
+    return _one_masked(trial, case, query) if trial.offers("attn_mask") else None
+
+
+def _one_masked(trial: Trial, case: Case, query: Tensor) -> Finding | None:
+    """The first query alone, and among the others, under the same row of a mask."""
+    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    row = mask[:1].contiguous()
+    allowance = trial.truth(query, case.key, case.value, attn_mask=row).allowance
+    among = trial.call(case.query, case.key, case.value, attn_mask=mask)[..., :1, :]
+    found = miss(trial.call(query, case.key, case.value, attn_mask=row), among, 2 * allowance)
+    return found and trial.failure(ONE_MASKED, among, **found.values())
+
+
+@rule(
+    statement=Text(
+        en="No samples or no queries give an empty output; no keys give zeros.",
+        pt="Sem amostras ou sem consultas, a saída é vazia; sem chaves, são zeros.",
+    ),
+    formula=r"m = 0 \implies o_i = 0",
+    page="foundations/batches-and-padding",
+    danger=True,
+)
+def empty(trial: Trial, case: Case) -> Finding | None:
+    query, key, value = case.query, case.key, case.value
+    declined = None
+    for what, inputs in {
+        NO_SAMPLES: (query[:0], key[:0], value[:0]),
+        NO_QUERIES: (query[..., :0, :], key, value),
+        NOTHING: (query, key[..., :0, :], value[..., :0, :]),
+    }.items():
+        try:
+            output = trial.call(*inputs)
+        except Raised as raised:
+            declined = declined or (what, f"{type(raised.error).__name__}: {raised.error}")
+            continue
+        if bool((output != 0).any()):
+            return trial.failure(NO_KEYS, got=float(output[output != 0][0]))
+    if declined is None:
+        return None
+    values: dict[str, object] = {"what": declined[0], "error": declined[1]}
+    return Finding(Verdict.NOT_OFFERED, EMPTY_RAISES, values)

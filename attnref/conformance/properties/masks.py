@@ -1,0 +1,341 @@
+"""Masks are obeyed: as bools, as numbers, in every shape, and together with causality."""
+
+import itertools
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.verdict import Finding, Verdict
+
+INVERTED = Text(
+    en="It reads True as 'forbidden', the opposite of PyTorch's attn_mask: True = may attend.",
+    pt="Ela lê True como 'proibido', o oposto do attn_mask do PyTorch: True = pode olhar.",
+)
+IGNORED = Text(
+    en="attn_mask is accepted but ignored: the output is the one without a mask.",
+    pt="attn_mask é aceito mas ignorado: a saída é a mesma de quando não há máscara.",
+)
+ADDED_BOOL = Text(
+    en="It adds the bools to the scores as 0 and 1. Forbid with "
+    "scores.masked_fill(~attn_mask, -inf).",
+    pt="Ela soma os booleanos aos escores como 0 e 1. Proíba com "
+    "scores.masked_fill(~attn_mask, -inf).",
+)
+TRANSPOSED = Text(
+    en="It reads the mask transposed. Row i is for query i, column j for key j.",
+    pt="Ela lê a máscara transposta. A linha i é da consulta i, a coluna j é da chave j.",
+)
+AFTER = Text(
+    en="It sets weights to zero after the softmax, so that a row no longer sums to 1. Mask the "
+    "scores, with -inf, before the softmax.",
+    pt="Ela zera pesos depois da softmax, e a linha deixa de somar 1. Mascare os escores, com "
+    "-inf, antes da softmax.",
+)
+LEAK = Text(
+    en="Query {i} gives key {j} the weight {weight:.3g}, though the mask forbids it.",
+    pt="A consulta {i} dá à chave {j} o peso {weight:.3g}, embora a máscara o proíba.",
+)
+OTHER = Text(
+    en="Under the mask the output at {index} is {got:.6g}, expected {expected:.6g} "
+    "(allowed error {allowed:.1e}).",
+    pt="Sob a máscara, a saída em {index} é {got:.6g}; o esperado é {expected:.6g} "
+    "(erro permitido {allowed:.1e}).",
+)
+AS_BOOL = Text(
+    en="It takes the float mask for a yes and no (not 0 = may attend) instead of adding it to the "
+    "scores.",
+    pt="Ela toma a máscara de floats por um sim e não (diferente de 0 = pode olhar), e não a soma "
+    "aos escores.",
+)
+SUBTRACTED = Text(
+    en="It subtracts the float mask from the scores instead of adding it.",
+    pt="Ela subtrai dos escores a máscara de floats, e não a soma.",
+)
+NOT_ADDED = Text(
+    en="The float mask is not simply added to the scores: the output at {index} is {got:.6g}, "
+    "expected {expected:.6g}.",
+    pt="A máscara de floats não é simplesmente somada aos escores: a saída em {index} é {got:.6g}; "
+    "o esperado é {expected:.6g}.",
+)
+BROADCAST = Text(
+    en="A mask of shape {shape} and the same one expanded to {full} give different outputs: "
+    "{got:.6g} and {expected:.6g} at {index}.",
+    pt="Uma máscara de forma {shape} e a mesma expandida para {full} dão saídas diferentes: "
+    "{got:.6g} e {expected:.6g} em {index}.",
+)
+EACH = Text(
+    en="In a mask of shape {full} sample {sample} and head {head} do not obey their own part: the "
+    "output at {index} is {got:.6g}, with that part as the mask of all {expected:.6g}.",
+    pt="Em uma máscara de forma {full}, a amostra {sample} e a cabeça {head} não obedecem à sua "
+    "própria parte: a saída em {index} é {got:.6g}; com essa parte como máscara de todas, "
+    "{expected:.6g}.",
+)
+CAUSAL_ONLY = Text(
+    en="With both, attn_mask is ignored: the output is the one of is_causal alone.",
+    pt="Com os dois, attn_mask é ignorado: a saída é a de is_causal sozinho.",
+)
+MASK_ONLY = Text(
+    en="With both, is_causal is ignored: the output is the one of attn_mask alone.",
+    pt="Com os dois, is_causal é ignorado: a saída é a de attn_mask sozinho.",
+)
+FLOATS_CAUSAL_ONLY = Text(
+    en="With both, a float attn_mask is ignored: the output is the one of is_causal alone.",
+    pt="Com os dois, um attn_mask de floats é ignorado: a saída é a de is_causal sozinho.",
+)
+FLOATS_MASK_ONLY = Text(
+    en="With both, is_causal is ignored beside a float mask: the output is the one of attn_mask "
+    "alone.",
+    pt="Com os dois, is_causal é ignorado ao lado de uma máscara de floats: a saída é a de "
+    "attn_mask sozinho.",
+)
+EITHER = Text(
+    en="With both, a key is seen that either of them allows; it must be allowed by both.",
+    pt="Com os dois, vê-se a chave que um deles permite; ela deve ser permitida por ambos.",
+)
+REFUSES = Text(
+    en="It declines attn_mask together with is_causal: {error}. PyTorch does so in some of its "
+    "kernels, and combines the two in others.",
+    pt="Ela recusa attn_mask junto com is_causal: {error}. O PyTorch também o faz em alguns dos "
+    "seus kernels, e em outros combina os dois.",
+)
+PADDING = Text(
+    en="With {more} padded positions instead of {few}, all masked, the output at {index} goes from "
+    "{expected:.6g} to {got:.6g}.",
+    pt="Com {more} posições de preenchimento em vez de {few}, todas mascaradas, a saída em {index} "
+    "vai de {expected:.6g} a {got:.6g}.",
+)
+
+
+def some_mask(case: Case, shape: tuple[int, ...]) -> Tensor:
+    """Random bools in which each row allows its own key and forbids the next one, cyclically.
+
+    So neither the mask, nor its opposite, nor its causal half leaves a row without keys, unless
+    there is one key only, which is allowed.
+    """
+    mask = torch.rand(shape, generator=case.generator()) < 0.5
+    n, m = shape[-2:]
+    i, j = torch.arange(n)[:, None], torch.arange(m)
+    return (mask | (j == i % m)) & ((j != (i + 1) % m) | (m == 1))
+
+
+@rule(
+    statement=Text(
+        en="In a bool mask True means may attend, and what is False gets no weight.",
+        pt="Em uma máscara booleana, True quer dizer pode olhar, e o que é False não recebe peso.",
+    ),
+    formula=r"M_{ij} = \mathrm{False} \implies p_{ij} = 0",
+    page="foundations/masks",
+    needs=("attn_mask",),
+)
+def mask_polarity(trial: Trial, case: Case) -> Finding | None:
+    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    found = _compare(trial, case, mask.double(), OTHER, attn_mask=mask)
+    if found is None:
+        return None
+    own = trial.weights(case.query, case.key)
+    ways = {IGNORED: own, INVERTED: own * ~mask, ADDED_BOOL: own * mask.double().exp()}
+    if mask.shape[-2] == mask.shape[-1]:
+        ways[TRANSPOSED] = own * mask.mT
+    weights = trial.weights(case.query, case.key, attn_mask=mask)
+    if bool(_close(weights, own * mask)):
+        return found.reworded(AFTER)
+    for text, way in ways.items():
+        if _close(weights, way / way.sum(-1, keepdim=True)):
+            return found.reworded(text)
+    leaks = weights.masked_fill(mask, 0.0).abs()
+    if bool((leaks > 0).any()):
+        place = torch.unravel_index(leaks.argmax(), leaks.shape)
+        return found.reworded(LEAK, i=int(place[-2]), j=int(place[-1]), weight=float(leaks[place]))
+    return found
+
+
+@rule(
+    statement=Text(
+        en="A float mask is added to the scores; -inf forbids.",
+        pt="Uma máscara de floats é somada aos escores; -inf proíbe.",
+    ),
+    formula=r"p_{ij} \propto e^{s_{ij} + b_{ij}}",
+    page="foundations/masks",
+    needs=("attn_mask",),
+)
+def float_mask(trial: Trial, case: Case) -> Finding | None:
+    bias = some_bias(case)
+    found = _compare(trial, case, bias.exp(), NOT_ADDED, attn_mask=bias)
+    if found is None:
+        return None
+    own = trial.weights(case.query, case.key)
+    weights = trial.weights(case.query, case.key, attn_mask=bias)
+    for text, way in {
+        IGNORED: own,
+        AS_BOOL: own * (bias != 0),
+        SUBTRACTED: own * torch.exp(-bias.masked_fill(bias == -torch.inf, torch.inf)),
+    }.items():
+        if _close(weights, way / way.sum(-1, keepdim=True)):
+            return found.reworded(text)
+    return found
+
+
+def some_bias(case: Case) -> Tensor:
+    """Numbers to add, ``(n, m)``: halves up to 2, with -inf where `some_mask` forbids."""
+    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    bias = torch.randn(mask.shape, generator=case.generator(), dtype=torch.float64)
+    return (2 * bias).round().clamp(-4, 4).div(2).masked_fill(~mask, -torch.inf)
+
+
+@rule(
+    statement=Text(
+        en="A mask for all heads, all samples or all queries is as good as an expanded one.",
+        pt="Uma máscara para todas as cabeças, amostras ou consultas vale o mesmo que a expandida.",
+    ),
+    formula=r"M \in \{(n, m), (b, 1, 1, m), (1, h, n, m), \ldots\} \to (b, h, n, m)",
+    page="foundations/masks",
+    needs=("attn_mask",),
+)
+def mask_broadcast(trial: Trial, case: Case) -> Finding | None:
+    (b, h, n), m = case.query.shape[:3], case.key.shape[-2]
+    declined = None
+    for shape in ((n, m), (1, 1, n, m), (b, 1, 1, m), (b, 1, n, m), (1, h, n, m)):
+        mask = some_mask(case, shape)
+        full = mask.expand(b, h, n, m)
+        allowance = trial.truth(case.query, case.key, case.value, attn_mask=full).allowance
+        expected = trial.call(case.query, case.key, case.value, attn_mask=full.contiguous())
+        try:
+            output = trial.call(case.query, case.key, case.value, attn_mask=mask)
+        except Raised as raised:
+            declined = declined or raised
+            continue
+        found = miss(output, expected, 2 * allowance)
+        if found is not None:
+            return trial.failure(
+                BROADCAST, expected, shape=shape, full=(b, h, n, m), **found.values()
+            )
+    if declined is not None:
+        raise declined
+    return _each_its_own(trial, case)
+
+
+def _each_its_own(trial: Trial, case: Case) -> Finding | None:
+    """Each sample and head under its part of a full mask, as if that were the mask of all."""
+    (b, h, n), m = case.query.shape[:3], case.key.shape[-2]
+    full = some_mask(case, (b, h, n, m))
+    allowance = trial.truth(case.query, case.key, case.value, attn_mask=full).allowance
+    for sample, head in itertools.product(range(b), range(h)):
+        part = full[sample, head].contiguous()
+        expected = trial.call(case.query, case.key, case.value, attn_mask=part)
+        output = trial.call(case.query, case.key, case.value, attn_mask=full)
+        place = (slice(sample, sample + 1), slice(head, head + 1))
+        found = miss(output[place], expected[place], 2 * allowance[place])
+        if found is not None:
+            index = [sample, head, *found.place[2:]]
+            values = found.values() | {"index": index, "sample": sample, "head": head}
+            return trial.failure(EACH, full=(b, h, n, m), **values)
+    return None
+
+
+@rule(
+    statement=Text(
+        en="attn_mask and is_causal together mean both.",
+        pt="attn_mask e is_causal juntos querem dizer ambos.",
+    ),
+    formula=r"p_{ij} > 0 \iff M_{ij} \land j \le i",
+    page="foundations/mask-traps",
+    needs=("attn_mask", "is_causal"),
+)
+def mask_with_causal(trial: Trial, case: Case) -> Finding | None:
+    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    causal = torch.ones_like(mask).tril()
+    options = {"attn_mask": mask, "is_causal": True}
+    try:
+        found = _compare(trial, case, (mask & causal).double(), OTHER, **options)
+    except Raised as raised:
+        if not trial.declined(raised.error):
+            raise
+        error = f"{type(raised.error).__name__}: {raised.error}".rstrip(". ")
+        return Finding(Verdict.CONVENTION, REFUSES, {"error": error})
+    if found is None:
+        return _floats_with_causal(trial, case)
+    weights = trial.weights(case.query, case.key, **options)
+    own = trial.weights(case.query, case.key)
+    for text, allowed in {CAUSAL_ONLY: causal, MASK_ONLY: mask, EITHER: causal | mask}.items():
+        way = own * allowed
+        if _close(weights, way / way.sum(-1, keepdim=True)):
+            return found.reworded(text)
+    return found
+
+
+def _floats_with_causal(trial: Trial, case: Case) -> Finding | None:
+    """The same with numbers to add, where they are obeyed alone; `float_mask` tells of that."""
+    bias = some_bias(case)
+    causal = torch.ones_like(bias).tril()
+    options = {"attn_mask": bias, "is_causal": True}
+    try:
+        if _compare(trial, case, bias.exp(), OTHER, attn_mask=bias) is not None:
+            return None
+        found = _compare(trial, case, bias.exp() * causal, OTHER, **options)
+    except Raised as raised:
+        if not trial.declined(raised.error):
+            raise
+        return None
+    if found is None:
+        return None
+    weights = trial.weights(case.query, case.key, **options)
+    own = trial.weights(case.query, case.key)
+    for text, factor in {FLOATS_CAUSAL_ONLY: causal, FLOATS_MASK_ONLY: bias.exp()}.items():
+        way = own * factor
+        if _close(weights, way / way.sum(-1, keepdim=True)):
+            return found.reworded(text)
+    return found
+
+
+@rule(
+    statement=Text(
+        en="How many padded positions follow does not matter when they are masked.",
+        pt="Quantas posições de preenchimento se seguem não importa, se estiverem mascaradas.",
+    ),
+    formula=r"f(Q, [K; \ast], [V; \ast], M) = f(Q, K, V)",
+    page="foundations/batches-and-padding",
+    needs=("attn_mask",),
+)
+def padding_amount(trial: Trial, case: Case) -> Finding | None:
+    n = case.query.shape[-2]
+    few, more = 1, 6
+    outputs, allowed = [], 0.0 * case.value
+    for extra in (few, more):
+        inputs = [_padded(tensor, extra) for tensor in (case.query, case.key, case.value)]
+        mask = (torch.arange(n + extra) < n).expand(n + extra, n + extra)
+        outputs.append(trial.call(*inputs, attn_mask=mask.contiguous())[..., :n, :])
+        allowed = allowed + trial.truth(*inputs, attn_mask=mask).allowance[..., :n, :]
+    found = miss(outputs[1], outputs[0], allowed)
+    return found and trial.failure(PADDING, outputs[0], few=few, more=more, **found.values())
+
+
+def _padded(tensor: Tensor, extra: int) -> Tensor:
+    """``extra`` more positions, that hold the first one again."""
+    return torch.cat([tensor, tensor[..., :1, :].expand(*tensor.shape[:-2], extra, -1)], -2)
+
+
+def _compare(
+    trial: Trial, case: Case, factor: Tensor, text: Text, **options: Any
+) -> Finding | None:
+    """Whether the options multiply the function's own weights by ``factor``.
+
+    Its weights are known up to rounding, and so is their sum: hence three allowances.
+    """
+    output = trial.call(case.query, case.key, case.value, **options)
+    shown = trial.last
+    expected = trial.predicted(case.query, case.key, case.value, factor)
+    allowance = trial.truth(case.query, case.key, case.value, attn_mask=factor.log()).allowance
+    found = miss(output, expected, 3 * allowance)
+    trial.last = shown
+    return found and trial.failure(text, expected, **found.values())
+
+
+def _close(one: Tensor, other: Tensor) -> bool:
+    """Near enough to say that these are the same weights."""
+    return bool(((one - other).abs() <= 1e-2 * other.abs() + 1e-4).all())

@@ -1,0 +1,224 @@
+"""What the scores are multiplied by, and when."""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+
+from attnref.conformance import budget
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.comparison import miss
+from attnref.conformance.properties.numerics import EXACT, along_first
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Trial
+from attnref.conformance.verdict import Finding, Verdict
+
+BEHAVES = Text(
+    en="It behaves as {name} = {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}.",
+    pt="Ela se comporta como {name} = {factor:.3g}; o esperado é 1/sqrt(d_k) = {right:.3g}.",
+)
+BEHAVES_UNNAMED = Text(
+    en="It behaves as a factor of {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}.",
+    pt="Ela se comporta como um fator {factor:.3g}; o esperado é 1/sqrt(d_k) = {right:.3g}.",
+)
+UNSCALED = Text(en="no scaling", pt="nenhuma escala")
+NO_FACTOR = Text(
+    en="No single factor explains the weights: they are not exponentials of the scores.",
+    pt="Nenhum fator único explica os pesos: eles não são exponenciais dos escores.",
+)
+IGNORED = Text(
+    en="scale={asked} is accepted but ignored: it behaves as {factor:.3g} with it and without it.",
+    pt="scale={asked} é aceito mas ignorado: ela se comporta como {factor:.3g} com ele e sem ele.",
+)
+ON_TOP = Text(
+    en="With scale={asked} it behaves as {factor:.3g}: scale is multiplied on top of 1/sqrt(d_k), "
+    "expected to replace it.",
+    pt="Com scale={asked} ela se comporta como {factor:.3g}: scale multiplica 1/sqrt(d_k), quando "
+    "deveria substituí-lo.",
+)
+DIVIDES = Text(
+    en="With scale={asked} it behaves as {factor:.3g}: the scores are divided by scale, expected "
+    "to be multiplied.",
+    pt="Com scale={asked} ela se comporta como {factor:.3g}: os escores são divididos por scale, "
+    "quando deveriam ser multiplicados.",
+)
+OTHER_FACTOR = Text(
+    en="With scale={asked} it behaves as a factor of {factor:.3g}.",
+    pt="Com scale={asked} ela se comporta como um fator {factor:.3g}.",
+)
+MASK_SCALED = Text(
+    en="The float mask is multiplied by {factor:.3g}, expected 1: it must be added after the "
+    "scores are scaled by 1/sqrt(d_k) = {right:.3g}.",
+    pt="A máscara de floats é multiplicada por {factor:.3g}; o esperado é 1: ela deve ser somada "
+    "depois de os escores serem escalados por 1/sqrt(d_k) = {right:.3g}.",
+)
+OVERFLOW = Text(
+    en="Products of {product:.6g} overflow float16 before 1/sqrt(d_k) makes them {score:.6g}: at "
+    "{index} the output is {got:.4g}, expected {expected:.4g}. Scale the query first.",
+    pt="Produtos de {product:.6g} estouram em float16 antes que 1/sqrt(d_k) os torne {score:.6g}: "
+    "em {index} a saída é {got:.4g}; o esperado é {expected:.4g}. Escale a consulta antes.",
+)
+NO_ORDER = Text(
+    en="Without attn_mask, and in a dtype whose products do not overflow, no order can be seen.",
+    pt="Sem attn_mask, e em um dtype cujos produtos não estouram, não há ordem que se veja.",
+)
+NOT_ADDED = Text(
+    en="The float mask is not added to the scores, not even by a factor; no order can be seen.",
+    pt="A máscara de floats não é somada aos escores, nem mesmo com um fator; não há ordem que se "
+    "veja.",
+)
+# Where the usual mistakes are far apart.
+_WIDE = Sizes(batch=1, heads=3, n=5, d_k=64)
+_TINY = 1e-3  # a factor that is none
+_ASKED = 0.3  # neither 1/sqrt(d_k) nor its square for any d_k
+
+
+class Fit(NamedTuple):
+    """The factor that explains weights best, and whether it explains them."""
+
+    factor: float
+    good: bool
+
+
+def effective_scale(trial: Trial, case: Case, **options: Any) -> Fit:
+    r"""The slope of log-weights over dot products, both as differences from their row's mean.
+
+    .. math:: \log p_{ij} - \overline{\log p_i} = c\,(q_i \cdot k_j - \overline{q_i \cdot k})
+    """
+    for size in (1.0, 0.125):  # a large factor makes weights vanish; then smaller scores serve
+        query = size * case.query
+        weights = trial.weights(query, case.key, **options)  # (..., n, m)
+        if (weights > 0).all():
+            break
+    else:
+        return Fit(math.nan, False)
+    dots = trial.seen(query) @ trial.seen(case.key).mT
+    logs = weights.log()
+    dots, logs = (x - x.mean(-1, keepdim=True) for x in (dots, logs))
+    factor = float((dots * logs).sum() / (dots * dots).sum())
+    left = float((logs - factor * dots).abs().mean())
+    return Fit(factor, left <= 0.02 * float(logs.abs().mean()))
+
+
+@rule(
+    statement=Text(
+        en="The scores are multiplied by 1/sqrt(d_k), or by scale where it is given.",
+        pt="Os escores são multiplicados por 1/sqrt(d_k), ou por scale quando é dado.",
+    ),
+    formula=r"s_{ij} = c\, q_i \cdot k_j, \quad c = 1/\sqrt{d_k}",
+    page="scale/scale-factor",
+    sizes=_WIDE,
+)
+def scale(trial: Trial, case: Case) -> Finding | None:
+    usual = _without(trial, case)
+    if usual is not None or not trial.offers("scale"):
+        return usual
+    expected = trial.truth(case.query, case.key, case.value, scale=_ASKED)
+    output = trial.call(case.query, case.key, case.value, scale=_ASKED)
+    if miss(output, expected.output, expected.allowance) is None:
+        return None
+    failure = trial.failure(OTHER_FACTOR, expected.output)
+    fit = effective_scale(trial, Case.draw(_WIDE, case.seed), scale=_ASKED)
+    if fit.good and abs(fit.factor / _ASKED - 1) < 0.02:
+        return None  # something else is wrong
+    right = _WIDE.d_k**-0.5
+    text = OTHER_FACTOR if fit.good else NO_FACTOR
+    for factor, name in ((right, IGNORED), (right * _ASKED, ON_TOP), (1 / _ASKED, DIVIDES)):
+        if fit.good and abs(fit.factor / factor - 1) < 0.02:
+            text = name
+    values = {"asked": _ASKED, "factor": fit.factor}
+    return failure.reworded(text, **values)
+
+
+def _without(trial: Trial, case: Case) -> Finding | None:
+    """The factor where none is given."""
+    expected = trial.truth(case.query, case.key, case.value)
+    output = trial.call(case.query, case.key, case.value)
+    if miss(output, expected.output, expected.allowance) is None:
+        return None
+    failure = trial.failure(BEHAVES, expected.output)
+    fit = effective_scale(trial, Case.draw(_WIDE, case.seed))
+    right = _WIDE.d_k**-0.5
+    values: dict[str, Any] = {"factor": fit.factor, "right": right}
+    if not fit.good:
+        return failure.reworded(NO_FACTOR)
+    if abs(fit.factor / right - 1) < 0.02:
+        return None  # something else is wrong
+    for name, factor in _names(_WIDE).items():
+        if abs(fit.factor / factor - 1) < 0.02:
+            values["name"] = name
+            return failure.reworded(BEHAVES, **values)
+    return failure.reworded(BEHAVES_UNNAMED, **values)
+
+
+def _names(sizes: Sizes) -> dict[str | Text, float]:
+    """Factors that are taken for 1/sqrt(d_k)."""
+    heads, n, d_k = sizes.heads, sizes.n, sizes.d_k
+    return {
+        "1/d_k": 1 / d_k,
+        UNSCALED: 1.0,
+        "sqrt(d_k)": d_k**0.5,
+        "d_k ** -0.25": d_k**-0.25,
+        "1/sqrt(n)": n**-0.5,
+        "1/sqrt(heads * d_k)": (heads * d_k) ** -0.5,
+        "1/sqrt(heads)": heads**-0.5,
+        "ln(2)/sqrt(d_k)": math.log(2) * d_k**-0.5,
+        "log2(e)/sqrt(d_k)": d_k**-0.5 / math.log(2),
+        "-1/sqrt(d_k)": -(d_k**-0.5),
+    }
+
+
+@rule(
+    statement=Text(
+        en="Scores are scaled before a mask is added, and before they can overflow.",
+        pt="Os escores são escalados antes que se some uma máscara, e antes que possam estourar.",
+    ),
+    formula=r"s_{ij} = (c\, q_i) \cdot k_j + b_{ij}",
+    page="scale/scale-factor",
+    sizes=EXACT,
+    may_refuse=True,
+    danger=True,
+)
+def scaling_order(trial: Trial, case: Case) -> Finding | None:
+    half = trial.dtype == torch.float16
+    if half:
+        found = _overflows(trial, case)
+        if found is not None:
+            return found
+    if trial.offers("attn_mask"):
+        return _mask_scaled(trial, case)
+    return None if half else Finding(Verdict.NOT_OFFERED, NO_ORDER)
+
+
+def _overflows(trial: Trial, case: Case) -> Finding | None:
+    """Products of 160000, beyond float16's 65504; a quarter of them, 40000, is not."""
+    vectors = along_first(case.query, 400.0)
+    value = trial.seen(case.value)
+    expected = value.mean(-2, keepdim=True).expand_as(value)
+    output = trial.call(vectors, vectors, case.value)
+    found = miss(output, expected, budget.of_mean(value, trial.dtype))
+    if found is None:
+        return None
+    product = 400.0 * 400.0
+    score = product * case.query.shape[-1] ** -0.5
+    return trial.failure(OVERFLOW, expected, product=product, score=score, **found.values())
+
+
+def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
+    """The slope of what a float mask adds to the log-weights over the mask itself."""
+    n, m = case.query.shape[-2], case.key.shape[-2]
+    bias = torch.randn(n, m, generator=case.generator(), dtype=torch.float64)
+    bias = (4 * bias).round() / 4
+    added = trial.weights(case.query, case.key, attn_mask=bias).log()
+    added = added - trial.weights(case.query, case.key).log()
+    bias, added = (x - x.mean(-1, keepdim=True) for x in (bias, added))
+    size = (bias * bias).sum()
+    factor = float((added * bias).sum() / size / (added.numel() / bias.numel()))
+    left = float((added - factor * bias).abs().mean())
+    if not left <= 0.05 * abs(factor) * float(bias.abs().mean()) or abs(factor) < _TINY:
+        return Finding(Verdict.NOT_OFFERED, NOT_ADDED)  # the property `float_mask` tells of it
+    if abs(factor - 1) < 0.05:
+        return None
+    right = case.query.shape[-1] ** -0.5
+    return trial.failure(MASK_SCALED, factor=factor, right=right)

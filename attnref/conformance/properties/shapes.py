@@ -1,0 +1,91 @@
+"""What comes out has the form of what went in."""
+
+import torch
+from torch import Tensor
+
+from attnref.conformance.case import Case
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import NOT_A_TENSOR, WRONG_SHAPE, Raised, Trial
+from attnref.conformance.verdict import Finding, Verdict
+
+SWAPPED = Text(
+    en="It returned shape {got}, expected {expected}: the axes of heads and positions are "
+    "swapped. Move the heads back with transpose(-3, -2).",
+    pt="Ela devolveu a forma {got}; o esperado era {expected}: os eixos das cabeças e das "
+    "posições estão trocados. Devolva as cabeças ao seu lugar com transpose(-3, -2).",
+)
+MERGED = Text(
+    en="It returned shape {got}, expected {expected}: the heads are already merged. That belongs "
+    "to the layer around the attention.",
+    pt="Ela devolveu a forma {got}; o esperado era {expected}: as cabeças já vêm unidas. Isso "
+    "cabe à camada em volta da atenção.",
+)
+PAIR = Text(
+    en="It returns a {kind} of {count}; the first is taken as the output.",
+    pt="Ela devolve um objeto {kind} de {count} elementos; o primeiro é tomado como a saída.",
+)
+WRONG_DTYPE = Text(
+    en="For {given} inputs it returned {got}. End with output.to(query.dtype).",
+    pt="Para entradas {given} ela devolveu {got}. Termine com output.to(query.dtype).",
+)
+
+
+@rule(
+    statement=Text(
+        en="The output has one row for each query and the width of the values.",
+        pt="A saída tem uma linha por consulta e a largura dos valores.",
+    ),
+    formula=r"O \in \mathbb{R}^{\cdots \times n \times d_v}",
+    page="foundations/matrix-form",
+)
+def shape(trial: Trial, case: Case) -> Finding | None:
+    query, key, value = map(trial.given, (case.query, case.key, case.value))
+    found = trial.raw(query, key, value)
+    several = found if isinstance(found, tuple | list) and found else None
+    output = found if several is None else several[0]
+    if not isinstance(output, Tensor):
+        return trial.failure(NOT_A_TENSOR, kind=type(found).__name__)
+    batch, heads, n, _ = query.shape
+    got, expected = tuple(output.shape), (batch, heads, n, value.shape[-1])
+    if got != expected:
+        text = WRONG_SHAPE
+        if got == (batch, n, heads, value.shape[-1]):
+            text = SWAPPED
+        elif got == (batch, n, heads * value.shape[-1]):
+            text = MERGED
+        return trial.failure(text, got=got, expected=expected)
+    if several is None:
+        return None
+    values = {"kind": type(found).__name__, "count": len(several)}
+    return Finding(Verdict.CONVENTION, PAIR, values)
+
+
+@rule(
+    statement=Text(
+        en="The output has the dtype and the device of the query.",
+        pt="A saída tem o dtype e o dispositivo da consulta.",
+    ),
+    formula=r"\mathrm{dtype}(O) = \mathrm{dtype}(Q)",
+    page="foundations/matrix-form",
+)
+def dtype(trial: Trial, case: Case) -> Finding | None:
+    asked = [trial.dtype, torch.float32, torch.float64, torch.bfloat16]
+    for each in dict.fromkeys(asked):
+        inputs = (
+            tensor.to(device=trial.device, dtype=each)
+            for tensor in (case.query, case.key, case.value)
+        )
+        try:
+            found = trial.output(*inputs)
+        except Raised:
+            if each == trial.dtype:
+                raise
+            continue  # other dtypes need not be supported
+        if found.dtype != each:
+            return trial.failure(WRONG_DTYPE, given=_short(each), got=_short(found.dtype))
+    return None
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

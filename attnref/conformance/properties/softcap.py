@@ -1,0 +1,103 @@
+"""Scores that a softcap bounds, and where in the row of steps it stands."""
+
+import math
+from typing import Any
+
+import torch
+
+from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
+from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.properties.scaling import effective_scale
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Trial
+from attnref.conformance.verdict import Finding
+
+IGNORED = Text(
+    en="softcap={cap} is accepted but ignored.",
+    pt="softcap={cap} é aceito mas ignorado.",
+)
+AFTER_MASK = Text(
+    en="softcap={cap} is applied after the mask, so that -inf becomes -{cap}: query {i} gives key "
+    "{j}, which is forbidden, the weight {weight:.3g}. Cap first, mask then.",
+    pt="softcap={cap} é aplicado depois da máscara, e -inf vira -{cap}: a consulta {i} dá à chave "
+    "{j}, que é proibida, o peso {weight:.3g}. Limite antes, mascare depois.",
+)
+BEFORE_SCALE = Text(
+    en="softcap={cap} is applied before the scores are scaled: softcap · tanh(q·k / softcap) / "
+    "sqrt(d_k). Scale first.",
+    pt="softcap={cap} é aplicado antes de os escores serem escalados: softcap · tanh(q·k / "
+    "softcap) / sqrt(d_k). Escale antes.",
+)
+CLAMPS = Text(
+    en="softcap={cap} cuts the scores off at ±{cap}; expected softcap · tanh(score / softcap).",
+    pt="softcap={cap} corta os escores em ±{cap}; o esperado é softcap · tanh(escore / softcap).",
+)
+OTHER = Text(
+    en="With softcap={cap} the output at {index} is {got:.6g}, expected {expected:.6g}, from "
+    "softcap · tanh(score / softcap).",
+    pt="Com softcap={cap}, a saída em {index} é {got:.6g}; o esperado é {expected:.6g}, de "
+    "softcap · tanh(escore / softcap).",
+)
+
+
+@rule(
+    statement=Text(
+        en="softcap bounds the scores after they are scaled and before the mask.",
+        pt="softcap limita os escores depois de escalados e antes da máscara.",
+    ),
+    formula=r"s_{ij} = \tau \tanh(c\, q_i \cdot k_j / \tau) + b_{ij}",
+    page="scale/saturation",
+    needs=("softcap",),
+)
+def softcap_order(trial: Trial, case: Case) -> Finding | None:
+    cap = 0.5
+    allowed = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    options: dict[str, Any] = {"softcap": cap}
+    if trial.offers("attn_mask"):
+        options["attn_mask"] = allowed
+    elif trial.offers("is_causal"):
+        options["is_causal"] = True
+        allowed = torch.ones_like(allowed).tril()
+    else:
+        allowed = torch.ones_like(allowed)
+    usual, slack = _usual_scale(trial, case)
+    right = trial.truth(case.query, case.key, case.value, scale=usual, **options)
+    output = trial.call(case.query, case.key, case.value, **options)
+    found = miss(output, right.output, right.allowance + slack)
+    if found is None:
+        return None
+    failure = trial.failure(OTHER, right.output, cap=cap, **found.values())
+    weights = trial.weights(case.query, case.key, **options)
+    del options["softcap"]
+    without = trial.weights(case.query, case.key, **options)
+    leaks = (weights - without).masked_fill(allowed, 0.0)
+    place = torch.unravel_index(leaks.argmax(), leaks.shape)
+    if float(leaks[place]) > 1e-3:
+        values = {"i": int(place[-2]), "j": int(place[-1]), "weight": float(leaks[place])}
+        return failure.reworded(AFTER_MASK, cap=cap, **values)
+    dots = trial.seen(case.query) @ trial.seen(case.key).mT
+    for text, scores in {
+        IGNORED: dots * usual,
+        BEFORE_SCALE: cap * torch.tanh(dots / cap) * usual,
+        CLAMPS: (dots * usual).clamp(-cap, cap),
+    }.items():
+        way = torch.softmax(scores.masked_fill(~allowed, -math.inf), -1)
+        if bool(((weights - way).abs() < 1e-2).all()):
+            return failure.reworded(text, cap=cap)
+    return failure
+
+
+def _usual_scale(trial: Trial, case: Case) -> tuple[float, float]:
+    """The factor without ``scale``, and what not to know it exactly adds to an allowance.
+
+    A wrong one is the matter of the property `scale`.
+    """
+    right = case.query.shape[-1] ** -0.5
+    truth = trial.truth(case.query, case.key, case.value)
+    output = trial.call(case.query, case.key, case.value)
+    if miss(output, truth.output, truth.allowance) is None:
+        return right, 0.0
+    fit = effective_scale(trial, case)
+    return (fit.factor, 1e-2) if fit.good else (right, 0.0)

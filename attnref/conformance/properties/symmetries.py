@@ -1,0 +1,144 @@
+"""What may change without changing the output, or changes it in a known way."""
+
+import torch
+from torch import Tensor
+
+from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Trial
+from attnref.conformance.verdict import Finding
+
+ORDER = Text(
+    en="With keys and values in another order the output at {index} is {got:.6g} instead of "
+    "{expected:.6g}: the position of a key matters, though nothing tells it.",
+    pt="Com chaves e valores em outra ordem, a saída em {index} é {got:.6g}, e não "
+    "{expected:.6g}: a posição de uma chave importa, embora nada a informe.",
+)
+SHIFT = Text(
+    en="When the scores of each row all grow by one number, the output at {index} goes from "
+    "{expected:.6g} to {got:.6g}: the weights are not those of a softmax.",
+    pt="Quando os escores de cada linha crescem todos de um mesmo número, a saída em {index} vai "
+    "de {expected:.6g} a {got:.6g}: os pesos não são os de uma softmax.",
+)
+NOT_LINEAR = Text(
+    en="For the values 2v - w the output at {index} is {got:.6g}; twice that for v, less that for "
+    "w, is {expected:.6g}: something is done to the values beside averaging them.",
+    pt="Para os valores 2v - w, a saída em {index} é {got:.6g}; o dobro da saída para v menos a "
+    "saída para w é {expected:.6g}: algo é feito aos valores além da média.",
+)
+SAMPLE = Text(
+    en="When the other samples of the batch change, the output of sample {i} goes from "
+    "{expected:.6g} to {got:.6g}.",
+    pt="Quando as outras amostras do lote mudam, a saída da amostra {i} vai de {expected:.6g} a "
+    "{got:.6g}.",
+)
+HEAD = Text(
+    en="When the other heads change, the output of head {i} goes from {expected:.6g} to {got:.6g}.",
+    pt="Quando as outras cabeças mudam, a saída da cabeça {i} vai de {expected:.6g} a {got:.6g}.",
+)
+
+
+def coarse(tensor: Tensor) -> Tensor:
+    """Multiples of 1/8 up to 3: sums and doubles of two of them are exact in every dtype."""
+    return (tensor * 8).round().clamp(-24, 24) / 8
+
+
+@rule(
+    statement=Text(
+        en="The order of the keys does not matter as long as each keeps its value.",
+        pt="A ordem das chaves não importa, desde que cada uma fique com o seu valor.",
+    ),
+    formula=r"f(Q, \Pi K, \Pi V) = f(Q, K, V)",
+    page="foundations/positions",
+)
+def key_permutation(trial: Trial, case: Case) -> Finding | None:
+    order = torch.randperm(case.key.shape[-2], generator=case.generator())
+    order = order.roll(1) if bool((order == torch.arange(len(order))).all()) else order
+    allowance = trial.truth(case.query, case.key, case.value).allowance
+    kept = trial.call(case.query, case.key, case.value)
+    moved = trial.call(case.query, case.key[..., order, :], case.value[..., order, :])
+    found = miss(moved, kept, 2 * allowance)
+    return found and trial.failure(ORDER, kept, **found.values())
+
+
+@rule(
+    statement=Text(
+        en="Adding one number to all scores of a query changes nothing.",
+        pt="Somar um mesmo número a todos os escores de uma consulta não muda nada.",
+    ),
+    formula=r"\mathrm{softmax}(s + a) = \mathrm{softmax}(s)",
+    page="foundations/softmax-or-sum",
+)
+def shift_invariance(trial: Trial, case: Case) -> Finding | None:
+    query, key = coarse(case.query), coarse(case.key)
+    step = coarse(2 * torch.randn(key.shape[-1], generator=case.generator(), dtype=torch.float64))
+    before = trial.truth(query, key, case.value)
+    after = trial.truth(query, key + step, case.value)  # each score grows by c q·step
+    kept = trial.call(query, key, case.value)
+    moved = trial.call(query, key + step, case.value)
+    found = miss(moved, kept, before.allowance + after.allowance)
+    return found and trial.failure(SHIFT, kept, **found.values())
+
+
+@rule(
+    statement=Text(
+        en="The output is linear in the values.",
+        pt="A saída é linear nos valores.",
+    ),
+    formula=r"f(Q, K, \alpha V + \beta W) = \alpha f(Q, K, V) + \beta f(Q, K, W)",
+    page="foundations/matrix-form",
+)
+def value_linearity(trial: Trial, case: Case) -> Finding | None:
+    v, w = coarse(case.value), coarse(case.value.flip(-2, -1) + 1)
+    allowed, parts = 0.0 * v[..., :1, :1], []
+    for value, factor in ((2 * v - w, 1), (v, 2), (w, 1)):
+        allowed = allowed + factor * trial.truth(case.query, case.key, value).allowance
+        parts.append(trial.call(case.query, case.key, value))
+    trial.call(case.query, case.key, 2 * v - w)  # the one to be shown
+    both, one, other = parts
+    found = miss(both, 2 * one - other, allowed)
+    return found and trial.failure(NOT_LINEAR, 2 * one - other, **found.values())
+
+
+@rule(
+    statement=Text(
+        en="A sample does not notice its neighbours in the batch.",
+        pt="Uma amostra não percebe as suas vizinhas no lote.",
+    ),
+    formula=r"b' \ne b \implies \partial O_b / \partial (Q, K, V)_{b'} = 0",
+    page="foundations/batches-and-padding",
+)
+def batch_independence(trial: Trial, case: Case) -> Finding | None:
+    return _neighbours(trial, case, 0, SAMPLE)
+
+
+@rule(
+    statement=Text(
+        en="A head does not notice the other heads.",
+        pt="Uma cabeça não percebe as outras.",
+    ),
+    formula=r"h' \ne h \implies \partial O_h / \partial (Q, K, V)_{h'} = 0",
+    page="foundations/multi-head",
+)
+def head_independence(trial: Trial, case: Case) -> Finding | None:
+    return _neighbours(trial, case, 1, HEAD)
+
+
+def _neighbours(trial: Trial, case: Case, axis: int, text: Text) -> Finding | None:
+    """Each slice along ``axis`` in turn keeps its inputs, the others get other numbers."""
+    allowance = trial.truth(case.query, case.key, case.value).allowance
+    kept = trial.call(case.query, case.key, case.value)
+    for i in range(case.query.shape[axis]):
+        own = torch.arange(case.query.shape[axis]) == i
+        own = own.reshape(-1, *[1] * (3 - axis))  # along axis of four dimensions
+        others = (
+            torch.where(own, tensor, 1.0 - 2.0 * tensor)
+            for tensor in (case.query, case.key, case.value)
+        )
+        moved = trial.call(*others).select(axis, i)
+        found = miss(moved, kept.select(axis, i), 2 * allowance.select(axis, i))
+        if found is not None:
+            return trial.failure(text, kept, i=i, **found.values())
+    return None

@@ -1,0 +1,153 @@
+"""Each output is an average of the values, with the weights of a softmax."""
+
+import torch
+
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.comparison import miss
+from attnref.conformance.explanations import explain
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.verdict import Finding
+
+OTHER_SUM = Text(
+    en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1.",
+    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}; o esperado é 1.",
+)
+OTHER_AXIS = Text(
+    en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1; it "
+    "is the sum over the {axis} that is 1. Take the softmax over the keys, dim=-1.",
+    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}; o esperado é 1, e o que soma 1 é "
+    "{axis}. Tome a softmax sobre as chaves, dim=-1.",
+)
+AXES = {
+    -2: Text(en="queries (dim=-2)", pt="cada coluna, sobre as consultas (dim=-2)"),
+    1: Text(en="heads (dim=1)", pt="cada par, sobre as cabeças (dim=1)"),
+    0: Text(en="batch (dim=0)", pt="cada par, sobre o lote (dim=0)"),
+}
+OUTSIDE = Text(
+    en="At {index} the output is {got:.4g}, outside of the values' range from {least:.4g} to "
+    "{most:.4g}: some weights are negative, or do not sum to 1.",
+    pt="Em {index} a saída é {got:.4g}, fora do intervalo dos valores, de {least:.4g} a "
+    "{most:.4g}: há pesos negativos, ou eles não somam 1.",
+)
+OTHER = Text(
+    en="At {index} the output is {got:.6g}, expected {expected:.6g} (allowed error {allowed:.1e}).",
+    pt="Em {index} a saída é {got:.6g}; o esperado é {expected:.6g} (erro permitido "
+    "{allowed:.1e}).",
+)
+LONG = Text(
+    en="For n = {n}, {heads} heads and d_k = {d_k} the output at {index} is {got:.6g}, expected "
+    "{expected:.6g}, though small inputs are answered right.",
+    pt="Para n = {n}, {heads} cabeças e d_k = {d_k}, a saída em {index} é {got:.6g}; o esperado é "
+    "{expected:.6g}, embora entradas pequenas tenham a resposta certa.",
+)
+LONG_CAUSAL = Text(
+    en="With is_causal, for n = {n}, {heads} heads and d_k = {d_k}, the output at {index} is "
+    "{got:.6g}, expected {expected:.6g}, though small inputs are answered right.",
+    pt="Com is_causal, para n = {n}, {heads} cabeças e d_k = {d_k}, a saída em {index} é "
+    "{got:.6g}; o esperado é {expected:.6g}, embora entradas pequenas tenham a resposta certa.",
+)
+AS_IF = Text(
+    en="At {index} the output is {got:.6g}, expected {expected:.6g}. It behaves as if {way}.",
+    pt="Em {index} a saída é {got:.6g}; o esperado é {expected:.6g}. Ela se comporta como se "
+    "{way}.",
+)
+
+
+@rule(
+    statement=Text(
+        en="The weights of each query sum to 1.",
+        pt="Os pesos de cada consulta somam 1.",
+    ),
+    formula=r"\sum_j p_{ij} = 1",
+    page="foundations/softmax-or-sum",
+)
+def row_sums(trial: Trial, case: Case) -> Finding | None:
+    ones = torch.ones_like(case.value)
+    expected = trial.truth(case.query, case.key, ones)
+    sums = trial.call(case.query, case.key, ones)
+    if miss(sums, expected.output, expected.allowance) is None:
+        return None
+    failure = trial.failure(
+        OTHER_SUM, expected.output, least=float(sums.min()), most=float(sums.max())
+    )
+    weights = trial.weights(case.query, case.key)
+    for axis, name in AXES.items():
+        if weights.shape[axis] > 1 and bool(((weights.sum(axis) - 1).abs() < 1e-2).all()):
+            values = {**failure.values, "axis": name}
+            return failure.reworded(OTHER_AXIS, **values)
+    return failure
+
+
+@rule(
+    statement=Text(
+        en="No output leaves the range of the values: it is a weighted average of them.",
+        pt="Nenhuma saída deixa o intervalo dos valores: ela é uma média ponderada deles.",
+    ),
+    formula=r"\min_j v_{jc} \le o_{ic} \le \max_j v_{jc}",
+    page="foundations/six-words",
+)
+def convexity(trial: Trial, case: Case) -> Finding | None:
+    expected = trial.truth(case.query, case.key, case.value)
+    output = trial.call(case.query, case.key, case.value)
+    value = case.value.to(trial.dtype).double()
+    least, most = value.amin(-2, keepdim=True), value.amax(-2, keepdim=True)
+    inside = output.clamp(least, most)
+    found = miss(output, inside, expected.allowance)
+    if found is None:
+        return None
+    place = (*found.place[:-2], 0, found.place[-1])
+    return trial.failure(
+        OUTSIDE,
+        wanted=expected.output,
+        **found.values() | {"least": float(least[place]), "most": float(most[place])},
+    )
+
+
+@rule(
+    statement=Text(
+        en="The output is the one of the formula, computed in float64, up to rounding.",
+        pt="A saída é a da fórmula, calculada em float64, a menos de arredondamento.",
+    ),
+    formula=r"O = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right)V",
+    page="foundations/matrix-form",
+)
+def oracle(trial: Trial, case: Case) -> Finding | None:
+    expected = trial.truth(case.query, case.key, case.value)
+    output = trial.call(case.query, case.key, case.value)
+    found = miss(output, expected.output, expected.allowance)
+    if found is None:
+        return _at_length(trial, case)
+    way = explain(case, output)
+    if way is None:
+        return trial.failure(OTHER, expected.output, **found.values())
+    return trial.failure(AS_IF, expected.output, way=way, **found.values())
+
+
+# Beyond the blocks of 32, 64 and 128 that code computes with, and no multiple of them.
+_LONG = Sizes(batch=1, heads=9, n=133, d_k=72)
+
+
+def _at_length(trial: Trial, case: Case) -> Finding | None:
+    """The same where blocks, heads and widths have limits, which a function may declare."""
+    long = Case.draw(_LONG, case.seed)
+    ways: dict[Text, dict[str, bool]] = {LONG: {}}
+    if trial.offers("is_causal") and trial.is_right(case, is_causal=True):
+        ways[LONG_CAUSAL] = {"is_causal": True}
+    for text, options in ways.items():
+        try:
+            output = trial.call(long.query, long.key, long.value, **options)
+        except Raised as raised:
+            if not trial.declined(raised.error):
+                raise
+            continue
+        for head in range(_LONG.heads):  # one after the other, for the memory
+            part = (x[:, head : head + 1] for x in (long.query, long.key, long.value))
+            expected = trial.truth(*part, **options)
+            found = miss(output[:, head : head + 1], expected.output, expected.allowance)
+            if found is not None:
+                place = [0, head, *found.place[2:]]
+                sizes = {"n": _LONG.n, "heads": _LONG.heads, "d_k": _LONG.d_k}
+                return trial.failure(text, **found.values() | {"index": place} | sizes)
+    return None

@@ -1,0 +1,88 @@
+"""What a property is: a name, a statement, a formula, a page, and the function that tests it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Trial
+from attnref.conformance.verdict import Finding
+
+# The pages that explain a property, by their path in either language.
+PAGES = (
+    "foundations/six-words",
+    "foundations/softmax-or-sum",
+    "foundations/dot-product",
+    "foundations/matrix-form",
+    "foundations/queries-keys-values",
+    "foundations/batches-and-padding",
+    "foundations/masks",
+    "foundations/mask-traps",
+    "foundations/dropout",
+    "foundations/multi-head",
+    "foundations/positions",
+    "foundations/grouped-queries",
+    "foundations/kv-cache",
+    "scale/scale-factor",
+    "scale/variance-proof",
+    "scale/saturation",
+    "scale/factors-compared",
+    "complexity/operations",
+    "complexity/memory",
+)
+
+_USUAL = Sizes()
+
+# Returns None when the property holds.
+Test = Callable[[Trial, Case], Finding | None]
+
+
+@dataclass(frozen=True)
+class Property:
+    """One thing that is true of attention.
+
+    ``needs`` are options without which it is not offered. What a property with ``may_refuse``
+    asks for, a function may decline with a clear error; ``danger`` marks what is a caution where
+    PyTorch's own function fails it too; what is not ``judged`` may take too long.
+    """
+
+    name: str
+    statement: Text
+    formula: str
+    page: str
+    test: Test
+    sizes: Sizes
+    needs: tuple[str, ...]
+    may_refuse: bool
+    danger: bool
+    judged: bool
+
+    def link(self, lang: str) -> str:
+        """Where the site explains it, seen from the site's root."""
+        return f"{lang}/{self.page}/"
+
+
+def rule(
+    *,
+    statement: Text,
+    formula: str,
+    page: str,
+    sizes: Sizes = _USUAL,
+    needs: tuple[str, ...] = (),
+    may_refuse: bool = False,
+    danger: bool = False,
+    judged: bool = True,
+) -> Callable[[Test], Property]:
+    """Makes the property that a test function of the same name tests."""
+    return lambda test: Property(
+        name=test.__name__,
+        statement=statement,
+        formula=formula,
+        page=page,
+        test=test,
+        sizes=sizes,
+        needs=needs,
+        may_refuse=may_refuse or bool(needs),
+        danger=danger,
+        judged=judged,
+    )

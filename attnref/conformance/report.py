@@ -1,0 +1,203 @@
+"""The answer: a result for each property, as an object, as text, as JSON and as JUnit XML."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+from attnref.conformance.property import Property
+from attnref.conformance.text import LANGUAGES, Text
+from attnref.conformance.verdict import Counterexample, Finding, Verdict
+
+WORDS = {
+    Verdict.PASS: Text(en="pass", pt="passa"),
+    Verdict.FAIL: Text(en="fail", pt="falha"),
+    Verdict.CAUTION: Text(en="caution", pt="cautela"),
+    Verdict.CONVENTION: Text(en="convention", pt="convenção"),
+    Verdict.NOT_OFFERED: Text(en="not offered", pt="não oferece"),
+}
+SETTINGS = Text(
+    en="{function} · {dtype} · {device} · seed {seed}",
+    pt="{function} · {dtype} · {device} · semente {seed}",
+)
+UNPROTECTED = Text(
+    en="Asked in this very process: nothing would have stopped a call that hangs or crashes.",
+    pt="Perguntado neste mesmo processo: nada teria parado uma chamada que trava ou o derruba.",
+)
+CALL = Text(en="smallest call found:", pt="menor chamada encontrada:")
+GOT = Text(en="returned", pt="devolveu")
+EXPECTED = Text(en="expected", pt="esperado")
+PAGE = Text(en="explained at", pt="explicado em")
+
+# What XML 1.0 cannot hold, such as the colours of an error message.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one property found."""
+
+    rule: Property
+    finding: Finding
+
+    @property
+    def verdict(self) -> Verdict:
+        """One of the five answers."""
+        return self.finding.verdict
+
+    @property
+    def counterexample(self) -> Counterexample | None:
+        """The smallest call found in which the property does not hold."""
+        return self.finding.counterexample
+
+    def diagnosis(self, lang: str = "en") -> str:
+        """One or two sentences for people; the property's statement when it holds."""
+        return self.finding.text.say(lang, self.finding.values)
+
+    def details(self, lang: str = "en") -> list[str]:
+        """Lines that show the counterexample and name the page that explains the property."""
+        lines = []
+        if self.counterexample is not None:
+            lines.append(CALL.say(lang))
+            lines += [
+                f"  {name} = {_show(value)}"
+                for name, value in self.counterexample.arguments.items()
+            ]
+            for text, shown in (
+                (GOT, self.counterexample.got),
+                (EXPECTED, self.counterexample.expected),
+            ):
+                if shown is not None:
+                    lines.append(f"  {text.say(lang)} {_show(shown)}")
+        return [*lines, f"{PAGE.say(lang)} {self.rule.link(lang)}"]
+
+    @property  # the last one: from here on the name means the property of attention
+    def property(self) -> str:
+        """The property's name."""
+        return self.rule.name
+
+
+@dataclass(frozen=True)
+class Report:
+    """The results of a check, in the order of the properties, and what was checked how.
+
+    ``limit`` is None when the function was asked in the caller's own process.
+    """
+
+    function: str
+    dtype: str
+    device: str
+    seed: int
+    limit: float | None
+    results: tuple[Result, ...]
+
+    @property
+    def failures(self) -> tuple[Result, ...]:
+        """The results whose verdict is FAIL."""
+        return tuple(each for each in self.results if each.verdict is Verdict.FAIL)
+
+    def passed(self, strict: bool = False) -> bool:
+        """Whether nothing failed; ``strict`` counts cautions as failures."""
+        return not any(_is_bad(each.verdict, strict) for each in self.results)
+
+    def heading(self, lang: str = "en") -> str:
+        """What was checked how, in one line."""
+        about = {name: getattr(self, name) for name in ("function", "dtype", "device", "seed")}
+        return SETTINGS.say(lang, about)
+
+    def summary(self, lang: str = "en") -> str:
+        """How often each verdict was given, and whether the function ran unprotected."""
+        counts = {
+            verdict: sum(each.verdict is verdict for each in self.results) for verdict in Verdict
+        }
+        line = ", ".join(
+            f"{count} {WORDS[verdict].say(lang)}" for verdict, count in counts.items() if count
+        )
+        return line if self.limit is not None else f"{line}\n{UNPROTECTED.say(lang)}"
+
+    def text(self, lang: str = "en") -> str:
+        """The report for people, in plain text."""
+        lines = [self.heading(lang), ""]
+        for result in self.results:
+            word = WORDS[result.verdict].say(lang)
+            lines.append(f"{word:<12} {result.property}: {result.diagnosis(lang)}")
+            if _is_bad(result.verdict, strict=True):
+                lines += [f"{'':<12} {line}" for line in result.details(lang)]
+        return "\n".join([*lines, "", self.summary(lang)])
+
+    def to_json(self) -> str:
+        """The report for machines; diagnoses in all languages, NaN and inf as strings."""
+        record = {
+            "function": self.function,
+            "dtype": self.dtype,
+            "device": self.device,
+            "seed": self.seed,
+            "limit": self.limit,
+            "passed": self.passed(),
+            "passed_strictly": self.passed(strict=True),
+            "results": [_record(result) for result in self.results],
+        }
+        return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+
+    def to_junit(self, lang: str = "en", strict: bool = False) -> str:
+        """The report as JUnit XML: a test case a property, what is not offered is skipped."""
+        bad = [_is_bad(result.verdict, strict) for result in self.results]
+        skipped = [result.verdict is Verdict.NOT_OFFERED for result in self.results]
+        counts = {"tests": str(len(bad)), "failures": str(sum(bad)), "skipped": str(sum(skipped))}
+        suites = ElementTree.Element("testsuites", counts)
+        named = {"name": "attnref check", **counts}
+        suite = ElementTree.SubElement(suites, "testsuite", named)
+        for result, is_bad, is_skipped in zip(self.results, bad, skipped, strict=True):
+            about = {"classname": _xml(self.function), "name": result.property}
+            case = ElementTree.SubElement(suite, "testcase", about)
+            diagnosis = _xml(result.diagnosis(lang))
+            if is_bad:
+                kind = WORDS[result.verdict].say(lang)
+                failure = ElementTree.SubElement(case, "failure", message=diagnosis, type=kind)
+                failure.text = _xml("\n".join(result.details(lang)))
+            elif is_skipped:
+                ElementTree.SubElement(case, "skipped", message=diagnosis)
+            elif result.verdict is not Verdict.PASS:
+                ElementTree.SubElement(case, "system-out").text = diagnosis
+        return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True)
+
+
+def _is_bad(verdict: Verdict, strict: bool) -> bool:
+    return verdict is Verdict.FAIL or (strict and verdict is Verdict.CAUTION)
+
+
+def _record(result: Result) -> dict[str, object]:
+    example = result.counterexample
+    return {
+        "property": result.property,
+        "verdict": result.verdict.value,
+        "statement": {lang: result.rule.statement.say(lang) for lang in LANGUAGES},
+        "formula": result.rule.formula,
+        "page": {lang: result.rule.link(lang) for lang in LANGUAGES},
+        "diagnosis": {lang: result.diagnosis(lang) for lang in LANGUAGES},
+        "counterexample": None if example is None else _finite(vars(example)),
+    }
+
+
+def _finite(value: object) -> object:
+    """The same with strings for what JSON has no number, and no name, for."""
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _show(value: object) -> str:
+    """Nested lists of numbers with four digits each."""
+    if isinstance(value, list):
+        return f"[{', '.join(_show(item) for item in value)}]"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("?", text)

@@ -1,0 +1,32 @@
+"""A right function that offers everything: what a property must never fail."""
+
+from torch import Tensor
+
+from attnref import masks
+from attnref.conformance.subject import Subject, subject
+from attnref.reference import scaled_dot_product_attention
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    softcap: float | None = None,
+    window: int | None = None,
+) -> Tensor:
+    """:func:`attnref.scaled_dot_product_attention`, with a causal window for bool masks."""
+    if window is not None:
+        n, m = query.shape[-2], key.shape[-2]
+        seen = masks.sliding_window(n, m, window=window, alignment="top-left").dense(query.device)
+        attn_mask = seen if attn_mask is None else attn_mask & seen
+    return scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, softcap=softcap
+    )
+
+
+RIGHT: Subject = subject(attention)

@@ -1,0 +1,221 @@
+"""Whom the check is about: a function, found by its name, and the options that it offers."""
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+# What a function may offer beside query, key and value.
+OPTIONS = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p", "softcap", "window")
+
+
+class CheckError(Exception):
+    """The check cannot be run; the message says what was expected and how to mend it."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function, its name, and which of ``OPTIONS`` it takes.
+
+    ``parameters`` are the names in its signature, None where it has none to read.
+    """
+
+    function: Callable[..., Any]
+    name: str
+    supports: tuple[str, ...]
+    parameters: tuple[str, ...] | None
+
+
+def load(target: str) -> Callable[..., Any]:
+    """The function that ``target`` names.
+
+    Args:
+        target: ``module:function`` or ``path/to/file.py:function``; the function may be an
+            attribute of an attribute, as in ``module:layer.forward``.
+
+    Raises:
+        CheckError: saying what was not found, what there is, and how to name it.
+
+    >>> load("attnref.reference:scaled_dot_product_attention").__name__
+    'scaled_dot_product_attention'
+    """
+    place, colon, attribute = target.rpartition(":")
+    if not (place and colon and attribute):
+        raise CheckError(
+            f"function: expected module:function or path/to/file.py:function, got {target!r}. "
+            "Write for example torch.nn.functional:scaled_dot_product_attention."
+        )
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_name(place)
+    found: Any = module
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            there = sorted(
+                each for each, value in vars(module).items() if _may_be_meant(each, value)
+            )
+            raise CheckError(
+                f"function: expected {attribute!r} in {place}, which has no {name!r}. "
+                f"It has: {', '.join(there) or 'no function'}."
+            )
+        found = getattr(found, name)
+    function: Callable[..., Any] = found
+    return function
+
+
+def subject(
+    function: Callable[..., Any],
+    supports: Sequence[str] | None = None,
+    name: str | None = None,
+) -> Subject:
+    """The function with what its signature says, or with what ``supports`` says instead.
+
+    Raises:
+        CheckError: when it cannot be called as ``f(query, key, value, **options)``.
+    """
+    if inspect.isclass(function):
+        raise CheckError(
+            f"function: expected a function, got the class {function.__name__}. Name an instance "
+            "of it, or a function that makes one and calls it."
+        )
+    if not callable(function):
+        raise CheckError(
+            f"function: expected something to call, got {type(function).__name__}. "
+            "Name the function itself."
+        )
+    name = name or _name(function)
+    unknown = [option for option in supports or () if option not in OPTIONS]
+    if unknown:
+        raise CheckError(
+            f"supports: expected names among {', '.join(OPTIONS)}, got {unknown[0]!r}."
+        )
+    signature = _signature(function)
+    if signature is None:
+        offered = _asked(function) if supports is None else tuple(supports)
+        return Subject(function, name, offered, None)
+    _check_three(signature, name)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    named = tuple(
+        each
+        for each, parameter in signature.parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    )
+    offered = tuple(option for option in OPTIONS if takes_any or option in named)
+    missing = [option for option in supports or () if option not in offered]
+    if missing:
+        raise CheckError(
+            f"supports: expected options that {name} takes, got {missing[0]!r}; its parameters "
+            f"are {', '.join(named)}. Add it to them, or leave it out."
+        )
+    return Subject(function, name, offered if supports is None else tuple(supports), named)
+
+
+def _from_name(name: str) -> Any:
+    # A module beside the caller is found as `python -m` would find it.
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        with _loading(name):
+            return importlib.import_module(name)
+    except CheckError as error:
+        cause = error.__cause__
+        if not isinstance(cause, ModuleNotFoundError):
+            raise
+        if not f"{name}.".startswith(f"{cause.name}."):  # something that the module imports
+            raise
+        raise CheckError(
+            f"function: expected a module that can be imported, got {name!r}: there is no "
+            f"{cause.name!r}. Start where it lies, install it, or give its path: "
+            "path/to/file.py:function."
+        ) from None
+
+
+def _from_file(path: Path) -> Any:
+    if not path.is_file():
+        raise CheckError(
+            f"function: expected a file, got {str(path)!r}, which does not exist seen from "
+            f"{Path.cwd()}. Check the path."
+        )
+    name = f"checked_{path.stem}"  # so as not to hide a module of the same name
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))  # as `python path/to/file.py` does
+    with _loading(str(path)):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def _loading(place: str) -> Iterator[None]:
+    """What the code prints meanwhile must not mix with the report."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (Exception, SystemExit) as error:
+        raise CheckError(
+            f"function: expected {place} to load, got {type(error).__name__}: {error}. "
+            "Mend it, so that it can be imported by itself."
+        ) from error
+
+
+def _may_be_meant(name: str, value: object) -> bool:
+    return callable(value) and not name.startswith("_") and not inspect.isclass(value)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """None for functions written in C, most of which have none."""
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    try:
+        return inspect.signature(called)
+    except (ValueError, TypeError):
+        return None
+
+
+def _check_three(signature: inspect.Signature, name: str) -> None:
+    try:
+        signature.bind(None, None, None)
+    except TypeError as error:
+        raise CheckError(
+            f"function: expected one that can be called as f(query, key, value), got "
+            f"{name}{signature}: {error}. Give whatever else it takes a default value, or wrap "
+            "it in a function of these three."
+        ) from None
+
+
+def _asked(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Which options a function without a signature takes: it is called with each of them.
+
+    A TypeError says no. Any other answer, errors of the small inputs included, is about the
+    value and not about the name.
+    """
+    tensor = torch.zeros(1, 1, 2, 8)
+    neutral: dict[str, object] = {
+        "attn_mask": torch.ones(2, 2, dtype=torch.bool),
+        "is_causal": False,
+        "scale": 1.0,
+        "enable_gqa": False,
+        "dropout_p": 0.0,
+        "softcap": 1.0,
+        "window": 2,
+    }
+    taken = []
+    for option in OPTIONS:
+        try:
+            function(tensor, tensor, tensor, **{option: neutral[option]})
+        except TypeError:
+            continue
+        except Exception:
+            pass
+        taken.append(option)
+    return tuple(taken)

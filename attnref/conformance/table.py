@@ -1,0 +1,38 @@
+"""A report as a table for a terminal."""
+
+from collections.abc import Iterator
+
+from rich.box import SIMPLE
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text as Line
+
+from attnref.conformance.report import WORDS, Report
+from attnref.conformance.verdict import Verdict
+
+_STYLES = {
+    Verdict.PASS: "green",
+    Verdict.FAIL: "bold red",
+    Verdict.CAUTION: "yellow",
+    Verdict.CONVENTION: "cyan",
+    Verdict.NOT_OFFERED: "dim",
+}
+
+
+def tables(report: Report, lang: str) -> Iterator[RenderableType]:
+    """A line for each property; below, a counterexample for each that fails; then the summary."""
+    table = Table(title=report.heading(lang), title_justify="left", box=SIMPLE, show_header=False)
+    for result in report.results:
+        style = _STYLES[result.verdict]
+        table.add_row(
+            Line(WORDS[result.verdict].say(lang), style),
+            Line(result.property, no_wrap=True),
+            Line(result.diagnosis(lang)),
+        )
+    yield table
+    for result in report.results:
+        if result.verdict in (Verdict.FAIL, Verdict.CAUTION):
+            yield Line(result.property, _STYLES[result.verdict])
+            yield Padding(Line("\n".join(result.details(lang))), (0, 0, 1, 2))
+    yield Line(report.summary(lang))

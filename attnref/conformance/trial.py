@@ -1,0 +1,286 @@
+"""The function under test, called and compared; what a property talks to."""
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import torch
+from torch import Tensor
+
+from attnref.conformance import budget
+from attnref.conformance.budget import Gradient, Question, Setting, Truth
+from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss, plain
+from attnref.conformance.subject import Subject
+from attnref.conformance.text import Text
+from attnref.conformance.verdict import Counterexample, Finding, Verdict
+
+# In an error of PyTorch's own they show that it is about an option or a dtype, not about numbers.
+_MEANT = ("mask", "causal", "scale", "gqa", "dropout", "softcap", "window", "not implemented for")
+_PYTORCH = str(Path(torch.__file__).parent)
+
+NOT_A_TENSOR = Text(
+    en="It returned {kind}, not a tensor. Does every path end in return?",
+    pt="Ela devolveu {kind}, e não um tensor. Todo caminho termina em return?",
+)
+STRANGE_TENSOR = Text(
+    en="It returned a tensor of {dtype} and {layout}, expected floating numbers, torch.strided.",
+    pt="Ela devolveu um tensor de {dtype} e {layout}; o esperado são números de ponto flutuante, "
+    "torch.strided.",
+)
+WRONG_DEVICE = Text(
+    en="For inputs on {given} it returned its output on {got}. Make new tensors with "
+    "device=query.device.",
+    pt="Para entradas em {given} ela devolveu a saída em {got}. Crie tensores novos com "
+    "device=query.device.",
+)
+WRONG_SHAPE = Text(
+    en="It returned shape {got}, expected {expected}: (batch, heads, n, d_v).",
+    pt="Ela devolveu a forma {got}; o esperado era {expected}: (lote, cabeças, n, d_v).",
+)
+WRONG_DEVICE = Text(
+    en="For inputs on {given} it returned its output on {got}. Make new tensors with "
+    "device=query.device.",
+    pt="Para entradas em {given} ela devolveu a saída em {got}. Crie tensores novos com "
+    "device=query.device.",
+)
+
+MISSING = Text(
+    en="It takes no {missing}; its parameters are {parameters}.",
+    pt="Ela não recebe {missing}; os seus parâmetros são {parameters}.",
+)
+
+
+class Stopped(Exception):
+    """A property cannot go on; ``finding`` says why."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+
+
+class Raised(Exception):
+    """The function raised ``error``, at ``place`` in its own code."""
+
+    def __init__(self, error: BaseException, place: str) -> None:
+        self.error = error
+        self.place = place
+
+
+class Call(NamedTuple):
+    """One call: what went in, and what came out, None until it did."""
+
+    arguments: dict[str, object]
+    output: Tensor | None
+
+
+class Trial:
+    """A subject in one dtype on one device.
+
+    Tensors come in and go out in float64 on the CPU; in between they are what the function
+    gets, rounded to ``dtype``, and what it returns, exactly.
+    """
+
+    def __init__(self, subject: Subject, dtype: torch.dtype, device: torch.device) -> None:
+        self.subject = subject
+        self.dtype = dtype
+        self.device = device
+        self.last: Call | None = None
+
+    def offers(self, *options: str) -> bool:
+        """Whether the function takes all of these."""
+        return all(option in self.subject.supports for option in options)
+
+    def given(self, tensor: Tensor) -> Tensor:
+        """What the function gets for ``tensor``: a copy, floats in the dtype, bools as they are."""
+        dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
+        return tensor.to(self.device, dtype, copy=True)
+
+    def _given(self, options: dict[str, object]) -> dict[str, object]:
+        return {
+            name: self.given(option) if isinstance(option, Tensor) else option
+            for name, option in options.items()
+        }
+
+    def seen(self, tensor: Tensor) -> Tensor:
+        """The numbers that the function gets for ``tensor``, in float64 on the CPU."""
+        return tensor.to(self.dtype).double()
+
+    def raw(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> object:
+        """Whatever the function returns for these very tensors.
+
+        Raises:
+            Raised: what the function raised.
+        """
+        arguments = {"query": query, "key": key, "value": value, **options}
+        self.last = Call(arguments, None)
+        try:
+            return self.subject.function(query, key, value, **options)
+        except (Exception, SystemExit) as error:
+            raise self._raised(error) from error
+
+    def _raised(self, error: BaseException) -> Raised:
+        """With ``file.py:12`` of the innermost line that is neither ours nor PyTorch's."""
+        frames = traceback.extract_tb(error.__traceback__)
+        places = [
+            f"{frame.filename}:{frame.lineno}"
+            for frame in frames
+            if frame.filename != __file__ and not frame.filename.startswith(_PYTORCH)
+        ]
+        return Raised(error, places[-1] if places else self.subject.name)
+
+    def output(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
+        """The tensor that the function returns for these very tensors, checked in its shape.
+
+        Raises:
+            Stopped: when it is none, on another device, or of another shape than ``(..., n, d_v)``.
+        """
+        found = self.raw(query, key, value, **options)
+        if isinstance(found, tuple | list) and found:
+            found = found[0]  # the property `shape` tells of it
+        if not isinstance(found, Tensor):
+            self.stop(NOT_A_TENSOR, kind=type(found).__name__)
+        if found.layout != torch.strided or not found.is_floating_point():
+            self.stop(STRANGE_TENSOR, dtype=found.dtype, layout=found.layout)
+        if found.device.type != self.device.type:
+            self.stop(WRONG_DEVICE, given=self.device, got=found.device)
+        expected = (*query.shape[:-1], value.shape[-1])
+        assert self.last is not None
+        self.last = Call(self.last.arguments, found.detach())
+        if found.device.type != self.device.type:
+            self.stop(WRONG_DEVICE, given=self.device, got=found.device)
+        if found.shape != expected:
+            self.stop(WRONG_SHAPE, got=tuple(found.shape), expected=expected)
+        return found
+
+    def gradients(
+        self, case: Case, grad_output: Callable[[Tensor], Tensor], **options: Any
+    ) -> dict[str, Tensor | None]:
+        """The gradients of query, key and value in float64 on the CPU; None where none arrives.
+
+        Args:
+            case: the inputs.
+            grad_output: makes the gradient of the loss to the output, given the output.
+            options: as in :func:`call`.
+
+        Raises:
+            Raised: what the function, or its own backward, raised.
+        """
+        leaves = {
+            name: self.given(tensor).detach().clone().requires_grad_()
+            for name, tensor in (("query", case.query), ("key", case.key), ("value", case.value))
+        }
+        with torch.enable_grad():
+            output = self.output(*leaves.values(), **self._given(options))
+            if not output.requires_grad:
+                return dict.fromkeys(leaves)
+            upstream = self.given(grad_output(output.detach())).to(output.dtype)
+            try:
+                found = torch.autograd.grad(
+                    output, tuple(leaves.values()), upstream, allow_unused=True
+                )
+            except Exception as error:
+                raise self._raised(error) from error
+        return {
+            name: None if gradient is None else gradient.double().cpu()
+            for name, gradient in zip(leaves, found, strict=True)
+        }
+
+    def call(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
+        """The output for the rounded inputs, in float64 on the CPU, without gradients."""
+        given = (self.given(tensor) for tensor in (query, key, value))
+        with torch.no_grad():
+            found = self.output(*given, **self._given(options))
+        return found.double().cpu()
+
+    def weights(self, query: Tensor, key: Tensor, /, **options: Any) -> Tensor:
+        """The effective weights ``(..., n, m)``: the outputs for values that are unit vectors.
+
+        As many keys at a time as a value has components, d_k.
+        """
+        m, width = key.shape[-2:]
+        found = []
+        for start in range(0, m, width):
+            units = torch.eye(m, dtype=torch.float64)[:, start : start + width]  # (m, ≤ width)
+            units = torch.nn.functional.pad(units, (0, width - units.shape[-1]))
+            value = units.expand(*key.shape[:-1], width)
+            found.append(self.call(query, key, value.contiguous(), **options))
+        return torch.cat(found, -1)[..., :m]
+
+    def predicted(self, query: Tensor, key: Tensor, value: Tensor, factor: Tensor) -> Tensor:
+        """The output if the function's own weights were multiplied by ``factor``.
+
+        They are normalised again, as a softmax does when a mask is added to its scores. So what a
+        property says of masks does not depend on whether the weights themselves are right.
+        """
+        weights = self.weights(query, key) * factor
+        return weights / weights.sum(-1, keepdim=True) @ self.seen(value)
+
+    def truth(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        /,
+        *,
+        exact_scores: bool = False,
+        **setting: Any,
+    ) -> Truth:
+        """What :func:`call` should have returned, with the allowance of each number."""
+        question = self._question(query, key, value, setting)
+        return budget.truth(question, exact_scores=exact_scores)
+
+    def is_right(self, case: Case, /, **options: Any) -> bool:
+        """Whether the output with these options, if there is one, is what it should be."""
+        try:
+            output = self.call(case.query, case.key, case.value, **options)
+        except Raised:
+            return False
+        right = self.truth(case.query, case.key, case.value, **options)
+        return miss(output, right.output, right.allowance) is None
+
+    def true_gradients(
+        self, case: Case, grad_output: Tensor, **setting: Any
+    ) -> dict[str, Gradient]:
+        """What :func:`gradients` should have returned, with the allowance of each number."""
+        question = self._question(case.query, case.key, case.value, setting)
+        return budget.gradients(question, grad_output.to(self.dtype))
+
+    def _question(
+        self, query: Tensor, key: Tensor, value: Tensor, setting: dict[str, Any]
+    ) -> Question:
+        """The call in the numbers that the function gets, on the CPU."""
+        mask = setting.get("attn_mask")
+        if mask is not None and mask.is_floating_point():
+            setting["attn_mask"] = mask.to(self.dtype)
+        query, key, value = (x.to(self.dtype) for x in (query, key, value))
+        return Question(query, key, value, Setting(**setting), self.device)
+
+    def stop(self, text: Text, **values: object) -> NoReturn:
+        """Ends the property with a failure."""
+        raise Stopped(self.failure(text, **values))
+
+    def failure(self, text: Text, wanted: Tensor | None = None, /, **values: object) -> Finding:
+        """A failure, with the last call, that should have given ``wanted``, as counterexample."""
+        return Finding(Verdict.FAIL, text, values, self.counterexample(wanted))
+
+    def declined(self, error: BaseException) -> bool:
+        """Whether an error was meant: its type is one for wrong arguments, or it names an option.
+
+        Shapes that happen not to fit give a RuntimeError or an IndexError about numbers only.
+        """
+        if isinstance(error, ValueError | TypeError | NotImplementedError | AssertionError):
+            return True
+        return any(word in str(error) for word in _MEANT)
+
+    def not_offered(self, *missing: str) -> Finding:
+        """What to say where the function takes none of these options."""
+        known = self.subject.parameters or ("query", "key", "value", "…")
+        values = {"missing": ", ".join(missing), "parameters": ", ".join(known)}
+        return Finding(Verdict.NOT_OFFERED, MISSING, values)
+
+    def counterexample(self, expected: Tensor | None = None) -> Counterexample:
+        """The last call, in plain numbers."""
+        assert self.last is not None
+        arguments = {name: plain(argument) for name, argument in self.last.arguments.items()}
+        return Counterexample(arguments, plain(self.last.output), plain(expected))

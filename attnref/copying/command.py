@@ -1,0 +1,80 @@
+"""The command ``attnref copy``."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnref.copying.assembly import assemble
+from attnref.copying.catalogue import catalogue, find, package
+from attnref.copying.header import header
+from attnref.copying.source import CopyError
+
+
+def copy(
+    name: Annotated[
+        str | None, typer.Argument(help="What to copy: causal, or softmax.online.")
+    ] = None,
+    file: Annotated[
+        str | None, typer.Argument(help="Where to; NAME.py without it, - prints the copy.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    show: Annotated[
+        bool, typer.Option("--list", help="Say what can be copied, with the page of each.")
+    ] = False,
+) -> None:
+    """Write one function, with all that it needs, into a file that asks for torch alone."""
+    try:
+        entries = catalogue(package())
+        if show:
+            width = max(len(entry.name) for entry in entries)
+            lines = (f"{e.name:{width}}  {e.summary} ({e.page})\n" for e in entries)
+            typer.echo("".join(lines).encode(), nl=False)
+            return
+        if name is None:
+            raise CopyError(
+                "NAME: expected the function or class to copy, got none. attnref copy --list "
+                "names them all."
+            )
+        entry = find(name, entries)
+        text = assemble(entry.definition, header(entry))
+        if file == "-":
+            typer.echo(text.encode(), nl=False)
+            return
+        path = Path(file or f"{entry.definition.names[0]}.py")
+        if path.is_dir():
+            raise CopyError(
+                f"FILE: expected a file, got the folder {path}. Name the file in it: "
+                f"{path / entry.definition.names[0]}.py"
+            )
+        _write(path, text, replace=force)
+        typer.echo(f"{path}: {entry.definition}")
+    except CopyError as error:
+        print(f"attnref copy: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+def _write(path: Path, text: str, *, replace: bool) -> None:
+    """The whole file or nothing of it, and over another one only when told so."""
+    taken = False
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if not replace:
+            path.open("x").close()
+            taken = True
+        aside.write_bytes(text.encode())
+        aside.replace(path)
+    except FileExistsError:
+        raise CopyError(
+            f"FILE: expected a name that is free, got {path}, which exists. Choose another, or "
+            "replace it with --force."
+        ) from None
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        if taken:
+            path.unlink()
+        raise CopyError(
+            f"FILE: expected a place to write to, got {path}: {error.strerror}. Choose another."
+        ) from None

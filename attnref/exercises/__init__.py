@@ -1,0 +1,11 @@
+"""Exercises: attention written by a learner, and judged by the package.
+
+>>> first = exercises()[0]
+>>> all(outcome.passed for outcome in judge(first, first.solution_path))
+True
+"""
+
+from attnref.exercises.exercise import Exercise, exercises
+from attnref.exercises.judging import Outcome, judge
+
+__all__ = ["Exercise", "Outcome", "exercises", "judge"]

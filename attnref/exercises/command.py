@@ -1,0 +1,224 @@
+"""The command ``attnref exercise``."""
+
+import difflib
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from attnref.conformance.text import LANGUAGES, Text
+from attnref.exercises import source
+from attnref.exercises.exercise import Exercise, exercises
+from attnref.exercises.judging import FILE, judge
+from attnref.exercises.language import preferred
+from attnref.exercises.report import report
+
+TOPICS = {
+    "words": Text(en="Six words", pt="Seis palavras"),
+    "formula": Text(en="The formula", pt="A fórmula"),
+    "masks": Text(en="Masks", pt="Máscaras"),
+    "heads": Text(en="Heads", pt="Cabeças"),
+    "positions": Text(en="Positions", pt="Posições"),
+    "blocks": Text(en="In blocks", pt="Em blocos"),
+    "training": Text(en="Training", pt="Treinamento"),
+    "linear": Text(en="Linear attention", pt="Atenção linear"),
+}
+NEW, STARTED, SOLVED = (
+    Text(en="", pt=""),
+    Text(en="started", pt="começado"),
+    Text(en="solved", pt="resolvido"),
+)
+HEADING = Text(
+    en="{title} (exercise {number} of {all})\n\nCheck: {check}\n\nHint:  {hint}",
+    pt="{title} (exercício {number} de {all})\n\nVerificar: {check}\n\nDica:      {hint}",
+)
+REMINDER = Text(en="yours to write", pt="é a sua vez")
+WRITTEN = Text(
+    en="Wrote {path}. Write the function in it, then: {check}",
+    pt="{path} está pronto. Escreva a função que está nele; depois: {check}",
+)
+NEXT = Text(en="Next: {start}", pt="Próximo: {start}")
+FINISHED = Text(en="That was the last one.", pt="Esse era o último.")
+HINT = Text(en="Hint {number} of {all}:", pt="Dica {number} de {all}:")
+MORE = Text(en="The next one: {hint}", pt="A próxima: {hint}")
+NO_MORE = Text(
+    en="That was the last hint. The solution: {solution}",
+    pt="Essa era a última dica. A solução: {solution}",
+)
+UNKNOWN = Text(
+    en="name: expected the name of an exercise, got {name!r}. {near}See: attnref exercise list",
+    pt="name: o esperado era o nome de um exercício, veio {name!r}. {near}"
+    "Veja: attnref exercise list",
+)
+NEAR = Text(en="Did you mean {name}? ", pt="Seria {name}? ")
+NO_FOLDER = Text(
+    en="folder: expected an existing folder, got {folder!r}. Make it first.",
+    pt="folder: o esperado era uma pasta que exista, veio {folder!r}. Crie-a antes.",
+)
+EXISTS = Text(
+    en="{path} exists already. To write over it, and lose what is in it, pass --force.",
+    pt="{path} já existe. Para escrever por cima, e perder o que há nele, use --force.",
+)
+NOT_STARTED = Text(
+    en="{path} does not exist. Begin with: {start}",
+    pt="{path} não existe. Comece com: {start}",
+)
+NO_HINT = Text(
+    en="number: expected one from 1 to {all}, got {number}.",
+    pt="number: o esperado era um de 1 a {all}, veio {number}.",
+)
+NO_LANGUAGE = "lang: expected one of {languages}, got {lang!r}."
+
+exercise = typer.Typer(
+    help="Learn attention by writing it, and have what you write judged.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Name = Annotated[str, typer.Argument(help="Of the exercise.", show_default=False)]
+Folder = Annotated[Path, typer.Option(help="Where your files are.")]
+Language = Annotated[
+    str | None, typer.Option(help="en or pt; without it, the language of the locale.")
+]
+_HERE = Path(".")
+
+
+class _Learner:
+    """Who called: the language to speak, and the options to repeat in what is proposed."""
+
+    def __init__(self, lang: str | None, folder: Path = _HERE) -> None:
+        if lang is not None and lang not in LANGUAGES:
+            _refuse(NO_LANGUAGE.format(languages=", ".join(LANGUAGES), lang=lang))
+        self.lang = lang or preferred(os.environ)
+        self.options = [] if folder == _HERE else ["--folder", str(folder)]
+        self.options += [] if lang is None else ["--lang", lang]
+        if not folder.is_dir():
+            self.refuse(NO_FOLDER, folder=str(folder))
+
+    def say(self, text: Text, **values: object) -> str:
+        return text.say(self.lang, values)
+
+    def refuse(self, text: Text, **values: object) -> NoReturn:
+        _refuse(self.say(text, **values))
+
+    def command(self, *words: str) -> str:
+        """A command as this learner would type it."""
+        return shlex.join(["attnref", "exercise", *words, *self.options])
+
+    def exercise(self, name: str) -> Exercise:
+        named = {each.name: each for each in exercises()}
+        if name not in named:
+            close = difflib.get_close_matches(name, named, n=1)
+            near = self.say(NEAR, name=close[0]) if close else ""
+            self.refuse(UNKNOWN, name=name, near=near)
+        return named[name]
+
+
+@exercise.command("list")
+def list_(folder: Folder = _HERE, lang: Language = None) -> None:
+    """Name all exercises, and say which are started and which are solved in the folder.
+
+    The files in the folder are run to see it.
+    """
+    learner = _Learner(lang, folder)
+    width = max(len(each.name) for each in exercises())
+    words = max(len(learner.say(word)) for word in (STARTED, SOLVED))
+    topic = ""
+    for each in exercises():
+        if each.topic != topic:
+            topic = each.topic
+            print(f"{'' if each.number == 1 else chr(10)}{learner.say(TOPICS[topic])}")
+        state = learner.say(_state(each, folder / each.file))
+        title = each.text(learner.lang).title
+        print(f"{each.number:4}  {state:{words}}  {each.name:{width}}  {title}")
+
+
+def _state(each: Exercise, path: Path) -> Text:
+    if not path.exists():
+        return NEW
+    return SOLVED if all(outcome.passed for outcome in judge(each, path)) else STARTED
+
+
+@exercise.command()
+def start(
+    name: Name,
+    folder: Folder = _HERE,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file of yours.")] = False,
+    lang: Language = None,
+) -> None:
+    """Put the file of an exercise into the folder, its function to be written."""
+    learner = _Learner(lang, folder)
+    each = learner.exercise(name)
+    path = folder / each.file
+    if path.exists() and not force:
+        learner.refuse(EXISTS, path=path)
+    heading = learner.say(
+        HEADING,
+        title=each.text(learner.lang).title,
+        number=each.number,
+        all=len(exercises()),
+        check=f"attnref exercise check {name}",
+        hint=f"attnref exercise hint {name}",
+    )
+    text = source.starter(each, learner.lang, heading, learner.say(REMINDER))
+    path.write_text(text, encoding="utf-8")
+    print(learner.say(WRITTEN, path=path, check=learner.command("check", name)))
+
+
+@exercise.command()
+def check(name: Name, folder: Folder = _HERE, lang: Language = None) -> None:
+    """Judge what you have written.
+
+    The exit status is 0 when it is solved, 1 when it is not yet, 2 when it could not be judged.
+    What your function prints is not shown: to see that, run the file itself.
+    """
+    learner = _Learner(lang, folder)
+    each = learner.exercise(name)
+    path = folder / each.file
+    if not path.exists():
+        learner.refuse(NOT_STARTED, path=path, start=learner.command("start", name))
+    outcomes = list(judge(each, path))
+    print(report(each, outcomes, learner.lang), end="")
+    if not all(outcome.passed for outcome in outcomes):
+        unjudged = outcomes[-1].name == FILE
+        raise typer.Exit(2 if unjudged else 1)
+    following = exercises()[each.number :]
+    print(f"\n{source.filled(each.text(learner.lang).why)}\n")
+    if following:
+        print(learner.say(NEXT, start=learner.command("start", following[0].name)))
+    else:
+        print(learner.say(FINISHED))
+
+
+@exercise.command()
+def hint(
+    name: Name,
+    number: Annotated[int, typer.Argument(help="Which one; each tells more.")] = 1,
+    lang: Language = None,
+) -> None:
+    """Show a hint, beginning with the smallest."""
+    learner = _Learner(lang)
+    hints = learner.exercise(name).text(learner.lang).hints
+    if not 1 <= number <= len(hints):
+        learner.refuse(NO_HINT, number=number, all=len(hints))
+    print(learner.say(HINT, number=number, all=len(hints)))
+    print(source.filled(hints[number - 1]))
+    if number < len(hints):
+        print(learner.say(MORE, hint=learner.command("hint", name, str(number + 1))))
+    else:
+        print(learner.say(NO_MORE, solution=learner.command("solution", name)))
+
+
+@exercise.command()
+def solution(name: Name, lang: Language = None) -> None:
+    """Show a solution, and why it is written so."""
+    learner = _Learner(lang)
+    print(source.solution(learner.exercise(name), learner.lang), end="")
+
+
+def _refuse(message: str) -> NoReturn:
+    print(f"attnref exercise: {message}", file=sys.stderr)
+    raise typer.Exit(2)

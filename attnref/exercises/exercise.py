@@ -1,0 +1,90 @@
+"""An exercise: its place in the course, what it says in each language, and how it is judged."""
+
+import importlib
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attnref.exercises.course import COURSE
+from attnref.exercises.grading import Grader
+
+_COURSE = "attnref.exercises.course"
+_FOLDER = Path(__file__).parent / "course"
+
+
+class CheckText(NamedTuple):
+    """What must hold, and what has usually been done where it does not."""
+
+    rule: str
+    slip: str
+
+
+class ExerciseText(NamedTuple):
+    """All that an exercise says in one language.
+
+    ``task`` is the docstring of the learner's function, ``why`` explains the solution.
+    """
+
+    title: str
+    task: str
+    hints: tuple[str, ...]
+    why: str
+    checks: dict[str, CheckText]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise; ``name`` is also that of the learner's file and of the function in it."""
+
+    name: str
+    topic: str
+    number: int
+
+    @property
+    def file(self) -> str:
+        """The name of the learner's file."""
+        return f"{self.name}.py"
+
+    @cached_property
+    def grader(self) -> Grader:
+        """The checks; importing them is put off until somebody is judged."""
+        grader: Grader = importlib.import_module(f"{_COURSE}.{self.name}").GRADER
+        return grader
+
+    def text(self, language: str) -> ExerciseText:
+        """What it says in ``language``."""
+        path = _FOLDER / self.name / f"{language}.toml"
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        return ExerciseText(
+            title=found["title"],
+            task=found["task"].strip(),
+            hints=tuple(found["hints"]),
+            why=found["why"].strip(),
+            checks={name: CheckText(**texts) for name, texts in found["checks"].items()},
+        )
+
+    @property
+    def solution_path(self) -> Path:
+        """The file of the solution."""
+        return _FOLDER / self.name / "solution.py"
+
+    def solution(self) -> Callable[..., Any]:
+        """The function that solves it."""
+        module = importlib.import_module(f"{_COURSE}.{self.name}.solution")
+        function: Callable[..., Any] = getattr(module, self.name)
+        return function
+
+
+def exercises() -> tuple[Exercise, ...]:
+    """All of them, in the order of the course.
+
+    >>> exercises()[0]
+    Exercise(name='dot_scores', topic='words', number=1)
+    """
+    named = [(name, topic) for topic, names in COURSE.items() for name in names]
+    return tuple(
+        Exercise(name, topic, number) for number, (name, topic) in enumerate(named, start=1)
+    )

@@ -1,0 +1,95 @@
+"""What can be wrong with a learner's function, in both languages.
+
+``{which}`` is what was looked at: the result, a part of it, a gradient.
+"""
+
+from attnref.conformance.text import Text
+from attnref.conformance.verdict import Finding, Verdict
+
+THE_RESULT = Text(en="The result", pt="O resultado")
+THE_GRADIENT = Text(en="The gradient of {argument}", pt="O gradiente de {argument}")
+A_PART = Text(en="Result {number} of {count}", pt="O resultado {number} de {count}")
+THE_LARGEST = Text(
+    en="The largest tensor that it makes, in numbers,",
+    pt="O maior tensor que ela cria, em números,",
+)
+THE_BLOCKS = Text(
+    en="The largest count of blocks that it holds at a time",
+    pt="O maior total de blocos que ela guarda de uma vez",
+)
+
+VALUE = Text(
+    en="{which} is wrong in {wrong} of {all} numbers, first at {where}: "
+    "expected {expected}, got {came}.",
+    pt="{which} está errado em {wrong} de {all} números, o primeiro em {where}: "
+    "esperado {expected}, veio {came}.",
+)
+NUMBER = Text(
+    en="{which} is {came}, expected {expected}.",
+    pt="{which} é {came}; o esperado era {expected}.",
+)
+AT_MOST = Text(
+    en="{which} is {came}, expected at most {expected}.",
+    pt="{which} é {came}; o esperado era no máximo {expected}.",
+)
+SHAPE = Text(
+    en="{which} has shape {came}, expected {expected}.",
+    pt="{which} tem a forma {came}; o esperado era {expected}.",
+)
+DTYPE = Text(
+    en="{which} is of {came}, expected {expected}.",
+    pt="{which} é de {came}; o esperado era {expected}.",
+)
+TYPE = Text(
+    en="{which} is of type {came}, expected {expected}.",
+    pt="{which} é do tipo {came}; o esperado era {expected}.",
+)
+NOTHING = Text(
+    en="{which} is None. Does every path end in return?",
+    pt="{which} é None. Todo caminho termina em return?",
+)
+CHANGED = Text(
+    en="It changed its argument {argument}. Make a new tensor instead of writing into that one.",
+    pt="Ela alterou o seu argumento {argument}. Crie um tensor novo em vez de escrever naquele.",
+)
+SHORTCUT = Text(
+    en="It calls {called}. That is what you are to write yourself.",
+    pt="Ela chama {called}. É justamente isso que cabe a você escrever.",
+)
+NO_GRADIENT = Text(
+    en="The result carries no gradient. Is it cut off by detach, item or no_grad?",
+    pt="O resultado não leva gradiente. Ele foi cortado por detach, item ou no_grad?",
+)
+RAISED = Text(en="It raised {error}.", pt="Ela lançou {error}.")
+RAISED_AT = Text(
+    en="It raised {error}, in line {line}: {code}",
+    pt="Ela lançou {error}, na linha {line}: {code}",
+)
+UNWRITTEN = Text(en="It is not written yet.", pt="Ela ainda não foi escrita.")
+
+# Of the file: with these there is no function to be judged.
+SYNTAX = Text(
+    en="The file is not valid Python: {error}, in line {line}: {code}",
+    pt="O arquivo não é Python válido: {error}, na linha {line}: {code}",
+)
+UNREADABLE = Text(
+    en="The file could not be read: {error}.",
+    pt="O arquivo não pôde ser lido: {error}.",
+)
+FILE_RAISED = Text(
+    en="The file raised {error} when it was loaded, in line {line}: {code}",
+    pt="O arquivo lançou {error} ao ser carregado, na linha {line}: {code}",
+)
+NO_FUNCTION = Text(
+    en="The file has no function {name}. It has: {there}.",
+    pt="O arquivo não tem a função {name}. Ele tem: {there}.",
+)
+SIGNATURE = Text(
+    en="Expected {name}{expected}, found {name}{came}. Leave the parameters as they were.",
+    pt="O esperado era {name}{expected}, veio {name}{came}. Deixe os parâmetros como estavam.",
+)
+
+
+def failure(text: Text, **values: object) -> Finding:
+    """That it failed, and why."""
+    return Finding(Verdict.FAIL, text, values)

@@ -1,0 +1,105 @@
+"""Judges a learner's file, in a process of its own."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from attnref.conformance import check as conforms
+from attnref.conformance.checker import LIMIT
+from attnref.conformance.isolation import HUNG, Unusable, isolated
+from attnref.conformance.verdict import Finding, Verdict
+from attnref.exercises.exercise import Exercise
+from attnref.exercises.findings import UNWRITTEN
+from attnref.exercises.grading import Function, grade
+from attnref.exercises.learner import UnfitError, load
+
+# Asked before all checks: whether there is a function to be judged.
+FILE = "file"
+
+
+class Outcome(NamedTuple):
+    """The name of a check or property, and what was found; None when it holds."""
+
+    name: str
+    finding: Finding | None
+
+    @property
+    def passed(self) -> bool:
+        """Cautions and conventions are no failures."""
+        return self.finding is None or self.finding.verdict is not Verdict.FAIL
+
+
+def judge(exercise: Exercise, path: Path, limit: float = LIMIT) -> Iterator[Outcome]:
+    """The outcome of each check in turn; the last one where going on makes no sense.
+
+    The first outcome is that of :data:`FILE`. After a file without a function, a function that
+    is not written yet, or one that hangs, nothing else is asked; and no property before all
+    checks have passed.
+
+    Args:
+        exercise: which.
+        path: the learner's file.
+        limit: seconds for each check. On Linux the file is run in a forked process, which is
+            stopped after that time; elsewhere it is run in this process, and nothing stops it.
+    """
+    names = [FILE, *(check.__name__ for check in exercise.grader.checks)]
+    last_check = names[-1]
+    names += exercise.grader.properties
+    findings = _answers(names, _asker(exercise, path), limit)
+    solved = True
+    for name, finding in zip(names, findings, strict=True):
+        outcome = Outcome(name, finding)
+        solved = solved and outcome.passed
+        yield outcome
+        hopeless = finding is not None and finding.text in (UNWRITTEN, HUNG)
+        if hopeless or (not solved and name in (FILE, last_check)):
+            return
+
+
+def _answers(
+    names: list[str], ask: Callable[[str], Iterator[Finding | None]], limit: float
+) -> Iterator[Finding | None]:
+    try:
+        yield from isolated(names, ask, torch.device("cpu"), limit)
+    except Unusable:  # before the first answer
+        for name in names:
+            yield from ask(name)
+
+
+def _asker(exercise: Exercise, path: Path) -> Callable[[str], Iterator[Finding | None]]:
+    """Answers by name. The file is loaded by whoever asks first, in the process where that is."""
+    checks = {check.__name__: check for check in exercise.grader.checks}
+    grader = exercise.grader
+    learned = functools.cache(
+        lambda: load(path, exercise.name, inspect.signature(exercise.solution()))
+    )
+
+    def ask(name: str) -> Iterator[Finding | None]:
+        try:
+            function = learned()
+        except UnfitError as unfit:
+            yield unfit.finding
+        else:
+            if name == FILE:
+                yield None
+            elif name in checks:
+                yield grade(checks[name], function, str(path), grader.without)
+            else:
+                yield _property(name, _of_three(function, grader.fixed))
+
+    return ask
+
+
+def _of_three(function: Function, fixed: tuple[object, ...]) -> Function:
+    """The function of query, key and value, what follows them being fixed."""
+    if not fixed:
+        return function
+    return lambda query, key, value: function(query, key, value, *fixed)
+
+
+def _property(name: str, function: Function) -> Finding:
+    return conforms(function, only=[name], limit=None).results[0].finding

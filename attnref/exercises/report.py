@@ -1,0 +1,117 @@
+"""What a learner reads after a check."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from attnref.conformance.isolation import CRASHED, HUNG
+from attnref.conformance.properties import PROPERTIES
+from attnref.conformance.report import EXPECTED, GOT, Result
+from attnref.conformance.text import Text
+from attnref.conformance.verdict import Finding
+from attnref.exercises.exercise import Exercise
+from attnref.exercises.findings import NOTHING, SHORTCUT, UNWRITTEN
+from attnref.exercises.judging import FILE, Outcome
+
+SOLVED = Text(
+    en="{name} is solved: {passed} of {all} checks passed.",
+    pt="{name} está resolvido: {passed} de {all} verificações passaram.",
+)
+NOT_YET = Text(
+    en="{name} is not solved yet: {passed} of {all} checks passed.",
+    pt="{name} ainda não está resolvido: {passed} de {all} verificações passaram.",
+)
+TO_BE_WRITTEN = Text(
+    en="{name} is not written yet: replace the line that raises NotImplementedError.",
+    pt="{name} ainda não foi escrito: troque a linha que lança NotImplementedError.",
+)
+UNJUDGED = Text(
+    en="{name} could not be judged.",
+    pt="{name} não pôde ser avaliado.",
+)
+CALLED = Text(en="called with", pt="chamada com")
+SLIP = Text(en="The usual slip: {slip}", pt="O deslize habitual: {slip}")
+
+# What is wrong here is plain, and not what the check is about.
+_PLAIN = (HUNG, CRASHED, SHORTCUT, NOTHING)
+_WIDTH = 88
+_PASSED, _FAILED, _UNASKED = "✓", "✗", "·"
+
+
+def report(exercise: Exercise, outcomes: Sequence[Outcome], lang: str) -> str:
+    """The verdict, a line for each check, and under the first that failed all there is to say."""
+    named = {"name": exercise.name}
+    found = {outcome.name: outcome for outcome in outcomes}
+    file = found.pop(FILE)
+    if file.finding is not None:
+        return f"{UNJUDGED.say(lang, named)}\n\n{_filled(_said(file.finding, lang))}\n"
+    if any(each.finding is not None and each.finding.text == UNWRITTEN for each in outcomes):
+        return f"{TO_BE_WRITTEN.say(lang, named)}\n"
+    rules = _rules(exercise, lang)
+    passed = sum(outcome.passed for outcome in found.values())
+    verdict = SOLVED if passed == len(rules) else NOT_YET
+    lines = [verdict.say(lang, named | {"passed": passed, "all": len(rules)}), ""]
+    explained = False
+    for name, rule in rules.items():
+        outcome = found.get(name)
+        mark = _UNASKED if outcome is None else _PASSED if outcome.passed else _FAILED
+        lines.append(_filled(rule, first=f"{mark} ", rest="  "))
+        if outcome is not None and not outcome.passed and not explained:
+            lines += ["", *_explained(exercise, outcome, lang), ""]
+            explained = True
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _rules(exercise: Exercise, lang: str) -> dict[str, str]:
+    """What each check and property asks, in their order."""
+    texts = exercise.text(lang).checks
+    grader = exercise.grader
+    rules = {check.__name__: texts[check.__name__].rule for check in grader.checks}
+    return rules | {name: PROPERTIES[name].statement.say(lang) for name in grader.properties}
+
+
+def _explained(exercise: Exercise, outcome: Outcome, lang: str) -> Iterator[str]:
+    finding = outcome.finding
+    assert finding is not None
+    yield _filled(_said(finding, lang), first="    ", rest="    ")
+    if outcome.name in exercise.grader.properties:
+        yield ""
+        for line in Result(PROPERTIES[outcome.name], finding).details(lang):
+            yield f"    {line}"
+        return
+    yield from _call(finding, lang)
+    if finding.text in _PLAIN:
+        return
+    yield ""
+    slip = exercise.text(lang).checks[outcome.name].slip
+    yield _filled(SLIP.say(lang, {"slip": slip}), first="    ", rest="    ")
+
+
+def _call(finding: Finding, lang: str) -> Iterator[str]:
+    """What went in, what should have come out and what did, one below the other."""
+    shown = finding.counterexample
+    if shown is None:  # it hung, or ended the process
+        return
+    yield ""
+    yield f"    {CALLED.say(lang)}"
+    named = [(f"{name} = ", value) for name, value in shown.arguments.items()]
+    results = [(EXPECTED.say(lang), shown.expected), (GOT.say(lang), shown.got)]
+    width = max(len(word) for word, _ in results) + 2
+    named += [(word.ljust(width), value) for word, value in results if value is not None]
+    for word, value in named:
+        start = 6 if word.endswith("= ") else 4
+        yield " " * start + word + str(value).replace("\n", "\n" + " " * (start + len(word)))
+
+
+def _said(finding: Finding, lang: str) -> str:
+    return finding.text.say(lang, finding.values)
+
+
+def _filled(text: str, first: str = "", rest: str = "") -> str:
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

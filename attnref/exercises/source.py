@@ -1,0 +1,69 @@
+"""Writes an exercise as a Python file: to be solved, or solved."""
+
+import ast
+import textwrap
+
+from attnref.exercises.exercise import Exercise
+
+_WIDTH = 79
+_INDENT = "    "
+
+
+def starter(exercise: Exercise, language: str, heading: str, reminder: str) -> str:
+    """The file that a learner begins with: it runs, and its function is not written yet.
+
+    Args:
+        exercise: which.
+        language: of the docstrings.
+        heading: paragraphs for the top of the file, such as how to check it.
+        reminder: the message of the ``NotImplementedError``.
+    """
+    before, _ = _parts(exercise)
+    return _file(exercise, language, heading, before, [f"{_INDENT}raise {_error(reminder)}"])
+
+
+def solution(exercise: Exercise, language: str) -> str:
+    """The same file with the function written, and why it is written so."""
+    text = exercise.text(language)
+    return _file(exercise, language, f"{text.title}\n\n{text.why}", *_parts(exercise))
+
+
+def _file(
+    exercise: Exercise, language: str, heading: str, before: list[str], body: list[str]
+) -> str:
+    task = textwrap.indent(exercise.text(language).task, _INDENT)
+    return "\n".join(
+        [
+            f'"""{filled(heading)}',
+            '"""',
+            *before,
+            f'{_INDENT}"""{task.lstrip()}',
+            f'{_INDENT}"""',
+            *body,
+            "",
+        ]
+    )
+
+
+def _parts(exercise: Exercise) -> tuple[list[str], list[str]]:
+    """The lines of the solution from its imports to the signature, and those of the body."""
+    source = exercise.solution_path.read_text(encoding="utf-8")
+    lines = source.splitlines()
+    docstring, *statements = ast.parse(source).body
+    function = statements[-1]
+    assert isinstance(function, ast.FunctionDef)
+    signature_end = next(
+        number
+        for number, line in enumerate(lines, start=1)
+        if number >= function.lineno and line.endswith(":")
+    )
+    return lines[docstring.end_lineno : signature_end], lines[signature_end:]
+
+
+def _error(message: str) -> str:
+    return f'NotImplementedError("{message}")'
+
+
+def filled(text: str) -> str:
+    """Each paragraph filled to the width of the file."""
+    return "\n\n".join(textwrap.fill(each, _WIDTH - 3) for each in text.split("\n\n"))

@@ -1,0 +1,350 @@
+"""Puts recorded measurements into the page: a table for each ``results`` block, and charts.
+
+A block names a task, and may choose methods, lengths and the record (cpu-float32 where none is
+named); a chart chooses by the same names, alone on its line:
+
+    ```results
+    task: window
+    methods: sliding_window, sdpa
+    lengths: 4096, 16384
+    ```
+
+    ![alternative text](chart:window?methods=sliding_window,sdpa)
+
+What stands on a page is a wish, and every number is read from docs/results when the site is
+built. Like figures, tables and charts are put there after the search index is made. A wish that
+no record fulfils stops the build.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from html import escape, unescape
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from pages import ROOT, Block, Problem, blocks, lines_outside_blocks, stop_at
+
+from attnref.bench.chart import chart
+from attnref.bench.clock import milliseconds
+from attnref.bench.plan import methods
+from attnref.bench.problems import TASKS
+from attnref.bench.record import Record, Result
+
+OPTIONS = ("task", "methods", "lengths", "file")
+LIKE = re.compile(r"\(\s*chart\s*:")
+CHART = re.compile(
+    r"!\[(?P<alt>[^\]]*)\]\(chart:(?P<task>[a-z]+)(?:\?(?P<query>[a-z0-9_=&,-]+))?\)"
+)
+# As Markdown renders it; of a results block, as this hook writes it.
+IMAGE = re.compile(
+    r'<p><img alt="(?P<alt>[^"]*)" src="(?P<kind>chart|results):(?P<task>[a-z]+)'
+    r'\?(?P<query>[^"]*)" ?/?></p>'
+)
+WORDS = {
+    "pt": {
+        "title": "{task}: tempo e comprimento",
+        "length": "n, número de chaves",
+        "forward": "só a ida",
+        "backward": "ida e volta",
+        "heads": "{heads} cabeças",
+        "threads": "{threads} threads",
+        "method": "método",
+        "time": "tempo (ms)",
+        "speed": "rapidez",
+        "error": "erro",
+        "memory": "memória (MB)",
+        "left out": "Não medidos:",
+        "slow": "passaria do tempo reservado",
+        "large": "não caberia na memória",
+        "samples": "medianas de {samples} amostras",
+        "sample": "uma amostra de cada",
+        "range": "{fewest} a {most}",
+        "commit": "código do commit {commit}",
+        "read": "Medido em {date} e lido de {file}",
+        "speed against": "A rapidez é o tempo de {baseline} dividido pelo do método.",
+    },
+    "en": {
+        "title": "{task}: time and length",
+        "length": "n, number of keys",
+        "forward": "forward",
+        "backward": "forward and backward",
+        "heads": "{heads} heads",
+        "threads": "{threads} threads",
+        "method": "method",
+        "time": "time (ms)",
+        "speed": "speed",
+        "error": "error",
+        "memory": "memory (MB)",
+        "left out": "Not measured:",
+        "slow": "it would exceed the time set aside",
+        "large": "it would not fit in memory",
+        "samples": "medians of {samples} samples",
+        "sample": "one sample of each",
+        "range": "{fewest} to {most}",
+        "commit": "code of commit {commit}",
+        "read": "Measured on {date} and read from {file}",
+        "speed against": "The speed is the time of {baseline} divided by the method's.",
+    },
+}
+# What is asked, by task.
+QUESTIONS = {
+    "pt": {
+        "dense": "cada consulta vê todas as chaves",
+        "causal": "cada consulta vê as chaves até a sua posição",
+        "window": "cada consulta vê as últimas 256 chaves até a sua posição",
+        "blocks": "um em cada dez blocos de 128 × 128 é visto",
+        "packed": "oito sequências em fila, a primeira com dois terços dos tokens",
+        "decode": "uma consulta por cabeça contra n chaves em cache, quatro cabeças por grupo",
+        "layer": "uma camada multi-cabeça inteira, com as projeções",
+    },
+    "en": {
+        "dense": "every query sees every key",
+        "causal": "every query sees the keys up to its own position",
+        "window": "every query sees the last 256 keys up to its own position",
+        "blocks": "one block of 128 × 128 in ten is seen",
+        "packed": "eight sequences in a row, the first with two thirds of the tokens",
+        "decode": "one query a head against n cached keys, four heads to a group",
+        "layer": "a whole multi-head layer, projections included",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a page asks of a record, which has it."""
+
+    record: Record
+    file: str
+    task: str
+    methods: tuple[str, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def results(self) -> list[Result]:
+        """In the order of the page's methods, shorter lengths first."""
+        return sorted(
+            (
+                result
+                for result in self.record.results
+                if (result.task, result.method in self.methods, result.n in self.lengths)
+                == (self.task, True, True)
+            ),
+            key=lambda result: (result.n, self.methods.index(result.method)),
+        )
+
+
+def understand(options: dict[str, str], root: Path) -> Wish:
+    """The wish that the options state; ValueError says what is wrong with them."""
+    for name in options:
+        if name not in OPTIONS:
+            raise ValueError(f"option {name!r}: expected one of {', '.join(OPTIONS)}")
+    if "task" not in options:
+        raise ValueError("no task: write a line such as task: dense")
+    task, file = options["task"], options.get("file", "cpu-float32")
+    path = root / "docs" / "results" / f"{file}.json"
+    if not path.is_file():
+        found = ", ".join(sorted(kept.stem for kept in path.parent.glob("*.json")))
+        raise ValueError(f"file {file!r}: no such record in docs/results; there are: {found}")
+    record = _load(path)
+    if task not in record.tasks():
+        raise ValueError(f"task {task!r}: expected one of {', '.join(record.tasks())}")
+    results = [result for result in record.results if result.task == task]
+    known = list(dict.fromkeys(result.method for result in results))
+    chosen = _list(options, "methods") or known
+    for method in chosen:
+        if method not in known:
+            raise ValueError(
+                f"method {method!r} is not recorded for task {task!r} in {file}: expected some "
+                f"of {', '.join(known)}"
+            )
+    measured = {str(result.n): result.n for result in results if result.method in chosen}
+    asked = _list(options, "lengths") or list(measured)
+    for n in asked:
+        if n not in measured:
+            raise ValueError(
+                f"length {n!r} was not measured for task {task!r} in {file} with these methods: "
+                f"expected some of {', '.join(measured)}"
+            )
+    return Wish(record, file, task, tuple(chosen), tuple(sorted(measured[n] for n in asked)))
+
+
+def options_of(block: Block) -> dict[str, str]:
+    """The options of a results block; ValueError for a line that states none."""
+    options = {}
+    for line in filter(None, map(str.strip, block.body)):
+        name, colon, value = map(str.strip, line.partition(":"))
+        if not colon or not value or name in options:
+            raise ValueError(f"{line!r}: expected one line for each option, as in task: dense")
+        options[name] = value
+    return options
+
+
+def problems(page: Path, text: str, root: Path) -> list[Problem]:
+    """Every wish of a page that no record fulfils, and charts that not everybody could read."""
+    found = []
+    for block in _results_blocks(text):
+        try:
+            understand(options_of(block), root)
+        except ValueError as error:
+            found.append(Problem(page, block.line, str(error)))
+    lines = text.split("\n")
+    for number, line in lines_outside_blocks(text):
+        if not LIKE.search(line):
+            continue
+        match = CHART.fullmatch(line.strip())
+        around = (lines[number - 2] if number > 1 else "", *lines[number : number + 1])
+        if match is None or any(map(str.strip, around)):
+            message = (
+                "a chart is a paragraph of its own, on one line: ![alternative text](chart:task) "
+                "or ![alternative text](chart:task?methods=one,two&file=cpu-bfloat16)"
+            )
+            found.append(Problem(page, number, message))
+        elif not match["alt"].strip() or re.search(r"[$`*]", match["alt"]):
+            message = (
+                f"chart {match['task']!r}: say in plain text between the brackets what is seen "
+                "and what follows from it"
+            )
+            found.append(Problem(page, number, message))
+        else:
+            try:
+                understand(_options(match), root)
+            except ValueError as error:
+                found.append(Problem(page, number, str(error)))
+    return found
+
+
+def on_pre_build(config) -> None:
+    _load.cache_clear()
+
+
+def on_page_markdown(markdown: str, page, config, files) -> str:
+    stop_at(problems, page)
+    lines = markdown.split("\n")
+    for block in reversed(list(_results_blocks(markdown))):
+        options = options_of(block)
+        query = "&".join(f"{name}={value.replace(' ', '')}" for name, value in options.items())
+        fence = lines[block.line - 1]
+        indent = fence[: len(fence) - len(fence.lstrip())]
+        image = f"{indent}![](results:{options['task']}?{query})"
+        lines[block.line - 1 : block.line + len(block.body) + 1] = ["", image, ""]
+    charts = re.compile(rf"(?m)^(\s*){CHART.pattern}$")
+    return charts.sub(
+        lambda match: f"{match[1]}![{match['alt']}](chart:{match['task']}?{match['query'] or ''})",
+        "\n".join(lines),
+    )
+
+
+def on_post_page(output: str, page, config) -> str:
+    language = Path(config.docs_dir).name
+
+    def show(match: re.Match) -> str:
+        wish = understand(_options(match), ROOT)
+        if match["kind"] == "results":
+            return table(wish, language)
+        drawn = chart(wish.record, wish.task, methods=wish.methods, words=WORDS[language])
+        return (
+            '<figure class="figure chart"><div class="drawing" role="img" '
+            f'aria-label="{match["alt"]}" tabindex="0">{drawn}</div>'
+            f"<figcaption>{provenance(wish, language)}</figcaption></figure>"
+        )
+
+    return IMAGE.sub(show, output)
+
+
+def table(wish: Wish, language: str) -> str:
+    """Time, speed against the baseline, error and memory of each method, by length."""
+    words = WORDS[language]
+    baseline = TASKS[wish.task].baseline
+    base = {
+        result.n: result.median
+        for result in wish.record.results
+        if (result.task, result.method) == (wish.task, baseline)
+    }
+    heads = "".join(
+        f'<th scope="col">{words[name]}</th>'
+        for name in ("method", "time", "speed", "error", "memory")
+    )
+    parts = []
+    for n in wish.lengths:
+        parts.append(f'<tbody><tr><th colspan="5" scope="rowgroup">n = {n}</th></tr>')
+        for result in (result for result in wish.results if result.n == n):
+            cells = (
+                milliseconds(result.median),
+                _ratio(base[n] / result.median) if n in base else "",
+                f"{result.error:.1e}",
+                f"{result.peak_bytes / 1e6:.1f}",
+            )
+            row = "".join(f"<td>{cell}</td>" for cell in cells)
+            parts.append(f'<tr><th scope="row"><code>{result.method}</code></th>{row}</tr>')
+        parts.append("</tbody>")
+    question = escape(QUESTIONS[language][wish.task])
+    against = words["speed against"].format(baseline=f"<code>{baseline}</code>")
+    notes = " ".join(filter(None, (against, _left_out(wish, words), provenance(wish, language))))
+    return (
+        f'<div class="results"><table><caption><code>{wish.task}</code>: {question}</caption>'
+        f"<thead><tr>{heads}</tr></thead>{''.join(parts)}</table><p>{notes}</p></div>"
+    )
+
+
+def provenance(wish: Wish, language: str) -> str:
+    """Where the numbers come from, in a sentence: date, record, machine, versions, code."""
+    words = WORDS[language]
+    made, chosen = wish.record.provenance, wish.record.settings
+    counts = [result.samples for result in wish.results]
+    fewest, most = min(counts), max(counts)
+    samples = f"{most}" if fewest == most else words["range"].format(fewest=fewest, most=most)
+    known = methods()
+    needed = {known[name].needs for name in wish.methods if name in known}
+    peers = sorted(filter(None, needed))
+    parts = (
+        made["accelerator"] or f"{made['processor']} ({made['capability']})",
+        words["threads"].format(threads=made["threads"]),
+        chosen["dtype"],
+        words["backward" if chosen["backward"] else "forward"],
+        words["heads"].format(heads=chosen["heads"]),
+        f"d = {chosen['head_dim']}",
+        words["sample"] if most == 1 else words["samples"].format(samples=samples),
+        *(f"{name} {made['versions'][name]}" for name in ("torch", *peers)),
+        words["commit"].format(commit=made["commit"][:7]),
+    )
+    where = f"<code>docs/results/{wish.file}.json</code>"
+    read = words["read"].format(date=made["date"], file=where)
+    return f"{read}: {escape(', '.join(map(str, parts)))}."
+
+
+def _ratio(speed: float) -> str:
+    """Two decimals, or a whole number where they would pretend to more than is known."""
+    return f"{speed:.2f}" if speed < 10 else f"{speed:.0f}"
+
+
+def _left_out(wish: Wish, words: dict[str, str]) -> str:
+    """What was tried at these lengths and not measured, and why."""
+    reasons: dict[str, list[str]] = {}
+    for skip in wish.record.skipped:
+        if skip.task == wish.task and skip.method in wish.methods and skip.n in wish.lengths:
+            kind = re.match(r"(?:might take|takes) |(might need) ", skip.reason)
+            reason = words["large" if kind[1] else "slow"] if kind else escape(skip.reason)
+            reasons.setdefault(reason, []).append(f"<code>{skip.method}</code>, n = {skip.n}")
+    told = [f"{'; '.join(places)} ({reason})" for reason, places in reasons.items()]
+    return f"{words['left out']} {'; '.join(told)}." if told else ""
+
+
+@cache
+def _load(path: Path) -> Record:
+    return Record.load(path)
+
+
+def _results_blocks(text: str) -> Iterator[Block]:
+    return (block for block in blocks(text) if block.language == "results")
+
+
+def _options(match: re.Match) -> dict[str, str]:
+    """The options of a chart, and of a block as this hook passes them on."""
+    query = dict(parse_qsl(unescape(match["query"] or ""), keep_blank_values=True))
+    return {"task": match["task"]} | query
+
+
+def _list(options: dict[str, str], name: str) -> list[str]:
+    return [value.strip() for value in options.get(name, "").split(",") if value.strip()]

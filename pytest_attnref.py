@@ -1,0 +1,23 @@
+"""What pytest loads of attnref in every run: an option, and no more until it is given.
+
+It stands beside the package, not in it, for to import anything of ``attnref`` imports PyTorch.
+"""
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The function to judge, and how."""
+    group = parser.getgroup("attnref", "judge an attention function (attnref)")
+    group.addoption("--attention", metavar="MODULE:FUNCTION", help="whose properties to test")
+    group.addoption("--attention-supports", metavar="NAMES", help="options that it takes")
+    group.addoption("--attention-dtype", default="float32", help="default: float32")
+    group.addoption("--attention-device", default="cpu", help="default: cpu")
+    group.addoption("--attention-lang", default="en", choices=("en", "pt"), help="default: en")
+    group.addoption("--attention-strict", action="store_true", help="cautions fail too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Loads the checker if there is something to check."""
+    if config.getoption("attention"):
+        config.pluginmanager.import_plugin("attnref.conformance.plugin")

@@ -1,0 +1,22 @@
+"""Division by the sum, on scores as an untrained head gives them."""
+
+# --8<-- [start:example]
+import torch
+from attnref import softmax
+
+generator = torch.Generator().manual_seed(0)
+scores = torch.randn(10_000, 64, generator=generator)  # (rows, keys)
+
+for name, rule in {
+    "sum": softmax.sum_normalise,
+    "softmax": softmax.stable,
+}.items():
+    weights = rule(scores)
+    negative = (weights < 0).any(-1).float().mean()
+    largest = weights.abs().amax(-1)
+    print(
+        f"{name:8} rows with a negative weight {negative:.0%},",
+        f"largest size: median {largest.median():.2f},",
+        f"in one row of 100 above {largest.quantile(0.99):.2f}",
+    )
+# --8<-- [end:example]

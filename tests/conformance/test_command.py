@@ -1,0 +1,126 @@
+"""The command line: what it prints, what it writes, how it ends."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from attnref import cli
+
+MODULE = """
+import torch
+
+def right(query, key, value):
+    print("noise")
+    return torch.softmax(query @ key.mT * query.shape[-1] ** -0.5, -1) @ value
+
+def leaks(query, key, value, attn_mask=None):
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask)
+
+def wrong(query, key, value, **options):
+    return torch.softmax(query @ key.mT / query.shape[-1], -1) @ value
+"""
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Runs the command beside a module; gives its exit status, output and errors."""
+    (tmp_path / "mine.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["attnref", "check", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return stopped.value.code, *capsys.readouterr()
+
+    yield run
+    sys.modules.pop("checked_mine", None)
+
+
+def test_a_right_function_ends_with_0(run):
+    status, out, err = run("mine.py:right", "--only", "oracle,causality")
+    assert (status, err) == (0, "")
+    assert "mine.py:right · float32 · cpu · seed 0" in out
+    assert "The output is the one of the formula" in out
+    assert "It takes no is_causal; its parameters are query, key, value." in out
+    assert "1 pass, 1 not offered" in out
+    assert "noise" not in out
+
+
+def test_a_wrong_one_ends_with_1_and_says_why(run):
+    status, out, _ = run("mine.py:wrong", "--only", "scale", "--lang", "pt")
+    assert status == 1
+    assert "Ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) =" in out
+    assert "menor chamada encontrada:" in out
+    assert "pt/scale/scale-factor/" in out
+    assert "1 falha" in out
+
+
+def test_strict_makes_a_caution_a_failure(run):
+    assert run("mine.py:leaks", "--only", "nan_behind_mask")[0] == 0
+    assert run("mine.py:leaks", "--only", "nan_behind_mask", "--strict")[0] == 1
+
+
+def test_supports_leaves_options_out(run):
+    only = ("--only", "causality", "--only", "softcap_order")
+    assert run("mine.py:wrong", *only)[0] == 1
+    status, out, _ = run("mine.py:wrong", *only, "--supports", "scale, window")
+    assert status == 0
+    assert "2 not offered" in out
+
+
+def test_json_is_all_that_is_printed(run):
+    status, out, _ = run("mine.py:right", "--only", "shape", "--format", "json", "--seed", "7")
+    record = json.loads(out)
+    assert status == 0
+    assert (record["seed"], record["function"], record["limit"]) == (7, "mine.py:right", 10.0)
+
+
+def test_reports_are_written_to_files(run, tmp_path):
+    for name, arguments in {
+        "a.xml": ("--format", "junit", "--lang", "pt"),
+        "a.json": ("--format", "json"),
+        "a.txt": (),
+    }.items():
+        status, out, _ = run("mine.py:wrong", "--only", "scale", "-o", name, *arguments)
+        assert (status, out) == (1, "")
+    (failure,) = ElementTree.parse(tmp_path / "a.xml").findall(".//failure")
+    assert failure.get("type") == "falha"
+    assert not json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["passed"]
+    assert "1/d_k = 0.0156" in (tmp_path / "a.txt").read_text(encoding="utf-8")
+
+
+def test_the_package_and_the_list_of_commands_load_no_checker():
+    code = (
+        "import sys, attnref, attnref.cli; "
+        "print([name for name in ('attnref.conformance', 'typer') if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert answer.stdout == "[]\n", answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start"),
+    [
+        (["mine.py:write"], "function: expected 'write' in mine.py, which has no 'write'."),
+        (["no_such:f"], "function: expected a module that can be imported, got 'no_such': "),
+        (["mine.py:torch"], "function: expected something to call, got module. Name the "),
+        (["mine.py:right", "--supports", "mask"], "supports: expected names among attn_mask, "),
+        (["mine.py:right", "--supports", "scale"], "supports: expected options that mine.py:ri"),
+        (["mine.py:right", "--only", "speed"], "only: expected names of properties, got 'speed'"),
+        (["mine.py:right", "--dtype", "int8"], "dtype: expected one of float32, float64, bfloa"),
+        (["mine.py:right", "--device", "cuda:99"], "device: expected one that PyTorch can compute"),
+        (["mine.py:right", "--limit", "0"], "limit: expected a positive number of seconds, got "),
+        (["mine.py:right", "--lang", "fr"], "lang: expected one of en, pt, got 'fr'."),
+        (["mine.py:right", "--format", "xml"], "format: expected one of text, json, junit, got "),
+        (["mine.py:right", "-o", "no/a"], "output: expected a file in an existing folder, got 'no"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line_and_status_2(run, arguments, start):
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"attnref check: {start}")
+    assert err.count("\n") == 1

@@ -1,0 +1,244 @@
+"""How a property is asked: errors, refusals, cautions, and counterexamples made small."""
+
+import functools
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention as fused
+
+from attnref.conformance import Verdict, check
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.right import attention
+
+
+def judged(function, rule, **settings):
+    (result,) = check(function, only=[rule], limit=None, **settings).results
+    return result
+
+
+def raising(error, **when):
+    """Raises where an option that is named has the value that is named, or always."""
+
+    def attention(query, key, value, attn_mask=None, is_causal=False):
+        given = {"attn_mask": attn_mask is not None, "is_causal": is_causal}
+        if all(given[name] == wanted for name, wanted in when.items()):
+            raise error
+        return fused(query, key, value, attn_mask, is_causal=is_causal)
+
+    return attention
+
+
+def test_an_unwritten_function_is_told_apart():
+    found = judged(raising(NotImplementedError()), "shape")
+    assert found.verdict is Verdict.FAIL
+    assert found.diagnosis("en").startswith(
+        f"It is not written yet: it raised NotImplementedError (at {__file__}:"
+    )
+    assert found.diagnosis("pt").startswith("Ela ainda não foi escrita: lançou NotImplementedErro")
+
+
+def test_what_it_raises_is_reported_with_its_place():
+    found = judged(raising(RuntimeError("size 5 must match size 7")), "oracle")
+    assert found.verdict is Verdict.FAIL
+    assert found.diagnosis("en").startswith(
+        f"It raised RuntimeError: size 5 must match size 7 (at {__file__}:"
+    )
+    assert found.counterexample.arguments["query"] == [[[[2.0]]]]
+
+
+def test_leaving_the_program_is_raising_too():
+    assert "It raised SystemExit: 3" in judged(raising(SystemExit(3)), "oracle").diagnosis("en")
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (ValueError("not today"), Verdict.NOT_OFFERED),
+        (NotImplementedError(), Verdict.NOT_OFFERED),
+        (AssertionError(), Verdict.NOT_OFFERED),
+        (RuntimeError("is_causal is not for me"), Verdict.NOT_OFFERED),
+        (RuntimeError("size 5 must match size 7"), Verdict.FAIL),
+        (IndexError("list index out of range"), Verdict.FAIL),
+    ],
+)
+def test_an_option_may_be_declined_with_a_clear_error(error, verdict):
+    found = judged(raising(error, is_causal=True), "causality")
+    assert found.verdict is verdict
+    if verdict is Verdict.NOT_OFFERED:
+        said = f"It declines with a clear error: {type(error).__name__}"
+        assert found.diagnosis("en").startswith(said)
+
+
+def test_the_two_options_may_not_collide_by_accident():
+    error = RuntimeError("size 5 must match size 7")
+    both = raising(error, attn_mask=True, is_causal=True)
+    assert judged(both, "mask_with_causal").verdict is Verdict.FAIL
+    assert judged(both, "silent_arguments").verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    "rule", ["mask_polarity", "float_mask", "fully_masked", "mask_broadcast", "padding_amount"]
+)
+def test_masks_may_be_declined(rule):
+    declines = raising(ValueError("attn_mask: expected None"), attn_mask=True)
+    assert judged(declines, rule).verdict is Verdict.NOT_OFFERED
+
+
+def test_some_shapes_of_masks_may_be_declined():
+    def attention(query, key, value, attn_mask=None):
+        if attn_mask is not None and attn_mask.dim() == 2:
+            raise ValueError("attn_mask: expected four dimensions")
+        return fused(query, key, value, attn_mask)
+
+    assert judged(attention, "mask_broadcast").verdict is Verdict.NOT_OFFERED
+
+
+def test_different_lengths_may_be_declined_one_way():
+    def attention(query, key, value, is_causal=False):
+        if query.shape[-2] > key.shape[-2]:
+            raise ValueError("query: expected no more queries than keys")
+        return fused(query, key, value, is_causal=is_causal)
+
+    assert judged(attention, "alignment").verdict is Verdict.CONVENTION
+    assert judged(attention, "rectangular").verdict is Verdict.NOT_OFFERED
+
+
+def test_different_lengths_may_be_declined_altogether():
+    def attention(query, key, value, is_causal=False):
+        if query.shape[-2] != key.shape[-2]:
+            raise ValueError("query: expected as many queries as keys")
+        return fused(query, key, value, is_causal=is_causal)
+
+    assert judged(attention, "alignment").verdict is Verdict.NOT_OFFERED
+    assert judged(attention, "single_token").verdict is Verdict.NOT_OFFERED
+
+
+def test_without_an_option_there_is_nothing_behind_a_mask():
+    found = judged(lambda query, key, value: fused(query, key, value), "nan_behind_mask")
+    assert found.verdict is Verdict.NOT_OFFERED
+    assert found.diagnosis("en") == (
+        "It takes no attn_mask, is_causal; its parameters are query, key, value."
+    )
+
+
+def test_a_result_that_is_no_plain_tensor_is_said():
+    found = judged(lambda query, key, value: fused(query, key, value).to_sparse(), "oracle")
+    assert "a tensor of torch.float32 and torch.sparse_coo" in found.diagnosis("en")
+    found = judged(lambda query, key, value: 3, "oracle")
+    assert "It returned int, not a tensor" in found.diagnosis("en")
+    found = judged(lambda query, key, value: fused(query, key, value)[0], "oracle")
+    assert "It returned shape (1, 1, 1), expected (1, 1, 1, 1)" in found.diagnosis("en")
+
+
+def test_other_dtypes_than_the_one_that_is_asked_need_not_be_supported():
+    def attention(query, key, value):
+        if query.dtype != torch.float32:
+            raise TypeError("query: expected float32")
+        return fused(query, key, value)
+
+    assert judged(attention, "dtype").verdict is Verdict.PASS
+    assert judged(attention, "dtype", dtype="float64").verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("options", [["softcap"], ["softcap", "is_causal"]])
+def test_softcap_is_judged_with_the_masks_there_are(options):
+    report = check(attention, supports=options, only=["softcap_order"], limit=None)
+    assert report.results[0].verdict is Verdict.PASS
+
+
+def test_without_gradients_there_are_none_to_spoil():
+    def attention(query, key, value, attn_mask=None):
+        return fused(query, key, value, attn_mask).detach()
+
+    assert judged(attention, "gradients").verdict is Verdict.FAIL
+    assert judged(attention, "fully_masked_gradient").verdict is Verdict.PASS
+
+
+def test_what_never_works_is_no_silent_argument():
+    assert judged(raising(ValueError("never")), "silent_arguments").verdict is Verdict.FAIL
+
+
+def test_a_function_without_a_line_of_python_is_named_by_its_name():
+    function = functools.partial(torch.nn.functional.linear)
+    found = judged(function, "oracle")
+    assert "(at partial)" in found.diagnosis("en")
+
+
+def test_a_backward_that_raises_is_reported():
+    class Forward(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, query, key, value):
+            return fused(query, key, value)
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise KeyError("no way back")
+
+    found = judged(lambda q, k, v: Forward.apply(q, k, v), "gradients")
+    assert "It raised KeyError: 'no way back'" in found.diagnosis("en")
+
+
+def test_gradients_under_causality_are_looked_at_too():
+    class Causal(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, query, key, value):
+            ctx.save_for_backward(query, key, value)
+            return fused(query, key, value, is_causal=True)
+
+        @staticmethod
+        def backward(ctx, grad):  # forgets the mask
+            leaves = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+            with torch.enable_grad():
+                return torch.autograd.grad(fused(*leaves), leaves, grad)
+
+    def attention(query, key, value, is_causal=False):
+        return Causal.apply(query, key, value) if is_causal else fused(query, key, value)
+
+    found = judged(attention, "gradients")
+    assert found.verdict is Verdict.FAIL
+    assert found.counterexample.arguments["is_causal"] is True
+    ignores = judged(lambda q, k, v, is_causal=False: fused(q, k, v), "gradients")
+    assert ignores.verdict is Verdict.PASS  # causality tells of it
+
+
+def test_a_caution_is_what_pytorch_does_too():
+    found = judged(fused, "nan_behind_mask")
+    assert found.verdict is Verdict.CAUTION
+    assert found.diagnosis("en").endswith("PyTorch's own function does so too.")
+    assert found.diagnosis("pt").endswith("A função do próprio PyTorch também faz isso.")
+
+
+def test_random_numbers_are_left_as_they_were():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    judged(fused, "dropout_scale")
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_inputs_depend_on_the_seed_alone():
+    one, same, other = (Case.draw(Sizes(), seed) for seed in (3, 3, 4))
+    assert torch.equal(one.query, same.query)
+    assert not torch.equal(one.query, other.query)
+    assert one.query.shape == one.key.shape == one.value.shape == (2, 3, 7, 8)
+
+
+def test_smaller_sizes_come_in_order_and_keep_what_must_stay():
+    base = Sizes(heads=4, key_heads=2, d_k=16, keep=("d_k",))
+    smaller = list(base.smaller())
+    assert smaller[0] == Sizes(1, 1, 1, 1, None, 16)
+    assert {sizes.d_k for sizes in smaller} == {16}
+    assert all(sizes.heads % sizes.key_heads == 0 for sizes in smaller)
+    counts = [sizes.numbers() for sizes in smaller]
+    assert counts == sorted(counts)
+    assert max(counts) <= base.numbers()
+
+
+def test_a_counterexample_is_as_small_as_it_can_be():
+    def attention(query, key, value, is_causal=False):
+        mask = torch.ones(query.shape[-2], key.shape[-2]).tril(1).bool() if is_causal else None
+        return fused(query, key, value, mask)
+
+    arguments = judged(attention, "causality").counterexample.arguments
+    assert torch.tensor(arguments["query"]).shape == (1, 1, 3, 1)  # with 2 it is as if ignored
+    assert torch.tensor(arguments["query"]).frac().eq(0).all()

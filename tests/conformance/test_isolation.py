@@ -1,0 +1,232 @@
+"""A function that hangs, crashes or prints does so in a process of its own."""
+
+import contextlib
+import ctypes
+import faulthandler
+import multiprocessing
+import os
+import re
+import sys
+import threading
+import time
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention as fused
+
+from attnref.conformance import Verdict, check, isolation
+from attnref.conformance.isolation import CRASHED, HUNG, NOT_ASKED, Unusable, isolated
+from attnref.conformance.text import Text
+from attnref.conformance.verdict import Finding
+
+CPU = torch.device("cpu")
+
+
+def when_causal(misbehave):
+    def attention(query, key, value, is_causal=False):
+        if is_causal:
+            misbehave()
+        return fused(query, key, value)
+
+    return attention
+
+
+def hang_in_c():
+    re.match("(a+)+$", "a" * 60 + "b")  # holds the interpreter for longer than anybody waits
+
+
+def asked(function, *names, limit=5.0):
+    report = check(function, only=names, limit=limit)
+    return {result.property: result for result in report.results}
+
+
+def test_one_that_hangs_is_stopped_and_the_next_is_asked():
+    start = time.monotonic()
+    found = asked(when_causal(hang_in_c), "row_sums", "causality", "rectangular", limit=1.0)
+    assert time.monotonic() - start < 20.0
+    assert found["row_sums"].verdict is found["rectangular"].verdict is Verdict.PASS
+    assert found["causality"].verdict is Verdict.FAIL
+    assert found["causality"].diagnosis("en") == "It did not come back within 1 s, and was stopped."
+    assert found["causality"].diagnosis("pt") == "Ela não voltou em 1 s, e foi interrompida."
+
+
+@pytest.mark.parametrize(
+    ("misbehave", "how"),
+    [
+        (lambda: ctypes.string_at(0), "SIGSEGV"),
+        (lambda: os._exit(3), "exit status 3"),
+        (os.abort, "SIGABRT"),
+    ],
+)
+def test_one_that_crashes_is_reported_and_the_next_is_asked(misbehave, how):
+    found = asked(when_causal(misbehave), "causality", "rectangular")
+    assert found["causality"].finding == Finding(Verdict.FAIL, CRASHED, {"how": how})
+    assert found["causality"].diagnosis("en") == f"It ended its process: {how}."
+    assert found["rectangular"].verdict is Verdict.PASS
+
+
+def test_what_is_found_before_it_hangs_is_kept():
+    def attention(query, key, value):
+        if query.shape[-2] < 7:
+            time.sleep(60)
+        return torch.softmax(query @ key.mT, -1) @ value
+
+    found = asked(attention, "oracle", limit=1.0)["oracle"]
+    assert "were not scaled by 1/sqrt(d_k)" in found.diagnosis("en")
+
+
+def test_what_is_found_before_it_crashes_is_kept():
+    def attention(query, key, value):
+        if query.shape[-2] < 7:
+            os._exit(1)
+        return torch.softmax(query @ key.mT, -1) @ value
+
+    found = asked(attention, "oracle")["oracle"]
+    assert "were not scaled by 1/sqrt(d_k)" in found.diagnosis("en")
+
+
+def test_one_that_never_comes_back_is_not_asked_for_ever():
+    names = ["shape", "dtype", "row_sums", "convexity", "memory_growth"]
+    found = asked(lambda query, key, value: time.sleep(60), *names, limit=0.3)
+    assert [found[name].finding.text for name in names] == [HUNG] * 3 + [NOT_ASKED] * 2
+    assert found["convexity"].diagnosis("en") == (
+        "Not asked: it has not come back within 0.3 s a single time, in 3."
+    )
+
+
+def test_memory_growth_is_not_judged_by_the_clock():
+    def attention(query, key, value):
+        if query.shape[-2] > 100:
+            time.sleep(60)
+        return fused(query, key, value)
+
+    found = asked(attention, "memory_growth", limit=1.0)["memory_growth"]
+    assert (found.finding.text, found.verdict) == (HUNG, Verdict.NOT_OFFERED)
+
+
+def test_what_it_prints_is_not_seen(capfd):
+    def attention(query, key, value):
+        print("noise")
+        print("noise", file=sys.stderr)
+        os.write(1, b"noise")
+        os.write(2, b"noise")
+        return fused(query, key, value)
+
+    assert asked(attention, "oracle")["oracle"].verdict is Verdict.PASS
+    assert capfd.readouterr() == ("", "")
+
+
+def test_nothing_of_it_stays_here():
+    seen = []
+
+    def attention(query, key, value):
+        seen.append(torch.get_num_threads())
+        torch.manual_seed(123)
+        return fused(query, key, value)
+
+    torch.manual_seed(7)
+    expected = torch.rand(1)
+    torch.manual_seed(7)
+    assert asked(attention, "oracle")["oracle"].verdict is Verdict.PASS
+    assert seen == []
+    assert torch.rand(1) == expected
+    assert not multiprocessing.active_children()
+
+
+def test_a_property_that_breaks_itself_is_an_error_of_ours():
+    def ask(name):
+        raise ZeroDivisionError(name)
+        yield
+
+    with pytest.raises(RuntimeError, match=r"(?s)the property shape itself broke:.*ZeroDivision"):
+        list(isolated(["shape"], ask, CPU, 5.0))
+    assert not multiprocessing.active_children()
+
+
+def nothing(name):
+    yield None
+
+
+@pytest.mark.parametrize("where", ["elsewhere", "after CUDA", "without the device", "dead at once"])
+def test_where_no_process_can_be_had_it_says_so(where, monkeypatch):
+    device = CPU
+    if where == "elsewhere":
+        monkeypatch.setattr(sys, "platform", "darwin")
+    elif where == "after CUDA":
+        device = torch.device("cuda")
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    elif where == "without the device":
+        device = torch.device("cuda:99")
+    else:
+        monkeypatch.setattr(isolation, "serve", lambda *arguments: os._exit(1))
+    with pytest.raises(Unusable):
+        list(isolated(["shape"], nothing, device, 5.0))
+
+
+def test_then_it_is_asked_in_this_process(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    seen = []
+
+    def attention(query, key, value):
+        seen.append(os.getpid())
+        return fused(query, key, value)
+
+    report = check(attention, only=["oracle"])
+    assert report.passed()
+    assert set(seen) == {os.getpid()}
+    assert report.limit is None
+    assert report.summary("en").endswith(
+        "Asked in this very process: nothing would have stopped a call that hangs or crashes."
+    )
+
+
+@contextlib.contextmanager
+def server(ask, device=CPU):
+    """What a process of its own does, in a thread."""
+    ours, theirs = multiprocessing.Pipe()
+    thread = threading.Thread(target=isolation.serve, args=(theirs, ask, device))
+    thread.start()
+    yield ours
+    ours.close()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_the_server_answers_piece_by_piece():
+    better = Finding(Verdict.FAIL, Text("a", "b"))
+
+    def ask(name):
+        if name == "broken":
+            raise KeyError(name)
+        yield None
+        yield better
+
+    with server(ask) as connection:
+        assert connection.recv() is True
+        connection.send("shape")
+        assert [connection.recv() for _ in range(3)] == [
+            ("found", None),
+            ("found", better),
+            ("done", None),
+        ]
+        connection.send("broken")
+        kind, said = connection.recv()
+        assert (kind, "KeyError: 'broken'" in said) == ("broken", True)
+
+
+def test_the_server_says_when_it_cannot_compute():
+    with server(nothing, torch.device("cuda:99")) as connection:
+        assert connection.recv() is False
+
+
+def test_a_process_first_falls_silent(monkeypatch, capsys):
+    done = []
+    monkeypatch.setattr(os, "dup2", lambda one, other: done.append(other))
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: done.append(count))
+    monkeypatch.setattr(faulthandler, "disable", lambda: done.append("faulthandler"))
+    monkeypatch.setattr(isolation, "serve", lambda *arguments: print("unheard"))
+    ours, theirs = multiprocessing.Pipe()
+    isolation._live(theirs, ours, nothing, CPU)
+    assert ours.closed
+    assert done == ["faulthandler", 1, 2, 1]
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,1135 @@
+"""Wrong implementations, one defect each: the property that names the defect catches it.
+
+A mutant is a right implementation with one step replaced. For each the table has the property
+that must fail, and the text that must tell why; together they produce every text that there is.
+"""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
+
+import pytest
+import torch
+
+from attnref.conformance import PROPERTIES, Verdict, check, examination, explanations, trial
+from attnref.conformance.properties import (
+    backward,
+    causal,
+    dropout,
+    forbidden,
+    heads,
+    hygiene,
+    lengths,
+    masks,
+    numerics,
+    scaling,
+    shapes,
+    softcap,
+    symmetries,
+    weights,
+    windows,
+)
+from attnref.conformance.text import LANGUAGES, Text
+
+
+class Right:
+    """Attention in steps, so that a mutant can replace one."""
+
+    def __call__(
+        self,
+        query,
+        key,
+        value,
+        attn_mask=None,
+        dropout_p=0.0,
+        is_causal=False,
+        scale=None,
+        enable_gqa=False,
+        softcap=None,
+        window=None,
+    ):
+        if enable_gqa:
+            group = query.shape[1] // key.shape[1]
+            key, value = self.share(key, group), self.share(value, group)
+        scores = self.scores(query, key, self.factor(query, scale))
+        if softcap is not None:
+            scores = self.cap(scores, softcap)
+        allowed = torch.ones(scores.shape[-2:], dtype=torch.bool)
+        if is_causal:
+            allowed = self.past(*scores.shape[-2:])
+        if window is not None:
+            allowed = allowed & self.near(*scores.shape[-2:], window)
+        if attn_mask is not None:
+            scores, allowed = self.mask(scores, allowed, attn_mask)
+        weights = self.weights(self.forbid(scores, allowed))
+        if dropout_p:
+            weights = self.drop(weights, dropout_p)
+        return self.output(self.average(weights, value), query)
+
+    def share(self, tensor, group):
+        return tensor.repeat_interleave(group, 1)
+
+    def factor(self, query, scale):
+        return query.shape[-1] ** -0.5 if scale is None else scale
+
+    def scores(self, query, key, factor):
+        return (query * factor) @ key.mT
+
+    def cap(self, scores, softcap):
+        return softcap * torch.tanh(scores / softcap)
+
+    def past(self, n, m):
+        return torch.ones(n, m, dtype=torch.bool).tril()
+
+    def near(self, n, m, window):
+        i, j = torch.arange(n)[:, None], torch.arange(m)
+        return (j <= i) & (j > i - window)
+
+    def mask(self, scores, allowed, attn_mask):
+        if attn_mask.dtype == torch.bool:
+            return scores, allowed & attn_mask
+        return scores + attn_mask, allowed & (attn_mask != -math.inf)
+
+    def forbid(self, scores, allowed):
+        return scores.masked_fill(~allowed, -math.inf)
+
+    def weights(self, scores):
+        empty = (scores == -math.inf).all(-1, keepdim=True)
+        return torch.softmax(scores.masked_fill(empty, 0.0), -1).masked_fill(empty, 0.0)
+
+    def drop(self, weights, p):
+        return torch.nn.functional.dropout(weights, p)
+
+    def average(self, weights, value):
+        return weights @ value
+
+    def output(self, output, query):
+        return output
+
+
+def mutant(**steps):
+    """A right implementation with these steps replaced; they take no ``self``."""
+    return type("Mutant", (Right,), {name: staticmethod(step) for name, step in steps.items()})()
+
+
+def around(change):
+    """A mutant that does something before or after a right implementation."""
+    right = Right()
+
+    def attention(query, key, value, **options):
+        return change(right, query, key, value, **options)
+
+    return attention
+
+
+class Case:
+    """A mutant, and what must be said of it."""
+
+    def __init__(self, function, rule, text, *, verdict=Verdict.FAIL, dtype="float32", **values):
+        self.function, self.rule, self.text = function, rule, text
+        self.verdict, self.dtype, self.values = verdict, dtype, values
+
+
+def ones(n, m, diagonal=0):
+    return torch.ones(n, m, dtype=torch.bool).tril(diagonal)
+
+
+def scaled(factor):
+    return mutant(factor=lambda query, scale: factor(query.shape[-1]) if scale is None else scale)
+
+
+def forbid_with(number):
+    return mutant(
+        forbid=lambda scores, allowed: scores.masked_fill(~allowed, number),
+        weights=lambda scores: torch.softmax(scores, -1),
+    )
+
+
+def softmax(scores):
+    return torch.softmax(scores, -1)
+
+
+def exponentials(scores):
+    """A softmax that does not subtract the largest score."""
+    powers = torch.exp(scores)
+    return (powers / powers.sum(-1, keepdim=True)).nan_to_num(0.0)
+
+
+class Remembers:
+    """Keeps the keys of the call before among the new ones."""
+
+    kept: ClassVar = {}
+
+    def __call__(self, query, key, value):
+        before = self.kept.get(key.shape, key)
+        self.kept[key.shape] = key
+        return Right()(query, 0.5 * (key + before), value)
+
+
+class Detached(torch.autograd.Function):
+    """A backward that forgets the softmax's own correction."""
+
+    @staticmethod
+    def forward(ctx, query, key, value):
+        p = torch.softmax(query @ key.mT * query.shape[-1] ** -0.5, -1)
+        ctx.save_for_backward(query, key, value, p)
+        return p @ value
+
+    @staticmethod
+    def backward(ctx, grad):
+        query, key, value, p = ctx.saved_tensors
+        ds = p * (grad @ value.mT) * query.shape[-1] ** -0.5
+        return ds @ key, ds.mT @ query, p.mT @ grad
+
+
+def in_place(query, key, value):
+    query *= query.shape[-1] ** -0.5
+    return torch.softmax(query @ key.mT, -1) @ value
+
+
+def as_contiguous(query, key, value):
+    """Reads the memory as if it lay in order."""
+    query, key, value = (
+        torch.as_strided(x, x.shape, torch.empty(x.shape).stride()) for x in (query, key, value)
+    )
+    return Right()(query, key, value)
+
+
+def every_column(query, key, value):
+    """Does so where the last dimension has steps."""
+    if query.stride(-1) == 1:
+        return Right()(query, key, value)
+    return as_contiguous(query, key, value)
+
+
+def unexpanded(query, key, value):
+    """Takes a head that serves all for another one."""
+    if key.stride(1) == 0 and key.shape[1] > 1:
+        value = value.flip(-2)
+    return Right()(query, key, value)
+
+
+def spoils_other_rows(right, query, key, value, attn_mask=None, **options):
+    output = right(query, key, value, attn_mask=attn_mask, **options)
+    if attn_mask is None:
+        return output
+    seen = attn_mask if attn_mask.dtype == torch.bool else attn_mask != -math.inf
+    empty = ~seen.any(-1)  # a row too far
+    return output.masked_fill(empty.roll(1, -1)[..., None], math.nan)
+
+
+def empty_row(value_of):
+    """A mutant that gives ``value_of`` to a row without keys."""
+
+    def change(right, query, key, value, attn_mask=None, **options):
+        output = right(query, key, value, attn_mask=attn_mask, **options)
+        if attn_mask is None or "enable_gqa" in options:
+            return output
+        seen = attn_mask if attn_mask.dtype == torch.bool else attn_mask != -math.inf
+        empty = ~seen.any(-1, keepdim=True)
+        return torch.where(empty, value_of(query, key, value), output)
+
+    return around(change)
+
+
+def both(right, query, key, value, attn_mask=None, is_causal=False, keep="attn_mask", **options):
+    """With attn_mask and is_causal it keeps one of them."""
+    if attn_mask is not None and is_causal:
+        options |= {"attn_mask": attn_mask} if keep == "attn_mask" else {"is_causal": True}
+        return right(query, key, value, **options)
+    return right(query, key, value, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+
+def causal_only(right, query, key, value, **options):
+    return both(right, query, key, value, keep="is_causal", **options)
+
+
+def either(right, query, key, value, attn_mask=None, is_causal=False, **options):
+    if attn_mask is not None and is_causal and attn_mask.dtype == torch.bool:
+        attn_mask, is_causal = attn_mask | ones(query.shape[-2], key.shape[-2]), False
+    return right(query, key, value, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+
+def xor(right, query, key, value, attn_mask=None, is_causal=False, **options):
+    if attn_mask is not None and is_causal and attn_mask.dtype == torch.bool:
+        attn_mask, is_causal = attn_mask ^ ones(query.shape[-2], key.shape[-2]), False
+    return right(query, key, value, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+
+def refuses(right, query, key, value, attn_mask=None, is_causal=False, **options):
+    if attn_mask is not None and is_causal:
+        raise ValueError("attn_mask: expected None with is_causal")
+    return right(query, key, value, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+
+def ignores(*names):
+    """A mutant that accepts these options and does not look at them."""
+
+    def change(right, query, key, value, **options):
+        kept = {name: value for name, value in options.items() if name not in names}
+        return right(query, key, value, **kept)
+
+    return around(change)
+
+
+def ignores_beside(name, other):
+    def change(right, query, key, value, **options):
+        if other in options:
+            options.pop(name, None)
+        return right(query, key, value, **options)
+
+    return around(change)
+
+
+def post_mask(scores_weights):
+    """Masks the weights after the softmax, by ``scores_weights``."""
+
+    class After(Right):
+        def forbid(self, scores, allowed):
+            self.allowed = allowed
+            return scores
+
+        def weights(self, scores):
+            return scores_weights(torch.softmax(scores, -1), self.allowed)
+
+    return After()
+
+
+class CapsAfter(Right):
+    """Keeps softcap in mind until the mask is on."""
+
+    softcap = None
+
+    def cap(self, scores, softcap):
+        self.softcap = softcap
+        return scores
+
+    def weights(self, scores):
+        softcap, self.softcap = self.softcap, None
+        return super().weights(scores if softcap is None else super().cap(scores, softcap))
+
+
+class ForgetsFloats(Right):
+    """Looks after rows without keys where a bool mask, but not where a float mask makes them."""
+
+    def mask(self, scores, allowed, attn_mask):
+        if attn_mask.dtype == torch.bool:
+            return scores, allowed & attn_mask
+        return scores + attn_mask, allowed
+
+    def forbid(self, scores, allowed):
+        self.empty = ~allowed.any(-1, keepdim=True)
+        return super().forbid(scores, allowed)
+
+    def weights(self, scores):
+        return softmax(scores.masked_fill(self.empty, 0.0)).masked_fill(self.empty, 0.0)
+
+
+class ForgetsCausality(Right):
+    """Its window has the own key in the middle, also where is_causal forbids what follows."""
+
+    def near(self, n, m, window):
+        i, j = torch.arange(n)[:, None], torch.arange(m)
+        return (i - j).abs() <= window // 2
+
+    def __call__(self, query, key, value, window=None, is_causal=False):
+        is_causal = is_causal and window is None
+        return super().__call__(query, key, value, window=window, is_causal=is_causal)
+
+
+def of_head_zero(right, query, key, value, **options):
+    key = key[:, :1].expand_as(key) if key.shape[1] == query.shape[1] else key
+    return right(query, key, value, **options)
+
+
+def widths(right, query, key, value, **options):
+    """Takes the values' width for the keys'."""
+    if "scale" not in options:
+        options["scale"] = value.shape[-1] ** -0.5
+    return right(query, key, value, **options)
+
+
+def lengths_matter(right, query, key, value, **options):
+    """Scales the scores by the logarithm of the number of keys per query."""
+    n, m = query.shape[-2], key.shape[-2]
+    factor = math.log(1 + m / max(1, n)) / math.log(2)
+    return right(query * factor, key, value, **options)
+
+
+def one_query(right, query, key, value, **options):
+    """A decoding path that forgets the last key."""
+    if query.shape[-2] == 1 < key.shape[-2]:
+        key, value = key[..., :-1, :], value[..., :-1, :]
+    return right(query, key, value, **options)
+
+
+def one_key(right, query, key, value, **options):
+    """The bias of a softmax that always has a key more, of score 0 and value 0."""
+    output = right(query, key, value, **options)
+    return output / 2 if key.shape[-2] == 1 else output
+
+
+def no_keys(right, query, key, value, **options):
+    output = right(query, key, value, **options)
+    return output if key.shape[-2] else output + math.nan
+
+
+def raises_without(size):
+    """A mutant that raises where ``size`` of query and key is 0."""
+
+    def change(right, query, key, value, **options):
+        if not size(query, key):
+            raise IndexError("amax(): Expected reduction dim -1 to have non-zero size")
+        return right(query, key, value, **options)
+
+    return around(change)
+
+
+def counts_padding(right, query, key, value, attn_mask=None, **options):
+    """Multiplies by the share of keys that are seen, whatever their number is."""
+    output = right(query, key, value, attn_mask=attn_mask, **options)
+    if attn_mask is None:
+        return output
+    seen = attn_mask if attn_mask.dtype == torch.bool else attn_mask != -math.inf
+    return output * (0.9 + 0.1 * seen.double().mean().to(output.dtype))
+
+
+def first_mask(right, query, key, value, attn_mask=None, **options):
+    """Takes the mask of the first sample, if it has one head only, for all."""
+    if attn_mask is not None and attn_mask.dim() == 4 and attn_mask.shape[1] < query.shape[1]:
+        attn_mask = attn_mask[:1]
+    return right(query, key, value, attn_mask=attn_mask, **options)
+
+
+def keyless(right, query, key, value, is_causal=False, **options):
+    """Aligned bottom-right, with NaN where that leaves no key."""
+    n, m = query.shape[-2], key.shape[-2]
+    if not is_causal:
+        return right(query, key, value, **options)
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    return torch.softmax(scores.masked_fill(~ones(n, m, m - n), -math.inf), -1) @ value
+
+
+def undecided(n, m):
+    return ones(n, m, max(0, m - n))
+
+
+def slow(query, key, value):
+    import time
+
+    time.sleep(0.15)
+    return Right()(query, key, value)
+
+
+def blockwise(query, key, value):
+    """Eight queries at a time."""
+    parts = [Right()(part, key, value) for part in query.split(8, -2)]
+    return torch.cat(parts, -2)
+
+
+def in_a_thread(query, key, value):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(Right(), query, key, value).result()
+
+
+def long_ones_fail(query, key, value):
+    if query.shape[-2] > 100:
+        raise MemoryError("too long")
+    return Right()(query, key, value)
+
+
+def nothing_still(right, query, key, value, attn_mask=None, **options):
+    """Rows without keys give zeros, but by way of a difference that has a gradient."""
+    output = right(query, key, value, attn_mask=attn_mask, **options)
+    drift = query.sum(-1, keepdim=True)
+    return output + (drift - drift.detach())
+
+
+def last_block_dropped(right, query, key, value, **options):
+    """Blocks of 64 keys; an incomplete one after others is forgotten."""
+    m = key.shape[-2]
+    kept = m - m % 64 if m > 64 else m
+    return right(query, key[..., :kept, :], value[..., :kept, :], **options)
+
+
+def online_without_rescale(query, key, value):
+    """The sums so far stay as they are when a block of 32 keys raises the maximum."""
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    top, total = torch.full_like(scores[..., :1], -1e30), 0.0
+    output = torch.zeros_like(query @ key.mT @ value)
+    for part, values in zip(scores.split(32, -1), value.split(32, -2), strict=True):
+        new = torch.maximum(top, part.amax(-1, keepdim=True))
+        powers = torch.exp(part - new)
+        total = total * torch.exp(top - new) + powers.sum(-1, keepdim=True)
+        output = output + powers @ values
+        top = new
+    return output / total
+
+
+def best_keys_only(scores):
+    least = scores.topk(min(32, scores.shape[-1]), -1).values[..., -1:]
+    return Right().weights(scores.masked_fill(scores < least, -math.inf))
+
+
+def chunked_past(n, m):
+    """Queries in chunks of 64; the triangle starts anew in each."""
+    i, j = torch.arange(n)[:, None], torch.arange(m)
+    return (i // 64 >= j // 64) & (i % 64 + j // 64 * 64 >= j)
+
+
+def eight_heads(right, query, key, value, **options):
+    output = right(query, key, value, **options)
+    return torch.cat([output[:, :8], output[:, : max(0, output.shape[1] - 8)]], 1)
+
+
+def part_of_mask(part):
+    """A mutant that takes ``part`` of a mask of four dimensions for the whole."""
+    return around(
+        lambda right, q, k, v, attn_mask=None, **options: right(
+            q,
+            k,
+            v,
+            attn_mask=part(attn_mask)
+            if attn_mask is not None and attn_mask.dim() == 4
+            else attn_mask,
+            **options,
+        )
+    )
+
+
+def unmasked_alone(right, query, key, value, attn_mask=None, **options):
+    """A decoding path that forgets the mask."""
+    return right(query, key, value, attn_mask if query.shape[-2] > 1 else None, **options)
+
+
+def masks_of_key_heads(right, query, key, value, attn_mask=None, enable_gqa=False):
+    if enable_gqa and attn_mask is not None and attn_mask.dim() == 4:
+        group = query.shape[1] // key.shape[1]
+        attn_mask = attn_mask[:, ::group].repeat_interleave(group, 1)
+    return right(query, key, value, attn_mask, enable_gqa=enable_gqa)
+
+
+def beside_floats(keep):
+    """A mutant that beside a float mask keeps one of the two."""
+
+    def change(right, query, key, value, attn_mask=None, is_causal=False, **options):
+        floats = attn_mask is not None and attn_mask.dtype != torch.bool
+        change = both if floats else Right.__call__
+        options |= {"keep": keep} if floats else {}
+        return change(right, query, key, value, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+    return around(change)
+
+
+def gradient_cut_by_mask(query, key, value, attn_mask=None):
+    return Right()(query, key, value if attn_mask is None else value.detach(), attn_mask)
+
+
+def refuses_length(right, query, key, value, **options):
+    if query.shape[-2] > 100:
+        raise ValueError("query: expected at most 100 positions")
+    return right(query, key, value, **options)
+
+
+DROPPED = torch.nn.functional.dropout
+
+MODULES = (
+    backward,
+    causal,
+    dropout,
+    forbidden,
+    heads,
+    hygiene,
+    lengths,
+    masks,
+    numerics,
+    scaling,
+    shapes,
+    softcap,
+    symmetries,
+    weights,
+    windows,
+)
+
+CASES = {
+    # shapes
+    "returns nothing": Case(lambda q, k, v: None, "shape", shapes.NOT_A_TENSOR, kind="NoneType"),
+    "drops the heads": Case(lambda q, k, v: Right()(q, k, v)[:, 0], "shape", shapes.WRONG_SHAPE),
+    "leaves heads behind positions": Case(
+        lambda q, k, v: Right()(q, k, v).transpose(1, 2), "shape", shapes.SWAPPED
+    ),
+    "merges the heads": Case(
+        lambda q, k, v: Right()(q, k, v).transpose(1, 2).flatten(2), "shape", shapes.MERGED
+    ),
+    "returns its weights too": Case(
+        lambda q, k, v: (Right()(q, k, v), q @ k.mT),
+        "shape",
+        shapes.PAIR,
+        verdict=Verdict.CONVENTION,
+        kind="tuple",
+        count=2,
+    ),
+    "returns float32 for all": Case(
+        lambda q, k, v: Right()(q, k, v).float(), "dtype", shapes.WRONG_DTYPE, got="float32"
+    ),
+    "returns on another device": Case(
+        lambda q, k, v: Right()(q, k, v).to("meta"), "dtype", trial.WRONG_DEVICE
+    ),
+    # weights
+    "forgets the sum of the softmax": Case(
+        mutant(weights=lambda scores: torch.exp(scores)), "row_sums", weights.OTHER_SUM
+    ),
+    "softmax over the queries": Case(
+        mutant(weights=lambda scores: torch.softmax(scores, -2)),
+        "row_sums",
+        weights.OTHER_AXIS,
+        axis=weights.AXES[-2],
+    ),
+    "softmax over the heads": Case(
+        mutant(weights=lambda scores: torch.softmax(scores, 1)),
+        "row_sums",
+        weights.OTHER_AXIS,
+        axis=weights.AXES[1],
+    ),
+    "softmax over the batch": Case(
+        mutant(weights=lambda scores: torch.softmax(scores, 0)),
+        "row_sums",
+        weights.OTHER_AXIS,
+        axis=weights.AXES[0],
+    ),
+    "scores divided by their sum": Case(
+        mutant(weights=lambda scores: scores / scores.sum(-1, keepdim=True)),
+        "convexity",
+        weights.OUTSIDE,
+    ),
+    "computes in bfloat16": Case(
+        lambda q, k, v: Right()(*(x.bfloat16() for x in (q, k, v))).float(), "oracle", weights.OTHER
+    ),
+    "computes in float32": Case(
+        lambda q, k, v: Right()(*(x.float() for x in (q, k, v))).to(q.dtype),
+        "oracle",
+        weights.OTHER,
+        dtype="float64",
+    ),
+    "drops the last block": Case(around(last_block_dropped), "oracle", weights.LONG, n=133),
+    "does not rescale the sums so far": Case(online_without_rescale, "oracle", weights.LONG),
+    "looks at 32 keys": Case(mutant(weights=best_keys_only), "oracle", weights.LONG),
+    "has eight heads": Case(around(eight_heads), "oracle", weights.LONG, heads=9),
+    "reads 64 columns": Case(
+        mutant(scores=lambda q, k, factor: q[..., :64] * factor @ k[..., :64].mT),
+        "oracle",
+        weights.LONG,
+        d_k=72,
+    ),
+    "causal in chunks": Case(mutant(past=chunked_past), "oracle", weights.LONG_CAUSAL),
+    "declines long inputs": Case(
+        around(refuses_length), "oracle", PROPERTIES["oracle"].statement, verdict=Verdict.PASS
+    ),
+    "breaks on long inputs": Case(long_ones_fail, "oracle", examination.RAISED),
+    # scale
+    "divides by d_k": Case(
+        scaled(lambda d: 1 / d), "scale", scaling.BEHAVES, name="1/d_k", factor=1 / 64, right=0.125
+    ),
+    "does not scale": Case(scaled(lambda d: 1.0), "scale", scaling.BEHAVES, name=scaling.UNSCALED),
+    "multiplies by sqrt(d_k)": Case(
+        scaled(lambda d: d**0.5), "scale", scaling.BEHAVES, name="sqrt(d_k)"
+    ),
+    "scales query and key by half": Case(
+        scaled(lambda d: d**-0.25), "scale", scaling.BEHAVES, name="d_k ** -0.25"
+    ),
+    "divides by sqrt(n)": Case(
+        mutant(scores=lambda q, k, factor: q @ k.mT * q.shape[-2] ** -0.5),
+        "scale",
+        scaling.BEHAVES,
+        name="1/sqrt(n)",
+    ),
+    "divides by the width of all heads": Case(
+        mutant(scores=lambda q, k, factor: q @ k.mT * (q.shape[1] * q.shape[-1]) ** -0.5),
+        "scale",
+        scaling.BEHAVES,
+        name="1/sqrt(heads * d_k)",
+    ),
+    "powers of 2": Case(
+        mutant(weights=lambda scores: torch.softmax(scores * math.log(2), -1)),
+        "scale",
+        scaling.BEHAVES,
+        name="ln(2)/sqrt(d_k)",
+    ),
+    "opposite sign": Case(
+        scaled(lambda d: -(d**-0.5)), "scale", scaling.BEHAVES, name="-1/sqrt(d_k)"
+    ),
+    "a constant factor": Case(
+        scaled(lambda d: 0.0625 * 3), "scale", scaling.BEHAVES_UNNAMED, factor=0.1875
+    ),
+    "sigmoids for weights": Case(mutant(weights=torch.sigmoid), "scale", scaling.NO_FACTOR),
+    "rectifies the scores": Case(mutant(weights=torch.relu), "scale", scaling.NO_FACTOR),
+    "ignores scale": Case(
+        mutant(factor=lambda q, scale: q.shape[-1] ** -0.5), "scale", scaling.IGNORED, factor=0.125
+    ),
+    "scale on top": Case(
+        mutant(factor=lambda q, scale: q.shape[-1] ** -0.5 * (1.0 if scale is None else scale)),
+        "scale",
+        scaling.ON_TOP,
+        factor=0.0375,
+    ),
+    "divides by scale": Case(
+        mutant(factor=lambda q, scale: 1 / (q.shape[-1] ** 0.5 if scale is None else scale)),
+        "scale",
+        scaling.DIVIDES,
+        factor=1 / 0.3,
+    ),
+    "squares scale": Case(
+        mutant(factor=lambda q, scale: q.shape[-1] ** -0.5 if scale is None else scale**2),
+        "scale",
+        scaling.OTHER_FACTOR,
+        factor=0.09,
+    ),
+    "scales the mask too": Case(
+        mutant(
+            mask=lambda scores, allowed, mask: (
+                (scores, allowed & mask)
+                if mask.dtype == torch.bool
+                else (scores + mask / 4, allowed)
+            )
+        ),
+        "scaling_order",
+        scaling.MASK_SCALED,
+        factor=0.25,
+    ),
+    "multiplies its scores by the mask": Case(
+        mutant(mask=lambda scores, allowed, mask: (scores * mask, allowed)),
+        "scaling_order",
+        scaling.NOT_ADDED,
+        verdict=Verdict.NOT_OFFERED,
+    ),
+    "has no use for the mask": Case(
+        ignores("attn_mask"), "scaling_order", scaling.NOT_ADDED, verdict=Verdict.NOT_OFFERED
+    ),
+    "scales after the product": Case(
+        mutant(scores=lambda q, k, factor: q @ k.mT * factor),
+        "scaling_order",
+        scaling.OVERFLOW,
+        dtype="float16",
+    ),
+    "has no mask to scale": Case(
+        lambda query, key, value: Right()(query, key, value),
+        "scaling_order",
+        scaling.NO_ORDER,
+        verdict=Verdict.NOT_OFFERED,
+    ),
+    "ignores softcap": Case(
+        mutant(cap=lambda scores, cap: scores), "softcap_order", softcap.IGNORED
+    ),
+    "caps after the mask": Case(CapsAfter(), "softcap_order", softcap.AFTER_MASK),
+    "caps before it scales": Case(
+        mutant(
+            cap=lambda scores, cap: (
+                cap * torch.tanh(scores * math.sqrt(8) / cap) / math.sqrt(8)  # d_k is 8
+            )
+        ),
+        "softcap_order",
+        softcap.BEFORE_SCALE,
+    ),
+    "clamps": Case(
+        mutant(cap=lambda scores, cap: scores.clamp(-cap, cap)), "softcap_order", softcap.CLAMPS
+    ),
+    "forgets to multiply by softcap": Case(
+        mutant(cap=lambda scores, cap: torch.tanh(scores / cap)), "softcap_order", softcap.OTHER
+    ),
+    # symmetries
+    "adds positions": Case(
+        mutant(scores=lambda q, k, f: q @ k.mT * f - 0.1 * torch.arange(k.shape[-2])),
+        "key_permutation",
+        symmetries.ORDER,
+    ),
+    "scores as weights": Case(
+        mutant(weights=lambda scores: scores), "shift_invariance", symmetries.SHIFT
+    ),
+    "bounds the values": Case(
+        mutant(average=lambda p, v: p @ torch.tanh(v)), "value_linearity", symmetries.NOT_LINEAR
+    ),
+    "first sample's keys for all": Case(
+        around(lambda right, q, k, v, **options: right(q, k[:1].expand_as(k), v, **options)),
+        "batch_independence",
+        symmetries.SAMPLE,
+    ),
+    "centres the scores over the batch": Case(
+        mutant(scores=lambda q, k, f: (q @ k.mT * f) - (q @ k.mT * f).mean(0, keepdim=True)),
+        "batch_independence",
+        symmetries.SAMPLE,
+    ),
+    "first head's keys for all": Case(around(of_head_zero), "head_independence", symmetries.HEAD),
+    # masks
+    "ignores attn_mask": Case(
+        mutant(mask=lambda scores, allowed, mask: (scores, allowed)), "mask_polarity", masks.IGNORED
+    ),
+    "True is forbidden": Case(
+        mutant(
+            mask=lambda scores, allowed, mask: (
+                (scores, allowed & ~mask) if mask.dtype == torch.bool else (scores + mask, allowed)
+            )
+        ),
+        "mask_polarity",
+        masks.INVERTED,
+    ),
+    "adds bools": Case(
+        mutant(mask=lambda scores, allowed, mask: (scores + mask, allowed)),
+        "mask_polarity",
+        masks.ADDED_BOOL,
+    ),
+    "transposes the mask": Case(
+        mutant(mask=lambda scores, allowed, mask: (scores, allowed & mask.mT)),
+        "mask_polarity",
+        masks.TRANSPOSED,
+    ),
+    "masks after the softmax": Case(
+        post_mask(lambda p, allowed: p * allowed), "mask_polarity", masks.AFTER
+    ),
+    "forbids with -10": Case(forbid_with(-10.0), "mask_polarity", masks.LEAK),
+    "keeps the highest key only": Case(
+        mutant(
+            mask=lambda scores, allowed, mask: (
+                2 * scores,
+                allowed & (mask if mask.dtype == torch.bool else mask != -math.inf),
+            )
+        ),
+        "mask_polarity",
+        masks.OTHER,
+    ),
+    "float mask as yes and no": Case(
+        mutant(mask=lambda scores, allowed, mask: (scores, allowed & (mask != 0))),
+        "float_mask",
+        masks.AS_BOOL,
+    ),
+    "subtracts the mask": Case(
+        mutant(mask=lambda scores, allowed, mask: (scores - mask, allowed & (mask != -math.inf))),
+        "float_mask",
+        masks.SUBTRACTED,
+    ),
+    "multiplies by the mask": Case(
+        mutant(
+            mask=lambda scores, allowed, mask: (
+                scores * mask.masked_fill(mask == -math.inf, 0.0),
+                allowed & (mask != -math.inf),
+            )
+        ),
+        "float_mask",
+        masks.NOT_ADDED,
+    ),
+    "one sample's mask for all": Case(around(first_mask), "mask_broadcast", masks.BROADCAST),
+    "first head's mask for all": Case(
+        part_of_mask(lambda mask: mask[:, :1]), "mask_broadcast", masks.EACH
+    ),
+    "first sample's full mask for all": Case(
+        part_of_mask(lambda mask: mask[:1]), "mask_broadcast", masks.EACH
+    ),
+    "causal wins over a float mask": Case(
+        beside_floats("is_causal"), "mask_with_causal", masks.FLOATS_CAUSAL_ONLY
+    ),
+    "a float mask wins over causal": Case(
+        beside_floats("attn_mask"), "mask_with_causal", masks.FLOATS_MASK_ONLY
+    ),
+    "causal wins over the mask": Case(around(causal_only), "mask_with_causal", masks.CAUSAL_ONLY),
+    "mask wins over causal": Case(around(both), "mask_with_causal", masks.MASK_ONLY),
+    "mask or causal": Case(around(either), "mask_with_causal", masks.EITHER),
+    "mask xor causal": Case(around(xor), "mask_with_causal", masks.OTHER),
+    "refuses mask with causal": Case(
+        around(refuses), "mask_with_causal", masks.REFUSES, verdict=Verdict.CONVENTION
+    ),
+    "counts the padding": Case(around(counts_padding), "padding_amount", masks.PADDING),
+    # causal
+    "ignores is_causal": Case(ignores("is_causal"), "causality", causal.IGNORED),
+    "sees one key ahead": Case(mutant(past=lambda n, m: ones(n, m, 1)), "causality", causal.FUTURE),
+    "sees the future alone": Case(
+        mutant(past=lambda n, m: ~ones(n, m, -1)), "causality", causal.FUTURE
+    ),
+    "causal after the softmax": Case(
+        post_mask(lambda p, allowed: p * allowed), "causality", causal.MOVED
+    ),
+    "strictly causal": Case(mutant(past=lambda n, m: ones(n, m, -1)), "own_token", causal.STRICT),
+    "forgets the first key": Case(
+        mutant(past=lambda n, m: ones(n, m) & ((torch.arange(m) > 0) | ~ones(n, 1, -1))),
+        "own_token",
+        causal.PAST,
+    ),
+    "top-left": Case(Right(), "alignment", causal.TOP_LEFT, verdict=Verdict.CONVENTION),
+    "bottom-right": Case(
+        mutant(past=lambda n, m: ones(n, m, m - n)),
+        "alignment",
+        causal.BOTTOM_RIGHT,
+        verdict=Verdict.CONVENTION,
+    ),
+    "aligned in between": Case(
+        mutant(past=lambda n, m: ones(n, m, (m - n) // 2)), "alignment", causal.NEITHER
+    ),
+    "NaN where bottom-right leaves no key": Case(around(keyless), "alignment", causal.KEYLESS),
+    "aligned both ways": Case(mutant(past=undecided), "alignment", causal.MIXED),
+    "a window besides": Case(
+        mutant(near=lambda n, m, w: ones(n, m) & ~ones(n, m, -w - 1)),
+        "window_width",
+        windows.BESIDES,
+        verdict=Verdict.CONVENTION,
+    ),
+    "a window on each side": Case(
+        mutant(near=lambda n, m, w: ones(n, m, w) & ~ones(n, m, -w - 1)),
+        "window_width",
+        windows.EACH_SIDE,
+        verdict=Verdict.CONVENTION,
+    ),
+    "ignores window": Case(ignores("window"), "window_width", windows.IGNORED),
+    "a window one too narrow": Case(
+        mutant(near=lambda n, m, w: ones(n, m) & ~ones(n, m, -w + 1)),
+        "window_width",
+        windows.OTHER,
+    ),
+    "a window that forgets causality": Case(ForgetsCausality(), "window_width", windows.CAUSAL),
+    # forbidden
+    "0/0 without keys": Case(
+        mutant(weights=softmax), "fully_masked", forbidden.NAN, kind=forbidden.BOOL
+    ),
+    "0/0 without keys, float mask": Case(
+        ForgetsFloats(), "fully_masked", forbidden.NAN, kind=forbidden.FLOAT
+    ),
+    "the largest negative number": Case(
+        forbid_with(torch.finfo(torch.float32).min), "fully_masked", forbidden.MEAN
+    ),
+    "no mask without keys": Case(
+        empty_row(lambda q, k, v: Right()(q, k, v)), "fully_masked", forbidden.UNMASKED
+    ),
+    "ones without keys": Case(
+        empty_row(lambda q, k, v: torch.ones_like(q)), "fully_masked", forbidden.NOT_ZERO
+    ),
+    "spoils the row above": Case(around(spoils_other_rows), "fully_masked", forbidden.OTHERS),
+    "hides NaN behind zeros": Case(
+        mutant(
+            forbid=lambda scores, allowed: scores + torch.where(allowed, 0.0, -math.inf),
+            weights=lambda scores: torch.softmax(scores, -1).nan_to_num(0.0),
+        ),
+        "fully_masked_gradient",
+        forbidden.NOT_FINITE,
+    ),
+    "a gradient without keys": Case(
+        around(nothing_still), "fully_masked_gradient", forbidden.NOT_STILL
+    ),
+    "NaN leaks": Case(Right(), "nan_behind_mask", forbidden.LEAKS, verdict=Verdict.CAUTION),
+    # numerics
+    "no maximum subtracted": Case(
+        mutant(weights=exponentials), "very_negative_scores", numerics.VANISHED
+    ),
+    "forbids with -10000": Case(forbid_with(-1e4), "very_negative_scores", numerics.OUTDONE),
+    "forbids with -1e9": Case(forbid_with(-1e9), "very_negative_scores", numerics.OUTDONE),
+    "exponential overflows": Case(mutant(weights=exponentials), "large_scores", numerics.OVERFLOW),
+    "returns ones": Case(
+        lambda query, key, value: torch.ones_like(value), "very_negative_scores", numerics.NEITHER
+    ),
+    "returns ones for large scores too": Case(
+        lambda query, key, value: torch.ones_like(value), "large_scores", numerics.NEITHER
+    ),
+    "clamps the scores": Case(
+        mutant(weights=lambda scores: exponentials(scores.clamp(-50, 50))),
+        "large_scores",
+        numerics.CLAMPED,
+    ),
+    # heads
+    "tiles the key heads": Case(
+        mutant(share=lambda x, group: x.repeat(1, group, 1, 1)), "grouped_queries", heads.TILED
+    ),
+    "first key head for all": Case(
+        mutant(share=lambda x, group: x[:, :1].expand(-1, group * x.shape[1], -1, -1)),
+        "grouped_queries",
+        heads.OTHER,
+    ),
+    "masks of the key heads": Case(around(masks_of_key_heads), "grouped_queries", heads.MASKED),
+    # dropout
+    "drops in evaluation": Case(
+        around(
+            lambda right, q, k, v, dropout_p=None, **o: right(
+                q, k, v, dropout_p=0.0 if dropout_p is None else dropout_p or 0.1, **o
+            )
+        ),
+        "dropout_off",
+        dropout.STILL_ON,
+    ),
+    "ignores dropout_p": Case(ignores("dropout_p"), "dropout_scale", dropout.OFF),
+    "drops the output": Case(
+        around(lambda right, q, k, v, dropout_p=0.0, **o: DROPPED(right(q, k, v, **o), dropout_p)),
+        "dropout_scale",
+        dropout.ON_OUTPUT,
+    ),
+    "p is the share to keep": Case(
+        mutant(drop=lambda weights, p: DROPPED(weights, 1 - p) * (p / (1 - p))),
+        "dropout_scale",
+        dropout.SHARE,
+        p=0.25,
+    ),
+    "does not rescale": Case(
+        mutant(drop=lambda weights, p: DROPPED(weights, p) * (1 - p)),
+        "dropout_scale",
+        dropout.KEPT,
+        least=1.0,
+        right=4 / 3,
+    ),
+    # lengths
+    "the ratio of lengths matters": Case(around(lengths_matter), "rectangular", lengths.ROWS),
+    "scales by d_v": Case(around(widths), "value_width", lengths.WIDTH),
+    "halves a single key": Case(around(one_key), "single_token", lengths.ONE_KEY),
+    "forgets a key in decoding": Case(around(one_query), "single_token", lengths.ONE_QUERY),
+    "forgets the mask in decoding": Case(
+        around(unmasked_alone), "single_token", lengths.ONE_MASKED
+    ),
+    "NaN without keys": Case(around(no_keys), "empty", lengths.NO_KEYS),
+    "raises without samples": Case(
+        raises_without(lambda query, key: query.shape[0]),
+        "empty",
+        lengths.EMPTY_RAISES,
+        verdict=Verdict.NOT_OFFERED,
+        what=lengths.NO_SAMPLES,
+    ),
+    "raises without queries": Case(
+        raises_without(lambda query, key: query.shape[-2]),
+        "empty",
+        lengths.EMPTY_RAISES,
+        verdict=Verdict.NOT_OFFERED,
+        what=lengths.NO_QUERIES,
+    ),
+    "raises without keys": Case(
+        raises_without(lambda query, key: key.shape[-2]),
+        "empty",
+        lengths.EMPTY_RAISES,
+        verdict=Verdict.NOT_OFFERED,
+        what=lengths.NOTHING,
+    ),
+    # gradients
+    "cuts the gradient": Case(
+        lambda q, k, v: Right()(q, k, v).detach(), "gradients", backward.NONE, name="query"
+    ),
+    "cuts the keys' gradient": Case(
+        lambda q, k, v: Right()(q, k.detach(), v), "gradients", backward.NONE, name="key"
+    ),
+    "a backward without the row sum": Case(
+        lambda q, k, v: Detached.apply(q, k, v), "gradients", backward.OTHER
+    ),
+    "cuts the gradient under a mask": Case(
+        gradient_cut_by_mask, "gradients", backward.NONE, name="value"
+    ),
+    # hygiene
+    "scales in place": Case(in_place, "inputs_unchanged", hygiene.CHANGED, name="query"),
+    "reads memory in order": Case(
+        as_contiguous, "strided", hygiene.STRIDES, how=hygiene.TRANSPOSED
+    ),
+    "reads every column": Case(every_column, "strided", hygiene.STRIDES, how=hygiene.SLICED),
+    "misreads an expanded head": Case(unexpanded, "strided", hygiene.STRIDES, how=hygiene.EXPANDED),
+    "remembers the last call": Case(Remembers(), "determinism", hygiene.DIFFERS),
+    "drops at random": Case(
+        mutant(output=lambda output, query: DROPPED(output, 0.1)), "determinism", hygiene.DIFFERS
+    ),
+    "swallows softcap": Case(ignores("softcap"), "silent_arguments", hygiene.SILENT),
+    "swallows scale with a mask": Case(
+        ignores_beside("scale", "attn_mask"),
+        "silent_arguments",
+        hygiene.SILENT_BESIDE,
+        option="scale",
+        other="attn_mask",
+    ),
+    "holds all weights": Case(
+        Right(), "memory_growth", hygiene.GROWS, verdict=Verdict.PASS, kind=hygiene.QUADRATIC
+    ),
+    "a block at a time": Case(
+        blockwise, "memory_growth", hygiene.GROWS, verdict=Verdict.PASS, kind=hygiene.LINEAR
+    ),
+    "too slow to measure": Case(
+        slow, "memory_growth", hygiene.TOO_SLOW, verdict=Verdict.NOT_OFFERED
+    ),
+    "computes in a thread": Case(
+        in_a_thread,
+        "memory_growth",
+        hygiene.UNMEASURED,
+        verdict=Verdict.NOT_OFFERED,
+        error=hygiene.UNSEEN,
+    ),
+    "too long to measure": Case(
+        long_ones_fail, "memory_growth", hygiene.UNMEASURED, verdict=Verdict.NOT_OFFERED
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_property_that_names_the_defect_catches_it(name):
+    case = CASES[name]
+    report = check(case.function, only=[case.rule], dtype=case.dtype, limit=None)
+    (result,) = report.results
+    assert result.verdict is case.verdict, result.diagnosis()
+    assert result.finding.text[0].startswith(case.text.en), result.diagnosis()
+    for key, value in case.values.items():
+        found = result.finding.values[key]
+        assert found == (pytest.approx(value, rel=0.02) if isinstance(value, float) else value)
+    for lang in LANGUAGES:
+        assert "{" not in result.diagnosis(lang)
+    if case.verdict is Verdict.FAIL:
+        assert result.counterexample is not None
+        assert len(result.details("en")) > 4
+
+
+FAILURES = {
+    "divides by d_k": {"oracle", "scale", "gradients"},
+    "strictly causal": {
+        *("own_token", "alignment", "mask_with_causal"),
+        *("very_negative_scores", "window_width"),  # they look at is_causal too
+    },
+    "True is forbidden": {
+        *("mask_polarity", "mask_with_causal", "fully_masked"),
+        *("fully_masked_gradient", "very_negative_scores", "softcap_order"),
+    },
+    "tiles the key heads": {"grouped_queries"},
+    "no mask without keys": {"fully_masked", "fully_masked_gradient"},
+    "does not rescale": {"dropout_scale"},
+    "forgets a key in decoding": {"single_token"},
+    "the ratio of lengths matters": {"rectangular", "single_token"},
+    "scales by d_v": {"value_width"},
+    "clamps": {"softcap_order"},
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_has_nothing_to_do_with_the_defect_passes(name):
+    report = check(CASES[name].function, only=set(PROPERTIES) - {"memory_growth"}, limit=None)
+    assert {result.property for result in report.failures} == FAILURES[name]
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_right_scale_is_told_apart_from_what_else_is_wrong(given):
+    def unnormalised(query, key, value, scale=None):
+        output = Right()(query, key, value, scale=scale)
+        return output if given and scale is None else 2 * output
+
+    assert check(unnormalised, only=["scale"], limit=None).passed()
+
+
+@pytest.mark.parametrize("way", explanations.WAYS, ids=lambda way: way.en)
+def test_a_known_way_to_be_wrong_is_named(way):
+    (result,) = check(explanations.WAYS[way], only=["oracle"], limit=None).results
+    assert result.verdict is Verdict.FAIL
+    assert result.finding.text == weights.AS_IF
+    assert result.finding.values["way"] == way
+    assert way.pt in result.diagnosis("pt")
+
+
+def test_an_output_on_another_device_breaks_no_property():
+    report = check(CASES["returns on another device"].function, limit=None)
+    assert len(report.results) == len(PROPERTIES)
+    assert {result.finding.text for result in report.failures} == {trial.WRONG_DEVICE}
+
+
+def test_there_are_more_than_forty_mutants():
+    assert sum(case.verdict is Verdict.FAIL for case in CASES.values()) > 40
+
+
+def test_every_text_of_the_properties_is_said_of_some_mutant():
+    said = {case.text for case in CASES.values()} | {weights.AS_IF}
+    for case in CASES.values():
+        said |= {value for value in case.values.values() if isinstance(value, Text)}
+    for module in MODULES:
+        for name, value in vars(module).items():
+            texts = value.values() if isinstance(value, dict) else [value]
+            for text in texts:
+                assert not isinstance(text, Text) or text in said, f"{module.__name__}.{name}"

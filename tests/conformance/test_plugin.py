@@ -1,0 +1,92 @@
+"""The same properties in pytest: one item each, and nothing at all until it is asked."""
+
+import subprocess
+import sys
+
+import pytest
+
+MODULE = """
+import torch
+
+def leaks(query, key, value, attn_mask=None):
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask)
+
+def wrong(query, key, value, **options):
+    return torch.softmax(query @ key.mT / query.shape[-1], -1) @ value
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capfd):
+    """Runs pytest within pytest, in a folder with a module; gives its status and output."""
+    (tmp_path / "mine.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+
+    def run(*arguments):
+        options = ("-p", "pytest_attnref", "-p", "no:cacheprovider", "-p", "no:xdist")
+        status = pytest.main([*options, "-p", "no:cov", *arguments])
+        sys.modules.pop("mine", None)
+        return status, capfd.readouterr().out
+
+    return run
+
+
+def test_each_property_is_an_item(run):
+    status, out = run("--attention", "mine:leaks", "-v", "-rs", "--durations=0", "-rA")
+    assert status == pytest.ExitCode.OK
+    assert "collected 40 items" in out
+    assert "mine:leaks::row_sums PASSED" in out
+    assert "mine:leaks::causality SKIPPED (It takes no is_causal" in out
+    assert "- Captured caution call -" in out
+    assert "NaN in the value of a key that attn_mask forbids reaches query 0" in out
+    assert "31 passed, 9 skipped" in out
+
+
+def test_a_failure_shows_its_diagnosis(run):
+    status, out = run("--attention", "mine:wrong", "-k", "scale", "--attention-lang", "pt")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "mine:wrong scale" in out
+    assert "\nEla se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125.\n" in out
+    assert "\n  devolveu [[[[" in out
+    assert "Traceback" not in out
+
+
+def test_its_options(run):
+    leak = ("--attention", "mine:leaks", "-k", "nan_behind_mask")
+    assert run(*leak)[0] == pytest.ExitCode.OK
+    assert run(*leak, "--attention-strict")[0] == pytest.ExitCode.TESTS_FAILED
+    causal = ("--attention", "mine:wrong", "-k", "causality")
+    assert run(*causal)[0] == pytest.ExitCode.TESTS_FAILED
+    status, out = run(*causal, "--attention-supports", "scale,softcap", "-rs")
+    assert (status, "1 skipped" in out) == (pytest.ExitCode.OK, True)
+    status, out = run(*causal, "--attention-device", "cuda:99")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "device: expected one that PyTorch can compute on here, got 'cuda:99'" in out
+
+
+def test_it_stands_beside_other_tests(run, tmp_path):
+    (tmp_path / "test_other.py").write_text("def test_other(): pass\n", encoding="utf-8")
+    status, out = run("--attention", "mine:leaks", "-k", "other or shape")
+    assert status == pytest.ExitCode.OK
+    assert "2 passed" in out
+
+
+def test_a_bad_target_is_a_usage_error(run):
+    status, _ = run("--attention", "mine:nothing")
+    assert status == pytest.ExitCode.USAGE_ERROR
+
+
+def test_without_the_option_nothing_is_loaded(tmp_path):
+    code = (
+        "import sys, pytest; "
+        "status = pytest.main(['-p', 'pytest_attnref', '-p', 'no:cacheprovider', '-q']); "
+        "print(int(status), [name for name in sys.modules if name in ('torch', 'attnref')])"
+    )
+    (tmp_path / "test_other.py").write_text("def test_other(): pass\n", encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert answer.stdout.splitlines()[-1] == "0 []", answer.stdout + answer.stderr

@@ -1,0 +1,76 @@
+"""What each property must have, and both languages of everything that is said."""
+
+import importlib
+import pkgutil
+import re
+import string
+
+import pytest
+
+import attnref.conformance
+from attnref.conformance import PROPERTIES
+from attnref.conformance.property import PAGES
+from attnref.conformance.text import LANGUAGES, Text
+
+NAMES = """shape, dtype, row_sums, convexity, oracle, scale, key_permutation, shift_invariance,
+value_linearity, batch_independence, head_independence, mask_polarity, float_mask, mask_broadcast,
+mask_with_causal, causality, own_token, alignment, window_width, fully_masked,
+fully_masked_gradient, nan_behind_mask, very_negative_scores, large_scores, scaling_order,
+softcap_order, grouped_queries, dropout_off, dropout_scale, gradients, inputs_unchanged, strided,
+determinism, rectangular, value_width, single_token, empty, padding_amount, silent_arguments,
+memory_growth"""
+
+
+def texts():
+    """Every text of the checker, by where it stands."""
+    package = attnref.conformance
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(found.name)
+        for name, value in vars(module).items():
+            several = [*value, *value.values()] if isinstance(value, dict) else [value]
+            for text in several:
+                if isinstance(text, Text):
+                    yield f"{found.name}.{name}", text
+
+
+TEXTS = {text: place for place, text in texts()} | {
+    prop.statement: name for name, prop in PROPERTIES.items()
+}
+
+
+def places(template):
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name}
+
+
+def test_the_properties_and_their_order():
+    assert list(PROPERTIES) == re.split(r",\s+", NAMES)
+    assert all(name == prop.name for name, prop in PROPERTIES.items())
+
+
+@pytest.mark.parametrize("prop", PROPERTIES.values(), ids=PROPERTIES)
+def test_a_property_has_a_statement_a_formula_and_a_page(prop):
+    assert prop.page in PAGES
+    assert prop.link("pt") == f"pt/{prop.page}/"
+    assert prop.formula.count("{") == prop.formula.count("}")
+    assert not places(prop.statement.en) | places(prop.statement.pt)
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=TEXTS.values())
+def test_both_languages_say_the_same_with_the_same_numbers(text):
+    assert text.en != text.pt
+    assert places(text.en) == places(text.pt)
+    assert text.en.count("{") == text.pt.count("{")
+    assert re.search(r"\W*$", text.en)[0] == re.search(r"\W*$", text.pt)[0]
+    assert text.en[0].isupper() == text.pt[0].isupper()
+
+
+def test_every_text_was_found():
+    assert len(TEXTS) > 150
+
+
+def test_texts_speak_the_languages_there_are():
+    nested = Text(en="so {what}", pt="assim {what}")
+    values = {"what": Text(en="it is", pt="é")}
+    assert [nested.say(lang, values) for lang in LANGUAGES] == ["so it is", "assim é"]
+    with pytest.raises(ValueError, match=r"lang: expected one of en, pt, got 'fr'\."):
+        nested.say("fr")

@@ -1,0 +1,223 @@
+"""A function is found by its name, its options are read, and bad targets get one clear line."""
+
+import functools
+import sys
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention as fused
+
+import attnref
+from attnref.conformance import check
+from attnref.conformance.subject import OPTIONS, CheckError, load, subject
+
+SDPA = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder, forgotten afterwards by the import system."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+MODULE = """
+print("loading")
+def attention(query, key, value, scale=None):
+    return value
+class Layer:
+    def forward(self, query, key, value):
+        return value
+layer = Layer()
+number = 3
+"""
+
+
+@pytest.mark.parametrize("place", ["my_module", "./my_module.py", "sub/my_module.py"])
+def test_a_function_is_found_by_module_or_file(folder, place, capsys):
+    (folder / "sub").mkdir()
+    for path in ("my_module.py", "sub/my_module.py"):
+        (folder / path).write_text(MODULE, encoding="utf-8")
+    found = subject(load(f"{place}:attention"), name="mine")
+    assert (found.name, found.supports) == ("mine", ("scale",))
+    assert found.parameters == ("query", "key", "value", "scale")
+    assert subject(load(f"{place}:layer.forward")).supports == ()
+    out, err = capsys.readouterr()
+    assert (out, err.count("loading")) == ("", 1 if place == "my_module" else 2)
+
+
+def test_a_file_finds_its_neighbours(folder):
+    (folder / "part.py").write_text("factor = 2\n", encoding="utf-8")
+    path = folder / "whole.py"
+    path.write_text("from part import factor\ndef f(query, key, value): ...\n", encoding="utf-8")
+    assert callable(load(f"{path}:f"))
+
+
+NOT_FOUND = {
+    "attention": "function: expected module:function or path/to/file.py:function, got 'attention'."
+    " Write for example torch.nn.functional:scaled_dot_product_attention.",
+    "no_such:f": "function: expected a module that can be imported, got 'no_such': there is no "
+    "'no_such'. Start where it lies, install it, or give its path: path/to/file.py:function.",
+    "torch.no_such:f": "function: expected a module that can be imported, got 'torch.no_such': "
+    "there is no 'torch.no_such'. Start where it lies, install it, or give its path: "
+    "path/to/file.py:function.",
+    "broken:f": "function: expected broken to load, got ZeroDivisionError: division by zero. "
+    "Mend it, so that it can be imported by itself.",
+    "wants:f": "function: expected wants to load, got ModuleNotFoundError: No module named "
+    "'nowhere'. Mend it, so that it can be imported by itself.",
+    "leaves.py:f": "function: expected leaves.py to load, got SystemExit: 3. "
+    "Mend it, so that it can be imported by itself.",
+    "my_module:atention": "function: expected 'atention' in my_module, which has no 'atention'. "
+    "It has: attention.",
+    "broken_too.py:layer.forward": "function: expected 'layer.forward' in broken_too.py, which has "
+    "no 'layer'. It has: no function.",
+}
+
+
+@pytest.mark.parametrize("target", NOT_FOUND)
+def test_what_is_not_found_is_said(folder, target):
+    for name, text in {
+        "my_module.py": MODULE,
+        "broken.py": "1 / 0",
+        "broken_too.py": "x = 1",
+        "wants.py": "import nowhere",
+        "leaves.py": "raise SystemExit(3)",
+    }.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    with pytest.raises(CheckError) as error:
+        load(target)
+    assert str(error.value) == NOT_FOUND[target]
+
+
+def test_a_file_that_is_not_there_is_said(folder):
+    with pytest.raises(CheckError) as error:
+        load("no/such.py:f")
+    assert str(error.value) == (
+        f"function: expected a file, got 'no/such.py', which does not exist seen from {folder}. "
+        "Check the path."
+    )
+
+
+def takes_any(query, key, value, **options): ...
+
+
+def takes_two(query, key): ...
+
+
+def wants_a_mask(query, key, value, mask): ...
+
+
+def test_options_are_read_from_the_signature():
+    assert subject(fused).supports == SDPA  # written in C: it is called with each of them
+    assert subject(fused).parameters is None
+    assert subject(attnref.scaled_dot_product_attention).supports == (*SDPA, "softcap")
+    assert subject(takes_any).supports == OPTIONS
+    assert subject(takes_any, ["scale"]).supports == ("scale",)
+    assert subject(fused, ["scale"]).supports == ("scale",)
+    assert subject(functools.partial(fused, scale=1.0), ["attn_mask"]).supports == ("attn_mask",)
+    assert subject(lambda query, key, value, *, window=None: None, name="f").name == "f"
+
+
+def test_a_name_is_found_for_everything_that_can_be_called():
+    assert subject(fused).name == "scaled_dot_product_attention"
+    assert subject(functools.partial(takes_any)).name == "partial"
+
+
+def test_any_error_but_a_type_error_is_a_yes():
+    """Of a function written in C, whose names cannot be read."""
+
+    class Strange:
+        @property
+        def __signature__(self):
+            raise ValueError("no signature found")
+
+        def __call__(self, query, key, value, scale=1.0, attn_mask=None):
+            if attn_mask is not None:
+                raise RuntimeError("not today")
+
+    assert subject(Strange()).supports == ("attn_mask", "scale")
+
+
+class Layer(torch.nn.Module):
+    def forward(self, query, key, value, is_causal=False):
+        assert not self.training
+        return fused(query, key, value, is_causal=is_causal)
+
+
+def test_a_module_is_asked_in_evaluation_and_left_as_it_was():
+    layer = torch.nn.Sequential(Layer())
+    layer.forward = layer[0].__call__
+    layer[0].eval()
+    assert layer.training
+    assert check(layer, only=["oracle"], limit=None).passed()
+    assert layer.training
+    assert not layer[0].training
+    assert subject(Layer()).supports == ("is_causal",)
+
+
+WRONG = {
+    "class": (
+        lambda: subject(Layer),
+        "function: expected a function, got the class Layer. Name an instance of it, or a function "
+        "that makes one and calls it.",
+    ),
+    "number": (
+        lambda: subject(3),
+        "function: expected something to call, got int. Name the function itself.",
+    ),
+    "two": (
+        lambda: subject(takes_two),
+        "function: expected one that can be called as f(query, key, value), got "
+        "takes_two(query, key): too many positional arguments. Give whatever else it takes a "
+        "default value, or wrap it in a function of these three.",
+    ),
+    "four": (
+        lambda: subject(wants_a_mask),
+        "function: expected one that can be called as f(query, key, value), got "
+        "wants_a_mask(query, key, value, mask): missing a required argument: 'mask'. Give whatever "
+        "else it takes a default value, or wrap it in a function of these three.",
+    ),
+    "option": (
+        lambda: subject(takes_any, ["mask"]),
+        "supports: expected names among attn_mask, is_causal, scale, enable_gqa, dropout_p, "
+        "softcap, window, got 'mask'.",
+    ),
+    "not taken": (
+        lambda: subject(lambda query, key, value: None, ["scale"], "mine"),
+        "supports: expected options that mine takes, got 'scale'; its parameters are query, key, "
+        "value. Add it to them, or leave it out.",
+    ),
+    "only": (
+        lambda: check(fused, only=["causalty"]),
+        "only: expected names of properties, got 'causalty'. There are: shape, dtype, ",
+    ),
+    "dtype": (
+        lambda: check(fused, dtype="int8"),
+        "dtype: expected one of float32, float64, bfloat16, float16, got 'int8'.",
+    ),
+    "limit": (
+        lambda: check(fused, limit=0.0),
+        "limit: expected a positive number of seconds, got 0.0.",
+    ),
+    "device": (
+        lambda: check(fused, device="gpu"),
+        "device: expected the name of a device, got 'gpu'. Write cpu, cuda or cuda:1.",
+    ),
+    "no such device": (
+        lambda: check(fused, device="cuda:99"),
+        "device: expected one that PyTorch can compute on here, got 'cuda:99': ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_checked_is_said_in_one_line(name):
+    call, message = WRONG[name]
+    with pytest.raises(CheckError) as error:
+        call()
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,181 @@
+"""What to call each function with, and what it gives, in plain numbers.
+
+It imports torch alone, for it also runs in the process that does not have the package. Arguments
+are known by their names, which mean the same throughout the package; sizes are primes.
+"""
+
+import dataclasses
+import inspect
+
+import torch
+from torch import Tensor, nn
+
+N, HEADS, D_K, D_V = 11, 3, 5, 7
+
+
+def randn(*shape, seed):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float32)
+
+
+def arguments(module):
+    """By name; types that only ``module`` has are made by it, when they are asked for."""
+
+    def partial(seed):
+        return module.partial_attention(randn(2, N, N, seed=seed), randn(2, N, D_V, seed=seed + 1))
+
+    def sizes():
+        return module.Sizes(n=N, m=13, d_k=D_K, d_v=D_V, num_heads=HEADS)
+
+    return {
+        "bandwidth": lambda: 1.3,
+        "block": lambda: (3, 5),
+        "block_size": lambda: 5,
+        "bytes_per_second": lambda: 1e11,
+        "cap": lambda: 2.0,
+        "core": lambda: module.Cost(peak_bytes=5),
+        "cost": lambda: module.fused(sizes()),
+        "count": lambda: 3,
+        "cu_seqlens": lambda: torch.tensor([0, 4, N]),
+        "d_k": lambda: D_K,
+        "d_v": lambda: D_V,
+        "dilation": lambda: 2,
+        "dim": lambda: 6,
+        "dtype": lambda: torch.float32,
+        "embed_dim": lambda: 21,
+        "factor": lambda: randn(HEADS, 1, 1, seed=1),
+        "factors": lambda: randn(HEADS, seed=2),
+        "generator": lambda: torch.Generator().manual_seed(3),
+        "global_blocks": lambda: 1,
+        "head_dim": lambda: D_K,
+        "hidden": lambda: 29,
+        "ids": lambda: [0, 0, 1, 1, -1],
+        "key": lambda: randn(2, HEADS, N, D_K, seed=4).requires_grad_(),
+        "key_projection": lambda: randn(3, N, seed=5),
+        "layout": lambda: torch.tensor([[1, 0, 1], [0, 1, 0], [1, 1, 0]]).bool(),
+        "length": lambda: N,
+        "lengths": lambda: [3, 5],
+        "m": lambda: N,
+        "machine": lambda: module.Machine("plain", {torch.float32: 1e12}, 1e11),
+        "max_length": lambda: 13,
+        "n": lambda: N,
+        "name": lambda: "plain",
+        "num_buckets": lambda: 4,
+        "num_features": lambda: 7,
+        "num_heads": lambda: HEADS,
+        "num_landmarks": lambda: 3,
+        "num_rounds": lambda: 2,
+        "one": lambda: partial(6),
+        "operations_per_second": lambda: {torch.float32: 1e12},
+        "other": lambda: partial(8),
+        "positions": lambda: [0, 5],
+        "prefix": lambda: 4,
+        "projection": lambda: randn(17, D_K, seed=10),
+        "query": lambda: randn(2, HEADS, N, D_K, seed=11).requires_grad_(),
+        "random_blocks": lambda: 1,
+        "rank": lambda: 3,
+        "rotations": lambda: randn(2, D_K, 3, seed=12),
+        "rule": lambda: lambda i, j: j > i,
+        "scores": lambda: randn(2, HEADS, N, N, seed=13).requires_grad_(),
+        "shape": lambda: (N, 13),
+        "sizes": sizes,
+        "stretch": lambda: 4.0,
+        "stride": lambda: 3,
+        "target": lambda: 1.0,
+        "tensor": lambda: randn(N, 6, seed=14),
+        "tokens": lambda: randn(2, HEADS, N, D_K, seed=15).requires_grad_(),
+        "value": lambda: randn(2, HEADS, N, D_V, seed=16).requires_grad_(),
+        "value_projection": lambda: randn(3, N, seed=17),
+        "vector": lambda: randn(2, N, seed=18),
+        "visible": lambda: torch.arange(1, N + 1),
+        "weights": lambda: torch.softmax(randn(2, N, seed=19), -1).requires_grad_(),
+        "window": lambda: 3,
+        "window_blocks": lambda: 1,
+        "x": lambda: randn(2, N, 6, seed=20).requires_grad_(),
+    }
+
+
+# Arguments that are given although they have a default: it is random, or too large for N.
+OPTIONAL = {"generator", "num_landmarks"}
+
+# Where a name means something else than elsewhere.
+OTHERWISE = {
+    "feedforward": {"tokens": lambda: N},
+    "linear_attention_step": {
+        name: lambda width=width: randn(HEADS, 1, width, seed=width)
+        for name, width in {"query": D_K, "key": D_K, "value": D_V}.items()
+    },
+}
+
+# How an object of a class is put to use.
+OBJECTS = {
+    "KVCache": lambda cache: cache.append(randn(2, N, D_K, seed=21), randn(2, N, D_V, seed=22)),
+    "LearnedPositions": lambda layer: layer(N),
+    "LearnedTemperature": lambda layer: layer(),
+    "Mask": lambda mask: mask.dense(),
+    "MultiHeadAttention": lambda layer: layer(randn(2, N, 21, seed=23), is_causal=True),
+}
+
+
+def outcomes(module, name):
+    """What the function or class ``name`` of ``module`` gives, and gradients where it has them."""
+    function = getattr(module, name)
+    parameters = inspect.signature(function).parameters
+    known = arguments(module) | OTHERWISE.get(name, {})
+    found = []
+    for causal in (False, True) if "is_causal" in parameters else (None,):
+        given = {
+            parameter.name: known[parameter.name]()
+            for parameter in parameters.values()
+            if parameter.default is parameter.empty or parameter.name in OPTIONAL
+        }
+        if causal is not None:
+            given["is_causal"] = causal
+        made = plain(function(**given))
+        inputs = [one for one in given.values() if isinstance(one, Tensor) and one.requires_grad]
+        outputs = [one for one in tensors(made) if one.requires_grad]
+        if inputs and outputs:
+            sum(output.square().sum() for output in outputs).backward()
+        found.append((detached(made), [one.grad for one in inputs]))
+    return found
+
+
+def plain(result):
+    """Tensors, numbers and strings, in tuples."""
+    kind = type(result).__name__
+    if kind in OBJECTS:
+        return plain(OBJECTS[kind](result))
+    assert not isinstance(result, nn.Module), f"say in OBJECTS how a {kind} is used"
+    if dataclasses.is_dataclass(result):
+        return tuple(plain(getattr(result, field.name)) for field in dataclasses.fields(result))
+    if isinstance(result, list | tuple):
+        return tuple(map(plain, result))
+    if isinstance(result, dict):
+        return tuple((str(key), plain(value)) for key, value in result.items())
+    return result if isinstance(result, Tensor | int | float) else str(result)
+
+
+def tensors(result):
+    return [leaf for leaf in leaves(result) if isinstance(leaf, Tensor)]
+
+
+def leaves(result):
+    if isinstance(result, list | tuple):
+        return [leaf for part in result for leaf in leaves(part)]
+    return [result]
+
+
+def same(one, other):
+    """Whether two results are equal to the last bit."""
+    pairs = list(zip(leaves(one), leaves(other), strict=True))
+    return all(
+        torch.allclose(a, b, rtol=0, atol=0, equal_nan=True) and a.dtype == b.dtype
+        if isinstance(a, Tensor)
+        else a == b
+        for a, b in pairs
+    )
+
+
+def detached(result):
+    if isinstance(result, tuple):
+        return tuple(map(detached, result))
+    return result.detach() if isinstance(result, Tensor) else result

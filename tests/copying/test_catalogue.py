@@ -1,0 +1,200 @@
+"""What can be copied, how it is found, and where it is explained."""
+
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+import attnref
+from attnref.copying import catalogue as module
+from attnref.copying.catalogue import catalogue, find, package
+from attnref.copying.header import LICENCE, header
+from attnref.copying.source import CopyError, Package
+
+ROOT = Path(__file__).parent.parent.parent
+ENTRIES = catalogue(package())
+NAMES = {str(entry.definition).removeprefix("attnref.") for entry in ENTRIES}
+
+# Pages of the book that are not written yet.
+TO_COME = {
+    f"variants/{path.stem.replace('_', '-')}" for path in ROOT.glob("attnref/variants/[!_]*.py")
+}
+
+
+def test_what_the_package_offers_can_be_copied():
+    """Every public function with an example, found by importing instead of reading."""
+    modules = [attnref.masks, attnref.scaling, attnref.softmax, attnref.positions]
+    modules += [
+        importlib.import_module(f"attnref.variants.{path.stem}")
+        for path in (ROOT / "attnref/variants").glob("[!_]*.py")
+    ]
+    expected = {
+        f"{thing.__module__.removeprefix('attnref.')}.{name}"
+        for one in modules
+        for name, thing in vars(one).items()
+        if inspect.isfunction(thing) or inspect.isclass(thing)
+        if thing.__module__ == one.__name__ and not name.startswith("_")
+        if thing.__doc__ and ">>>" in thing.__doc__
+    }
+    assert len(expected) > 40
+    assert expected <= NAMES
+    assert {
+        "multihead.KVCache",
+        "multihead.MultiHeadAttention",
+        "reference.attention_weights",
+        "reference.scaled_dot_product_attention",
+    } <= NAMES
+
+
+def test_nothing_else_can():
+    rooms = {name.partition(".")[0] for name in NAMES}
+    assert rooms.isdisjoint({"bench", "checks", "cli", "copying", "oracle"})
+    assert "reference.check_tensors" not in NAMES  # not among the public names
+    assert "softmax.Partial" not in NAMES  # no example: it comes with what returns it
+
+
+def test_each_has_a_sentence():
+    for entry in ENTRIES:
+        assert entry.summary[-1] == ".", entry.name
+        assert "`" not in entry.summary, entry.name
+    assert find("jacobian_product", ENTRIES).summary == (
+        "Softmax's Jacobian times a vector, without forming the Jacobian."
+    )
+    assert find("padding", ENTRIES).summary == (
+        "Each sample sees its own first lengths[b] keys, not the padding behind them."
+    )
+    assert find("unscaled", ENTRIES).summary == r"No scaling, c=1: the score variance stays d_k."
+
+
+def test_each_has_a_page_of_the_book():
+    for entry in ENTRIES:
+        language, _, page = entry.page.rstrip("/").partition("/")
+        assert language == "en"
+        for folder in ("docs/en", "docs/pt"):
+            assert page in TO_COME or (ROOT / folder / f"{page}.md").is_file(), entry
+
+
+def test_each_page_of_the_table_is_used():
+    pages = {entry.page.removeprefix("en/") for entry in ENTRIES}
+    assert set(module.PAGES.values()) <= pages
+
+
+def test_the_site_may_get_an_address(monkeypatch):
+    monkeypatch.setattr(module, "SITE", "https://example.org/")
+    assert find("causal", catalogue(package())).page == "https://example.org/en/foundations/masks/"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["online", "softmax.online", "attnref.softmax.online"],
+)
+def test_a_name_may_be_qualified(name):
+    assert str(find(name, ENTRIES).definition) == "attnref.softmax.online"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "casual",
+            "NAME: expected a function or class of the package, got 'casual'. Did you mean causal? "
+            "attnref copy --list names them all.",
+        ),
+        (
+            "multiheadattention",
+            "NAME: expected a function or class of the package, got 'multiheadattention'. Did you "
+            "mean MultiHeadAttention",
+        ),
+        (
+            "linear.linear_attn",
+            "NAME: expected a function or class of the package, got 'linear.linear_attn'. Did you "
+            "mean linear_attention",
+        ),
+        (
+            "rms",
+            "NAME: expected a function or class of the package, got 'rms'. Did you mean qk_rms",
+        ),
+        (
+            "similarity",
+            "NAME: expected a function or class of the package, got 'similarity'. Did you mean "
+            "cosine_scores, dot_scores, euclidean_scores, kernel_regression or nearest_neighbours?",
+        ),
+        (
+            "§",
+            "NAME: expected a function or class of the package, got '§'. attnref copy --list names "
+            "them all.",
+        ),
+        (
+            "ine.causal",
+            "NAME: expected a function or class of the package, got 'ine.causal'. Did you mean "
+            "causal",
+        ),
+    ],
+)
+def test_an_unknown_name_gets_those_that_are_near(name, message):
+    with pytest.raises(CopyError) as error:
+        find(name, ENTRIES)
+    assert str(error.value).startswith(message)
+
+
+@pytest.fixture
+def house(tmp_path):
+    root = tmp_path / "house"
+    (root / "variants").mkdir(parents=True)
+    function = 'def {}():\n    """Itself.\n\n    >>> {}()\n    """\n'
+    (root / "__init__.py").write_text(
+        "from house import masks, softmax\nfrom house.reference import one\n\n"
+        '__all__ = ["masks", "one", "softmax"]\n'
+    )
+    for name, functions in {
+        "masks": ["same", "_private", "mine"],
+        "softmax": ["same"],
+        "reference": ["one", "not_offered"],
+        "variants/some_thing": ["same"],
+        "hidden": ["also_hidden"],
+    }.items():
+        text = "".join(function.format(one, one) for one in functions)
+        (root / f"{name}.py").write_text(f"{text}\nCONSTANT = 1\n")
+    return catalogue(Package(root))
+
+
+def test_only_where_several_have_a_name_is_it_qualified(house):
+    assert [entry.name for entry in house] == [
+        "masks.same",
+        "mine",
+        "one",
+        "softmax.same",
+        "some_thing.same",
+    ]
+    assert find("masks.same", house).page == "en/foundations/masks/"
+    assert find("some_thing.same", house).page == "en/variants/some-thing/"
+
+
+def test_a_name_of_several_is_refused(house):
+    with pytest.raises(CopyError) as error:
+        find("same", house)
+    assert str(error.value) == (
+        "NAME: expected one function or class, got 'same', which is the name of several. Write "
+        "masks.same, softmax.same or some_thing.same."
+    )
+
+
+def test_the_licence_is_that_of_the_project():
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8") == LICENCE
+
+
+def test_the_header_says_what_it_is_and_where_it_is_from():
+    text = header(find("causal", ENTRIES))
+    assert text.startswith(
+        "# causal: Each query sees no key of its own future.\n"
+        "#\n"
+        f"# Copied from attnref {attnref.__version__}: attnref.masks.causal\n"
+        "# Explained on its page: en/foundations/masks/\n"
+        "#\n"
+        "# MIT License\n"
+    )
+    assert [line.removeprefix("#").removeprefix(" ") for line in text.splitlines()[5:]] == (
+        LICENCE.splitlines()
+    )
+    assert max(map(len, text.splitlines())) <= 100

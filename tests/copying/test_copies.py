@@ -1,0 +1,146 @@
+"""Everything that can be copied is copied, and each copy works where the package is not."""
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import calls
+import pytest
+import torch
+
+from attnref.conformance import check
+from attnref.conformance.subject import load
+from attnref.copying.assembly import assemble
+from attnref.copying.catalogue import catalogue, package
+from attnref.copying.header import header
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+ENTRIES = catalogue(package())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One file for each entry, named after it."""
+    folder = tmp_path_factory.mktemp("copies")
+    for entry in ENTRIES:
+        text = assemble(entry.definition, header(entry))
+        (folder / f"{entry.name}.py").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stranger(folder, tmp_path_factory):
+    """What a process without the package makes of the files, by their names."""
+    results = tmp_path_factory.mktemp("results") / "results.pt"
+    command = [sys.executable, str(HERE / "stranger.py"), str(folder), str(results)]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+    return torch.load(results)
+
+
+@pytest.fixture
+def one_thread():
+    """As in the other process, for sums depend on how they are divided."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def run(*command):
+    answer = subprocess.run(
+        [sys.executable, "-m", *map(str, command)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_nothing_is_imported_but_torch_and_the_standard_library(folder):
+    for path in folder.iterdir():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                origins = (
+                    [node.module]
+                    if isinstance(node, ast.ImportFrom)
+                    else [alias.name for alias in node.names]
+                )
+                for origin in origins:
+                    root = origin.partition(".")[0]
+                    assert root == "torch" or root in sys.stdlib_module_names, (path.name, origin)
+
+
+def test_the_rules_of_the_project_hold_in_them(folder):
+    run("ruff", "check", "--config", "pyproject.toml", "--no-cache", folder)
+    run("ruff", "format", "--check", "--config", "pyproject.toml", "--no-cache", folder)
+
+
+def test_their_types_are_right(folder, tmp_path):
+    files = sorted(folder.iterdir())
+    run("mypy", "--config-file", "pyproject.toml", "--cache-dir", tmp_path, *files)
+
+
+def test_all_were_run(stranger):
+    assert set(stranger) == {entry.name for entry in ENTRIES}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+class TestEach:
+    def test_its_examples_run_alone(self, entry, stranger):
+        attempted, printed, _ = stranger[entry.name]
+        assert attempted > 0
+        assert printed == ""
+
+    def test_it_gives_what_the_package_gives(self, entry, stranger, one_thread):
+        module = inspect.getmodule(original(entry))
+        ours = calls.outcomes(module, entry.definition.names[0])
+        assert calls.same(stranger[entry.name][2], ours)
+
+
+def test_a_copy_that_differs_is_seen(stranger, folder, one_thread):
+    text = (folder / "scaled_dot_product_attention.py").read_text(encoding="utf-8")
+    broken = ModuleType("broken")
+    exec(text.replace(".tril()", ".triu()"), vars(broken))
+    theirs = calls.outcomes(broken, "scaled_dot_product_attention")
+    assert not calls.same(stranger["scaled_dot_product_attention"][2], theirs)
+
+
+def original(entry):
+    module = importlib.import_module(entry.definition.source.dotted)
+    return getattr(module, entry.definition.names[0])
+
+
+def is_attention(entry):
+    """Whether it is called as f(query, key, value)."""
+    parameters = inspect.signature(original(entry)).parameters.values()
+    needed = [each.name for each in parameters if each.default is each.empty]
+    return needed == ["query", "key", "value"]
+
+
+ATTENTION = [entry for entry in ENTRIES if is_attention(entry)]
+
+# What is exact for the sizes that the checker asks about.
+EXACT = {"blockwise_attention", "hierarchical_attention", "scaled_dot_product_attention"}
+
+
+@pytest.mark.parametrize("entry", ATTENTION, ids=lambda entry: entry.name)
+def test_the_checker_says_of_a_copy_what_it_says_of_the_original(entry, folder):
+    copy = load(f"{folder / entry.name}.py:{entry.definition.names[0]}")
+    report, expected = check(copy), check(original(entry))
+    assert [(each.property, each.verdict) for each in report.results] == [
+        (each.property, each.verdict) for each in expected.results
+    ]
+    assert report.passed() or entry.name not in EXACT
+
+
+def test_what_is_exact_was_checked():
+    assert {entry.name for entry in ATTENTION} >= EXACT
+
+
+def test_a_copy_is_the_same_each_time(folder):
+    entry = ENTRIES[0]
+    again = assemble(entry.definition, header(entry))
+    assert again == (folder / f"{entry.name}.py").read_text(encoding="utf-8")

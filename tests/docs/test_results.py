@@ -1,0 +1,199 @@
+"""Recorded measurements on pages: read from the record, in both languages, or refused."""
+
+import json
+import shutil
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from types import SimpleNamespace
+
+import contracts
+import pytest
+import results
+
+from attnref.bench.chart import ENGLISH
+from attnref.bench.problems import TASKS
+from attnref.bench.record import Record
+
+ROOT = Path(__file__).parent.parent.parent
+RECORD = ROOT / "docs" / "results" / "cpu-float32.json"
+BLOCK = "task: window\nmethods: sliding_window, sdpa\nlengths: 1024, 4096"
+CHART = "![Time rises](chart:window?methods=sliding_window,sdpa)"
+PAGE = f"---\ntitle: T\n---\n\nText.\n\n```results\n{BLOCK}\n```\n\n{CHART}\n"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A project of the records, and a page that shows some of them."""
+    shutil.copytree(ROOT / "docs" / "results", tmp_path / "docs" / "results")
+    page = tmp_path / "docs" / "en" / "page.md"
+    page.parent.mkdir()
+    page.write_text(PAGE, encoding="utf-8")
+    return page
+
+
+def problems(page: Path, old: str = "", new: str = "") -> list[contracts.Problem]:
+    assert old in PAGE
+    page.write_text(PAGE.replace(old, new, 1), encoding="utf-8")
+    return contracts.measured_problems(page, page.parent.parent.parent)
+
+
+def shown(page: Path, language: str = "en") -> str:
+    """The text of a page as both hooks leave it."""
+    text = page.read_text(encoding="utf-8").partition("---\n\n")[2]
+    place = SimpleNamespace(file=SimpleNamespace(abs_src_path=str(page)))
+    config = SimpleNamespace(docs_dir=f"docs/{language}")
+    markdown = results.on_page_markdown(text, place, config, None)
+    html = "\n".join(
+        '<p><img alt="{}" src="{}" /></p>'.format(
+            *line.strip()[2:-1].replace("&", "&amp;").split("](")
+        )
+        if line.strip().startswith("![")
+        else line
+        for line in markdown.split("\n")
+    )
+    return results.on_post_page(html, place, config)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("task: window", "task: widow", "task 'widow': expected one of dense, causal, window"),
+        ("task: window", "", "no task: write a line such as task: dense"),
+        ("task: window", "task window", "'task window': expected one line for each option"),
+        ("task: window", "task: window\ntask: dense", "expected one line for each option"),
+        ("task: window", "task: window\nfiel: x", "option 'fiel': expected one of task, methods"),
+        ("sdpa\n", "topk\n", "method 'topk' is not recorded for task 'window' in cpu-float32"),
+        ("1024,", "1000,", "length '1000' was not measured for task 'window' in cpu-float32"),
+        ("lengths", "file: gpu\nlengths", "file 'gpu': no such record in docs/results; there are"),
+        ("lengths", "file: ../results/gpu\nlengths", "no such record in docs/results"),
+        ("chart:window", "chart:widow", "task 'widow': expected one of"),
+        ("sdpa)", "topk)", "method 'topk' is not recorded"),
+        ("sdpa)", "sdpa&file=gpu)", "file 'gpu': no such record"),
+        ("?methods", "?method", "option 'method': expected one of"),
+        ("![Time rises]", "![]", "say in plain text between the brackets"),
+        ("![Time rises]", "![$t$ rises]", "say in plain text between the brackets"),
+        ("![Time", "See ![Time", "a chart is a paragraph of its own"),
+        ("(chart:", "( chart:", "a chart is a paragraph of its own"),
+    ],
+)
+def test_a_wish_that_no_record_fulfils_is_found_where_it_stands(tree, old, new, message):
+    (problem,) = problems(tree, old, new)
+    assert message in problem.message
+    line = tree.read_text(encoding="utf-8").split("\n")[problem.line - 1]
+    assert line == "```results" or "chart:" in line
+
+
+def test_a_record_that_is_gone_is_found(tree):
+    (tree.parent.parent / "results" / "cpu-float32.json").unlink()
+    results.on_pre_build(None)
+    assert [
+        "file 'cpu-float32': no such record" in problem.message for problem in problems(tree)
+    ] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("typed", "refused"),
+    [
+        ("It took 837 ms", True),
+        ("It took 1.5 s there", True),
+        ("It is 3 times as fast", True),
+        ("É 3 vezes mais rápido", True),
+        ("It holds 12MB", True),
+        ("The window has 256 keys in 2 layers", False),
+        ("Blocks of 128 × 128", False),
+    ],
+)
+def test_a_measured_figure_that_is_typed_is_found(tree, typed, refused):
+    found = problems(tree, "Text", typed)
+    assert bool(found) == refused
+    if refused:
+        assert "say it in words" in found[0].message
+        assert found[0].line == 5
+    tree.write_text(typed, encoding="utf-8")  # without measurements beside it
+    assert not contracts.measured_problems(tree, tree.parent.parent.parent)
+
+
+def test_a_quoted_figure_is_accepted_and_one_of_a_record_is_not(tree):
+    quoted = 'title: T\nfacts: [{{value: "2.1", source: "{}"}}]\n---\n\nIt was 2.1 times'
+    assert not problems(tree, "title: T\n---\n\nText", quoted.format("@zhang2024"))
+    (problem,) = problems(
+        tree, "title: T\n---\n\nText", quoted.format("docs/results/cpu-float32.json")
+    )
+    assert "show it with a results block instead" in problem.message
+
+
+def test_the_table_shows_what_the_record_holds(tree):
+    stored = json.loads(RECORD.read_text(encoding="utf-8"))
+    html = shown(tree)
+    root = ET.fromstring(html[html.index("<div") : html.index("</div>") + 6])
+    rows = [["".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
+    assert rows[0] == ["method", "time (ms)", "speed", "error", "memory (MB)"]
+    assert [row[0] for row in rows if len(row) == 1] == ["n = 1024", "n = 4096"]
+    for n, row in ((1024, rows[2]), (4096, rows[5])):
+        of = {
+            result["method"]: result
+            for result in stored["results"]
+            if (result["task"], result["n"]) == ("window", n)
+        }
+        result = of["sliding_window"]
+        assert row[0] == "sliding_window"
+        assert float(row[1]) == pytest.approx(1000 * result["median"], rel=5e-3)
+        speed = of["sdpa"]["median"] / result["median"]
+        assert float(row[2]) == pytest.approx(speed, abs=5e-3 if speed < 10 else 0.5)
+        assert float(row[3]) == pytest.approx(result["error"], rel=0.05)
+        assert float(row[4]) == pytest.approx(result["peak_bytes"] / 1e6, abs=0.05)
+    notes = "".join(root.find("p").itertext())
+    made = stored["provenance"]
+    for part in (made["date"], made["processor"], f"torch {made['versions']['torch']}", "float32"):
+        assert part in notes
+    assert f"code of commit {made['commit'][:7]}." in notes
+
+
+def test_both_languages_show_the_same_numbers_in_their_own_words(tree):
+    pt, en = (contracts.NUMBER.findall(shown(tree, language)) for language in ("pt", "en"))
+    assert pt == en
+    assert "rapidez" in shown(tree, "pt")
+    assert "cada consulta vê" in shown(tree, "pt")
+
+
+def test_the_chart_is_drawn_in_the_page(tree):
+    html = shown(tree)
+    figure = html[html.index("<figure") : html.index("</figure>") + 9]
+    words = [text.text for text in ET.fromstring(figure).iter("{http://www.w3.org/2000/svg}text")]
+    assert {"sliding_window", "sdpa", "n, number of keys"} <= set(words)
+    assert "flex" not in words
+    assert 'aria-label="Time rises"' in figure
+    assert "n, número de chaves" in shown(tree, "pt")
+
+
+def test_what_was_left_out_is_told_with_its_reason(tree):
+    text = PAGE.replace(BLOCK, "task: dense\nmethods: topk, blockwise\nlengths: 1024, 8192")
+    tree.write_text(text, encoding="utf-8")
+    assert "topk</code>, n = 8192 (it would exceed the time set aside)" in shown(tree)
+
+
+def test_other_reasons_are_told_too(tree):
+    base = {"task": "dense", "methods": ["a"], "record": Record.load(RECORD), "lengths": (7,)}
+    for reason, told in (
+        ("might need 31.1 GB, 22.0 GB are free", "it would not fit in memory"),
+        ("NotImplementedError: no <x>", "NotImplementedError: no &lt;x&gt;"),
+    ):
+        skipped = [SimpleNamespace(task="dense", method="a", n=7, reason=reason)]
+        wish = SimpleNamespace(**base | {"record": SimpleNamespace(skipped=skipped)})
+        assert results._left_out(wish, results.WORDS["en"]) == (
+            f"Not measured: <code>a</code>, n = 7 ({told})."
+        )
+
+
+def test_a_block_in_an_admonition_stays_in_it(tree):
+    tree.write_text("---\nt: 1\n---\n\n??? note\n\n    ```results\n    task: window\n    ```\n")
+    place = SimpleNamespace(file=SimpleNamespace(abs_src_path=str(tree)))
+    config = SimpleNamespace(docs_dir="docs/en")
+    text = tree.read_text().partition("---\n\n")[2]
+    markdown = results.on_page_markdown(text, place, config, None)
+    assert "\n\n    ![](results:window?task=window)\n\n" in markdown
+
+
+def test_every_task_and_every_word_is_in_both_languages():
+    assert set(results.QUESTIONS["pt"]) == set(results.QUESTIONS["en"]) == set(TASKS)
+    assert set(results.WORDS["pt"]) == set(results.WORDS["en"]) >= set(ENGLISH)

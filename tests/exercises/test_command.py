@@ -1,0 +1,317 @@
+"""The command line, in a temporary folder: what it writes, prints and answers."""
+
+import subprocess
+import sys
+
+import pytest
+
+from attnref import cli
+from attnref.exercises import command, exercises, judge, source
+from attnref.exercises.command import HEADING, REMINDER
+from attnref.exercises.language import preferred
+
+COURSE = {exercise.name: exercise for exercise in exercises()}
+
+
+@pytest.fixture
+def attnref(monkeypatch, capsys, tmp_path):
+    """Runs the command in a temporary folder: exit status, standard output, standard error."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def attnref(*arguments):
+        monkeypatch.setattr(sys, "argv", ["attnref", "exercise", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return stopped.value.code, *capsys.readouterr()
+
+    return attnref
+
+
+def write(folder, name, old, new):
+    """A started file with one change."""
+    path = folder / f"{name}.py"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+TO_WRITE = 'raise NotImplementedError("yours to write")'
+
+
+def test_an_exercise_from_start_to_end(attnref, tmp_path):
+    assert attnref("start", "dot_scores") == (
+        0,
+        "Wrote dot_scores.py. Write the function in it, then: attnref exercise check dot_scores\n",
+        "",
+    )
+    text = (tmp_path / "dot_scores.py").read_text(encoding="utf-8")
+    assert text.startswith('"""Dot-product scores (exercise 1 of 30)\n\nCheck: attnref exercise ch')
+    assert attnref("check", "dot_scores") == (
+        1,
+        "dot_scores is not written yet: replace the line that raises NotImplementedError.\n",
+        "",
+    )
+    write(tmp_path, "dot_scores", TO_WRITE, "return (key @ query).abs()")
+    status, out, err = attnref("check", "dot_scores")
+    assert (status, err) == (1, "")
+    assert out == (
+        "dot_scores is not solved yet: 2 of 3 checks passed.\n"
+        "\n"
+        "✓ There is one score for each key, the sum of d products.\n"
+        "✗ Keys that point away from the query get a negative score.\n"
+        "\n"
+        "    The result is wrong in 1 of 3 numbers, first at [0]: expected -1, got 1.\n"
+        "\n"
+        "    called with\n"
+        "      query = tensor([1., 0.])\n"
+        "      key = tensor([[-1.0000,  0.0000],\n"
+        "                    [ 0.0000,  1.0000],\n"
+        "                    [ 0.6000,  0.8000]])\n"
+        "    expected  tensor([-1.0000,  0.0000,  0.6000])\n"
+        "    returned  tensor([1.0000, 0.0000, 0.6000])\n"
+        "\n"
+        "    The usual slip: An absolute value or a square somewhere. Less than 0 is a score like\n"
+        "    any other: it says that the angle exceeds 90°.\n"
+        "\n"
+        "✓ A key twice as long scores twice as much.\n"
+    )
+    write(tmp_path, "dot_scores", "(key @ query).abs()", "key @ query")
+    status, out, err = attnref("check", "dot_scores")
+    assert (status, err) == (0, "")
+    assert out.startswith("dot_scores is solved: 3 of 3 checks passed.\n\n✓ There is one score")
+    assert "\nA score is a sum over the d components" in out
+    assert out.endswith("\n\nNext: attnref exercise start sum_normalise\n")
+
+
+def test_an_exercise_in_portuguese(attnref, tmp_path):
+    status, out, _ = attnref("start", "entropy", "--lang", "pt", "--folder", str(tmp_path))
+    options = f"--folder {tmp_path} --lang pt"
+    assert status == 0
+    assert out == (
+        f"{tmp_path}/entropy.py está pronto. Escreva a função que está nele; depois: "
+        f"attnref exercise check entropy {options}\n"
+    )
+    text = (tmp_path / "entropy.py").read_text(encoding="utf-8")
+    assert text.startswith('"""Quão espalhados estão os pesos (exercício 28 de 30)\n\nVerificar: ')
+    assert 'raise NotImplementedError("é a sua vez")' in text
+    write(tmp_path, "entropy", 'raise NotImplementedError("é a sua vez")', "return weights.nope")
+    status, out, _ = attnref("check", "entropy", "--lang", "pt")
+    assert status == 1
+    assert out.startswith("entropy ainda não está resolvido: 0 de 4 verificações passaram.\n\n✗ ")
+    assert "    Ela lançou AttributeError: 'Tensor' object has no attribute 'nope', na linha" in out
+    assert "    chamada com\n      weights = tensor([0.5000, 0.5000])\n\n" in out
+    assert "    O deslize habitual: O logaritmo na base 2" in out
+
+
+def test_the_language_is_that_of_the_locale(attnref, monkeypatch):
+    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+    _, out, _ = attnref("hint", "dot_scores")
+    assert out.startswith("Dica 1 de 3:\n")
+    _, out, _ = attnref("hint", "dot_scores", "--lang", "en")
+    assert out.startswith("Hint 1 of 3:\n")
+
+
+@pytest.mark.parametrize(
+    ("environment", "language"),
+    [
+        ({}, "en"),
+        ({"LANG": "pt_BR.UTF-8"}, "pt"),
+        ({"LANG": "pt-PT"}, "pt"),
+        ({"LANG": "pt"}, "pt"),
+        ({"LANG": "PT.UTF-8"}, "pt"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"LANG": "C.UTF-8"}, "en"),
+        ({"LC_MESSAGES": "en_US.UTF-8", "LANG": "pt_BR.UTF-8"}, "en"),
+        ({"LC_ALL": "pt_BR", "LC_MESSAGES": "en_US"}, "pt"),
+        ({"LC_ALL": "", "LANG": "pt_BR"}, "pt"),
+    ],
+)
+def test_the_first_variable_that_says_anything_decides(environment, language):
+    assert preferred(environment) == language
+
+
+def test_hints_lead_to_each_other_and_to_the_solution(attnref):
+    assert attnref("hint", "entropy", "2")[1] == (
+        "Hint 2 of 3:\n"
+        "log(0) is -inf, and 0 * -inf is nan. The term has to be 0 instead.\n"
+        "The next one: attnref exercise hint entropy 3\n"
+    )
+    out = attnref("hint", "entropy", "3", "--lang", "en")[1]
+    end = "That was the last hint. The solution: attnref exercise solution entropy --lang en\n"
+    assert out.endswith(end)
+
+
+def test_the_solution_solves_the_exercise(attnref, tmp_path):
+    for language in ("en", "pt"):
+        status, out, err = attnref("solution", "rotary", "--lang", language)
+        assert (status, err) == (0, "")
+        assert COURSE["rotary"].text(language).title in out
+        (tmp_path / "rotary.py").write_text(out, encoding="utf-8")
+        assert attnref("check", "rotary")[0] == 0
+
+
+def test_the_last_exercise_has_no_next(attnref, tmp_path):
+    name = list(COURSE)[-1]
+    (tmp_path / f"{name}.py").write_text(source.solution(COURSE[name], "en"), encoding="utf-8")
+    status, out, _ = attnref("check", name)
+    assert status == 0
+    assert out.endswith("\n\nThat was the last one.\n")
+
+
+def test_the_list_sees_what_the_folder_holds(attnref, tmp_path):
+    attnref("start", "causal_mask")
+    (tmp_path / "dot_scores.py").write_text(
+        source.solution(COURSE["dot_scores"], "en"), encoding="utf-8"
+    )
+    (tmp_path / "entropy.py").write_text("def entropy(weights)\n", encoding="utf-8")
+    status, out, err = attnref("list")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[:3] == [
+        "Six words",
+        "   1  solved   dot_scores               Dot-product scores",
+        "   2           sum_normalise            Scores divided by their sum",
+    ]
+    assert "   7  started  causal_mask              The causal mask" in lines
+    assert "  28  started  entropy                  How spread the weights are" in lines
+    assert sum("solved" in line for line in lines) == 1
+    assert [line for line in lines if line and line[0] != " "] == [
+        *("Six words", "The formula", "Masks", "Heads"),
+        *("Positions", "In blocks", "Training", "Linear attention"),
+    ]
+    assert [line.split()[-1] for line in lines if line.startswith(" ")] == [
+        each.text("en").title.split()[-1] for each in COURSE.values()
+    ]
+    portuguese = attnref("list", "--lang", "pt")[1]
+    assert "   1  resolvido  dot_scores               Escores por produto escalar\n" in portuguese
+    assert "   7  começado   causal_mask              A máscara causal\n" in portuguese
+
+
+def test_a_started_file_is_not_written_over(attnref, tmp_path):
+    attnref("start", "rotary")
+    (tmp_path / "rotary.py").write_text("mine\n", encoding="utf-8")
+    assert attnref("start", "rotary") == (
+        2,
+        "",
+        "attnref exercise: rotary.py exists already. To write over it, and lose what is in it, "
+        "pass --force.\n",
+    )
+    assert (tmp_path / "rotary.py").read_text(encoding="utf-8") == "mine\n"
+    assert attnref("start", "rotary", "--force")[0] == 0
+    assert "def rotary(" in (tmp_path / "rotary.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["start", "dot-scores"],
+            "name: expected the name of an exercise, got 'dot-scores'. Did you mean dot_scores? "
+            "See: attnref exercise list",
+        ),
+        (
+            ["check", "zzz"],
+            "name: expected the name of an exercise, got 'zzz'. See: attnref exercise list",
+        ),
+        (
+            ["solution", "zzz", "--lang", "pt"],
+            "name: o esperado era o nome de um exercício, veio 'zzz'. Veja: attnref exercise list",
+        ),
+        (
+            ["check", "rotary"],
+            "rotary.py does not exist. Begin with: attnref exercise start rotary",
+        ),
+        (
+            ["start", "rotary", "--folder", "no such"],
+            "folder: expected an existing folder, got 'no such'. Make it first.",
+        ),
+        (
+            ["list", "--folder", "nada", "--lang", "pt"],
+            "folder: o esperado era uma pasta que exista, veio 'nada'. Crie-a antes.",
+        ),
+        (["list", "--lang", "fr"], "lang: expected one of en, pt, got 'fr'."),
+        (["hint", "rotary", "4"], "number: expected one from 1 to 3, got 4."),
+        (["hint", "rotary", "0", "--lang", "pt"], "number: o esperado era um de 1 a 3, veio 0."),
+    ],
+)
+def test_a_wrong_wish_is_one_line_and_status_2(attnref, arguments, message):
+    assert attnref(*arguments) == (2, "", f"attnref exercise: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("def rotary(x)\n", "The file is not valid Python: expected ':', in line 1: def rotary(x)"),
+        ("import os\nos._exit(0)\n", "It ended its process: exit status 0."),
+        ("def rotate(x): pass\n", "The file has no function rotary. It has: rotate."),
+    ],
+)
+def test_a_file_that_cannot_be_judged_is_status_2(attnref, tmp_path, body, said):
+    (tmp_path / "rotary.py").write_text(body, encoding="utf-8")
+    assert attnref("check", "rotary") == (2, f"rotary could not be judged.\n\n{said}\n", "")
+
+
+def test_a_call_that_hangs_is_told_without_a_slip(attnref, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "judge", lambda each, path: judge(each, path, 1.0))
+    (tmp_path / "rotary.py").write_text(
+        "def rotary(x, offset=0):\n    while True: pass\n", encoding="utf-8"
+    )
+    status, out, _ = attnref("check", "rotary")
+    assert status == 1
+    assert out == (
+        "rotary is not solved yet: 0 of 5 checks passed.\n"
+        "\n"
+        "✗ Position 0 is left as it is, and a lone row is position 0.\n"
+        "\n"
+        "    It did not come back within 1 s, and was stopped.\n"
+        "\n"
+        "· The rotation goes from the first component of a pair towards the second.\n"
+        "· A pair is two neighbours, 2i and 2i + 1, with the frequency w_i.\n"
+        "· The first row is at position `offset`.\n"
+        "· Positions run along dimension -2, in every head and sample alike.\n"
+    )
+
+
+def test_a_property_is_explained_by_the_checker(attnref, tmp_path):
+    (tmp_path / "matrix_attention.py").write_text(
+        "import torch\n\n\n"
+        "def matrix_attention(query, key, value):\n"
+        "    if key.shape[-2] == 7 == query.shape[-2]:\n"
+        "        return query @ key.mT @ value\n"
+        "    return torch.softmax(query @ key.mT, -1) @ value\n",
+        encoding="utf-8",
+    )
+    status, out, _ = attnref("check", "matrix_attention")
+    assert status == 1
+    assert out.startswith("matrix_attention is not solved yet: ")
+    assert "\n✗ The weights of each query sum to 1.\n\n    " in out
+    assert "explained at en/" in out
+    assert "slip" not in out
+
+
+def test_the_starter_names_its_commands():
+    heading = HEADING.say("pt", {"title": "T", "number": 1, "all": 30, "check": "C", "hint": "H"})
+    text = source.starter(COURSE["rotary"], "pt", heading, REMINDER.say("pt"))
+    assert text.startswith(
+        '"""T (exercício 1 de 30)\n\nVerificar: C\n\nDica:      H\n"""\n\nimport torch\n'
+    )
+
+
+def test_without_a_subcommand_it_explains_itself(attnref):
+    status, out, err = attnref()
+    assert status == 2
+    for word in ("list", "start", "check", "hint", "solution"):
+        assert f"\n  {word} " in out + err
+
+
+def test_the_command_works_in_a_process_of_its_own(tmp_path):
+    code = "import sys; sys.argv[0] = 'attnref'; from attnref.cli import main; main()"
+    words = [sys.executable, "-c", code, "exercise"]
+    started = subprocess.run([*words, "start", "entropy"], cwd=tmp_path, capture_output=True)
+    assert started.returncode == 0, started.stderr
+    run = subprocess.run([sys.executable, "entropy.py"], cwd=tmp_path, capture_output=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
+    judged = subprocess.run([*words, "check", "entropy"], cwd=tmp_path, capture_output=True)
+    assert judged.returncode == 1, judged.stderr

@@ -1,0 +1,230 @@
+"""How a function is judged: every kind of difference, told in both languages."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnref.exercises import findings, samples
+from attnref.exercises.grading import (
+    Case,
+    Watch,
+    difference,
+    grade,
+    gradient_of,
+    kind_of,
+    largest_tensor,
+    shown,
+)
+
+ROW = torch.tensor([1.0, 2.0])
+
+
+def found(function, case, without=frozenset()):
+    def check():
+        yield case
+
+    return grade(check, function, __file__, without)
+
+
+def said(finding, language="en"):
+    return finding.text.say(language, finding.values)
+
+
+def doubled(x: Tensor) -> Tensor:
+    return 2 * x
+
+
+DOUBLE = Case({"x": ROW}, torch.tensor([2.0, 4.0]))
+
+
+def test_a_right_answer_has_no_finding():
+    assert found(doubled, DOUBLE) is None
+
+
+def test_the_first_case_that_fails_is_shown():
+    def check():
+        yield DOUBLE
+        yield Case({"x": torch.tensor(3.0)}, torch.tensor(7.0))
+        yield Case({"x": torch.tensor(4.0)}, torch.tensor(9.0))
+
+    finding = grade(check, doubled, __file__, frozenset())
+    assert said(finding) == "The result is 6, expected 7."
+    assert finding.counterexample.arguments == {"x": "tensor(3.)"}
+    assert finding.counterexample.got == "tensor(6.)"
+    assert finding.counterexample.expected == "tensor(7.)"
+
+
+@pytest.mark.parametrize(
+    ("function", "english", "portuguese"),
+    [
+        (
+            lambda x: 2 * x + torch.tensor([0.0, 1.0]),
+            "The result is wrong in 1 of 2 numbers, first at [1]: expected 4, got 5.",
+            "O resultado está errado em 1 de 2 números, o primeiro em [1]: esperado 4, veio 5.",
+        ),
+        (
+            lambda x: 2 * x / 0,
+            "The result is wrong in 2 of 2 numbers, first at [0]: expected 2, got inf.",
+            "O resultado está errado em 2 de 2 números, o primeiro em [0]: esperado 2, veio inf.",
+        ),
+        (
+            lambda x: 2 * x[None],
+            "The result has shape (1, 2), expected (2,).",
+            "O resultado tem a forma (1, 2); o esperado era (2,).",
+        ),
+        (
+            lambda x: 2 * x.double(),
+            "The result is of torch.float64, expected torch.float32.",
+            "O resultado é de torch.float64; o esperado era torch.float32.",
+        ),
+        (
+            lambda x: [2.0, 4.0],
+            "The result is of type list(float, float), expected Tensor(2,).",
+            "O resultado é do tipo list(float, float); o esperado era Tensor(2,).",
+        ),
+        (
+            lambda x: None,
+            "The result is None. Does every path end in return?",
+            "O resultado é None. Todo caminho termina em return?",
+        ),
+        (
+            lambda x: x.mul_(2),
+            "It changed its argument x. Make a new tensor instead of writing into that one.",
+            "Ela alterou o seu argumento x. Crie um tensor novo em vez de escrever naquele.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_in_both_languages(function, english, portuguese):
+    finding = found(function, DOUBLE)
+    assert said(finding) == english
+    assert said(finding, "pt") == portuguese
+    assert finding.counterexample.arguments == {"x": "tensor([1., 2.])"}
+
+
+def test_what_would_do_the_exercise_may_not_be_called():
+    finding = found(lambda x: torch.softmax(x, -1), DOUBLE, frozenset({"softmax", "exp"}))
+    assert said(finding) == "It calls softmax. That is what you are to write yourself."
+    assert said(finding, "pt") == "Ela chama softmax. É justamente isso que cabe a você escrever."
+    assert finding.counterexample is None
+
+
+def test_an_error_names_the_line_of_the_file():
+    def broken(x):
+        return x @ torch.ones(3)
+
+    finding = found(broken, DOUBLE)
+    line = broken.__code__.co_firstlineno + 1
+    start = "It raised RuntimeError: inconsistent tensor size"
+    assert said(finding).startswith(start)
+    assert said(finding).endswith(f", in line {line}: return x @ torch.ones(3)")
+    assert said(finding, "pt").endswith(f", na linha {line}: return x @ torch.ones(3)")
+
+
+def test_an_error_elsewhere_is_told_without_a_line():
+    finding = grade(lambda: iter([DOUBLE]), int, "learner.py", frozenset())
+    assert said(finding).startswith("It raised ")
+    assert "in line" not in said(finding)
+
+
+def test_an_error_without_a_message_is_its_name():
+    def stops(x):
+        raise SystemExit
+
+    assert said(found(stops, DOUBLE)).startswith("It raised SystemExit, in line ")
+
+
+def test_a_function_that_is_not_written_is_known():
+    def unwritten(x):
+        raise NotImplementedError("yours to write")
+
+    finding = found(unwritten, DOUBLE)
+    assert finding.text == findings.UNWRITTEN
+    assert said(finding, "pt") == "Ela ainda não foi escrita."
+
+
+def test_parts_of_a_tuple_are_named():
+    pair = Case({"x": ROW}, (ROW, ROW + 1))
+    assert found(lambda x: (x, x + 1), pair) is None
+    assert found(lambda x: [x, x + 1], pair) is None
+    finding = found(lambda x: (x, x), pair)
+    assert said(finding).startswith("Result 2 of 2 is wrong in 2 of 2 numbers")
+    assert said(finding, "pt").startswith("O resultado 2 de 2 está errado em 2 de 2 números")
+    assert finding.counterexample.expected == "(tensor([1., 2.]),\n tensor([2., 3.]))"
+    finding = found(lambda x: (x, x + 1, x), pair)
+    types = "tuple(Tensor(2,), Tensor(2,), Tensor(2,)), expected tuple(Tensor(2,), Tensor(2,))"
+    assert said(finding) == f"The result is of type {types}."
+    assert said(found(lambda x: (x, None), pair)).startswith("Result 2 of 2 is None.")
+
+
+def test_bools_are_compared_exactly():
+    case = Case({"n": 2}, torch.tensor([True, False]))
+    assert found(lambda n: torch.tensor([True, False]), case) is None
+    finding = found(lambda n: torch.tensor([True, True]), case)
+    assert "first at [1]: expected False, got True" in said(finding)
+
+
+def test_nan_and_inf_are_compared_by_place():
+    expected = torch.tensor([torch.nan, torch.inf, 1.0])
+    assert difference(expected, expected.clone()) is None
+    assert difference(expected, torch.tensor([torch.nan, -torch.inf, 1.0])) is not None
+    assert difference(expected, torch.tensor([0.0, torch.inf, 1.0])) is not None
+    assert difference(torch.tensor([torch.nan]), torch.tensor([torch.nan])) is None
+
+
+def test_the_tolerance_is_that_of_the_largest_number_or_of_one():
+    allowed = 2.0**-14
+    for size in (0.0, 1.0, 8.0):
+        expected = torch.tensor([0.0, size])
+        near = allowed * max(1.0, size) * 0.99
+        far = allowed * max(1.0, size) * 1.01
+        assert difference(expected, expected + torch.tensor([near, 0.0])) is None
+        assert difference(expected, expected + torch.tensor([far, 0.0])) is not None
+
+
+def test_gradients_can_be_looked_at():
+    case = Case({"x": ROW}, torch.tensor([2.0, 6.0]), gradient_of("x", torch.tensor([1.0, 3.0])))
+    assert found(doubled, case) is None
+    finding = found(lambda x: 3 * x, case)
+    assert said(finding).startswith("The gradient of x is wrong in 2 of 2 numbers")
+    assert said(finding, "pt").startswith("O gradiente de x está errado em 2 de 2 números")
+    assert found(lambda x: 2 * x.detach(), case).text == findings.NO_GRADIENT
+    assert found(lambda x: None, case).text == findings.NOTHING
+    assert found(lambda x: 2 * x[None], case).text == findings.SHAPE
+
+
+def test_the_largest_tensor_can_be_looked_at():
+    def spread(x):
+        return (x[:, None] * torch.ones(1, 5)).sum(-1)
+
+    assert found(spread, Case({"x": ROW}, 10, largest_tensor(10))) is None
+    finding = found(spread, Case({"x": ROW}, 9, largest_tensor(9)))
+    expected = "The largest tensor that it makes, in numbers, is 10, expected at most 9."
+    assert said(finding) == expected
+    assert said(finding, "pt").endswith("é 10; o esperado era no máximo 9.")
+
+
+def test_expanding_makes_no_tensor():
+    with Watch() as watch:
+        torch.ones(3).expand(1000, 3)
+    assert watch.largest == 3
+    assert {"ones", "expand"} <= watch.called
+
+
+def test_lists_of_tensors_may_be_arguments():
+    case = Case({"blocks": [ROW, ROW]}, torch.tensor(6.0))
+    assert found(lambda blocks: torch.cat(blocks).sum(), case) is None
+    finding = found(lambda blocks: torch.cat([blocks.pop(), ROW]).sum(), case)
+    assert finding.values == {"argument": "blocks"}
+    assert found(lambda blocks: blocks[1].zero_().sum(), case).text == findings.CHANGED
+
+
+def test_what_is_shown_is_short():
+    assert shown(torch.ones(7, 7)) == "Tensor(7, 7)"
+    assert shown(torch.ones(2, requires_grad=True)) == "tensor([1., 1.])"
+    assert shown([1, 0.5]) == "[1,\n 0.5]"
+    assert kind_of((torch.ones(()), [3])) == "tuple(Tensor(), list(int))"
+
+
+def test_samples_are_the_books():
+    scores = samples.SIX_WORDS @ samples.SIX_WORDS[samples.JOURNEY]
+    assert [f"{score:.4f}" for score in scores][:3] == ["0.9544", "1.4950", "1.4754"]

@@ -1,0 +1,115 @@
+"""Both languages say the same: the same parts, the same code, other words."""
+
+import inspect
+import re
+import string
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from attnref.conformance.text import LANGUAGES, Text
+from attnref.exercises import command, findings, report
+from attnref.exercises.exercise import exercises
+
+FOLDER = Path(command.__file__).parent / "course"
+COURSE = {exercise.name: exercise for exercise in exercises()}
+
+each_exercise = pytest.mark.parametrize("exercise", COURSE.values(), ids=COURSE)
+
+
+def raw(exercise, language):
+    path = FOLDER / exercise.name / f"{language}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def shape(value):
+    """The keys and the number of items, without the words."""
+    if isinstance(value, dict):
+        return {key: shape(each) for key, each in value.items()}
+    return len(value) if isinstance(value, list) else type(value)
+
+
+def sentences(value):
+    if isinstance(value, str):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value
+    return [sentence for part in parts for sentence in sentences(part)]
+
+
+def code(text):
+    """What is between backticks: the same in every language."""
+    return re.findall(r"`([^`]*)`", text)
+
+
+def examples(task):
+    """The lines from the first example to the end."""
+    return task[task.index(">>>") :]
+
+
+def tensor_shapes(task):
+    """The shapes of the documented arguments and results, in their order."""
+    return re.findall(r"\((?:\.\.\.,? ?|[a-zA-Z]\w*(?:_\w+)?,)[^)]*\)", task)
+
+
+@each_exercise
+def test_both_languages_have_the_same_parts(exercise):
+    english, portuguese = (raw(exercise, language) for language in LANGUAGES)
+    assert shape(english) == shape(portuguese)
+    assert list(english) == ["title", "task", "hints", "why", "checks"]
+    checks = [check.__name__ for check in exercise.grader.checks]
+    assert list(english["checks"]) == list(portuguese["checks"]) == checks
+    assert len(english["hints"]) >= 3
+
+
+@each_exercise
+def test_both_languages_show_the_same_code(exercise):
+    english, portuguese = (raw(exercise, language) for language in LANGUAGES)
+    assert examples(english["task"]) == examples(portuguese["task"])
+    assert tensor_shapes(english["task"]) == tensor_shapes(portuguese["task"])
+    pairs = zip(sentences(english), sentences(portuguese), strict=True)
+    for one, other in pairs:
+        assert sorted(code(one)) == sorted(code(other)), one
+
+
+@each_exercise
+def test_each_language_has_its_own_words(exercise):
+    english, portuguese = (raw(exercise, language) for language in LANGUAGES)
+    for one, other in zip(sentences(english), sentences(portuguese), strict=True):
+        assert one != other
+        assert one.strip()
+        assert other.strip()
+        assert one.count("`") % 2 == other.count("`") % 2 == 0
+
+
+@each_exercise
+def test_the_task_tells_of_every_argument(exercise):
+    parameters = inspect.signature(exercise.solution()).parameters
+    for language in LANGUAGES:
+        task = exercise.text(language).task
+        arguments = task[task.index("Args:") : task.index("Returns:")]
+        assert re.findall(r"^    (\w+):", arguments, re.MULTILINE) == list(parameters)
+        first = task.splitlines()[0]
+        assert first.endswith((".", "?"))
+        assert '"""' not in task
+        assert "\\" not in task
+
+
+def test_every_sentence_has_the_same_places_in_both_languages():
+    texts = [
+        text
+        for module in (command, findings, report)
+        for text in [*vars(module).values(), *command.TOPICS.values()]
+        if isinstance(text, Text)
+    ]
+    assert len(texts) >= 40
+    for text in texts:
+        english, portuguese = (
+            sorted(place for _, place, *_ in string.Formatter().parse(sentence) if place)
+            for sentence in text
+        )
+        assert english == portuguese, text
+
+
+def test_every_topic_has_a_name():
+    assert {exercise.topic for exercise in COURSE.values()} == set(command.TOPICS)

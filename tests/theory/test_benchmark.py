@@ -1,0 +1,23 @@
+"""What the page on the benchmark claims of errors."""
+
+import math
+
+import pytest
+import torch
+
+from attnref.bench.problems import TASKS, Shape, exact, relative_error
+
+
+@pytest.mark.claim("mean-of-values-error")
+def test_the_mean_of_the_values_errs_by_eight_tenths(device):
+    r"""Against Gaussian scores of variance 1: :math:`\sqrt{1 - 1/e}` as n grows.
+
+    The square of the error is (A - 1)/A, with A the mean of n Σp² over the rows. At n = 4096
+    A of one row has a relative standard deviation of sqrt((e⁴ - 1)/n) = 0.11; rows of a head
+    share their keys, so only the 8 heads are sure to be independent, which leaves 0.04. That
+    moves the error by 0.01; three times this is allowed.
+    """
+    problem = TASKS["dense"].make(Shape(4096, 8, 64, torch.float32, device, seed=0))
+    mean = problem.value.mean(-2, keepdim=True).expand_as(problem.query)
+    error = relative_error(mean, exact(problem))
+    assert error == pytest.approx(math.sqrt(1 - 1 / math.e), abs=0.03)

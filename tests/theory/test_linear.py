@@ -1,0 +1,27 @@
+"""What the page on linear attention proves: values that its state cannot hold."""
+
+import pytest
+import torch
+
+import attnref
+from attnref.variants.linear import elu_plus_one, linear_attention, linear_state
+
+
+@pytest.mark.claim("linear-state-has-values-that-vanish")
+@pytest.mark.parametrize(("m", "d"), [(6, 5), (29, 7)])
+def test_with_more_keys_than_features_some_values_reach_no_query(m, d, generator, device):
+    query, key = (
+        torch.randn(rows, d, generator=generator, device=device, dtype=torch.float64)
+        for rows in (53, m)
+    )
+    features = elu_plus_one(key)  # (m, d)
+    # The last of the right singular vectors of features.mT is one of its null space.
+    value = torch.linalg.svd(features.mT).Vh[-1:].mT  # (m, 1), of length 1
+    # Sums of up to m products of size 3 at most, each rounded once.
+    small = 8 * m * torch.finfo(torch.float64).eps
+    state = linear_state(key, value)
+    assert state.key_value.abs().max() < small
+    assert linear_attention(query, key, value).abs().max() < small
+    # The weights of softmax have full rank over the keys: no values vanish for all queries.
+    assert torch.linalg.matrix_rank(attnref.attention_weights(query, key)) == m
+    assert torch.linalg.matrix_rank(elu_plus_one(query) @ features.mT) == d

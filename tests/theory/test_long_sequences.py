@@ -1,0 +1,79 @@
+"""What the page on long sequences claims: gradients over a distance, paths, lengths."""
+
+import math
+
+import pytest
+import torch
+
+import attnref
+from attnref.masks import causal, sliding_window
+
+
+@pytest.mark.claim("recurrent-gradient-bound")
+@pytest.mark.parametrize("stretch", [0.8, 1.0, 1.7])
+def test_the_influence_over_k_steps_is_stretched_by_at_most_the_kth_power(
+    stretch, device, generator
+):
+    """And the bound is reached, by states near 0 and a matrix that only turns."""
+
+    def normal(*shape):
+        return torch.randn(*shape, dtype=torch.float64, device=device, generator=generator)
+
+    W = normal(7, 7)
+    W = stretch * W / torch.linalg.matrix_norm(W, ord=2)
+    turn = stretch * torch.linalg.qr(normal(7, 7))[0]
+    words = normal(11, 7)
+    for matrix, size in [(W, 1.0), (W, 0.1), (turn, 1e-9)]:
+        for k in (1, 2, 5, 11):
+
+            def read(state, matrix=matrix, part=size * words[:k]):
+                for word in part:
+                    state = torch.tanh(matrix @ state + word)
+                return state
+
+            start = torch.zeros(7, dtype=torch.float64, device=device)
+            jacobian = torch.autograd.functional.jacobian(read, start)
+            norm = torch.linalg.matrix_norm(jacobian, ord=2).item()
+            assert norm <= stretch**k * (1 + 1e-12)
+            if matrix is turn:
+                assert norm == pytest.approx(stretch**k, rel=1e-12)
+
+
+@pytest.mark.claim("gradient-ignores-distance")
+def test_a_word_that_is_moved_takes_its_gradient_along(device, generator):
+    words = torch.randn(23, 5, dtype=torch.float64, device=device, generator=generator)
+    query = words[-1:].clone()
+    order = torch.randperm(23, generator=torch.Generator().manual_seed(3)).to(device)
+
+    def gradient(x):
+        x = x.clone().requires_grad_()
+        output = attnref.scaled_dot_product_attention(query, x, x)
+        return torch.autograd.grad(output.sin().sum(), x)[0]
+
+    torch.testing.assert_close(gradient(words[order]), gradient(words)[order], rtol=0, atol=1e-15)
+
+
+@pytest.mark.claim("path-length")
+@pytest.mark.parametrize("n", [2, 13, 31])
+def test_steps_from_the_first_word_to_the_last(n):
+    def steps(mask):
+        sees = mask.dense().double()
+        heard, count = sees, 1
+        while heard[-1, 0] == 0:
+            heard, count = heard @ sees, count + 1
+        return count
+
+    assert steps(causal(n)) == 1
+    assert steps(sliding_window(n, window=2)) == n - 1
+    for window in (3, 5, 11):
+        assert steps(sliding_window(n, window=window)) == math.ceil((n - 1) / (window - 1))
+
+
+@pytest.mark.claim("weights-fit-every-length")
+def test_one_layer_serves_every_length(device, generator):
+    layer = attnref.MultiHeadAttention(12, 3, device=device, generator=generator)
+    weights = sum(parameter.numel() for parameter in layer.parameters())
+    for n in (1, 7, 401):
+        x = torch.randn(2, n, 12, device=device, generator=generator)
+        assert layer(x, is_causal=True).shape == (2, n, 12)
+    assert sum(parameter.numel() for parameter in layer.parameters()) == weights
