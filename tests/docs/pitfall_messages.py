@@ -118,8 +118,8 @@ MESSAGES = {
     ],
     "numerics/#dropout": [
         (
-            "dropout probability has to be between 0 and 1, but got 1.5",
-            lambda: sdpa(X, X, X, dropout_p=1.5),
+            "dropout probability has to be between 0 and 1, but got 2",
+            lambda: sdpa(X, X, X, dropout_p=2.0),
         )
     ],
     "shapes/#grouped": [
