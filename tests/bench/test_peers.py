@@ -109,7 +109,9 @@ ACTORS = {
     "local_attention": {"LocalAttention": Window},
     "linear_attention_transformer.linear_attention_transformer": {
         "linear_attn": function,
-        "causal_linear_attn": lambda query, key, value: function(query, key, value, True),
+        "causal_linear_attn": lambda query, key, value, bucket_size: (
+            function(query, key, value, True) if bucket_size == 1 else None
+        ),
     },
     "performer_pytorch": {"FastAttention": Greeting},
     "reformer_pytorch": {"LSHAttention": SharedKernel},

@@ -39,6 +39,7 @@ def assert_same(ours, expected, inputs, randn):
     torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.claim("block-sparse-is-exact")
 @pytest.mark.parametrize("lead", [(), (3,), (2, 1)])
 def test_it_is_attention_under_the_mask(lead, device, randn, layout):
     inputs, blocks = draw_inputs(randn), layout(*lead)
@@ -90,6 +91,7 @@ def test_heads_are_shared_and_dimensions_broadcast(device, randn, layout):
     torch.testing.assert_close(alone, expected[0, 0], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.claim("block-sparse-pays-for-its-blocks")
 def test_products_are_those_of_the_allowed_blocks(randn, device):
     class Counter(torch.utils._python_dispatch.TorchDispatchMode):
         products = 0

@@ -180,6 +180,7 @@ def count(function):
     return counter
 
 
+@pytest.mark.claim("blockwise-skips-empty-blocks")
 def test_empty_blocks_are_skipped(randn, small_blocks):
     query, key, value = (x.detach() for x in draw_inputs(randn, lead=(1,), n=64, m=64))
     every = count(lambda: blockwise_attention(query, key, value)).products

@@ -19,6 +19,7 @@ def randn(device, generator):
     return draw
 
 
+@pytest.mark.claim("cached-step-is-exact")
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 11])
 @pytest.mark.parametrize("key_heads", [1, 2, 6])
 def test_the_newest_tokens_see_the_past_and_themselves(n, key_heads, randn, device):
@@ -53,6 +54,7 @@ def test_dimensions_broadcast(randn):
     torch.testing.assert_close(ours, expected, **CLOSE)
 
 
+@pytest.mark.claim("cached-steps-are-one-pass")
 def test_step_by_step_is_all_at_once(randn):
     query, key, value = randn(2, 6, 11, D_K), randn(2, 3, 11, D_K), randn(2, 3, 11, D_V)
     cache, steps = KVCache(max_length=11), []
@@ -66,6 +68,7 @@ def test_step_by_step_is_all_at_once(randn):
     torch.testing.assert_close(torch.cat(steps, -2), expected, **CLOSE)
 
 
+@pytest.mark.claim("shared-head-is-read-once")
 def test_a_shared_head_is_read_once(randn, monkeypatch):
     """The kernel is given as many heads as there are keys, and their query heads as queries."""
     from attnref.variants import kv_cache

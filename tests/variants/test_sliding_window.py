@@ -38,6 +38,7 @@ def assert_same(ours, expected, inputs, randn):
     torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.claim("sliding-window-is-exact")
 @pytest.mark.parametrize(("n", "window", "causal"), CASES)
 def test_it_is_attention_under_the_mask(n, window, causal, device, randn):
     inputs = draw_inputs(randn, n)
@@ -99,6 +100,7 @@ def test_heads_are_shared_and_dimensions_broadcast(device, randn):
     torch.testing.assert_close(alone, expected[0, 0], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.claim("outside-the-window-counts-nothing")
 def test_what_leaves_the_window_is_without_influence(randn):
     query, key, value = (x.detach() for x in draw_inputs(randn, 37))
     before = sliding_window_attention(query, key, value, window=7)
@@ -136,6 +138,7 @@ def test_it_errs_no_more_than_the_budget(dtype, device, generator, monkeypatch):
         assert (one - truth).norm() <= 1.5 * (other - truth).norm()
 
 
+@pytest.mark.claim("sliding-window-is-linear")
 def test_operations_grow_linearly(randn):
     """Multiplications of all products at 4 n over those at n: 16 for all pairs, here 4."""
 

@@ -48,6 +48,7 @@ def test_each_sequence_sees_itself_alone(is_causal, device, randn):
     assert (wrong - expected).abs().max() > 0.1
 
 
+@pytest.mark.claim("keys-have-their-own-borders")
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_keys_may_have_borders_of_their_own(is_causal, device, randn):
     """Cross-attention; the third sequence has no keys, the last no queries."""
@@ -107,6 +108,7 @@ def test_padded_batches_give_the_same(device, randn):
         )
 
 
+@pytest.mark.claim("equal-lengths-share-a-call")
 def test_neighbours_of_one_length_share_a_call(device, randn):
     calls = []
 
