@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import pitfall_messages
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import TimeoutError
 
 ROOT = Path(__file__).parent.parent.parent
 PATHS = sorted(
@@ -138,32 +136,6 @@ def test_search_finds_words_with_and_without_accents(new_page, address, language
     result = page.locator(".md-search-result__item").first
     result.wait_for()
     assert found.lower() in page.locator(".md-search-result__list").inner_text().lower()
-
-
-FOUND = """([page, anchor]) => {
-    const titles = ".md-search-result__item > .md-search-result__link";
-    const articles = [...document.querySelectorAll(titles)].slice(0, 3);
-    const links = [...document.querySelectorAll(".md-search-result__link")];
-    return articles.some(link => link.pathname.endsWith(page)) &&
-        links.some(link => link.pathname.endsWith(page) && link.hash === anchor);
-}"""
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_pasted_error_message_finds_its_entry(new_page, address, language):
-    """The page is one of the first three, and the entry is among what is shown of it."""
-    page = new_page()
-    page.goto(f"{address}/{language}/")
-    page.click("input.md-search__input")
-    for place, message, _ in pitfall_messages.QUOTED:
-        path, anchor = place.split("#")
-        page.fill("input.md-search__input", "")
-        page.locator(".md-search-result__item").first.wait_for(state="detached")
-        page.fill("input.md-search__input", message)
-        try:
-            page.wait_for_function(FOUND, arg=[f"/pitfalls/{path}", f"#{anchor}"], timeout=10_000)
-        except TimeoutError:
-            pytest.fail(f"{place} is not found by {message!r}")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -5,7 +5,6 @@ from copy import copy
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
-import pitfall_messages
 import pytest
 from bs4 import BeautifulSoup
 
@@ -176,14 +175,3 @@ def test_the_search_index_holds_each_meaning_once(site, pages, language):
     assert marked
     for meaning in marked:
         assert sum(meaning in text for text in texts) == 1, meaning
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_search_index_holds_each_quoted_message_in_its_entry(site, language):
-    index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
-    texts = {
-        entry["location"]: BeautifulSoup(entry["text"], "html.parser").get_text()
-        for entry in index["docs"]
-    }
-    for place, message, _ in pitfall_messages.QUOTED:
-        assert message in " ".join(texts[f"pitfalls/{place}"].split()), place
