@@ -25,7 +25,9 @@ def entries(language):
     found = {}
     for name in PAGES:
         text = (DOCS / language / f"pitfalls/{name}.md").read_text(encoding="utf-8")
-        for anchor, entry in re.findall(r"^## .* {#([\w-]+)}\n(.*?)(?=^## |\Z)", text, re.M | re.S):
+        for section in text.split("\n## ")[1:]:
+            heading, _, entry = section.partition("\n")
+            anchor = heading.rpartition("{#")[2].rstrip("}")
             found[f"{name}/#{anchor}"] = entry
     return found
 
