@@ -37,18 +37,21 @@ def test_the_search_index_holds_each_message_in_its_entry(site, language):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_pasted_message_finds_its_entry(browser, address, language):
     """The page is one of the first three, and the entry is among what is shown of it."""
-    page = browser.new_page()
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
     page.goto(f"{address}/{language}/")
     page.click("input.md-search__input")
     for place, message, _ in pitfall_messages.QUOTED:
         path, anchor = place.split("#")
-        for query in (message, pasted(message)):
-            page.fill("input.md-search__input", "")
+        for text in (message, pasted(message)):
+            page.keyboard.press("Control+A")
+            page.keyboard.press("Delete")
             page.locator(".md-search-result__item").first.wait_for(state="detached")
-            page.fill("input.md-search__input", query)
+            page.evaluate("text => navigator.clipboard.writeText(text)", text)
+            page.keyboard.press("Control+V")
             try:
                 where = [f"/pitfalls/{path}", f"#{anchor}"]
                 page.wait_for_function(FOUND, arg=where, timeout=10_000)
             except TimeoutError:
-                pytest.fail(f"{place} is not found by {query!r}")
-    page.close()
+                pytest.fail(f"{place} is not found by {text!r}")
+    context.close()
