@@ -21,8 +21,15 @@ AND = {"pt": "e", "en": "and"}
 
 def read_bibliography(root: Path) -> dict[str, dict[str, str | list[str]]]:
     """Fields of each entry by key; ``author`` is a list of family and given names."""
+    path = root / "docs" / "references.bib"
+    return _entries(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _entries(path: Path, changed: int) -> dict[str, dict[str, str | list[str]]]:
+    """Those of a file, which is read once a change."""
     library = bibtexparser.parse_file(
-        str(root / "docs" / "references.bib"),
+        str(path),
         append_middleware=[
             middlewares.LatexDecodingMiddleware(),
             middlewares.SeparateCoAuthors(),
@@ -54,22 +61,13 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     ]
 
 
-@cache
-def _bibliography() -> dict[str, dict[str, str | list[str]]]:
-    return read_bibliography(ROOT)
-
-
-def on_pre_build(config) -> None:
-    _bibliography.cache_clear()
-
-
 def on_page_markdown(markdown: str, page, config, files) -> str:
     stop_at(problems, page)
     language = Path(config.docs_dir).name
     target = posixpath.relpath(PAGE, posixpath.dirname(page.file.src_uri) or ".")
 
     def show(match: re.Match) -> str:
-        entry = _bibliography()[match["key"]]
+        entry = read_bibliography(ROOT)[match["key"]]
         return f"[{_authors(entry, language)} ({entry['year']})]({target}#{match['key']})"
 
     markdown = replaced_outside_blocks(CITATION, show, markdown)
@@ -90,7 +88,7 @@ def _authors(entry, language: str) -> str:
 def _list(language: str) -> str:
     """All sources by first author and year, each with an anchor of its key."""
     lines = []
-    for key, entry in sorted(_bibliography().items(), key=lambda item: item[0]):
+    for key, entry in sorted(read_bibliography(ROOT).items(), key=lambda item: item[0]):
         names = [
             " ".join((*name.first, *name.von, *name.last, *name.jr)) for name in entry["author"]
         ]

@@ -39,19 +39,28 @@ def tests_by_claim(root: Path) -> dict[str, list[Test]]:
     """The tests that are marked with each claim id, read without importing them."""
     found: dict[str, list[Test]] = {}
     for path in sorted((root / "tests").rglob("test_*.py")):
-        text = path.read_text(encoding="utf-8")
-        if "mark.claim" not in text:
+        name = path.relative_to(root).as_posix()
+        for claim, test, source in _marked(path, path.stat().st_mtime_ns):
+            found.setdefault(claim, []).append(Test(name, test, source))
+    return found
+
+
+@cache
+def _marked(path: Path, changed: int) -> list[tuple[str, str, str]]:
+    """``(claim, name, source)`` of each marked test of a file, which is read once a change."""
+    text = path.read_text(encoding="utf-8")
+    if "mark.claim" not in text:
+        return []
+    found = []
+    lines = text.split("\n")
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.FunctionDef):
             continue
-        lines = text.split("\n")
-        for node in ast.walk(ast.parse(text)):
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            for call in node.decorator_list:
-                if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.claim":
-                    first = min(line.lineno for line in node.decorator_list)
-                    source = "\n".join(lines[first - 1 : node.end_lineno])
-                    name = path.relative_to(root).as_posix()
-                    found.setdefault(call.args[0].value, []).append(Test(name, node.name, source))
+        for call in node.decorator_list:
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.claim":
+                first = min(line.lineno for line in node.decorator_list)
+                source = "\n".join(lines[first - 1 : node.end_lineno])
+                found.append((call.args[0].value, node.name, source))
     return found
 
 
