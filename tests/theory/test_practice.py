@@ -16,8 +16,8 @@ from attnref.exercises.command import TOPICS
 ROOT = Path(__file__).parents[2]
 LANGUAGES = ("pt", "en")
 QUESTION = re.compile(r'^\?\?\? question ".+"\n((?:    .*\n|\n)+)', re.MULTILINE)
-ROW = re.compile(r"^\| (\d+) \| `(\w+)` (.+?) \| ", re.MULTILINE)
-UNIT = re.compile(r"^\| \d+ \| .* \| `(\w+\.py)` \| (.*) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| (\d+)\. `(\w+)` (.+?) \| ", re.MULTILINE)
+UNIT = re.compile(r"^\| \d+\. .* \| `(\w+\.py)` \| (.*) \|$", re.MULTILINE)
 
 # Typed by the learner's shell; an exit status of 2, or more, says that a command is not one.
 GUARD = """
