@@ -40,6 +40,7 @@ def asked(function, *names, limit=5.0):
     return {result.property: result for result in report.results}
 
 
+@pytest.mark.claim("hanging-properties-are-stopped")
 def test_one_that_hangs_is_stopped_and_the_next_is_asked():
     start = time.monotonic()
     found = asked(when_causal(hang_in_c), "row_sums", "causality", "rectangular", limit=1.0)

@@ -1053,6 +1053,7 @@ CASES = {
 }
 
 
+@pytest.mark.claim("checker-names-the-defect")
 @pytest.mark.parametrize("name", CASES)
 def test_the_property_that_names_the_defect_catches_it(name):
     case = CASES[name]

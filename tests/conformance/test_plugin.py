@@ -33,6 +33,7 @@ def run(tmp_path, monkeypatch, capfd):
     return run
 
 
+@pytest.mark.claim("properties-are-pytest-items")
 def test_each_property_is_an_item(run):
     status, out = run("--attention", "mine:leaks", "-v", "-rs", "--durations=0", "-rA")
     assert status == pytest.ExitCode.OK

@@ -117,6 +117,7 @@ def test_json_for_machines(report):
     assert "nan" in json.dumps(written["nan_behind_mask"]["counterexample"])
 
 
+@pytest.mark.claim("junit-has-every-property")
 @pytest.mark.parametrize("strict", [False, True])
 def test_junit_for_machines(report, strict):
     suites = ElementTree.fromstring(report.to_junit("pt", strict))

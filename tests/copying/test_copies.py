@@ -59,6 +59,7 @@ def run(*command):
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
+@pytest.mark.claim("copies-need-torch-alone")
 def test_nothing_is_imported_but_torch_and_the_standard_library(folder):
     for path in folder.iterdir():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -94,6 +95,7 @@ class TestEach:
         assert attempted > 0
         assert printed == ""
 
+    @pytest.mark.claim("copies-give-the-same")
     def test_it_gives_what_the_package_gives(self, entry, stranger, one_thread):
         module = inspect.getmodule(original(entry))
         ours = calls.outcomes(module, entry.definition.names[0])

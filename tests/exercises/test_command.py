@@ -189,6 +189,7 @@ def test_the_list_sees_what_the_folder_holds(attnref, tmp_path):
     assert "   7  começado   causal_mask              A máscara causal\n" in portuguese
 
 
+@pytest.mark.claim("started-files-are-kept")
 def test_a_started_file_is_not_written_over(attnref, tmp_path):
     attnref("start", "rotary")
     (tmp_path / "rotary.py").write_text("mine\n", encoding="utf-8")

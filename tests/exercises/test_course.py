@@ -80,6 +80,7 @@ def test_the_solution_passes(exercise):
     assert [outcome for outcome in outcomes.values() if not outcome.passed] == []
 
 
+@pytest.mark.claim("other-solutions-pass")
 @pytest.mark.parametrize(
     ("name", "function"),
     [
@@ -92,11 +93,13 @@ def test_other_ways_to_be_right_pass_too(name, function):
     assert first_failure(function, COURSE[name]) is None
 
 
+@pytest.mark.claim("wrong-solutions-are-named")
 @each_wrong_solution
 def test_a_wrong_solution_is_caught_by_the_check_that_names_it(exercise, function, reason):
     assert first_failure(function, exercise) == reason
 
 
+@pytest.mark.claim("every-check-is-needed")
 @each_exercise
 def test_every_check_has_a_wrong_solution_that_only_it_sees_first(exercise):
     seen = {reason.partition(":")[0] for reason in WRONG[exercise.name].values()}
@@ -104,12 +107,14 @@ def test_every_check_has_a_wrong_solution_that_only_it_sees_first(exercise):
     assert len(WRONG[exercise.name]) >= 2
 
 
+@pytest.mark.claim("exercise-tolerance-has-room")
 @each_wrong_solution
 def test_a_tolerance_16_times_as_large_would_catch_it(exercise, function, reason, monkeypatch):
     monkeypatch.setattr(grading, "TOLERANCE", 16 * grading.TOLERANCE)
     assert first_failure(function, exercise) is not None
 
 
+@pytest.mark.claim("exercise-tolerance-has-room")
 @each_exercise
 def test_a_tolerance_16_times_as_small_would_pass_the_solution(exercise, monkeypatch):
     monkeypatch.setattr(grading, "TOLERANCE", grading.TOLERANCE / 16)

@@ -101,6 +101,7 @@ def test_what_is_wrong_is_told_in_both_languages(function, english, portuguese):
     assert finding.counterexample.arguments == {"x": "tensor([1., 2.])"}
 
 
+@pytest.mark.claim("no-shortcuts-in-exercises")
 def test_what_would_do_the_exercise_may_not_be_called():
     finding = found(lambda x: torch.softmax(x, -1), DOUBLE, frozenset({"softmax", "exp"}))
     assert said(finding) == "It calls softmax. That is what you are to write yourself."

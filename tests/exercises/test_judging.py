@@ -79,6 +79,7 @@ def test_a_file_that_never_ends_is_stopped(tmp_path):
     assert time.monotonic() - before < 10
 
 
+@pytest.mark.claim("endless-solutions-are-stopped")
 def test_a_function_that_never_ends_is_stopped_and_asked_no_more(tmp_path):
     body = HEAD + "while (key == key[0]).all() or key.min() < 0: pass\n    return key @ query\n"
     found = outcomes(tmp_path, body, limit=1.0)
@@ -90,6 +91,7 @@ def test_a_function_that_never_ends_is_stopped_and_asked_no_more(tmp_path):
     assert said(found[-1].finding, "pt") == "Ela não voltou em 1 s, e foi interrompida."
 
 
+@pytest.mark.claim("crashing-solutions-fail-one-rule")
 def test_a_function_that_ends_the_process_fails_that_check_only(tmp_path):
     body = "import os\n" + HEAD + "if key.min() < 0: os._exit(7)\n    return key @ query\n"
     found = outcomes(tmp_path, body)

@@ -52,6 +52,7 @@ def test_no_link_is_dead(site, pages):
     assert not dead, "\n".join(dead)
 
 
+@pytest.mark.claim("site-is-self-contained")
 def test_nothing_is_loaded_from_elsewhere(pages):
     for name, page in pages.items():
         loaded = [tag["src"] for tag in page.find_all(src=True)]

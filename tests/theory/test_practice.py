@@ -1,0 +1,99 @@
+"""The pages of the chapter Practice say of the questions, exercises and commands what is so."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pages import blocks
+
+from attnref.exercises import exercises
+from attnref.exercises.command import TOPICS
+
+ROOT = Path(__file__).parents[2]
+LANGUAGES = ("pt", "en")
+QUESTION = re.compile(r'^\?\?\? question ".+"\n((?:    .*\n|\n)+)', re.MULTILINE)
+ROW = re.compile(r"^\| (\d+)\. `(\w+)` (.+?) \| ", re.MULTILINE)
+UNIT = re.compile(r"^\| \d+\. .* \| `(\w+\.py)` \| (.*) \|$", re.MULTILINE)
+
+# Typed by the learner's shell; an exit status of 2, or more, says that a command is not one.
+GUARD = """
+guarded() { command "$@"; status=$?; [ $status -lt 2 ] || exit $status; }
+attnref() { guarded attnref "$@"; }
+pytest() { guarded pytest "$@"; }
+"""
+
+
+def page(language, name):
+    return (ROOT / "docs" / language / "practice" / f"{name}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.claim("answers-are-backed")
+def test_every_answer_has_a_test_or_a_source_and_leads_on():
+    found = {language: QUESTION.findall(page(language, "questions")) for language in LANGUAGES}
+    assert len(found["pt"]) == len(found["en"]) >= 28
+    for answers in found.values():
+        for answer in answers:
+            said, _, link = answer.strip().rpartition("\n\n")
+            assert "](claim:" in said or "[@" in said, answer
+            assert "](../" in link, answer
+
+
+@pytest.mark.claim("course-is-listed")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_page_lists_the_course(language):
+    """Number, name, title and topic of every exercise, in their order."""
+    listed, topic = [], None
+    for line in page(language, "exercises").splitlines():
+        if line.startswith("#"):
+            topic = line
+        elif row := ROW.match(line):
+            listed.append((topic, int(row[1]), row[2], row[3]))
+    assert listed == [
+        (
+            f"### {TOPICS[each.topic].say(language, {})} {{#{each.topic}}}",
+            each.number,
+            each.name,
+            each.text(language).title,
+        )
+        for each in exercises()
+    ]
+
+
+@pytest.mark.claim("plan-has-every-exercise")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_plan_has_every_exercise_once(language):
+    units = UNIT.findall(page(language, "teachers"))
+    planned = [name for _, names in units for name in re.findall(r"`(\w+)`", names)]
+    assert sorted(planned) == sorted(each.name for each in exercises())
+    for program, _ in units:
+        assert (ROOT / "snippets" / program).is_file()
+
+
+def bash_blocks():
+    for name in ("exercises", "teachers"):
+        for block in blocks(page("en", name)):  # both languages have the same
+            if block.language == "bash" and not block.body[0].startswith("pip "):
+                yield pytest.param("\n".join(block.body), id=f"{name}-{block.line}")
+
+
+@pytest.mark.parametrize("script", list(bash_blocks()))
+def test_commands_on_the_pages_run(script, tmp_path):
+    for name in ("my_attention.py", "submissions.py"):
+        shutil.copy(ROOT / "snippets" / "practice" / name, tmp_path)
+    (tmp_path / "class" / "ana").mkdir(parents=True)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
+    answer = subprocess.run(
+        ["bash", "-c", GUARD + script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode < 2, answer.stdout + answer.stderr
+    assert answer.stdout
+    assert answer.stderr == ""
