@@ -13,7 +13,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--attention-supports", metavar="NAMES", help="options that it takes")
     group.addoption("--attention-dtype", default="float32", help="default: float32")
     group.addoption("--attention-device", default="cpu", help="default: cpu")
-    group.addoption("--attention-lang", default="en", choices=("en", "pt"), help="default: en")
+    group.addoption("--attention-lang", choices=("en", "pt"), help="default: that of the locale")
     group.addoption("--attention-strict", action="store_true", help="cautions fail too")
 
 

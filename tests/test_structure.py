@@ -61,7 +61,6 @@ ALLOWED = {
     "exercises/findings": {"conformance"},
     "exercises/grading": {"conformance", "exercises"},
     "exercises/judging": {"conformance", "exercises"},
-    "exercises/language": {"conformance"},
     "exercises/learner": {"conformance", "exercises"},
     "exercises/report": {"conformance", "exercises"},
     "exercises/samples": {"oracle"},

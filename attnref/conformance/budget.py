@@ -156,10 +156,18 @@ def gradients(question: Question, grad_output: Tensor) -> dict[str, Gradient]:
     return found
 
 
-def of_mean(value: Tensor, dtype: torch.dtype) -> float:
-    """What rounding does to a mean of values: to the weights, to the sum and to its result."""
+def of_mean(value: Tensor, dtype: torch.dtype, score: float = 0.0) -> float:
+    r"""What rounding does to a mean of values: to the weights, to the sum and to its result.
+
+    Their weights may be computed as :math:`e^{s - L}` with :math:`L = \log \sum e^s`, which is of
+    the size of the one ``score`` that they have. Rounded in float32 at least, it is wrong by
+    :math:`u_a |s|`, to first order, and that is the relative error of all weights, and so of the
+    mean.
+    """
+    rounding = _Rounding(dtype)
     largest = float(value.abs().amax()) if value.numel() else 0.0
-    return (value.shape[-2] + 3) * torch.finfo(dtype).eps / 2 * largest
+    of_log = rounding.sums * abs(score)
+    return ((value.shape[-2] + 3) * rounding.unit + of_log) * largest
 
 
 class _Rounding:

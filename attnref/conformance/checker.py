@@ -18,6 +18,7 @@ from attnref.conformance.verdict import Finding, Verdict
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 LIMIT = 10.0
+_SEEDS = 2**63
 
 
 def check(
@@ -91,6 +92,8 @@ def judge(
         raise CheckError(f"dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}.")
     if limit is not None and not limit > 0:
         raise CheckError(f"limit: expected a positive number of seconds, got {limit}.")
+    if not 0 <= seed < _SEEDS:
+        raise CheckError(f"seed: expected a number from 0 to {_SEEDS - 1}, got {seed}.")
     trial = Trial(about, getattr(torch, dtype), _device(device))
 
     def ask(name: str) -> Iterator[Finding | None]:
@@ -138,6 +141,10 @@ def _judged(prop: Property, finding: Finding | None) -> Finding:
 def chosen(only: Iterable[str] | None) -> list[str]:
     """The names of the properties to ask about, in their own order."""
     wanted = list(PROPERTIES if only is None else only)
+    if not wanted:
+        raise CheckError(
+            "only: expected the name of a property at least, got none. Leave it out to ask for all."
+        )
     for name in wanted:
         if name not in PROPERTIES:
             raise CheckError(
@@ -147,13 +154,19 @@ def chosen(only: Iterable[str] | None) -> list[str]:
     return [name for name in PROPERTIES if name in wanted]
 
 
+_NOWHERE = torch.device("meta")
+
+
 def _device(name: str) -> torch.device:
     try:
-        return torch.device(name)
+        device = torch.device(name)
     except RuntimeError:
+        device = _NOWHERE
+    if device == _NOWHERE:  # it holds no numbers
         raise CheckError(
             f"device: expected the name of a device, got {name!r}. Write cpu, cuda or cuda:1."
-        ) from None
+        )
+    return device
 
 
 def _reach(device: torch.device) -> None:
@@ -163,4 +176,5 @@ def _reach(device: torch.device) -> None:
         reason = str(error).strip().splitlines()[0]
         raise CheckError(
             f"device: expected one that PyTorch can compute on here, got {str(device)!r}: {reason}."
+            " Leave it out for the CPU."
         ) from None

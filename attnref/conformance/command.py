@@ -1,5 +1,6 @@
 """The command ``attnref check``."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from attnref.conformance.checker import DTYPES, LIMIT, judge
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.subject import OPTIONS, CheckError, load, subject
 from attnref.conformance.table import tables
-from attnref.conformance.text import LANGUAGES
+from attnref.conformance.text import LANGUAGES, preferred
 
 FORMATS = ("text", "json", "junit")
 
@@ -35,7 +36,10 @@ def check(
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:<number>.")] = "cpu",
     seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
     limit: Annotated[float, typer.Option(help="Seconds for a property.")] = LIMIT,
-    lang: Annotated[str, typer.Option(help=f"One of {', '.join(LANGUAGES)}.")] = LANGUAGES[0],
+    lang: Annotated[
+        str | None,
+        typer.Option(help=f"{' or '.join(LANGUAGES)}; without it, the language of the locale."),
+    ] = None,
     format: Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")] = FORMATS[0],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write the report.")
@@ -46,37 +50,44 @@ def check(
     Lists are separated by commas. The exit status is 0 when nothing failed, 1 when a property
     did, 2 when the check could not be run.
     """
+    lang = preferred(os.environ) if lang is None else lang
     try:
         _check_choice("lang", lang, LANGUAGES)
         _check_choice("format", format, FORMATS)
-        if output is not None and not output.parent.is_dir():
+        if output is not None and (output.is_dir() or not output.parent.is_dir()):
             raise CheckError(
                 f"output: expected a file in an existing folder, got {str(output)!r}. Make the "
-                "folder first."
+                "folder first, and name a file in it."
             )
         about = subject(load(function), _split(supports), name=function)
         report = judge(about, only=_split(only), dtype=dtype, device=device, seed=seed, limit=limit)
+        if format == "json":
+            _write(report.to_json(), output)
+        elif format == "junit":
+            _write(report.to_junit(lang, strict), output)
+        elif output is not None:
+            _write(report.text(lang), output)
+        else:
+            console = Console(width=None if sys.stdout.isatty() else 100)
+            for part in tables(report, lang):
+                console.print(part)
     except CheckError as error:
         print(f"attnref check: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-    if format == "json":
-        _write(report.to_json(), output)
-    elif format == "junit":
-        _write(report.to_junit(lang, strict), output)
-    elif output is not None:
-        _write(report.text(lang), output)
-    else:
-        console = Console(width=None if sys.stdout.isatty() else 100)
-        for part in tables(report, lang):
-            console.print(part)
     raise typer.Exit(0 if report.passed(strict) else 1)
 
 
 def _write(text: str, output: Path | None) -> None:
     if output is None:
         print(text)
-    else:
+        return
+    try:
         output.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise CheckError(
+            f"output: expected a file to write to, got {str(output)!r}: {error.strerror}. Choose "
+            "another."
+        ) from None
 
 
 def _split(names: list[str] | None) -> list[str] | None:

@@ -3,6 +3,7 @@
 ``pytest_attnref``, which pytest loads, registers this module when the option is given.
 """
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from attnref.conformance.checker import judge
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.report import Result
 from attnref.conformance.subject import CheckError, Subject, load, subject
+from attnref.conformance.text import preferred
 from attnref.conformance.verdict import Verdict
 
 
@@ -20,6 +22,7 @@ class Attention(pytest.Collector):
 
     about: Subject
     settings: dict[str, Any]
+    lang: str
 
     def collect(self) -> Iterator[pytest.Item]:
         """One item a property, in their order."""
@@ -36,7 +39,7 @@ class Item(pytest.Item):
         """Asks about this property alone."""
         report = judge(self.parent.about, only=[self.name], **self.parent.settings)
         (result,) = report.results
-        lang = self.config.getoption("attention_lang")
+        lang = self.parent.lang
         self.user_properties.append(("verdict", result.verdict.value))
         if result.verdict is Verdict.NOT_OFFERED:
             pytest.skip(result.diagnosis(lang))
@@ -49,7 +52,7 @@ class Item(pytest.Item):
         """The diagnosis and the counterexample; the traceback only of what broke in here."""
         if not isinstance(excinfo.value, Failed):
             return super().repr_failure(excinfo, style)
-        lang = self.config.getoption("attention_lang")
+        lang = self.parent.lang
         result = excinfo.value.result
         return "\n".join([result.diagnosis(lang), *result.details(lang)])
 
@@ -77,5 +80,6 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         node.about = subject(load(target), supports and supports.split(","), name=target)
     except CheckError as error:
         raise pytest.UsageError(f"--attention: {error}") from None
+    node.lang = option("attention_lang") or preferred(os.environ)
     node.settings = {"dtype": option("attention_dtype"), "device": option("attention_device")}
     items.extend(session.genitems(node))

@@ -9,11 +9,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from attnref.conformance.text import LANGUAGES, Text
+from attnref.conformance.text import LANGUAGES, Text, preferred
 from attnref.exercises import source
 from attnref.exercises.exercise import Exercise, exercises
 from attnref.exercises.judging import FILE, judge
-from attnref.exercises.language import preferred
 from attnref.exercises.report import report
 
 TOPICS = {
@@ -61,6 +60,10 @@ NO_FOLDER = Text(
 EXISTS = Text(
     en="{path} exists already. To write over it, and lose what is in it, pass --force.",
     pt="{path} já existe. Para escrever por cima, e perder o que há nele, use --force.",
+)
+NOT_WRITTEN = Text(
+    en="{path} cannot be written: {error}. Choose another place with --folder.",
+    pt="{path} não pode ser escrito: {error}. Escolha outro lugar com --folder.",
 )
 NOT_STARTED = Text(
     en="{path} does not exist. Begin with: {start}",
@@ -164,7 +167,10 @@ def start(
         hint=f"attnref exercise hint {name}",
     )
     text = source.starter(each, learner.lang, heading, learner.say(REMINDER))
-    path.write_text(text, encoding="utf-8")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        learner.refuse(NOT_WRITTEN, path=path, error=error.strerror)
     print(learner.say(WRITTEN, path=path, check=learner.command("check", name)))
 
 

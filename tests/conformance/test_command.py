@@ -29,6 +29,7 @@ def run(monkeypatch, capsys, tmp_path):
     """Runs the command beside a module; gives its exit status, output and errors."""
     (tmp_path / "mine.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LC_ALL", "C")
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["attnref", "check", *arguments])
@@ -57,6 +58,12 @@ def test_a_wrong_one_ends_with_1_and_says_why(run):
     assert "menor chamada encontrada:" in out
     assert "pt/scale/scale-factor/" in out
     assert "1 falha" in out
+
+
+def test_the_language_is_that_of_the_locale(run, monkeypatch):
+    monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
+    assert "1 passa" in run("mine.py:right", "--only", "shape")[1]
+    assert "1 passa" not in run("mine.py:right", "--only", "shape", "--lang", "en")[1]
 
 
 def test_strict_makes_a_caution_a_failure(run):
@@ -116,6 +123,15 @@ def test_the_package_and_the_list_of_commands_load_no_checker():
         (["mine.py:right", "--limit", "0"], "limit: expected a positive number of seconds, got "),
         (["mine.py:right", "--lang", "fr"], "lang: expected one of en, pt, got 'fr'."),
         (["mine.py:right", "--format", "xml"], "format: expected one of text, json, junit, got "),
+        (["mine.py:right", "--only", ""], "only: expected the name of a property at least, got n"),
+        (["mine.py:right", "--device", "meta"], "device: expected the name of a device, got 'met"),
+        (["mine.py:right", "--device", "gpu"], "device: expected the name of a device, got 'gpu'"),
+        (["mine.py:right", "--seed=-1"], "seed: expected a number from 0 to 9223372036854775807,"),
+        (["mine.py:right", "-o", "."], "output: expected a file in an existing folder, got '.'."),
+        (
+            ["mine.py:right", "--only", "shape", "-o", "/dev/full"],
+            "output: expected a file to write to, got '/dev/full': No space left on device.",
+        ),
         (["mine.py:right", "-o", "no/a"], "output: expected a file in an existing folder, got 'no"),
     ],
 )

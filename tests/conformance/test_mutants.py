@@ -483,14 +483,14 @@ def eight_heads(right, query, key, value, **options):
 
 
 def part_of_mask(part):
-    """A mutant that takes ``part`` of a mask of four dimensions for the whole."""
+    """A mutant that takes ``part`` of a mask of more than two dimensions for the whole."""
     return around(
         lambda right, q, k, v, attn_mask=None, **options: right(
             q,
             k,
             v,
             attn_mask=part(attn_mask)
-            if attn_mask is not None and attn_mask.dim() == 4
+            if attn_mask is not None and attn_mask.dim() >= 3
             else attn_mask,
             **options,
         )
@@ -523,6 +523,107 @@ def beside_floats(keep):
 
 def gradient_cut_by_mask(query, key, value, attn_mask=None):
     return Right()(query, key, value if attn_mask is None else value.detach(), attn_mask)
+
+
+def positive(query, scale):
+    if scale is not None and scale <= 0:
+        raise ValueError("scale: expected a positive number")
+    return Right().factor(query, scale)
+
+
+def fills_mask(query, key, value, attn_mask=None, is_causal=False):
+    """Writes the causal part into the caller's float mask."""
+    if is_causal and attn_mask is not None and attn_mask.dtype != torch.bool:
+        attn_mask.masked_fill_(~ones(query.shape[-2], key.shape[-2]), -math.inf)
+    return Right()(query, key, value, attn_mask, is_causal=is_causal)
+
+
+def halved_at_large(output, query):
+    return output / 2 if bool((query.abs() > 200).any()) else output
+
+
+def triangle_by_length(kept):
+    """A mutant that keeps its triangles by the number of queries alone."""
+
+    def past(n, m):
+        triangle = kept.setdefault(n, ones(n, m))[:, :m]
+        return torch.cat([triangle, torch.ones(n, m - triangle.shape[1], dtype=torch.bool)], 1)
+
+    return mutant(past=past)
+
+
+def keys_by(name):
+    """A mutant that prepares keys once for each ``name`` that they go by."""
+    kept = {}
+
+    def attention(query, key, value):
+        return Right()(query, kept.setdefault(name(key), key.clone()), value)
+
+    return attention
+
+
+def dropped_for_all(*axes):
+    """A mutant that draws once for all along these axes of (batch, heads, n, m)."""
+
+    def drop(weights, p):
+        shape = [1 if axis in axes else size for axis, size in enumerate(weights.shape)]
+        return weights * (torch.rand(shape) >= p) / (1 - p)
+
+    return mutant(drop=drop)
+
+
+def dropped_alike(weights, p):
+    kept = torch.rand(weights.shape, generator=torch.Generator().manual_seed(0)) >= p
+    return weights * kept / (1 - p)
+
+
+def masks_by_axis(right, query, key, value, attn_mask=None, **options):
+    """Takes the first axis of a mask for the samples where the sizes allow."""
+    if attn_mask is not None and attn_mask.dim() < 4 and len(attn_mask) == len(query):
+        attn_mask = attn_mask[:, None] if attn_mask.dim() == 3 else attn_mask[:, None, None]
+    return right(query, key, value, attn_mask=attn_mask, **options)
+
+
+def bools_only(right, query, key, value, attn_mask=None, **options):
+    if attn_mask is not None and attn_mask.dtype != torch.bool:
+        raise TypeError("attn_mask: expected bool")
+    return right(query, key, value, attn_mask=attn_mask, **options)
+
+
+def breaks_on_floats(right, query, key, value, attn_mask=None, is_causal=False, **options):
+    if attn_mask is not None and attn_mask.dtype != torch.bool and is_causal:
+        raise IndexError("too many indices")
+    return right(query, key, value, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+
+def never_causal(right, query, key, value, is_causal=False, **options):
+    if is_causal:
+        raise ValueError("is_causal: expected False")
+    return right(query, key, value, **options)
+
+
+class CapsFloats(CapsAfter):
+    """Caps finite numbers of a mask together with the scores."""
+
+    def mask(self, scores, allowed, attn_mask):
+        softcap, self.softcap = self.softcap, None
+        scores, allowed = super().mask(scores, allowed, attn_mask)
+        return scores if softcap is None else Right.cap(self, scores, softcap), allowed
+
+
+def one_maximum(scores):
+    powers = torch.exp(scores - scores.amax())
+    return powers / powers.sum(-1, keepdim=True).clamp(min=1e-38)
+
+
+class Buffer:
+    """Returns the same tensor for each call of a shape."""
+
+    kept: ClassVar = {}
+
+    def __call__(self, query, key, value):
+        output = Right()(query, key, value)
+        return self.kept.setdefault((output.shape, output.dtype), output).copy_(output)
 
 
 def refuses_length(right, query, key, value, **options):
@@ -619,11 +720,14 @@ CASES = {
         mutant(scores=lambda q, k, factor: q[..., :64] * factor @ k[..., :64].mT),
         "oracle",
         weights.LONG,
-        d_k=72,
+        d_k=69,
     ),
     "causal in chunks": Case(mutant(past=chunked_past), "oracle", weights.LONG_CAUSAL),
     "declines long inputs": Case(
         around(refuses_length), "oracle", PROPERTIES["oracle"].statement, verdict=Verdict.PASS
+    ),
+    "declines to be causal": Case(
+        around(never_causal), "oracle", PROPERTIES["oracle"].statement, verdict=Verdict.PASS
     ),
     "breaks on long inputs": Case(long_ones_fail, "oracle", examination.RAISED),
     # scale
@@ -684,6 +788,34 @@ CASES = {
         scaling.OTHER_FACTOR,
         factor=0.09,
     ),
+    "takes scale=0 for None": Case(
+        mutant(factor=lambda q, scale: scale or q.shape[-1] ** -0.5),
+        "scale",
+        scaling.IGNORED,
+        asked=0.0,
+    ),
+    "loses the sign of scale": Case(
+        mutant(factor=lambda q, scale: q.shape[-1] ** -0.5 if scale is None else abs(scale)),
+        "scale",
+        scaling.OTHER_FACTOR,
+        asked=-0.3,
+        factor=0.3,
+    ),
+    "cuts scale at 1": Case(
+        mutant(factor=lambda q, scale: q.shape[-1] ** -0.5 if scale is None else min(scale, 1.0)),
+        "scale",
+        scaling.OTHER_FACTOR,
+        asked=1.5,
+        factor=1.0,
+    ),
+    "breaks on a scale of 0": Case(
+        mutant(factor=lambda q, scale: 1 / (q.shape[-1] ** 0.5 if scale is None else 1 / scale)),
+        "scale",
+        examination.RAISED,
+    ),
+    "declines a negative scale": Case(
+        mutant(factor=positive), "scale", PROPERTIES["scale"].statement, verdict=Verdict.PASS
+    ),
     "scales the mask too": Case(
         mutant(
             mask=lambda scores, allowed, mask: (
@@ -730,6 +862,7 @@ CASES = {
         "softcap_order",
         softcap.BEFORE_SCALE,
     ),
+    "caps the float mask": Case(CapsFloats(), "softcap_order", softcap.FLOATS),
     "clamps": Case(
         mutant(cap=lambda scores, cap: scores.clamp(-cap, cap)), "softcap_order", softcap.CLAMPS
     ),
@@ -818,10 +951,12 @@ CASES = {
     ),
     "one sample's mask for all": Case(around(first_mask), "mask_broadcast", masks.BROADCAST),
     "first head's mask for all": Case(
-        part_of_mask(lambda mask: mask[:, :1]), "mask_broadcast", masks.EACH
+        part_of_mask(lambda mask: mask[..., :1, :, :]), "mask_broadcast", masks.EACH
     ),
     "first sample's full mask for all": Case(
-        part_of_mask(lambda mask: mask[:1]), "mask_broadcast", masks.EACH
+        part_of_mask(lambda mask: mask[:1] if mask.dim() == 4 else mask),
+        "mask_broadcast",
+        masks.EACH,
     ),
     "causal wins over a float mask": Case(
         beside_floats("is_causal"), "mask_with_causal", masks.FLOATS_CAUSAL_ONLY
@@ -833,6 +968,29 @@ CASES = {
     "mask wins over causal": Case(around(both), "mask_with_causal", masks.MASK_ONLY),
     "mask or causal": Case(around(either), "mask_with_causal", masks.EITHER),
     "mask xor causal": Case(around(xor), "mask_with_causal", masks.OTHER),
+    "takes the first axis of a mask for the samples": Case(
+        around(masks_by_axis), "mask_broadcast", masks.BROADCAST
+    ),
+    "rounds the float mask": Case(
+        mutant(
+            mask=lambda scores, allowed, mask: (
+                (scores, allowed & mask)
+                if mask.dtype == torch.bool
+                else (scores + mask.bfloat16(), allowed & (mask != -math.inf))
+            )
+        ),
+        "float_mask",
+        masks.NOT_ADDED,
+    ),
+    "takes no float mask": Case(
+        around(bools_only),
+        "mask_with_causal",
+        PROPERTIES["mask_with_causal"].statement,
+        verdict=Verdict.PASS,
+    ),
+    "breaks on a float mask with causal": Case(
+        around(breaks_on_floats), "mask_with_causal", examination.RAISED
+    ),
     "refuses mask with causal": Case(
         around(refuses), "mask_with_causal", masks.REFUSES, verdict=Verdict.CONVENTION
     ),
@@ -862,6 +1020,7 @@ CASES = {
     "aligned in between": Case(
         mutant(past=lambda n, m: ones(n, m, (m - n) // 2)), "alignment", causal.NEITHER
     ),
+    "keeps its triangle by n": Case(triangle_by_length({}), "alignment", causal.NEITHER),
     "NaN where bottom-right leaves no key": Case(around(keyless), "alignment", causal.KEYLESS),
     "aligned both ways": Case(mutant(past=undecided), "alignment", causal.MIXED),
     "a window besides": Case(
@@ -918,6 +1077,9 @@ CASES = {
     ),
     "forbids with -10000": Case(forbid_with(-1e4), "very_negative_scores", numerics.OUTDONE),
     "forbids with -1e9": Case(forbid_with(-1e9), "very_negative_scores", numerics.OUTDONE),
+    "subtracts one maximum from all": Case(
+        mutant(weights=one_maximum), "very_negative_scores", numerics.VANISHED
+    ),
     "exponential overflows": Case(mutant(weights=exponentials), "large_scores", numerics.OVERFLOW),
     "returns ones": Case(
         lambda query, key, value: torch.ones_like(value), "very_negative_scores", numerics.NEITHER
@@ -929,6 +1091,12 @@ CASES = {
         mutant(weights=lambda scores: exponentials(scores.clamp(-50, 50))),
         "large_scores",
         numerics.CLAMPED,
+    ),
+    "halves where scores are low": Case(
+        mutant(output=halved_at_large), "very_negative_scores", numerics.OTHER
+    ),
+    "halves where scores are high": Case(
+        mutant(output=halved_at_large), "large_scores", numerics.OTHER
     ),
     # heads
     "tiles the key heads": Case(
@@ -969,6 +1137,15 @@ CASES = {
         least=1.0,
         right=4 / 3,
     ),
+    "draws once": Case(
+        mutant(drop=dropped_alike), "dropout_scale", dropout.REPEATED, where=dropout.AXES[0]
+    ),
+    **{
+        f"draws once {where.en}": Case(
+            dropped_for_all(axis), "dropout_scale", dropout.REPEATED, where=where
+        )
+        for axis, where in enumerate(dropout.AXES[1:])
+    },
     # lengths
     "the ratio of lengths matters": Case(around(lengths_matter), "rectangular", lengths.ROWS),
     "scales by d_v": Case(around(widths), "value_width", lengths.WIDTH),
@@ -1020,9 +1197,19 @@ CASES = {
     "reads every column": Case(every_column, "strided", hygiene.STRIDES, how=hygiene.SLICED),
     "misreads an expanded head": Case(unexpanded, "strided", hygiene.STRIDES, how=hygiene.EXPANDED),
     "remembers the last call": Case(Remembers(), "determinism", hygiene.DIFFERS),
+    "keeps its keys by shape": Case(
+        keys_by(lambda key: key.shape), "determinism", hygiene.REMEMBERED
+    ),
+    "keeps its keys by address": Case(
+        keys_by(lambda key: (key.data_ptr(), key.shape)), "determinism", hygiene.REMEMBERED
+    ),
     "drops at random": Case(
         mutant(output=lambda output, query: DROPPED(output, 0.1)), "determinism", hygiene.DIFFERS
     ),
+    "writes causality into the mask": Case(
+        fills_mask, "inputs_unchanged", hygiene.CHANGED, name="attn_mask"
+    ),
+    "returns its buffer": Case(Buffer(), "determinism", hygiene.OVERWRITTEN),
     "swallows softcap": Case(ignores("softcap"), "silent_arguments", hygiene.SILENT),
     "swallows scale with a mask": Case(
         ignores_beside("scale", "attn_mask"),
@@ -1081,6 +1268,7 @@ FAILURES = {
         *("mask_polarity", "mask_with_causal", "fully_masked"),
         *("fully_masked_gradient", "very_negative_scores", "softcap_order"),
     },
+    "rounds the float mask": {"float_mask"},
     "tiles the key heads": {"grouped_queries"},
     "no mask without keys": {"fully_masked", "fully_masked_gradient"},
     "does not rescale": {"dropout_scale"},

@@ -22,6 +22,7 @@ def run(tmp_path, monkeypatch, capfd):
     (tmp_path / "mine.py").write_text(MODULE, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.setattr(sys, "path", sys.path[:])
 
     def run(*arguments):
@@ -52,6 +53,12 @@ def test_a_failure_shows_its_diagnosis(run):
     assert "\nEla se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125.\n" in out
     assert "\n  devolveu [[[[" in out
     assert "Traceback" not in out
+
+
+def test_its_language_is_that_of_the_locale(run, monkeypatch):
+    monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
+    out = run("--attention", "mine:wrong", "-k", "scale")[1]
+    assert "\nEla se comporta como 1/d_k = 0.0156; o esperado é" in out
 
 
 def test_its_options(run):

@@ -8,7 +8,6 @@ import pytest
 from attnref import cli
 from attnref.exercises import command, exercises, judge, source
 from attnref.exercises.command import HEADING, REMINDER
-from attnref.exercises.language import preferred
 
 COURSE = {exercise.name: exercise for exercise in exercises()}
 
@@ -113,23 +112,14 @@ def test_the_language_is_that_of_the_locale(attnref, monkeypatch):
     assert out.startswith("Hint 1 of 3:\n")
 
 
-@pytest.mark.parametrize(
-    ("environment", "language"),
-    [
-        ({}, "en"),
-        ({"LANG": "pt_BR.UTF-8"}, "pt"),
-        ({"LANG": "pt-PT"}, "pt"),
-        ({"LANG": "pt"}, "pt"),
-        ({"LANG": "PT.UTF-8"}, "pt"),
-        ({"LANG": "de_DE.UTF-8"}, "en"),
-        ({"LANG": "C.UTF-8"}, "en"),
-        ({"LC_MESSAGES": "en_US.UTF-8", "LANG": "pt_BR.UTF-8"}, "en"),
-        ({"LC_ALL": "pt_BR", "LC_MESSAGES": "en_US"}, "pt"),
-        ({"LC_ALL": "", "LANG": "pt_BR"}, "pt"),
-    ],
-)
-def test_the_first_variable_that_says_anything_decides(environment, language):
-    assert preferred(environment) == language
+def test_what_cannot_be_written_is_refused(attnref, tmp_path):
+    (tmp_path / "dot_scores.py").mkdir()
+    assert attnref("start", "dot_scores", "--force") == (
+        2,
+        "",
+        "attnref exercise: dot_scores.py cannot be written: Is a directory. Choose another place "
+        "with --folder.\n",
+    )
 
 
 def test_hints_lead_to_each_other_and_to_the_solution(attnref):

@@ -159,6 +159,8 @@ def alignment(trial: Trial, case: Case) -> Finding | None:
     declined = None
     length = case.query.shape[-2]
     short = max(1, length // 2)
+    # A triangle that is kept for n alone would be cut to the keys of this first question.
+    trial.call(*(x[..., :short, :] for x in (case.query, case.key, case.value)), is_causal=True)
     for n, m in ((short, length), (length, short)):
         query, key = case.query[..., :n, :], case.key[..., :m, :]
         try:

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
+from attnref.conformance.properties.causal import all_equal
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Trial
@@ -35,6 +36,18 @@ KEPT = Text(
     "1/(1 - p) = {right:.3g}, which keeps their expected value.",
     pt="dropout_p={p} multiplica os pesos que mantém por {least:.3g} a {most:.3g}; o esperado é "
     "1/(1 - p) = {right:.3g}, o que preserva o seu valor esperado.",
+)
+
+REPEATED = Text(
+    en="dropout_p={p} drops the same weights {where}. Draw for each weight anew.",
+    pt="dropout_p={p} descarta os mesmos pesos {where}. Sorteie de novo para cada peso.",
+)
+AXES = (
+    Text(en="in every call", pt="em toda chamada"),
+    Text(en="in all samples", pt="em todas as amostras"),
+    Text(en="in all heads", pt="em todas as cabeças"),
+    Text(en="for all queries", pt="para todas as consultas"),
+    Text(en="for all keys", pt="para todas as chaves"),
 )
 
 _P = 0.25  # unlike 1 - p, and exact
@@ -91,6 +104,9 @@ def dropout_scale(trial: Trial, case: Case) -> Finding | None:
     if bool(((kept - right).abs() > 10 * torch.finfo(trial.dtype).eps + 1e-4).any()):
         values = {"least": float(kept.min()), "most": float(kept.max()), "right": right}
         return trial.failure(KEPT, p=_P, **values)
+    for axis, where in enumerate(AXES):  # two slices of fair coins hardly ever agree
+        if dropped.shape[axis] > 1 and all_equal(dropped, dropped.narrow(axis, 0, 1)):
+            return trial.failure(REPEATED, p=_P, where=where)
     deviation = (_P * (1 - _P) / dropped.numel()) ** 0.5
     if abs(share - _P) > _DEVIATIONS * deviation:
         return trial.failure(SHARE, p=_P, share=share)

@@ -1,5 +1,6 @@
 """What a function must not do beside computing: change, remember, ignore, waste."""
 
+import itertools
 import math
 import time
 from functools import partial
@@ -11,7 +12,7 @@ from torch import Tensor
 from attnref.bench.memory import peak_bytes
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
-from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.properties.masks import some_bias, some_mask
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
@@ -32,9 +33,25 @@ SLICED = Text(en="every second column", pt="uma coluna sim, uma não")
 EXPANDED = Text(en="one head expanded to all", pt="uma cabeça expandida para todas")
 DIFFERS = Text(
     en="Asked the same twice, with another question in between, it answers {expected:.9g} and "
-    "{got:.9g} at {index}: it keeps something between calls, or draws random numbers.",
+    "{got:.9g} at {index}: it keeps something between calls, or draws random numbers. Mend this "
+    "first; what other properties say may come from it.",
     pt="À mesma pergunta, feita duas vezes com outra no meio, ela responde {expected:.9g} e "
-    "{got:.9g} em {index}: guarda algo entre chamadas, ou sorteia números.",
+    "{got:.9g} em {index}: guarda algo entre chamadas, ou sorteia números. Conserte isto primeiro; "
+    "o que dizem outras propriedades pode vir daqui.",
+)
+REMEMBERED = Text(
+    en="Asked with new numbers in the same tensors it answers {got:.6g} at {index}, expected "
+    "{expected:.6g}: it keeps something of an earlier call. Mend this first; what other properties "
+    "say may come from it.",
+    pt="Ao receber números novos nos mesmos tensores, ela responde {got:.6g} em {index}; o "
+    "esperado é {expected:.6g}: ela guarda algo de uma chamada anterior. Conserte isto primeiro; o "
+    "que dizem outras propriedades pode vir daqui.",
+)
+OVERWRITTEN = Text(
+    en="The next call overwrites the result of the one before: at {index} it goes from "
+    "{expected:.9g} to {got:.9g}. Return a new tensor in each call.",
+    pt="A chamada seguinte sobrescreve o resultado da anterior: em {index} ele vai de "
+    "{expected:.9g} a {got:.9g}. Devolva um tensor novo em cada chamada.",
 )
 SILENT = Text(
     en="{option} is accepted but changes nothing. Obey it, or raise an error.",
@@ -77,20 +94,26 @@ TOO_SLOW = Text(
     page="foundations/matrix-form",
 )
 def inputs_unchanged(trial: Trial, case: Case) -> Finding | None:
-    given: dict[str, Tensor] = {
-        "query": trial.given(case.query),
-        "key": trial.given(case.key),
-        "value": trial.given(case.value),
-    }
+    masks: list[Tensor | None] = [None]
     if trial.offers("attn_mask"):
-        given["attn_mask"] = trial.given(some_mask(case, (case.query.shape[-2],) * 2))
-    before = {name: tensor.clone() for name, tensor in given.items()}
-    query, key, value, *masks = given.values()
-    with torch.no_grad():
-        trial.output(query, key, value, **({"attn_mask": masks[0]} if masks else {}))
-    for name, tensor in given.items():
-        if not torch.equal(tensor, before[name]):
-            return trial.failure(CHANGED, name=name)
+        masks = [some_mask(case, (case.query.shape[-2],) * 2), some_bias(trial, case)]
+    flags: list[dict[str, Any]] = [{}, {"is_causal": True}][: 1 + trial.offers("is_causal")]
+    for count, (flag, mask) in enumerate(itertools.product(flags, masks)):
+        tensors = {"query": case.query, "key": case.key, "value": case.value, "attn_mask": mask}
+        given = {name: trial.given(x) for name, x in tensors.items() if x is not None}
+        before = {name: tensor.clone() for name, tensor in given.items()}
+        query, key, value, *masked = given.values()
+        options = flag | dict(zip(("attn_mask",), masked, strict=False))
+        try:
+            with torch.no_grad():
+                trial.output(query, key, value, **options)
+        except Raised:
+            if count:
+                continue  # other properties tell whether a kind of mask is taken
+            raise
+        for name, tensor in given.items():
+            if not torch.equal(tensor, before[name]):
+                return trial.failure(CHANGED, name=name)
     return None
 
 
@@ -134,7 +157,29 @@ def determinism(trial: Trial, case: Case) -> Finding | None:
     first = trial.call(case.query, case.key, case.value)
     trial.call(case.key.flip(-1), case.value.flip(-2), case.query)
     found = miss(trial.call(case.query, case.key, case.value), first, 0.0)
-    return found and trial.failure(DIFFERS, first, **found.values())
+    if found is not None:
+        return trial.failure(DIFFERS, first, **found.values())
+    return _apart(trial, case)
+
+
+def _apart(trial: Trial, case: Case) -> Finding | None:
+    """Whether one call leaves the result of another alone, and the other one its own."""
+    query, key, value = (trial.given(x) for x in (case.query, case.key, case.value))
+    new = Case(case.query, case.key.flip(-2, -1), case.value.flip(-1), case.seed)
+    with torch.no_grad():
+        kept = trial.output(query, key, value)
+        before = kept.double().cpu().clone()
+        key.copy_(new.key)
+        value.copy_(new.value)
+        output = trial.output(query, key, value).double().cpu()
+    found = miss(kept.double().cpu(), before, 0.0)
+    if found is not None:
+        return trial.failure(OVERWRITTEN, before, **found.values())
+    right = trial.truth(new.query, new.key, new.value)
+    found = miss(output, right.output, right.allowance)
+    if found is None or not trial.is_right(case):
+        return None  # what is never right is the matter of other properties
+    return trial.failure(REMEMBERED, right.output, **found.values())
 
 
 @rule(

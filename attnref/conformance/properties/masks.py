@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnref.conformance.case import Case
+from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
@@ -165,7 +165,7 @@ def mask_polarity(trial: Trial, case: Case) -> Finding | None:
     needs=("attn_mask",),
 )
 def float_mask(trial: Trial, case: Case) -> Finding | None:
-    bias = some_bias(case)
+    bias = some_bias(trial, case)
     found = _compare(trial, case, bias.exp(), NOT_ADDED, attn_mask=bias)
     if found is None:
         return None
@@ -181,11 +181,16 @@ def float_mask(trial: Trial, case: Case) -> Finding | None:
     return found
 
 
-def some_bias(case: Case) -> Tensor:
-    """Numbers to add, ``(n, m)``: halves up to 2, with -inf where `some_mask` forbids."""
+def some_bias(trial: Trial, case: Case) -> Tensor:
+    """Numbers to add, ``(n, m)``: tenths up to 2, with -inf where `some_mask` forbids.
+
+    Tenths, because a narrower dtype would round them. The own key has 0, which is no number to
+    multiply by, and no yes.
+    """
     mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
     bias = torch.randn(mask.shape, generator=case.generator(), dtype=torch.float64)
-    return (2 * bias).round().clamp(-4, 4).div(2).masked_fill(~mask, -torch.inf)
+    bias = ((10 * bias).round().clamp(-20, 20) / 10).fill_diagonal_(0.0)
+    return trial.seen(bias.masked_fill(~mask, -torch.inf))
 
 
 @rule(
@@ -193,14 +198,26 @@ def some_bias(case: Case) -> Tensor:
         en="A mask for all heads, all samples or all queries is as good as an expanded one.",
         pt="Uma máscara para todas as cabeças, amostras ou consultas vale o mesmo que a expandida.",
     ),
-    formula=r"M \in \{(n, m), (b, 1, 1, m), (1, h, n, m), \ldots\} \to (b, h, n, m)",
+    formula=r"M \in \{(n, m), (h, n, m), (b, 1, 1, m), \ldots\} \to (b, h, n, m)",
     page="foundations/masks",
+    sizes=Sizes(batch=3, heads=4),
     needs=("attn_mask",),
 )
 def mask_broadcast(trial: Trial, case: Case) -> Finding | None:
+    return _broadcast(trial, case) or _broadcast(trial, _cube(case)) or _each_its_own(trial, case)
+
+
+def _cube(case: Case) -> Case:
+    """As many heads and positions as samples: only its place tells what an axis of a mask is."""
+    least = min(case.query.shape[:3])
+    query, key, value = (x[:least, :least, :least] for x in (case.query, case.key, case.value))
+    return Case(query, key, value, case.seed)
+
+
+def _broadcast(trial: Trial, case: Case) -> Finding | None:
     (b, h, n), m = case.query.shape[:3], case.key.shape[-2]
     declined = None
-    for shape in ((n, m), (1, 1, n, m), (b, 1, 1, m), (b, 1, n, m), (1, h, n, m)):
+    for shape in ((n, m), (1, 1, n, m), (h, n, m), (b, 1, 1, m), (b, 1, n, m), (1, h, n, m)):
         mask = some_mask(case, shape)
         full = mask.expand(b, h, n, m)
         allowance = trial.truth(case.query, case.key, case.value, attn_mask=full).allowance
@@ -217,7 +234,7 @@ def mask_broadcast(trial: Trial, case: Case) -> Finding | None:
             )
     if declined is not None:
         raise declined
-    return _each_its_own(trial, case)
+    return None
 
 
 def _each_its_own(trial: Trial, case: Case) -> Finding | None:
@@ -271,7 +288,7 @@ def mask_with_causal(trial: Trial, case: Case) -> Finding | None:
 
 def _floats_with_causal(trial: Trial, case: Case) -> Finding | None:
     """The same with numbers to add, where they are obeyed alone; `float_mask` tells of that."""
-    bias = some_bias(case)
+    bias = some_bias(trial, case)
     causal = torch.ones_like(bias).tril()
     options = {"attn_mask": bias, "is_causal": True}
     try:

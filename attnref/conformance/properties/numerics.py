@@ -1,5 +1,6 @@
 """Scores far from zero: the exponential must neither overflow nor vanish."""
 
+import math
 from typing import Any
 
 import torch
@@ -7,38 +8,45 @@ from torch import Tensor
 
 from attnref.conformance import budget
 from attnref.conformance.case import Case, Sizes
-from attnref.conformance.comparison import miss
+from attnref.conformance.comparison import Miss, miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
 
 VANISHED = Text(
-    en="With all scores at {score:.4g} the output at {index} is {got:.4g}, expected "
-    "{expected:.4g}, the mean of the values: all exponentials vanish. Subtract the row's largest "
+    en="With all scores at {score:.4g} the output at {index} is {got:.9g}, expected "
+    "{expected:.9g}, the mean of the values: all exponentials vanish. Subtract the row's largest "
     "score first.",
-    pt="Com todos os escores em {score:.4g}, a saída em {index} é {got:.4g}; o esperado é "
-    "{expected:.4g}, a média dos valores: todas as exponenciais somem. Subtraia antes o maior "
+    pt="Com todos os escores em {score:.4g}, a saída em {index} é {got:.9g}; o esperado é "
+    "{expected:.9g}, a média dos valores: todas as exponenciais somem. Subtraia antes o maior "
     "escore da linha.",
 )
 OUTDONE = Text(
     en="With allowed scores at {score:.4g} the forbidden keys win: the output at {index} is "
-    "{got:.4g}, expected {expected:.4g}. {option} puts a number above them in place of -inf.",
+    "{got:.9g}, expected {expected:.9g}. {option} is not obeyed, or puts a number above them in "
+    "place of -inf.",
     pt="Com os escores permitidos em {score:.4g}, as chaves proibidas vencem: a saída em {index} é "
-    "{got:.4g}; o esperado é {expected:.4g}. {option} põe um número maior que eles no lugar de "
-    "-inf.",
+    "{got:.9g}; o esperado é {expected:.9g}. {option} não é obedecido, ou põe um número maior que "
+    "eles no lugar de -inf.",
+)
+OTHER = Text(
+    en="With scores of {score:.4g} the output at {index} is {got:.9g}, expected {expected:.9g} "
+    "(allowed error {allowed:.1e}).",
+    pt="Com escores de {score:.4g}, a saída em {index} é {got:.9g}; o esperado é {expected:.9g} "
+    "(erro permitido {allowed:.1e}).",
 )
 OVERFLOW = Text(
-    en="With scores of {score:.4g} the output at {index} is {got:.4g}, expected {expected:.4g}: "
+    en="With scores of {score:.4g} the output at {index} is {got:.9g}, expected {expected:.9g}: "
     "the exponential overflows. Subtract the row's largest score first.",
-    pt="Com escores de {score:.4g}, a saída em {index} é {got:.4g}; o esperado é {expected:.4g}: a "
+    pt="Com escores de {score:.4g}, a saída em {index} é {got:.9g}; o esperado é {expected:.9g}: a "
     "exponencial estoura. Subtraia antes o maior escore da linha.",
 )
 CLAMPED = Text(
     en="Two scores that differ by 1 weigh differently at {low:.4g} and at {high:.4g}: the output "
-    "at {index} goes from {expected:.4g} to {got:.4g}. Large scores are cut off or rounded.",
+    "at {index} goes from {expected:.9g} to {got:.9g}. Large scores are cut off or rounded.",
     pt="Dois escores que diferem de 1 pesam de modo diferente em {low:.4g} e em {high:.4g}: a "
-    "saída em {index} vai de {expected:.4g} a {got:.4g}. Escores grandes são cortados ou "
+    "saída em {index} vai de {expected:.9g} a {got:.9g}. Escores grandes são cortados ou "
     "arredondados.",
 )
 
@@ -51,6 +59,9 @@ NEITHER = Text(
 
 # d_k = 16, so that 1/sqrt(d_k) is 1/4 and every score below is exact in every dtype.
 EXACT = Sizes(batch=1, heads=2, n=5, d_k=16, keep=("d_k",))
+_LOW = 248.0  # components of query and key, whose score of -15376 is below a -10000 for -inf
+_LOWEST = 2.0**18
+_SAME = 0.05  # of the largest value; so near, an output is the mean that a cause predicts
 
 
 def along_first(like: Tensor, numbers: Tensor | float) -> Tensor:
@@ -80,33 +91,64 @@ def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
         ways["attn_mask"] = (first, {"attn_mask": first})
     if trial.offers("is_causal"):
         ways["is_causal"] = (every.tril(), {"is_causal": True})
-    for size in _sizes(trial.dtype):
-        query = along_first(case.query, size)
-        for option, (allowed, options) in ways.items():
-            # The forbidden keys score 0, unless some query may see them.
-            numbers = torch.where(allowed.all(0) | (option == "is_causal"), -size, 0.0)
-            key = along_first(case.key, numbers)
-            # Under causality the last query sees all; the others share the score.
-            shares = allowed.double() / allowed.sum(-1, keepdim=True)
-            output = trial.call(query, key, case.value, **options)
-            found = miss(output, shares @ value, budget.of_mean(value, trial.dtype))
-            if found is not None:
-                text = VANISHED if option is None else OUTDONE
-                text = text if _averages(trial, case) else NEITHER
-                score = -size * size * d_k**-0.5
-                return trial.failure(
-                    text, shares @ value, score=score, option=option, **found.values()
-                )
+    # Every second query has scores of 0, for whom the largest score of all is subtracted from all.
+    query = along_first(case.query, torch.where(torch.arange(n) % 2 == 0, _LOW, 0.0))
+    score = -_LOW * _LOW * d_k**-0.5
+    for option, (allowed, options) in ways.items():
+        # The forbidden keys score 0, unless some query may see them.
+        numbers = torch.where(allowed.all(0) | (option == "is_causal"), -_LOW, 0.0)
+        # What a query may see has one score, and shares the weight.
+        shares = allowed.double() / allowed.sum(-1, keepdim=True)
+        output = trial.call(query, along_first(case.key, numbers), case.value, **options)
+        found = miss(output, shares @ value, budget.of_mean(value, trial.dtype, score))
+        if found is not None:
+            text = NEITHER
+            if _averages(trial, case):
+                text = _cause(found, option, shares, value, output)
+            return trial.failure(text, shares @ value, score=score, option=option, **found.values())
+    if trial.dtype == torch.float16:
+        return None  # a product of 61504 is about the most that it holds
+    for option, (allowed, options) in ways.items():
+        failure = _lowest(trial, case, option, allowed, options)
+        if failure is not None:
+            return failure
     return None
 
 
-def _sizes(dtype: torch.dtype) -> tuple[float, ...]:
-    """Of the components of query and key: with d_k = 16 the scores are -15360 and about -1.7e10.
+def _lowest(
+    trial: Trial, case: Case, option: str | None, allowed: Tensor, options: dict[str, Any]
+) -> Finding | None:
+    """Allowed scores of -1.7e10, below the -1e9 that is taken for -inf too.
 
-    So they lie below -10000 and -1e9, which are taken for -inf. A product of 61440 is the most
-    that float16 holds; there the second is left out.
+    To round such a score changes it by up to 1000, so that no weight is known. But where the
+    forbidden keys alone have values, the output is 0.
     """
-    return (248.0,) if dtype == torch.float16 else (248.0, 2.0**18)
+    n, d_k = case.query.shape[-2:]
+    held = torch.arange(n) >= max(1, n - 2)
+    blind = ~(allowed & held).any(-1, keepdim=True)  # the queries that may see none of these
+    if not bool(blind.any()):
+        return None
+    value = case.value * held[:, None]
+    numbers = torch.where(allowed.all(0) | (option == "is_causal"), -_LOWEST, 0.0)
+    query, key = along_first(case.query, _LOWEST), along_first(case.key, numbers)
+    output = trial.call(query, key, value, **options)
+    found = miss(torch.where(blind, output, 0.0), torch.zeros_like(output), 0.0)
+    if found is None:
+        return None
+    text = OUTDONE if math.isfinite(found.got) else OTHER
+    score = -_LOWEST * _LOWEST * d_k**-0.5
+    return trial.failure(text, score=score, option=option, **found.values())
+
+
+def _cause(found: Miss, option: str | None, shares: Tensor, value: Tensor, output: Tensor) -> Text:
+    """The cause where the output shows it, else the plain comparison."""
+    if option is None:
+        return VANISHED if not math.isfinite(found.got) or found.got == 0 else OTHER
+    # The forbidden keys that win share all the weight.
+    forbidden = (shares == 0).double()
+    lost = forbidden / forbidden.sum(-1, keepdim=True).clamp(min=1)
+    won = ((output - lost @ value).abs() <= _SAME * value.abs().amax()).all(-1)
+    return OUTDONE if bool((won & forbidden.any(-1)).any()) else OTHER
 
 
 @rule(
@@ -124,15 +166,17 @@ def large_scores(trial: Trial, case: Case) -> Finding | None:
     value = trial.seen(case.value)
     pair = torch.arange(n) < min(2, n)
     # Two keys of one large score, the others of its opposite: the mean of the two values.
-    query = along_first(case.query, 248.0)
-    key = along_first(case.key, torch.where(pair, 248.0, -248.0))
+    query = along_first(case.query, _LOW)
+    key = along_first(case.key, torch.where(pair, _LOW, -_LOW))
     expected = value[..., pair, :].mean(-2, keepdim=True).expand_as(value)
     output = trial.call(query, key, case.value)
-    found = miss(output, expected, budget.of_mean(value, trial.dtype))
+    score = _LOW * _LOW * d_k**-0.5
+    found = miss(output, expected, budget.of_mean(value, trial.dtype, score))
     if found is not None:
-        score = 248.0 * 248.0 * d_k**-0.5
-        failure = trial.failure(OVERFLOW, expected, score=score, **found.values())
-        return failure if _averages(trial, case) else failure.reworded(NEITHER, **failure.values)
+        text = NEITHER
+        if _averages(trial, case):
+            text = OTHER if math.isfinite(found.got) and found.got else OVERFLOW
+        return trial.failure(text, expected, score=score, **found.values())
     return _clamped(trial, case)
 
 

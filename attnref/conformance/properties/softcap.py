@@ -7,7 +7,7 @@ import torch
 
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
-from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.properties.masks import some_bias, some_mask
 from attnref.conformance.properties.scaling import effective_scale
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
@@ -33,6 +33,10 @@ BEFORE_SCALE = Text(
 CLAMPS = Text(
     en="softcap={cap} cuts the scores off at ±{cap}; expected softcap · tanh(score / softcap).",
     pt="softcap={cap} corta os escores em ±{cap}; o esperado é softcap · tanh(escore / softcap).",
+)
+FLOATS = Text(
+    en="softcap={cap} bounds the float mask together with the scores. Cap first, add then.",
+    pt="softcap={cap} limita a máscara de floats junto com os escores. Limite antes, some depois.",
 )
 OTHER = Text(
     en="With softcap={cap} the output at {index} is {got:.6g}, expected {expected:.6g}, from "
@@ -67,7 +71,7 @@ def softcap_order(trial: Trial, case: Case) -> Finding | None:
     output = trial.call(case.query, case.key, case.value, **options)
     found = miss(output, right.output, right.allowance + slack)
     if found is None:
-        return None
+        return _floats(trial, case, cap) if slack == 0.0 and trial.offers("attn_mask") else None
     failure = trial.failure(OTHER, right.output, cap=cap, **found.values())
     weights = trial.weights(case.query, case.key, **options)
     del options["softcap"]
@@ -87,6 +91,25 @@ def softcap_order(trial: Trial, case: Case) -> Finding | None:
         if bool(((weights - way).abs() < 1e-2).all()):
             return failure.reworded(text, cap=cap)
     return failure
+
+
+def _floats(trial: Trial, case: Case, cap: float) -> Finding | None:
+    """The same under numbers to add, where they are obeyed alone; `float_mask` tells of that."""
+    bias = some_bias(trial, case)
+    inputs = case.query, case.key, case.value
+    if not trial.is_right(case, attn_mask=bias):
+        return None
+    right = trial.truth(*inputs, softcap=cap, attn_mask=bias)
+    output = trial.call(*inputs, softcap=cap, attn_mask=bias)
+    found = miss(output, right.output, right.allowance)
+    if found is None:
+        return None
+    failure = trial.failure(OTHER, right.output, cap=cap, **found.values())
+    scores = trial.seen(case.query) @ trial.seen(case.key).mT * case.query.shape[-1] ** -0.5
+    capped = cap * torch.tanh((scores + bias) / cap)
+    way = torch.softmax(capped.masked_fill(bias == -math.inf, -math.inf), -1)
+    same = (output - way @ trial.seen(case.value)).abs() < 1e-2
+    return failure.reworded(FLOATS, cap=cap) if bool(same.all()) else failure
 
 
 def _usual_scale(trial: Trial, case: Case) -> tuple[float, float]:
