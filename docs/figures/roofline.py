@@ -14,7 +14,7 @@ TEXT = {
         "decode": "decodificar, lote {batch}",
         "train": "treinamento\ne prefill",
         "plain": "miolo, como\nna fórmula",
-        "tiles": "miolo,\nem ladrilhos",
+        "tiles": "miolo em\nladrilhos",
     },
     "en": {
         "x": "intensity: operations a byte moved",

@@ -18,7 +18,7 @@ from py_mini_racer import JSEvalException, MiniRacer
 FORMULA = re.compile(
     r"(?P<before>[(“]?)"
     r'<(?P<tag>span|div) class="arithmatex">\\(?P<mode>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>'
-    r"(?P<after>[.,;:?!)”’]*)",
+    r"(?P<after>(?:[-’']\w+)?[.,;:?!)”’]*)",
     re.DOTALL,
 )
 # As many signs as fit on a line of every screen: a shorter formula is not broken.
