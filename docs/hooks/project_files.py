@@ -41,7 +41,7 @@ def section(root: Path, name: str, language: str) -> str:
         lines[lines.index(match[0])] += f" {{#{ident}}}"
     text = "\n".join(lines[1:]).strip()
     # What shows how to include a file must not include one.
-    text = text.replace("--8<--", ";--8<--")
+    text = text.replace('--8<-- "', ';--8<-- "')
     if path == root / name and language != SOURCE:
         return f'<div lang="{SOURCE}" markdown>\n\n{text}\n\n</div>'
     return text
