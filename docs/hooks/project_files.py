@@ -40,8 +40,8 @@ def section(root: Path, name: str, language: str) -> str:
     for ident, match in zip(ids, headings, strict=True):
         lines[lines.index(match[0])] += f" {{#{ident}}}"
     text = "\n".join(lines[1:]).strip()
-    # What shows how to include a file must not include one.
-    text = text.replace("--8<--", ";--8<--")
+    # What shows how to include a file must not include one; a line is escaped at its first marker.
+    text = re.sub(r"^(.*?)--8<--", r"\1;--8<--", text, flags=re.MULTILINE)
     if path == root / name and language != SOURCE:
         return f'<div lang="{SOURCE}" markdown>\n\n{text}\n\n</div>'
     return text
