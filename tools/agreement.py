@@ -21,7 +21,7 @@ def digests(root: Path) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for language in LANGUAGES:
         folder = root / "docs" / language
-        for path in sorted(folder.rglob("*.md")):
+        for path in sorted(p for p in folder.rglob("*") if p.suffix in (".md", ".ipynb")):
             page = path.relative_to(folder).as_posix()
             digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
             found.setdefault(page, {})[language] = digest

@@ -8,7 +8,8 @@ from axe_playwright_python.sync_playwright import Axe
 ROOT = Path(__file__).parent.parent.parent
 PATHS = sorted(
     f"{page.relative_to(ROOT / 'docs/en').with_suffix('').as_posix()}/".removesuffix("index/")
-    for page in (ROOT / "docs/en").rglob("*.md")
+    for page in (ROOT / "docs/en").rglob("*.*")
+    if page.suffix in (".md", ".ipynb")
 )
 LANGUAGES = ("pt", "en")
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
