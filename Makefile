@@ -52,4 +52,4 @@ format: .venv/ready
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -29,6 +29,10 @@ def digests(root: Path) -> dict[str, dict[str, str]]:
             if path.is_file():
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
                 found.setdefault(page, {})[language] = digest
+        for path in sorted(p for p in folder.rglob("*") if p.suffix in (".md", ".ipynb")):
+            page = path.relative_to(folder).as_posix()
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+            found.setdefault(page, {})[language] = digest
     return dict(sorted(found.items()))
 
 

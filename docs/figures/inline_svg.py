@@ -37,7 +37,19 @@ def render(draw: Callable[[dict[str, str]], Figure], text: dict[str, str], name:
         matplotlib.rcdefaults()  # and nothing of the user's own
         matplotlib.rcParams.update(STYLE)
         draw(text).savefig(stream, format="svg", metadata={"Date": None})
-    drawn = ET.fromstring(stream.getvalue())
+    return in_page(stream.getvalue(), name)
+
+
+def in_page(svg: str, name: str) -> str:
+    """What matplotlib drew in the manner of drawing.py, as SVG for the inside of a page.
+
+    Raises:
+        ValueError: for a colour that is none of that module, and for numbers set as formulas.
+    """
+    if "\\mathdefault" in svg:
+        mend = "give the axis names for its ticks, or set_major_formatter('{x:g}')"
+        raise ValueError(f"a logarithmic axis writes its numbers as formulas: {mend}")
+    drawn = ET.fromstring(svg)
     _, _, width, height = drawn.attrib["viewBox"].split()
     root = ET.Element(
         "svg",
@@ -50,7 +62,7 @@ def render(draw: Callable[[dict[str, str]], Figure], text: dict[str, str], name:
             "stroke-linejoin": "round",
         },
     )
-    used = set(re.findall(r'(?:href="|url\()#([^")]+)', stream.getvalue()))
+    used = set(re.findall(r'(?:href="|url\()#([^")]+)', svg))
     names: dict[str, str] = {}
     root.text = "\n"
     for child in drawn:

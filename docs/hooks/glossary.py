@@ -119,7 +119,7 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
 
 
 def on_page_content(html: str, page, config, files) -> str:
-    if page.file.src_uri in UNMARKED or not page.file.src_uri.endswith(".md"):
+    if page.file.src_uri in UNMARKED:
         return html
     return mark(html, Path(config.docs_dir).name)
 

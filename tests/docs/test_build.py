@@ -21,6 +21,8 @@ def project(tmp_path):
         )
     for name in ("mkdocs.yml", "mkdocs.en.yml"):
         shutil.copy(ROOT / name, tmp_path / name)
+    (ROOT / ".cache").mkdir(exist_ok=True)
+    (tmp_path / ".cache").symlink_to(ROOT / ".cache")  # what the notebooks put out
     return tmp_path
 
 

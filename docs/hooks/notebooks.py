@@ -1,0 +1,209 @@
+"""Makes a page of each notebook, with what its cells put out, and a file to be downloaded.
+
+A notebook is kept without outputs, and says the same in Jupyter as on its page. mkdocs-jupyter
+lets notebooks be pages; here such a page gets its Markdown, and goes the way of all pages:
+headings, links, formulas, terms. The id of a cell that begins with a heading is its anchor.
+Alternative text of a figure stands in the metadata of its cell, as ``alt``, and what the page is
+about in those of the notebook, as ``description``.
+
+The file that readers download has the sources of attnref in its first code cell, which is how it
+runs alone: attnref is in no registry.
+"""
+
+import base64
+import io
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+import nbformat
+import yaml
+from execution import Run, run
+from mkdocs.exceptions import PluginError
+from pages import ROOT, Problem, stop_at
+
+sys.path.append(str(ROOT / "docs" / "figures"))
+import inline_svg
+
+PACKAGE = 'PACKAGE = ""'  # in the first code cell
+HEADING = re.compile(r"^(?P<level>#{1,6}) +(?P<title>.+)$", re.MULTILINE)
+IDENT = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+PAGE_LINK = re.compile(r"\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])+)\]\([^)\s:]+\)")
+DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+")
+ONLY_HERE = re.compile(r"^(?:!!!|\?\?\?)|\[@|\{ ?[#.]|\]\((?:claim|figure|chart):|8<", re.MULTILINE)
+WIDEST = 79  # characters of a line of code, which is read in a column of the site
+# As Markdown renders it.
+IMAGE = re.compile(r'<p><img alt="(?P<alt>[^"]*)" src="cell:(?P<id>[a-z0-9-]+)" ?/?></p>')
+WORDS = {
+    "pt": {
+        "download": "Baixar este caderno",
+        "alone": "Ele roda sozinho: a primeira célula instala o que falta. O que se vê abaixo de "
+        "cada célula é o que ela produziu quando o site foi montado.",
+    },
+    "en": {
+        "download": "Download this notebook",
+        "alone": "It runs by itself: the first cell installs what is missing. What you see below "
+        "a cell is what it put out when the site was built.",
+    },
+}
+
+_runs: dict[str, Run] = {}
+
+
+def is_notebook(page) -> bool:
+    return page.file.src_uri.endswith(".ipynb")
+
+
+def read(text: str) -> nbformat.NotebookNode:
+    return nbformat.reads(text, as_version=nbformat.NO_CONVERT)
+
+
+def problems(page: Path, text: str, root: Path) -> list[Problem]:
+    """All that is wrong with a notebook as it is kept, without running it."""
+    notebook = read(text)
+    lines = text.split("\n")
+    found = []
+
+    def note(cell: nbformat.NotebookNode | None, message: str) -> None:
+        mark = f'"id": "{cell.id}"' if cell else ""
+        number = next((n for n, line in enumerate(lines, 1) if mark and mark in line), 1)
+        found.append(Problem(page, number, message))
+
+    if (notebook.nbformat, notebook.nbformat_minor) != (4, 5):
+        note(None, "expected a notebook of format 4.5, whose cells have ids")
+        return found
+    if not 30 <= len(notebook.metadata.get("description", "")) <= 200:
+        note(None, "expected a description of 30 to 200 characters in the notebook's metadata")
+    if unknown := sorted(notebook.metadata.keys() - {"description", "kernelspec", "language_info"}):
+        note(None, f"metadata {unknown[0]!r}: expected description, kernelspec and language_info")
+    first = notebook.cells[0]
+    if first.cell_type != "markdown" or not first.source.startswith("# "):
+        note(first, "expected a first cell that begins with # and the title")
+    for cell in notebook.cells:
+        if not IDENT.fullmatch(cell.id):
+            note(cell, f"id {cell.id!r}: expected English words with hyphens, as in to-the-query")
+        if cell.cell_type == "code":
+            if cell.outputs or cell.execution_count is not None:
+                note(cell, "outputs are made by the build: run jupyter nbconvert --clear-output")
+            if wide := [line for line in cell.source.split("\n") if len(line) > WIDEST]:
+                note(cell, f"expected lines of {WIDEST} characters at most: {wide[0]!r}")
+        else:
+            for message in _prose_problems(cell.source):
+                note(cell, message)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    if not code or code[0].source.count(PACKAGE) != 1:
+        note(code[0] if code else None, f"expected a first code cell that installs, with {PACKAGE}")
+    return found
+
+
+def _prose_problems(source: str):
+    headings = list(HEADING.finditer(source))
+    if len(headings) > 1 or (headings and headings[0].start()):
+        yield "expected a heading at the beginning of its cell, whose id becomes its anchor"
+    if headings and "$" in headings[0]["title"]:
+        yield "expected a heading without formulas"
+    if only := ONLY_HERE.search(source):
+        yield f"{only[0]!r} means nothing in Jupyter, where this file is read, too"
+    if number := DECIMAL.search(re.sub(r"`[^`]*`", "", source)):
+        yield f"{number[0]} is typed: let a cell print it, and say it in words"
+
+
+def on_pre_page(page, config, files):
+    if is_notebook(page):
+        page.__dict__.pop("render", None)  # that of mkdocs-jupyter, with a look of its own
+    return page
+
+
+def on_page_read_source(page, config) -> str | None:
+    if not is_notebook(page):
+        return None
+    stop_at(problems, page)
+    path = Path(page.file.abs_src_path)
+    notebook = read(path.read_text(encoding="utf-8"))
+    ran = run(path.relative_to(ROOT), notebook)
+    _runs[str(path)] = ran
+    return markdown(path, notebook, ran, Path(config.docs_dir).name)
+
+
+def markdown(path: Path, notebook: nbformat.NotebookNode, ran: Run, language: str) -> str:
+    """The page: prose, code, and what the code put out."""
+    title = HEADING.match(notebook.cells[0].source)["title"]
+    meta = {"title": title, "description": notebook.metadata["description"]}
+    parts = [f"---\n{yaml.safe_dump(meta, allow_unicode=True)}---"]
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            parts.append(HEADING.sub(rf"\g<0> {{#{cell.id}}}", cell.source, count=1))
+            if cell is notebook.cells[0]:
+                parts.append(_download(path, WORDS[language]))
+        else:
+            parts.append(_fenced("python", cell.source))
+            parts += _shown(path, cell, ran.outputs[cell.id])
+    return "\n\n".join(parts) + "\n"
+
+
+def _download(path: Path, words: dict[str, str]) -> str:
+    button = f'<a class="md-button" href="{path.name}" download>{words["download"]}</a>'
+    return f'<p class="notebook">{button}<br>{words["alone"]}</p>'
+
+
+def _shown(path: Path, cell: nbformat.NotebookNode, outputs: list[tuple[str, str]]):
+    alt = cell.metadata.get("alt", "")
+    drawn = sum(kind == "svg" for kind, _ in outputs)
+    if drawn != bool(alt) or re.search(r"[$`*\[\]\"]", alt):
+        raise PluginError(
+            f"{path}: cell {cell.id!r} drew {drawn} figures: expected one, with its alternative "
+            "text in plain words as alt in the cell's metadata, or none and no alt"
+        )
+    for kind, content in outputs:
+        yield _fenced("text", content) if kind == "text" else f"![{alt}](cell:{cell.id})"
+
+
+def _fenced(language: str, content: str) -> str:
+    return f"```{language}\n{content.rstrip()}\n```"
+
+
+def on_post_page(output: str, page, config) -> str:
+    if not is_notebook(page):
+        return output
+    path = Path(page.file.abs_src_path)
+    ran = _runs[str(path)]
+    target = Path(page.file.abs_dest_path).with_name(path.name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(published(path.read_text(encoding="utf-8"), ran), encoding="utf-8")
+
+    def show(match: re.Match) -> str:
+        (drawn,) = (content for kind, content in ran.outputs[match["id"]] if kind == "svg")
+        try:
+            drawing = inline_svg.in_page(drawn, match["id"])
+        except ValueError as error:
+            raise PluginError(f"{path}: cell {match['id']!r}: {error}") from None
+        return (
+            f'<figure class="figure" id="figure-{match["id"]}"><div class="drawing" role="img" '
+            f'aria-label="{match["alt"]}" tabindex="0">{drawing}</div></figure>'
+        )
+
+    return IMAGE.sub(show, output)
+
+
+def published(text: str, ran: Run, root: Path = ROOT) -> str:
+    """The notebook as it is downloaded: attnref is in it, and links to pages are plain text."""
+    notebook = read(text)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = PAGE_LINK.sub(r"\g<text>", cell.source)
+    setup = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    packed = base64.b85encode(_zipped(sorted(ran.loaded), root)).decode()
+    setup.source = setup.source.replace(PACKAGE, f'{PACKAGE[:-1]}{packed}"')
+    return nbformat.writes(notebook) + "\n"
+
+
+def _zipped(names: list[str], root: Path) -> bytes:
+    """The files under their names, the same bytes at each run."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as package:
+        for name in names:
+            entry = zipfile.ZipInfo(name)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            package.writestr(entry, (root / name).read_bytes())
+    return stream.getvalue()

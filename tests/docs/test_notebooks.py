@@ -1,0 +1,282 @@
+"""Notebooks: sound as they are kept, the same in both languages, run, and running alone."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import contracts
+import execution
+import nbformat
+import notebooks
+import pytest
+from mkdocs.exceptions import PluginError
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDERS = {language: ROOT / "docs" / language / "notebooks" for language in contracts.LANGUAGES}
+NAMES = sorted(path.stem for path in FOLDERS["en"].glob("*.ipynb"))
+PATHS = [folder / f"{name}.ipynb" for folder in FOLDERS.values() for name in NAMES]
+
+
+def read(name: str, language: str) -> nbformat.NotebookNode:
+    return notebooks.read((FOLDERS[language] / f"{name}.ipynb").read_text(encoding="utf-8"))
+
+
+def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def skeleton(notebook: nbformat.NotebookNode) -> dict[str, list]:
+    """What must be the same in both languages, in order."""
+    code, prose = [], []
+    for cell in notebook.cells:
+        (code if cell.cell_type == "code" else prose).append(cell.source)
+    text = "\n".join(prose)
+    return {
+        "cells": [(cell.id, cell.cell_type, "alt" in cell.metadata) for cell in notebook.cells],
+        "code": code,
+        "headings": [match["level"] for match in notebooks.HEADING.finditer(text)],
+        "equations": [
+            " ".join((one or other).split()) for one, other in contracts.EQUATION.findall(text)
+        ],
+        "links": [match["target"] for match in contracts.LINK.finditer(text)],
+    }
+
+
+def test_each_notebook_is_in_both_languages_and_in_the_navigation():
+    assert sorted(path.stem for path in FOLDERS["pt"].glob("*.ipynb")) == NAMES
+    assert NAMES
+    for configuration in ("mkdocs.yml", "mkdocs.en.yml"):
+        listed = (ROOT / configuration).read_text(encoding="utf-8")
+        assert not [name for name in NAMES if f"notebooks/{name}.ipynb" not in listed]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.relative_to(ROOT / "docs").as_posix())
+def test_notebooks_are_kept_as_they_should_be(path):
+    problems = notebooks.problems(path, path.read_text(encoding="utf-8"), ROOT)
+    assert not problems, "\n".join(map(str, problems))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_languages_have_the_same_code_and_the_same_skeleton(name):
+    pt, en = (skeleton(read(name, language)) for language in contracts.LANGUAGES)
+    for part in pt:
+        assert pt[part] == en[part], part
+    assert read(name, "en").cells[-1].id == "summary"
+
+
+def test_all_notebooks_install_in_the_same_way():
+    cells = [code_cells(read(path.stem, path.parent.parent.name))[0] for path in PATHS]
+    assert {cell.id for cell in cells} == {"install"}
+    assert len({cell.source for cell in cells}) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_notebook_runs_and_every_cell_shows_what_it_may(name):
+    for language, folder in FOLDERS.items():
+        path = folder / f"{name}.ipynb"
+        notebook = read(name, language)
+        ran = execution.run(path, notebook)
+        text = notebooks.markdown(path, notebook, ran, language)
+        assert text.count("](cell:") == sum("alt" in cell.metadata for cell in notebook.cells)
+        assert "attnref/reference.py" in ran.loaded
+
+
+# As they are downloaded.
+
+
+def alone(name: str, folder: Path, *, whole: bool) -> subprocess.CompletedProcess:
+    """Runs the downloaded file where attnref is not installed: all of it, or what it imports."""
+    path = FOLDERS["en"] / f"{name}.ipynb"
+    ran = execution.run(path, read(name, "en"))
+    file = notebooks.published(path.read_text(encoding="utf-8"), ran)
+    setup, *rest = (cell.source for cell in code_cells(nbformat.reads(file, as_version=4)))
+    setup = setup.replace('%pip install --quiet {" ".join(missing)}', "raise SystemExit(missing)")
+    program = "\n\n".join([setup, *rest])
+    if not whole:
+        imports = (ast.Import, ast.ImportFrom)
+        needed = [node for node in ast.parse(program).body if isinstance(node, imports)]
+        program = "\n".join([setup, *map(ast.unparse, needed)])
+    program = (
+        "import sys\nfrom pathlib import Path\n"
+        "sys.path = [p for p in sys.path if not Path(p or '.', 'attnref').exists()]\n"
+        "import matplotlib\nmatplotlib.use('agg')\n"
+        f"{program}\nimport attnref\nprint(attnref.__file__)\n"
+    )
+    (folder / "program.py").write_text(program, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=folder,
+        env={"PATH": "", "MPLCONFIGDIR": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_downloaded_notebook_holds_what_it_imports(name, tmp_path):
+    result = alone(name, tmp_path, whole=False)
+    assert result.returncode == 0, result.stderr
+    assert Path(result.stdout.split()[-1]).parent.parent.name == "attnref.zip"
+
+
+def test_a_downloaded_notebook_runs_alone(tmp_path):
+    result = alone("variance", tmp_path, whole=True)
+    assert result.returncode == 0, result.stderr
+    assert Path(result.stdout.split()[-1]).parent.parent.name == "attnref.zip"
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
+def test_a_downloaded_notebook_is_the_one_that_is_kept_with_attnref_in_it(path):
+    kept = notebooks.read(path.read_text(encoding="utf-8"))
+    ran = execution.run(path, kept)
+    text = notebooks.published(path.read_text(encoding="utf-8"), ran)
+    assert len(text) < 400_000
+    published = notebooks.read(text)
+    nbformat.validate(published)
+    assert [cell.id for cell in published.cells] == [cell.id for cell in kept.cells]
+    for ours, theirs in zip(kept.cells, published.cells, strict=True):
+        if ours.id == "install":
+            before, after = ours.source.split('""')
+            assert theirs.source.startswith(before)
+            assert theirs.source.endswith(after)
+        elif ours.cell_type == "code":
+            assert theirs.source == ours.source
+        else:
+            assert ".md" not in theirs.source
+
+
+def test_without_attnref_and_without_the_package_the_first_cell_says_what_to_do(tmp_path):
+    source = code_cells(read("variance", "en"))[0].source.replace("%pip", "# %pip\n    pass #")
+    program = source.replace('find_spec("attnref") is None', "True")
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "attnref is missing: run pip install . in a clone of it, or download" in result.stderr
+
+
+# Each of these would reach the reader.
+
+
+def edited(change) -> str:
+    """The text of a sound notebook after a change to what it holds."""
+    content = json.loads((FOLDERS["en"] / "variance.ipynb").read_text(encoding="utf-8"))
+    change(content, {cell["id"]: cell for cell in content["cells"]})
+    return json.dumps(content, indent=1)
+
+
+def put(ident, key, value):
+    return lambda content, cells: cells[ident].__setitem__(key, value)
+
+
+def prose(text):
+    return put("shape", "source", text)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put("measure", "execution_count", 3), "outputs are made by the build"),
+        (
+            put("measure", "outputs", [{"output_type": "stream", "name": "stdout", "text": "1"}]),
+            "outputs are made by the build",
+        ),
+        (put("measure", "source", "x" * 80), "expected lines of 79 characters at most"),
+        (put("measure", "id", "Measure_1"), "id 'Measure_1': expected English words with hyphens"),
+        (put("install", "source", "import torch"), 'with PACKAGE = ""'),
+        (put("top", "source", "Variance"), "begins with # and the title"),
+        (prose("Text.\n\n## A heading"), "a heading at the beginning of its cell"),
+        (prose("## One\n\n## Two"), "a heading at the beginning of its cell"),
+        (prose("## The law $d_k$"), "expected a heading without formulas"),
+        (prose('!!! warning "No"'), "'!!!' means nothing in Jupyter"),
+        (prose("See [@vaswani2017]."), "'[@' means nothing in Jupyter"),
+        (prose("[so](claim:x)"), "'](claim:' means nothing in Jupyter"),
+        (prose("## Law {#law}"), "'{#' means nothing in Jupyter"),
+        (prose("It is 0.25 here."), "0.25 is typed: let a cell print it"),
+        (
+            lambda content, cells: content["metadata"].update(description="short"),
+            "a description of 30 to 200 characters",
+        ),
+        (
+            lambda content, cells: content["metadata"].update(widgets={}),
+            "metadata 'widgets': expected description",
+        ),
+        (lambda content, cells: content.update(nbformat_minor=4), "format 4.5"),
+    ],
+)
+def test_a_slip_is_found_where_it_stands(change, message):
+    text = edited(change)
+    (problem,) = notebooks.problems(Path("x.ipynb"), text, ROOT)
+    assert message in problem.message
+    if problem.line > 1:
+        assert '"id": ' in text.split("\n")[problem.line - 1]
+
+
+# What runs, and when it runs again.
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A root with a package attnref of its own, and the manner of figures."""
+    for name in ("attnref/__init__.py", "docs/figures/drawing.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / "attnref/__init__.py").write_text("answer = 42\n")
+    manner = (ROOT / "docs/figures/drawing.py").read_text(encoding="utf-8")
+    (tmp_path / "docs/figures/drawing.py").write_text(manner, encoding="utf-8")
+    return tmp_path
+
+
+def run(project: Path, *sources: str, **alt: str) -> list[str]:
+    """The Markdown of each cell's outputs."""
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number}"
+        cell.metadata.update(alt)
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    ran = execution.run(Path("x.ipynb"), notebook, project)
+    return [
+        "\n".join(notebooks._shown(Path("x.ipynb"), cell, ran.outputs[cell.id])) for cell in cells
+    ]
+
+
+def test_outputs_are_kept_until_the_code_or_the_package_changes(project):
+    source = "import attnref, time\nprint(attnref.answer)\ntime.time_ns()"
+    first = run(project, source)
+    assert "42" in first[0]
+    assert run(project, source) == first
+    (project / "attnref/__init__.py").write_text("answer = 43\n")
+    second = run(project, source)
+    assert "43" in second[0]
+    assert run(project, source) == second
+    assert run(project, source + "\n") != second
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("1 + 1\n1 / 0", "x.ipynb: cell 'cell-1': ZeroDivisionError: division by zero"),
+        (
+            "import warnings\nwarnings.warn('careful')",
+            "cell 'cell-1' wrote to its error stream: ",
+        ),
+        (
+            "from IPython.display import HTML\nHTML('<b>x</b>')",
+            "cell 'cell-1': expected text or a figure as output, got text/plain, text/html",
+        ),
+        (
+            "from matplotlib import pyplot\npyplot.plot([1, 2]);",
+            "cell 'cell-1' drew 1 figures: expected one, with its alternative text",
+        ),
+    ],
+)
+def test_what_a_page_cannot_show_stops_the_build(project, source, message):
+    with pytest.raises(PluginError) as stopped:
+        run(project, "x = 1", source)
+    assert message in str(stopped.value)
+
+
+def test_a_figure_needs_a_figure_and_comes_in_the_pages_colours(project):
+    plot = "from matplotlib import pyplot\npyplot.plot([1, 2])\npyplot.show()"
+    assert run(project, plot, alt="A line that rises") == ["![A line that rises](cell:cell-0)"]
+    with pytest.raises(PluginError, match="drew 0 figures"):
+        run(project, "x = 1", alt="A line that rises")
