@@ -23,16 +23,13 @@ def digests(root: Path) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for language in LANGUAGES:
         folder = root / "docs" / language
-        pages = [path.relative_to(folder).as_posix() for path in folder.rglob("*.md")]
+        files = (path for path in folder.rglob("*.*") if path.suffix in (".md", ".ipynb"))
+        pages = [path.relative_to(folder).as_posix() for path in files]
         for page in sorted(pages) + list(FILES):
             path = root / path_of(page, language)
             if path.is_file():
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
                 found.setdefault(page, {})[language] = digest
-        for path in sorted(p for p in folder.rglob("*") if p.suffix in (".md", ".ipynb")):
-            page = path.relative_to(folder).as_posix()
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-            found.setdefault(page, {})[language] = digest
     return dict(sorted(found.items()))
 
 

@@ -2,12 +2,6 @@
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
-PATHS = sorted(
-    f"{page.relative_to(ROOT / 'docs/en').with_suffix('').as_posix()}/".removesuffix("index/")
-    for page in (ROOT / "docs/en").rglob("*.*")
-    if page.suffix in (".md", ".ipynb")
-)
 LANGUAGES = ("pt", "en")
 
 
