@@ -596,6 +596,22 @@ def breaks_on_floats(right, query, key, value, attn_mask=None, is_causal=False, 
     return right(query, key, value, attn_mask=attn_mask, is_causal=is_causal, **options)
 
 
+def floats_twice(right, query, key, value, attn_mask=None, is_causal=False, **options):
+    if attn_mask is not None and attn_mask.dtype != torch.bool and is_causal:
+        attn_mask = 2 * attn_mask
+    return right(query, key, value, attn_mask=attn_mask, is_causal=is_causal, **options)
+
+
+def one_mask_for_all_heads(query, key, value, attn_mask=None, enable_gqa=False):
+    if attn_mask is not None and attn_mask.ndim > 2:
+        raise ValueError("attn_mask: expected two axes")
+    return Right()(query, key, value, attn_mask=attn_mask, enable_gqa=enable_gqa)
+
+
+def breaks(query, key, value):
+    raise IndexError("too many indices")
+
+
 def never_causal(right, query, key, value, is_causal=False, **options):
     if is_causal:
         raise ValueError("is_causal: expected False")
@@ -991,6 +1007,16 @@ CASES = {
     "breaks on a float mask with causal": Case(
         around(breaks_on_floats), "mask_with_causal", examination.RAISED
     ),
+    "adds the float mask twice beside causal": Case(
+        around(floats_twice), "mask_with_causal", masks.OTHER
+    ),
+    "takes no mask for each head": Case(
+        one_mask_for_all_heads,
+        "grouped_queries",
+        PROPERTIES["grouped_queries"].statement,
+        verdict=Verdict.PASS,
+    ),
+    "breaks at every call": Case(breaks, "inputs_unchanged", examination.RAISED),
     "refuses mask with causal": Case(
         around(refuses), "mask_with_causal", masks.REFUSES, verdict=Verdict.CONVENTION
     ),

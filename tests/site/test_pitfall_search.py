@@ -1,13 +1,30 @@
-"""What the search of the site is given to find an error message by."""
+"""An error message, pasted into the search of the site, finds the entry on its fault."""
 
 import json
+import re
 
 import pitfall_messages
 import pytest
 from bs4 import BeautifulSoup
+from playwright.sync_api import TimeoutError
+
+LANGUAGES = ("pt", "en")
+# Whether the page is one of the first three found, and the entry among what is shown of it.
+FOUND = """([page, anchor]) => {
+  const titles = ".md-search-result__item > .md-search-result__link"
+  const first = [...document.querySelectorAll(titles)].slice(0, 3)
+  const links = [...document.querySelectorAll(".md-search-result__link")]
+  return first.some(link => link.pathname.endsWith(page)) &&
+    links.some(link => link.pathname.endsWith(page) && link.hash === anchor)
+}"""
 
 
-@pytest.mark.parametrize("language", ["pt", "en"])
+def with_other_numbers(message):
+    """The message as a terminal shows it to somebody else."""
+    return "RuntimeError: " + re.sub(r"\b\d+\b", lambda size: f"{size[0]}1", message)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_the_search_index_holds_each_message_in_its_entry(site, language):
     index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
     texts = {
@@ -16,3 +33,26 @@ def test_the_search_index_holds_each_message_in_its_entry(site, language):
     }
     for place, message, _ in pitfall_messages.QUOTED:
         assert message in " ".join(texts[f"pitfalls/{place}"].split()), place
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_pasted_message_finds_its_entry(new_page, address, language):
+    page = new_page()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{address}/{language}/")
+    field = page.locator("input.md-search__input")
+    field.click()
+    missed = []
+    for place, message, _ in pitfall_messages.QUOTED:
+        path, anchor = place.split("#")
+        for text in (message, with_other_numbers(message)):
+            field.fill("")
+            page.locator(".md-search-result__item").first.wait_for(state="detached")
+            page.evaluate("text => navigator.clipboard.writeText(text)", text)
+            page.keyboard.press("Control+V")
+            try:
+                where = [f"/pitfalls/{path}", f"#{anchor}"]
+                page.wait_for_function(FOUND, arg=where, timeout=10_000)
+            except TimeoutError:
+                missed.append((place, text))
+    assert not missed
