@@ -11,10 +11,8 @@ from playwright.sync_api import TimeoutError
 LANGUAGES = ("pt", "en")
 # Whether the page is one of the first three found, and the entry among what is shown of it.
 FOUND = """([page, anchor]) => {
-  const titles = ".md-search-result__item > .md-search-result__link"
-  const first = [...document.querySelectorAll(titles)].slice(0, 3)
   const links = [...document.querySelectorAll(".md-search-result__link")]
-  return first.some(link => link.pathname.endsWith(page)) &&
+  return links.filter(link => !link.hash).slice(0, 3).some(link => link.pathname.endsWith(page)) &&
     links.some(link => link.pathname.endsWith(page) && link.hash === anchor)
 }"""
 
