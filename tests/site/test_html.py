@@ -8,7 +8,6 @@ from urllib.parse import unquote, urljoin, urlsplit
 import pytest
 from bs4 import BeautifulSoup
 
-ROOT = Path(__file__).parent.parent.parent
 LANGUAGES = ("pt", "en")
 
 
@@ -124,22 +123,6 @@ def test_the_search_index_holds_words_without_accents(site):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_each_snippet_is_shown_on_a_page(pages, language):
-    titles = {
-        title.text
-        for name, page in pages.items()
-        if name.startswith(f"{language}/")
-        for title in page.select("div.language-python .filename")
-    }
-    snippets = {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "snippets").rglob("*.py")
-        if "--8<-- [start:" in path.read_text("utf-8")
-    }
-    assert titles == snippets
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
 def test_figures_stand_in_the_page_and_have_a_name(pages, language):
     count = 0
     for name, page in pages.items():
@@ -207,7 +190,7 @@ def test_each_public_name_has_an_entry_that_the_search_finds(site, pages, langua
     assert len(links) > 100
     for link in links:
         place = urljoin("reference/api/", link["href"])
-        assert link.text in titles[place], place
+        assert link.text.split(".")[-1] in titles[place], place
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
