@@ -127,9 +127,13 @@ def violations(page):
     if page.locator(".term").count():
         page.locator(".term-word").first.focus()
         page.wait_for_timeout(400)  # until its meaning has its full colour
-    # What KaTeX draws is hidden from assistive technology, which reads the MathML beside it.
+    # What KaTeX draws is hidden from assistive technology, which reads the MathML beside it. Of
+    # that axe knows nothing: it takes a header that is a formula for empty (see test_html.py).
     context = {"include": [["html"]], "exclude": [[".katex-html"]]}
-    options = {"resultTypes": ["violations"]}  # half the time, since it need not tell what is right
+    options = {
+        "resultTypes": ["violations"],  # half the time, since it need not tell what is right
+        "rules": {"empty-table-header": {"enabled": False}},
+    }
     return [
         f"{violation['id']}: {node['target']} {node['html'][:150]}"
         for violation in Axe().run(page, context=context, options=options).response["violations"]

@@ -91,6 +91,11 @@ def test_no_marker_and_no_raw_formula_is_left(pages):
         assert not article.select(".arithmatex"), name
 
 
+def test_no_header_of_a_table_is_empty(pages):
+    for name, page in pages.items():
+        assert all(header.get_text(strip=True) for header in page.select("th")), name
+
+
 def test_formulas_are_rendered_when_the_site_is_built(pages):
     page = pages["en/scale/variance-proof/index.html"]
     assert len(page.select(".formula math")) > 40
