@@ -44,8 +44,10 @@ def test_page(new_page, address, path, language, view):
         "wider than the screen": wider_than_the_screen(page),
         "figures": page.evaluate(PROBLEMS_OF_FIGURES),
         "meanings of terms": page.evaluate(MEANINGS_NOT_SEEN_WHOLE),
-        "accessibility": violations(page),
     }
+    # Both languages have the same structure, so axe, which is slow, sees one in each view.
+    if (PATHS.index(path) + (language == "pt") + (view == "light-wide")) % 2:
+        problems["accessibility"] = violations(page)
     page.wait_for_load_state("networkidle")
     problems["console and network"] = noise
     assert not {about: told for about, told in problems.items() if told}
