@@ -126,8 +126,8 @@ def _catalogue(docs_dir: Path, files) -> str:
         )
         parts.append(f"## `{claim}` {{#{claim}}}\n\n{statement}\n\n{words['stated']}: {pages}.\n")
         for test in _tests()[claim]:
-            # Not in colours: they would make of this page more than a browser likes to hold. Nor in the
-            # index, where code would hide prose.
+            # Not in colours, which would make of this page more than a browser likes to hold; nor
+            # in the index, where code would hide prose.
             parts.append(
                 f"{words['test']}: `{test.path}::{test.name}`\n\n"
                 f"<div data-search-exclude markdown>\n\n```text\n{test.source}\n```\n\n</div>\n"
