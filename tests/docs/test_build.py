@@ -19,8 +19,8 @@ def project(tmp_path):
         shutil.copytree(
             ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
         )
-    for name in ("mkdocs.yml", "mkdocs.en.yml"):
-        shutil.copy(ROOT / name, tmp_path / name)
+    for path in (*ROOT.glob("*.yml"), *ROOT.glob("*.md")):
+        shutil.copy(path, tmp_path)
     (ROOT / ".cache").mkdir(exist_ok=True)
     (tmp_path / ".cache").symlink_to(ROOT / ".cache")  # what the notebooks put out
     return tmp_path
