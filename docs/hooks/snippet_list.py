@@ -18,7 +18,10 @@ _order: list[str] = []
 
 
 def shown(text: str) -> list[tuple[str, str, str]]:
-    """Path, section id and section heading of each snippet that a page shows, in order."""
+    """Path, section id and section heading of each snippet that a page shows, in order.
+
+    Of some there is only the output to be seen, as when it is what a command said.
+    """
     headings = [
         (number, match)
         for number, line in lines_outside_blocks(text)
@@ -28,10 +31,11 @@ def shown(text: str) -> list[tuple[str, str, str]]:
     for block in blocks(text):
         for line in block.body:
             include = INCLUDE.match(line)
-            if block.language == "python" and include and include["path"].startswith("snippets/"):
+            if include and include["path"].startswith("snippets/"):
                 above = [match for number, match in headings if number < block.line]
                 heading = above[-1][0].lstrip("# ").partition(" {")[0]
-                found.append((include["path"], above[-1]["id"], heading))
+                snippet = Path(include["path"]).with_suffix(".py").as_posix()
+                found.append((snippet, above[-1]["id"], heading))
     return list(dict.fromkeys(found))
 
 
