@@ -24,7 +24,7 @@ def figures(root: Path = ROOT) -> list[Path]:
 def run(snippet: Path) -> str:
     """What the snippet prints when it is run as a script."""
     printed = io.StringIO()
-    with _beside(snippet), contextlib.redirect_stdout(printed):
+    with _beside(snippet), _alone(snippet), contextlib.redirect_stdout(printed):
         runpy.run_path(str(snippet), run_name="__main__")
     return printed.getvalue()
 
@@ -59,6 +59,23 @@ def _beside(script: Path) -> Iterator[None]:
             yield
     finally:
         sys.path.remove(str(script.parent))
+
+
+@contextlib.contextmanager
+def _alone(script: Path) -> Iterator[None]:
+    """As in a process of its own: a module of the same name as a neighbour is not taken for it."""
+    neighbours = {path.stem for path in script.parent.iterdir()}
+
+    def loaded() -> list[str]:
+        return [name for name in sys.modules if name.partition(".")[0] in neighbours]
+
+    others = {name: sys.modules.pop(name) for name in loaded()}
+    try:
+        yield
+    finally:
+        for name in loaded():
+            del sys.modules[name]
+        sys.modules.update(others)
 
 
 def _write(path: Path, now: str) -> None:

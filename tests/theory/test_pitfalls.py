@@ -2,6 +2,7 @@
 
 import math
 import re
+import runpy
 from pathlib import Path
 
 import pitfall_messages
@@ -334,3 +335,13 @@ def test_words_keep_their_positions_behind_padding_if_words_are_counted(padding,
     by_itself = OURS(rotary(words), rotary(words), words)
     # Rotations are rounded too: angles below ten, twelve terms a score.
     torch.testing.assert_close(turned, by_itself, rtol=0, atol=1e-12)
+
+
+def test_the_function_given_to_the_checker_has_its_two_faults():
+    mine = runpy.run_path(str(DOCS.parent / "snippets/pitfall_check.py"))["mine"]
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = torch.randn(3, 1, 1, 5, 8, generator=generator)
+    shallow = F.scaled_dot_product_attention(query, key, value, scale=1 / 8)
+    torch.testing.assert_close(mine(query, key, value), shallow)
+    nothing = mine(query, key, value, torch.zeros(5, 5, dtype=torch.bool))
+    torch.testing.assert_close(nothing, value.mean(-2, keepdim=True).expand_as(value))

@@ -2,12 +2,14 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from pages import blocks
 
 from attnref.exercises import exercises
@@ -97,3 +99,16 @@ def test_commands_on_the_pages_run(script, tmp_path):
     assert answer.returncode < 2, answer.stdout + answer.stderr
     assert answer.stdout
     assert answer.stderr == ""
+
+
+def test_of_the_three_submissions_one_is_right_beyond_the_example():
+    submitted = runpy.run_path(str(ROOT / "snippets/practice/submissions.py"))
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = torch.randn(3, 2, 3, 5, 8, generator=generator)
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    right = {
+        name: torch.allclose(submitted[name](query, key, value, mask), expected, atol=1e-6)
+        for name in ("ana", "bia", "caio")
+    }
+    assert right == {"ana": True, "bia": False, "caio": False}
