@@ -1,6 +1,7 @@
 """What every test may ask for: the device of this run, a seeded generator on it, the command."""
 
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,6 +26,22 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 @pytest.fixture
 def generator(device: torch.device) -> torch.Generator:
     return torch.Generator(device).manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _modules_of_one_test(tmp_path_factory):
+    """What a test lays down to be imported is found by this test alone.
+
+    A file that is checked puts its folder on the path, and the next test would find the modules
+    there before those of the same name in its own folder.
+    """
+    path, loaded = sys.path[:], set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - loaded:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).is_relative_to(tmp_path_factory.getbasetemp()):
+            del sys.modules[name]
 
 
 @pytest.fixture

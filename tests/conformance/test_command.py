@@ -37,8 +37,7 @@ def run(monkeypatch, capsys, tmp_path):
             cli.main()
         return stopped.value.code, *capsys.readouterr()
 
-    yield run
-    sys.modules.pop("checked_mine", None)
+    return run
 
 
 def test_a_right_function_ends_with_0(run):

@@ -23,7 +23,6 @@ def run(tmp_path, monkeypatch, capfd):
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LC_ALL", "C")
-    monkeypatch.setattr(sys, "path", sys.path[:])
 
     def run(*arguments):
         options = ("-p", "pytest_attnref", "-p", "no:cacheprovider", "-p", "no:xdist")
