@@ -1,9 +1,9 @@
 """Who looks at whom: the attention weights of the six words, as a map with its numbers."""
 
-import torch
 from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
 
 import attnref
+from attnref.exercises.samples import SIX_WORDS
 
 TEXT = {
     "pt": {
@@ -19,21 +19,11 @@ TEXT = {
 }
 
 WORDS = ["Your", "journey", "starts", "with", "one", "step"]
-X = torch.tensor(
-    [
-        [0.43, 0.15, 0.89],
-        [0.55, 0.87, 0.66],
-        [0.57, 0.85, 0.64],
-        [0.22, 0.58, 0.33],
-        [0.77, 0.25, 0.10],
-        [0.05, 0.80, 0.55],
-    ]
-)
 LEFT, TOP, CELL, ROW = 72, 46, 57, 38
 
 
 def draw(text):
-    weights = attnref.attention_weights(X, X, scale=1.0)  # (6, 6)
+    weights = attnref.attention_weights(SIX_WORDS, SIX_WORDS, scale=1.0)  # (6, 6)
     figure = new(TOP + 6 * ROW + 36)
     plane = canvas(figure)
     small = {"va": "center", "color": SOFT, "fontsize": SMALL}

@@ -2,8 +2,7 @@
 
 import torch
 from drawing import FIRST, SECOND, SHADE, axes, label, name_axes, new, ticks
-
-import attnref
+from factor_sweep import marks, sweep
 
 TEXT = {
     "pt": {
@@ -26,26 +25,15 @@ TEXT = {
     },
 }
 
-D_K = KEYS = 64
-QUERIES = 2048
-
 
 def draw(text):
-    generator = torch.Generator().manual_seed(0)
-    query = torch.randn(QUERIES, 1, D_K, generator=generator)
-    key = torch.randn(KEYS, D_K, generator=generator)
-    upstream = torch.randn(QUERIES, 1, KEYS, generator=generator)
-    factors = torch.logspace(-8, 2, 41, base=2.0).tolist()
-    spreads = [
-        attnref.score_statistics.score_statistics(query, key, scale=factor, upstream=upstream)
-        for factor in factors
-    ]
+    factors, spreads = sweep(highest=2)
     trace = [spread.jacobian_trace.mean().item() for spread in spreads]
     sizes = torch.stack([spread.query_gradient for spread in spreads])  # (factors, queries)
     # Far below the axis there are rounding errors only.
     shown = sizes.clamp(min=1e-3)
     lower, median, upper = shown.quantile(torch.tensor([0.25, 0.5, 0.75]), dim=-1)
-    named = {1 / D_K: "$1/d_k$", D_K**-0.5: "$1/√d_k$", 1: text["none"]}
+    named = marks(text["none"])
 
     figure = new(470)
     above = axes(figure, 50, 36, 352, 120, xscale="log", xlim=(factors[0], factors[-1]))

@@ -1,9 +1,7 @@
 """What the factor does to the weights: the largest one, and over how many keys they spread."""
 
-import torch
 from drawing import FIRST, SECOND, axes, name_axes, new, ticks
-
-import attnref
+from factor_sweep import marks, sweep
 
 TEXT = {
     "pt": {
@@ -20,21 +18,10 @@ TEXT = {
     },
 }
 
-D_K = KEYS = 64
-QUERIES = 2048
-
 
 def draw(text):
-    generator = torch.Generator().manual_seed(0)
-    query = torch.randn(QUERIES, 1, D_K, generator=generator)
-    key = torch.randn(KEYS, D_K, generator=generator)
-    upstream = torch.zeros(QUERIES, 1, KEYS)  # of gradients nothing is asked here
-    factors = torch.logspace(-8, 3, 45, base=2.0).tolist()
-    spreads = [
-        attnref.score_statistics.score_statistics(query, key, scale=factor, upstream=upstream)
-        for factor in factors
-    ]
-    named = {1 / D_K: "$1/d_k$", D_K**-0.5: "$1/√d_k$", 1: text["none"]}
+    factors, spreads = sweep(highest=3)
+    named = marks(text["none"])
 
     figure = new(430)
     above = axes(figure, 50, 36, 352, 140, xscale="log", xlim=(factors[0], factors[-1]))

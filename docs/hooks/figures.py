@@ -8,7 +8,7 @@ would hold the labels of the axes. What draws it, and in which language, is docs
 import re
 from pathlib import Path
 
-from pages import ROOT, Problem, lines_outside_blocks, stop_at
+from pages import ROOT, Problem, is_alone, lines_outside_blocks, stop_at
 
 LIKE = re.compile(r"\(\s*figure\s*:")
 FIGURE = re.compile(
@@ -44,8 +44,7 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
         if not LIKE.search(line):
             continue
         figure = FIGURE.fullmatch(line.strip())
-        around = (lines[number - 2] if number > 1 else "", *lines[number : number + 1])
-        if figure is None or any(map(str.strip, around)):
+        if figure is None or not is_alone(lines, number):
             message = (
                 "a figure is a paragraph of its own, on one line: ![alternative text](figure:name) "
                 'or ![alternative text](figure:name "Caption")'

@@ -61,6 +61,12 @@ def lines_outside_blocks(text: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
+def is_alone(lines: list[str], number: int) -> bool:
+    """Whether the line of this number, counted from 1, is a paragraph of its own."""
+    before, after = lines[: number - 1][-1:], lines[number : number + 1]
+    return not any(map(str.strip, before + after))
+
+
 def blocks(text: str) -> list[Block]:
     """The fenced blocks of a page, also those indented in a list or an admonition."""
     found: list[Block] = []

@@ -24,7 +24,7 @@ from html import escape, unescape
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from pages import ROOT, Block, Problem, blocks, lines_outside_blocks, stop_at
+from pages import ROOT, Block, Problem, blocks, is_alone, lines_outside_blocks, stop_at
 
 from attnref.bench.chart import chart
 from attnref.bench.clock import milliseconds
@@ -194,8 +194,7 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
         if not LIKE.search(line):
             continue
         match = CHART.fullmatch(line.strip())
-        around = (lines[number - 2] if number > 1 else "", *lines[number : number + 1])
-        if match is None or any(map(str.strip, around)):
+        if match is None or not is_alone(lines, number):
             message = (
                 "a chart is a paragraph of its own, on one line: ![alternative text](chart:task) "
                 "or ![alternative text](chart:task?methods=one,two&file=cpu-bfloat16)"
