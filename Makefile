@@ -31,7 +31,7 @@ test: .venv/ready  ## lint, types, every test, coverage
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal $(or $(ARGS),--cov --cov-report=term)
 
 record: .venv/ready  ## run the snippets and draw the figures
 	@$(BIN)/python tools/record.py
