@@ -1,11 +1,11 @@
-"""Multi-head attention as a loop: one head after the other, as the formula says."""
+"""Multi-head attention as a loop: one head after the other, by the formula."""
 
 # --8<-- [start:attention]
 import torch
 
 
 def attention(x, w_qkv, w_o, num_heads):
-    """Causal self-attention: x (b, n, D), w_qkv (D, 3D), w_o (D, D) -> (b, n, D)."""
+    """Causal: x (b, n, D), w_qkv (D, 3D), w_o (D, D) -> (b, n, D)."""
     n, width = x.shape[-2:]
     d = width // num_heads
     future = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)
@@ -13,8 +13,10 @@ def attention(x, w_qkv, w_o, num_heads):
     heads = []
     for h in range(num_heads):
         own = slice(h * d, (h + 1) * d)  # the columns of this head
-        q, k, v = x @ w_q[:, own], x @ w_k[:, own], x @ w_v[:, own]  # (b, n, d) each
-        scores = (q @ k.mT * d**-0.5).masked_fill(future, -torch.inf)  # (b, n, n)
+        # (b, n, d) each
+        q, k, v = x @ w_q[:, own], x @ w_k[:, own], x @ w_v[:, own]
+        scores = q @ k.mT * d**-0.5  # (b, n, n)
+        scores = scores.masked_fill(future, -torch.inf)
         heads.append(torch.softmax(scores, dim=-1) @ v)  # (b, n, d)
     return torch.cat(heads, dim=-1) @ w_o  # (b, n, D)
 

@@ -6,15 +6,14 @@ from torch import nn
 
 
 def attention(x, w_qkv, w_o, num_heads):
-    """Causal self-attention: x (b, n, D), w_qkv (D, 3D), w_o (D, D) -> (b, n, D)."""
+    """Causal: x (b, n, D), w_qkv (D, 3D), w_o (D, D) -> (b, n, D)."""
     n, width = x.shape[-2:]
-    # On "meta" the layer has no numbers of its own; functional_call lends it ours.
+    # On "meta" it has no numbers of its own; functional_call lends it ours.
     layer = nn.MultiheadAttention(
         width, num_heads, bias=False, batch_first=True, device="meta"
     )
-    future = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(
-        1
-    )  # True = may NOT attend
+    # True = may NOT attend
+    future = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)
     output, _ = torch.func.functional_call(
         layer,
         {"in_proj_weight": w_qkv.mT, "out_proj.weight": w_o.mT},

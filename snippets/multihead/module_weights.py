@@ -1,4 +1,4 @@
-"""Multi-head attention by PyTorch's layer, which returns the weights when asked to."""
+"""Multi-head attention by PyTorch's layer, asked to return its weights."""
 
 # --8<-- [start:attention]
 import torch
@@ -6,21 +6,24 @@ from torch import nn
 
 
 def attention(x, w_qkv, w_o, num_heads):
-    """Causal: x (b, n, D), w_qkv (D, 3D), w_o (D, D) -> (b, n, D), (b, h, n, n)."""
+    """Returns (b, n, D) and the weights, (b, h, n, n)."""
     n, width = x.shape[-2:]
-    # On "meta" the layer has no numbers of its own; functional_call lends it ours.
+    # On "meta" it has no numbers of its own; functional_call lends it ours.
     layer = nn.MultiheadAttention(
         width, num_heads, bias=False, batch_first=True, device="meta"
     )
-    future = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(
-        1
-    )  # True = may NOT attend
+    # True = may NOT attend
+    future = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)
     # By default the weights would be averaged over the heads.
     return torch.func.functional_call(
         layer,
         {"in_proj_weight": w_qkv.mT, "out_proj.weight": w_o.mT},
         (x, x, x),
-        {"attn_mask": future, "need_weights": True, "average_attn_weights": False},
+        {
+            "attn_mask": future,
+            "need_weights": True,
+            "average_attn_weights": False,
+        },
     )
 
 

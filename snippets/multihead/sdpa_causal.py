@@ -5,12 +5,12 @@ from torch.nn import functional as F
 
 
 def attention(x, w_qkv, w_o, num_heads):
-    """Causal self-attention: x (b, n, D), w_qkv (D, 3D), w_o (D, D) -> (b, n, D)."""
+    """Causal: x (b, n, D), w_qkv (D, 3D), w_o (D, D) -> (b, n, D)."""
     b, n, width = x.shape
     qkv = (x @ w_qkv).view(b, n, 3, num_heads, width // num_heads)
     q, k, v = qkv.permute(2, 0, 3, 1, 4)  # (b, h, n, d) each
-    # No mask is made, and fused kernels leave out the blocks that lie in the future.
-    heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # (b, h, n, d)
+    # No mask is made, and fused kernels leave out blocks in the future.
+    heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     return heads.transpose(1, 2).reshape(b, n, width) @ w_o  # (b, n, D)
 
 
