@@ -7,11 +7,15 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 ROOT = Path(__file__).parent.parent.parent
-PATHS = sorted(
-    f"{page.relative_to(ROOT / 'docs/en').with_suffix('').as_posix()}/".removesuffix("index/")
-    for page in (ROOT / "docs/en").rglob("*.*")
+TEXTS = {
+    f"{page.relative_to(ROOT / 'docs/en').with_suffix('').as_posix()}/".removesuffix("index/"): (
+        page.read_text(encoding="utf-8")
+    )
+    for page in sorted((ROOT / "docs/en").rglob("*.*"))
     if page.suffix in (".md", ".ipynb")
-)
+}
+PATHS = sorted(TEXTS)
+WITH_SNIPPETS = [path for path in PATHS if '```python title="snippets/' in TEXTS[path]]
 VIEWS = {
     "light-wide": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
     "dark-narrow": {"color_scheme": "dark", "viewport": {"width": 360, "height": 740}},
@@ -24,10 +28,12 @@ in_both_languages = pytest.mark.parametrize("language", ["pt", "en"])
 
 def test_every_page_of_the_site_is_listed_here(site):
     built = {
-        path.parent.relative_to(site / "en").as_posix().replace(".", "")
+        path.parent.relative_to(site / "en").as_posix().replace(".", ""): path.read_text("utf-8")
         for path in (site / "en").rglob("index.html")
     }
-    assert built == {path.rstrip("/") for path in PATHS}
+    assert built.keys() == {path.rstrip("/") for path in PATHS}
+    showing = {path for path, html in built.items() if 'class="filename"' in html}
+    assert showing == {path.rstrip("/") for path in WITH_SNIPPETS}
 
 
 @every_page
@@ -143,7 +149,7 @@ def violations(page):
     ]
 
 
-@every_page
+@pytest.mark.parametrize("path", WITH_SNIPPETS)
 @in_both_languages
 def test_copying_yields_exactly_the_tested_code(new_page, address, path, language):
     page = new_page()
