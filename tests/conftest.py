@@ -28,6 +28,17 @@ def generator(device: torch.device) -> torch.Generator:
     return torch.Generator(device).manual_seed(0)
 
 
+@pytest.fixture
+def randn(device, generator):
+    """Draws normal numbers in float64, whatever they become: all dtypes see the same ones."""
+
+    def randn(*shape, dtype=torch.float64):
+        drawn = torch.randn(*shape, device=device, generator=generator, dtype=torch.float64)
+        return drawn.to(dtype)
+
+    return randn
+
+
 @pytest.fixture(autouse=True)
 def _modules_of_one_test(tmp_path_factory):
     """What a test lays down to be imported is found by this test alone.

@@ -9,14 +9,6 @@ from attnref import masks, scaling
 from attnref.adaptive_scaling import from_entropy, from_variance
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
-
-    return draw
-
-
 def mean_entropy(query, key, factor):
     """Mean over the rows, straight from the definition, with the factor as a tensor."""
     log_weights = torch.log_softmax(factor * (query @ key.mT), dim=-1)

@@ -10,14 +10,6 @@ from attnref import bounded_scores, oracle, scaling
 NORMS = (bounded_scores.qk_unit_norm, bounded_scores.qk_rms_norm)
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
-
-    return draw
-
-
 def rms_norm_without_eps(query, key):
     return bounded_scores.qk_rms_norm(query, key, eps=1e-30)
 

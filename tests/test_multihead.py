@@ -37,14 +37,6 @@ def make(device, generator):
     return build
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
-
-    return draw
-
-
 def distance(one, other):
     return (one - other).abs().max().item()
 

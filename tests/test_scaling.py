@@ -10,14 +10,6 @@ from attnref import masks, oracle, scaling
 POWERS = (scaling.unscaled, scaling.inverse_sqrt, scaling.inverse)
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
-
-    return draw
-
-
 @pytest.mark.parametrize("head_dim", [1, 3, 64, 97])
 def test_factors(head_dim):
     assert scaling.unscaled(head_dim) == 1.0

@@ -10,14 +10,6 @@ from attnref import oracle, scaling
 from attnref.score_statistics import ScoreStatistics, score_statistics
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
-
-    return draw
-
-
 @pytest.fixture(scope="module")
 def rows(device):
     """Statistics of 1000 single rows, each a query with 64 keys of its own."""

@@ -61,20 +61,19 @@ def changed(root: Path) -> dict[str, list[str]]:
 
 
 def problems(root: Path) -> list[str]:
-    found = []
-    for page, languages in changed(root).items():
-        if len(languages) == 1:
-            here = languages[0]
-            other = next(language for language in LANGUAGES if language != here)
-            found.append(
-                f"{path_of(page, here)} changed, {path_of(page, other)} did not: bring it up to "
-                f"date and run make agree, or, if it says the same already, make agree PAGE={page}"
-            )
-        else:
-            found.append(
-                f"{page} changed in both languages: when they say the same, run make agree"
-            )
-    return found
+    return [problem(page, languages) for page, languages in changed(root).items()]
+
+
+def problem(page: str, languages: list[str]) -> str:
+    """What is to be done about a page that changed in these languages."""
+    if len(languages) > 1:
+        return f"{page} changed in both languages: when they say the same, run make agree"
+    (here,) = languages
+    other = next(language for language in LANGUAGES if language != here)
+    return (
+        f"{path_of(page, here)} changed, {path_of(page, other)} did not: bring it up to date and "
+        f"run make agree, or, if it says the same already, make agree PAGE={page}"
+    )
 
 
 def main(named: list[str]) -> None:
@@ -87,7 +86,7 @@ def main(named: list[str]) -> None:
         if len(languages) == 1 and page not in named
     }
     if one_sided:
-        sys.exit("\n".join(line for line in problems(ROOT) if any(p in line for p in one_sided)))
+        sys.exit("\n".join(problem(*each) for each in one_sided.items()))
     path = ROOT / "docs" / "agreement.json"
     path.write_text(json.dumps(digests(ROOT), indent=1) + "\n", encoding="utf-8")
     print(f"attnref: noted {len(digests(ROOT))} pages in {path.relative_to(ROOT)}")

@@ -1,6 +1,7 @@
 """The check itself: which properties, asked how, of what function."""
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -90,8 +91,8 @@ def judge(
     names = chosen(only)
     if dtype not in DTYPES:
         raise CheckError(f"dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}.")
-    if limit is not None and not limit > 0:
-        raise CheckError(f"limit: expected a positive number of seconds, got {limit}.")
+    if limit is not None and not 0 < limit < math.inf:
+        raise CheckError(f"limit: expected a positive, finite number of seconds, got {limit}.")
     if not 0 <= seed < _SEEDS:
         raise CheckError(f"seed: expected a number from 0 to {_SEEDS - 1}, got {seed}.")
     trial = Trial(about, getattr(torch, dtype), _device(device))

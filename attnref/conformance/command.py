@@ -11,7 +11,7 @@ from rich.console import Console
 
 from attnref.conformance.checker import DTYPES, LIMIT, judge
 from attnref.conformance.properties import PROPERTIES
-from attnref.conformance.subject import OPTIONS, CheckError, load, subject
+from attnref.conformance.subject import OPTIONS, CheckError, listed, load, subject
 from attnref.conformance.table import tables
 from attnref.conformance.text import LANGUAGES, preferred
 
@@ -94,7 +94,7 @@ def _split(names: list[str] | None) -> list[str] | None:
     """One list of what was given by several options, or by one with commas."""
     if names is None:
         return None
-    return [name.strip() for each in names for name in each.split(",") if name.strip()]
+    return [name for each in names for name in listed(each)]
 
 
 def _check_choice(name: str, got: str, choices: Sequence[str]) -> None:

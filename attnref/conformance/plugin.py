@@ -12,7 +12,7 @@ import pytest
 from attnref.conformance.checker import judge
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.report import Result
-from attnref.conformance.subject import CheckError, Subject, load, subject
+from attnref.conformance.subject import CheckError, Subject, listed, load, subject
 from attnref.conformance.text import preferred
 from attnref.conformance.verdict import Verdict
 
@@ -50,6 +50,8 @@ class Item(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The diagnosis and the counterexample; the traceback only of what broke in here."""
+        if isinstance(excinfo.value, CheckError):
+            return f"--attention-{excinfo.value}"
         if not isinstance(excinfo.value, Failed):
             return super().repr_failure(excinfo, style)
         lang = self.parent.lang
@@ -77,9 +79,10 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     node = Attention.from_parent(session, name=target, nodeid=target)
     try:
         supports = option("attention_supports")
-        node.about = subject(load(target), supports and supports.split(","), name=target)
+        offered = None if supports is None else listed(supports)
+        node.about = subject(load(target), offered, name=target)
     except CheckError as error:
-        raise pytest.UsageError(f"--attention: {error}") from None
+        raise pytest.UsageError(f"--attention, {error}") from None
     node.lang = option("attention_lang") or preferred(os.environ)
     node.settings = {"dtype": option("attention_dtype"), "device": option("attention_device")}
     items.extend(session.genitems(node))

@@ -68,6 +68,15 @@ def load(target: str) -> Callable[..., Any]:
     return function
 
 
+def listed(names: str) -> list[str]:
+    """The names of a list with commas.
+
+    >>> listed("scale, is_causal")
+    ['scale', 'is_causal']
+    """
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
 def subject(
     function: Callable[..., Any],
     supports: Sequence[str] | None = None,

@@ -1,5 +1,6 @@
 """The command ``attnref copy``."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -44,7 +45,7 @@ def copy(
             typer.echo(text.encode(), nl=False)
             return
         path = Path(file or f"{entry.definition.names[0]}.py")
-        if path.is_dir():
+        if os.path.isdir(path):
             raise CopyError(
                 f"FILE: expected a file, got the folder {path}. Name the file in it: "
                 f"{path / entry.definition.names[0]}.py"
@@ -72,7 +73,8 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
             "replace it with --force."
         ) from None
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            aside.unlink()
         if taken:
             path.unlink()
         raise CopyError(

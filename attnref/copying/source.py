@@ -311,7 +311,7 @@ class Package:
         return self._sources[module]
 
     def follow(
-        self, names: tuple[str, ...], module: str, name: str, user: Definition
+        self, names: tuple[str, ...], module: str, name: str, user: object
     ) -> tuple[Definition, str, int]:
         """The definition that names lead to, its name in its module, and how many it takes.
 
@@ -319,7 +319,7 @@ class Package:
             names: as they are written, the first of them imported.
             module: where that leads to,
             name: and its name there, "" for the module itself.
-            user: the definition that they belong to.
+            user: what they belong to, as messages name it.
         """
         length = 1
         while True:

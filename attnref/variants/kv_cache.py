@@ -76,7 +76,7 @@ def kv_cache_attention(
     if enable_gqa:
         *before, heads = lead
         lead = [*before, heads // groups]
-        query = query.reshape(*lead, groups, query.shape[-1])
+        query = query.expand(*before, heads, 1, -1).reshape(*lead, groups, query.shape[-1])
     # The fused kernels want exactly (batch, heads, length, width).
     query, key, value = (
         x.expand(*lead, *x.shape[-2:]).reshape(1, math.prod(lead), *x.shape[-2:])

@@ -119,6 +119,11 @@ def on_nav(nav, config, files) -> None:
     _order[:] = [page.file.src_uri for page in nav.pages]
 
 
+def _rank(page: str) -> int:
+    """Its place in the navigation, those outside of it last."""
+    return _order.index(page) if page in _order else len(_order)
+
+
 def on_page_markdown(markdown: str, page, config, files) -> str:
     stop_at(problems, page)
     here, language = page.file.src_uri, Path(config.docs_dir).name
@@ -199,11 +204,10 @@ class Writer:
 
     def _modules(self) -> list[Name]:
         """In the order of the pages."""
-        return [modules(ROOT)[key] for key in sorted(places(ROOT), key=self._rank)]
-
-    def _rank(self, module: str) -> int:
-        page = places(ROOT)[module]
-        return _order.index(page) if page in _order else len(_order)
+        return [
+            modules(ROOT)[key]
+            for key in sorted(places(ROOT), key=lambda key: _rank(places(ROOT)[key]))
+        ]
 
     def _of(self, module: Name) -> list[Name]:
         return [name for name in names(ROOT).values() if name.module == module.key]
@@ -244,10 +248,10 @@ class Writer:
             lines.append(f"{words['copy']}: `attnref copy {name.copy}`")
         speaking = mentions.speaking(ROOT, self.language).get(name.key, ())
         pages = [page for page in speaking if page != name.page]
-        if name.page and (ROOT / "docs" / self.language / name.page).is_file():
+        if name.page:
             lines.append(f"{words['explained']}: {self._page(name.page)}")
         if pages:
-            ordered = sorted(pages, key=lambda page: page in _order and _order.index(page))
+            ordered = sorted(pages, key=_rank)
             lines.append(f"{words['used']}: {', '.join(map(self._page, ordered))}")
         shown = "\n".join(f"- {line}" for line in lines)
         return f'<div class="api-foot" markdown>\n\n{shown}\n\n</div>'

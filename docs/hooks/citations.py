@@ -74,7 +74,7 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
     if page.file.src_uri == PAGE:
         if PLACE not in markdown:
             raise PluginError(f"{page.file.abs_src_path}:1: expected the line {PLACE}")
-        markdown = markdown.replace(PLACE, _list(language))
+        markdown = markdown.replace(PLACE, _list())
     return markdown
 
 
@@ -85,10 +85,10 @@ def _authors(entry, language: str) -> str:
     return f" {AND[language]} ".join(names)
 
 
-def _list(language: str) -> str:
-    """All sources by first author and year, each with an anchor of its key."""
+def _list() -> str:
+    """All sources in the order of their keys, each with an anchor of its key."""
     lines = []
-    for key, entry in sorted(read_bibliography(ROOT).items(), key=lambda item: item[0]):
+    for key, entry in sorted(read_bibliography(ROOT).items()):
         names = [
             " ".join((*name.first, *name.von, *name.last, *name.jr)) for name in entry["author"]
         ]

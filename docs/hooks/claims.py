@@ -66,19 +66,29 @@ def _marked(path: Path, changed: int) -> list[tuple[str, str, str]]:
 
 def claims_of(text: str) -> list[tuple[str, str]]:
     """``(id, statement)`` of each claim of a page, in order."""
-    prose = "\n".join(line for _, line in lines_outside_blocks(text))
-    return [(match["id"], " ".join(match["statement"].split())) for match in CLAIM.finditer(prose)]
+    return [(match["id"], " ".join(match["statement"].split())) for match in _stated(text)]
+
+
+def _stated(text: str) -> list[re.Match]:
+    """The claims of a page, but for those that a fenced block shows as code."""
+    prose = {number for number, _ in lines_outside_blocks(text)}
+    return [match for match in CLAIM.finditer(text) if _line(text, match) in prose]
+
+
+def _line(text: str, match: re.Match) -> int:
+    return text.count("\n", 0, match.start()) + 1
 
 
 def problems(page: Path, text: str, root: Path) -> list[Problem]:
     """Each claim of a page that no test verifies."""
     tests = tests_by_claim(root)
     found = []
-    for match in CLAIM.finditer(text):
+    for match in _stated(text):
         if match["id"] not in tests:
-            line = text.count("\n", 0, match.start()) + 1
             advice = f'mark the test that verifies it with @pytest.mark.claim("{match["id"]}")'
-            found.append(Problem(page, line, f"claim {match['id']!r} has no test; {advice}"))
+            found.append(
+                Problem(page, _line(text, match), f"claim {match['id']!r} has no test; {advice}")
+            )
     return found
 
 
@@ -95,7 +105,11 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
     stop_at(problems, page)
     target = posixpath.relpath(PAGE, posixpath.dirname(page.file.src_uri) or ".")
 
+    prose = {number for number, _ in lines_outside_blocks(markdown)}
+
     def show(match: re.Match) -> str:
+        if _line(markdown, match) not in prose:
+            return match[0]
         test = _tests()[match["id"]][0]
         link = f"[`{test.path}`]({target}#{match['id']}){{ .claim-test }}"
         statement = f'<span class="claim-statement">{match["statement"]}</span>'

@@ -54,10 +54,10 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
                 f"figure {figure['name']!r} has no alternative text: say between the brackets "
                 "what is seen and what follows from it"
             )
-        elif re.search(r"[$`*]", figure["alt"] + (figure["caption"] or "")):
+        elif re.search(r"[$`*\"]", figure["alt"] + (figure["caption"] or "")):
             message = (
                 f"figure {figure['name']!r}: alternative text and caption are plain text, "
-                "without $, ` and *"
+                'without $, `, * and "'
             )
         elif figure["name"] in shown:
             message = f"figure {figure['name']!r} stands on this page already; refer to it there"

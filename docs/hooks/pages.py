@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from mkdocs.exceptions import PluginError
 
 ROOT = Path(__file__).parent.parent.parent
 HEADING = re.compile(r"^(?P<level>#{1,6}) .*?(?:\{ ?#(?P<id>[\w-]+) ?\})?\s*$")
 LINK = re.compile(r"(?P<image>!?)\[(?:[^\[\]]|\[[^\[\]]*\])*\]\((?P<target>[^)\s]+)[^)]*\)")
+FRONT_MATTER = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>.*?)\s*$")
 
 
@@ -88,9 +90,15 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
+def front_matter(text: str) -> dict:
+    """What a page says of itself before its first line."""
+    match = FRONT_MATTER.match(text)
+    return yaml.safe_load(match[1]) if match else {}
+
+
 def title(path: Path) -> str:
     """What the front matter of a page calls it."""
-    return re.search(r"^title: *(.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)[1]
+    return front_matter(path.read_text(encoding="utf-8"))["title"]
 
 
 def without_accents(word: str) -> str:

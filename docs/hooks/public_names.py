@@ -109,7 +109,7 @@ def _offered(package: Package, module: str) -> Iterator[tuple[str, Definition]]:
     if "__all__" in source.definitions:
         (statement,) = source.definitions["__all__"].statements
         listed = {
-            name: package.follow((name,), *source.inside[name], statement)[0]
+            name: package.follow((name,), *source.inside[name], f"{module}.__all__")[0]
             for name in ast.literal_eval(statement.value)
         }
     else:
@@ -158,22 +158,28 @@ def _arguments(args: ast.arguments) -> list[str]:
     plain = [*args.posonlyargs, *args.args]
     defaults = [None] * (len(plain) - len(args.defaults)) + args.defaults
     found = [_argument(*pair) for pair in zip(plain, defaults, strict=True)]
+    if args.posonlyargs:
+        found.insert(len(args.posonlyargs), "/")
     if args.vararg:
         found.append(f"*{_argument(args.vararg)}")
     elif args.kwonlyargs:
         found.append("*")
     found += [_argument(*pair) for pair in zip(args.kwonlyargs, args.kw_defaults, strict=True)]
+    if args.kwarg:
+        found.append(f"**{_argument(args.kwarg)}")
     return found
 
 
 def _argument(argument: ast.arg, default: ast.expr | None = None) -> str:
-    if argument.annotation is None:
-        return argument.arg
-    shown = f"{argument.arg}: {ast.unparse(argument.annotation)}"
+    annotation, equals = argument.annotation, " = "
+    if annotation is None:
+        shown, equals = argument.arg, "="
+    else:
+        shown = f"{argument.arg}: {ast.unparse(annotation)}"
     if default is None:
         return shown
     text = isinstance(default, ast.Constant) and isinstance(default.value, str)
-    return f"{shown} = {json.dumps(default.value) if text else ast.unparse(default)}"
+    return f"{shown}{equals}{json.dumps(default.value) if text else ast.unparse(default)}"
 
 
 def _fields(node: ast.ClassDef) -> list[str]:

@@ -1,7 +1,7 @@
 """Puts recorded measurements into the page: a table for each ``results`` block, and charts.
 
 A block names a task, and may choose methods, lengths and the record (cpu-float32 where none is
-named); a chart chooses by the same names, alone on its line:
+named); a chart, alone on its line, chooses by the same names, but shows all lengths:
 
     ```results
     task: window
@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl
 
 from pages import ROOT, Block, Problem, blocks, is_alone, lines_outside_blocks, stop_at
 
-from attnref.bench.chart import chart
+from attnref.bench.chart import ENGLISH, chart
 from attnref.bench.clock import milliseconds
 from attnref.bench.plan import methods
 from attnref.bench.problems import TASKS
@@ -40,7 +40,7 @@ CHART = re.compile(
 # As Markdown renders it; of a results block, as this hook writes it.
 IMAGE = re.compile(
     r'<p><img alt="(?P<alt>[^"]*)" src="(?P<kind>chart|results):(?P<task>[a-z]+)'
-    r'\?(?P<query>[^"]*)" ?/?></p>'
+    r'(?:\?(?P<query>[^"]*))?" ?/?></p>'
 )
 WORDS = {
     "pt": {
@@ -65,13 +65,9 @@ WORDS = {
         "read": "Medido em {date} e lido de {file}",
         "speed against": "A rapidez é o tempo de {baseline} dividido pelo do método.",
     },
-    "en": {
-        "title": "{task}: time and length",
-        "length": "n, number of keys",
-        "forward": "forward",
+    "en": ENGLISH
+    | {
         "backward": "forward and backward",
-        "heads": "{heads} heads",
-        "threads": "{threads} threads",
         "method": "method",
         "time": "time (ms)",
         "speed": "speed",
@@ -200,15 +196,18 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
                 "or ![alternative text](chart:task?methods=one,two&file=cpu-bfloat16)"
             )
             found.append(Problem(page, number, message))
-        elif not match["alt"].strip() or re.search(r"[$`*]", match["alt"]):
+        elif not match["alt"].strip() or re.search(r"[$`*\"]", match["alt"]):
             message = (
-                f"chart {match['task']!r}: say in plain text between the brackets what is seen "
-                "and what follows from it"
+                f"chart {match['task']!r}: say in plain text between the brackets, without $, `, * "
+                'and ", what is seen and what follows from it'
             )
             found.append(Problem(page, number, message))
         else:
             try:
-                understand(_options(match), root)
+                options = _options(match)
+                if "lengths" in options:
+                    raise ValueError("lengths: a chart shows them all; leave this option out")
+                understand(options, root)
             except ValueError as error:
                 found.append(Problem(page, number, str(error)))
     return found
@@ -228,11 +227,7 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
         indent = fence[: len(fence) - len(fence.lstrip())]
         image = f"{indent}![](results:{options['task']}?{query})"
         lines[block.line - 1 : block.line + len(block.body) + 1] = ["", image, ""]
-    charts = re.compile(rf"(?m)^(\s*){CHART.pattern}$")
-    return charts.sub(
-        lambda match: f"{match[1]}![{match['alt']}](chart:{match['task']}?{match['query'] or ''})",
-        "\n".join(lines),
-    )
+    return "\n".join(lines)
 
 
 def on_post_page(output: str, page, config) -> str:

@@ -66,11 +66,15 @@ def test_its_options(run):
     assert run(*leak, "--attention-strict")[0] == pytest.ExitCode.TESTS_FAILED
     causal = ("--attention", "mine:wrong", "-k", "causality")
     assert run(*causal)[0] == pytest.ExitCode.TESTS_FAILED
-    status, out = run(*causal, "--attention-supports", "scale,softcap", "-rs")
+    status, out = run(*causal, "--attention-supports", "scale, softcap", "-rs")
     assert (status, "1 skipped" in out) == (pytest.ExitCode.OK, True)
     status, out = run(*causal, "--attention-device", "cuda:99")
     assert status == pytest.ExitCode.TESTS_FAILED
-    assert "device: expected one that PyTorch can compute on here, got 'cuda:99'" in out
+    assert "\n--attention-device: expected one that PyTorch can compute on here, got 'cu" in out
+    status, out = run(*causal, "--attention-dtype", "float8")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "\n--attention-dtype: expected one of float32, float64, bfloat16, float16, got 'f" in out
+    assert "Traceback" not in out
 
 
 def test_it_stands_beside_other_tests(run, tmp_path):

@@ -198,7 +198,7 @@ WRONG = {
     ),
     "limit": (
         lambda: check(fused, limit=0.0),
-        "limit: expected a positive number of seconds, got 0.0.",
+        "limit: expected a positive, finite number of seconds, got 0.0.",
     ),
     "device": (
         lambda: check(fused, device="gpu"),

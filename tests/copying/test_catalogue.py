@@ -16,11 +16,6 @@ ROOT = Path(__file__).parent.parent.parent
 ENTRIES = catalogue(package())
 NAMES = {str(entry.definition).removeprefix("attnref.") for entry in ENTRIES}
 
-# Pages of the book that are not written yet.
-TO_COME = {
-    f"variants/{path.stem.replace('_', '-')}" for path in ROOT.glob("attnref/variants/[!_]*.py")
-}
-
 
 def test_what_the_package_offers_can_be_copied():
     """Every public function with an example, found by importing instead of reading."""
@@ -72,7 +67,7 @@ def test_each_has_a_page_of_the_book():
         language, _, page = entry.page.rstrip("/").partition("/")
         assert language == "en"
         for folder in ("docs/en", "docs/pt"):
-            assert page in TO_COME or (ROOT / folder / f"{page}.md").is_file(), entry
+            assert (ROOT / folder / f"{page}.md").is_file(), entry
 
 
 def test_each_page_of_the_table_is_used():

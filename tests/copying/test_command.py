@@ -106,6 +106,16 @@ def test_a_file_is_written_whole_or_not_at_all(attnref, here, monkeypatch, optio
             f"FILE: expected a place to write to, got {Path('no/such.py')}: No such file or "
             "directory. Choose another.",
         ),
+        (
+            ["causal", f"{Path(__file__)}/causal.py"],
+            f"FILE: expected a place to write to, got {Path(__file__, 'causal.py')}: Not a "
+            "directory. Choose another.",
+        ),
+        (
+            ["causal", "x" * 300],
+            f"FILE: expected a place to write to, got {'x' * 300}: File name too long. Choose "
+            "another.",
+        ),
     ],
 )
 def test_a_wrong_wish_is_one_line_and_status_2(attnref, here, arguments, message):

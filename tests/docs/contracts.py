@@ -16,8 +16,15 @@ import glossary
 import includes
 import record
 import results
-import yaml
-from pages import HEADING, LINK, Problem, blocks, lines_outside_blocks
+from pages import (
+    FRONT_MATTER,
+    HEADING,
+    LINK,
+    Problem,
+    blocks,
+    front_matter,
+    lines_outside_blocks,
+)
 
 from attnref.bench.record import Record, stale
 
@@ -25,18 +32,12 @@ LANGUAGES = ("pt", "en")
 # A number with a decimal point, as printed: 0.1385, 4.0000, 1.2e-05.
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?:e[+-]?\d+)?(?![\w]|\.\d)")
 NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:e[-+]?\d+)?")
-FRONT_MATTER = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
 
 
 def pages(root: Path) -> list[Path]:
     return sorted(
         path for language in LANGUAGES for path in (root / "docs" / language).rglob("*.md")
     )
-
-
-def front_matter(text: str) -> dict:
-    match = FRONT_MATTER.match(text)
-    return yaml.safe_load(match[1]) if match else {}
 
 
 def without_front_matter(text: str) -> str:

@@ -72,6 +72,8 @@ def shown(page: Path, language: str = "en") -> str:
         ("?methods", "?method", "option 'method': expected one of"),
         ("![Time rises]", "![]", "say in plain text between the brackets"),
         ("![Time rises]", "![$t$ rises]", "say in plain text between the brackets"),
+        ("![Time rises]", '![The "time" rises]', "say in plain text between the brackets"),
+        ("sdpa)", "sdpa&lengths=1024)", "lengths: a chart shows them all"),
         ("![Time", "See ![Time", "a chart is a paragraph of its own"),
         ("(chart:", "( chart:", "a chart is a paragraph of its own"),
     ],
@@ -120,6 +122,11 @@ def test_a_quoted_figure_is_accepted_and_one_of_a_record_is_not(tree):
         tree, "title: T\n---\n\nText", quoted.format("docs/results/cpu-float32.json")
     )
     assert "show it with a results block instead" in problem.message
+
+
+def test_a_chart_of_all_methods_needs_no_options(tree):
+    assert not problems(tree, CHART, "![Time rises](chart:window) ")
+    assert "<svg" in shown(tree).partition('aria-label="Time rises"')[2]
 
 
 def test_the_table_shows_what_the_record_holds(tree):

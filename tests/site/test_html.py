@@ -133,7 +133,7 @@ def test_figures_stand_in_the_page_and_have_a_name(pages, language):
     for name, page in pages.items():
         if not name.startswith(f"{language}/"):
             continue
-        assert not page.select('img[src^="figure:"]'), name
+        assert not page.select('img[src^="figure:"], img[src^="chart:"], img[src^="cell:"]'), name
         for drawing in page.select("figure.figure > .drawing"):
             count += 1
             assert drawing["role"] == "img"

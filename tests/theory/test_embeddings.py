@@ -7,21 +7,13 @@ import attnref
 from attnref import positions
 
 
-@pytest.fixture
-def normal(device, generator):
-    def draw(*shape):
-        return torch.randn(*shape, dtype=torch.float64, device=device, generator=generator)
-
-    return draw
-
-
 def attend(x, **options):
     return attnref.scaled_dot_product_attention(x, x, x, **options)
 
 
 @pytest.mark.claim("two-tokens-two-shares")
-def test_two_pieces_with_the_score_of_the_whole_get_2p_over_1_plus_p(normal):
-    scores = 3 * normal(101, 7)
+def test_two_pieces_with_the_score_of_the_whole_get_2p_over_1_plus_p(randn):
+    scores = 3 * randn(101, 7)
     p = torch.softmax(scores, dim=-1)[:, 2]
     cut = torch.softmax(torch.cat([scores, scores[:, 2:3]], dim=-1), dim=-1)
     pieces = cut[:, 2] + cut[:, 7]
@@ -30,8 +22,8 @@ def test_two_pieces_with_the_score_of_the_whole_get_2p_over_1_plus_p(normal):
 
 
 @pytest.mark.claim("lookup-is-a-product")
-def test_a_lookup_is_a_product_and_teaches_the_rows_that_occur(normal, device):
-    table = normal(11, 5).requires_grad_()
+def test_a_lookup_is_a_product_and_teaches_the_rows_that_occur(randn, device):
+    table = randn(11, 5).requires_grad_()
     ids = torch.tensor([3, 7, 3, 0], device=device)
     one_hot = torch.nn.functional.one_hot(ids, 11).to(table.dtype)
     assert torch.equal(one_hot @ table, table[ids])
@@ -42,17 +34,17 @@ def test_a_lookup_is_a_product_and_teaches_the_rows_that_occur(normal, device):
 
 
 @pytest.mark.claim("same-token-before-and-after")
-def test_one_token_in_two_sentences(normal, device):
-    table = normal(11, 5)
+def test_one_token_in_two_sentences(randn, device):
+    table = randn(11, 5)
     one, other = table[[3, 7, 1, 0]], table[[3, 2, 9]]
     assert torch.equal(one[0], other[0])
     assert (attend(one)[0] - attend(other)[0]).norm() > 0.01
 
 
 @pytest.mark.claim("twins-without-positions")
-def test_what_tells_two_occurrences_apart(normal, device):
+def test_what_tells_two_occurrences_apart(randn, device):
     """Neither attention nor a second layer of it does; a causal mask and positions do."""
-    x = normal(11, 6)[[3, 7, 3, 0, 7]]
+    x = randn(11, 6)[[3, 7, 3, 0, 7]]
     y = attend(x)
     torch.testing.assert_close(y[0], y[2], rtol=0, atol=1e-15)
     y = attend(y)
@@ -63,9 +55,9 @@ def test_what_tells_two_occurrences_apart(normal, device):
 
 
 @pytest.mark.claim("turning-the-space-changes-nothing")
-def test_the_space_of_the_embeddings_can_be_turned(normal):
-    x, turn = normal(13, 7), torch.linalg.qr(normal(7, 7))[0]
-    weights = [normal(7, width) for width in (5, 5, 3)]
+def test_the_space_of_the_embeddings_can_be_turned(randn):
+    x, turn = randn(13, 7), torch.linalg.qr(randn(7, 7))[0]
+    weights = [randn(7, width) for width in (5, 5, 3)]
 
     def layer(x, weights):
         return attnref.scaled_dot_product_attention(*(x @ w for w in weights))
@@ -75,7 +67,7 @@ def test_the_space_of_the_embeddings_can_be_turned(normal):
     torch.testing.assert_close(layer(x @ turn, turned), layer(x, weights), rtol=0, atol=1e-13)
     assert (layer(x @ turn, weights) - layer(x, weights)).abs().max() > 0.01
     # What acts on each number by itself does not turn along.
-    into, back = normal(7, 7), normal(7, 3)
+    into, back = randn(7, 7), randn(7, 3)
     straight = torch.relu(x @ into) @ back
     across = torch.relu(x @ into @ turn) @ turn.mT @ back
     assert (straight - across).abs().max() > 0.1

@@ -10,14 +10,6 @@ import attnref
 from attnref import masks, scaling, softmax
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
-
-    return draw
-
-
 @pytest.mark.claim("layer-number-undone")
 def test_dividing_by_the_layer_number_and_multiplying_back_changes_nothing(randn):
     query, key = randn(5, 7), randn(11, 7)

@@ -9,17 +9,9 @@ from attnref.positions import rotary
 N, D_MODEL, D_K, D_V = 13, 11, 5, 7
 
 
-@pytest.fixture
-def normal(device, generator):
-    def draw(*shape):
-        return torch.randn(*shape, dtype=torch.float64, device=device, generator=generator)
-
-    return draw
-
-
 @pytest.mark.claim("scores-need-not-be-symmetric")
-def test_scores_are_mutual_without_projections_and_not_with_them(normal):
-    x, w_q, w_k = normal(N, D_MODEL), normal(D_MODEL, D_K), normal(D_MODEL, D_K)
+def test_scores_are_mutual_without_projections_and_not_with_them(randn):
+    x, w_q, w_k = randn(N, D_MODEL), randn(D_MODEL, D_K), randn(D_MODEL, D_K)
     for shared in (x, x @ w_q):
         scores = shared @ shared.mT
         torch.testing.assert_close(scores, scores.mT, rtol=0, atol=1e-13)
@@ -28,10 +20,10 @@ def test_scores_are_mutual_without_projections_and_not_with_them(normal):
 
 
 @pytest.mark.claim("only-the-product-counts")
-def test_the_product_of_the_two_matrices_sets_the_weights(normal):
-    x, w_q, w_k = normal(N, D_MODEL), normal(D_MODEL, D_K), normal(D_MODEL, D_K)
+def test_the_product_of_the_two_matrices_sets_the_weights(randn):
+    x, w_q, w_k = randn(N, D_MODEL), randn(D_MODEL, D_K), randn(D_MODEL, D_K)
     expected = attnref.attention_weights(x @ w_q, x @ w_k)
-    mix = normal(D_K, D_K)
+    mix = randn(D_K, D_K)
     other = attnref.attention_weights(x @ (w_q @ mix), x @ (w_k @ mix.inverse().mT))
     torch.testing.assert_close(other, expected, rtol=0, atol=1e-12)
     merged = attnref.attention_weights(x @ (w_q @ w_k.mT), x, scale=D_K**-0.5)
@@ -41,9 +33,9 @@ def test_the_product_of_the_two_matrices_sets_the_weights(normal):
 
 
 @pytest.mark.claim("biases-of-the-three")
-def test_a_bias_on_keys_is_lost_and_one_on_values_comes_out(normal):
-    query, key, value = normal(N, D_K), normal(N, D_K), normal(N, D_V)
-    b, c = normal(D_K), normal(D_V)
+def test_a_bias_on_keys_is_lost_and_one_on_values_comes_out(randn):
+    query, key, value = randn(N, D_K), randn(N, D_K), randn(N, D_V)
+    b, c = randn(D_K), randn(D_V)
     attend = attnref.scaled_dot_product_attention
     expected = attend(query, key, value)
     torch.testing.assert_close(attend(query, key + b, value), expected, rtol=0, atol=1e-14)
@@ -56,9 +48,9 @@ def test_a_bias_on_keys_is_lost_and_one_on_values_comes_out(normal):
 
 @pytest.mark.claim("scores-have-rank-at-most-d-k")
 @pytest.mark.parametrize("n", [7, 13, 101])
-def test_scores_have_the_rank_of_their_width_and_weights_may_have_more(n, normal):
+def test_scores_have_the_rank_of_their_width_and_weights_may_have_more(n, randn):
     """A rank is a count of singular values that are not rounding errors."""
-    scores = normal(n, D_K) @ normal(n, D_K).mT
+    scores = randn(n, D_K) @ randn(n, D_K).mT
     sizes = torch.linalg.svdvals(scores)
     assert (sizes > 1e-12 * sizes[0]).sum() == D_K
     sizes = torch.linalg.svdvals(torch.softmax(scores, dim=-1))

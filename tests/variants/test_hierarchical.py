@@ -12,16 +12,6 @@ from attnref.variants.hierarchical import hierarchical_attention
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
-            dtype
-        )
-
-    return draw
-
-
 def run_of(i, j, block_size, num_means, n):
     """The keys that share one score with key j for query i, from the definition."""
     size = block_size

@@ -11,14 +11,6 @@ D_K, D_V = 5, 3
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape):
-        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64)
-
-    return draw
-
-
 @pytest.mark.claim("cached-step-is-exact")
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 11])
 @pytest.mark.parametrize("key_heads", [1, 2, 6])
@@ -47,10 +39,16 @@ def test_heads_of_their_own_and_none(lead, randn):
     )
 
 
-def test_dimensions_broadcast(randn):
-    query, key, value = randn(2, 6, 1, D_K), randn(1, 3, 11, D_K), randn(1, 3, 11, D_V)
+@pytest.mark.parametrize(
+    ("of_query", "of_key"), [((2, 6), (1, 3)), ((1, 6), (2, 3)), ((6,), (2, 3)), ((2, 6), (3,))]
+)
+@pytest.mark.parametrize("n", [1, 2])
+def test_dimensions_broadcast(of_query, of_key, n, randn):
+    query = randn(*of_query, n, D_K)
+    key, value = randn(*of_key, 11, D_K), randn(*of_key, 11, D_V)
     ours = kv_cache_attention(query, key, value, enable_gqa=True)
-    expected = attnref.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    mask = masks.causal(n, 11, alignment="bottom-right").dense(device=query.device)
+    expected = attnref.scaled_dot_product_attention(query, key, value, mask, enable_gqa=True)
     torch.testing.assert_close(ours, expected, **CLOSE)
 
 

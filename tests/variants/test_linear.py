@@ -19,16 +19,6 @@ EPS = torch.finfo(torch.float64).eps
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
-            dtype
-        )
-
-    return draw
-
-
 def quadratic(query, key, value, *, is_causal, feature_map=elu_plus_one):
     """The definition with all n × m weights, formed and normalised one query at a time."""
     rows = []

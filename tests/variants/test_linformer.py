@@ -14,16 +14,6 @@ from attnref.variants.linformer import linformer_attention, mean_projection
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
-            dtype
-        )
-
-    return draw
-
-
 def test_values_and_gradients_are_those_of_attention_to_the_mixtures(randn):
     """The projections, learned in the model, get gradients too."""
     inputs = [

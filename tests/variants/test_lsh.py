@@ -12,16 +12,6 @@ CLOSE = {"rtol": 1e-11, "atol": 1e-12}
 
 
 @pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
-            dtype
-        )
-
-    return draw
-
-
-@pytest.fixture
 def rotate(generator):
     def draw(num_rounds, head_dim, num_buckets):
         return random_rotations(

@@ -10,16 +10,6 @@ import attnref
 from attnref.variants.nystrom import nystrom_attention
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
-            dtype
-        )
-
-    return draw
-
-
 def by_svd(query, key, value, rank, scale):
     """The definition, with segments cut by hand and the pseudo-inverse of linear algebra."""
 

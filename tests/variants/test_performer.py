@@ -14,16 +14,6 @@ from attnref.variants.performer import (
 
 
 @pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
-            dtype
-        )
-
-    return draw
-
-
-@pytest.fixture
 def project(generator):
     def draw(num_features, head_dim, **options):
         return random_projection(

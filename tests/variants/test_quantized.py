@@ -10,16 +10,6 @@ from attnref.variants.quantized import QuantizedTokens, quantize, quantized_atte
 EPS = torch.finfo(torch.float64).eps
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
-            dtype
-        )
-
-    return draw
-
-
 def error(ours, exact):
     return ((ours - exact).norm() / exact.norm()).item()
 

@@ -11,14 +11,6 @@ CASES = [(37, 7, True), (37, 7, False), (37, 41, True), (37, 73, False), (37, 99
 CASES += [(16, 8, True), (1, 1, True), (5, 3, False), (37, 1, True)]
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
-
-    return draw
-
-
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(sliding_window, "_ROWS", 8)
@@ -29,32 +21,23 @@ def draw_inputs(randn, n, lead=(2, 3)):
     return [randn(*shape).requires_grad_() for shape in shapes]
 
 
-def assert_same(ours, expected, inputs, randn):
-    """Values and gradients; the tolerance is a few thousand roundings of float64."""
-    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
-    weight = randn(*ours.shape)
-    one = torch.autograd.grad(ours, inputs, weight)
-    other = torch.autograd.grad(expected, inputs, weight)
-    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.claim("sliding-window-is-exact")
 @pytest.mark.parametrize(("n", "window", "causal"), CASES)
-def test_it_is_attention_under_the_mask(n, window, causal, device, randn):
+def test_it_is_attention_under_the_mask(n, window, causal, device, randn, assert_same):
     inputs = draw_inputs(randn, n)
     mask = masks.sliding_window(n, window=window, causal=causal).dense(device)
     ours = sliding_window_attention(*inputs, window=window, causal=causal)
-    assert_same(ours, attnref.scaled_dot_product_attention(*inputs, mask), inputs, randn)
+    assert_same(ours, attnref.scaled_dot_product_attention(*inputs, mask), inputs)
 
 
 @pytest.mark.parametrize(("n", "window", "causal"), CASES)
-def test_all_blocks_at_once_give_the_same(n, window, causal, randn):
+def test_all_blocks_at_once_give_the_same(n, window, causal, randn, assert_same):
     """The path of a GPU, on whatever device this runs."""
     query, key, value = inputs = draw_inputs(randn, n, lead=(3,))
     back, ahead = (window - 1, 0) if causal else (window // 2, window // 2)
     expected = sliding_window_attention(*inputs, window=window, causal=causal, scale=0.7)
     ours = sliding_window._batched(query, key, value, 0.7, back, ahead)
-    assert_same(ours, expected, inputs, randn)
+    assert_same(ours, expected, inputs)
 
 
 @pytest.mark.parametrize(
@@ -62,14 +45,14 @@ def test_all_blocks_at_once_give_the_same(n, window, causal, randn):
     [(257, 7, True), (257, 7, False), (64, 61, True), (97, 33, False), (33, 1, True), (1, 1, True)],
 )
 def test_narrow_windows_of_equal_widths_go_to_the_fused_kernel(
-    n, window, causal, device, randn, monkeypatch
+    n, window, causal, device, randn, monkeypatch, assert_same
 ):
     """With blocks inside the sequence and without, and where the last one is cut short."""
     inputs = [randn(2, 3, n, D_K).requires_grad_() for _ in range(3)]
     mask = masks.sliding_window(n, window=window, causal=causal).dense(device)
     ours = sliding_window_attention(*inputs, window=window, causal=causal, scale=-0.7)
     expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=-0.7)
-    assert_same(ours, expected, inputs, randn)
+    assert_same(ours, expected, inputs)
     calls = []
     kernel = sliding_window.scaled_dot_product_attention
 
@@ -82,20 +65,20 @@ def test_narrow_windows_of_equal_widths_go_to_the_fused_kernel(
     assert len(calls) >= 6 if device.type == "cpu" else not calls  # of each head, one at least
 
 
-def test_the_path_of_a_gpu_is_taken_there(monkeypatch, randn):
+def test_the_path_of_a_gpu_is_taken_there(monkeypatch, randn, assert_same):
     inputs = draw_inputs(randn, 37)
     expected = sliding_window_attention(*inputs, window=7)
     monkeypatch.setattr(sliding_window, "_in_turn", lambda device: False)
-    assert_same(sliding_window_attention(*inputs, window=7), expected, inputs, randn)
+    assert_same(sliding_window_attention(*inputs, window=7), expected, inputs)
 
 
-def test_heads_are_shared_and_dimensions_broadcast(device, randn):
+def test_heads_are_shared_and_dimensions_broadcast(device, randn, assert_same):
     query, key, value = randn(2, 6, 37, D_K), randn(1, 2, 37, D_K), randn(1, 2, 37, D_V)
     inputs = [x.requires_grad_() for x in (query, key, value)]
     mask = masks.sliding_window(37, window=7).dense(device)
     ours = sliding_window_attention(*inputs, window=7, scale=0.7, enable_gqa=True)
     expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=True)
-    assert_same(ours, expected, inputs, randn)
+    assert_same(ours, expected, inputs)
     alone = sliding_window_attention(query[0, 0], key[0, 0], value[0, 0], window=7, scale=0.7)
     torch.testing.assert_close(alone, expected[0, 0], rtol=1e-12, atol=1e-12)
 
@@ -139,23 +122,12 @@ def test_it_errs_no_more_than_the_budget(dtype, device, generator, monkeypatch):
 
 
 @pytest.mark.claim("sliding-window-is-linear")
-def test_operations_grow_linearly(randn):
+def test_operations_grow_linearly(randn, count):
     """Multiplications of all products at 4 n over those at n: 16 for all pairs, here 4."""
-
-    class Counter(torch.utils._python_dispatch.TorchDispatchMode):
-        products = 0
-
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            result = function(*args, **(kwargs or {}))
-            if "mm" in str(function) or "_linear_pointwise" in str(function):
-                self.products += result.numel() * args[0].shape[-1]
-            return result
 
     def products(n):
         inputs = draw_inputs(randn, n, lead=())
-        with Counter() as counter:
-            sliding_window_attention(*inputs, window=9).sum().backward()
-        return counter.products
+        return count(lambda: sliding_window_attention(*inputs, window=9).sum().backward()).products
 
     assert products(512) - products(256) == 2 * (products(256) - products(128))
 

@@ -10,16 +10,6 @@ EPS = torch.finfo(torch.float64).eps
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape, dtype=torch.float64):
-        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64).to(
-            dtype
-        )
-
-    return draw
-
-
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("masked", [None, "bool", "float"])
 @pytest.mark.parametrize("count", [1, 3, 11])

@@ -9,14 +9,6 @@ D_K, D_V = 5, 3
 LENGTHS = [7, 1, 0, 5, 5, 5, 11]
 
 
-@pytest.fixture
-def randn(device, generator):
-    def draw(*shape):
-        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64)
-
-    return draw
-
-
 def borders(lengths, device):
     return torch.tensor([0, *lengths], device=device).cumsum(0)
 
@@ -26,23 +18,14 @@ def draw_inputs(randn, n, m, lead=(2, 3)):
     return [randn(*shape).requires_grad_() for shape in shapes]
 
 
-def assert_same(ours, expected, inputs, randn):
-    """Values and gradients; the tolerance is a few thousand roundings of float64."""
-    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
-    weight = randn(*ours.shape)
-    one = torch.autograd.grad(ours, inputs, weight)
-    other = torch.autograd.grad(expected, inputs, weight)
-    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.claim("borders-as-packed-mask")
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_each_sequence_sees_itself_alone(is_causal, device, randn):
+def test_each_sequence_sees_itself_alone(is_causal, device, randn, assert_same):
     inputs = draw_inputs(randn, sum(LENGTHS), sum(LENGTHS))
     mask = masks.packed(LENGTHS).dense(device)
     ours = varlen_attention(*inputs, borders(LENGTHS, device), is_causal=is_causal)
     expected = attnref.scaled_dot_product_attention(*inputs, mask, is_causal=is_causal)
-    assert_same(ours, expected, inputs, randn)
+    assert_same(ours, expected, inputs)
     # Without the borders the sequences would contaminate each other.
     wrong = attnref.scaled_dot_product_attention(*inputs, is_causal=is_causal)
     assert (wrong - expected).abs().max() > 0.1
@@ -50,7 +33,7 @@ def test_each_sequence_sees_itself_alone(is_causal, device, randn):
 
 @pytest.mark.claim("keys-have-their-own-borders")
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_keys_may_have_borders_of_their_own(is_causal, device, randn):
+def test_keys_may_have_borders_of_their_own(is_causal, device, randn, assert_same):
     """Cross-attention; the third sequence has no keys, the last no queries."""
     lengths, key_lengths = [7, 2, 3, 5, 0], [3, 11, 0, 5, 2]
     inputs = draw_inputs(randn, sum(lengths), sum(key_lengths))
@@ -73,18 +56,18 @@ def test_keys_may_have_borders_of_their_own(is_causal, device, randn):
         ],
         -2,
     )
-    assert_same(ours, expected, inputs, randn)
+    assert_same(ours, expected, inputs)
     assert (ours[..., 9:12, :] == 0).all()
 
 
-def test_heads_are_shared_and_dimensions_broadcast(device, randn):
+def test_heads_are_shared_and_dimensions_broadcast(device, randn, assert_same):
     query, key, value = randn(2, 6, 12, D_K), randn(1, 2, 12, D_K), randn(1, 2, 12, D_V)
     inputs = [x.requires_grad_() for x in (query, key, value)]
     mask = masks.packed([7, 5]).dense(device)
     cu_seqlens = borders([7, 5], device)
     ours = varlen_attention(*inputs, cu_seqlens, scale=0.7, enable_gqa=True)
     expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=True)
-    assert_same(ours, expected, inputs, randn)
+    assert_same(ours, expected, inputs)
     alone = varlen_attention(query[0, 0], key[0, 0], value[0, 0], cu_seqlens, scale=0.7)
     torch.testing.assert_close(alone, expected[0, 0], rtol=1e-12, atol=1e-12)
 

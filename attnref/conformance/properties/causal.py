@@ -1,4 +1,4 @@
-"""Under is_causal a query sees its past and itself; under a window, the last of these."""
+"""Under is_causal a query sees its past and itself, and no more."""
 
 from typing import Any
 

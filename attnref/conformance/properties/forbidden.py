@@ -132,7 +132,7 @@ def _named(trial: Trial, case: Case, failure: Finding, got: Tensor, row: int) ->
 )
 def fully_masked_gradient(trial: Trial, case: Case) -> Finding | None:
     mask, _ = _masked_row(case)
-    found = trial.gradients(case, lambda output: torch.ones_like(output), attn_mask=mask)
+    found = trial.gradients(case, torch.ones_like, attn_mask=mask)
     for name, gradient in found.items():
         if gradient is None:
             continue  # the property `gradients` tells of it

@@ -93,7 +93,7 @@ def row_sums(trial: Trial, case: Case) -> Finding | None:
 def convexity(trial: Trial, case: Case) -> Finding | None:
     expected = trial.truth(case.query, case.key, case.value)
     output = trial.call(case.query, case.key, case.value)
-    value = case.value.to(trial.dtype).double()
+    value = trial.seen(case.value)
     least, most = value.amin(-2, keepdim=True), value.amax(-2, keepdim=True)
     inside = output.clamp(least, most)
     found = miss(output, inside, expected.allowance)
