@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from mkdocs.exceptions import PluginError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -90,7 +91,8 @@ def blocks(text: str) -> list[Block]:
 
 def title(path: Path) -> str:
     """What the front matter of a page calls it."""
-    return re.search(r"^title: *(.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)[1]
+    said = re.search(r"^title: *(.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)[1]
+    return yaml.safe_load(said)  # in quotes where it holds a colon
 
 
 def without_accents(word: str) -> str:
