@@ -71,7 +71,7 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
 def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
     r"""The factor at which the weights of each head have a given mean entropy.
 
-    .. math:: \frac1n\sum_i H\bigl(\mathrm{softmax}(c\,K q_i)\bigr) = target
+    .. math:: \frac1n\sum_i H\bigl(\mathrm{softmax}(c\,K q_i)\bigr) = \text{target}
 
     The entropy falls as c grows, :math:`dH/dc = -c\,\mathrm{Var}_p(q\cdot k)\le 0`, so bisection
     finds the one solution; it runs for all leading dimensions at once.

@@ -94,7 +94,7 @@ def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tenso
 
 
 def softcap(scores: Tensor, *, cap: float) -> Tensor:
-    r"""Scores bent smoothly into :math:`(-cap, cap)`; small ones stay as they are.
+    r"""Scores bent smoothly into ``(-cap, cap)``; small ones stay as they are.
 
     .. math:: \tilde s = cap\cdot\tanh(s/cap)
 

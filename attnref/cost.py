@@ -671,7 +671,7 @@ def feedforward(
     bias: bool = True,
     dtype: torch.dtype = torch.float32,
 ) -> Cost:
-    r"""The layer after attention: ``linear(relu(linear(x, W_1)), W_2)``.
+    r"""The layer after attention: :math:`\mathrm{ReLU}(x W_1)\,W_2`, and the biases.
 
     .. math:: 4nDH \text{ operations in products, } 16nD^2 \text{ for } H = 4D
 
@@ -704,7 +704,7 @@ def feedforward(
 
 
 def feedforward_parameters(embed_dim: int, hidden: int, *, bias: bool = True) -> int:
-    """Numbers to learn in a feed-forward layer: ``2 D H``, and the biases.
+    """Numbers to learn in a feed-forward layer: :math:`2 D H`, and the biases.
 
     >>> feedforward_parameters(768, 3072)
     4722432

@@ -68,7 +68,9 @@ def inverse(head_dim: int) -> float:
     Entropy: :math:`\ln n - 1/(2d_k)`, nearly uniform. Gradient to the query: about
     :math:`1/\sqrt{n d_k}`, smaller for wider heads. Once training has correlated queries with
     keys, :math:`E[q\cdot k]=\rho d_k`, it is the factor that keeps the scores independent of
-    the width. Source: Yang et al. 2022, arXiv 2203.03466.
+    the width.
+
+    Source: Yang et al. 2022, arXiv 2203.03466.
 
     >>> inverse(64)
     0.015625
@@ -96,7 +98,9 @@ def yarn(head_dim: int, *, stretch: float) -> float:
     Raises:
         ValueError: for a width or a stretch out of range.
 
-    Exact up to rounding. Source: Peng et al. 2023, arXiv 2309.00071.
+    Exact up to rounding.
+
+    Source: Peng et al. 2023, arXiv 2309.00071.
 
     >>> round(yarn(64, stretch=4) / inverse_sqrt(64), 6)
     1.296477

@@ -8,6 +8,7 @@ style, and examples, which become code and the output below it, as everywhere in
 import doctest
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 
 LABELS = {
@@ -77,7 +78,7 @@ def _blocks(text: str, language: str, link: Callable[[str], str]) -> Iterator[st
             yield from _examples(_take(lines, lambda line: bool(line.strip())))
         elif section:
             yield _label(section["name"], language)
-            yield from _section(inspect.cleandoc("\n".join(_take(lines)[1:])), link)
+            yield from _section(_dedented(_take(lines)[1:]), link)
         elif first.startswith("- "):
             items = _take(lines, lambda line: line.startswith(("- ", "  ")))
             yield "\n".join(
@@ -91,7 +92,7 @@ def _blocks(text: str, language: str, link: Callable[[str], str]) -> Iterator[st
                 while not lines[0].strip():
                     del lines[0]
                 code = _take(lines, lambda line: not line or line.startswith(" "))
-                yield _fenced("python", inspect.cleandoc("\n".join(code)))
+                yield _fenced("python", _dedented(code))
             elif paragraph.startswith("Source: "):
                 said = inline(paragraph.removeprefix("Source: "), link)
                 yield f"{_label('Source', language)}\n\n{said}"
@@ -108,6 +109,11 @@ def _take(lines: list[str], wanted: Callable[[str], bool] | None = None) -> list
         stop += 1
     taken, lines[:] = lines[:stop], lines[stop:]
     return taken
+
+
+def _dedented(lines: list[str]) -> str:
+    """Without the indentation that all share: cleandoc would not count that of the first line."""
+    return textwrap.dedent("\n".join(lines)).strip("\n")
 
 
 def _section(text: str, link: Callable[[str], str]) -> Iterator[str]:

@@ -248,7 +248,8 @@ DOCSTRING = r"""Scores *bent* into :math:`(-c, c)`; see :func:`naive` and ``x * 
 
 with a *cap*. It is a list::
 
-    code = 1
+    for x in xs:
+        code = 1
 
 - one, of
   two lines;
@@ -263,7 +264,8 @@ Returns:
     The same shape.
 
 Raises:
-    ValueError: for a cap that is not positive.
+    ValueError: for a cap that is not
+        positive.
 
 Source: Somebody 2017, arXiv 1706.03762, section 3.
 
@@ -286,7 +288,7 @@ def test_a_docstring_becomes_markdown():
     assert docstrings.body(DOCSTRING, "pt", link).split("\n\n") == [
         "$$\nc\\,\\tanh\n(s/c)\n$$",
         "with a *cap*. It is a list:",
-        "```python\ncode = 1\n```",
+        "```python\nfor x in xs:\n    code = 1\n```",
         "- one, of two lines;\n- another.",
         f"Argumentos\n{label}",
         "`scores`\n:   `(..., m)`, any floating dtype.",

@@ -39,13 +39,13 @@ def test_a_snippet_is_listed_under_the_section_that_shows_it(tmp_path):
     (tmp_path / "snippets").mkdir()
     (tmp_path / "snippets/one.py").write_text('"""What it\ndoes."""\n', encoding="utf-8")
     page.write_text(
-        "---\ntitle: Its page\n---\n\n# Its page {#top}\n\n## A step {#a-step}\n\n"
+        '---\ntitle: "Its: page"\n---\n\n# Its page {#top}\n\n## A step {#a-step}\n\n'
         '```python\n--8<-- "snippets/one.py:example"\n```\n\n## Another {#another}\n\n'
         '```python\n--8<-- "snippets/one.py:example"\n```\n',
         encoding="utf-8",
     )
     assert snippet_list.catalogue(tmp_path, "en", ["missing.md", "room/name.md"]) == (
-        "\n## Its page {#room-name}\n\n"
+        "\n## Its: page {#room-name}\n\n"
         "- `snippets/one.py` · [A step](../room/name.md#a-step); also on "
         '[Another](../room/name.md#another)<br><span lang="en">What it does.</span>'
     )
