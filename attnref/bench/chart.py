@@ -111,7 +111,7 @@ def chart(
         label = _WIDTH - _RIGHT + 28
         parts += [
             f'<path d="M{end + 6:.1f} {ends[name]:.1f}L{label - 16} {places[name]:.1f}" '
-            f'stroke="{colour}" stroke-opacity=".6" stroke-dasharray="1 4"/>',
+            f'stroke="{colour}" stroke-dasharray="1 4"/>',
             f'<path d="M{label - 9} {places[name]:.1f}{mark}" fill="{colour}"/>',
             _text(label, places[name] + 4, name),
         ]
