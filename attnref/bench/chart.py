@@ -2,8 +2,8 @@
 
 A slope of 1 is linear, of 2 quadratic. The chart carries its own paper, light or dark as the
 reader's system asks, or as the page says that it is put into; the colours of the lines have a
-contrast of 3 and more to both. Dashes and marks differ too, and each line ends at its name, so
-that none is told by its colour alone.
+contrast of 3 and more to both. Dashes and marks differ too, and dots lead from the end of each
+line to its name, so that none is told by its colour alone.
 """
 
 import math
@@ -111,7 +111,7 @@ def chart(
         label = _WIDTH - _RIGHT + 28
         parts += [
             f'<path d="M{end + 6:.1f} {ends[name]:.1f}L{label - 16} {places[name]:.1f}" '
-            f'stroke="{colour}" stroke-opacity=".6"/>',
+            f'stroke="{colour}" stroke-dasharray="1 4"/>',
             f'<path d="M{label - 9} {places[name]:.1f}{mark}" fill="{colour}"/>',
             _text(label, places[name] + 4, name),
         ]

@@ -90,6 +90,8 @@ def _clean(
         elif key == "style":
             if style := _style(value):
                 attributes["style"] = style
+        elif key == "fill":  # the ground of a hatch
+            attributes["style"] = _style(f"fill: {value}")
         elif key in (HREF, "clip-path"):
             attributes["href" if key == HREF else key] = value
         elif not value.startswith("rotate(-0 "):
@@ -125,7 +127,7 @@ def _style(style: str) -> str:
             if value not in NAMES:
                 raise ValueError(f"{value} is no colour of docs/figures/drawing.py: take one of it")
             value = f"var(--figure-{NAMES[value]}, {value})"
-        else:
+        elif not value.startswith("url("):  # the digits of a name are no number
             value = _round(value)
         parts.append(f"{key}: {value}")
     return "; ".join(parts)

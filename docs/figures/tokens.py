@@ -1,4 +1,8 @@
-"""Tokens with structure and without, and how far an output is from the exact one."""
+"""Tokens with structure and without, and how far an output is from the exact one.
+
+They are drawn in single precision, as in the programs of the pages: another precision draws other
+numbers, and a figure would not show what stands in the table beside it.
+"""
 
 import torch
 from torch import Generator, Tensor
@@ -7,13 +11,13 @@ from torch import Generator, Tensor
 def waves(n: int, d: int, generator: Generator) -> Tensor:
     """A slow path: neighbours are nearly equal."""
     place = torch.arange(n, dtype=torch.float64)[:, None] / n
-    phase, speed = torch.rand(2, d, generator=generator, dtype=torch.float64)
+    phase, speed = torch.rand(2, d, generator=generator).double()
     return 2 * torch.sin(2 * torch.pi * ((1 + 2 * speed) * place + phase))
 
 
 def noise(n: int, d: int, generator: Generator) -> Tensor:
     """Independent Gaussian components: no structure at all."""
-    return torch.randn(n, d, generator=generator, dtype=torch.float64)
+    return torch.randn(n, d, generator=generator).double()
 
 
 def error(found: Tensor, exact: Tensor) -> float:

@@ -29,11 +29,13 @@ COUNTS = [2**power for power in range(10)]
 
 def draw(text):
     generator = torch.Generator().manual_seed(0)
+    smooth = [waves(N, D, generator) for _ in range(3)]
+    random = [noise(N, D, generator) for _ in range(3)]
     key = noise(N, D, generator)
     pairs = {
-        "random": (noise(N, D, generator), noise(N, D, generator)),
-        "smooth": (waves(N, D, generator), waves(N, D, generator)),
-        "matched": (1.5 * key.roll(1, 0) + noise(N, D, generator), key),
+        "smooth": smooth[:2],
+        "random": random[:2],
+        "matched": (3 * key.roll(1, 0) + noise(N, D, generator), key),
     }
     figure = new(300)
     plot = axes(figure, 48, 44, 356, 206, xscale="log")

@@ -106,6 +106,15 @@ def test_methods_can_be_chosen_and_words_be_of_another_language(record):
     assert "sdpa" not in written
 
 
+def test_dots_lead_to_the_name_of_a_line_that_ends_early(record):
+    early = [r for r in record.results if (r.method, r.n) != ("linear", 4096)]
+    svg = chart(dataclasses.replace(record, results=early), "dense")
+    led = re.findall(r'<path d="M([\d.]+) [\d.]+L([\d.]+) [^>]*stroke-dasharray="1 4"/>', svg)
+    starts, ends = zip(*((float(start), float(end)) for start, end in led), strict=True)
+    assert len(set(starts)) == 2  # one line ends before the other
+    assert len(set(ends)) == 1  # and their names stand side by side
+
+
 def test_both_axes_are_logarithmic(record):
     lines = [
         [tuple(map(float, point)) for point in re.findall(r"([\d.]+) ([\d.]+)", path.get("d"))]

@@ -8,6 +8,7 @@ import drawing
 import inline_svg
 import pytest
 import record
+from matplotlib.patches import Rectangle
 
 ROOT = Path(__file__).parent.parent.parent
 CSS = (ROOT / "docs/shared/style/site.css").read_text(encoding="utf-8")
@@ -132,6 +133,27 @@ def test_a_colour_that_the_style_sheet_does_not_know_is_refused():
         draw_text("x", color="#123456")
     with pytest.raises(ValueError, match="'x' has no colour: take one of docs"):
         draw_text("x", color="#000000")
+
+
+def test_hatched_areas_keep_their_ground_and_their_pattern():
+    hatches = [mark * count for mark in "/\\x|-+" for count in range(1, 8)]
+
+    def draw(text):
+        figure = drawing.new(50)
+        canvas = drawing.canvas(figure)
+        for place, hatch in enumerate(hatches):
+            look = {"facecolor": drawing.THIRD, "edgecolor": drawing.SOFT, "hatch": hatch}
+            canvas.add_patch(Rectangle((place, 0), 1, 20, **look))
+        return figure
+
+    drawn = inline_svg.render(draw, {}, "trial")
+    # Names are made of digits and letters, so that some of this many look like numbers in part.
+    patterns = re.findall(r'<pattern id="([^"]+)"', drawn)
+    assert len(patterns) == len(hatches)
+    assert re.findall(r"fill: url\(#([^)]+)\)", drawn) == patterns
+    assert len(re.findall(r'<rect [^>]*style="fill: var\(--figure-third, #008275\)"', drawn)) == (
+        len(hatches)
+    )
 
 
 def test_the_users_own_settings_change_nothing(monkeypatch):
