@@ -15,10 +15,12 @@ CONFIGURATION = {"pt": "mkdocs.yml", "en": "mkdocs.en.yml"}
 
 
 def build(site: Path) -> None:
-    """Each language into its folder of ``site``, and the page that chooses between them."""
+    """Each language into its folder of ``site``; the pages that choose between them."""
     for language, configuration in CONFIGURATION.items():
         mkdocs("build", "--strict", "-f", configuration, "-d", str(site / language))
+        (site / language / "404.html").unlink()  # it would need to know where the site will stand
     shutil.copy(ROOT / "docs" / "choose.html", site / "index.html")
+    shutil.copy(ROOT / "docs" / "not-found.html", site / "404.html")
 
 
 def mkdocs(*arguments: str) -> None:
@@ -34,6 +36,18 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Say nothing: the reader wants the address, not the requests."""
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Show the page for addresses that lead nowhere, as hosts do."""
+        page = Path(self.directory, "404.html")
+        if code == http.HTTPStatus.NOT_FOUND and page.is_file():
+            self.send_response(code)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(page.read_bytes())
+        else:
+            super().send_error(code, message, explain)
 
 
 def server(site: Path, port: int) -> http.server.ThreadingHTTPServer:

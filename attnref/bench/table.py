@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.box import SIMPLE
 from rich.table import Table
 
-from attnref.bench.clock import milliseconds
+from attnref.bench.clock import milliseconds, three_digits
 from attnref.bench.problems import TASKS
 from attnref.bench.record import Record
 
@@ -34,7 +34,7 @@ def tables(record: Record) -> Iterator[Table]:
                     f"{milliseconds(result.lower)}–{milliseconds(result.upper)}",
                     speed,
                     f"{result.error:.1e}",
-                    f"{result.peak_bytes / 1e6:.1f}",
+                    three_digits(result.peak_bytes / 1e6),
                 )
         yield table
 

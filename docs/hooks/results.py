@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl
 from pages import ROOT, Block, Problem, blocks, is_alone, lines_outside_blocks, stop_at
 
 from attnref.bench.chart import ENGLISH, chart
-from attnref.bench.clock import milliseconds
+from attnref.bench.clock import milliseconds, three_digits
 from attnref.bench.plan import methods
 from attnref.bench.problems import TASKS
 from attnref.bench.record import Record, Result
@@ -268,7 +268,7 @@ def table(wish: Wish, language: str) -> str:
                 milliseconds(result.median),
                 _ratio(base[n] / result.median) if n in base else "",
                 f"{result.error:.1e}",
-                f"{result.peak_bytes / 1e6:.1f}",
+                three_digits(result.peak_bytes / 1e6),
             )
             row = "".join(f"<td>{cell}</td>" for cell in cells)
             parts.append(f'<tr><th scope="row"><code>{result.method}</code></th>{row}</tr>')

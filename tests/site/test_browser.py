@@ -34,6 +34,17 @@ def test_the_language_switch_keeps_the_page(new_page, address, javascript, path)
     page.wait_for_url(f"{address}/pt/{path}")
 
 
+def test_a_wrong_address_leads_back_to_each_language(new_page, address):
+    page = new_page()
+    answer = page.goto(f"{address}/pt/scale/no-such-page/")
+    assert answer.status == 404
+    page.click("a[hreflang=pt]")
+    page.wait_for_url(f"{address}/pt/")
+    page.goto(f"{address}/en/no-such-page/")
+    page.click("a[hreflang=en]")
+    page.wait_for_url(f"{address}/en/")
+
+
 def test_formulas_can_be_read_without_javascript(new_page, address):
     page = new_page(java_script_enabled=False)
     page.goto(f"{address}/en/scale/variance-proof/")

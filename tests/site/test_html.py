@@ -17,7 +17,6 @@ def pages(site) -> dict[str, BeautifulSoup]:
     return {
         path.relative_to(site).as_posix(): BeautifulSoup(path.read_text("utf-8"), "html.parser")
         for path in site.rglob("*.html")
-        if path.name != "404.html"
     }
 
 
@@ -78,7 +77,7 @@ def test_each_page_says_its_language_title_and_description(pages, language):
 
 def test_no_marker_and_no_raw_formula_is_left(pages):
     for name, page in pages.items():
-        if name == "index.html":
+        if "/" not in name:  # a page that chooses a language
             continue
         article = copy(page.find("article"))
         for formula in article.select(".formula"):

@@ -34,6 +34,15 @@ def test_the_search_index_holds_each_message_in_its_entry(site, language):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+def test_search_results_show_formulas_as_text(site, language):
+    index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
+    texts = {entry["location"]: entry["text"] for entry in index["docs"]}
+    assert "1/√(d_k)" in texts["scale/scale-factor/"]
+    for place, text in texts.items():
+        assert not re.search(r"\\[(\[]", re.sub(r"<code>.*?</code>", "", text, flags=re.S)), place
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_a_pasted_message_finds_its_entry(new_page, address, language):
     page = new_page()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
