@@ -1,13 +1,12 @@
 """The command line: what it prints, what it writes, how it ends."""
 
+import functools
 import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-
-from attnref import cli
 
 MODULE = """
 import torch
@@ -25,19 +24,13 @@ def wrong(query, key, value, **options):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(attnref, monkeypatch, tmp_path):
     """Runs the command beside a module; gives its exit status, output and errors."""
     (tmp_path / "mine.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LC_ALL", "C")
 
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["attnref", "check", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            cli.main()
-        return stopped.value.code, *capsys.readouterr()
-
-    return run
+    return functools.partial(attnref, "check")
 
 
 def test_a_right_function_ends_with_0(run):

@@ -5,8 +5,10 @@ Those about includes, claims, citations, figures and results also stop the build
 """
 
 import ast
+import itertools
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import citations
@@ -68,12 +70,13 @@ def output_problems(snippet: Path, printed: str) -> list[Problem]:
 
 def different_lines(recorded: str, printed: str):
     """Lines that differ by more than rounding: words exactly, numbers to their last digit."""
-    old, new = recorded.split("\n"), printed.split("\n")
-    for number in range(max(len(old), len(new))):
-        was = old[number] if number < len(old) else "(nothing)"
-        now = new[number] if number < len(new) else "(nothing)"
+    for number, (was, now) in enumerate(_pairs(recorded.split("\n"), printed.split("\n")), 1):
         if not _same_line(was, now):
-            yield number + 1, was, now
+            yield number, was, now
+
+
+def _pairs(one: list, other: list) -> Iterator[tuple]:
+    return itertools.zip_longest(one, other, fillvalue="(nothing)")
 
 
 def _same_line(was: str, now: str) -> bool:
@@ -241,10 +244,9 @@ def parity_problems(root: Path) -> list[Problem | str]:
 
 
 def _first_difference(pt: list, en: list) -> str:
-    for number in range(max(len(pt), len(en))):
-        here = [str(part[number]) if number < len(part) else "nothing" for part in (pt, en)]
-        if here[0] != here[1]:
-            return f"number {number + 1} is {here[0]} in pt and {here[1]} in en"
+    for number, (one, other) in enumerate(_pairs(pt, en), 1):
+        if one != other:
+            return f"number {number} is {one} in pt and {other} in en"
     raise AssertionError("the lists are equal")
 
 
@@ -385,11 +387,9 @@ def redrawn_problems(recorded: Path, drawn: str) -> list[Problem]:
     if not recorded.exists():
         return [Problem(recorded, 1, "no recorded drawing; run make record")]
     old, new = recorded.read_text(encoding="utf-8").split("\n"), drawn.split("\n")
-    for number in range(max(len(old), len(new))):
-        was = old[number] if number < len(old) else "(nothing)"
-        now = new[number] if number < len(new) else "(nothing)"
+    for number, (was, now) in enumerate(_pairs(old, new), 1):
         if not _same_element(was, now):
-            return [Problem(recorded, number + 1, f"recorded {was}, drawn {now}; run make record")]
+            return [Problem(recorded, number, f"recorded {was}, drawn {now}; run make record")]
     return []
 
 

@@ -1,11 +1,11 @@
 """The command line, in a temporary folder: what it writes, prints and answers."""
 
+import functools
 import subprocess
 import sys
 
 import pytest
 
-from attnref import cli
 from attnref.exercises import command, exercises, judge, source
 from attnref.exercises.command import HEADING, REMINDER
 
@@ -13,19 +13,13 @@ COURSE = {exercise.name: exercise for exercise in exercises()}
 
 
 @pytest.fixture
-def attnref(monkeypatch, capsys, tmp_path):
+def exercise(attnref, monkeypatch, tmp_path):
     """Runs the command in a temporary folder: exit status, standard output, standard error."""
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
-    def attnref(*arguments):
-        monkeypatch.setattr(sys, "argv", ["attnref", "exercise", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            cli.main()
-        return stopped.value.code, *capsys.readouterr()
-
-    return attnref
+    return functools.partial(attnref, "exercise")
 
 
 def write(folder, name, old, new):
@@ -39,21 +33,21 @@ def write(folder, name, old, new):
 TO_WRITE = 'raise NotImplementedError("yours to write")'
 
 
-def test_an_exercise_from_start_to_end(attnref, tmp_path):
-    assert attnref("start", "dot_scores") == (
+def test_an_exercise_from_start_to_end(exercise, tmp_path):
+    assert exercise("start", "dot_scores") == (
         0,
         "Wrote dot_scores.py. Write the function in it, then: attnref exercise check dot_scores\n",
         "",
     )
     text = (tmp_path / "dot_scores.py").read_text(encoding="utf-8")
     assert text.startswith('"""Dot-product scores (exercise 1 of 30)\n\nCheck: attnref exercise ch')
-    assert attnref("check", "dot_scores") == (
+    assert exercise("check", "dot_scores") == (
         1,
         "dot_scores is not written yet: replace the line that raises NotImplementedError.\n",
         "",
     )
     write(tmp_path, "dot_scores", TO_WRITE, "return (key @ query).abs()")
-    status, out, err = attnref("check", "dot_scores")
+    status, out, err = exercise("check", "dot_scores")
     assert (status, err) == (1, "")
     assert out == (
         "dot_scores is not solved yet: 2 of 3 checks passed.\n"
@@ -77,15 +71,15 @@ def test_an_exercise_from_start_to_end(attnref, tmp_path):
         "✓ A key twice as long scores twice as much.\n"
     )
     write(tmp_path, "dot_scores", "(key @ query).abs()", "key @ query")
-    status, out, err = attnref("check", "dot_scores")
+    status, out, err = exercise("check", "dot_scores")
     assert (status, err) == (0, "")
     assert out.startswith("dot_scores is solved: 3 of 3 checks passed.\n\n✓ There is one score")
     assert "\nA score is a sum over the d components" in out
     assert out.endswith("\n\nNext: attnref exercise start sum_normalise\n")
 
 
-def test_an_exercise_in_portuguese(attnref, tmp_path):
-    status, out, _ = attnref("start", "entropy", "--lang", "pt", "--folder", str(tmp_path))
+def test_an_exercise_in_portuguese(exercise, tmp_path):
+    status, out, _ = exercise("start", "entropy", "--lang", "pt", "--folder", str(tmp_path))
     options = f"--folder {tmp_path} --lang pt"
     assert status == 0
     assert out == (
@@ -96,7 +90,7 @@ def test_an_exercise_in_portuguese(attnref, tmp_path):
     assert text.startswith('"""Quão espalhados estão os pesos (exercício 28 de 30)\n\nVerificar: ')
     assert 'raise NotImplementedError("é a sua vez")' in text
     write(tmp_path, "entropy", 'raise NotImplementedError("é a sua vez")', "return weights.nope")
-    status, out, _ = attnref("check", "entropy", "--lang", "pt")
+    status, out, _ = exercise("check", "entropy", "--lang", "pt")
     assert status == 1
     assert out.startswith("entropy ainda não está resolvido: 0 de 4 verificações passaram.\n\n✗ ")
     assert "    Ela lançou AttributeError: 'Tensor' object has no attribute 'nope', na linha" in out
@@ -104,17 +98,17 @@ def test_an_exercise_in_portuguese(attnref, tmp_path):
     assert "    O deslize habitual: O logaritmo na base 2" in out
 
 
-def test_the_language_is_that_of_the_locale(attnref, monkeypatch):
+def test_the_language_is_that_of_the_locale(exercise, monkeypatch):
     monkeypatch.setenv("LANG", "pt_BR.UTF-8")
-    _, out, _ = attnref("hint", "dot_scores")
+    _, out, _ = exercise("hint", "dot_scores")
     assert out.startswith("Dica 1 de 3:\n")
-    _, out, _ = attnref("hint", "dot_scores", "--lang", "en")
+    _, out, _ = exercise("hint", "dot_scores", "--lang", "en")
     assert out.startswith("Hint 1 of 3:\n")
 
 
-def test_what_cannot_be_written_is_refused(attnref, tmp_path):
+def test_what_cannot_be_written_is_refused(exercise, tmp_path):
     (tmp_path / "dot_scores.py").mkdir()
-    assert attnref("start", "dot_scores", "--force") == (
+    assert exercise("start", "dot_scores", "--force") == (
         2,
         "",
         "attnref exercise: dot_scores.py cannot be written: Is a directory. Choose another place "
@@ -122,41 +116,41 @@ def test_what_cannot_be_written_is_refused(attnref, tmp_path):
     )
 
 
-def test_hints_lead_to_each_other_and_to_the_solution(attnref):
-    assert attnref("hint", "entropy", "2")[1] == (
+def test_hints_lead_to_each_other_and_to_the_solution(exercise):
+    assert exercise("hint", "entropy", "2")[1] == (
         "Hint 2 of 3:\n"
         "log(0) is -inf, and 0 * -inf is nan. The term has to be 0 instead.\n"
         "The next one: attnref exercise hint entropy 3\n"
     )
-    out = attnref("hint", "entropy", "3", "--lang", "en")[1]
+    out = exercise("hint", "entropy", "3", "--lang", "en")[1]
     end = "That was the last hint. The solution: attnref exercise solution entropy --lang en\n"
     assert out.endswith(end)
 
 
-def test_the_solution_solves_the_exercise(attnref, tmp_path):
+def test_the_solution_solves_the_exercise(exercise, tmp_path):
     for language in ("en", "pt"):
-        status, out, err = attnref("solution", "rotary", "--lang", language)
+        status, out, err = exercise("solution", "rotary", "--lang", language)
         assert (status, err) == (0, "")
         assert COURSE["rotary"].text(language).title in out
         (tmp_path / "rotary.py").write_text(out, encoding="utf-8")
-        assert attnref("check", "rotary")[0] == 0
+        assert exercise("check", "rotary")[0] == 0
 
 
-def test_the_last_exercise_has_no_next(attnref, tmp_path):
+def test_the_last_exercise_has_no_next(exercise, tmp_path):
     name = list(COURSE)[-1]
     (tmp_path / f"{name}.py").write_text(source.solution(COURSE[name], "en"), encoding="utf-8")
-    status, out, _ = attnref("check", name)
+    status, out, _ = exercise("check", name)
     assert status == 0
     assert out.endswith("\n\nThat was the last one.\n")
 
 
-def test_the_list_sees_what_the_folder_holds(attnref, tmp_path):
-    attnref("start", "causal_mask")
+def test_the_list_sees_what_the_folder_holds(exercise, tmp_path):
+    exercise("start", "causal_mask")
     (tmp_path / "dot_scores.py").write_text(
         source.solution(COURSE["dot_scores"], "en"), encoding="utf-8"
     )
     (tmp_path / "entropy.py").write_text("def entropy(weights)\n", encoding="utf-8")
-    status, out, err = attnref("list")
+    status, out, err = exercise("list")
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert lines[:3] == [
@@ -174,23 +168,23 @@ def test_the_list_sees_what_the_folder_holds(attnref, tmp_path):
     assert [line.split()[-1] for line in lines if line.startswith(" ")] == [
         each.text("en").title.split()[-1] for each in COURSE.values()
     ]
-    portuguese = attnref("list", "--lang", "pt")[1]
+    portuguese = exercise("list", "--lang", "pt")[1]
     assert "   1  resolvido  dot_scores               Escores por produto escalar\n" in portuguese
     assert "   7  começado   causal_mask              A máscara causal\n" in portuguese
 
 
 @pytest.mark.claim("started-files-are-kept")
-def test_a_started_file_is_not_written_over(attnref, tmp_path):
-    attnref("start", "rotary")
+def test_a_started_file_is_not_written_over(exercise, tmp_path):
+    exercise("start", "rotary")
     (tmp_path / "rotary.py").write_text("mine\n", encoding="utf-8")
-    assert attnref("start", "rotary") == (
+    assert exercise("start", "rotary") == (
         2,
         "",
         "attnref exercise: rotary.py exists already. To write over it, and lose what is in it, "
         "pass --force.\n",
     )
     assert (tmp_path / "rotary.py").read_text(encoding="utf-8") == "mine\n"
-    assert attnref("start", "rotary", "--force")[0] == 0
+    assert exercise("start", "rotary", "--force")[0] == 0
     assert "def rotary(" in (tmp_path / "rotary.py").read_text(encoding="utf-8")
 
 
@@ -227,8 +221,8 @@ def test_a_started_file_is_not_written_over(attnref, tmp_path):
         (["hint", "rotary", "0", "--lang", "pt"], "number: o esperado era um de 1 a 3, veio 0."),
     ],
 )
-def test_a_wrong_wish_is_one_line_and_status_2(attnref, arguments, message):
-    assert attnref(*arguments) == (2, "", f"attnref exercise: {message}\n")
+def test_a_wrong_wish_is_one_line_and_status_2(exercise, arguments, message):
+    assert exercise(*arguments) == (2, "", f"attnref exercise: {message}\n")
 
 
 @pytest.mark.parametrize(
@@ -239,17 +233,17 @@ def test_a_wrong_wish_is_one_line_and_status_2(attnref, arguments, message):
         ("def rotate(x): pass\n", "The file has no function rotary. It has: rotate."),
     ],
 )
-def test_a_file_that_cannot_be_judged_is_status_2(attnref, tmp_path, body, said):
+def test_a_file_that_cannot_be_judged_is_status_2(exercise, tmp_path, body, said):
     (tmp_path / "rotary.py").write_text(body, encoding="utf-8")
-    assert attnref("check", "rotary") == (2, f"rotary could not be judged.\n\n{said}\n", "")
+    assert exercise("check", "rotary") == (2, f"rotary could not be judged.\n\n{said}\n", "")
 
 
-def test_a_call_that_hangs_is_told_without_a_slip(attnref, tmp_path, monkeypatch):
+def test_a_call_that_hangs_is_told_without_a_slip(exercise, tmp_path, monkeypatch):
     monkeypatch.setattr(command, "judge", lambda each, path: judge(each, path, 1.0))
     (tmp_path / "rotary.py").write_text(
         "def rotary(x, offset=0):\n    while True: pass\n", encoding="utf-8"
     )
-    status, out, _ = attnref("check", "rotary")
+    status, out, _ = exercise("check", "rotary")
     assert status == 1
     assert out == (
         "rotary is not solved yet: 0 of 5 checks passed.\n"
@@ -265,7 +259,7 @@ def test_a_call_that_hangs_is_told_without_a_slip(attnref, tmp_path, monkeypatch
     )
 
 
-def test_a_property_is_explained_by_the_checker(attnref, tmp_path):
+def test_a_property_is_explained_by_the_checker(exercise, tmp_path):
     (tmp_path / "matrix_attention.py").write_text(
         "import torch\n\n\n"
         "def matrix_attention(query, key, value):\n"
@@ -274,7 +268,7 @@ def test_a_property_is_explained_by_the_checker(attnref, tmp_path):
         "    return torch.softmax(query @ key.mT, -1) @ value\n",
         encoding="utf-8",
     )
-    status, out, _ = attnref("check", "matrix_attention")
+    status, out, _ = exercise("check", "matrix_attention")
     assert status == 1
     assert out.startswith("matrix_attention is not solved yet: ")
     assert "\n✗ The weights of each query sum to 1.\n\n    " in out
@@ -290,8 +284,8 @@ def test_the_starter_names_its_commands():
     )
 
 
-def test_without_a_subcommand_it_explains_itself(attnref):
-    status, out, err = attnref()
+def test_without_a_subcommand_it_explains_itself(exercise):
+    status, out, err = exercise()
     assert status == 2
     for word in ("list", "start", "check", "hint", "solution"):
         assert f"\n  {word} " in out + err

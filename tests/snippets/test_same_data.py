@@ -8,7 +8,7 @@ import pytest
 from attnref.exercises.samples import SIX_WORDS
 
 TREES = {
-    path.name: ast.parse(path.read_text(encoding="utf-8"))
+    str(path): ast.parse(path.read_text(encoding="utf-8"))
     for path in sorted((Path(__file__).parents[2] / "snippets").rglob("*.py"))
 }
 

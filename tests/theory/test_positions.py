@@ -112,8 +112,6 @@ def test_how_many_pairs_make_a_full_turn_in_training():
 @pytest.mark.claim("weights-know-no-length")
 def test_a_layer_takes_any_length(device, generator):
     layer = attnref.MultiHeadAttention(6, 2, generator=generator, device=device)
-    parameters = sum(parameter.numel() for parameter in layer.parameters())
     for n in (1, 513, 1031):
         x = torch.randn(n, 6, device=device, generator=generator)
         assert layer(x).shape == (n, 6)
-    assert parameters == sum(parameter.numel() for parameter in layer.parameters())
