@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
 ALL = slice(None)
@@ -45,12 +46,14 @@ def grid(
         x, y = left + begin * cell, top + first * cell
         size = ((end - begin) * cell, (last - first) * cell)
         box(plane, x, y, *size, fill=fill.colour, alpha=fill.alpha, edge=None)
+    # Between the fillings and the frame, in the order of drawing: above it they would dash it.
+    thin = {"color": GRID, "linewidth": 1, "clip_on": False, "zorder": Rectangle.zorder}
     for line in range(1, rows):
         y = top + line * cell
-        plane.plot([left, left + width], [y, y], color=GRID, linewidth=1, clip_on=False)
+        plane.plot([left, left + width], [y, y], **thin)
     for line in range(1, columns):
         x = left + line * cell
-        plane.plot([x, x], [top, top + height], color=GRID, linewidth=1, clip_on=False)
+        plane.plot([x, x], [top, top + height], **thin)
     box(plane, left, top, width, height)
 
 
