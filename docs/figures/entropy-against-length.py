@@ -13,7 +13,7 @@ TEXT = {
         "entropy": "escores aleatórios: entropia sobre $ln n$, em média",
         "leader": "uma chave 8 à frente de todas as outras: o seu peso",
         "constant": "fator constante",
-        "root": "$∝ √ln n$",
+        "root": "$∝ √(ln n)$",
         "log": "$∝ ln n$",
     },
     "en": {
@@ -21,7 +21,7 @@ TEXT = {
         "entropy": "random scores: entropy over $ln n$, on average",
         "leader": "one key 8 ahead of all others: its weight",
         "constant": "constant factor",
-        "root": "$∝ √ln n$",
+        "root": "$∝ √(ln n)$",
         "log": "$∝ ln n$",
     },
 }

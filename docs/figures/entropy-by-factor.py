@@ -14,14 +14,14 @@ TEXT = {
         "y": "entropia $H$ de uma linha com 64 chaves, em média (nats)",
         "uniform": "todas iguais, $ln 64$",
         "none": "sem fator",
-        "unit": "vetores unitários, $c = 10$",
+        "unit": "vetores unitários, $τ = 10$",
     },
     "en": {
         "x": "width of the head $d_k$",
         "y": "entropy $H$ of a row with 64 keys, on average (nats)",
         "uniform": "all alike, $ln 64$",
         "none": "no factor",
-        "unit": "unit vectors, $c = 10$",
+        "unit": "unit vectors, $τ = 10$",
     },
 }
 

@@ -14,7 +14,7 @@ TEXT = {
         "decode": "decodificar, lote {batch}",
         "train": "treinamento\ne prefill",
         "plain": "miolo, como\nna fórmula",
-        "tiles": "miolo em\nladrilhos",
+        "tiles": "miolo, em\nladrilhos",
     },
     "en": {
         "x": "intensity: operations a byte moved",
@@ -65,7 +65,7 @@ def draw(text):
         colour = FIRST if marker == "o" else SECOND
         height = attainable(intensity)
         plot.plot([intensity], [height], marker, color=colour, clip_on=False)
-        offset = {"decode": (9, -4), "plain": (9, -12), "tiles": (4, -24), "train": (0, -24)}[key]
+        offset = {"decode": (9, -4), "plain": (9, -12), "tiles": (4, -24), "train": (16, -24)}[key]
         side = "center" if key == "train" else "left"
         name = text[key].format(batch=batch)
         label(plot, (intensity, height), name, colour, offset=offset, side=side)
