@@ -23,6 +23,7 @@ def run(tmp_path, monkeypatch, capfd):
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)  # it is for the run outside
 
     def run(*arguments):
         options = ("-p", "pytest_attnref", "-p", "no:cacheprovider", "-p", "no:xdist")
