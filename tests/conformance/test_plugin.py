@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from attnref.conformance import plugin
+
 MODULE = """
 import torch
 
@@ -83,6 +85,17 @@ def test_it_stands_beside_other_tests(run, tmp_path):
     status, out = run("--attention", "mine:leaks", "-k", "other or shape")
     assert status == pytest.ExitCode.OK
     assert "2 passed" in out
+
+
+def test_what_breaks_in_the_checker_shows_its_traceback(run, monkeypatch):
+    def broken(*arguments, **settings):
+        raise RuntimeError("the property shape itself broke")
+
+    monkeypatch.setattr(plugin, "judge", broken)
+    status, out = run("--attention", "mine:leaks", "-k", "shape")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "def broken(" in out
+    assert "RuntimeError: the property shape itself broke" in out
 
 
 def test_a_bad_target_is_a_usage_error(run):

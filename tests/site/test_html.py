@@ -1,12 +1,12 @@
 """The built pages, read as files: links, anchors, descriptions, nothing left over."""
 
 import json
-from copy import copy
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, NavigableString, Tag
 
 LANGUAGES = ("pt", "en")
 
@@ -18,6 +18,14 @@ def pages(site) -> dict[str, BeautifulSoup]:
         path.relative_to(site).as_posix(): BeautifulSoup(path.read_text("utf-8"), "html.parser")
         for path in site.rglob("*.html")
     }
+
+
+def by_id(page: BeautifulSoup) -> dict[str, list[Tag]]:
+    """What has each id: to look it up at once, not in the whole page each time."""
+    found: dict[str, list[Tag]] = {}
+    for tag in page.find_all(id=True):
+        found.setdefault(tag["id"], []).append(tag)
+    return found
 
 
 def file_of(site: Path, path: str) -> Path:
@@ -75,14 +83,21 @@ def test_each_page_says_its_language_title_and_description(pages, language):
             assert target + "index.html" == f"/{other}/{rest}", name
 
 
+def beside_formulas(tag: Tag) -> Iterator[str]:
+    """The text of a tag, without going into formulas, which are most of its nodes."""
+    for child in tag.children:
+        if type(child) is NavigableString:
+            yield child
+        elif isinstance(child, Tag) and "formula" not in child.get("class", ()):
+            yield from beside_formulas(child)
+
+
 def test_no_marker_and_no_raw_formula_is_left(pages):
     for name, page in pages.items():
         if "/" not in name:  # a page that chooses a language
             continue
-        article = copy(page.find("article"))
-        for formula in article.select(".formula"):
-            formula.decompose()
-        text = article.get_text()
+        article = page.find("article")
+        text = "".join(beside_formulas(article))
         for leftover in ("8<", "$$", "\\(", "\\[", "](", "{#", "claim:", "[@"):
             # These pages show code of tests, and how all that is written.
             if not name.endswith(("claims/index.html", "contributing/index.html")):
@@ -103,7 +118,7 @@ def test_formulas_are_rendered_when_the_site_is_built(pages):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_each_claim_links_to_its_test(site, pages, language):
-    catalogue = pages[f"{language}/reference/claims/index.html"]
+    catalogue = by_id(pages[f"{language}/reference/claims/index.html"])
     count = 0
     for name, page in pages.items():
         if not name.startswith(f"{language}/"):
@@ -114,7 +129,7 @@ def test_each_claim_links_to_its_test(site, pages, language):
             ident = urlsplit(link["href"]).fragment
             assert claim["id"] == f"claim-{ident}"
             assert link.text.startswith("tests/")
-            heading = catalogue.find(id=ident)
+            (heading,) = catalogue[ident]
             code = heading.find_next("pre").text
             assert f'pytest.mark.claim("{ident}")' in code
     assert count >= 30
@@ -156,16 +171,18 @@ def test_the_search_index_holds_no_labels_of_figures(site, language):
 def test_each_marked_term_has_its_meaning_beside_it_and_in_the_glossary(pages, language):
     listed = pages[f"{language}/reference/glossary/index.html"]
     assert not listed.select(".term")
+    entries = by_id(listed)
     count = 0
     for name, page in pages.items():
         if not name.startswith(f"{language}/"):
             continue
+        ids = by_id(page)
         for term in page.select(".term"):
             count += 1
             word, meaning = term.select_one("[tabindex]"), term.select_one("[role=tooltip]")
-            (described,) = page.find_all(id=word["aria-describedby"])
+            (described,) = ids[word["aria-describedby"]]
             assert described is meaning, (name, word.text)
-            entry = listed.find(id=meaning["id"].removeprefix("term-"))
+            (entry,) = entries[meaning["id"].removeprefix("term-")]
             assert entry.find_parent("dt").find_next_sibling("dd").text.strip() == meaning.text
     assert count > 50
 
