@@ -1,14 +1,33 @@
-"""Runs every snippet and writes what it prints beside it, as name.out; draws every figure."""
+"""Runs the snippets and draws the figures whose inputs have changed, and keeps what they made.
+
+    python tools/record.py                        all that has changed
+    python tools/record.py foundations/dropout    what this page shows, whether changed or not
+
+What a snippet prints stands beside it, as name.out; a figure is drawn into docs/figures/drawn.
+Each runs in a process of its own, which tells what files of the project it read: as long as
+these, and the versions of what it stands on, stay as they are, it does not run again.
+"""
 
 import contextlib
+import hashlib
 import io
+import json
+import multiprocessing
+import os
+import re
 import runpy
 import sys
+import traceback
 import warnings
+from collections import deque
 from collections.abc import Iterator
+from importlib.metadata import version
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+KEPT = ROOT / ".cache" / "recorded.json"
+VERSIONS = {name: version(name) for name in ("torch", "numpy", "matplotlib")}
 
 
 def snippets(root: Path = ROOT) -> list[Path]:
@@ -19,6 +38,20 @@ def snippets(root: Path = ROOT) -> list[Path]:
 def figures(root: Path = ROOT) -> list[Path]:
     """The scripts with text to set in a drawing; others are what several of them share."""
     return _holding("\nTEXT = {", root / "docs" / "figures")
+
+
+def of_page(page: str, root: Path = ROOT) -> list[Path]:
+    """The scripts whose output or drawing a page shows, such as foundations/dropout."""
+    path = root / "docs" / "en" / f"{page}.md"
+    if not path.is_file():
+        raise ValueError(f"there is no page {path.relative_to(root)}; name one as room/page")
+    text = path.read_text(encoding="utf-8")
+    shown = set(re.findall(r'--8<-- "(snippets/[\w/-]+)\.(?:py|out)', text))
+    drawn = set(re.findall(r"\]\(figure:([a-z0-9-]+)", text))
+    return [
+        *(path for path in snippets(root) if str(path.relative_to(root).with_suffix("")) in shown),
+        *(path for path in figures(root) if path.stem in drawn),
+    ]
 
 
 def run(snippet: Path) -> str:
@@ -36,7 +69,7 @@ def draw(script: Path) -> dict[Path, str]:
 
         figure = runpy.run_path(str(script))
         return {
-            script.with_suffix(f".{language}.svg"): inline_svg.render(
+            script.parents[1] / "drawn" / f"{script.stem}.{language}.svg": inline_svg.render(
                 figure["draw"], text, script.stem
             )
             for language, text in figure["TEXT"].items()
@@ -49,22 +82,27 @@ def _holding(mark: str, folder: Path) -> list[Path]:
     ]
 
 
+def _around(script: Path) -> list[Path]:
+    """Where a script finds what it shares with others: beside it, and in the folder above."""
+    return [script.parent, script.parents[1]]
+
+
 @contextlib.contextmanager
 def _beside(script: Path) -> Iterator[None]:
-    """As `python path` does: what stands beside a script can be imported from it."""
-    sys.path.insert(0, str(script.parent))
+    before = sys.path[:]
+    sys.path[:0] = map(str, _around(script))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they would go to stderr, not on the page
             yield
     finally:
-        sys.path.remove(str(script.parent))
+        sys.path[:] = before
 
 
 @contextlib.contextmanager
 def _alone(script: Path) -> Iterator[None]:
     """As in a process of its own: a module of the same name as a neighbour is not taken for it."""
-    neighbours = {path.stem for path in script.parent.iterdir()}
+    neighbours = {path.stem for folder in _around(script) for path in folder.glob("*.py")}
 
     def loaded() -> list[str]:
         return [name for name in sys.modules if name.partition(".")[0] in neighbours]
@@ -78,21 +116,139 @@ def _alone(script: Path) -> Iterator[None]:
         sys.modules.update(others)
 
 
-def _write(path: Path, now: str) -> None:
-    before = path.read_text(encoding="utf-8") if path.exists() else None
-    if now != before:
-        path.write_text(now, encoding="utf-8")
-    state = "unchanged" if now == before else "written"
-    print(f"{state:>9}  {path.relative_to(ROOT)}")
+# Recording: what has changed, and no more.
 
 
-def main() -> None:
-    for snippet in snippets():
-        _write(snippet.with_suffix(".out"), run(snippet))
-    for script in figures():
-        for path, drawing in draw(script).items():
-            _write(path, drawing)
+def made(script: Path, root: Path) -> tuple[dict[str, str], list[str]]:
+    """The files that a script makes, with their text, and those of the project that it reads.
+
+    For a process of its own: it listens to every file that is opened from then on.
+    """
+    read = {script}
+
+    def listen(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str):
+            read.add(Path(os.path.abspath(arguments[0])))
+
+    sys.addaudithook(listen)
+    if script.is_relative_to(root / "snippets"):
+        files = {script.with_suffix(".out"): run(script)}
+    else:
+        files = draw(script)
+    # A module may come from its compiled form, which is opened in place of its text.
+    read |= {Path(file) for m in list(sys.modules.values()) if (file := getattr(m, "__file__", ""))}
+    own = [path for path in read if _is_input(path, root) and path not in files]
+    return (
+        {path.relative_to(root).as_posix(): text for path, text in files.items()},
+        sorted(path.relative_to(root).as_posix() for path in own),
+    )
+
+
+def _is_input(path: Path, root: Path) -> bool:
+    if not path.is_relative_to(root) or not path.is_file():
+        return False
+    first, *_ = path.relative_to(root).parts
+    return not first.startswith(".") and "__pycache__" not in path.parts and path != Path(__file__)
+
+
+def record(scripts: list[Path], root: Path, kept: Path) -> Iterator[tuple[str, str]]:
+    """Runs these scripts, and says of each file that they make whether it is as it was."""
+    known = _known(kept)
+    try:
+        for script, (files, read) in zip(scripts, _each_alone(scripts, root), strict=True):
+            for name, text in files.items():
+                path = root / name
+                same = path.is_file() and path.read_text(encoding="utf-8") == text
+                if not same:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(text, encoding="utf-8")
+                yield ("unchanged" if same else "written"), name
+            known[script.relative_to(root).as_posix()] = {
+                name: _digest(root / name) for name in [*read, *files]
+            }
+    finally:  # what has run so far need not run again
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"versions": VERSIONS, "files": known}, indent=1)
+        kept.write_text(text, encoding="utf-8")
+
+
+def _each_alone(scripts: list[Path], root: Path) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """What each script makes and reads, in their order; as many run at once as there are cores."""
+    # Loaded before the processes part and used by none of them so far: each starts at once, and
+    # with nothing that another has left behind.
+    import matplotlib.figure  # noqa: F401
+    import torch  # noqa: F401
+
+    context = multiprocessing.get_context("fork")
+    running: deque[tuple[Path, Connection]] = deque()
+    for script in [*scripts, *[None] * (os.cpu_count() or 1)]:
+        if running and (script is None or len(running) == os.cpu_count()):
+            yield _answer(*running.popleft())
+        if script is not None:
+            answer, sender = context.Pipe(duplex=False)
+            context.Process(target=_send, args=(sender, script, root)).start()
+            sender.close()
+            running.append((script, answer))
+
+
+def _send(sender: Connection, script: Path, root: Path) -> None:
+    import torch
+
+    torch.set_num_threads(1)  # the other cores have scripts of their own
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what profilers say of themselves
+    try:
+        sender.send(made(script, root))
+    except BaseException:
+        sender.send(traceback.format_exc())
+
+
+def _answer(script: Path, answer: Connection) -> tuple[dict[str, str], list[str]]:
+    try:
+        found = answer.recv()
+    except EOFError:
+        found = "its process ended without a word"
+    if isinstance(found, str):
+        sys.exit(f"{found}\nattnref: {script} failed; the lines above say why.")
+    return found
+
+
+def changed(scripts: list[Path], root: Path, kept: Path) -> list[Path]:
+    """Those of which something that they read or made is not as it was."""
+    known, digest = _known(kept), {}
+
+    def same(name: str, before: str) -> bool:
+        if name not in digest:
+            digest[name] = _digest(root / name) if (root / name).is_file() else ""
+        return digest[name] == before
+
+    def is_as_it_was(script: Path) -> bool:
+        files = known.get(script.relative_to(root).as_posix())
+        return files is not None and all(same(*file) for file in files.items())
+
+    return [script for script in scripts if not is_as_it_was(script)]
+
+
+def _known(kept: Path) -> dict[str, dict[str, str]]:
+    entry = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    return entry["files"] if entry.get("versions") == VERSIONS else {}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def main(pages: list[str]) -> None:
+    everything = [*snippets(), *figures()]
+    try:
+        scripts = [script for page in pages for script in of_page(page)]
+    except ValueError as error:
+        sys.exit(f"attnref: {error}.")
+    wanted = scripts if pages else changed(everything, ROOT, KEPT)
+    for state, name in record(wanted, ROOT, KEPT) if wanted else ():
+        print(f"{state:>9}  {name}", flush=True)
+    if not pages:
+        print(f"attnref: {len(everything) - len(wanted)} of {len(everything)} had nothing new.")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

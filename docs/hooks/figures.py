@@ -23,7 +23,7 @@ IMAGE = re.compile(
 
 def recorded(root: Path, name: str, language: str) -> Path:
     """Where a figure stands as it was drawn for one language."""
-    return root / "docs" / "figures" / f"{name}.{language}.svg"
+    return root / "docs" / "figures" / "drawn" / f"{name}.{language}.svg"
 
 
 def figures_of(text: str) -> list[str]:
@@ -64,7 +64,7 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
         elif not recorded(root, figure["name"], language).is_file():
             message = (
                 f"figure {figure['name']!r} is not recorded in {language!r}: write "
-                f"docs/figures/{figure['name']}.py and run make record"
+                f"docs/figures/ROOM/{figure['name']}.py and run make record"
             )
         else:
             shown.add(figure["name"])

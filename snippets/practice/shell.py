@@ -4,13 +4,12 @@ import contextlib
 import io
 import shlex
 import sys
-from pathlib import Path
 
 from attnref import cli
 
 
-def typed(line, folder=Path(__file__).parent, grep=None):
-    """Print the line and the answer, or the lines of it with a word."""
+def typed(line, folder, grep=None):
+    """Print the line and the answer in a folder, or what of it has a word."""
     words, sys.argv = sys.argv, shlex.split(line)
     answer = io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(answer):

@@ -364,7 +364,7 @@ def drawing_problems(root: Path) -> list[Problem | str]:
                 found.append(f"{name} is not recorded in {language!r}; run make record")
             if script.stem not in shown[language]:
                 found.append(f"{name} is shown on no page of docs/{language}")
-    for path in sorted({*(root / "docs" / "figures").glob("*.svg")} - expected):
+    for path in sorted({*(root / "docs" / "figures").rglob("*.svg")} - expected):
         found.append(f"{path.relative_to(root).as_posix()} has no script")
     return found
 

@@ -40,7 +40,11 @@ def build(project: Path) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (".py:example", ".py:nothing", f"{PAGE}:LINE: snippets/six_words_loop.py: no section"),
+        (
+            ".py:example",
+            ".py:nothing",
+            f"{PAGE}:LINE: snippets/foundations/six-words/loop.py: no section",
+        ),
         ('--8<-- "', '-8<-- "', f"{PAGE}:LINE: a mistyped include"),
         ("(claim:six-word-weights)", "(claim:none)", f"{PAGE}:LINE: claim 'none' has no test"),
         ("[@raschka2024]", "[@nobody]", f"{PAGE}:LINE: [@nobody] is not in docs/references.bib"),
@@ -68,7 +72,7 @@ def test_a_broken_page_stops_the_build(project, old, new, message):
 
 
 def test_a_figure_in_one_language_only_stops_the_build(project):
-    (project / "docs/figures/attention-map-six-words.en.svg").unlink()
+    (project / "docs/figures/drawn/attention-map-six-words.en.svg").unlink()
     result = build(project)
     assert result.returncode != 0
     assert "'attention-map-six-words' is not recorded in 'en'" in result.stdout + result.stderr

@@ -28,7 +28,6 @@ def copy(tmp_path):
     for name in (
         "docs/references.bib",
         "docs/glossary.yml",
-        "docs/agreement.json",
         "CONTRIBUTING.md",
         "CONTRIBUTING.pt.md",
         "pyproject.toml",
@@ -47,7 +46,7 @@ def messages(problems) -> str:
     return "\n".join(map(str, problems))
 
 
-INCLUDE = '--8<-- "snippets/six_words_loop.py:example"'
+INCLUDE = '--8<-- "snippets/foundations/six-words/loop.py:example"'
 
 
 @pytest.mark.claim("typed-code-is-found")
@@ -55,20 +54,28 @@ INCLUDE = '--8<-- "snippets/six_words_loop.py:example"'
     ("old", "new", "message"),
     [
         (INCLUDE, "print(1)", "code typed into the page: 'print(1)'"),
-        (INCLUDE, '--8<-- "snippets/six_words_loop.py"', "name a section"),
-        (INCLUDE, '--8<-- "snippets/six_words_loop.py:1:3"', "a mistyped include"),
-        (INCLUDE, '--8<-- "snippets/six_words_loop.py:7"', "name a section"),
-        (INCLUDE, '--8<-- "snippets/six_words_loop.py:nowhere"', "no section 'nowhere'"),
+        (INCLUDE, '--8<-- "snippets/foundations/six-words/loop.py"', "name a section"),
+        (INCLUDE, '--8<-- "snippets/foundations/six-words/loop.py:1:3"', "a mistyped include"),
+        (INCLUDE, '--8<-- "snippets/foundations/six-words/loop.py:7"', "name a section"),
+        (
+            INCLUDE,
+            '--8<-- "snippets/foundations/six-words/loop.py:nowhere"',
+            "no section 'nowhere'",
+        ),
         (INCLUDE, '--8<-- "snippets/nothing.py:example"', "no such file"),
         (INCLUDE, '--8<-- "docs/hooks/pages.py:example"', "includes from attnref/ or snippets/"),
         (INCLUDE, '--8<-- "snippets/../setup.py:example"', "includes from attnref/ or snippets/"),
-        (INCLUDE, '-8<-- "snippets/six_words_loop.py:example"', "a mistyped include"),
-        (INCLUDE, '--8<- "snippets/six_words_loop.py:example"', "a mistyped include"),
+        (INCLUDE, '-8<-- "snippets/foundations/six-words/loop.py:example"', "a mistyped include"),
+        (INCLUDE, '--8<- "snippets/foundations/six-words/loop.py:example"', "a mistyped include"),
         (INCLUDE, f"x {INCLUDE}", "a mistyped include"),
         (INCLUDE, "", "an empty code block"),
         ("```python title", "```py title", "language 'py'"),
         ("## What you have", f"{INCLUDE}\n\n## What you have", "outside a code block"),
-        ('--8<-- "snippets/six_words_loop.out"', "score 0.9544", "code typed into the page"),
+        (
+            '--8<-- "snippets/foundations/six-words/loop.out"',
+            "score 0.9544",
+            "code typed into the page",
+        ),
         ("```text", "```", "language ''"),
     ],
 )
@@ -105,7 +112,7 @@ def test_a_broken_include_is_found_where_it_stands(copy, old, new, message):
     ],
 )
 def test_a_broken_section_is_found(copy, old, new, message):
-    snippet = copy / "snippets/six_words_loop.py"
+    snippet = copy / "snippets/foundations/six-words/loop.py"
     if old is None:
         snippet.write_text(new)
     else:
@@ -118,12 +125,12 @@ def test_a_broken_section_is_found(copy, old, new, message):
 
 
 def test_an_empty_or_missing_output_is_found(copy):
-    output = copy / "snippets/six_words_loop.out"
+    output = copy / "snippets/foundations/six-words/loop.out"
     output.write_text("\n")
     assert "the file is empty" in messages(contracts.include_problems(copy))
     output.unlink()
     assert "no such file" in messages(contracts.include_problems(copy))
-    snippet = copy / "snippets/six_words_loop.py"
+    snippet = copy / "snippets/foundations/six-words/loop.py"
     assert "no recorded output" in messages(contracts.output_problems(snippet, "x"))
 
 
@@ -151,7 +158,7 @@ def test_outputs_agree_to_their_last_printed_digit(recorded, printed, same):
 
 @pytest.mark.claim("stale-output-is-found")
 def test_a_stale_output_is_found(copy):
-    snippet = copy / "snippets/six_words_loop.py"
+    snippet = copy / "snippets/foundations/six-words/loop.py"
     printed = snippet.with_suffix(".out").read_text()
     edit(snippet.with_suffix(".out"), "0.2379", "0.2479")
     (problem,) = contracts.output_problems(snippet, printed)
@@ -322,7 +329,10 @@ MAP = "](figure:attention-map-six-words)"
 @pytest.mark.parametrize(
     ("new", "message"),
     [
-        ("](figure:nothing)", "'nothing' is not recorded in 'en': write docs/figures/nothing.py"),
+        (
+            "](figure:nothing)",
+            "'nothing' is not recorded in 'en': write docs/figures/ROOM/nothing.py",
+        ),
         ("](figure: attention-map-six-words)", "a paragraph of its own, on one line"),
         ("](figure:attention-map-six-words) and text", "a paragraph of its own, on one line"),
         ("](figure:attention-map-six-words)\nand text", "a paragraph of its own, on one line"),
@@ -356,15 +366,15 @@ def test_a_figure_that_no_page_shows_is_found(copy):
 
 def test_a_drawing_and_its_script_need_each_other(copy):
     folder = copy / "docs/figures"
-    (folder / "saturation.pt.svg").unlink()
-    (folder / "attention-shapes.py").unlink()
+    (folder / "drawn/saturation.pt.svg").unlink()
+    (folder / "foundations/attention-shapes.py").unlink()
     found = messages(contracts.drawing_problems(copy))
-    assert "docs/figures/saturation.py is not recorded in 'pt'; run make record" in found
-    assert "docs/figures/attention-shapes.en.svg has no script" in found
+    assert "docs/figures/scale/saturation.py is not recorded in 'pt'; run make record" in found
+    assert "docs/figures/drawn/attention-shapes.en.svg has no script" in found
 
 
 def test_text_of_a_figure_in_one_language_only_is_found(copy):
-    script = copy / "docs/figures/saturation.py"
+    script = copy / "docs/figures/scale/saturation.py"
     edit(script, '"largest": "largest', '"biggest": "largest')
     found = messages(contracts.drawing_problems(copy))
     assert "the text 'largest' is not in both languages" in found
@@ -383,7 +393,7 @@ def test_text_of_a_figure_in_one_language_only_is_found(copy):
     ],
 )
 def test_a_stale_drawing_is_found(copy, old, new, same):
-    recorded = copy / "docs/figures/attention-map-six-words.en.svg"
+    recorded = copy / "docs/figures/drawn/attention-map-six-words.en.svg"
     drawn = recorded.read_text(encoding="utf-8")
     edit(recorded, old, new)
     problems = contracts.redrawn_problems(recorded, drawn)
@@ -404,7 +414,7 @@ def test_a_place_may_differ_by_its_last_digit(tmp_path, moved, same):
 
 
 def test_a_changed_script_is_found(copy):
-    script = copy / "docs/figures/attention-map-six-words.py"
+    script = copy / "docs/figures/foundations/attention-map-six-words.py"
     edit(script, "scale=1.0", "scale=1.1")
     for path, drawn in record.draw(script).items():
         assert contracts.redrawn_problems(path, drawn)

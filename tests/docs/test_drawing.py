@@ -71,7 +71,9 @@ def test_colours_can_be_read_and_told_apart(scheme):
 @pytest.mark.parametrize("script", record.figures(), ids=lambda path: path.stem)
 @pytest.mark.parametrize("language", ["pt", "en"])
 def test_every_recorded_drawing_keeps_the_manner(script, language):
-    text = script.with_suffix(f".{language}.svg").read_text(encoding="utf-8")
+    text = (script.parents[1] / "drawn" / f"{script.stem}.{language}.svg").read_text(
+        encoding="utf-8"
+    )
     root = ET.fromstring(text)
     names = [part.get("id") for part in root.iter() if part.get("id")]
     assert len(names) == len(set(names))

@@ -13,8 +13,8 @@ import torch
 
 from attnref import oracle
 
-FOLDER = Path(__file__).parents[2] / "snippets" / "multihead"
-WAYS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "multihead_parameters")
+FOLDER = Path(__file__).parents[2] / "snippets" / "foundations" / "multi-head-ways"
+WAYS = sorted({path.stem for path in FOLDER.glob("*.py")} - {"parameters", "costs"})
 SHAPES = [None, (3, 67, 7, 11)]  # the snippets' own numbers, and (b, n, h, d) of this test
 
 # Un-compiled FlexAttention says what it is: an unfused computation.
@@ -48,7 +48,7 @@ def draw(shape, device):
     """x, w_qkv, w_o in float64, the number of heads, and a weight for each output."""
     generator = torch.Generator().manual_seed(1)
     if shape is None:
-        shared = load("multihead_parameters")
+        shared = load("parameters")
         tensors, num_heads = shared.parameters(torch.float64, device), shared.NUM_HEADS
     else:
         b, n, num_heads, d = shape
@@ -200,8 +200,8 @@ def test_every_script_prints_the_same_numbers(name, monkeypatch, capsys):
 def test_a_script_runs_by_itself_from_the_root_of_the_project():
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     answer = subprocess.run(
-        [sys.executable, "snippets/multihead/loop.py"],
-        cwd=FOLDER.parents[1],
+        [sys.executable, "snippets/foundations/multi-head-ways/loop.py"],
+        cwd=FOLDER.parents[2],
         env=environment,
         capture_output=True,
         text=True,

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnref import attention_weights, cost, scaled_dot_product_attention
 
-WAYS = Path(__file__).parents[2] / "snippets" / "multihead"
+WAYS = Path(__file__).parents[2] / "snippets" / "foundations" / "multi-head-ways"
 
 
 @pytest.mark.claim("parameters-do-not-depend-on-heads")

@@ -338,7 +338,7 @@ def test_words_keep_their_positions_behind_padding_if_words_are_counted(padding,
 
 
 def test_the_function_given_to_the_checker_has_its_two_faults():
-    mine = runpy.run_path(str(DOCS.parent / "snippets/pitfall_check.py"))["mine"]
+    mine = runpy.run_path(str(DOCS.parent / "snippets/pitfalls/index/check.py"))["mine"]
     generator = torch.Generator().manual_seed(0)
     query, key, value = torch.randn(3, 1, 1, 5, 8, generator=generator)
     shallow = F.scaled_dot_product_attention(query, key, value, scale=1 / 8)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 LANGUAGES = ("pt", "en")
 QUESTION = re.compile(r'^\?\?\? question ".+"\n((?:    .*\n|\n)+)', re.MULTILINE)
 ROW = re.compile(r"^\| (\d+)\. `(\w+)` (.+?) \| ", re.MULTILINE)
-UNIT = re.compile(r"^\| \d+\. .* \| `(\w+\.py)` \| (.*) \|$", re.MULTILINE)
+UNIT = re.compile(r"^\| \d+\. .* \| `([\w/-]+\.py)` \| (.*) \|$", re.MULTILINE)
 
 # Typed by the learner's shell; an exit status of 2, or more, says that a command is not one.
 GUARD = """
@@ -72,7 +72,7 @@ def test_the_plan_has_every_exercise_once(language):
     planned = [name for _, names in units for name in re.findall(r"`(\w+)`", names)]
     assert sorted(planned) == sorted(each.name for each in exercises())
     for program, _ in units:
-        assert (ROOT / "snippets" / program).is_file()
+        assert len(list((ROOT / "snippets").glob(f"*/{program}"))) == 1, program
 
 
 def bash_blocks():
@@ -84,7 +84,7 @@ def bash_blocks():
 
 @pytest.mark.parametrize("script", list(bash_blocks()))
 def test_commands_on_the_pages_run(script, tmp_path):
-    for name in ("my_attention.py", "submissions.py"):
+    for name in ("exercises/my_attention.py", "teachers/submissions.py"):
         shutil.copy(ROOT / "snippets" / "practice" / name, tmp_path)
     (tmp_path / "class" / "ana").mkdir(parents=True)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -102,7 +102,7 @@ def test_commands_on_the_pages_run(script, tmp_path):
 
 
 def test_of_the_three_submissions_one_is_right_beyond_the_example():
-    submitted = runpy.run_path(str(ROOT / "snippets/practice/submissions.py"))
+    submitted = runpy.run_path(str(ROOT / "snippets/practice/teachers/submissions.py"))
     generator = torch.Generator().manual_seed(0)
     query, key, value = torch.randn(3, 2, 3, 5, 8, generator=generator)
     mask = torch.ones(5, 5, dtype=torch.bool).tril()
