@@ -1,14 +1,16 @@
-"""Keeps note of which versions of a page, in both languages, say the same.
+"""Keeps note, in each page, that its version in the other language says the same.
 
-docs/agreement.json holds a digest of each page in each language, taken when somebody had seen
-that they agree. A page that has changed in one language only is thereby found by name.
+A page holds, as `agrees`, a digest of the other version as it was when somebody had seen that
+both agree; a page of Markdown in its front matter, a notebook in its metadata, a file of the
+project in a comment at its end. A page that has changed in one language only is thereby found
+by name, and two branches meet in this note only where they have changed the same page.
 
     python tools/agreement.py              note every page that changed in both languages
     python tools/agreement.py PAGE …       note these, though changed in one (a typing slip, say)
 """
 
 import hashlib
-import json
+import re
 import sys
 from pathlib import Path
 
@@ -16,80 +18,110 @@ ROOT = Path(__file__).parent.parent
 LANGUAGES = ("pt", "en")
 # Files of the project that are shown as pages, in English and beside it as name.pt.md.
 FILES = ("CONTRIBUTING.md",)
+NOTE = re.compile(r'agrees"?: "?(?P<digest>[0-9a-f]{12})\b')
+# Where the note goes in a page that has none: after this, written so.
+PLACES = {
+    ".md": (re.compile(r"\A---\n(?:.*\n)*?(?=---\n)"), "agrees: {}\n"),
+    ".ipynb": (re.compile(r'\n "metadata": \{\n(?=  "description")'), '  "agrees": "{}",\n'),
+}
+AT_THE_END = (re.compile(r"\Z"), "\n<!-- agrees: {} -->\n")
 
 
-def digests(root: Path) -> dict[str, dict[str, str]]:
-    """Digest of each page, by path and language."""
-    found: dict[str, dict[str, str]] = {}
+def pages(root: Path) -> dict[str, dict[str, Path]]:
+    """The versions of each page, by its path and language."""
+    found: dict[str, dict[str, Path]] = {}
     for language in LANGUAGES:
         folder = root / "docs" / language
-        files = (path for path in folder.rglob("*.*") if path.suffix in (".md", ".ipynb"))
-        pages = [path.relative_to(folder).as_posix() for path in files]
-        for page in sorted(pages) + list(FILES):
-            path = root / path_of(page, language)
+        for path in sorted(folder.rglob("*.*")):
+            if path.suffix in PLACES:
+                found.setdefault(path.relative_to(folder).as_posix(), {})[language] = path
+        for name in FILES:
+            path = root / (name if language == "en" else name.replace(".md", f".{language}.md"))
             if path.is_file():
-                digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-                found.setdefault(page, {})[language] = digest
+                found.setdefault(name, {})[language] = path
     return dict(sorted(found.items()))
 
 
-def path_of(page: str, language: str) -> str:
-    """Where a page stands in a language."""
-    if page not in FILES:
-        return f"docs/{language}/{page}"
-    return page if language == "en" else page.replace(".md", f".{language}.md")
+def digest(path: Path) -> str:
+    """Of what a version says, without its note of the other one."""
+    text = NOTE.sub("", path.read_text(encoding="utf-8"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def noted(root: Path) -> dict[str, dict[str, str]]:
-    path = root / "docs" / "agreement.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+def changed(versions: dict[str, Path]) -> list[str]:
+    """The languages of a page that are not as the other version notes them."""
+    return [
+        language
+        for language, path in versions.items()
+        for other in versions.values()
+        if other != path and _noted(other) != digest(path)
+    ]
 
 
-def changed(root: Path) -> dict[str, list[str]]:
-    """Languages in which each page differs from what was noted; a page gone counts as changed."""
-    now, then = digests(root), noted(root)
-    found = {}
-    for page in sorted({*now, *then}):
-        languages = [
-            language
-            for language in LANGUAGES
-            if now.get(page, {}).get(language) != then.get(page, {}).get(language)
-        ]
-        if languages:
-            found[page] = languages
-    return found
+def _noted(path: Path) -> str | None:
+    note = NOTE.search(path.read_text(encoding="utf-8"))
+    return note and note["digest"]
 
 
-def problems(root: Path) -> list[str]:
-    return [problem(page, languages) for page, languages in changed(root).items()]
+def problems(root: Path, page: str | None = None) -> list[str]:
+    """What is to be done about each page, or about one, whose versions may not agree."""
+    return [
+        _problem(name, versions, languages, root)
+        for name, versions in pages(root).items()
+        if page in (None, name) and (languages := changed(versions))
+    ]
 
 
-def problem(page: str, languages: list[str]) -> str:
-    """What is to be done about a page that changed in these languages."""
+def _problem(page: str, versions: dict[str, Path], languages: list[str], root: Path) -> str:
     if len(languages) > 1:
         return f"{page} changed in both languages: when they say the same, run make agree"
     (here,) = languages
-    other = next(language for language in LANGUAGES if language != here)
+    other = next(language for language in versions if language != here)
+    names = {language: path.relative_to(root).as_posix() for language, path in versions.items()}
     return (
-        f"{path_of(page, here)} changed, {path_of(page, other)} did not: bring it up to date and "
+        f"{names[here]} changed, {names[other]} did not: bring it up to date and "
         f"run make agree, or, if it says the same already, make agree PAGE={page}"
     )
 
 
+def note(versions: dict[str, Path]) -> None:
+    """Writes into each version of a page the digest of the other."""
+    digests = {path: digest(path) for path in versions.values()}
+    for path in versions.values():
+        text = path.read_text(encoding="utf-8")
+        if not NOTE.search(text):
+            place, line = PLACES[path.suffix]
+            if not place.search(text):
+                place, line = AT_THE_END
+            text = place.sub(lambda found, line=line: found[0] + line.format("0" * 12), text, 1)
+            path.write_text(text, encoding="utf-8")
+            digests[path] = digest(path)
+    for path in versions.values():
+        (other,) = (digests[each] for each in versions.values() if each != path)
+        text = path.read_text(encoding="utf-8")
+        noted = NOTE.sub(lambda found, other=other: found[0][:-12] + other, text)
+        path.write_text(noted, encoding="utf-8")
+
+
 def main(named: list[str]) -> None:
-    unknown = [page for page in named if page not in digests(ROOT)]
-    if unknown:
-        sys.exit(f"attnref: no page {unknown[0]} below docs/pt or docs/en.")
-    one_sided = {
-        page: languages
-        for page, languages in changed(ROOT).items()
-        if len(languages) == 1 and page not in named
-    }
+    known = pages(ROOT)
+    wanted = []
+    for name in named:
+        page = next((page for page in known if name in (page, page.rpartition(".")[0])), None)
+        if page is None:
+            sys.exit(f"attnref: no page {name} below docs/pt or docs/en.")
+        wanted.append(page)
+    one_sided = [
+        _problem(page, versions, languages, ROOT)
+        for page, versions in known.items()
+        if len(languages := changed(versions)) == 1 and page not in wanted
+    ]
     if one_sided:
-        sys.exit("\n".join(problem(*each) for each in one_sided.items()))
-    path = ROOT / "docs" / "agreement.json"
-    path.write_text(json.dumps(digests(ROOT), indent=1) + "\n", encoding="utf-8")
-    print(f"attnref: noted {len(digests(ROOT))} pages in {path.relative_to(ROOT)}")
+        sys.exit("\n".join(one_sided))
+    stale = [page for page, versions in known.items() if changed(versions)]
+    for page in stale:
+        note(known[page])
+    print(f"attnref: noted of {len(stale)} pages that both languages say the same.")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,9 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
         return found
     if not 30 <= len(notebook.metadata.get("description", "")) <= 200:
         note(None, "expected a description of 30 to 200 characters in the notebook's metadata")
-    if unknown := sorted(notebook.metadata.keys() - {"description", "kernelspec", "language_info"}):
+    if unknown := sorted(
+        notebook.metadata.keys() - {"agrees", "description", "kernelspec", "language_info"}
+    ):
         note(None, f"metadata {unknown[0]!r}: expected description, kernelspec and language_info")
     first = notebook.cells[0]
     if first.cell_type != "markdown" or not first.source.startswith("# "):
