@@ -1,20 +1,30 @@
 """The guide to the variants leads to a page for each of them, or a reader never finds it."""
 
-import re
 from pathlib import Path
 
+import guide
 import pytest
+from mkdocs.exceptions import PluginError
 
 ROOT = Path(__file__).parent.parent.parent
+MODULES = {path.stem for path in (ROOT / "attnref" / "variants").glob("[!_]*.py")}
 
 
 @pytest.mark.parametrize("language", ["pt", "en"])
 def test_the_guide_leads_to_every_variant(language):
-    guide = (ROOT / "docs" / language / "variants" / "index.md").read_text(encoding="utf-8")
-    table = [line for line in guide.splitlines() if line.startswith("| ")]
-    linked = re.findall(r"\[`(\w+)`\]\(([\w-]+\.md)\)", "\n".join(table))
-    modules = {path.stem for path in (ROOT / "attnref" / "variants").glob("*.py")} - {"__init__"}
-    assert {name for name, _ in linked} == modules, "give each variant a row with its page"
-    for name, page in linked:
-        assert page == name.replace("_", "-") + ".md"
-        assert (ROOT / "docs" / language / "variants" / page).is_file()
+    folder = ROOT / "docs" / language
+    pages = [f"variants/{path.name}" for path in sorted((folder / "variants").glob("*.md"))]
+    listed = guide.rows(folder, pages)
+    assert len(listed) == len(MODULES), "give each variant a page that says `variant`"
+    for name in MODULES:
+        (row,) = (row for row in listed if f"[`{name}`]({name.replace('_', '-')}.md)" in row)
+        assert all(cell.strip() for cell in row.strip("|").split("|"))
+
+
+@pytest.mark.parametrize("said", ["{need: speed}", "{need: a, same as: b, grows with: c, d: e}"])
+def test_a_row_that_is_not_whole_stops_the_build(tmp_path, said):
+    page = tmp_path / "variants" / "fast.md"
+    page.parent.mkdir()
+    page.write_text(f"---\ntitle: Fast\nvariant: {said}\n---\n", encoding="utf-8")
+    with pytest.raises(PluginError, match=r"fast\.md:1: variant: expected need, same as"):
+        guide.rows(tmp_path, ["variants/fast.md"])

@@ -1,0 +1,51 @@
+"""Writes the guide to the variants: a row for each page whose front matter says whom it serves.
+
+    variant: {need: a stream without end, same as: a model of its own, grows with: $n$}
+
+The rows stand in the order of the navigation, where the page of the guide has ``<!-- every
+variant -->`` below the head of its table.
+"""
+
+from pathlib import Path
+
+from mkdocs.exceptions import PluginError
+from pages import front_matter
+
+PAGE = "variants/index.md"
+PLACE = "<!-- every variant -->"
+COLUMNS = ("need", "same as", "grows with")
+
+_order: list[str] = []
+
+
+def module(page: str) -> str:
+    """The module of attnref.variants that a page of the room explains."""
+    return Path(page).stem.replace("-", "_")
+
+
+def rows(docs_dir: Path, order: list[str]) -> list[str]:
+    """A row of the table for each variant, and the page at fault where one cannot be made."""
+    made = []
+    for page in order:
+        path = docs_dir / page
+        if page.startswith("variants/") and path.suffix == ".md":
+            said = front_matter(path.read_text(encoding="utf-8")).get("variant")
+            if said is None:
+                continue  # a page on all of them
+            if set(said) != set(COLUMNS):
+                raise PluginError(f"{path}:1: variant: expected {', '.join(COLUMNS)}, got {said}")
+            link = f"[`{module(page)}`]({path.name})"
+            made.append(f"| {said['need']} | {link} | {said['same as']} | {said['grows with']} |")
+    return made
+
+
+def on_nav(nav, config, files) -> None:
+    _order[:] = [page.file.src_uri for page in nav.pages]
+
+
+def on_page_markdown(markdown: str, page, config, files) -> str:
+    if page.file.src_uri != PAGE:
+        return markdown
+    if PLACE not in markdown:
+        raise PluginError(f"{page.file.abs_src_path}:1: expected the line {PLACE}")
+    return markdown.replace(PLACE, "\n".join(rows(Path(config.docs_dir), _order)))
