@@ -10,6 +10,11 @@ import record
 ROOT = Path(__file__).parent.parent.parent
 
 
+def below(folder: str):
+    """Names a test for a file by its path below a folder, without suffix."""
+    return lambda path: path.relative_to(ROOT / folder).with_suffix("").as_posix()
+
+
 def listed(problems) -> str:
     return "\n" + "\n".join(map(str, problems))
 
@@ -23,7 +28,7 @@ def test_code_on_pages_is_included():
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize("snippet", record.snippets(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("snippet", record.snippets(), ids=below("snippets"))
 def test_recorded_output_is_what_the_snippet_prints(snippet):
     problems = contracts.output_problems(snippet, record.run(snippet))
     assert not problems, listed(problems)
@@ -34,17 +39,13 @@ def test_every_recorded_output_has_its_snippet():
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize(
-    "page", contracts.pages(ROOT), ids=lambda path: path.relative_to(ROOT / "docs").as_posix()
-)
+@pytest.mark.parametrize("page", contracts.pages(ROOT), ids=below("docs"))
 def test_figures_in_prose_are_printed_or_declared(page):
     problems = contracts.figure_problems(page, ROOT)
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize(
-    "page", contracts.pages(ROOT), ids=lambda path: path.relative_to(ROOT / "docs").as_posix()
-)
+@pytest.mark.parametrize("page", contracts.pages(ROOT), ids=below("docs"))
 def test_measurements_are_read_from_their_record(page):
     problems = contracts.measured_problems(page, ROOT)
     assert not problems, listed(problems)
@@ -70,7 +71,7 @@ def test_drawings_are_recorded_and_shown_in_both_languages():
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize("script", record.figures(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", record.figures(), ids=below("docs/figures"))
 def test_recorded_drawing_is_what_the_script_draws(script):
     drawn = record.draw(script)
     problems = [p for path, now in drawn.items() for p in contracts.redrawn_problems(path, now)]
