@@ -62,7 +62,7 @@ def _block_problems(block: Block, root: Path):
             what = "a mistyped include" if MARKER_LIKE.search(line) else "code typed into the page"
             yield (
                 number,
-                f'{what}: {line.strip()!r}. Write --8<-- "snippets/name.py:section", alone on '
+                f'{what}: {line.strip()!r}. Write --8<-- "snippets/room/page/name.py:section", alone on '
                 "its line, so that what is read is what is tested",
             )
             continue

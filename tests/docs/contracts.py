@@ -283,10 +283,10 @@ def glossary_problems(root: Path) -> list[Problem | str]:
 
 def snippet_problems(root: Path) -> list[str]:
     """An output without a snippet."""
+    outputs = {snippet.with_suffix(".out") for snippet in record.snippets(root)}
     return [
         f"{output.relative_to(root).as_posix()} has no snippet"
-        for output in sorted((root / "snippets").rglob("*.out"))
-        if output.with_suffix(".py") not in record.snippets(root)
+        for output in sorted(set((root / "snippets").rglob("*.out")) - outputs)
     ]
 
 
