@@ -62,8 +62,8 @@ def _block_problems(block: Block, root: Path):
             what = "a mistyped include" if MARKER_LIKE.search(line) else "code typed into the page"
             yield (
                 number,
-                f'{what}: {line.strip()!r}. Write --8<-- "snippets/room/page/name.py:section", alone on '
-                "its line, so that what is read is what is tested",
+                f'{what}: {line.strip()!r}. Write --8<-- "snippets/room/page/name.py:section", '
+                "alone on its line, so that what is read is what is tested",
             )
             continue
         message = _include_problem(block.language, include["path"], include["section"], root)
