@@ -1,4 +1,4 @@
-# make serve | site | live LANG=pt | test | record | agree | bench | format | clean
+# make serve | site | live LANG=pt | test | check PAGE= | record | agree | audit | bench | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -12,7 +12,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site live test record agree bench format clean
+.PHONY: serve site live test check record agree audit bench format clean
 .DEFAULT_GOAL := serve
 
 .venv/ready: pyproject.toml constraints.txt tools/setup.sh
@@ -33,10 +33,13 @@ test: .venv/ready  ## lint, types, every test, coverage
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal $(or $(ARGS),--cov --cov-report=term)
 
-record: .venv/ready  ## run the snippets and draw the figures
-	@$(BIN)/python tools/record.py
+check: .venv/ready  ## verify one page in both languages: make check PAGE=foundations/dropout
+	@OMP_NUM_THREADS=1 PYTHONPATH=docs/hooks $(BIN)/python tools/check.py "$(PAGE)"
 
-agree: .venv/ready  ## note that both languages of the changed pages say the same
+record: .venv/ready  ## run what has changed of snippets and figures, or those of PAGE
+	@$(BIN)/python tools/record.py $(PAGE)
+
+agree: .venv/ready  ## note that both languages of the changed pages, or of PAGE, say the same
 	@$(BIN)/python tools/agreement.py $(PAGE)
 
 # The peers are libraries of others, which nothing else needs.
