@@ -1,6 +1,7 @@
 """Who may import whom, and what an import costs: the house of the package."""
 
 import ast
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -185,7 +186,11 @@ def test_the_oracle_imports_no_torch():
         assert "torch" not in imports(PACKAGE / f"{name}.py")[1]
 
 
-def test_importing_the_package_leaves_the_oracle_alone():
-    code = "import sys, attnref; print('attnref.oracle' in sys.modules)"
+def test_importing_the_package_and_its_list_of_commands_loads_none_of_the_tools():
+    code = "import sys, attnref, attnref.cli; print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert answer.stdout == "False\n", answer.stderr
+    tools = ("oracle", "bench", "conformance", "copying", "exercises")
+    names = {f"attnref.{tool}" for tool in tools} | {"typer", "rich"}
+    assert all(map(importlib.util.find_spec, names))
+    assert "attnref.cli" in answer.stdout.split(), answer.stderr
+    assert not names & set(answer.stdout.split())
