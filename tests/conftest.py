@@ -1,5 +1,6 @@
 """What every test may ask for: the device of this run, a seeded generator on it, the command."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,13 +45,13 @@ def randn(device, generator):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def site_in_the_making(request, tmp_path_factory, worker_id):
+def site_in_the_making(request, tmp_path_factory):
     """Gives the folder of the site and its log, when it is built: from the first test on.
 
     The first process of a run builds it beside its tests, if any test asks for it (tests/site).
     """
     shared = tmp_path_factory.getbasetemp()
-    if worker_id != "master":
+    if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent  # by the processes of a run
     folder, log = shared / "site", shared / "site.log"
     building, building_begins = FileLock(shared / "built.lock"), FileLock(shared / "begun.lock")
