@@ -30,8 +30,9 @@ live: .venv/ready  ## rebuild one language while it is written
 test: .venv/ready  ## lint, types, every test, coverage
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal $(or $(ARGS),--cov --cov-report=term)
+	$(BIN)/mypy & types=$$!; \
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal $(or $(ARGS),--cov --cov-report=term); \
+	tests=$$?; wait $$types && exit $$tests
 
 check: .venv/ready  ## verify one page in both languages: make check PAGE=foundations/dropout
 	@OMP_NUM_THREADS=1 PYTHONPATH=docs/hooks $(BIN)/python tools/check.py "$(PAGE)"

@@ -1,12 +1,17 @@
 """What every test may ask for: the device of this run, a seeded generator on it, the command."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from attnref import cli
+
+ROOT = Path(__file__).parent.parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +42,42 @@ def randn(device, generator):
         return drawn.to(dtype)
 
     return randn
+
+
+@pytest.fixture(scope="session", autouse=True)
+def site_in_the_making(request, tmp_path_factory):
+    """Gives the folder of the site and its log, when it is built: from the first test on.
+
+    The first process of a run builds it beside its tests, if any test asks for it (tests/site).
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent  # by the processes of a run
+    folder, log = shared / "site", shared / "site.log"
+    building, building_begins = FileLock(shared / "built.lock"), FileLock(shared / "begun.lock")
+    if not any("site" in item.fixturenames for item in request.session.items):
+        yield None
+        return
+    with building_begins:
+        if log.exists():
+            builder = None
+        else:
+            building.acquire()
+            command = [sys.executable, ROOT / "tools/site_server.py", "build", "--folder", folder]
+            with log.open("wb") as said:
+                builder = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+
+    def built():
+        if builder:
+            builder.wait()
+            building.release()
+        else:
+            with building:  # or until the process that builds it is no more
+                pass
+        return folder, log
+
+    yield built
+    built()
 
 
 @pytest.fixture(autouse=True)

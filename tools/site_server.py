@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -16,9 +17,14 @@ CONFIGURATION = {"pt": "mkdocs.yml", "en": "mkdocs.en.yml"}
 
 def build(site: Path) -> None:
     """Each language into its folder of ``site``; the pages that choose between them."""
-    for language, configuration in CONFIGURATION.items():
-        mkdocs("build", "--strict", "-f", configuration, "-d", str(site / language))
-        (site / language / "404.html").unlink()  # it would need to know where the site will stand
+
+    def build_one(language: str) -> None:
+        folder = site / language
+        mkdocs("build", "--strict", "-f", CONFIGURATION[language], "-d", str(folder))
+        (folder / "404.html").unlink()  # it would need to know where the site will stand
+
+    with ThreadPoolExecutor() as together:
+        list(together.map(build_one, CONFIGURATION))
     shutil.copy(ROOT / "docs" / "choose.html", site / "index.html")
     shutil.copy(ROOT / "docs" / "not-found.html", site / "404.html")
 
@@ -99,14 +105,15 @@ def check_port(port: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=["build", "serve", "live"])
+    parser.add_argument("--folder", type=Path, default=ROOT / "site", help="where it is built")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--language", default="pt")
     arguments = parser.parse_args()
     if arguments.action == "build":
-        build(ROOT / "site")
+        build(arguments.folder.absolute())
         print("\nattnref: the site is in site/; open it with make serve or any file server.")
     elif arguments.action == "serve":
-        serve(ROOT / "site", arguments.port)
+        serve(arguments.folder.absolute(), arguments.port)
     else:
         live(arguments.language, arguments.port)
 

@@ -9,10 +9,10 @@ is pointed at, and while it has the focus.
 import posixpath
 import re
 from functools import cache
+from html import escape
 from pathlib import Path
 
 import yaml
-from bs4 import BeautifulSoup, NavigableString, Tag
 from mkdocs.exceptions import PluginError
 from pages import ROOT, Problem, without_accents
 
@@ -33,6 +33,15 @@ LONGEST = 200  # characters of a meaning: what is read in one glance
 TEXT = {"p", "li", "dd"}
 NO_TEXT = {"h1", "h2", "h3", "h4", "h5", "h6", "a", "code", "pre", "table", "summary"}
 NO_TEXT_CLASSES = {"arithmatex", "claim", "admonition-title"}
+# Tags and comments, as Markdown writes them: to parse the page into a tree takes 40 times as long.
+TAG = re.compile(
+    r"<!--.*?-->"
+    r"|</(?P<closed>[\w-]+)\s*>"
+    r"""|<(?P<name>[a-zA-Z][\w-]*)(?P<rest>(?:"[^"]*"|'[^']*'|[^'">])*)>""",
+    re.DOTALL,
+)
+CLASS = re.compile(r'\sclass="([^"]*)"')
+VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 
 
 def read_glossary(root: Path) -> dict[str, dict]:
@@ -100,7 +109,8 @@ def _pattern(language: str) -> re.Pattern:
     """Any form as a whole word, the longest first: "attention weight" before "attention"."""
     texts = sorted(_names(language), key=lambda form: (-len(form), form))
     either = "|".join(r"\s+".join(map(re.escape, text.split())) for text in texts)
-    return re.compile(rf"(?<![\w-])(?:{either})(?![\w-])", re.IGNORECASE)
+    # What follows an ampersand is the name of a letter: &amp;
+    return re.compile(rf"(?<![\w&-])(?:{either})(?![\w-])", re.IGNORECASE)
 
 
 def on_pre_build(config) -> None:
@@ -126,43 +136,53 @@ def on_page_content(html: str, page, config, files) -> str:
 
 def mark(html: str, language: str) -> str:
     """The page with the first occurrence of each term marked, and its meaning beside it."""
-    if not _pattern(language).search(html):
-        return html
-    soup, marked = BeautifulSoup(html, "html.parser"), set()
-    for text in soup.find_all(string=_pattern(language)):
-        if type(text) is not NavigableString or not _is_running_text(text):
-            continue
-        pieces, end = [], 0
-        for match in _pattern(language).finditer(text):
-            name = _names(language)[" ".join(match[0].lower().split())]
-            if name not in marked:
-                marked.add(name)
-                pieces += [text[end : match.start()], _marked(soup, name, match[0], language)]
-                end = match.end()
-        if pieces:
-            text.replace_with(*pieces, text[end:])
-    return str(soup)
+    marked: set[str] = set()
+
+    def show(match: re.Match) -> str:
+        name = _names(language)[" ".join(match[0].lower().split())]
+        if name in marked:
+            return match[0]
+        marked.add(name)
+        return _marked(name, match[0], language)
+
+    pieces, end, opened = [], 0, []
+    for tag in TAG.finditer(html):
+        text = html[end : tag.start()]
+        pieces += [_pattern(language).sub(show, text) if _runs(opened) else text, tag[0]]
+        end = tag.end()
+        if tag["closed"]:
+            names = [name for name, _ in opened]
+            if tag["closed"] in names:  # with what was left open inside it, a paragraph say
+                del opened[len(names) - 1 - names[::-1].index(tag["closed"]) :]
+        elif tag["name"] and tag["name"] not in VOID and not tag["rest"].endswith("/"):
+            opened.append((tag["name"], _is_text(tag["name"], tag["rest"])))
+    return "".join(pieces) + html[end:]
 
 
-def _is_running_text(text: NavigableString) -> bool:
-    tags = [tag for tag in text.parents if isinstance(tag, Tag)]
-    names = {tag.name for tag in tags}
-    classes = {word for tag in tags for word in tag.get("class", ())}
-    if any(tag.has_attr("lang") for tag in tags):
+def _runs(opened: list[tuple[str, bool | None]]) -> bool:
+    """Whether text inside these tags is running text."""
+    kinds = {kind for _, kind in opened}
+    return True in kinds and False not in kinds
+
+
+def _is_text(name: str, attributes: str) -> bool | None:
+    """Whether a tag holds running text; None where that depends on the tags around it."""
+    classes = CLASS.search(attributes)
+    if name in NO_TEXT or (classes and not NO_TEXT_CLASSES.isdisjoint(classes[1].split())):
+        return False
+    if " lang=" in attributes:
         return False  # in its own language, whatever that of the page
-    return bool(names & TEXT) and not names & NO_TEXT and not classes & NO_TEXT_CLASSES
+    return True if name in TEXT else None
 
 
-def _marked(soup: BeautifulSoup, name: str, word: str, language: str) -> Tag:
+def _marked(name: str, word: str, language: str) -> str:
     """The word, which can have the focus, and its meaning, which the search does not index."""
-    ident = f"term-{name}"
-    whole = soup.new_tag("span", attrs={"class": "term"})
-    focus = {"class": "term-word", "tabindex": "0", "aria-describedby": ident}
-    hidden = {"class": "term-meaning", "role": "tooltip", "id": ident, "data-search-exclude": ""}
-    whole.append(soup.new_tag("dfn", attrs=focus, string=word))
-    meaning = _glossary()[name][language]["meaning"]
-    whole.append(soup.new_tag("span", attrs=hidden, string=meaning))
-    return whole
+    meaning = escape(_glossary()[name][language]["meaning"], quote=False)
+    return (
+        f'<span class="term"><dfn class="term-word" tabindex="0" aria-describedby="term-{name}">'
+        f'{word}</dfn><span class="term-meaning" role="tooltip" id="term-{name}" '
+        f'data-search-exclude="">{meaning}</span></span>'
+    )
 
 
 def _list(language: str) -> str:

@@ -1,8 +1,6 @@
 """The command line: what it prints, what it writes, and how it says no."""
 
 import builtins
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -86,13 +84,3 @@ def test_without_its_packages_it_says_how_to_install_them(attnref, monkeypatch):
     status, out, err = attnref("bench")
     assert (status, out) == (2, "")
     assert err == "attnref: the command line needs typer and rich; pip install 'attnref[cli]'\n"
-
-
-def test_importing_the_package_loads_neither_it_nor_the_benchmark():
-    code = (
-        "import sys, attnref, attnref.cli; "
-        "names = ('attnref.bench', 'attnref.copying', 'typer', 'rich'); "
-        "print([name for name in names if name in sys.modules])"
-    )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert answer.stdout == "[]\n", answer.stderr

@@ -2,8 +2,6 @@
 
 import functools
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -90,15 +88,6 @@ def test_reports_are_written_to_files(run, tmp_path):
     assert failure.get("type") == "falha"
     assert not json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["passed"]
     assert "1/d_k = 0.0156" in (tmp_path / "a.txt").read_text(encoding="utf-8")
-
-
-def test_the_package_and_the_list_of_commands_load_no_checker():
-    code = (
-        "import sys, attnref, attnref.cli; "
-        "print([name for name in ('attnref.conformance', 'typer') if name in sys.modules])"
-    )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert answer.stdout == "[]\n", answer.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,81 +1,164 @@
 """The build stops, and names file and line, where a page is broken."""
 
-import os
-import shutil
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import figures
 import formulas
 import pytest
+import site_server
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = "docs/en/foundations/six-words.md"
+PAGE = "docs/en/page.md"
+# A site with one of each thing that a page may hold.
+FILES = {
+    "mkdocs.en.yml": """
+INHERIT: mkdocs.yml
+docs_dir: docs/en
+site_dir: site
+nav: [page.md, other.md, reference/claims.md, reference/bibliography.md]
+theme: {language: en}
+plugins: {search: {lang: en}}
+""",
+    PAGE: r"""---
+title: A page
+description: It has what a page may have.
+---
+
+# A page {#top}
+
+What is here [is verified](claim:it-holds) [@one2024], where $d = 3$.
+
+![A line that rises](figure:rise)
+
+## What {#what}
+
+```python title="snippets/sum.py"
+--8<-- "snippets/sum.py:example"
+```
+
+$$
+\sum_{p=1}^{3} x_p
+$$
+
+Go on [there](other.md), to [its end](other.md#end).
+""",
+    "docs/en/other.md": """---
+title: Another
+description: The other page of this site.
+---
+
+# Another {#top}
+
+## The end {#end}
+""",
+    "docs/en/reference/claims.md": "---\ntitle: Claims\n---\n\n# Claims\n\n<!-- every claim -->\n",
+    "docs/en/reference/bibliography.md": "---\ntitle: Sources\n---\n\n<!-- every source -->\n",
+    "docs/references.bib": "@book{one2024, author={One, A.}, title={T}, year={2024}}\n",
+    "snippets/sum.py": "# --8<-- [start:example]\nprint(1 + 2)\n# --8<-- [end:example]\n",
+    "tests/test_it.py": '@pytest.mark.claim("it-holds")\ndef test_it():\n    assert 1\n',
+}
+OURS = ("attnref", "docs/glossary.yml", "docs/hooks", "docs/math", "docs/results", "docs/shared")
+# Old, new, and what is said of it.
+BROKEN = [
+    (".py:example", ".py:nothing", f"{PAGE}:LINE: snippets/sum.py: no section"),
+    ('--8<-- "', '-8<-- "', f"{PAGE}:LINE: a mistyped include"),
+    ("(claim:it-holds)", "(claim:none)", f"{PAGE}:LINE: claim 'none' has no test"),
+    ("[@one2024]", "[@nobody]", f"{PAGE}:LINE: [@nobody] is not in docs/references.bib"),
+    ("(figure:rise)", "(figure:fall)", f"{PAGE}:LINE: figure 'fall' is not recorded in 'en'"),
+    ("(figure:rise)", "(figure:half)", f"{PAGE}:LINE: figure 'half' is not recorded in 'en'"),
+    ("## What", "```results\ntask: x\n```\n\n## What", f"{PAGE}:LINE: task 'x': expected"),
+    (r"\sum_{p=1}^{3}", r"\sun_{p=1}^{3}", f"{PAGE}:LINE: formula"),
+    ("$d = 3$", "$d = {3$", f"{PAGE}:LINE: formula"),
+    ("](other.md)", "](another.md)", "another.md"),
+    ("](other.md#end)", "](other.md#the-end)", "#the-end"),
+]
+# Builds the site with each of these texts as the page, in one process, for to start one takes long.
+BUILDS = """
+import io, json, logging, sys
+from pathlib import Path
+
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+from mkdocs.exceptions import MkDocsException
+
+answers, page = [], Path(sys.argv[1])
+for text in json.load(sys.stdin):
+    page.write_text(text, encoding="utf-8")
+    said = io.StringIO()
+    handler = logging.StreamHandler(said)
+    logging.getLogger("mkdocs").addHandler(handler)
+    try:
+        build(load_config("mkdocs.en.yml", strict=True))
+        answers.append([True, said.getvalue()])
+    except MkDocsException as error:
+        answers.append([False, f"{said.getvalue()}{error}"])
+    logging.getLogger("mkdocs").removeHandler(handler)
+print(json.dumps(answers))
+"""
 
 
-@pytest.fixture
-def project(tmp_path):
-    for folder in ("docs", "snippets", "attnref", "tests"):
-        shutil.copytree(
-            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
-        )
-    for path in (*ROOT.glob("*.yml"), *ROOT.glob("*.md")):
-        shutil.copy(path, tmp_path)
-    (ROOT / ".cache").mkdir(exist_ok=True)
-    (tmp_path / ".cache").symlink_to(ROOT / ".cache")  # what the notebooks put out
-    return tmp_path
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """The root of the small site."""
+    root = tmp_path_factory.mktemp("project")
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    for path in (ROOT / "mkdocs.yml", *map(ROOT.joinpath, OURS), *ROOT.glob("docs/figures/*.py")):
+        place = root / path.relative_to(ROOT)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(path)
+    for name, language in (("rise", "pt"), ("rise", "en"), ("half", "pt")):
+        drawn = figures.recorded(root, name, language)
+        drawn.parent.mkdir(parents=True, exist_ok=True)
+        drawn.write_text('<svg viewBox="0 0 1 1"><path d="M 0 1 L 1 0"/></svg>')
+    return root
 
 
-def build(project: Path) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", "mkdocs.en.yml"],
+@pytest.fixture(scope="module")
+def builds(project):
+    """Whether the site was built, and what was said: with the page as it is, and as it may be."""
+    page = FILES[PAGE]
+    texts = [page, *(page.replace(old, new, 1) for old, new, _ in BROKEN)]
+    ran = subprocess.run(
+        [sys.executable, "-c", BUILDS, PAGE],
         cwd=project,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        input=json.dumps(texts),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
     )
+    assert ran.returncode == 0, ran.stderr
+    (project / PAGE).write_text(page, encoding="utf-8")
+    return json.loads(ran.stdout)
+
+
+def test_the_page_is_built_as_long_as_nothing_is_broken(builds):
+    built, said = builds[0]
+    assert built, said
 
 
 @pytest.mark.claim("broken-page-stops-the-build")
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            ".py:example",
-            ".py:nothing",
-            f"{PAGE}:LINE: snippets/foundations/six-words/loop.py: no section",
-        ),
-        ('--8<-- "', '-8<-- "', f"{PAGE}:LINE: a mistyped include"),
-        ("(claim:six-word-weights)", "(claim:none)", f"{PAGE}:LINE: claim 'none' has no test"),
-        ("[@raschka2024]", "[@nobody]", f"{PAGE}:LINE: [@nobody] is not in docs/references.bib"),
-        ("(figure:attention", "(figure:inattention", f"{PAGE}:LINE: figure 'inattention-map-six"),
-        (
-            "## What",
-            "```results\ntask: x\n```\n\n## What",
-            f"{PAGE}:LINE: task 'x': expected",
-        ),
-        (r"\sum_{p=1}^{3}", r"\sun_{p=1}^{3}", f"{PAGE}:LINE: formula"),
-        ("$d = 3$", "$d = {3$", f"{PAGE}:LINE: formula"),
-        ("](matrix-form.md)", "](matrix-from.md)", "matrix-from.md"),
-        ("](matrix-form.md#all-six-at-once)", "](matrix-form.md#all-seven)", "#all-seven"),
-    ],
-)
-def test_a_broken_page_stops_the_build(project, old, new, message):
-    page = project / PAGE
-    text = page.read_text(encoding="utf-8")
-    assert old in text
-    page.write_text(text.replace(old, new, 1), encoding="utf-8")
-    line = text[: text.index(old)].count("\n") + 1
-    result = build(project)
-    assert result.returncode != 0
-    assert message.replace("LINE", str(line)) in result.stdout + result.stderr
+@pytest.mark.parametrize("number", range(len(BROKEN)), ids=[new for _, new, _ in BROKEN])
+def test_a_broken_page_stops_the_build(builds, number):
+    old, _, message = BROKEN[number]
+    line = FILES[PAGE][: FILES[PAGE].index(old)].count("\n") + 1
+    built, said = builds[number + 1]
+    assert not built
+    assert message.replace("LINE", str(line)) in said
 
 
-def test_a_figure_in_one_language_only_stops_the_build(project):
-    (project / "docs/figures/drawn/attention-map-six-words.en.svg").unlink()
-    result = build(project)
-    assert result.returncode != 0
-    assert "'attention-map-six-words' is not recorded in 'en'" in result.stdout + result.stderr
+def test_the_command_builds_strictly(project, tmp_path, monkeypatch, capfd):
+    """A warning, as of a dead link, is enough to stop it."""
+    monkeypatch.setattr(site_server, "ROOT", project)
+    monkeypatch.setattr(site_server, "CONFIGURATION", {"en": "mkdocs.en.yml"})
+    with (project / "docs/en/other.md").open("a", encoding="utf-8") as other:
+        other.write("\n[Nowhere](nowhere.md)\n")
+    with pytest.raises(SystemExit, match="mkdocs build failed; the lines above name file and line"):
+        site_server.build(tmp_path / "site")
+    assert "other.md" in capfd.readouterr().err
 
 
 def test_formulas_are_html_and_mathml():

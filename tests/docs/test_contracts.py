@@ -18,13 +18,12 @@ ROOT = Path(__file__).parent.parent.parent
 SIX = "foundations/six-words.md"
 
 
-@pytest.fixture
-def copy(tmp_path):
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
     """A copy of what the contracts read."""
+    root = tmp_path_factory.mktemp("copy")
     for folder in ("docs/pt", "docs/en", "docs/figures", "snippets", "attnref", "tests"):
-        shutil.copytree(
-            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in (
         "docs/references.bib",
         "docs/glossary.yml",
@@ -32,8 +31,26 @@ def copy(tmp_path):
         "CONTRIBUTING.pt.md",
         "pyproject.toml",
     ):
-        shutil.copy(ROOT / name, tmp_path / name)
-    return tmp_path
+        shutil.copy2(ROOT / name, root / name)
+    return root
+
+
+@pytest.fixture
+def copy(root):
+    """That copy, of which a test may change what it likes: afterwards it is as it was."""
+
+    def state():
+        found = {path: path.stat() for path in root.rglob("*") if path.is_file()}
+        return {path: (stat.st_mtime_ns, stat.st_size) for path, stat in found.items()}
+
+    before = state()
+    yield root
+    after = state()
+    for path in after.keys() - before.keys():
+        path.unlink()
+    for path in before:
+        if before[path] != after.get(path):
+            shutil.copy2(ROOT / path.relative_to(root), path)
 
 
 def edit(path: Path, old: str, new: str) -> None:

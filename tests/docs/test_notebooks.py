@@ -85,45 +85,74 @@ def test_every_notebook_runs_and_every_cell_shows_what_it_may(name):
 # As they are downloaded.
 
 
-def alone(name: str, folder: Path, *, whole: bool) -> subprocess.CompletedProcess:
-    """Runs the downloaded file where attnref is not installed: all of it, or what it imports."""
+# Runs each program where attnref is not installed, with the libraries loaded before: a process that
+# has loaded them is forked for each.
+STRANGER = """
+import json, os, sys, traceback
+from pathlib import Path
+
+sys.path = [p for p in sys.path if not Path(p or '.', 'attnref').exists()]
+import matplotlib
+matplotlib.use('agg')
+import matplotlib.pyplot, numpy, torch
+
+answers = {}
+for name, program in json.load(sys.stdin).items():
+    said = os.open('said', os.O_CREAT | os.O_TRUNC | os.O_RDWR)
+    if not (child := os.fork()):
+        os.dup2(said, 1), os.dup2(said, 2)
+        try:
+            exec(compile(program, name, 'exec'), {'__name__': '__main__'})
+            import attnref
+            print(attnref.__file__, flush=True)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    answers[name] = status, Path('said').read_text(encoding='utf-8')
+print(json.dumps(answers))
+"""
+
+
+def program(name: str, *, whole: bool) -> str:
+    """The code of the downloaded file: all of it, or what it imports."""
     path = FOLDERS["en"] / f"{name}.ipynb"
     ran = execution.run(path, read(name, "en"))
     file = notebooks.published(path.read_text(encoding="utf-8"), ran)
     setup, *rest = (cell.source for cell in code_cells(nbformat.reads(file, as_version=4)))
     setup = setup.replace('%pip install --quiet {" ".join(missing)}', "raise SystemExit(missing)")
-    program = "\n\n".join([setup, *rest])
-    if not whole:
-        imports = (ast.Import, ast.ImportFrom)
-        needed = [node for node in ast.parse(program).body if isinstance(node, imports)]
-        program = "\n".join([setup, *map(ast.unparse, needed)])
-    program = (
-        "import sys\nfrom pathlib import Path\n"
-        "sys.path = [p for p in sys.path if not Path(p or '.', 'attnref').exists()]\n"
-        "import matplotlib\nmatplotlib.use('agg')\n"
-        f"{program}\nimport attnref\nprint(attnref.__file__)\n"
-    )
-    (folder / "program.py").write_text(program, encoding="utf-8")
-    return subprocess.run(
-        [sys.executable, "program.py"],
+    text = "\n\n".join([setup, *rest])
+    if whole:
+        return text
+    imports = (ast.Import, ast.ImportFrom)
+    needed = [node for node in ast.parse(text).body if isinstance(node, imports)]
+    return "\n".join([setup, *map(ast.unparse, needed)])
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """By the names of the notebooks, and for one run whole: exit status, and what was printed."""
+    folder = tmp_path_factory.mktemp("alone")
+    programs = {name: program(name, whole=False) for name in NAMES}
+    programs["whole"] = program("variance", whole=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", STRANGER],
         cwd=folder,
-        env={"PATH": "", "MPLCONFIGDIR": str(folder)},
+        env={"PATH": "", "MPLCONFIGDIR": str(folder), "PYTHONUTF8": "1"},
+        input=json.dumps(programs),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
     )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_downloaded_notebook_holds_what_it_imports(name, tmp_path):
-    result = alone(name, tmp_path, whole=False)
-    assert result.returncode == 0, result.stderr
-    assert Path(result.stdout.split()[-1]).parent.parent.name == "attnref.zip"
-
-
-def test_a_downloaded_notebook_runs_alone(tmp_path):
-    result = alone("variance", tmp_path, whole=True)
-    assert result.returncode == 0, result.stderr
-    assert Path(result.stdout.split()[-1]).parent.parent.name == "attnref.zip"
+@pytest.mark.parametrize("name", [*NAMES, "whole"])
+def test_a_downloaded_notebook_holds_what_it_imports_and_runs_alone(name, alone):
+    status, said = alone[name]
+    assert status == 0, said
+    assert Path(said.split()[-1]).parent.parent.name == "attnref.zip"
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")

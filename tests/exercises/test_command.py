@@ -1,8 +1,10 @@
 """The command line, in a temporary folder: what it writes, prints and answers."""
 
 import functools
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -291,12 +293,10 @@ def test_without_a_subcommand_it_explains_itself(exercise):
         assert f"\n  {word} " in out + err
 
 
-def test_the_command_works_in_a_process_of_its_own(tmp_path):
-    code = "import sys; sys.argv[0] = 'attnref'; from attnref.cli import main; main()"
-    words = [sys.executable, "-c", code, "exercise"]
-    started = subprocess.run([*words, "start", "entropy"], cwd=tmp_path, capture_output=True)
-    assert started.returncode == 0, started.stderr
-    run = subprocess.run([sys.executable, "entropy.py"], cwd=tmp_path, capture_output=True)
-    assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
-    judged = subprocess.run([*words, "check", "entropy"], cwd=tmp_path, capture_output=True)
+def test_a_started_file_runs_and_is_judged_by_the_installed_command(exercise, tmp_path, capsys):
+    assert exercise("start", "entropy")[0] == 0
+    runpy.run_path(str(tmp_path / "entropy.py"), run_name="__main__")
+    assert capsys.readouterr() == ("", "")
+    command = [Path(sys.executable).with_name("attnref"), "exercise", "check", "entropy"]
+    judged = subprocess.run(command, cwd=tmp_path, capture_output=True)
     assert judged.returncode == 1, judged.stderr

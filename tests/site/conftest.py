@@ -1,12 +1,13 @@
-"""The built site, a server for it, and a browser: made once, and shared by these tests."""
+"""The built site, a server for it, and a browser: shared by these tests."""
 
+import contextlib
+import json
 import os
 import shutil
 import threading
 
 import pytest
 import site_server
-from filelock import FileLock
 from playwright.sync_api import Browser, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM") or next(
@@ -24,26 +25,49 @@ FLAGS = [
 ]
 
 
+def pytest_collection_modifyitems(items):
+    """What needs the site comes last: meanwhile it is built."""
+    items.sort(key=lambda item: "site" in item.fixturenames)
+
+
 @pytest.fixture(scope="session")
-def site(tmp_path_factory, worker_id):
-    """Folder of the site, built strictly by the first process that asks; the others wait for it."""
-    folder = tmp_path_factory.getbasetemp()
-    if worker_id != "master":
-        folder = folder.parent  # what the processes of one run share
-    with FileLock(folder / "site.lock"):
-        if not (folder / "site").exists():
-            site_server.build(folder / "building")
-            (folder / "building").rename(folder / "site")
-    return folder / "site"
+def site(site_in_the_making):
+    """Folder of the site, built strictly, once for all processes of a run."""
+    folder, log = site_in_the_making()
+    assert (folder / "index.html").exists(), log.read_text("utf-8")
+    return folder
+
+
+@contextlib.contextmanager
+def served(folder):
+    with site_server.server(folder, 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @pytest.fixture(scope="session")
 def address(site):
     """Where the site is served, without a slash at the end."""
-    with site_server.server(site, 0) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(site) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def quiet_address(site, tmp_path_factory):
+    """Where it is served with nothing to be found, for the search takes as long as the page."""
+    folder = tmp_path_factory.mktemp("quiet")
+    for path in (*site.glob("pt/*"), *site.glob("en/*")):
+        place = folder / path.relative_to(site)
+        place.parent.mkdir(exist_ok=True)
+        if path.name != "search":
+            place.symlink_to(path)
+            continue
+        place.mkdir()
+        index = json.loads((path / "search_index.json").read_text("utf-8")) | {"docs": []}
+        (place / "search_index.json").write_text(json.dumps(index), encoding="utf-8")
+    with served(folder) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

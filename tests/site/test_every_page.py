@@ -1,6 +1,5 @@
 """Each page in a real browser, in both languages: wide in light, and narrow in dark."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,24 @@ TEXTS = {
 }
 PATHS = sorted(TEXTS)
 WITH_SNIPPETS = [path for path in PATHS if '```python title="snippets/' in TEXTS[path]]
-VIEWS = {
-    "light-wide": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
-    "dark-narrow": {"color_scheme": "dark", "viewport": {"width": 360, "height": 740}},
+VIEWS = {  # scheme of colours, and the size of the window
+    "light-wide": ("light", {"width": 1280, "height": 800}),
+    "dark-narrow": ("dark", {"width": 360, "height": 740}),
 }
-# What stands between the marks of a section, in a file of snippets/.
-SECTION = re.compile(r"# --8<-- \[start:(\w+)\]\n(.*?)# --8<-- \[end:\1\]", re.DOTALL)
-every_page = pytest.mark.parametrize("path", PATHS)
-in_both_languages = pytest.mark.parametrize("language", ["pt", "en"])
+LANGUAGES = ("pt", "en")
+
+
+@pytest.fixture(scope="module")
+def page(browser, quiet_address):
+    """One for all visits, so that what the pages share is loaded once; and what it says."""
+    context = browser.new_context(
+        base_url=quiet_address, reduced_motion="reduce", color_scheme="light"
+    )
+    context.add_init_script("localStorage.clear()")  # where the theme keeps the chosen colours
+    page = context.new_page()
+    page.noise = listen(page, quiet_address)
+    yield page
+    context.close()
 
 
 def test_every_page_of_the_site_is_listed_here(site):
@@ -36,27 +45,52 @@ def test_every_page_of_the_site_is_listed_here(site):
     assert showing == {path.rstrip("/") for path in WITH_SNIPPETS}
 
 
-@every_page
-@in_both_languages
-@pytest.mark.parametrize("view", VIEWS)
-def test_page(new_page, address, path, language, view):
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_page(page, path, language):
     """One visit for all that is asked of each page, since loading is what takes time."""
-    page = new_page(**VIEWS[view])
-    noise = listen(page, address)
-    page.goto(f"{address}/{language}/{path}")
+    page.noise.clear()
+    page.goto(f"/{language}/{path}")
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     page.evaluate("document.fonts.ready")
-    problems = {
-        "wider than the screen": wider_than_the_screen(page),
-        "figures": page.evaluate(PROBLEMS_OF_FIGURES),
-        "meanings of terms": page.evaluate(MEANINGS_NOT_SEEN_WHOLE),
-    }
-    # Both languages have the same structure, so axe, which is slow, sees one in each view.
-    if (PATHS.index(path) + (language == "pt") + (view == "light-wide")) % 2:
-        problems["accessibility"] = violations(page)
+    # Axe is slow. Both languages have the same structure, so it sees one of them in one view, in
+    # turn, and the rules that depend on the view are asked in all four, without it.
+    half, turn = divmod(PATHS.index(path) + 1, 2)
+    examined = (LANGUAGES[turn], list(VIEWS)[half % 2])
+    problems = {}
+    for view in VIEWS:
+        show(page, view)
+        problems |= {
+            f"{view}, wider than the screen": wider_than_the_screen(page),
+            f"{view}, figures": page.evaluate(PROBLEMS_OF_FIGURES),
+            f"{view}, contrast": page.evaluate(TOO_LITTLE_CONTRAST),
+            f"{view}, out of the keyboard's reach": page.evaluate(SCROLLED_BY_POINTER_ONLY),
+            f"{view}, meanings of terms": page.evaluate(MEANINGS_NOT_SEEN_WHOLE),
+        }
+        if (language, view) == examined:
+            problems[f"{view}, accessibility"] = violations(page)
     page.wait_for_load_state("networkidle")
-    problems["console and network"] = noise
+    problems["console and network"] = page.noise
     assert not {about: told for about, told in problems.items() if told}
+
+
+def test_the_theme_follows_the_system(new_page, address):
+    for scheme, theme in (("light", "default"), ("dark", "slate")):
+        page = new_page(color_scheme=scheme)
+        page.goto(f"{address}/en/")
+        assert page.evaluate("document.body.dataset.mdColorScheme") == theme
+
+
+def show(page, view):
+    """The page in a view: the window as large, and the colours by the theme's own switch."""
+    scheme, size = VIEWS[view]
+    page.set_viewport_size(size)
+    page.emulate_media(color_scheme=scheme)
+    theme = {"light": "default", "dark": "slate"}[scheme]
+    if page.evaluate("document.body.dataset.mdColorScheme") != theme:
+        page.evaluate("document.querySelector('label[for^=__palette]:not([hidden])').click()")
+    page.wait_for_function(f"document.body.dataset.mdColorScheme === '{theme}'")
+    page.evaluate(AT_REST)
 
 
 def listen(page, address):
@@ -74,6 +108,58 @@ def wider_than_the_screen(page):
     width = page.evaluate("document.documentElement.scrollWidth")
     return width if width > page.viewport_size["width"] else None
 
+
+# Colours that change do so at once.
+AT_REST = "document.getAnimations().forEach(animation => animation.finish())"
+
+# As WCAG reckons it: 4.5 for text, 3 for large text. Formulas and figures have colours of the text.
+TOO_LITTLE_CONTRAST = """() => {
+  const parts = colour => {
+    const [r, g, b, alpha = 1] = colour.match(/[\\d.]+/g).map(Number)
+    return [r, g, b, alpha]
+  }
+  const over = (top, below) => [0, 1, 2].map(i => top[3] * top[i] + (1 - top[3]) * below[i])
+  const luminance = colour => {
+    const [r, g, b] = colour.map(c => c / 255).map(
+      c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+  }
+  const known = new Map()
+  const ground = node => {  // null behind an image, which may have any colour
+    if (!node) return [255, 255, 255]
+    if (!known.has(node)) {
+      const style = getComputedStyle(node), below = ground(node.parentElement)
+      const image = style.backgroundImage !== "none" || style.maskImage !== "none"
+      known.set(node, below && !image ? over(parts(style.backgroundColor), below) : null)
+    }
+    return known.get(node)
+  }
+  const found = new Set(), seen = new Set()
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  while (walker.nextNode()) {
+    const node = walker.currentNode.parentElement
+    if (seen.has(node) || !walker.currentNode.data.trim()) continue
+    seen.add(node)
+    if (node.closest("svg, .katex, script, style, noscript, [inert]")) continue
+    if (!node.checkVisibility({opacityProperty: true, visibilityProperty: true})) continue
+    const style = getComputedStyle(node), below = ground(node)
+    if (!below) continue
+    const pair = [luminance(over(parts(style.color), below)), luminance(below)]
+    const ratio = (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05)
+    const size = parseFloat(style.fontSize), bold = style.fontWeight >= 700
+    const enough = size >= 24 || (bold && size >= 18.66) ? 3 : 4.5
+    if (ratio < enough - 0.005)
+      found.add(`${node.outerHTML.slice(0, 100)}: ${ratio.toFixed(2)}, not ${enough}`)
+  }
+  return [...found]
+}"""
+
+# What scrolls must be reached by the Tab key: itself, or something in it.
+SCROLLED_BY_POINTER_ONLY = """() => [...document.querySelectorAll("article, article *")].filter(
+  node => /auto|scroll/.test(getComputedStyle(node).overflowX) &&
+    node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0 && node.tabIndex < 0 &&
+    !node.querySelector("a[href], button, input, [tabindex='0']")
+).map(node => node.outerHTML.slice(0, 100))"""
 
 # Too small, cut off, run into one another, or not in a colour that stands out from the page.
 PROBLEMS_OF_FIGURES = """() => {
@@ -134,10 +220,10 @@ def violations(page):
     )
     if page.locator(".term").count():
         page.locator(".term-word").first.focus()
-        page.wait_for_timeout(400)  # until its meaning has its full colour
+        page.evaluate(AT_REST)  # with its full colour
     # What KaTeX draws is hidden from assistive technology, which reads the MathML beside it. Of
-    # that axe knows nothing: it takes a header that is a formula for empty (see test_html.py).
-    context = {"include": [["html"]], "exclude": [[".katex-html"]]}
+    # neither axe knows a thing: it takes a header that is a formula for empty (see test_html.py).
+    context = {"include": [["html"]], "exclude": [[".katex"]]}
     options = {
         "resultTypes": ["violations"],  # half the time, since it need not tell what is right
         "rules": {"empty-table-header": {"enabled": False}},
@@ -149,20 +235,20 @@ def violations(page):
     ]
 
 
-@pytest.mark.parametrize("path", WITH_SNIPPETS)
-@in_both_languages
-def test_copying_yields_exactly_the_tested_code(new_page, address, path, language):
+@pytest.mark.parametrize("path", ["foundations/six-words/", "foundations/masks/"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_button_copies_what_the_page_shows(new_page, address, path, language):
+    """That this is the tested code is asked of all pages in test_html.py."""
     page = new_page()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(f"{address}/{language}/{path}")
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    # The page of claims shows tests, which have no file to be copied to.
-    for block in page.locator("div.language-python:has(.filename)").all():
-        title = block.locator(".filename").inner_text()
+    blocks = page.locator("div.language-python:has(.filename)").all()
+    assert len(blocks) > 1
+    for block in blocks:
         block.locator("pre").hover()
         block.locator("button[title], .md-code__button").first.click()
         page.wait_for_function("navigator.clipboard.readText().then(text => text.length > 0)")
-        text = page.evaluate("navigator.clipboard.readText()")
-        tested = SECTION.search((ROOT / title).read_text("utf-8"))[2]
-        assert text.rstrip("\n") == tested.rstrip("\n"), title
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied.rstrip("\n") == block.locator("code").text_content().rstrip("\n")
         page.evaluate("navigator.clipboard.writeText('')")

@@ -1,31 +1,44 @@
 """The built pages, read as files: links, anchors, descriptions, nothing left over."""
 
 import json
+import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
-from bs4 import BeautifulSoup, NavigableString, Tag
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+ROOT = Path(__file__).parent.parent.parent
 LANGUAGES = ("pt", "en")
+# What stands between the marks of a section, in a file of snippets/.
+SECTION = re.compile(r"# --8<-- \[start:([\w-]+)\]\n(.*?)# --8<-- \[end:\1\]", re.DOTALL)
 
 
 @pytest.fixture(scope="session")
-def pages(site) -> dict[str, BeautifulSoup]:
+def pages(site) -> dict[str, LexborHTMLParser]:
     """Each HTML page by its path from the root of the site."""
     return {
-        path.relative_to(site).as_posix(): BeautifulSoup(path.read_text("utf-8"), "html.parser")
+        path.relative_to(site).as_posix(): LexborHTMLParser(path.read_text("utf-8"))
         for path in site.rglob("*.html")
     }
 
 
-def by_id(page: BeautifulSoup) -> dict[str, list[Tag]]:
+def by_id(page: LexborHTMLParser) -> dict[str, list[LexborNode]]:
     """What has each id: to look it up at once, not in the whole page each time."""
-    found: dict[str, list[Tag]] = {}
-    for tag in page.find_all(id=True):
-        found.setdefault(tag["id"], []).append(tag)
+    found: dict[str, list[LexborNode]] = {}
+    for tag in page.css("[id]"):
+        found.setdefault(tag.id, []).append(tag)
     return found
+
+
+def after(tag: LexborNode, selector: str) -> LexborNode:
+    """The first that matches, in or below what follows a tag."""
+    while (tag := tag.next) is not None:
+        if found := tag.css_first(selector):
+            return found
+    raise AssertionError(f"nothing matches {selector}")
 
 
 def file_of(site: Path, path: str) -> Path:
@@ -36,13 +49,17 @@ def file_of(site: Path, path: str) -> Path:
 def test_no_link_is_dead(site, pages):
     dead = []
     anchors = {
-        name: {tag.get(attribute) for tag in page.find_all(True) for attribute in ("id", "name")}
+        name: {
+            tag.attributes.get(attribute)
+            for tag in page.css("[id], [name]")
+            for attribute in ("id", "name")
+        }
         for name, page in pages.items()
     }
     for name, page in pages.items():
-        for tag in page.find_all(True):
+        for tag in page.css("[href], [src]"):
             for attribute in ("href", "src"):
-                link = tag.get(attribute)
+                link = tag.attributes.get(attribute)
                 if not link or link.startswith(("data:", "javascript:", "mailto:")):
                     continue
                 parts = urlsplit(urljoin(f"http://site/{name}", link))
@@ -61,10 +78,8 @@ def test_no_link_is_dead(site, pages):
 @pytest.mark.claim("site-is-self-contained")
 def test_nothing_is_loaded_from_elsewhere(pages):
     for name, page in pages.items():
-        loaded = [tag["src"] for tag in page.find_all(src=True)]
-        loaded += [
-            tag["href"] for tag in page.find_all("link") if "canonical" not in tag.get("rel", [])
-        ]
+        loaded = [tag.attributes["src"] for tag in page.css("[src]")]
+        loaded += [tag.attributes["href"] for tag in page.css("link:not([rel~=canonical])")]
         assert not [link for link in loaded if urlsplit(link).netloc], name
 
 
@@ -73,22 +88,23 @@ def test_each_page_says_its_language_title_and_description(pages, language):
     ours = {name: page for name, page in pages.items() if name.startswith(f"{language}/")}
     assert len(ours) >= 9
     for name, page in ours.items():
-        assert page.html["lang"] == language, name
-        assert page.title.text.strip(), name
-        assert page.find("meta", attrs={"name": "description"})["content"], name
-        links = {tag["hreflang"]: tag["href"] for tag in page.find_all("link", hreflang=True)}
+        assert page.css_first("html").attributes["lang"] == language, name
+        assert page.css_first("title").text().strip(), name
+        assert page.css_first("meta[name=description]").attributes["content"], name
+        alternates = [tag.attributes for tag in page.css("link[hreflang]")]
+        links = {each["hreflang"]: each["href"] for each in alternates}
         rest = name.removeprefix(f"{language}/")
         for other in LANGUAGES:
             target = urlsplit(urljoin(f"http://site/{name}", links[other])).path
             assert target + "index.html" == f"/{other}/{rest}", name
 
 
-def beside_formulas(tag: Tag) -> Iterator[str]:
+def beside_formulas(tag: LexborNode) -> Iterator[str]:
     """The text of a tag, without going into formulas, which are most of its nodes."""
-    for child in tag.children:
-        if type(child) is NavigableString:
-            yield child
-        elif isinstance(child, Tag) and "formula" not in child.get("class", ()):
+    for child in tag.iter(include_text=True):
+        if child.tag == "-text":
+            yield child.text(deep=False)
+        elif "formula" not in (child.attributes.get("class") or "").split():
             yield from beside_formulas(child)
 
 
@@ -96,24 +112,39 @@ def test_no_marker_and_no_raw_formula_is_left(pages):
     for name, page in pages.items():
         if "/" not in name:  # a page that chooses a language
             continue
-        article = page.find("article")
+        article = page.css_first("article")
         text = "".join(beside_formulas(article))
         for leftover in ("8<", "$$", "\\(", "\\[", "](", "{#", "claim:", "[@"):
             # These pages show code of tests, and how all that is written.
             if not name.endswith(("claims/index.html", "contributing/index.html")):
                 assert leftover not in text, (name, leftover)
-        assert not article.select(".arithmatex"), name
+        assert not article.css(".arithmatex"), name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_code_that_can_be_copied_is_the_tested_code(pages, language):
+    count = 0
+    for name, page in pages.items():
+        for block in page.css("div.language-python:has(.filename)"):
+            if not name.startswith(f"{language}/"):
+                continue
+            count += 1
+            path = block.css_first(".filename").text()
+            sections = SECTION.findall((ROOT / path).read_text("utf-8"))
+            tested = {textwrap.dedent(text).rstrip("\n") for _, text in sections}
+            assert block.css_first("code").text().rstrip("\n") in tested, (name, path)
+    assert count > 200
 
 
 def test_no_header_of_a_table_is_empty(pages):
     for name, page in pages.items():
-        assert all(header.get_text(strip=True) for header in page.select("th")), name
+        assert all(header.text().strip() for header in page.css("th")), name
 
 
 def test_formulas_are_rendered_when_the_site_is_built(pages):
     page = pages["en/scale/variance-proof/index.html"]
-    assert len(page.select(".formula math")) > 40
-    assert not [tag for tag in page.find_all("script", src=True) if "katex" in tag["src"]]
+    assert len(page.css(".formula math")) > 40
+    assert not page.css("script[src*=katex]")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -123,14 +154,14 @@ def test_each_claim_links_to_its_test(site, pages, language):
     for name, page in pages.items():
         if not name.startswith(f"{language}/"):
             continue
-        for claim in page.select(".claim"):
+        for claim in page.css(".claim"):
             count += 1
-            link = claim.select_one("a.claim-test")
-            ident = urlsplit(link["href"]).fragment
-            assert claim["id"] == f"claim-{ident}"
-            assert link.text.startswith("tests/")
+            link = claim.css_first("a.claim-test")
+            ident = urlsplit(link.attributes["href"]).fragment
+            assert claim.id == f"claim-{ident}"
+            assert link.text().startswith("tests/")
             (heading,) = catalogue[ident]
-            code = heading.find_next("pre").text
+            code = after(heading, "pre").text()
             assert f'pytest.mark.claim("{ident}")' in code
     assert count >= 30
 
@@ -147,13 +178,15 @@ def test_figures_stand_in_the_page_and_have_a_name(pages, language):
     for name, page in pages.items():
         if not name.startswith(f"{language}/"):
             continue
-        assert not page.select('img[src^="figure:"], img[src^="chart:"], img[src^="cell:"]'), name
-        for drawing in page.select("figure.figure > .drawing"):
+        assert not page.css('img[src^="figure:"], img[src^="chart:"], img[src^="cell:"]'), name
+        for drawing in page.css("figure.figure > .drawing"):
             count += 1
-            assert drawing["role"] == "img"
-            assert len(drawing["aria-label"]) > 60, (name, drawing["aria-label"])
-            assert drawing.find("svg", recursive=False).find("path"), name
-        names = [tag["id"] for tag in page.select("figure.figure [id]")]
+            assert drawing.attributes["role"] == "img"
+            label = drawing.attributes["aria-label"]
+            assert len(label) > 60, (name, label)
+            (svg,) = (child for child in drawing.iter() if child.tag == "svg")
+            assert svg.css("path"), name
+        names = [tag.id for tag in page.css("figure.figure [id]")]
         assert len(names) == len(set(names)), name
     assert count >= 5
 
@@ -170,20 +203,22 @@ def test_the_search_index_holds_no_labels_of_figures(site, language):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_each_marked_term_has_its_meaning_beside_it_and_in_the_glossary(pages, language):
     listed = pages[f"{language}/reference/glossary/index.html"]
-    assert not listed.select(".term")
+    assert not listed.css(".term")
     entries = by_id(listed)
     count = 0
     for name, page in pages.items():
         if not name.startswith(f"{language}/"):
             continue
         ids = by_id(page)
-        for term in page.select(".term"):
+        for term in page.css(".term"):
             count += 1
-            word, meaning = term.select_one("[tabindex]"), term.select_one("[role=tooltip]")
-            (described,) = ids[word["aria-describedby"]]
-            assert described is meaning, (name, word.text)
-            (entry,) = entries[meaning["id"].removeprefix("term-")]
-            assert entry.find_parent("dt").find_next_sibling("dd").text.strip() == meaning.text
+            word, meaning = term.css_first("[tabindex]"), term.css_first("[role=tooltip]")
+            (described,) = ids[word.attributes["aria-describedby"]]
+            assert described == meaning, (name, word.text())
+            (entry,) = entries[meaning.id.removeprefix("term-")]
+            while entry.tag != "dt":
+                entry = entry.parent
+            assert after(entry, "dd").text().strip() == meaning.text()
     assert count > 50
 
 
@@ -192,10 +227,10 @@ def test_the_search_index_holds_each_meaning_once(site, pages, language):
     index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
     texts = [" ".join(entry["text"].split()) for entry in index["docs"]]
     marked = {
-        meaning.text
+        meaning.text()
         for name, page in pages.items()
         if name.startswith(f"{language}/")
-        for meaning in page.select(".term-meaning")
+        for meaning in page.css(".term-meaning")
     }
     assert marked
     for meaning in marked:
@@ -207,29 +242,30 @@ def test_each_public_name_has_an_entry_that_the_search_finds(site, pages, langua
     index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
     listed = pages[f"{language}/reference/api/index.html"]
     titles = {entry["location"]: entry["title"] for entry in index["docs"]}
-    links = [link for link in listed.select("article li > a:first-child") if "#" in link["href"]]
+    links = listed.css('article li > a:first-child[href*="#"]')
     assert len(links) > 100
     for link in links:
-        place = urljoin("reference/api/", link["href"])
-        assert link.text in titles[place], place
+        place = urljoin("reference/api/", link.attributes["href"])
+        assert link.text() in titles[place], place
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_is_said_in_english_is_marked_as_english(pages, language):
     page = pages[f"{language}/reference/api/masks/index.html"]
-    texts = page.select(".api-text")
+    texts = page.css(".api-text")
     assert len(texts) > 14
-    assert {text["lang"] for text in texts} == {"en"}
-    assert {label["lang"] for label in page.select(".api-label")} == {language}
-    assert not page.select(".api-text .term")
+    assert {text.attributes["lang"] for text in texts} == {"en"}
+    assert {label.attributes["lang"] for label in page.css(".api-label")} == {language}
+    assert not page.css(".api-text .term")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_pages_and_entries_lead_to_each_other(pages, language):
     theory, entry = f"{language}/foundations/masks/index.html", "../../reference/api/masks/#dilated"
-    assert pages[theory].select_one(f'article p a[href="{entry}"] > code').text == "masks.dilated"
-    heading = pages[f"{language}/reference/api/masks/index.html"].find(id="dilated")
-    foot = heading.find_next(class_="api-foot")
-    assert "attnref copy dilated" in foot.text
-    assert "tests/test_masks.py" in foot.text
-    assert foot.select_one('a[href="../../../foundations/masks/"]')
+    link = pages[theory].css_first(f'article p a[href="{entry}"] > code')
+    assert link.text() == "masks.dilated"
+    heading = pages[f"{language}/reference/api/masks/index.html"].css_first("#dilated")
+    foot = after(heading, ".api-foot")
+    assert "attnref copy dilated" in foot.text()
+    assert "tests/test_masks.py" in foot.text()
+    assert foot.css_first('a[href="../../../foundations/masks/"]')

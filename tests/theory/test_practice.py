@@ -1,6 +1,5 @@
 """The pages of the chapter Practice say of the questions, exercises and commands what is so."""
 
-import os
 import re
 import runpy
 import shutil
@@ -21,11 +20,11 @@ QUESTION = re.compile(r'^\?\?\? question ".+"\n((?:    .*\n|\n)+)', re.MULTILINE
 ROW = re.compile(r"^\| (\d+)\. `(\w+)` (.+?) \| ", re.MULTILINE)
 UNIT = re.compile(r"^\| \d+\. .* \| `([\w/-]+\.py)` \| (.*) \|$", re.MULTILINE)
 
-# Typed by the learner's shell; an exit status of 2, or more, says that a command is not one.
-GUARD = """
-guarded() { command "$@"; status=$?; [ $status -lt 2 ] || exit $status; }
-attnref() { guarded attnref "$@"; }
-pytest() { guarded pytest "$@"; }
+# What a shell makes of what is typed: the words of each command, a line each.
+NOTED = """
+note() { printf '%s\\t' "$@" >> commands; echo >> commands; }
+attnref() { note attnref "$@"; }
+pytest() { note pytest "$@"; }
 """
 
 
@@ -83,22 +82,28 @@ def bash_blocks():
 
 
 @pytest.mark.parametrize("script", list(bash_blocks()))
-def test_commands_on_the_pages_run(script, tmp_path):
+def test_commands_on_the_pages_run(script, attnref, monkeypatch, tmp_path):
+    """An exit status of 2, or more, says that a command is not one."""
     for name in ("exercises/my_attention.py", "teachers/submissions.py"):
         shutil.copy(ROOT / "snippets" / "practice" / name, tmp_path)
     (tmp_path / "class" / "ana").mkdir(parents=True)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
-    answer = subprocess.run(
-        ["bash", "-c", GUARD + script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert answer.returncode < 2, answer.stdout + answer.stderr
-    assert answer.stdout
-    assert answer.stderr == ""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    shell = subprocess.run(["bash", "-c", NOTED + script], capture_output=True, text=True)
+    assert (shell.returncode, shell.stderr) == (0, "")
+    commands = (tmp_path / "commands").read_text(encoding="utf-8").splitlines()
+    assert commands
+    for command in commands:
+        name, *arguments = command.rstrip("\t").split("\t")
+        if name == "attnref":
+            status, out, err = attnref(*arguments)
+        else:
+            module = [sys.executable, "-m", "pytest", *arguments]
+            answer = subprocess.run(module, capture_output=True, text=True)
+            status, out, err = answer.returncode, answer.stdout, answer.stderr
+        assert status < 2, out + err
+        assert out
+        assert err == ""
 
 
 def test_of_the_three_submissions_one_is_right_beyond_the_example():
