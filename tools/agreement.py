@@ -93,13 +93,15 @@ def note(versions: dict[str, Path]) -> None:
             place, line = PLACES[path.suffix]
             if not place.search(text):
                 place, line = AT_THE_END
-            text = place.sub(lambda found, line=line: found[0] + line.format("0" * 12), text, 1)
+            text = place.sub(rf"\g<0>{line.format('0' * 12)}", text, count=1)
             path.write_text(text, encoding="utf-8")
             digests[path] = digest(path)
     for path in versions.values():
         (other,) = (digests[each] for each in versions.values() if each != path)
         text = path.read_text(encoding="utf-8")
-        noted = NOTE.sub(lambda found, other=other: found[0][:-12] + other, text)
+        was = NOTE.search(text)
+        assert was is not None
+        noted = text[: was.start("digest")] + other + text[was.end("digest") :]
         path.write_text(noted, encoding="utf-8")
 
 

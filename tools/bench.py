@@ -6,6 +6,7 @@ record is made in a process of its own, so that none has to do with what another
 
 import multiprocessing
 import sys
+from typing import Any
 
 import torch
 from site_server import ROOT
@@ -13,7 +14,7 @@ from site_server import ROOT
 from attnref.bench.command import bench
 
 RESULTS = ROOT / "docs" / "results"
-RUNS = {
+RUNS: dict[str, dict[str, Any]] = {
     "float32": {"budget": 360.0},
     "bfloat16": {"dtype": "bfloat16", "budget": 200.0},
     "float32-backward": {"backward": True, "budget": 300.0},

@@ -203,6 +203,7 @@ def _send(sender: Connection, script: Path, root: Path) -> None:
 
 
 def _answer(script: Path, answer: Connection) -> tuple[dict[str, str], list[str]]:
+    found: tuple[dict[str, str], list[str]] | str
     try:
         found = answer.recv()
     except EOFError:

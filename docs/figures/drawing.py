@@ -6,6 +6,7 @@ in the dark scheme. What is drawn must therefore not be called dark or light in 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -74,12 +75,13 @@ def new(height: float) -> Figure:
 
 
 def axes(
-    figure: Figure, left: float, top: float, width: float, height: float, **options: object
+    figure: Figure, left: float, top: float, width: float, height: float, **options: Any
 ) -> Axes:
     """Axes whose frame lies so many pixels from the figure's left and upper edge."""
     whole = figure.get_figheight() * 72
     place = (left / WIDTH, 1 - (top + height) / whole, width / WIDTH, height / whole)
-    return figure.add_axes(place, **options)
+    plane: Axes = figure.add_axes(place, **options)
+    return plane
 
 
 def canvas(figure: Figure) -> Axes:
@@ -103,7 +105,7 @@ def box(
 ) -> None:
     """A rectangle by its upper left corner; ``alpha`` is that of the filling alone."""
     if fill:
-        look = {"facecolor": fill, "edgecolor": "none", "alpha": alpha, "clip_on": False}
+        look = dict[str, Any](facecolor=fill, edgecolor="none", alpha=alpha, clip_on=False)
         plane.add_patch(Rectangle((x, y), width, height, **look))
     if edge:
         look = {"fill": False, "edgecolor": edge, "clip_on": False}

@@ -35,7 +35,7 @@ def render(draw: Callable[[dict[str, str]], Figure], text: dict[str, str], name:
     stream = io.StringIO()
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # and nothing of the user's own
-        matplotlib.rcParams.update(STYLE)
+        matplotlib.rcParams.update(STYLE)  # type: ignore[arg-type]  # its keys are literals
         draw(text).savefig(stream, format="svg", metadata={"Date": None})
     return in_page(stream.getvalue(), name)
 
@@ -110,8 +110,8 @@ def _clean(
     if tag == "text":
         if "fill" not in attributes["style"]:
             raise ValueError(f"{element.text!r} has no colour: take one of docs/figures/drawing.py")
-        size = float(re.search(r"font-size: ([\d.]+)", attributes["style"])[1])
-        _set_text(cleaned, element.text or "", size)
+        (size,) = re.findall(r"font-size: ([\d.]+)", attributes["style"])
+        _set_text(cleaned, element.text or "", float(size))
     elif children:
         cleaned.text = "\n"
     yield cleaned

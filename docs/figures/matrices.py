@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box
 from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ def grid(
         size = ((end - begin) * cell, (last - first) * cell)
         box(plane, x, y, *size, fill=fill.colour, alpha=fill.alpha, edge=None)
     # Between the fillings and the frame, in the order of drawing: above it they would dash it.
-    thin = {"color": GRID, "linewidth": 1, "clip_on": False, "zorder": Rectangle.zorder}
+    thin = dict[str, Any](color=GRID, linewidth=1, clip_on=False, zorder=Rectangle.zorder)
     for line in range(1, rows):
         y = top + line * cell
         plane.plot([left, left + width], [y, y], **thin)
@@ -70,14 +70,16 @@ def matrix(
     rows, columns = tensor.shape
     width, half = columns * cell, rows * cell / 2
     grid(plane, left, middle - half, (rows, columns), cell, fills)
-    centred = {"ha": "center", "va": "center"}
+    centred: dict[str, Any] = {"ha": "center", "va": "center"}
     plane.text(left + width / 2, middle - half - 11, name, **centred)
     shape = f"{rows} × {columns}"
     plane.text(left + width / 2, middle + half + 12, shape, color=SOFT, fontsize=SMALL, **centred)
     return left + width
 
 
-def product(plane: Axes, left: float, middle: float, *factors: tuple, cell: float = 12) -> float:
+def product(
+    plane: Axes, left: float, middle: float, *factors: tuple[Any, ...], cell: float = 12
+) -> float:
     """Matrices with signs between them, the last of which is that of equality."""
     for index, factor in enumerate(factors):
         if index:
@@ -94,7 +96,8 @@ def mask(plane: Axes, left: float, top: float, allowed: Tensor, cell: float) -> 
     for index, line in enumerate(allowed.tolist()):
         for is_allowed, run in groupby(range(len(line)), key=line.__getitem__):
             if is_allowed:
-                columns = list(run)
-                part = slice(columns[0], columns[-1] + 1)
+                seen = list(run)
+                part = slice(seen[0], seen[-1] + 1)
                 fills.append(Fill(slice(index, index + 1), part, alpha=1))
-    grid(plane, left, top, tuple(allowed.shape), cell, fills)
+    rows, columns = allowed.shape
+    grid(plane, left, top, (rows, columns), cell, fills)

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from mkdocs.exceptions import PluginError
-from pages import ROOT, Problem, lines_outside_blocks, stop_at, title
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+from pages import ROOT, Problem, filled, in_prose, replaced_in_prose, stop_at, title
 
-# The statement may hold formulas with brackets of their own, one level deep.
-CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[a-z0-9-]*)\)")
+# The statement may hold formulas with brackets of their own, one level deep. Any id is one.
+CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[^)]*)\)")
+IDENT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 PAGE = "reference/claims.md"
 PLACE = "<!-- every claim -->"
 WORDS = {
@@ -60,35 +63,27 @@ def _marked(path: Path, changed: int) -> list[tuple[str, str, str]]:
             if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.claim":
                 first = min(line.lineno for line in node.decorator_list)
                 source = "\n".join(lines[first - 1 : node.end_lineno])
-                found.append((call.args[0].value, node.name, source))
+                found.append((ast.literal_eval(call.args[0]), node.name, source))
     return found
 
 
 def claims_of(text: str) -> list[tuple[str, str]]:
     """``(id, statement)`` of each claim of a page, in order."""
-    return [(match["id"], " ".join(match["statement"].split())) for match in _stated(text)]
-
-
-def _stated(text: str) -> list[re.Match]:
-    """The claims of a page, but for those that a fenced block shows as code."""
-    prose = {number for number, _ in lines_outside_blocks(text)}
-    return [match for match in CLAIM.finditer(text) if _line(text, match) in prose]
-
-
-def _line(text: str, match: re.Match) -> int:
-    return text.count("\n", 0, match.start()) + 1
+    return [(match["id"], match["statement"]) for _, match in in_prose(CLAIM, text)]
 
 
 def problems(page: Path, text: str, root: Path) -> list[Problem]:
     """Each claim of a page that no test verifies."""
     tests = tests_by_claim(root)
     found = []
-    for match in _stated(text):
-        if match["id"] not in tests:
-            advice = f'mark the test that verifies it with @pytest.mark.claim("{match["id"]}")'
-            found.append(
-                Problem(page, _line(text, match), f"claim {match['id']!r} has no test; {advice}")
-            )
+    for line, match in in_prose(CLAIM, text):
+        claim = match["id"]
+        if not IDENT.fullmatch(claim):
+            message = f"claim {claim!r}: expected small letters, digits and hyphens, as in its-id"
+            found.append(Problem(page, line, message))
+        elif claim not in tests:
+            advice = f'mark the test that verifies it with @pytest.mark.claim("{claim}")'
+            found.append(Problem(page, line, f"claim {claim!r} has no test; {advice}"))
     return found
 
 
@@ -97,38 +92,32 @@ def _tests() -> dict[str, list[Test]]:
     return tests_by_claim(ROOT)
 
 
-def on_pre_build(config) -> None:
+def on_pre_build(config: MkDocsConfig) -> None:
     _tests.cache_clear()
 
 
-def on_page_markdown(markdown: str, page, config, files) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     stop_at(problems, page)
     target = posixpath.relpath(PAGE, posixpath.dirname(page.file.src_uri) or ".")
 
-    prose = {number for number, _ in lines_outside_blocks(markdown)}
-
-    def show(match: re.Match) -> str:
-        if _line(markdown, match) not in prose:
-            return match[0]
+    def show(match: re.Match[str]) -> str:
         test = _tests()[match["id"]][0]
         link = f"[`{test.path}`]({target}#{match['id']}){{ .claim-test }}"
         statement = f'<span class="claim-statement">{match["statement"]}</span>'
         return f'<span class="claim" id="claim-{match["id"]}">{statement} {link}</span>'
 
-    markdown = CLAIM.sub(show, markdown)
-    if page.file.src_uri == PAGE:
-        if PLACE not in markdown:
-            raise PluginError(f"{page.file.abs_src_path}:1: expected the line {PLACE}")
-        markdown = markdown.replace(PLACE, _catalogue(Path(config.docs_dir), files))
-    return markdown
+    markdown = replaced_in_prose(CLAIM, show, markdown)
+    if page.file.src_uri != PAGE:
+        return markdown
+    return filled(markdown, PLACE, _catalogue(Path(config.docs_dir), files), page)
 
 
-def _catalogue(docs_dir: Path, files) -> str:
+def _catalogue(docs_dir: Path, files: Files) -> str:
     """Each claim in the order of the pages: statement, pages, tests with their code."""
     words = WORDS[docs_dir.name]
     stated: dict[str, list[tuple[str, str]]] = {}
     for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
-        text = Path(file.abs_src_path).read_text(encoding="utf-8")
+        text = (docs_dir / file.src_uri).read_text(encoding="utf-8")
         for claim, statement in claims_of(text):
             stated.setdefault(claim, []).append((file.src_uri, statement))
     parts = []

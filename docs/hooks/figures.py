@@ -8,6 +8,9 @@ would hold the labels of the axes. What draws it, and in which language, is docs
 import re
 from pathlib import Path
 
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
 from pages import ROOT, Problem, is_alone, lines_outside_blocks, stop_at
 
 LIKE = re.compile(r"\(\s*figure\s*:")
@@ -73,14 +76,14 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     return found
 
 
-def on_page_markdown(markdown: str, page, config, files) -> None:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> None:
     stop_at(problems, page)
 
 
-def on_post_page(output: str, page, config) -> str:
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     language = Path(config.docs_dir).name
 
-    def show(match: re.Match) -> str:
+    def show(match: re.Match[str]) -> str:
         drawing = recorded(ROOT, match["name"], language).read_text(encoding="utf-8")
         caption = f"<figcaption>{match['caption']}</figcaption>" if match["caption"] else ""
         # On a small screen a wide drawing scrolls, which the keyboard must be able to do, too.

@@ -11,8 +11,10 @@ import re
 from functools import cache
 from pathlib import Path
 
+from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from pages import ROOT
+from mkdocs.structure.pages import Page
+from pages import Problem, path_of, written_at
 from py_mini_racer import JSEvalException, MiniRacer
 
 FORMULA = re.compile(
@@ -42,7 +44,7 @@ def render(tex: str, display: bool) -> str:
         "output": "htmlAndMathml",
     }
     try:
-        return _engine.eval(f"katex.renderToString({json.dumps(tex)}, {json.dumps(options)})")
+        return str(_engine.eval(f"katex.renderToString({json.dumps(tex)}, {json.dumps(options)})"))
     except JSEvalException as error:
         reason = str(error).strip().split("\n")
         raise ValueError(next((line for line in reason if "KaTeX" in line), reason[0])) from None
@@ -61,13 +63,14 @@ def on_shutdown() -> None:
     close()
 
 
-def on_post_page(output: str, page, config) -> str:
-    def show(match: re.Match) -> str:
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    def show(match: re.Match[str]) -> str:
         tex = html.unescape(match["tex"]).strip()
         try:
             rendered = render(tex, match["mode"] == "[")
         except ValueError as error:
-            raise PluginError(f"{_place(page, tex)}: formula {tex!r}: {error}") from None
+            place = written_at(path_of(page), tex.split("\n")[0])
+            raise PluginError(str(Problem(*place, f"formula {tex!r}: {error}"))) from None
         # A wide formula scrolls in its own box, which the keyboard must be able to reach.
         focus = ' tabindex="0"' if match["tag"] == "div" else ""
         formula = f'<{match["tag"]} class="formula"{focus}>{rendered}</{match["tag"]}>'
@@ -83,12 +86,3 @@ def _signs(rendered: str) -> int:
     """How many signs of a rendered formula are seen."""
     _, seen = rendered.split('<span class="katex-html" aria-hidden="true">')
     return len(re.sub(r"<[^>]*>|[\s\u200b]", "", html.unescape(seen)))
-
-
-def _place(page, tex: str) -> str:
-    path = Path(page.file.abs_src_path)
-    first = tex.split("\n")[0]
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
-        if first in line:
-            return f"{path.relative_to(ROOT)}:{number}"
-    return str(path.relative_to(ROOT))

@@ -8,14 +8,20 @@ is pointed at, and while it has the focus.
 
 import posixpath
 import re
+from collections.abc import Iterator
 from functools import cache
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import yaml
+from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from pages import ROOT, Problem, without_accents
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+from pages import ROOT, Problem, filled, without_accents
 
+Entry = dict[str, Any]
 SOURCE = Path("docs", "glossary.yml")
 PAGE = "reference/glossary.md"
 PLACE = "<!-- every term -->"
@@ -44,20 +50,22 @@ CLASS = re.compile(r'\sclass="([^"]*)"')
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 
 
-def read_glossary(root: Path) -> dict[str, dict]:
+def read_glossary(root: Path) -> dict[str, Entry]:
     """The entries by their names, which are their anchors."""
-    return yaml.safe_load((root / SOURCE).read_text(encoding="utf-8"))
+    entries: dict[str, Entry] = yaml.safe_load((root / SOURCE).read_text(encoding="utf-8"))
+    return entries
 
 
-def forms(entry: dict, language: str) -> list[str]:
+def forms(entry: Entry, language: str) -> list[str]:
     """The texts by which a term is known on the pages of a language."""
-    return entry[language].get("forms", [entry[language]["term"]])
+    return list(entry[language].get("forms", [entry[language]["term"]]))
 
 
 def problems(root: Path) -> list[Problem]:
     """Each entry that is not whole in both languages, and each text that would mean two things."""
     lines = (root / SOURCE).read_text(encoding="utf-8").split("\n")
-    found, known = [], {language: {} for language in OTHER}
+    found: list[Problem] = []
+    known: dict[str, dict[str, str]] = {language: {} for language in OTHER}
     for name, entry in read_glossary(root).items():
         line = 1 + next(n for n, line in enumerate(lines) if line.startswith(f"{name}:"))
         found += [Problem(root / SOURCE, line, f"{name}: {what}") for what in _lacks(entry)]
@@ -72,7 +80,7 @@ def problems(root: Path) -> list[Problem]:
     return found
 
 
-def _lacks(entry: dict):
+def _lacks(entry: Entry) -> Iterator[str]:
     if not re.fullmatch(r"[\w/-]+\.md(#[\w-]+)?", str(entry.get("page"))):
         yield f"page: expected a path such as foundations/masks.md, got {entry.get('page')!r}"
     if unknown := sorted(entry.keys() - {"page", *OTHER}):
@@ -93,7 +101,7 @@ def _lacks(entry: dict):
 
 
 @cache
-def _glossary() -> dict[str, dict]:
+def _glossary() -> dict[str, Entry]:
     return read_glossary(ROOT)
 
 
@@ -105,7 +113,7 @@ def _names(language: str) -> dict[str, str]:
 
 
 @cache
-def _pattern(language: str) -> re.Pattern:
+def _pattern(language: str) -> re.Pattern[str]:
     """Any form as a whole word, the longest first: "attention weight" before "attention"."""
     texts = sorted(_names(language), key=lambda form: (-len(form), form))
     either = "|".join(r"\s+".join(map(re.escape, text.split())) for text in texts)
@@ -113,22 +121,20 @@ def _pattern(language: str) -> re.Pattern:
     return re.compile(rf"(?<![\w&-])(?:{either})(?![\w-])", re.IGNORECASE)
 
 
-def on_pre_build(config) -> None:
+def on_pre_build(config: MkDocsConfig) -> None:
     for cached in (_glossary, _names, _pattern):
         cached.cache_clear()
     if found := problems(ROOT):
         raise PluginError("\n".join(map(str, found)))
 
 
-def on_page_markdown(markdown: str, page, config, files) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     if page.file.src_uri != PAGE:
         return markdown
-    if PLACE not in markdown:
-        raise PluginError(f"{page.file.abs_src_path}:1: expected the line {PLACE}")
-    return markdown.replace(PLACE, _list(Path(config.docs_dir).name))
+    return filled(markdown, PLACE, _list(Path(config.docs_dir).name), page)
 
 
-def on_page_content(html: str, page, config, files) -> str:
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     if page.file.src_uri in UNMARKED:
         return html
     return mark(html, Path(config.docs_dir).name)
@@ -138,14 +144,16 @@ def mark(html: str, language: str) -> str:
     """The page with the first occurrence of each term marked, and its meaning beside it."""
     marked: set[str] = set()
 
-    def show(match: re.Match) -> str:
+    def show(match: re.Match[str]) -> str:
         name = _names(language)[" ".join(match[0].lower().split())]
         if name in marked:
             return match[0]
         marked.add(name)
         return _marked(name, match[0], language)
 
-    pieces, end, opened = [], 0, []
+    pieces: list[str] = []
+    opened: list[tuple[str, bool | None]] = []
+    end = 0
     for tag in TAG.finditer(html):
         text = html[end : tag.start()]
         pieces += [_pattern(language).sub(show, text) if _runs(opened) else text, tag[0]]

@@ -8,8 +8,12 @@ variant -->`` below the head of its table.
 
 from pathlib import Path
 
+from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from pages import front_matter
+from mkdocs.structure.files import Files
+from mkdocs.structure.nav import Navigation
+from mkdocs.structure.pages import Page
+from pages import filled, front_matter
 
 PAGE = "variants/index.md"
 PLACE = "<!-- every variant -->"
@@ -39,13 +43,11 @@ def rows(docs_dir: Path, order: list[str]) -> list[str]:
     return made
 
 
-def on_nav(nav, config, files) -> None:
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
     _order[:] = [page.file.src_uri for page in nav.pages]
 
 
-def on_page_markdown(markdown: str, page, config, files) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     if page.file.src_uri != PAGE:
         return markdown
-    if PLACE not in markdown:
-        raise PluginError(f"{page.file.abs_src_path}:1: expected the line {PLACE}")
-    return markdown.replace(PLACE, "\n".join(rows(Path(config.docs_dir), _order)))
+    return filled(markdown, PLACE, "\n".join(rows(Path(config.docs_dir), _order)), page)

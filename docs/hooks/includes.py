@@ -6,8 +6,12 @@ an empty one, or a marker with a slip in it; each of them would put wrong code o
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
 from pages import Block, Problem, blocks, stop_at
 
 INCLUDE = re.compile(r'^\s*--8<-- "(?P<path>[^":]+)(?::(?P<section>[^":]+))?"$')
@@ -19,7 +23,7 @@ SOURCES = {"python": ("attnref/", "snippets/"), "text": ("snippets/",)}
 TYPED = {"api", "bash", "bibtex", "markdown", "results"}
 
 
-def on_page_markdown(markdown: str, page, config, files) -> None:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> None:
     stop_at(problems, page)
 
 
@@ -28,7 +32,7 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     found = []
     inside = set()
     for block in blocks(text):
-        inside |= set(range(block.line, block.line + len(block.body) + 1))
+        inside |= set(range(block.line, block.end + 1))
         found += [Problem(page, line, message) for line, message in _block_problems(block, root)]
     for number, line in enumerate(text.split("\n"), 1):
         if number not in inside and MARKER_LIKE.search(line):
@@ -38,9 +42,12 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     return found
 
 
-def _block_problems(block: Block, root: Path):
+def _block_problems(block: Block, root: Path) -> Iterator[tuple[int, str]]:
     if block.language == "unclosed":
         yield block.line, "this code block is never closed"
+        return
+    if block.language == "indented":
+        yield block.line, "four blanks make code of this line; put code between fences, ```"
         return
     if block.language not in SOURCES:
         if block.language not in TYPED:

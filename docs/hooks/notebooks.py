@@ -1,10 +1,11 @@
 """Makes a page of each notebook, with what its cells put out, and a file to be downloaded.
 
 A notebook is kept without outputs, and says the same in Jupyter as on its page. mkdocs-jupyter
-lets notebooks be pages; here such a page gets its Markdown, and goes the way of all pages:
-headings, links, formulas, terms. The id of a cell that begins with a heading is its anchor.
-Alternative text of a figure stands in the metadata of its cell, as ``alt``, and what the page is
-about in those of the notebook, as ``description``.
+lets notebooks be pages, but its rendering is replaced: it brings 595 KB of styles to each page,
+its own look and its own formulas, and MkDocs checks none of its links. Here such a page gets its
+Markdown, and goes the way of all pages: headings, links, formulas, terms. The id of a cell that
+begins with a heading is its anchor. Alternative text of a figure stands in the metadata of its
+cell, as ``alt``, and what the page is about in those of the notebook, as ``description``.
 
 The file that readers download has the sources of attnref in its first code cell, which is how it
 runs alone: attnref is in no registry.
@@ -15,19 +16,22 @@ import io
 import re
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import yaml
 from execution import Run, run
+from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from pages import ROOT, Problem, stop_at
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+from pages import ROOT, Problem, headings, path_of, stop_at
 
 sys.path.append(str(ROOT / "docs" / "figures"))
 import inline_svg
 
 PACKAGE = 'PACKAGE = ""'  # in the first code cell
-HEADING = re.compile(r"^(?P<level>#{1,6}) +(?P<title>.+)$", re.MULTILINE)
 IDENT = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 PAGE_LINK = re.compile(r"\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])+)\]\([^)\s:]+\)")
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+")
@@ -51,12 +55,13 @@ WORDS = {
 _runs: dict[str, Run] = {}
 
 
-def is_notebook(page) -> bool:
+def is_notebook(page: Page) -> bool:
     return page.file.src_uri.endswith(".ipynb")
 
 
 def read(text: str) -> nbformat.NotebookNode:
-    return nbformat.reads(text, as_version=nbformat.NO_CONVERT)
+    notebook: nbformat.NotebookNode = nbformat.reads(text, as_version=nbformat.NO_CONVERT)
+    return notebook
 
 
 def problems(page: Path, text: str, root: Path) -> list[Problem]:
@@ -99,11 +104,10 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     return found
 
 
-def _prose_problems(source: str):
-    headings = list(HEADING.finditer(source))
-    if len(headings) > 1 or (headings and headings[0].start()):
+def _prose_problems(source: str) -> Iterator[str]:
+    if any(heading.line > 1 for heading in headings(source)):
         yield "expected a heading at the beginning of its cell, whose id becomes its anchor"
-    if headings and "$" in headings[0]["title"]:
+    if any("$" in heading.title for heading in headings(source)):
         yield "expected a heading without formulas"
     if only := ONLY_HERE.search(source):
         yield f"{only[0]!r} means nothing in Jupyter, where this file is read, too"
@@ -111,17 +115,17 @@ def _prose_problems(source: str):
         yield f"{number[0]} is typed: let a cell print it, and say it in words"
 
 
-def on_pre_page(page, config, files):
+def on_pre_page(page: Page, config: MkDocsConfig, files: Files) -> Page:
     if is_notebook(page):
         page.__dict__.pop("render", None)  # that of mkdocs-jupyter, with a look of its own
     return page
 
 
-def on_page_read_source(page, config) -> str | None:
+def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     if not is_notebook(page):
         return None
     stop_at(problems, page)
-    path = Path(page.file.abs_src_path)
+    path = path_of(page)
     notebook = read(path.read_text(encoding="utf-8"))
     ran = run(path.relative_to(ROOT), notebook)
     _runs[str(path)] = ran
@@ -130,12 +134,14 @@ def on_page_read_source(page, config) -> str | None:
 
 def markdown(path: Path, notebook: nbformat.NotebookNode, ran: Run, language: str) -> str:
     """The page: prose, code, and what the code put out."""
-    title = HEADING.match(notebook.cells[0].source)["title"]
+    title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
     meta = {"title": title, "description": notebook.metadata["description"]}
     parts = [f"---\n{yaml.safe_dump(meta, allow_unicode=True)}---"]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            parts.append(HEADING.sub(rf"\g<0> {{#{cell.id}}}", cell.source, count=1))
+            first, newline, rest = cell.source.partition("\n")
+            ident = f" {{#{cell.id}}}" if headings(first) else ""
+            parts.append(first + ident + newline + rest)
             if cell is notebook.cells[0]:
                 parts.append(_download(path, WORDS[language]))
         else:
@@ -149,7 +155,9 @@ def _download(path: Path, words: dict[str, str]) -> str:
     return f'<p class="notebook">{button}<br>{words["alone"]}</p>'
 
 
-def _shown(path: Path, cell: nbformat.NotebookNode, outputs: list[tuple[str, str]]):
+def _shown(
+    path: Path, cell: nbformat.NotebookNode, outputs: list[tuple[str, str]]
+) -> Iterator[str]:
     alt = cell.metadata.get("alt", "")
     drawn = sum(kind == "svg" for kind, _ in outputs)
     if drawn != bool(alt) or re.search(r"[$`*\[\]\"]", alt):
@@ -165,16 +173,16 @@ def _fenced(language: str, content: str) -> str:
     return f"```{language}\n{content.rstrip()}\n```"
 
 
-def on_post_page(output: str, page, config) -> str:
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     if not is_notebook(page):
         return output
-    path = Path(page.file.abs_src_path)
+    path = path_of(page)
     ran = _runs[str(path)]
-    target = Path(page.file.abs_dest_path).with_name(path.name)
+    target = Path(page.file.abs_dest_path or "").with_name(path.name)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(published(path.read_text(encoding="utf-8"), ran), encoding="utf-8")
 
-    def show(match: re.Match) -> str:
+    def show(match: re.Match[str]) -> str:
         (drawn,) = (content for kind, content in ran.outputs[match["id"]] if kind == "svg")
         try:
             drawing = inline_svg.in_page(drawn, match["id"])
@@ -197,7 +205,7 @@ def published(text: str, ran: Run, root: Path = ROOT) -> str:
     setup = next(cell for cell in notebook.cells if cell.cell_type == "code")
     packed = base64.b85encode(_zipped(sorted(ran.loaded), root)).decode()
     setup.source = setup.source.replace(PACKAGE, f'{PACKAGE[:-1]}{packed}"')
-    return nbformat.writes(notebook) + "\n"
+    return f"{nbformat.writes(notebook)}\n"
 
 
 def _zipped(names: list[str], root: Path) -> bytes:

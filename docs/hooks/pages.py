@@ -1,19 +1,34 @@
-"""What the hooks and the contracts both need to know of a Markdown page."""
+"""What the hooks and the contracts both need to know of a Markdown page.
 
+Fenced blocks, headings and links are told by markdown-it, with the line where each begins. What
+a hook replaces in running text it finds with a pattern: tokens do not know their column.
+"""
+
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import yaml
+from markdown_it import MarkdownIt
+from mdit_py_plugins.admon import admon_plugin
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.front_matter import front_matter_plugin
 from mkdocs.exceptions import PluginError
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent.parent
+# Within a line, for what replaces text beside them.
 HEADING = re.compile(r"^(?P<level>#{1,6}) .*?(?:\{ ?#(?P<id>[\w-]+) ?\})?\s*$")
 LINK = re.compile(r"(?P<image>!?)\[(?:[^\[\]]|\[[^\[\]]*\])*\]\((?P<target>[^)\s]+)[^)]*\)")
 FRONT_MATTER = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
-FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>.*?)\s*$")
+IDENT = re.compile(r"\s*\{:?[^}]*?#(?P<id>[\w-]+)[^}]*\}\s*$")
+SHOWN = ("*.md", "docs/*.yml", "docs/*.bib", "snippets/**/*.py", "attnref/**/*.py", "tests/**/*.py")
+CODE = r"(?P<ticks>(?<!`)`+)(?!`).*?(?<!`)(?P=ticks)(?!`)"  # in running text
 
 
 @dataclass(frozen=True)
@@ -28,39 +43,158 @@ class Problem:
         return f"{self.path}:{self.line}: {self.message}"
 
 
-def stop_at(problems: Callable[[Path, str, Path], list[Problem]], page) -> None:
+def stop_at(problems: Callable[[Path, str, Path], list[Problem]], page: Page) -> None:
     """Stops the build if ``problems`` finds any in the page's file, as its author wrote it."""
-    path = Path(page.file.abs_src_path)
+    path = path_of(page)
     found = problems(path, path.read_text(encoding="utf-8"), ROOT)
     if found:
         raise PluginError("\n".join(map(str, found)))
 
 
+def path_of(page: Page) -> Path:
+    """The file of a page, as its author wrote it."""
+    return Path(page.file.abs_src_path or "")
+
+
+def written_at(path: Path, text: str, root: Path = ROOT) -> tuple[Path, int]:
+    """File and line of what is seen on a page: its own file, or else one that is shown on it.
+
+    It is looked for in prose, then in code; a notebook quotes it.
+    """
+    quoted = json.dumps(text, ensure_ascii=False)[1:-1]
+    for file in (path, *(file for pattern in SHOWN for file in sorted(root.glob(pattern)))):
+        source = file.read_text(encoding="utf-8")
+        lines = [line for line, _ in in_prose(re.compile(re.escape(text)), source)]
+        lines += [
+            n for n, line in enumerate(source.split("\n"), 1) if text in line or quoted in line
+        ]
+        if lines:
+            return file, lines[0]
+    return path, 1
+
+
+def filled(markdown: str, place: str, content: str, page: Page) -> str:
+    """The page with ``content`` in its place, which its author marked with a comment."""
+    if place not in markdown:
+        raise PluginError(f"{path_of(page)}:1: expected the line {place}")
+    return markdown.replace(place, content)
+
+
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, the line of its fence, and its lines."""
+    """A fenced block: its language, its first and its last line, and the lines between them.
+
+    The language is ``unclosed`` where the second fence is missing, and ``indented`` where there
+    is none, but four blanks before each line, which makes code of it, too.
+    """
 
     language: str
     line: int
+    end: int
     body: tuple[str, ...]
 
 
-def replaced_outside_blocks(pattern: re.Pattern, replace: Callable, text: str) -> str:
-    """The page with each match replaced, except in fenced blocks, which show code as it is."""
-    lines = text.split("\n")
-    for number, line in lines_outside_blocks(text):
-        lines[number - 1] = pattern.sub(replace, line)
-    return "\n".join(lines)
+@dataclass(frozen=True)
+class Heading:
+    """A heading: its level, its words, its id if it has one, and its line."""
+
+    level: int
+    title: str
+    id: str | None
+    line: int
+
+
+@dataclass(frozen=True)
+class Link:
+    """What a link leads to or an image shows, and the line where it stands."""
+
+    target: str
+    is_image: bool
+    line: int
+
+
+def blocks(text: str) -> list[Block]:
+    """The blocks of code of a page, also those in a list or an admonition."""
+    return _parsed(text)[0]
+
+
+def headings(text: str) -> list[Heading]:
+    return _parsed(text)[1]
+
+
+def links(text: str) -> list[Link]:
+    """The links and images of a page; an address alone, ``<https://…>``, is none of them."""
+    return _parsed(text)[2]
+
+
+@lru_cache(maxsize=1000)  # each page is asked for by many hooks and contracts
+def _parsed(text: str) -> tuple[list[Block], list[Heading], list[Link]]:
+    blocks, headings, links = [], [], []
+    tokens = _markdown().parse(text)
+    for place, token in enumerate(tokens):
+        first, end = token.map or (0, 0)
+        if token.type in ("fence", "code_block"):
+            body = tuple(token.content.split("\n")[:-1])
+            info = re.sub(r"[{}]", " ", token.info).split()
+            language = info[0].lstrip(".").lower() if info else ""
+            if token.type == "code_block":
+                language = "indented"
+            elif end - first < len(body) + 2:
+                language = "unclosed"
+            blocks.append(Block(language, first + 1, end, body))
+        elif token.type == "heading_open":
+            title, level = tokens[place + 1].content, int(token.tag[1])
+            ident = IDENT.search(title)
+            headings.append(Heading(level, IDENT.sub("", title), ident and ident["id"], first + 1))
+        elif token.type == "inline":
+            line = first + 1
+            for child in token.children or ():
+                line += child.type in ("softbreak", "hardbreak")
+                if child.type in ("link_open", "image") and child.markup != "autolink":
+                    target = child.attrs["src" if child.type == "image" else "href"]
+                    links.append(Link(str(target), child.type == "image", line))
+    return blocks, headings, links
+
+
+def _markdown() -> MarkdownIt:
+    """A parser of the dialect in which the pages are written."""
+    parser = MarkdownIt("commonmark").enable("table")
+    parser.use(front_matter_plugin).use(dollarmath_plugin).use(admon_plugin)
+    parser.normalizeLink = lambda url: url  # type: ignore[method-assign]  # as it is written
+    return parser
 
 
 def lines_outside_blocks(text: str) -> Iterator[tuple[int, str]]:
-    """Number and text of each line that no fenced block holds."""
-    inside = {
-        n for block in blocks(text) for n in range(block.line, block.line + len(block.body) + 2)
-    }
+    """Number and text of each line that no block of code holds."""
+    inside = {n for block in blocks(text) for n in range(block.line, block.end + 1)}
     for number, line in enumerate(text.split("\n"), 1):
         if number not in inside:
             yield number, line
+
+
+def in_prose(pattern: re.Pattern[str], text: str) -> list[tuple[int, re.Match[str]]]:
+    """Each match in running text, with its line: code is passed over, in blocks and in the line."""
+    either = _beside_code(pattern)
+    return [
+        (number, match)
+        for number, line in lines_outside_blocks(text)
+        for match in either.finditer(line)
+        if not match["ticks"]
+    ]
+
+
+def replaced_in_prose(
+    pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str
+) -> str:
+    """The page with each match in running text replaced; code is shown as it is."""
+    either, lines = _beside_code(pattern), text.split("\n")
+    for number, line in lines_outside_blocks(text):
+        lines[number - 1] = either.sub(lambda m: m[0] if m["ticks"] else replace(m), line)
+    return "\n".join(lines)
+
+
+def _beside_code(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    return re.compile(f"{CODE}|{pattern.pattern}")
 
 
 def is_alone(lines: list[str], number: int) -> bool:
@@ -69,28 +203,7 @@ def is_alone(lines: list[str], number: int) -> bool:
     return not any(map(str.strip, before + after))
 
 
-def blocks(text: str) -> list[Block]:
-    """The fenced blocks of a page, also those indented in a list or an admonition."""
-    found: list[Block] = []
-    opened, body = None, []
-    for number, line in enumerate(text.split("\n"), 1):
-        fence = FENCE.match(line)
-        if opened is None:
-            if fence:
-                opened, body = (number, fence), []
-        elif fence and not fence["info"] and fence["ticks"].startswith(opened[1]["ticks"]):
-            info = opened[1]["info"].replace("{", " ").replace("}", " ").split()
-            language = info[0].lstrip(".").lower() if info else ""
-            found.append(Block(language, opened[0], tuple(body)))
-            opened = None
-        else:
-            body.append(line)
-    if opened is not None:
-        found.append(Block("unclosed", opened[0], tuple(body)))
-    return found
-
-
-def front_matter(text: str) -> dict:
+def front_matter(text: str) -> dict[str, Any]:
     """What a page says of itself before its first line."""
     match = FRONT_MATTER.match(text)
     return yaml.safe_load(match[1]) if match else {}
@@ -98,7 +211,7 @@ def front_matter(text: str) -> dict:
 
 def title(path: Path) -> str:
     """What the front matter of a page calls it."""
-    return front_matter(path.read_text(encoding="utf-8"))["title"]
+    return str(front_matter(path.read_text(encoding="utf-8"))["title"])
 
 
 def without_accents(word: str) -> str:

@@ -13,8 +13,11 @@ from pathlib import Path
 from api import SOURCE, Writer
 from markdown.extensions.toc import slugify
 from mentions import linked
+from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from pages import HEADING, ROOT, lines_outside_blocks
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+from pages import ROOT, headings
 
 PLACE = re.compile(r"^<!-- file (?P<name>[\w.]+) -->$", re.MULTILINE)
 
@@ -29,16 +32,16 @@ def file(root: Path, name: str, language: str) -> Path:
 @cache
 def section(root: Path, name: str, language: str) -> str:
     """The file as part of a page: without its title, with an id for each heading."""
-    ids = [slugify(match[0].lstrip("# "), "-") for match in _headings(root / name)]
+    _, *known = headings((root / name).read_text(encoding="utf-8"))
     path = file(root, name, language)
     lines = path.read_text(encoding="utf-8").split("\n")
-    headings = _headings(path)
-    if len(headings) != len(ids):
+    _, *found = headings("\n".join(lines))
+    if len(found) != len(known):
         raise PluginError(
-            f"{path}:1: expected {len(ids)} headings, as in {name}, got {len(headings)}"
+            f"{path}:1: expected {len(known)} headings, as in {name}, got {len(found)}"
         )
-    for ident, match in zip(ids, headings, strict=True):
-        lines[lines.index(match[0])] += f" {{#{ident}}}"
+    for english, heading in zip(known, found, strict=True):
+        lines[heading.line - 1] += f" {{#{slugify(english.title, '-')}}}"
     text = "\n".join(lines[1:]).strip()
     # What shows how to include a file must not include one; a line is escaped at its first marker.
     text = re.sub(r"^(.*?)--8<--", r"\1;--8<--", text, flags=re.MULTILINE)
@@ -47,17 +50,11 @@ def section(root: Path, name: str, language: str) -> str:
     return text
 
 
-def _headings(path: Path) -> list[re.Match]:
-    text = path.read_text(encoding="utf-8")
-    found = [match for _, line in lines_outside_blocks(text) if (match := HEADING.match(line))]
-    return found[1:]
-
-
-def on_pre_build(config) -> None:
+def on_pre_build(config: MkDocsConfig) -> None:
     section.cache_clear()
 
 
-def on_page_markdown(markdown: str, page, config, files) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     language = Path(config.docs_dir).name
     link = Writer(page.file.src_uri, language).link
     return PLACE.sub(

@@ -24,6 +24,9 @@ from html import escape, unescape
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
 from pages import ROOT, Block, Problem, blocks, is_alone, lines_outside_blocks, stop_at
 
 from attnref.bench.chart import ENGLISH, chart
@@ -213,11 +216,11 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     return found
 
 
-def on_pre_build(config) -> None:
+def on_pre_build(config: MkDocsConfig) -> None:
     _load.cache_clear()
 
 
-def on_page_markdown(markdown: str, page, config, files) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     stop_at(problems, page)
     lines = markdown.split("\n")
     for block in reversed(list(_results_blocks(markdown))):
@@ -230,10 +233,10 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
     return "\n".join(lines)
 
 
-def on_post_page(output: str, page, config) -> str:
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     language = Path(config.docs_dir).name
 
-    def show(match: re.Match) -> str:
+    def show(match: re.Match[str]) -> str:
         wish = understand(_options(match), ROOT)
         if match["kind"] == "results":
             return table(wish, language)
@@ -334,7 +337,7 @@ def _results_blocks(text: str) -> Iterator[Block]:
     return (block for block in blocks(text) if block.language == "results")
 
 
-def _options(match: re.Match) -> dict[str, str]:
+def _options(match: re.Match[str]) -> dict[str, str]:
     """The options of a chart, and of a block as this hook passes them on."""
     query = dict(parse_qsl(unescape(match["query"] or ""), keep_blank_values=True))
     return {"task": match["task"]} | query

@@ -6,8 +6,11 @@ from functools import cache
 from pathlib import Path
 
 from includes import INCLUDE
-from mkdocs.exceptions import PluginError
-from pages import HEADING, ROOT, blocks, lines_outside_blocks, title
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.nav import Navigation
+from mkdocs.structure.pages import Page
+from pages import ROOT, blocks, filled, headings, title
 
 PAGE = "reference/snippets.md"
 PLACE = "<!-- every snippet -->"
@@ -22,20 +25,14 @@ def shown(text: str) -> list[tuple[str, str, str]]:
 
     Of some there is only the output to be seen, as when it is what a command said.
     """
-    headings = [
-        (number, match)
-        for number, line in lines_outside_blocks(text)
-        if (match := HEADING.match(line))
-    ]
     found = []
     for block in blocks(text):
         for line in block.body:
             include = INCLUDE.match(line)
             if include and include["path"].startswith("snippets/"):
-                above = [match for number, match in headings if number < block.line]
-                heading = above[-1][0].lstrip("# ").partition(" {")[0]
+                *_, above = (heading for heading in headings(text) if heading.line < block.line)
                 snippet = Path(include["path"]).with_suffix(".py").as_posix()
-                found.append((snippet, above[-1]["id"], heading))
+                found.append((snippet, above.id or "", above.title))
     return list(dict.fromkeys(found))
 
 
@@ -46,25 +43,24 @@ def summary(root: Path, path: str) -> str:
     return " ".join(docstring.partition("\n\n")[0].split())
 
 
-def on_pre_build(config) -> None:
+def on_pre_build(config: MkDocsConfig) -> None:
     summary.cache_clear()
 
 
-def on_nav(nav, config, files) -> None:
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
     _order[:] = [page.file.src_uri for page in nav.pages]
 
 
-def on_page_markdown(markdown: str, page, config, files) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     if page.file.src_uri != PAGE:
         return markdown
-    if PLACE not in markdown:
-        raise PluginError(f"{page.file.abs_src_path}:1: expected the line {PLACE}")
-    return markdown.replace(PLACE, catalogue(ROOT, Path(config.docs_dir).name, _order))
+    return filled(markdown, PLACE, catalogue(ROOT, Path(config.docs_dir).name, _order), page)
 
 
 def catalogue(root: Path, language: str, order: list[str]) -> str:
     """Each snippet under the first page that shows it, with a link to the section."""
-    folder, places = root / "docs" / language, {}
+    folder = root / "docs" / language
+    places: dict[str, list[tuple[str, str, str]]] = {}
     for page in order:
         if page.endswith(".md") and (folder / page).is_file():
             for path, ident, heading in shown((folder / page).read_text(encoding="utf-8")):

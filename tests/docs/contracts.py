@@ -20,12 +20,13 @@ import record
 import results
 from pages import (
     FRONT_MATTER,
-    HEADING,
-    LINK,
     Problem,
     blocks,
     front_matter,
+    headings,
     lines_outside_blocks,
+    links,
+    replaced_in_prose,
 )
 
 from attnref.bench.record import Record, stale
@@ -46,6 +47,12 @@ def without_front_matter(text: str) -> str:
     """The page with its front matter blanked, so that line numbers stay."""
     match = FRONT_MATTER.match(text)
     return "\n" * match[0].count("\n") + text[match.end() :] if match else text
+
+
+def without_sources(text: str) -> str:
+    """The page without what links lead to and what is cited: "sec. 3.2" is no figure."""
+    bare = replaced_in_prose(citations.CITATION, lambda citation: "", text)
+    return re.sub(r"\]\([^)\n]*\)", "]", bare)
 
 
 # 1. Python on a page is an include, and no include is broken.
@@ -124,8 +131,8 @@ def figure_problems(page: Path, root: Path) -> list[Problem]:
         declared.add(value)
     shown = [number for output in _outputs(text, root) for number in NUMBER.findall(output)]
     used = set()
-    for line, prose in lines_outside_blocks(without_front_matter(text)):
-        for figure in DECIMAL.findall(re.sub(r"\]\([^)]*\)", "]", prose)):
+    for line, prose in lines_outside_blocks(without_sources(without_front_matter(text))):
+        for figure in DECIMAL.findall(prose):
             if figure in declared:
                 used.add(figure)
             elif not any(_rounds_to(number, figure) for number in shown):
@@ -195,26 +202,34 @@ def claim_problems(root: Path) -> list[Problem | str]:
 EQUATION = re.compile(r"\$\$(.+?)\$\$|(?<![\\$])\$(?!\s)([^$\n]+?)\$", re.DOTALL)
 
 
-def skeleton(page: Path) -> dict[str, list]:
-    """What must be the same in both languages, in order."""
-    text = without_front_matter(page.read_text(encoding="utf-8"))
-    prose = "\n".join(line for _, line in lines_outside_blocks(text))
-    headings = [match for _, line in lines_outside_blocks(text) if (match := HEADING.match(line))]
-    links = [match for match in LINK.finditer(prose) if not match["target"].startswith("claim:")]
+def skeleton(page: Path) -> dict[str, list[str]]:
+    """What must be the same in both languages, in order, as a message can show it."""
+    text = page.read_text(encoding="utf-8")
+    prose = "\n".join(line for _, line in lines_outside_blocks(without_front_matter(text)))
+    numbers = DECIMAL.findall(without_sources(prose))
     return {
-        "headings": [(len(match["level"]), match["id"]) for match in headings],
+        "headings": [f"{'#' * head.level} {head.id or 'without id'}" for head in headings(text)],
         # Words inside a formula are in the reader's language.
         "equations": [
             " ".join(re.sub(r"\\text\{[^}]*\}", r"\\text{}", a or b).split())
             for a, b in EQUATION.findall(prose)
         ],
-        "code blocks": [(block.language, block.body) for block in blocks(text)],
+        "code blocks": [
+            line for block in blocks(text) for line in (f"```{block.language}", *block.body)
+        ],
         "claims": [claim for claim, _ in claims.claims_of(text)],
-        "figures": [match["target"] for match in links if match["image"]],
-        "links": [match["target"] for match in links if not match["image"]],
+        "figures": [link.target for link in links(text) if link.is_image],
+        "links": [
+            link.target
+            for link in links(text)
+            if not link.is_image and not link.target.startswith("claim:")
+        ],
         "citations": citations.cited(text),
-        "numbers": sorted(set(DECIMAL.findall(re.sub(r"\]\([^)]*\)", "]", prose)))),
-        "facts": front_matter(page.read_text(encoding="utf-8")).get("facts", []),
+        "numbers": sorted(set(numbers)),
+        "facts": [
+            f"{fact.get('value')} of {fact.get('source')}"
+            for fact in front_matter(text).get("facts", [])
+        ],
     }
 
 
@@ -232,9 +247,9 @@ def parity_problems(root: Path) -> list[Problem | str]:
         pages = {language: folder / name for language, folder in folders.items()}
         for page in pages.values():
             found += [
-                Problem(page, 1, f"heading number {number} has no id; write it as {{#its-id}}")
-                for number, (_, ident) in enumerate(skeleton(page)["headings"], 1)
-                if ident is None
+                Problem(page, heading.line, f"{heading.title!r} has no id; end it with {{#its-id}}")
+                for heading in headings(page.read_text(encoding="utf-8"))
+                if heading.id is None
             ]
         pt, en = skeleton(pages["pt"]), skeleton(pages["en"])
         for part in pt:
@@ -276,7 +291,7 @@ def glossary_problems(root: Path) -> list[Problem | str]:
             page = root / "docs" / language / path
             if not page.is_file():
                 found.append(f"docs/glossary.yml: {name}: there is no page docs/{language}/{path}")
-            elif anchor and anchor not in [ident for _, ident in skeleton(page)["headings"]]:
+            elif anchor and anchor not in [heading.id for heading in headings(page.read_text())]:
                 found.append(f"docs/glossary.yml: {name}: {page.name} has no heading {{#{anchor}}}")
     return found
 

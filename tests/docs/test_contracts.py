@@ -94,6 +94,7 @@ INCLUDE = '--8<-- "snippets/foundations/six-words/loop.py:example"'
             "code typed into the page",
         ),
         ("```text", "```", "language ''"),
+        ("## Four steps", "    print(1)\n\n## Four steps", "four blanks make code of this line"),
     ],
 )
 def test_a_broken_include_is_found_where_it_stands(copy, old, new, message):
@@ -276,6 +277,19 @@ def test_every_claim_names_a_test_that_exists():
 def test_a_difference_between_the_languages_is_found(copy, old, new, message):
     edit(copy / "docs/en" / SIX, old, new)
     assert message in messages(contracts.parity_problems(copy))
+
+
+def test_a_difference_is_told_in_a_sentence_and_a_missing_id_where_it_is_missing(copy):
+    edit(copy / "docs/en" / SIX, " {#four-steps}", "")
+    found = messages(contracts.parity_problems(copy))
+    lines = (copy / "docs/en" / SIX).read_text().split("\n")
+    line = lines.index("## Four steps for one word") + 1
+    assert (
+        f"docs/en/{SIX}:{line}: 'Four steps for one word' has no id; end it with {{#its-id}}"
+        in found
+    )
+    different = r"headings differ: number \d is ## four-steps in pt and ## without id in en"
+    assert re.search(f"^{SIX}: {different}$", found, re.M)
 
 
 def test_words_inside_a_formula_may_differ(copy):
@@ -491,6 +505,7 @@ def test_a_language_missing_from_an_entry_is_found(copy):
 
 
 def test_code_that_looks_like_a_citation_stays_as_it_is():
-    text = "See [@one].\n\n```python\nx = '[@two]'\n```\n\nAnd [@three]."
-    changed = pages.replaced_outside_blocks(re.compile(r"\[@\w+\]"), lambda match: "it", text)
-    assert changed == "See it.\n\n```python\nx = '[@two]'\n```\n\nAnd it."
+    text = "See [@one].\n\n```python\nx = '[@two]'\n```\n\nAnd `[@three]`, ``[@`` [@four]."
+    changed = pages.replaced_in_prose(re.compile(r"\[@\w+\]"), lambda match: "it", text)
+    assert changed == text.replace("[@one]", "it").replace("[@four]", "it")
+    assert [match[0] for _, match in pages.in_prose(re.compile(r"@\w+"), text)] == ["@one", "@four"]

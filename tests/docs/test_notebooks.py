@@ -36,11 +36,11 @@ def skeleton(notebook: nbformat.NotebookNode) -> dict[str, list]:
     return {
         "cells": [(cell.id, cell.cell_type, "alt" in cell.metadata) for cell in notebook.cells],
         "code": code,
-        "headings": [match["level"] for match in notebooks.HEADING.finditer(text)],
+        "headings": [heading.level for heading in contracts.headings(text)],
         "equations": [
             " ".join((one or other).split()) for one, other in contracts.EQUATION.findall(text)
         ],
-        "links": [match["target"] for match in contracts.LINK.finditer(text)],
+        "links": [link.target for link in contracts.links(text)],
     }
 
 

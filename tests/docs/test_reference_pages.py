@@ -8,7 +8,7 @@ import pytest
 import record
 import snippet_list
 from mkdocs.exceptions import PluginError
-from pages import HEADING, blocks, lines_outside_blocks
+from pages import blocks, headings, lines_outside_blocks
 
 ROOT = Path(__file__).parent.parent.parent
 CONTRIBUTING = {"en": ROOT / "CONTRIBUTING.md", "pt": ROOT / "CONTRIBUTING.pt.md"}
@@ -52,7 +52,7 @@ def shape(path: Path) -> dict[str, list]:
     text = path.read_text(encoding="utf-8")
     lines = [line for _, line in lines_outside_blocks(text)]
     return {
-        "headings": [len(match["level"]) for line in lines if (match := HEADING.match(line))],
+        "headings": [heading.level for heading in headings(text)],
         "blocks": [(block.language, block.body) for block in blocks(text)],
         "starts": [re.match(r"\d+\.|-|\||", line)[0] for line in lines],
         "code": [

@@ -1,0 +1,170 @@
+"""What no hook understands stops the build, with the line where it is written."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import citations
+import claims
+import contracts
+import mkdocs.config
+import net
+import pytest
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent.parent
+HOOKS = ("citations", "claims", "figures", "formulas", "net")
+CONFIGURATION = f"""
+site_name: x
+docs_dir: docs/en
+theme: {{name: material, font: false}}
+hooks: [{", ".join(f"docs/hooks/{name}.py" for name in HOOKS)}]
+markdown_extensions: [admonition, attr_list, footnotes, toc, pymdownx.superfences,
+  pymdownx.arithmatex: {{generic: true}}]
+"""
+# What is written, and what of it is left on the page.
+BROKEN = {
+    "It [holds](clame:x), they say.": "clame:x",
+    "![a](figur:y)": "figur:y",
+    'See <a href="chart:x">it</a>.': "chart:x",
+    "A [c][undefined] link.": "[c][undefined]",
+    "A [*c*][other] link.": "][other]",
+    "A [c](page.md link.": "](page.md link.",
+    "Said [@ one] there.": "[@ one]",
+    "A note[^1] without its text.": "[^1]",
+    'See --8<-- "snippets/x.py:example".': '--8<-- "snippets/x.py:example".',
+    "Text {#its-id} goes on.": "{#its-id}",
+    "## What $QK^T$ shows {#shows}": "QK^T",
+    "Is $n = 3 or 4?": "$n = 3 or 4?",
+    "<!-- every thing -->": "<!-- every thing -->",
+}
+FINE = r"""
+`[c][undefined]`, `[@a` and `(clame:x)` in code, $a[i][j]$ and $\sqrt{x}$ in formulas,
+<https://one.org>, [a page](page.md), <mailto:me@one.org> and [one](https://one.org).
+
+```text
+[c][undefined] {#id} --8<-- "snippets/name.py" <!-- every thing --> <a href="clame:x">
+```
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("net")
+    (root / "docs/en").mkdir(parents=True)
+    (root / "tests").mkdir()
+    for name in ("docs/hooks", "docs/math"):
+        (root / name).symlink_to(ROOT / name)
+    (root / "docs/references.bib").write_text("@book{one, author={One, A.}, title={T}, year=2024}")
+    (root / "mkdocs.yml").write_text(CONFIGURATION)
+    return root
+
+
+def built(project: Path, text: str) -> tuple[int, str]:
+    (project / "docs/en/page.md").write_text(text, encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict"],
+        cwd=project,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    return result.returncode, result.stdout + result.stderr
+
+
+@pytest.mark.claim("broken-page-stops-the-build")
+def test_what_is_left_of_our_own_syntax_stops_the_build(project):
+    text = f"# A page\n{FINE}\n" + "\n\n".join(BROKEN) + "\n"
+    status, said = built(project, text)
+    assert status != 0
+    for written, left in BROKEN.items():
+        line = text[: text.rindex(written)].count("\n") + 1
+        assert f"docs/en/page.md:{line}: {left}: " in said
+    assert said.count("page.md:") == len(BROKEN)
+
+
+def test_what_is_understood_is_built(project):
+    status, said = built(project, f"# A page\n{FINE}")
+    assert status == 0, said
+
+
+def test_what_is_left_is_found_where_it_was_written(tmp_path):
+    """In a notebook, whose lines are quoted, and in a file that is shown on a page."""
+    page = tmp_path / "page.ipynb"
+    cells = {"cells": [{"source": ['A "[é][b]"\n']}]}
+    page.write_text(json.dumps(cells, indent=1, ensure_ascii=False), encoding="utf-8")
+    (tmp_path / "CHANGELOG.md").write_text("# Changes\n\n```text\n[c][d]\n```\n\nA [c][d].\n")
+    output = '<a href="clame:x"></a><article><p>"[é][b]" [c][d] [e][f]</p></article>'
+    places = [
+        (problem.path.name, problem.line, problem.message.partition(": ")[0])
+        for problem in net.problems(page, output, tmp_path)
+    ]
+    assert places == [
+        ("page.ipynb", 1, "clame:x"),
+        ("page.ipynb", 5, "[é][b]"),
+        ("CHANGELOG.md", 7, "[c][d]"),
+        ("page.ipynb", 1, "[e][f]"),
+    ]
+
+
+@pytest.mark.parametrize("ident", ["Output_Within", "output_within", "", "a b", "-a"])
+def test_an_id_of_a_claim_that_is_none_is_refused(ident):
+    page = Path("page.md")
+    (problem,) = claims.problems(page, f"\n\nIt [is $a[i]$](claim:{ident}).", ROOT)
+    assert problem.line == 3
+    expected = "expected small letters, digits and hyphens, as in its-id"
+    assert problem.message == f"claim {ident!r}: {expected}"
+
+
+SOURCES = {
+    "[@vaswani2017]": "[Vaswani et al. (2017)](bibliography#vaswani2017)",
+    "[@vaswani2017, sec. 3.2]": "[Vaswani et al. (2017, sec. 3.2)](bibliography#vaswani2017)",
+    "[@su2021; @raschka2024, p. 7]": "[Su et al. (2021)](bibliography#su2021); "
+    "[Raschka (2024, p. 7)](bibliography#raschka2024)",
+    "[see @su2021]": "see [Su et al. (2021)](bibliography#su2021)",
+    "`[@su2021; @b]` and [a@b.org]": "`[@su2021; @b]` and [a@b.org]",
+    "[me @home](https://one.org)": "[me @home](https://one.org)",
+}
+
+
+@pytest.mark.parametrize(("written", "shown"), SOURCES.items())
+def test_sources_are_cited_as_in_pandoc(tmp_path, written, shown):
+    config = mkdocs.config.load_config(str(ROOT / "mkdocs.en.yml"), plugins=[], hooks=[])
+    path = tmp_path / "page.md"
+    path.write_text(written, encoding="utf-8")
+    file = File("reference/page.md", str(tmp_path), str(tmp_path), False)
+    file.abs_src_path = str(path)
+    page = Page(None, file, config)
+    answer = citations.on_page_markdown(written, page, config, Files([]))
+    assert answer == shown.replace("(bibliography", "(bibliography.md")
+
+
+def test_what_is_cited_is_known_by_its_keys():
+    text = "[@one; see @two, p. 3], `[@three]` and [@four].\n\n```text\n[@five]\n```\n"
+    assert citations.cited(text) == ["one", "two", "four"]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("[@su2021; @nobody]", "[@nobody] is not in docs/references.bib"),
+        ("[@nobody, p. 3]", "[@nobody] is not in docs/references.bib"),
+        ("[@su2021 p. 3]", "[@su2021 p. 3]: expected [@key], [@one; @two] or [@key, sec. 3]"),
+        ("[-@su2021]", "[-@su2021]: expected [@key], [@one; @two] or [@key, sec. 3]"),
+        ("[@su2021;]", "[@su2021;]: expected [@key], [@one; @two] or [@key, sec. 3]"),
+    ],
+)
+def test_a_source_that_is_not_understood_is_refused(written, message):
+    (problem,) = citations.problems(Path("page.md"), f"As\n{written} says.", ROOT)
+    assert (problem.line, problem.message) == (2, message)
+
+
+def test_a_place_in_a_source_is_no_figure(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A {#a}\n\nSee [@su2021, sec. 3.2] and [2.5](https://one.org/1.5).\n")
+    (problem,) = contracts.figure_problems(page, tmp_path)
+    assert problem.message.startswith("2.5 is in no output")
+    assert contracts.skeleton(page)["numbers"] == ["2.5"]
