@@ -48,7 +48,7 @@ def _style() -> str:
         for scheme in PAPERS
     }
     dark = f"@media (prefers-color-scheme: dark) {{{rules['dark']}}}"
-    return f".attnref text {{ font: 12px system-ui, sans-serif }}{rules['light']}{dark}"
+    return f".attnref text {{ font: 12px var(--figure-font, system-ui, sans-serif) }}{rules['light']}{dark}"
 
 
 def chart(
