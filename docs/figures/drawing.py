@@ -45,7 +45,8 @@ STYLE = {
     "text.parse_math": False,
     "figure.dpi": 72,  # a unit is a CSS pixel
     "figure.frameon": False,
-    "font.family": typeface.FAMILY,
+    # The second one is matplotlib's own: formulas are measured in it, roughly.
+    "font.family": [typeface.FAMILY, "DejaVu Sans"],
     "font.size": NORMAL,
     "text.color": INK,
     "axes.facecolor": "none",

@@ -1,5 +1,6 @@
 """The built site, a server for it, and a browser: made once, and shared by these tests."""
 
+import functools
 import os
 import shutil
 import threading
@@ -47,16 +48,22 @@ def address(site):
 
 
 @pytest.fixture(scope="session")
-def browser():
+def launch():
+    """Starts a browser, with options of its own."""
     if CHROMIUM is None:
         reason = "no Chromium found: install one, or set CHROMIUM to its path"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
     with sync_playwright() as playwright:
-        browser: Browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
+        yield functools.partial(playwright.chromium.launch, executable_path=CHROMIUM, args=FLAGS)
+
+
+@pytest.fixture(scope="session")
+def browser(launch):
+    browser: Browser = launch()
+    yield browser
+    browser.close()
 
 
 @pytest.fixture
