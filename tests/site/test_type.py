@@ -127,3 +127,13 @@ def test_the_fonts_have_all_that_the_pages_write(site):
 SHIFTS = """() => new Promise(tell => new PerformanceObserver(list => tell(
   list.getEntries().reduce((sum, entry) => sum + entry.value, 0)
 )).observe({type: "layout-shift", buffered: true}))"""
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nothing_moves_when_the_fonts_arrive(machine, address, path):
+    page = machine.new_page(viewport={"width": 1280, "height": 800})
+    held = []
+    page.route("**/*.woff2", held.append)
+    page.goto(f"{address}/pt/{path}", wait_until="domcontentloaded")
+    page.wait_for_timeout(1000)
+    before = page.evaluate(SHIFTS)
