@@ -16,6 +16,7 @@ its own, as its licence wants of what is changed: "Plex" is reserved. Until it a
 reader's own fonts stand in for it, stretched to the same width on average and the same height.
 """
 
+import re
 from collections import Counter
 from importlib.metadata import files
 from pathlib import Path
@@ -39,6 +40,7 @@ STAND_INS = {"✗": "❌", "‑": "-"}
 SANS = "fontpkg-ibm-plex-sans", "IBMPlexSans[wdth,wght].ttf"
 SLANTED = "fontpkg-ibm-plex-sans", "IBMPlexSans-Italic[wdth,wght].ttf"
 MONO = "fontpkg-ibm-plex-mono"
+NO_PROSE = re.compile(r"```.*?```|\$[^$]*\$|`[^`]*`|\]\([^)]*\)|<[^>]*>", re.DOTALL)
 # Name of the file, its family, weight and style; where it comes from.
 FACES = {
     "sans-regular": ("attnref Sans", 400, "normal", SANS),
@@ -165,9 +167,15 @@ def stand_in(family: str, weight: int, style: str, font: TTFont, text: Counter[s
     return "".join(rules)
 
 
-def main() -> None:
+def prose() -> Counter[str]:
+    """How often the pages have each letter, where they are neither code nor formula."""
     pages = [*ROOT.glob("docs/pt/**/*.md"), *ROOT.glob("docs/en/**/*.md")]
-    text = Counter(sign for page in pages for sign in page.read_text("utf-8") if sign.isprintable())
+    text = NO_PROSE.sub("", "\n".join(page.read_text("utf-8") for page in pages))
+    return Counter(sign for sign in text if sign.isalpha() or sign in " ,.")
+
+
+def main() -> None:
+    text = prose()
     rules = ["/* Written by tools/fonts.py. */\n"]
     FONTS.mkdir(exist_ok=True)
     for name, (family, weight, style, source) in FACES.items():
