@@ -28,12 +28,14 @@ from matplotlib import get_data_path
 
 ROOT = Path(__file__).parent.parent
 FONTS = ROOT / "docs" / "shared" / "fonts"
-# Latin letters, Greek ones, punctuation, raised and lowered digits, arrows, operators.
+# Latin letters, Greek ones, punctuation, raised and lowered digits, arrows, operators; letters of
+# the names in a bibliography.
 RANGES = (
-    *((0x20, 0x7E), (0xA0, 0x17F), (0x384, 0x3CE), (0x2010, 0x2026), (0x2030, 0x203A)),
+    *((0x20, 0x7E), (0xA0, 0xFF), (0x384, 0x3CE), (0x2010, 0x2026), (0x2030, 0x203A)),
     *((0x2070, 0x209C), (0x20AC, 0x20AC), (0x2113, 0x2122), (0x2190, 0x2199), (0x2200, 0x22FF)),
     *((0x2713, 0x2713), (0x274C, 0x274C)),
 )
+NAMES = "ĆćČčĞğıŁłŃńŐőŒœŘřŚśŞşŠšŸŹźŻżŽž"
 FEATURES = ["ccmp", "kern", "liga", "locl", "mark", "mkmk"]
 # What a font lacks, and what it has for it.
 STAND_INS = {"✗": "❌", "‑": "-"}
@@ -56,7 +58,7 @@ ARIMO, ROBOTO = "fontpkg-arimo", "fontpkg-roboto"
 OWN = {
     "attnref Sans": {
         "Arial": (
-            ("Arial", "Liberation Sans", "Arimo"),
+            ("Arial", "Liberation Sans", "Arimo", "Arimo Regular"),
             {"normal": (ARIMO, "Arimo[wght].ttf"), "italic": (ARIMO, "Arimo-Italic[wght].ttf")},
         ),
         "Roboto": (
@@ -100,6 +102,7 @@ def published(source: tuple[str, str] | str, weight: int) -> TTFont:
 def cut(font: TTFont) -> None:
     """Leaves the characters of the site, without hints: where those matter, lines are smoothed."""
     signs = {sign for first, last in RANGES for sign in range(first, last + 1)}
+    signs |= set(map(ord, NAMES))
     for table in font["cmap"].tables:
         for missing, present in STAND_INS.items():
             if table.isUnicode() and ord(present) in table.cmap:
