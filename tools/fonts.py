@@ -35,7 +35,7 @@ RANGES = (
     *((0x2070, 0x209C), (0x20AC, 0x20AC), (0x2113, 0x2122), (0x2190, 0x2199), (0x2200, 0x22FF)),
     *((0x2713, 0x2713), (0x274C, 0x274C)),
 )
-NAMES = "ĆćČčĞğıŁłŃńŐőŒœŘřŚśŞşŠšŸŹźŻżŽž"
+NAMES = "ĀāĆćČčĞğıŁłŃńŐőŒœŘřŚśŞşŠšŸŹźŻżŽž"
 FEATURES = ["ccmp", "kern", "liga", "locl", "mark", "mkmk"]
 # What a font lacks, and what it has for it.
 STAND_INS = {"✗": "❌", "‑": "-"}
