@@ -48,7 +48,8 @@ def _style() -> str:
         for scheme in PAPERS
     }
     dark = f"@media (prefers-color-scheme: dark) {{{rules['dark']}}}"
-    return f".attnref text {{ font: 12px system-ui, sans-serif }}{rules['light']}{dark}"
+    text = ".attnref text { font: 12px var(--figure-font, system-ui, sans-serif) }"
+    return f"{text}{rules['light']}{dark}"
 
 
 def chart(

@@ -8,11 +8,14 @@ in the dark scheme. What is drawn must therefore not be called dark or light in 
 from collections.abc import Sequence
 from typing import Any
 
+import typeface
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import NullLocator
+
+typeface.register()
 
 # The values of the light scheme; where no page gives others, they hold.
 INK = "#1c2026"  # text and axes
@@ -43,6 +46,8 @@ STYLE = {
     "text.parse_math": False,
     "figure.dpi": 72,  # a unit is a CSS pixel
     "figure.frameon": False,
+    # The second one is matplotlib's own: formulas are measured in it, roughly.
+    "font.family": [typeface.FAMILY, "DejaVu Sans"],
     "font.size": NORMAL,
     "text.color": INK,
     "axes.facecolor": "none",
@@ -147,7 +152,7 @@ def label(
     """Small text, so many pixels from a place of the plot; ``side`` is the side of it there.
 
     With a halo of the page's ground it can be read on top of lines.
-    Its lines are set one by one, or they would be aligned by the widths of another font.
+    Its lines are set one by one: a formula is not as wide as what stands for it in the text.
     """
     lines = text.split("\n")
     for number, line in enumerate(lines):
@@ -159,7 +164,7 @@ def label(
             textcoords="offset points",
             color=colour,
             fontsize=SMALL,
-            fontweight="bold" if bold else "normal",
+            fontweight="semibold" if bold else "normal",
             ha=side,
             va="center",
             gid="halo" if halo else None,

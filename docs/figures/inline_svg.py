@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 
 import matplotlib
+import typeface
 from drawing import NAMES, SMALL, STYLE
 from matplotlib.figure import Figure
 
@@ -30,7 +31,7 @@ def render(draw: Callable[[dict[str, str]], Figure], text: dict[str, str], name:
     """What ``draw(text)`` drew, as SVG for the inside of a page: the same bytes at each run.
 
     Raises:
-        ValueError: for a colour that is none of this module.
+        ValueError: for a colour that is none of drawing.py, and for a sign that no fount has.
     """
     stream = io.StringIO()
     with matplotlib.rc_context():
@@ -44,7 +45,8 @@ def in_page(svg: str, name: str) -> str:
     """What matplotlib drew in the manner of drawing.py, as SVG for the inside of a page.
 
     Raises:
-        ValueError: for a colour that is none of that module, and for numbers set as formulas.
+        ValueError: for a colour that is none of that module, for a sign that no fount has, and
+            for numbers set as formulas.
     """
     if "\\mathdefault" in svg:
         mend = "give the axis names for its ticks, or set_major_formatter('{x:g}')"
@@ -141,7 +143,7 @@ def _round(text: str) -> str:
 def _set_text(element: ET.Element, text: str, size: float) -> None:
     """The text, with what stands between dollars set as a formula."""
     parts = FORMULA.split(text)
-    element.text = parts[0]
+    element.text = _known(parts[0], "")
     height = 0.0
     for index, part in enumerate(parts[1:], 1):
         pieces = _pieces(part) if index % 2 else [(part, "", "")]
@@ -150,7 +152,7 @@ def _set_text(element: ET.Element, text: str, size: float) -> None:
             if not run:
                 continue
             span = ET.SubElement(element, "tspan")
-            span.text = run
+            span.text = _known(run, kind)
             if kind:
                 span.set("class", kind)
             if kind or shift:  # the founts of formulas look smaller than the page's
@@ -159,6 +161,17 @@ def _set_text(element: ET.Element, text: str, size: float) -> None:
             if wanted != height:
                 span.set("dy", _round(str(wanted - height)))
             height = wanted
+
+
+def _known(text: str, kind: str) -> str:
+    """The text, if the site has a fount that it can be set in: no label takes the machine's."""
+    if lacking := sorted(set(text) - typeface.signs(kind)):
+        name, other = typeface.FOUNTS[kind].stem, "outside of" if kind else "as"
+        raise ValueError(
+            f"{text!r}: {name} has no {''.join(lacking)!r}: "
+            f"write it {other} a formula, or with other signs"
+        )
+    return text
 
 
 def _pieces(formula: str, shift: str = "") -> Iterator[tuple[str, str, str]]:
@@ -171,13 +184,13 @@ def _pieces(formula: str, shift: str = "") -> Iterator[tuple[str, str, str]]:
             # What is shifted is one character; the rest of the word is on the line.
             yield token["word"][0], "variable", here
             yield from _pieces(token["word"][1:], shift)
-        elif token["letter"]:
-            yield token["letter"], "variable", here
-        elif token["other"] == "√":
-            yield (
-                "√",
-                "",
-                here,
-            )  # in the fount of formulas it reaches up to a bar, which is not here
+        elif token["word"]:
+            yield token["word"], "roman", here
         else:
-            yield token["word"] or token["other"], "roman", here
+            sign = token["letter"] or token["other"]
+            kinds: tuple[str, ...] = ("roman", "")
+            if token["letter"]:
+                kinds = ("variable", *kinds)
+            # The root sign of formulas reaches up to a bar, which is not here.
+            kinds = ("",) if sign == "√" else kinds
+            yield sign, next((kind for kind in kinds if sign in typeface.signs(kind)), ""), here

@@ -148,9 +148,12 @@ def _output(path: Path, ident: str, output: nbformat.NotebookNode) -> tuple[str,
 
 def _surroundings(root: Path) -> str:
     """What an output depends on beside the code and attnref."""
-    manner = (root / "docs" / "figures" / "drawing.py").read_text(encoding="utf-8")
+    docs = root / "docs"
+    manner = [docs / "figures" / "drawing.py", docs / "figures" / "typeface.py"]
+    fonts = sorted((docs / "shared" / "fonts").glob("sans-*"))
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (*manner, *fonts)]
     versions = [version(name) for name in ("torch", "numpy", "matplotlib", "ipykernel")]
-    return "\n".join((BEFORE, AFTER, manner, *versions))
+    return "\n".join((BEFORE, AFTER, *digests, *versions))
 
 
 def _digests(names: Iterable[str], root: Path) -> dict[str, str]:

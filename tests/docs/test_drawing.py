@@ -6,8 +6,11 @@ from pathlib import Path
 
 import drawing
 import inline_svg
+import matplotlib
 import pytest
 import record
+import typeface
+from fontTools.ttLib import TTFont
 from matplotlib.patches import Rectangle
 
 ROOT = Path(__file__).parent.parent.parent
@@ -135,6 +138,33 @@ def test_a_colour_that_the_style_sheet_does_not_know_is_refused():
         draw_text("x", color="#123456")
     with pytest.raises(ValueError, match="'x' has no colour: take one of docs"):
         draw_text("x", color="#000000")
+
+
+def test_text_is_measured_in_the_type_that_the_page_sets_it_in():
+    words = "Il1 O0 millimetre, atenção"
+    sizes = {}
+    for weight, face in (("normal", "sans-regular"), ("semibold", "sans-bold")):
+        with matplotlib.rc_context(drawing.STYLE):
+            figure = drawing.new(50)
+            text = drawing.canvas(figure).text(10, 20, words, fontsize=100, fontweight=weight)
+            sizes[face] = text.get_window_extent().width
+        font = TTFont(typeface.SHARED / "fonts" / f"{face}.woff2")
+        glyphs = font.getBestCmap()
+        advances = sum(font["hmtx"][glyphs[ord(sign)]][0] for sign in words)
+        assert sizes[face] == pytest.approx(advances / 10, rel=0.02)  # it is kerned, too
+    assert sizes["sans-bold"] > 1.03 * sizes["sans-regular"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("QKᵀ", "'QKᵀ': sans-regular has no 'ᵀ': write it as a formula, or with other signs"),
+        ("$Kᵀ$", "'ᵀ': sans-regular has no 'ᵀ'"),
+    ],
+)
+def test_a_sign_that_the_page_has_no_fount_for_is_refused(words, message):
+    with pytest.raises(ValueError, match=message):
+        draw_text(words)
 
 
 def test_hatched_areas_keep_their_ground_and_their_pattern():

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -246,11 +247,12 @@ def test_a_slip_is_found_where_it_stands(change, message):
 @pytest.fixture
 def project(tmp_path):
     """A root with a package attnref of its own, and the manner of figures."""
-    for name in ("attnref/__init__.py", "docs/figures/drawing.py"):
-        (tmp_path / name).parent.mkdir(parents=True)
+    for name in ("attnref", "docs/figures"):
+        (tmp_path / name).mkdir(parents=True)
     (tmp_path / "attnref/__init__.py").write_text("answer = 42\n")
-    manner = (ROOT / "docs/figures/drawing.py").read_text(encoding="utf-8")
-    (tmp_path / "docs/figures/drawing.py").write_text(manner, encoding="utf-8")
+    for name in ("drawing.py", "typeface.py"):
+        shutil.copy(ROOT / "docs/figures" / name, tmp_path / "docs/figures" / name)
+    shutil.copytree(ROOT / "docs/shared/fonts", tmp_path / "docs/shared/fonts")
     return tmp_path
 
 

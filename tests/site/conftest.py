@@ -1,6 +1,7 @@
 """The built site, a server for it, and a browser: shared by these tests."""
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -71,16 +72,22 @@ def quiet_address(site, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def browser():
+def launch():
+    """Starts a browser, with options of its own."""
     if CHROMIUM is None:
         reason = "no Chromium found: install one, or set CHROMIUM to its path"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
     with sync_playwright() as playwright:
-        browser: Browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
+        yield functools.partial(playwright.chromium.launch, executable_path=CHROMIUM, args=FLAGS)
+
+
+@pytest.fixture(scope="session")
+def browser(launch):
+    browser: Browser = launch()
+    yield browser
+    browser.close()
 
 
 @pytest.fixture

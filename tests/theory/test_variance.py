@@ -71,7 +71,7 @@ def test_the_sign_slip_is_right_only_for_mean_zero():
 
 @pytest.mark.claim("general-variance-law")
 def test_general_law():
-    """tr(Σq Σk) + μqᵀ Σk μq + μkᵀ Σq μk, for correlated components with means of their own."""
+    """tr(Σq Σk) + μq^T Σk μq + μk^T Σq μk, for correlated components with means of their own."""
     queries = [((1, 2, -1), 2), ((0, -3, 1), 3), ((4, 1, 1), 1), ((-1, 1, 5), 1)]
     keys = [((2, 0, 1), 1), ((-1, 1, 3), 4), ((3, -1, 0), 2)]
 

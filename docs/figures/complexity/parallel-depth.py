@@ -45,7 +45,7 @@ def recurrence(n):
 def draw(text):
     figure = new(470)
     plots = [
-        axes(figure, 48, top, 356, 156, xscale="log", yscale="log", xlim=(4, 16384))
+        axes(figure, 48, top, 350, 156, xscale="log", yscale="log", xlim=(4, 16384))
         for top in (40, 256)
     ]
     for method, colour, dashes, key, places in (

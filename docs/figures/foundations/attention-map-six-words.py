@@ -45,7 +45,7 @@ def draw(text):
                 f"{weight:.4f}",
                 ha="center",
                 va="center",
-                fontweight="bold" if weight == max(line) else "normal",
+                fontweight="semibold" if weight == max(line) else "normal",
             )
     plane.text(LEFT, TOP + 6 * ROW + 20, text["sum"], va="center", fontsize=SMALL)
     return figure

@@ -41,7 +41,7 @@ def draw(text):
     figure = new(664)
     plane = canvas(figure)
     for top, key in ((14, "project"), (306, "compare"), (468, "average")):
-        plane.text(8, top, text[key], va="center", fontweight="bold")
+        plane.text(8, top, text[key], va="center", fontweight="semibold")
 
     product(plane, 24, 92, ("$X$", x, WORD), ("$W_Q$", w_q), ("$Q$", q, WORD))
     product(plane, 250, 92, ("$X$", x, WHOLE), ("$W_K$", w_k), ("$K$", k, WHOLE))

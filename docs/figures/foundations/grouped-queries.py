@@ -49,7 +49,7 @@ def draw(text):
         zip((HEADS, 2, 1), text["titles"].split("|"), strict=True)
     ):
         top = 14 + 132 * index
-        plane.text(8, top, title, va="center", fontweight="bold")
+        plane.text(8, top, title, va="center", fontweight="semibold")
         plane.text(
             412,
             top,

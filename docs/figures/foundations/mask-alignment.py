@@ -33,7 +33,7 @@ def draw(text):
         left, top = 110, 56 + 150 * index
         allowed = masks.causal(N, M, alignment=alignment).dense()
         mask(plane, left, top, allowed, CELL)
-        plane.text(left, top - 40, text[alignment], va="center", fontweight="bold")
+        plane.text(left, top - 40, text[alignment], va="center", fontweight="semibold")
         plane.text(left - 12, top - 13, text["key"], ha="right", **small)
         for j in range(M):
             plane.text(left + (j + 0.5) * CELL, top - 13, str(j), ha="center", **small)

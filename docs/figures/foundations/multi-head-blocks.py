@@ -54,7 +54,7 @@ def draw(text):
     figure = new(420)
     plane = canvas(figure)
     for top, key in ((14, "in"), (196, "attend"), (250, "out")):
-        plane.text(8, top, text[key], va="center", fontweight="bold")
+        plane.text(8, top, text[key], va="center", fontweight="semibold")
     plane.text(24, 218, text["attention"], va="center", fontsize=SMALL)
 
     def number(left, top, across):

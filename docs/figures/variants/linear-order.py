@@ -30,13 +30,15 @@ def draw(text):
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     plane.text(4, 14, text["square"], **small)
-    right = product(plane, 4, 84, ("φ(Q)", q), ("φ(K)ᵀ", k.T), ("$P$", weights, WHOLE), cell=CELL)
+    right = product(
+        plane, 4, 84, ("$φ(Q)$", q), ("$φ(K)^⊤$", k.T), ("$P$", weights, WHOLE), cell=CELL
+    )
     product(
         plane, right + 28, 84, ("$P$", weights, WHOLE), ("$V$", v), ("$O$", weights @ v), cell=CELL
     )
     plane.text(4, 164, text["state"], **small)
-    right = product(plane, 4, 234, ("φ(K)ᵀ", k.T), ("$V$", v), ("$S$", state, WHOLE), cell=CELL)
+    right = product(plane, 4, 234, ("$φ(K)^⊤$", k.T), ("$V$", v), ("$S$", state, WHOLE), cell=CELL)
     product(
-        plane, right + 28, 234, ("φ(Q)", q), ("$S$", state, WHOLE), ("$O$", q @ state), cell=CELL
+        plane, right + 28, 234, ("$φ(Q)$", q), ("$S$", state, WHOLE), ("$O$", q @ state), cell=CELL
     )
     return figure

@@ -34,7 +34,7 @@ def draw(text):
     product(plane, right + 20, 88, ("$F$", f), ("$V$", v), ("$FV$", f @ v, WHOLE), cell=CELL)
     plane.text(4, 166, text["attend"], **small)
     right = product(
-        plane, 4, 232, ("$Q$", q), ("$(EK)$ᵀ", (e @ k).T, WHOLE), ("$P$", weights), cell=CELL
+        plane, 4, 232, ("$Q$", q), ("$(EK)^⊤$", (e @ k).T, WHOLE), ("$P$", weights), cell=CELL
     )
     product(
         plane,

@@ -27,7 +27,7 @@ def draw(text):
         24,
         82,
         ("$F$", columns, WHOLE),
-        ("$A$⁺", core, WHOLE),
+        ("$A^+$", core, WHOLE),
         ("$B$", rows, WHOLE),
         ("$P$", columns @ core @ rows),
         cell=CELL,

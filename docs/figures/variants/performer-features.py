@@ -55,7 +55,7 @@ def draw(text):
     first, last = COUNTS[0], COUNTS[-1]
     law = [0.12 * (first / r) ** 0.5 for r in (first, last)]
     plot.plot([first, last], law, color=SOFT, linewidth=1)
-    label(plot, (last, law[1]), "∝ $1/√r$", SOFT, offset=(9, 0))
+    label(plot, (last, law[1]), "$∝ 1/√r$", SOFT, offset=(9, 0))
     plot.set_ylim(0.005, 10)
     ticks(plot, x=COUNTS, y=[0.01, 0.1, 1, 10])
     plot.grid(axis="y")
