@@ -1,4 +1,4 @@
-# make serve | site | live LANG=pt | test | record | agree | bench | format | clean
+# make serve | site | live LANG=pt | test | audit | record | agree | bench | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -12,7 +12,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site live test record agree bench format clean
+.PHONY: serve site live test audit record agree bench format clean
 .DEFAULT_GOAL := serve
 
 .venv/ready: pyproject.toml constraints.txt tools/setup.sh
@@ -32,6 +32,9 @@ test: .venv/ready  ## lint, types, every test, coverage
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal $(or $(ARGS),--cov --cov-report=term)
+
+audit: .venv/ready  ## break what each claim's test calls, and list those that notice nothing
+	@OMP_NUM_THREADS=1 $(BIN)/python tools/audit.py $(CLAIM)
 
 record: .venv/ready  ## run the snippets and draw the figures
 	@$(BIN)/python tools/record.py
