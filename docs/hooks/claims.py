@@ -2,7 +2,8 @@
 
 A page states ``[what is claimed](claim:its-id)``; a test carries ``@pytest.mark.claim("its-id")``.
 The statement then shows the path of its test, as a link to the page of claims, where the test
-itself can be read. A claim without a test stops the build.
+itself can be read. A claim without a test stops the build, and so does one whose test asserts
+nothing that it computes. Whether a test fails when the claim is false, ``make audit`` tries out.
 """
 
 import ast
@@ -28,11 +29,13 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Test:
-    """A test function: where it stands and how it reads."""
+    """A test function: where it stands, how it reads, and whether it asserts what it computes."""
 
     path: str
     name: str
     source: str
+    line: int
+    asserts: bool
 
 
 def tests_by_claim(root: Path) -> dict[str, list[Test]]:
@@ -40,28 +43,83 @@ def tests_by_claim(root: Path) -> dict[str, list[Test]]:
     found: dict[str, list[Test]] = {}
     for path in sorted((root / "tests").rglob("test_*.py")):
         name = path.relative_to(root).as_posix()
-        for claim, test, source in _marked(path, path.stat().st_mtime_ns):
-            found.setdefault(claim, []).append(Test(name, test, source))
+        for claim, *test in _marked(path, path.stat().st_mtime_ns):
+            found.setdefault(claim, []).append(Test(name, *test))
     return found
 
 
 @cache
-def _marked(path: Path, changed: int) -> list[tuple[str, str, str]]:
-    """``(claim, name, source)`` of each marked test of a file, which is read once a change."""
+def _marked(path: Path, changed: int) -> list[tuple[str, str, str, int, bool]]:
+    """Each claim of a file with the parts of its :class:`Test`; the file is read once a change."""
     text = path.read_text(encoding="utf-8")
     if "mark.claim" not in text:
         return []
     found = []
     lines = text.split("\n")
-    for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, ast.FunctionDef):
-            continue
+    nodes = list(ast.walk(ast.parse(text)))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    helpers = {name: value for node in nodes for name, value in _bindings(node)}
+    helpers |= {node.name: node for node in functions}
+    for node in functions:
         for call in node.decorator_list:
             if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.claim":
                 first = min(line.lineno for line in node.decorator_list)
                 source = "\n".join(lines[first - 1 : node.end_lineno])
-                found.append((call.args[0].value, node.name, source))
+                asserts = _asserts(node, helpers)
+                found.append((call.args[0].value, node.name, source, node.lineno, asserts))
     return found
+
+
+def _asserts(test: ast.FunctionDef, helpers: dict[str, ast.AST]) -> bool:
+    """Whether a function asserts something that it computes, itself or by others of its file."""
+    fixed = " ".join(ast.unparse(call) for call in test.decorator_list)
+    computed = {arg.arg for arg in test.args.args if not re.search(rf"\b{arg.arg}\b", fixed)}
+
+    def depends(expression: ast.AST) -> bool:
+        return any(
+            isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id in computed)
+            for node in ast.walk(expression)
+        )
+
+    nodes = list(ast.walk(test))
+    bound = [pair for node in nodes for pair in _bindings(node)]
+    # A name may depend on one that is bound further down, in a loop.
+    while found := {name for name, value in bound if name not in computed and depends(value)}:
+        computed |= found
+    for node in nodes:
+        if isinstance(node, ast.Assert) and depends(node.test):
+            return True
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            helper = helpers.get(name)
+            if isinstance(helper, ast.expr):  # such as close = partial(assert_close, …)
+                name = ast.unparse(helper)
+            if name == "pytest.raises" or ("assert" in name and any(map(depends, node.args))):
+                return True
+            if isinstance(helper, ast.FunctionDef):
+                others = {key: value for key, value in helpers.items() if value is not helper}
+                if _asserts(helper, others):
+                    return True
+    return False
+
+
+def _bindings(node: ast.AST) -> list[tuple[str, ast.expr]]:
+    """The names that a statement binds, each with the expression that it comes from."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            pass
+        case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
+            targets = [target]
+        case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+            targets = [target]
+        case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+            targets = [target]
+        case ast.Call(func=ast.Attribute(value=ast.Name() as target)):  # results.append(…)
+            targets, value = [target], node
+        case _:
+            return []
+    names = (name for target in targets for name in ast.walk(target))
+    return [(name.id, value) for name in names if isinstance(name, ast.Name)]
 
 
 def claims_of(text: str) -> list[tuple[str, str]]:
@@ -80,7 +138,7 @@ def _line(text: str, match: re.Match) -> int:
 
 
 def problems(page: Path, text: str, root: Path) -> list[Problem]:
-    """Each claim of a page that no test verifies."""
+    """Each claim of a page that no test verifies, and each test of one that cannot fail."""
     tests = tests_by_claim(root)
     found = []
     for match in _stated(text):
@@ -89,6 +147,13 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
             found.append(
                 Problem(page, _line(text, match), f"claim {match['id']!r} has no test; {advice}")
             )
+        for test in tests.get(match["id"], []):
+            if not test.asserts:
+                message = (
+                    f"{test.name} is the test of claim {match['id']!r} and asserts nothing that it "
+                    "computes; assert what would be otherwise if the claim were false"
+                )
+                found.append(Problem(root / test.path, test.line, message))
     return found
 
 
