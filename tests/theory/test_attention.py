@@ -19,9 +19,10 @@ def qkv(device, generator):
 
 @pytest.fixture
 def allowed(qkv, generator):
-    """Some pairs are forbidden, and the last query may attend to nothing."""
+    """Some pairs are forbidden; the first query has one key, and the last has none."""
     shape = (*qkv[0].shape[:-1], qkv[1].shape[-2])
     allowed = torch.rand(shape, device=generator.device, generator=generator) > 0.4
+    allowed[..., 0, :] = torch.arange(shape[-1], device=generator.device) == 3
     allowed[..., -1, :] = False
     assert allowed[..., :-1, :].any(-1).all()
     return allowed
