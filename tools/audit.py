@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from _pytest.runner import runtestprotocol
 from mutants import Place, places
 
 ROOT = Path(__file__).parent.parent
@@ -59,6 +58,10 @@ class Auditor:
     def __init__(self, root: Path, claims: list[str]) -> None:
         self.root, self.claims, self.verdicts = root, claims, []
         self.failed: list[BaseException] = []
+        self.outcomes: set[str] = set()
+
+    def pytest_runtest_logreport(self, report) -> None:
+        self.outcomes.add(report.outcome)
 
     def pytest_runtest_makereport(self, item, call) -> None:
         if call.excinfo:
@@ -155,17 +158,17 @@ class Auditor:
             change(*mutant)
         else:
             watched.begin()
-        outcomes = set()
         for item, following in itertools.pairwise([*items, None]):
-            reports = runtestprotocol(item, log=False, nextitem=following)
-            outcomes |= {report.outcome for report in reports}
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
             if self.failed:
                 break
         noticed = any(isinstance(e, AssertionError | pytest.fail.Exception) for e in self.failed)
         if mutant:
-            outcome = "killed" if noticed else "stopped" if "failed" in outcomes else "survived"
+            outcome = (
+                "killed" if noticed else "stopped" if "failed" in self.outcomes else "survived"
+            )
         else:
-            outcome = next((o for o in ("failed", "skipped") if o in outcomes), "passed")
+            outcome = next((o for o in ("failed", "skipped") if o in self.outcomes), "passed")
         sys.settrace(None)
         end.send((outcome, watched.lines()))
 
