@@ -1,4 +1,4 @@
-# make serve | site | live LANG=pt | test | check PAGE= | record | agree | audit | bench | format | clean
+# make serve | site | live LANG=pt | test | check PAGE=room/page | audit | record | agree | bench | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -12,7 +12,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site live test check record agree audit bench format clean
+.PHONY: serve site live test check audit record agree bench format clean
 .DEFAULT_GOAL := serve
 
 .venv/ready: pyproject.toml constraints.txt tools/setup.sh
@@ -36,6 +36,9 @@ test: .venv/ready  ## lint, types, every test, coverage
 
 check: .venv/ready  ## verify one page in both languages: make check PAGE=foundations/dropout
 	@OMP_NUM_THREADS=1 PYTHONPATH=docs/hooks $(BIN)/python tools/check.py "$(PAGE)"
+
+audit: .venv/ready  ## break what each claim's test calls, and list those that notice nothing
+	@OMP_NUM_THREADS=1 $(BIN)/python tools/audit.py $(CLAIM)
 
 record: .venv/ready  ## run what has changed of snippets and figures, or those of PAGE
 	@$(BIN)/python tools/record.py $(PAGE)

@@ -93,16 +93,25 @@ def test_from_variance_gives_attention_logits_of_variance_1(randn):
     ("initialise", "expected"),
     [
         (lambda w, g: w.normal_(std=768**-0.5, generator=g), 1.0),
+        (lambda w, g: [torch.nn.init.xavier_uniform_(x, generator=g) for x in w.split(768)], 1.0),
+        (
+            lambda w, g: [torch.nn.init.xavier_uniform_(x, generator=g) for x in w.split(64)],
+            (2 * 768 / (768 + 64)) ** 2,
+        ),
+        (lambda w, g: torch.nn.init.kaiming_uniform_(w, generator=g), 4.0),
         (lambda w, g: torch.nn.init.kaiming_uniform_(w, a=math.sqrt(5), generator=g), 1 / 9),
         (lambda w, g: torch.nn.init.xavier_uniform_(w, generator=g), 1 / 4),
         (lambda w, g: w.normal_(std=0.02, generator=g), (768 * 4e-4) ** 2),
     ],
-    ids=["1/D", "nn.Linear", "nn.MultiheadAttention", "GPT-2"],
+    ids=[
+        *("1/D", "Xavier", "Xavier by head", "Kaiming"),
+        *("nn.Linear", "nn.MultiheadAttention", "GPT-2"),
+    ],
 )
 def test_usual_initialisers_do_not_give_variance_1(initialise, expected, device, generator, randn):
     """Given normalised inputs, Var(q·k) = d_k σ⁴ |x|²|y|²: the weights decide, not 1/sqrt(d_k).
 
-    The model "components of variance 1" holds for one initialiser of four.
+    The model "components of variance 1" holds for two initialisers of seven.
     """
     width, heads, tokens = 768, 12, 64
     x = torch.nn.functional.layer_norm(randn(tokens, width, dtype=torch.float32), (width,))

@@ -105,6 +105,23 @@ def test_normalised_scores_have_the_promised_variance_whatever_the_initialisatio
         assert logits.square().mean().item() == pytest.approx(expected, rel=bound)
 
 
+@pytest.mark.claim("normalised-scores-forget-the-initialisation")
+def test_what_is_forgotten_is_the_size_and_not_the_directions(randn):
+    """A bias as large as the projection, or two directions for all, give another variance."""
+    pairs, width = 20_000, 16
+
+    def variance_of_the_root(*tensors):
+        query, key = rms_norm_without_eps(*tensors)
+        return (scaling.inverse_sqrt(width) * (query * key).sum(-1)).square().mean().item()
+
+    query, key = randn(pairs, 1, width), randn(pairs, 1, width)
+    assert variance_of_the_root(query, key) == pytest.approx(1, abs=0.05)
+    bias = randn(width)
+    assert variance_of_the_root(query + bias, key + bias) > 2
+    two = randn(2, width)
+    assert variance_of_the_root(query[..., :2] @ two, key[..., :2] @ two) > 4
+
+
 @pytest.mark.claim("normalised-gradient-is-orthogonal")
 @pytest.mark.parametrize("norm", [bounded_scores.qk_unit_norm, rms_norm_without_eps])
 def test_the_gradient_is_orthogonal_to_the_query_and_shrinks_as_it_grows(norm, randn):

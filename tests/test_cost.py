@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch._decomp import decomposition_table
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
@@ -17,6 +18,7 @@ import attnref
 from attnref import cost, masks
 from attnref.cost import Cost, Operations, Sizes
 from attnref.multihead import MultiHeadAttention
+from attnref.positions import rotary
 
 aten = torch.ops.aten
 PRODUCTS = {aten.mm, aten.bmm, aten.addmm, aten.baddbmm_}
@@ -535,6 +537,20 @@ def test_causal_windows_are_the_masks_of_the_package(n, m):
 @pytest.mark.claim("mask-alone-saves-nothing")
 def test_a_mask_alone_saves_nothing_and_skipping_tiles_does():
     """Causal attention is said to halve the work; a dense kernel with a mask does all of it."""
+    q = torch.zeros(1, 1, 256, 64)
+    mask = masks.causal(256).dense()
+
+    def done(attend, *arguments, **options):
+        with FlopCounterMode(display=False) as counter:
+            attend(*arguments, **options)
+        return counter.get_total_flops()
+
+    ours = attnref.scaled_dot_product_attention
+    assert done(ours, q, q, q, mask) == done(ours, q, q, q) > 0
+    with sdpa_kernel(SDPBackend.MATH):
+        for options in ({}, {"is_causal": True}, {"attn_mask": mask}):
+            whole = done(torch.nn.functional.scaled_dot_product_attention, q, q, q, **options)
+            assert whole == 2 * 2 * 256**2 * 64
     n, block = 4096, (128, 128)  # 32 blocks
     sizes = Sizes(n=n, m=n, d_k=64, d_v=64)
     masked = cost.plain(sizes, masked=True)
@@ -759,10 +775,17 @@ def test_linear_is_cheaper_only_beyond_n_equal_d(generator):
 @pytest.mark.claim("loop-does-the-same-work")
 def test_one_row_at_a_time_is_the_same_work():
     """Matrix products are quicker than a loop by parallelism, not by doing less."""
-    whole = Sizes(n=13, m=17, d_k=5, d_v=7, num_heads=3)
-    row = Sizes(n=1, m=17, d_k=5, d_v=7, num_heads=3)
-    assert cost.plain(row).operations * 13 == cost.plain(whole).operations
-    assert (cost.plain(row) * 13).bytes_read > cost.plain(whole).bytes_read
+    query, key, value = torch.zeros(3, 1, 13, 5), torch.zeros(3, 17, 5), torch.zeros(3, 17, 7)
+    with Counter() as whole:
+        plain(query, key, value)
+    with Counter() as loop:
+        for i in range(13):
+            plain(query[..., i : i + 1, :], key, value)
+    assert loop.cost.operations == whole.cost.operations
+    assert loop.cost.bytes_read > whole.cost.bytes_read  # every key, thirteen times
+    assert (
+        loop.cost.operations == cost.plain(Sizes(n=13, m=17, d_k=5, d_v=7, num_heads=3)).operations
+    )
 
 
 @pytest.mark.claim("decoding-does-the-causal-pairs")
@@ -820,11 +843,38 @@ def test_cache_of_many_tokens_and_unequal_widths():
 
 
 @pytest.mark.claim("latent-cache")
-def test_latent_cache():
-    """512 latent and 64 rotary numbers a token, 1.76 % of 128 heads of keys and values."""
+def test_latent_cache(randn):
+    """512 latent and 64 rotary numbers a token, 1.76 % of 128 heads of keys and values.
+
+    A step from such a cache is run: the keys and values of every head come out of it.
+    """
+    n, heads, d, latent_width, rotary_width = 5, 128, 128, 512, 64
+    x = randn(n, 31, dtype=torch.float32)
+    down, turn = randn(31, latent_width).float() / 31**0.5, randn(31, rotary_width).float()
+    up_key, up_value = (randn(heads, latent_width, d).float() / latent_width**0.5 for _ in "kv")
+    query = randn(heads, 1, d + rotary_width).float()
+
+    def expanded(tokens, turned):
+        keys = torch.cat([tokens @ up_key, turned.expand(heads, -1, -1)], dim=-1)
+        return keys, tokens @ up_value  # (heads, n, d + 64), (heads, n, d)
+
+    cache = torch.cat([x @ down, rotary(x @ turn)], dim=-1)  # what is kept of each token
+    assert cache.shape[-1] == 576
+    keys, values = expanded(x @ down, rotary(x @ turn))
+    ours = expanded(*cache.split([latent_width, rotary_width], dim=-1))
+    whole_output = attnref.scaled_dot_product_attention(query, keys, values)
+    # Without the keys: the matrix that would make them goes to the query's side.
+    absorbed = torch.cat([query[..., :d] @ up_key.mT, query[..., d:]], dim=-1)
+    scale = (d + rotary_width) ** -0.5
+    short = attnref.scaled_dot_product_attention(
+        absorbed, cache, cache[:, :latent_width], scale=scale
+    )
+    torch.testing.assert_close(short @ up_value, whole_output, rtol=1e-4, atol=1e-4)
+    assert torch.equal(ours[1], values)
+    assert values.numel() + keys[..., :d].numel() == n * 32_768
     latent = Sizes(n=1, m=1, d_k=512 + 64, d_v=0, num_heads=128, num_kv_heads=1)
     whole = Sizes(n=1, m=1, d_k=128, d_v=128, num_heads=128)
-    assert latent.cache_bytes // 4 == torch.cat([torch.empty(512), torch.empty(64)]).numel() == 576
+    assert latent.cache_bytes == cache[0].nbytes
     assert whole.cache_bytes // 4 == 32_768
     assert round(100 * latent.cache_bytes / whole.cache_bytes, 2) == 1.76
     groups = Sizes(n=1, m=1, d_k=128, d_v=128, num_heads=128, num_kv_heads=1)

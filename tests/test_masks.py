@@ -382,18 +382,26 @@ def test_pairs_of_longformer():
 
 def layers_to_reach_the_past(mask, device):
     """Layers until every query has received from every key at or before it."""
+    return int(layers_by_distance(mask, device).max())
+
+
+def layers_by_distance(mask, device):
+    """Layers until the last query has received from the key at each distance, the nearest first."""
     step = mask.dense(device).float()  # (n, n)
-    reached, layers = step, 1
-    while not torch.equal(reached.bool(), torch.ones_like(step).tril().bool()):
-        reached, layers = ((reached @ step) > 0).float(), layers + 1
-    return layers
+    reached, layers = step[-1:], torch.zeros(len(step), dtype=torch.long, device=device)
+    while not reached.all():
+        layers += reached[0] == 0
+        reached = ((reached @ step) > 0).float()
+    return (layers + 1).flip(0)
 
 
 @pytest.mark.claim("dyadic-reach")
 @pytest.mark.parametrize(("n", "layers"), [(64, 6), (256, 8), (1024, 10)])
 def test_reach_of_the_dyadic_mask(n, layers, device):
     assert layers_to_reach_the_past(masks.dyadic(n), device) == layers
-    assert max(distance.bit_count() for distance in range(n)) == layers
+    # Its own place is a distance of 0, which has no ones and takes a layer all the same.
+    expected = [max(1, distance.bit_count()) for distance in range(n)]
+    assert layers_by_distance(masks.dyadic(n), device).tolist() == expected
 
 
 @pytest.mark.claim("strides-reach-in-two-layers")
@@ -404,9 +412,11 @@ def test_reach_of_the_strided_mask(n, device):
 
 @pytest.mark.claim("window-reach")
 @pytest.mark.claim("window-path-length")
-def test_reach_of_a_window(device):
-    """W - 1 positions a layer."""
-    assert layers_to_reach_the_past(masks.sliding_window(257, window=17), device) == 256 // 16
+@pytest.mark.parametrize(("n", "window"), [(257, 17), (256, 17), (258, 17), (101, 2), (100, 8)])
+def test_reach_of_a_window(n, window, device):
+    """W - 1 positions a layer: the distance over that, rounded up."""
+    expected = [max(1, math.ceil(distance / (window - 1))) for distance in range(n)]
+    assert layers_by_distance(masks.sliding_window(n, window=window), device).tolist() == expected
 
 
 @pytest.mark.claim("window-off-by-one")

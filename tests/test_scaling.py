@@ -99,7 +99,12 @@ def test_yarn_is_the_square_of_what_multiplies_cosines_and_sines(randn):
 
 @pytest.mark.claim("yarn-factor")
 def test_yarn_gives_the_factor_of_deepseek_v3():
-    assert scaling.yarn(192, stretch=40) == pytest.approx(0.1352, abs=5e-5)
+    """Read in its program: ``mscale = 0.1 * log(factor) + 1``, and its square before the root."""
+    mscale = 0.1 * math.log(40) + 1
+    assert round(192**-0.5 * mscale * mscale, 4) == 0.1352
+    assert scaling.yarn(192, stretch=40) == pytest.approx(192**-0.5 * mscale * mscale, rel=1e-15)
+    # In the products it is no factor of the length but of the model: 1.87 times the usual one.
+    assert scaling.yarn(192, stretch=40) / scaling.inverse_sqrt(192) > 1.8
     assert scaling.yarn(64, stretch=1) == scaling.inverse_sqrt(64)
 
 
@@ -203,17 +208,24 @@ def test_log_length_leaves_a_row_without_keys_at_zero(device, randn):
 @pytest.mark.claim("lead-lost-and-kept")
 @pytest.mark.parametrize(("n", "expected"), [(10**3, 0.957), (10**4, 0.688), (10**6, 0.0216)])
 def test_a_lead_is_lost_in_a_long_row_but_not_with_log_length(n, expected, device):
-    """One key leads the n - 1 others by 10: its weight under a constant factor, and under ln n."""
+    """One key leads the n - 1 others by 10: its weight under a constant factor, and under ln n.
+
+    With ln n times κ what decides is κΔ, here ``lead``: 1/(1 + (n - 1) n^-κΔ) goes to 1 above 1, to
+    a half at 1, and to 0 below.
+    """
     query = torch.ones(1, 1, device=device, dtype=torch.float64)
     key = torch.zeros(n, 1, device=device, dtype=torch.float64)
     key[0] = 10.0
     constant = attnref.attention_weights(query, key).max().item()
     assert constant == pytest.approx(expected, abs=5e-4)
     visible = torch.tensor([n], device=device).double()
-    for lead in (1.5, 10.0):
+    for lead, least, most in ((1.5, 0.96, 1.0), (1.0, 0.5, 0.501), (0.5, 0.0, 0.031)):
         scaled = scaling.scale_query(query, scaling.log_length(1, visible) * lead / 10)
-        kept = attnref.attention_weights(scaled, key, scale=1.0).max().item()
-        assert kept >= 1 / (1 + n ** (1 - lead))
+        kept = attnref.attention_weights(scaled, key, scale=1.0)[0, 0].item()
+        assert least <= kept <= most
+        # The further beyond 1 000 keys, the nearer to that limit.
+        limit = 0.5 + 0.5 * (lead > 1) - 0.5 * (lead < 1)
+        assert abs(kept - limit) <= abs(least + most - 2 * limit) / 2 + n**-0.5
 
 
 @pytest.mark.parametrize(

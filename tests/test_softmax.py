@@ -91,6 +91,14 @@ def test_the_naive_formula_overflows_and_the_stable_one_does_not(dtype, fine, ov
     below, above = softmax.naive(alone)
     assert below.isfinite().all()
     assert above[0].isnan()
+    # The sum leaves the range before a power does, and then no NaN tells: the weights are zeros.
+    count = 7
+    together = torch.full((count,), fine - 0.5 * math.log(count), dtype=dtype, device=device)
+    assert (softmax.naive(together[:1]) == 1).all()
+    assert (softmax.naive(together) == 0).all()
+    for safe in (softmax.stable, stable_by_blocks):
+        equal = torch.full_like(together, 1 / count)
+        torch.testing.assert_close(safe(together), equal)
 
 
 def test_the_naive_formula_divides_zero_by_zero(device):

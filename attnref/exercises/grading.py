@@ -6,6 +6,7 @@ it can leave the process in which the function ran.
 """
 
 import copy
+import inspect
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -28,8 +29,9 @@ Arguments = dict[str, Any]
 # or of 1, the size of the inputs, where terms cancel.
 TOLERANCE = 2.0**-14
 
-# What nobody who is to write an attention may call.
-ATTENTION = frozenset({"scaled_dot_product_attention", "multi_head_attention_forward"})
+# What nobody who is to write an attention, or a softmax, may call: whatever has it in its name.
+ATTENTION = frozenset({"dot_product_attention", "multi_head_attention"})
+SOFTMAX = frozenset({"softmax", "softmin", "logsumexp", "logaddexp", "logcumsumexp"})
 
 _SHOWN_NUMBERS = 48
 
@@ -60,7 +62,8 @@ class Grader(NamedTuple):
 
     Attributes:
         checks: in the order in which a learner should hear of them.
-        without: names of PyTorch functions that would do the exercise, and may not be called.
+        without: parts of the names of PyTorch's functions that would do the exercise, and may
+            not be called. What this package has may never be.
         properties: of :mod:`attnref.conformance`, for a function that is a whole attention.
         fixed: arguments that it needs after query, key and value to be asked about these.
     """
@@ -76,11 +79,12 @@ class Cut(Exception):
 
 
 class Watch(TorchFunctionMode):
-    """Notes which functions of PyTorch are called, and the largest tensor that they make."""
+    """Notes which functions of PyTorch and of this package are called, and the largest tensor."""
 
     def __init__(self) -> None:
         super().__init__()
         self.called: set[str] = set()
+        self.borrowed: set[str] = set()
         self.largest = 0
 
     def __torch_function__(
@@ -88,11 +92,26 @@ class Watch(TorchFunctionMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         self.called.add(func.__name__)
+        self.borrowed |= _callers_of_this_package()
         if isinstance(result, Tensor):
             # Of its storage, for an expanded view repeats numbers without holding them.
             held = result.untyped_storage().nbytes() // result.itemsize
             self.largest = max(self.largest, held)
         return result
+
+
+def _callers_of_this_package() -> set[str]:
+    """Functions of the package, other than exercises, that run in the call which is watched."""
+    found = set()
+    frame = inspect.currentframe()
+    while frame:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("attnref.") and not module.startswith("attnref.exercises."):
+            found.add(f"{module}.{frame.f_code.co_name}")
+        if frame.f_code is _found.__code__:
+            return found
+        frame = frame.f_back
+    return set()
 
 
 def gradient_of(argument: str, upstream: Tensor) -> Observer:
@@ -130,7 +149,7 @@ def grade(check: Check, function: Function, file: str, without: frozenset[str]) 
         check: of an exercise.
         function: the learner's.
         file: where it was written, to name the line that raised.
-        without: names of functions of PyTorch that it may not call.
+        without: parts of the names of PyTorch's functions that it may not call.
     """
     found = (_found(case, function, file, without) for case in check())
     return next((each for each in found if each is not None), None)
@@ -151,7 +170,8 @@ def _found(case: Case, function: Function, file: str, without: frozenset[str]) -
         )
     except (Exception, SystemExit) as error:
         return replace(raised(error, file), counterexample=Counterexample(call, None, None))
-    shortcuts = sorted(watch.called & without)
+    shortcuts = [name for name in watch.called if any(part in name for part in without)]
+    shortcuts = sorted({*shortcuts, *watch.borrowed})
     if shortcuts:
         return failure(findings.SHORTCUT, called=", ".join(shortcuts))
     changed = [name for name, value in arguments.items() if not same(value, case.arguments[name])]

@@ -93,7 +93,8 @@ def quantized_attention(
     A score errs by at most :math:`c\big(\tfrac{\Delta_q}2\|k\|_1 + \tfrac{\Delta_k}2\|q\|_1
     + \tfrac{d_k}4\Delta_q\Delta_k\big)`; where no score of a row errs by more than
     :math:`\varepsilon`, its output moves by at most :math:`\tanh(\varepsilon/2)` times the largest
-    distance between two values. Gaussian components give a relative error below 1 %.
+    distance between two values. Gaussian components give a relative error below 1 %
+    up to a width of 64, and 1.1 % at 512.
     Gradients pass the rounding as if it were the identity (straight-through).
 
     What is saved is memory, where keys are kept as :func:`quantize` returns them, not time:

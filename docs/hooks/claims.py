@@ -2,7 +2,8 @@
 
 A page states ``[what is claimed](claim:its-id)``; a test carries ``@pytest.mark.claim("its-id")``.
 The statement then shows the path of its test, as a link to the page of claims, where the test
-itself can be read. A claim without a test stops the build.
+itself can be read. A claim without a test stops the build, and so does one whose test asserts
+nothing that it computes. Whether a test fails when the claim is false, ``make audit`` tries out.
 """
 
 import ast
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from assertions import asserts, named
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
@@ -31,11 +33,13 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Test:
-    """A test function: where it stands and how it reads."""
+    """A test function: where it stands, how it reads, and whether it asserts what it computes."""
 
     path: str
     name: str
     source: str
+    line: int
+    asserts: bool
 
 
 def tests_by_claim(root: Path) -> dict[str, list[Test]]:
@@ -43,27 +47,30 @@ def tests_by_claim(root: Path) -> dict[str, list[Test]]:
     found: dict[str, list[Test]] = {}
     for path in sorted((root / "tests").rglob("test_*.py")):
         name = path.relative_to(root).as_posix()
-        for claim, test, source in _marked(path, path.stat().st_mtime_ns):
-            found.setdefault(claim, []).append(Test(name, test, source))
+        for claim, test, source, line, can_fail in _marked(path, path.stat().st_mtime_ns):
+            found.setdefault(claim, []).append(Test(name, test, source, line, can_fail))
     return found
 
 
 @cache
-def _marked(path: Path, changed: int) -> list[tuple[str, str, str]]:
-    """``(claim, name, source)`` of each marked test of a file, which is read once a change."""
+def _marked(path: Path, changed: int) -> list[tuple[str, str, str, int, bool]]:
+    """Each claim of a file with the parts of its :class:`Test`; the file is read once a change."""
     text = path.read_text(encoding="utf-8")
     if "mark.claim" not in text:
         return []
     found = []
     lines = text.split("\n")
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    helpers = named(tree)
+    for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef):
             continue
         for call in node.decorator_list:
             if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.claim":
                 first = min(line.lineno for line in node.decorator_list)
                 source = "\n".join(lines[first - 1 : node.end_lineno])
-                found.append((ast.literal_eval(call.args[0]), node.name, source))
+                claim, can_fail = ast.literal_eval(call.args[0]), asserts(node, helpers)
+                found.append((claim, node.name, source, node.lineno, can_fail))
     return found
 
 
@@ -73,7 +80,7 @@ def claims_of(text: str) -> list[tuple[str, str]]:
 
 
 def problems(page: Path, text: str, root: Path) -> list[Problem]:
-    """Each claim of a page that no test verifies."""
+    """Each claim of a page that no test verifies, and each test of one that cannot fail."""
     tests = tests_by_claim(root)
     found = []
     for line, match in in_prose(CLAIM, text):
@@ -84,6 +91,13 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
         elif claim not in tests:
             advice = f'mark the test that verifies it with @pytest.mark.claim("{claim}")'
             found.append(Problem(page, line, f"claim {claim!r} has no test; {advice}"))
+        for test in tests.get(claim, []):
+            if not test.asserts:
+                message = (
+                    f"{test.name} is the test of claim {claim!r} and asserts nothing that it "
+                    "computes; assert what would be otherwise if the claim were false"
+                )
+                found.append(Problem(root / test.path, test.line, message))
     return found
 
 

@@ -97,6 +97,7 @@ def test_what_does_not_run_does_not_count(digest, changes):
     assert digest(**changes) == digest()
 
 
+@pytest.mark.claim("record-knows-changed-code")
 @pytest.mark.parametrize(
     "changes",
     [

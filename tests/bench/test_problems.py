@@ -91,10 +91,13 @@ def test_gradients_reach_new_leaves(shape):
 
 @pytest.mark.claim("bench-checks-every-place")
 def test_checked_rows_fall_on_every_place_in_a_block():
-    places = {row % 128 for row in range(16384)[checked_rows(16384)]}
-    assert len(range(16384)[checked_rows(16384)]) >= 127
-    assert len(places) > 120
-    assert len(range(97)[checked_rows(97)]) == 97
+    """Every power of two, what lies beside it, and the lengths between that are measured too."""
+    powers = [2**k for k in range(7, 15)]
+    for n in [n + beside for n in powers for beside in (-1, 0, 1)] + [725, 1450, 2900]:
+        rows = range(n)[checked_rows(n)]
+        assert {row % 128 for row in rows} == set(range(min(n, 128)))
+        assert len(rows) <= max(3 * 128, n // 64)
+    assert list(range(97)[checked_rows(97)]) == list(range(97))
 
 
 def test_the_error_is_relative_and_sees_every_checked_row(shape):

@@ -250,6 +250,50 @@ def test_a_test_that_lost_its_mark_is_missed(copy):
     assert len([p for p in found if "'six-word-weights' has no test" in str(p)]) == 2
 
 
+TEST = """
+import pytest
+
+
+def holds(x):
+    assert x > 0
+
+
+@pytest.mark.claim("six-word-weights")
+@pytest.mark.parametrize("n", [1])
+def test_it(n, randn):
+    BODY
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "can_fail"),
+    [
+        ("pass", False),
+        ("assert True", False),
+        ("assert n == 1", False),
+        ("x = n + 1\n    assert x == 2", False),
+        ("abs(n)", False),
+        ("assert abs(n) == 1", True),
+        ("x = abs(n)\n    for y in [x]:\n        z = y\n        assert z == 1", True),
+        ("assert randn is None", True),
+        ("holds(n)", True),
+        ("abs(n)\n    torch.testing.assert_close(n, 1)", False),
+        ("torch.testing.assert_close(abs(n), 1)", True),
+        ("with pytest.raises(ValueError):\n        abs(n)", True),
+    ],
+)
+def test_a_claim_whose_test_asserts_nothing_is_found(tmp_path, body, can_fail):
+    """An empty test would verify any statement."""
+    test = tmp_path / "tests" / "test_it.py"
+    test.parent.mkdir()
+    test.write_text(TEST.replace("BODY", body), encoding="utf-8")
+    page = tmp_path / "page.md"
+    found = claims.problems(page, "[It is so](claim:six-word-weights).", tmp_path)
+    assert bool(found) == (not can_fail)
+    if found:
+        assert str(found[0]).startswith(f"{test}:11: test_it is the test of claim 'six-word-w")
+
+
 def test_every_claim_names_a_test_that_exists():
     for tests in claims.tests_by_claim(ROOT).values():
         for test in tests:

@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
+import attnref
 from attnref.exercises import findings, samples
+from attnref.exercises.course import scaled_attention, stable_softmax
 from attnref.exercises.grading import (
     Case,
     Watch,
@@ -107,6 +109,66 @@ def test_what_would_do_the_exercise_may_not_be_called():
     assert said(finding) == "It calls softmax. That is what you are to write yourself."
     assert said(finding, "pt") == "Ela chama softmax. É justamente isso que cabe a você escrever."
     assert finding.counterexample is None
+
+
+@pytest.mark.claim("no-shortcuts-in-exercises")
+@pytest.mark.parametrize(
+    ("shortcut", "called"),
+    [
+        (lambda s: torch.softmax(s, -1), "softmax"),
+        (lambda s: torch.nn.functional.softmin(-s, -1), "softmin"),
+        (lambda s: torch.nn.Softmin(-1)(-s), "softmin"),
+        (lambda s: (s - s.logsumexp(-1, keepdim=True)).exp(), "logsumexp"),
+        (lambda s: torch._softmax(s, -1, False), "_softmax"),
+        (lambda s: torch.ops.aten._softmax(s, -1, False), "_softmax"),
+        (lambda s: torch.ops.aten.softmax.int(s, -1), "softmax.int"),
+        (lambda s: attnref.softmax.stable(s), "attnref.softmax.stable"),
+        (lambda s: attnref.softmax.naive(s - s.amax(-1, keepdim=True)), "attnref.softmax.naive"),
+    ],
+)
+def test_no_softmax_that_is_there_passes_for_ones_own(shortcut, called):
+    """Each gives the right numbers: without being watched it would have solved the exercise."""
+    for check in stable_softmax.GRADER.checks:
+        finding = grade(check, shortcut, __file__, stable_softmax.GRADER.without)
+        assert finding is not None
+        assert finding.text is findings.SHORTCUT
+        assert called in finding.values["called"].split(", ")
+    assert grade(stable_softmax.GRADER.checks[0], torch_free_softmax, __file__, frozenset()) is None
+
+
+def torch_free_softmax(scores: Tensor) -> Tensor:
+    powers = (scores - scores.amax(-1, keepdim=True)).exp()
+    return powers / powers.sum(-1, keepdim=True)
+
+
+@pytest.mark.claim("no-shortcuts-in-exercises")
+@pytest.mark.parametrize(
+    ("shortcut", "called"),
+    [
+        (
+            lambda q, k, v, scale=None: torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, scale=scale
+            ),
+            "scaled_dot_product_attention",
+        ),
+        (
+            lambda q, k, v, scale=None: torch._scaled_dot_product_attention_math(
+                q, k, v, scale=scale
+            )[0],
+            "_scaled_dot_product_attention_math",
+        ),
+        (
+            lambda q, k, v, scale=None: attnref.scaled_dot_product_attention(q, k, v, scale=scale),
+            "attnref.reference.scaled_dot_product_attention",
+        ),
+    ],
+)
+def test_no_attention_that_is_there_passes_for_ones_own(shortcut, called):
+    for check in scaled_attention.GRADER.checks:
+        finding = grade(check, shortcut, __file__, scaled_attention.GRADER.without)
+        assert finding is not None
+        assert finding.text is findings.SHORTCUT
+        assert called in finding.values["called"].split(", ")
 
 
 def test_an_error_names_the_line_of_the_file():

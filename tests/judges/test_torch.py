@@ -225,6 +225,22 @@ def test_large_inputs(dtype, kind, d_v, generator):
         assert root_mean_square(own) <= 1.5 * root_mean_square(other)
 
 
+@pytest.mark.claim("within-the-error-budget")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_few_roundings_more_exceed_the_budget(dtype, generator):
+    """The same sums, but with a factor that was rounded badly: eight units in the last place."""
+    problem = large("none", dtype, 37, generator)
+    truth, _ = exact(problem)
+    theirs = errors(solve(pytorch, problem), truth)
+    off = 1 + 8 * torch.finfo(dtype).eps
+
+    def worse(query, key, value, **options):
+        return (attnref.scaled_dot_product_attention(query, key, value, **options) * off).to(dtype)
+
+    for own, other in zip(errors(solve(worse, problem), truth), theirs, strict=True):
+        assert root_mean_square(own) > 1.5 * root_mean_square(other)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_softcap_and_log_sum_exp(dtype, generator):
     """PyTorch has no function for these, but the formula written with its operators."""

@@ -17,14 +17,31 @@ def qkv(device, generator):
     ]
 
 
+@pytest.fixture
+def allowed(qkv, generator):
+    """Some pairs are forbidden; the first query has one key, and the last has none."""
+    shape = (*qkv[0].shape[:-1], qkv[1].shape[-2])
+    allowed = torch.rand(shape, device=generator.device, generator=generator) > 0.4
+    allowed[..., 0, :] = torch.arange(shape[-1], device=generator.device) == 3
+    allowed[..., -1, :] = False
+    assert allowed[..., :-1, :].any(-1).all()
+    return allowed
+
+
 @pytest.mark.claim("rows-sum-to-one")
-def test_each_row_of_weights_sums_to_one(qkv):
-    query, key, _ = qkv
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_each_row_of_weights_sums_to_one(dtype, qkv, allowed):
+    query, key = (tensor.to(dtype) for tensor in qkv[:2])
     for size in (1e-3, 1.0, 1e3):
-        weights = attnref.attention_weights(size * query, key)
-        assert (weights >= 0).all()
-        # Each of the 11 weights, and each of the 10 additions, rounds once.
-        assert (weights.sum(-1) - 1).abs().max() <= 21 * torch.finfo(torch.float64).eps
+        for mask in (None, allowed):
+            weights = attnref.attention_weights(size * query, key, mask)
+            assert (weights >= 0).all()
+            sums = torch.ones_like(weights[..., 0])
+            if mask is not None:
+                sums[..., -1] = 0  # no key, no weight
+            # Each of the 11 weights, and each of the 10 additions in float64 or not, rounds once.
+            error = (weights.double().sum(-1) - sums).abs().max()
+            assert error <= 21 * torch.finfo(dtype).eps
 
 
 @pytest.mark.claim("same-as-pytorch")
@@ -48,12 +65,20 @@ def test_output_and_gradients_are_those_of_pytorch(qkv, options, generator):
 
 
 @pytest.mark.claim("output-within-values")
-def test_output_stays_between_the_smallest_and_the_largest_value(qkv):
-    query, key, value = qkv
-    output = attnref.scaled_dot_product_attention(query, key, value)
-    rounding = 1e-14 * value.abs().max()
-    assert (output <= value.amax(-2, keepdim=True) + rounding).all()
-    assert (output >= value.amin(-2, keepdim=True) - rounding).all()
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_output_stays_between_the_smallest_and_the_largest_value(dtype, qkv, allowed):
+    """Of those that it averages: what a mask forbids does not stretch the interval."""
+    query, key, value = (tensor.to(dtype) for tensor in qkv)
+    value = value + 5  # weights that do not sum to 1 would move it out
+    rounding = 45 * torch.finfo(dtype).eps * value.abs().max()
+    for mask in (torch.ones_like(allowed), allowed):
+        output = attnref.scaled_dot_product_attention(query, key, value, mask)[..., :-1, :]
+        averaged = value[..., None, :, :].expand(*mask.shape, -1)[..., :-1, :, :]
+        forbidden = ~mask[..., :-1, :, None]
+        most = averaged.masked_fill(forbidden, -torch.inf).amax(-2)  # (2, 3, 4, 13)
+        least = averaged.masked_fill(forbidden, torch.inf).amin(-2)
+        assert (output <= most + rounding).all()
+        assert (output >= least - rounding).all()
 
 
 @pytest.mark.claim("causal-hides-the-future")

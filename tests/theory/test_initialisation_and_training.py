@@ -114,8 +114,8 @@ def scores(W, c, x, asking):
     return c * (asking @ W[0]) @ (x @ W[1]).mT
 
 
-def trained(factor, d_k, steps, device, nudge=0.0):
-    generator = torch.Generator(device).manual_seed(0)
+def trained(factor, d_k, steps, device, nudge=0.0, seed=0):
+    generator = torch.Generator(device).manual_seed(seed)
     W = draw(generator, 2, 64, d_k) / 8 * (1 + nudge)
     optimiser = torch.optim.Adam([W.requires_grad_()], lr=0.01)
     for _ in range(steps):
@@ -128,20 +128,24 @@ def trained(factor, d_k, steps, device, nudge=0.0):
 
 
 @pytest.mark.claim("adam-drifts-with-the-root")
-def test_after_as_many_steps_the_score_to_find_depends_on_the_width_under_the_root_alone(device):
-    x, asking, _ = words(torch.Generator(device).manual_seed(1), 1000)
+@pytest.mark.parametrize("seed", range(5))
+def test_after_as_many_steps_the_score_to_find_grows_with_the_width_under_the_root(seed, device):
+    """The ratio of widths is 16, its root 4, which the loss has been braking.
+
+    Over eight seeds it was 2.8 to 3.5 under the root, and 1.05 to 1.23 under 1/d_k.
+    """
+    x, asking, _ = words(torch.Generator(device).manual_seed(100), 1000)
 
     def score_to_find(factor, d_k):
-        return scores(trained(factor, d_k, 25, device), factor(d_k), x, asking)[..., 0].mean()
+        W = trained(factor, d_k, 25, device, seed=seed)
+        return scores(W, factor(d_k), x, asking)[..., 0].mean()
 
-    # One run each: the ratio of widths is 16, its root 4. Under 1/d_k a run stays within a tenth
-    # of the other; under the root it has more than doubled, though the loss has been braking it.
     root, full = (
         (score_to_find(factor, 256) / score_to_find(factor, 16)).item()
         for factor in (scaling.inverse_sqrt, scaling.inverse)
     )
-    assert root > 2
-    assert full == pytest.approx(1, abs=0.1)
+    assert 2.5 < root < 4
+    assert 1 < full < 1.3
 
 
 @pytest.mark.claim("no-factor-amplifies-a-nudge")
@@ -155,27 +159,34 @@ def test_without_a_factor_a_tiny_change_of_the_start_grows_a_thousand_times_as_m
 
 @pytest.mark.claim("first-step-and-width")
 def test_how_far_one_step_moves_a_score(device, generator):
-    """Adam's first step is the sign of the gradient: c d_k. Gradient descent: c² d_k."""
-    rows, n = 500, 16
+    """Adam's first step is the sign of the gradient: c d_k. Gradient descent: c² d_k.
 
-    def moved(factor, d_k, adam):
+    So it is for a query of its own, and for one that a matrix makes of inputs of a fixed width:
+    each row has a matrix of its own, or others would move its query too.
+    """
+    rows, n, width = 300, 16, 3
+
+    def moved(factor, d_k, adam, projected):
         c = factor(d_k)
-        q = draw(generator, rows, d_k).requires_grad_()
+        x = draw(generator, rows, 1, width) if projected else torch.ones(rows, 1, 1, device=device)
+        x = x.double() / x.norm(dim=-1, keepdim=True)
+        W = draw(generator, rows, x.shape[-1], d_k).requires_grad_()
         key = draw(generator, rows, n, d_k)
-        loss = -(c * (key @ q[..., None])[..., 0]).log_softmax(-1)[:, 0].sum()
+        loss = -(c * (key @ (x @ W).mT)[..., 0]).log_softmax(-1)[:, 0].sum()
         loss.backward()
-        optimiser = (torch.optim.Adam if adam else torch.optim.SGD)([q], lr=0.01)
-        before = q.detach().clone()
+        optimiser = (torch.optim.Adam if adam else torch.optim.SGD)([W], lr=0.01)
+        before = W.detach().clone()
         optimiser.step()
-        change = c * ((q.detach() - before) * key[:, 0]).sum(-1)  # (rows,)
+        change = c * ((x @ (W.detach() - before))[:, 0] * key[:, 0]).sum(-1)  # (rows,)
         return change.mean().item(), change.std().item() / math.sqrt(rows)
 
     for factor in (scaling.inverse_sqrt, scaling.inverse):
         for adam, power in ((True, 1), (False, 2)):
-            (narrow, narrow_error), (wide, wide_error) = (
-                moved(factor, d_k, adam) for d_k in (64, 1024)
-            )
-            expected = 16 * (factor(1024) / factor(64)) ** power
-            # Five standard errors of the ratio, and the terms in 1/d_k that the law leaves out.
-            error = math.hypot(narrow_error / narrow, wide_error / wide)
-            assert wide / narrow == pytest.approx(expected, rel=5 * error + 2 / 64)
+            for projected in (False, True):
+                (narrow, narrow_error), (wide, wide_error) = (
+                    moved(factor, d_k, adam, projected) for d_k in (64, 1024)
+                )
+                expected = 16 * (factor(1024) / factor(64)) ** power
+                # Five standard errors of the ratio, and the terms in 1/d_k that the law leaves out.
+                error = math.hypot(narrow_error / narrow, wide_error / wide)
+                assert wide / narrow == pytest.approx(expected, rel=5 * error + 2 / 64)

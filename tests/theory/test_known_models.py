@@ -2,12 +2,16 @@
 
 import itertools
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
 
 import attnref
-from attnref import masks, scaling, softmax
+from attnref import scaling, softmax
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.claim("layer-number-undone")
@@ -49,22 +53,36 @@ def test_a_learned_sink_is_one_more_key_whose_value_is_zero(randn):
 
 @pytest.mark.claim("short-context-untouched")
 def test_the_factor_by_position_is_1_below_its_threshold(device, randn):
+    """The formula is that of the page, run by its program for the positions that it prints."""
+    lines = (
+        (ROOT / "snippets/scale/known-models/by_position.out")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
+    printed = dict(re.findall(r"position +(\d+): times ([\d.]+)", "\n".join(lines)))
+
     def times(position):
         return 1 + 0.1 * math.log((position + 1) // 8192 + 1)
 
-    assert {times(position) for position in (0, 1, 4096, 8190)} == {1.0}
-    assert times(8191) > 1
+    assert printed == {str(at): f"{times(int(at)):.3f}" for at in map(int, printed)}
+    assert {times(position) for position in range(8191)} == {1.0}
+    assert printed["8190"] == "1.000" < printed["8191"]
     # One number a row, which a row keeps when it is decoded from a cache.
-    n, at = 11, 7
+    n, first = 11, 8191 - 7  # the last four positions lie beyond the threshold
     query, key, value = randn(n, 5), randn(n, 5), randn(n, 3)
-    factor = torch.tensor([times(1000 * i) for i in range(n)], dtype=torch.float64, device=device)
+    factor = torch.tensor([times(first + i) for i in range(n)], dtype=torch.float64, device=device)
     scaled = scaling.scale_query(query, factor[:, None])
-    causal = masks.causal(n).dense(device=device)
-    training = attnref.scaled_dot_product_attention(scaled, key, value, attn_mask=causal)[at]
-    cached = attnref.scaled_dot_product_attention(
-        scaled[at : at + 1], key[: at + 1], value[: at + 1]
-    )[0]
-    torch.testing.assert_close(training, cached, rtol=1e-12, atol=1e-13)
+    attend = attnref.scaled_dot_product_attention
+    training, usual = (
+        attend(scaled, key, value, is_causal=True),
+        attend(query, key, value, is_causal=True),
+    )
+    assert torch.equal(training[:7], usual[:7])
+    assert ((training - usual)[7:].abs().amax(-1) > 1e-3).all()
+    for at in range(n):
+        row = scaling.scale_query(query[at : at + 1], factor[at : at + 1, None])
+        cached = attend(row, key[: at + 1], value[: at + 1])[0]
+        torch.testing.assert_close(training[at], cached, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.claim("another-default-is-another-model")

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import attnref
+from attnref import masks
 from attnref.variants.hierarchical import hierarchical_attention
 from attnref.variants.linear import linear_attention
 from attnref.variants.linformer import linformer_attention, mean_projection
@@ -46,18 +47,34 @@ def test_outputs_tell_which_vectors_have_an_orthogonal_partner(n, d, generator, 
 
 
 @pytest.mark.claim("ignored-key-costs-half-the-diameter")
-def test_a_window_errs_by_half_the_diameter_for_a_key_outside(generator, device):
-    n, d, window = 13, 5, 4
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "method",
+    [
+        lambda q, k, v: sliding_window_attention(q[None], k[None], v[None], window=4)[0],
+        lambda q, k, v: attnref.scaled_dot_product_attention(q, k, v, masks.dyadic(13).dense()),
+        lambda q, k, v: attnref.scaled_dot_product_attention(
+            q, k, v, masks.strided(13, stride=5).dense()
+        ),
+        # Buckets by the number of a place: no key of an even one is met.
+        lambda q, k, v: attnref.scaled_dot_product_attention(q, k[1::2], v[1::2]),
+        lambda q, k, v: v[1:].mean(0, keepdim=True).expand_as(q),
+    ],
+    ids=["window", "dyadic", "strided", "odd places", "mean of the others"],
+)
+def test_a_method_errs_by_half_the_diameter_for_a_key_that_it_ignores(method, seed, device):
+    n, d = 13, 5
+    generator = torch.Generator(device).manual_seed(seed)
     query, key, value = (
         torch.randn(n, d, generator=generator, device=device, dtype=torch.float64) for _ in range(3)
     )
-    key[0] = 100 * query[-1]  # the match of the last query, out of its reach
+    key[0] = 100 * query[-1]  # the match of the last query, which none of them looks at
     diameter, errors, given = 10.0, [], []
     for end in (-diameter / 2, diameter / 2):
         value[0] = 0
         value[0, 0] = end
         exact = attnref.scaled_dot_product_attention(query, key, value, is_causal=True)[-1]
-        ours = sliding_window_attention(query[None], key[None], value[None], window=window)[0, -1]
+        ours = method(query, key, value)[-1]
         torch.testing.assert_close(exact, value[0])  # all the weight is there
         given.append(ours)
         errors.append((ours - exact).norm().item())
@@ -110,4 +127,12 @@ def test_no_method_comes_below_nine_tenths_of_the_mean_on_random_tokens(generato
     mean = error(value.mean(-2, keepdim=True).expand_as(value))
     for name, output in outputs.items():
         assert error(output) > 0.9 * mean, name
+    # With more to read there is something to gain: a quarter of the keys, or most of them.
+    wide = random_rotations(8, d, num_buckets=16, generator=generator)
+    for output in (
+        nystrom_attention(query, key, value, num_landmarks=256),
+        topk_attention(query, key, value, count=256),
+        lsh_attention(query, key, value, rotations=wide, chunk_size=64),
+    ):
+        assert error(output) < 0.9 * mean
     assert error(quantized_attention(query, key, value)) < 0.01

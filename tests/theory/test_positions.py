@@ -89,13 +89,18 @@ def test_a_shift_of_sinusoids_is_a_rotation_by_one_matrix(device):
 
 @pytest.mark.claim("interpolated-angles-were-seen")
 @pytest.mark.parametrize("factor", [2, 4, 7])
-def test_interpolated_positions_stay_below_the_trained_length(factor):
-    """Position t becomes t / s: every angle lies below one that was met in training."""
+def test_interpolated_positions_stay_within_a_step_of_the_trained_ones(factor):
+    """Position t becomes t / s, up to 4096 - 1/s, where training went to 4095.
+
+    Between two trained angles, or a part of a step beyond the last: never a whole one.
+    """
     trained, d = 4096, 128
     longer = torch.arange(factor * trained, dtype=torch.float64)
-    seen = trained * frequencies(d)
-    assert ((longer[-1] / factor) * frequencies(d) < seen).all()
-    assert (longer[-1] * frequencies(d) > seen).all()
+    step, last = frequencies(d), (trained - 1) * frequencies(d)  # (64,) each
+    beyond = longer[:, None] / factor * step - last  # (factor · 4096, 64)
+    assert (beyond < step).all()
+    assert (beyond > 0).any(dim=-1).sum() == factor - 1
+    assert (longer[-1] * step - last > step).all()  # as it would be without
     # The price: neighbours are as near to each other as 1 / s of a step.
     assert (longer.diff() / factor).unique().tolist() == pytest.approx([1 / factor])
 

@@ -17,6 +17,7 @@ from attnref.exercises.command import TOPICS
 ROOT = Path(__file__).parents[2]
 LANGUAGES = ("pt", "en")
 QUESTION = re.compile(r'^\?\?\? question ".+"\n((?:    .*\n|\n)+)', re.MULTILINE)
+LINKED = re.compile(r"\]\(\.\./([\w/-]+\.md)#([\w-]+)\)")
 ROW = re.compile(r"^\| (\d+)\. `(\w+)` (.+?) \| ", re.MULTILINE)
 UNIT = re.compile(r"^\| \d+\. .* \| `([\w/-]+\.py)` \| (.*) \|$", re.MULTILINE)
 
@@ -36,11 +37,16 @@ def page(language, name):
 def test_every_answer_has_a_test_or_a_source_and_leads_on():
     found = {language: QUESTION.findall(page(language, "questions")) for language in LANGUAGES}
     assert len(found["pt"]) == len(found["en"]) >= 28
-    for answers in found.values():
+    for language, answers in found.items():
         for answer in answers:
             said, _, link = answer.strip().rpartition("\n\n")
             assert "](claim:" in said or "[@" in said, answer
-            assert "](../" in link, answer
+            linked = LINKED.findall(link)
+            assert linked, answer
+            for name, anchor in linked:
+                text = (ROOT / "docs" / language / name).read_text(encoding="utf-8")
+                assert f"#{anchor} }}" in text or f"#{anchor}}}" in text, (name, anchor)
+                assert "](claim:" in text, name
 
 
 @pytest.mark.claim("course-is-listed")

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import attnref
+from attnref import bounded_scores
 from attnref.positions import rotary
 
 N, D_MODEL, D_K, D_V = 13, 11, 5, 7
@@ -15,7 +16,12 @@ def test_scores_are_mutual_without_projections_and_not_with_them(randn):
     for shared in (x, x @ w_q):
         scores = shared @ shared.mT
         torch.testing.assert_close(scores, scores.mT, rtol=0, atol=1e-13)
-    scores = (x @ w_q) @ (x @ w_k).mT
+        # The odds of two keys are those of their scores, which the rows give back.
+        odds = attnref.attention_weights(shared, shared, scale=1.0).log()
+        torch.testing.assert_close(odds - odds[:, :1], scores - scores[:, :1])
+    odds = attnref.attention_weights(x @ w_q, x @ w_k, scale=0.1).log()
+    scores = 10 * (odds + (0.1 * (x @ w_q) @ (x @ w_k).mT).logsumexp(-1, keepdim=True))
+    torch.testing.assert_close(scores, (x @ w_q) @ (x @ w_k).mT)
     assert (scores - scores.mT).abs().median() > 1
 
 
@@ -41,9 +47,14 @@ def test_a_bias_on_keys_is_lost_and_one_on_values_comes_out(randn):
     torch.testing.assert_close(attend(query, key + b, value), expected, rtol=0, atol=1e-14)
     torch.testing.assert_close(attend(query, key, value + c), expected + c, rtol=0, atol=1e-14)
     assert (attend(query + b, key, value) - expected).abs().max() > 0.1
-    # Where each key is turned by an angle of its own afterwards, the addends differ.
-    turned = [attend(rotary(query[:, :4]), rotary(k[:, :4]), value) for k in (key, key + b)]
-    assert (turned[1] - turned[0]).abs().max() > 0.1
+    # Where scores are more than a product with the key, the addends differ: each key is turned by
+    # an angle of its own afterwards, or is normalised, or scores are bent.
+    for other in (
+        lambda k: attend(rotary(query[:, :4]), rotary(k[:, :4]), value),
+        lambda k: attend(*bounded_scores.qk_rms_norm(query, k), value),
+        lambda k: attend(query, k, value, softcap=2.0),
+    ):
+        assert (other(key + b) - other(key)).abs().max() > 0.05
 
 
 @pytest.mark.claim("scores-have-rank-at-most-d-k")

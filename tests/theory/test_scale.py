@@ -94,6 +94,8 @@ def test_a_factor_can_be_absorbed_by_the_query_projection(device, generator):
         one = attnref.scaled_dot_product_attention(x @ W_q, x @ W_k, x, scale=1.0)
         other = attnref.scaled_dot_product_attention(x @ (a * W_q), x @ W_k, x, scale=1 / a)
         torch.testing.assert_close(one, other, rtol=0, atol=1e-14)
+        expected = torch.softmax((x @ W_q) @ (x @ W_k).mT, dim=-1) @ x
+        torch.testing.assert_close(one, expected, rtol=0, atol=1e-13)
 
 
 def test_the_same_step_of_the_optimiser_is_another_step_of_the_function(device, generator):

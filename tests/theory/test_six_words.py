@@ -72,9 +72,11 @@ def test_rotating_every_embedding_changes_no_weight(device, generator):
     )
     turned = x @ rotation
     assert not torch.allclose(x, turned)
-    torch.testing.assert_close(
-        attnref.attention_weights(x, x), attnref.attention_weights(turned, turned)
-    )
+    expected = torch.softmax(x @ x.mT / 5**0.5, dim=-1)
+    for words in (x, turned):
+        torch.testing.assert_close(attnref.attention_weights(words, words), expected)
+    # Other matrices do change them.
+    assert (attnref.attention_weights(2 * turned, turned) - expected).abs().max() > 0.01
 
 
 @pytest.mark.claim("softmax-raised-the-smallest")

@@ -132,6 +132,26 @@ def test_the_error_keeps_its_bound(is_causal, is_smooth, generator, randn):
         assert error > 0.2 * mean
 
 
+@pytest.mark.claim("hierarchical-bound")
+@pytest.mark.parametrize("delta", [0.01, 0.1, 0.3])
+def test_a_run_of_two_keys_comes_near_the_bound(delta):
+    """All weight lies on one run, with scores of δ and -δ, which become 0: off by tanh(δ)/2."""
+    n, d = 8, 2
+    query, key, value = (torch.zeros(n, d, dtype=torch.float64) for _ in range(3))
+    query[-1] = torch.tensor([30.0, 1.0])
+    key[:, 0] = -1.0
+    key[:2] = torch.tensor([[1.0, delta], [1.0, -delta]], dtype=torch.float64)
+    key *= math.sqrt(d)
+    value[0, 0], value[1, 0] = 1.0, -1.0
+    options = {"block_size": 2, "num_means": 1}
+    exact = attnref.scaled_dot_product_attention(query, key, value)[-1]
+    ours = hierarchical_attention(query, key, value, **options)[-1]
+    off = replaced_scores(query, key, **options) - query @ key.mT / math.sqrt(d)
+    assert off[-1].abs().max().item() == pytest.approx(delta, rel=1e-12)
+    moved, bound = (ours - exact).norm().item(), 2 * math.tanh(delta / 2)
+    assert 0.9 * bound < moved <= bound
+
+
 @pytest.mark.claim("more-means-are-nearer")
 def test_more_means_are_nearer_on_smooth_data(generator):
     query, key, value = (smooth(500, 8, generator) for _ in range(3))

@@ -115,6 +115,20 @@ def test_a_tied_token_always_meets_itself(randn, rotate):
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
 
 
+@pytest.mark.claim("tied-tokens-meet-themselves")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_key_that_is_divided_by_its_length_is_hashed_like_its_query(dtype, randn, rotate):
+    """Rounded to float32 all the same, and not quite in bfloat16: the two may part at a border."""
+    query = randn(16, 512, 16).to(dtype)
+    key = (query.double() / query.double().norm(dim=-1, keepdim=True)).to(dtype)
+    eye = torch.eye(512, device=query.device, dtype=dtype).expand(16, 512, 512)
+    rotations = rotate(1, 16, 64).to(dtype)
+    weights = lsh_attention(query, key, eye, rotations=rotations, chunk_size=8)
+    missed = (weights.diagonal(dim1=-2, dim2=-1) == 0).sum().item()
+    assert (missed > 0) == (dtype == torch.bfloat16)
+    assert missed < 0.01 * 16 * 512
+
+
 @pytest.mark.claim("lsh-values-do-not-leak")
 def test_the_causal_form_does_not_read_later_values(randn, rotate):
     """Nor later keys, once the places are given; those a later key does move."""

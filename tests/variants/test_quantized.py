@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import attnref
-from attnref import masks
+from attnref import masks, softmax
 from attnref.variants.quantized import QuantizedTokens, quantize, quantized_attention
 
 EPS = torch.finfo(torch.float64).eps
@@ -99,6 +99,46 @@ def test_the_error_keeps_its_bound(randn):
     moved = (quantized_attention(query, key, value) - exact).norm(dim=-1)  # (4, 53)
     diameter = torch.cdist(value, value).amax((-2, -1))[:, None]
     assert (moved <= torch.tanh(off.amax(-1) / 2) * diameter).all()
+
+
+@pytest.mark.claim("score-error-bound")
+@pytest.mark.parametrize("size", [0.5, 3.0])
+def test_two_keys_reach_the_bound(size, device):
+    """Their scores, -ε and ε without the common part, are exchanged or made equal by rounding.
+
+    A component of 100 makes the steps coarse; the one that decides lies just below a half of one,
+    and is rounded away: then ε is all that there was.
+    """
+    key = torch.tensor([[100.0, 0.0, 0.0], [100.0, 0.0, 0.0]], device=device, dtype=torch.float64)
+    key[:, 1] = torch.tensor([-1.0, 1.0]) * 0.49 * 100 / 127
+    query = torch.tensor([[0.0, 1.0, 0.0]], device=device, dtype=torch.float64) * size
+    value = torch.tensor([[-1.0], [1.0]], device=device, dtype=torch.float64)
+    exact = attnref.scaled_dot_product_attention(query, key, value, scale=1.0)
+    ours = quantized_attention(query, key, value, scale=1.0, smooth=False)
+    rounded = quantize(query).dequantize() @ quantize(key).dequantize().mT
+    epsilon = (rounded - query @ key.mT).abs().max()
+    moved = (ours - exact).abs().item()
+    assert moved <= 2 * torch.tanh(epsilon / 2)
+    # Rounded to equal scores, p goes from σ(2ε) to a half: tanh(ε)/2 of the diameter.
+    assert moved == pytest.approx(torch.tanh(epsilon).item(), rel=1e-12)
+    # Exchanged, it goes from σ(ε) to σ(-ε), which is the bound.
+    pair = torch.stack([-epsilon, epsilon]) / 2
+    shift = softmax.stable(pair) - softmax.stable(-pair)
+    torch.testing.assert_close(shift.abs().sum() / 2, torch.tanh(epsilon / 2))
+    far = (softmax.stable(1.1 * pair) - softmax.stable(-1.1 * pair)).abs().sum() / 2
+    assert far > torch.tanh(epsilon / 2)
+
+
+@pytest.mark.claim("quantised-below-one-per-cent")
+def test_the_error_grows_slowly_with_the_width(randn):
+    """A step is set by the largest of d components, about sqrt(2 ln d): beyond 1 % from 512 on."""
+    errors = []
+    for d in (16, 64, 512):
+        query, key, value = (randn(2, 2048, d) for _ in range(3))
+        exact = attnref.scaled_dot_product_attention(query, key, value)
+        errors.append(error(quantized_attention(query, key, value), exact))
+    assert errors == sorted(errors)
+    assert errors[1] < 1e-2 < errors[2] < 1.2e-2
 
 
 @pytest.mark.claim("quantised-below-one-per-cent")
