@@ -99,6 +99,8 @@ OPTIONAL = {"generator", "num_landmarks"}
 
 # Where a name means something else than elsewhere.
 OTHERWISE = {
+    "Partial": {name: lambda name=name: name for name in ("output", "maximum", "normaliser")},
+    "QuantizedTokens": {"values": lambda: 3, "step": lambda: 0.5},
     "feedforward": {"tokens": lambda: N},
     "linear_attention_step": {
         name: lambda width=width: randn(HEADS, 1, width, seed=width)
