@@ -140,7 +140,8 @@ def gradients(
     Args:
         grad_output: ``(..., n, d_v)``, the gradient :math:`dO` of the loss to the output.
         grad_lse: ``(..., n)``, the gradient :math:`d\ell` to the log-sum-exp; None means 0.
-        query, key, value, and the rest: as in :func:`scaled_dot_product_attention`.
+        query, key, value, attn_mask, is_causal, scale, enable_gqa, softcap: as in
+            :func:`scaled_dot_product_attention`.
 
     Returns:
         :class:`Gradients`; zero wherever no allowed pair leads.

@@ -119,7 +119,7 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
 
 
 def on_page_content(html: str, page, config, files) -> str:
-    if page.file.src_uri in UNMARKED:
+    if page.file.src_uri in UNMARKED or page.file.src_uri.startswith("reference/api/"):
         return html
     return mark(html, Path(config.docs_dir).name)
 

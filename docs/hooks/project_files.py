@@ -10,12 +10,12 @@ import re
 from functools import cache
 from pathlib import Path
 
-from api import SOURCE, Writer
 from markdown.extensions.toc import slugify
-from mentions import linked
 from mkdocs.exceptions import PluginError
+from names import linked, read
 from pages import HEADING, ROOT, lines_outside_blocks
 
+ENGLISH = "en"
 PLACE = re.compile(r"^<!-- file (?P<name>[\w.]+) -->$", re.MULTILINE)
 
 
@@ -42,8 +42,8 @@ def section(root: Path, name: str, language: str) -> str:
     text = "\n".join(lines[1:]).strip()
     # What shows how to include a file must not include one; a line is escaped at its first marker.
     text = re.sub(r"^(.*?)--8<--", r"\1;--8<--", text, flags=re.MULTILINE)
-    if path == root / name and language != SOURCE:
-        return f'<div lang="{SOURCE}" markdown>\n\n{text}\n\n</div>'
+    if path == root / name and language != ENGLISH:
+        return f'<div lang="{ENGLISH}" markdown>\n\n{text}\n\n</div>'
     return text
 
 
@@ -59,7 +59,7 @@ def on_pre_build(config) -> None:
 
 def on_page_markdown(markdown: str, page, config, files) -> str:
     language = Path(config.docs_dir).name
-    link = Writer(page.file.src_uri, language).link
+    package = read(config)
     return PLACE.sub(
-        lambda match: linked(section(ROOT, match["name"], language), ROOT, link), markdown
+        lambda match: linked(section(ROOT, match["name"], language), package), markdown
     )
