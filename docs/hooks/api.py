@@ -55,7 +55,7 @@ def places(texts: Mapping[str, str], package: griffe.Module) -> dict[str, str]:
     """The page that has each module, in the order of the pages, which are given by their paths."""
     asked = [(page, match) for page, text in texts.items() for match in ASKED.finditer(text)]
     named = {match["path"] for _, match in asked if not match["rest"]}
-    found = {}
+    found: dict[str, str] = {}
     for page, match in asked:
         paths = [match["path"]]
         if match["rest"]:

@@ -7,6 +7,7 @@ They are written for Python's help, in Google's style with a few of Sphinx's mar
 import ast
 import re
 import textwrap
+from collections.abc import Iterable
 
 import griffe
 from mkdocs.exceptions import PluginError
@@ -39,21 +40,25 @@ def markdown(one: griffe.Object, package: griffe.Module, source: str) -> str:
         return f"[`{match['text']}`][{path}]" if path else f"`{match['text']}`"
 
     shown = ROLE.sub(show, text)
-    shown = FORMULA.sub(lambda match: _block(match, "$$", "$$"), shown)
+    shown = FORMULA.sub(_formula, shown)
     shown = CODE.sub(_code, shown)
     shown = TOGETHER.sub(_apart, shown)
     shown = ARXIV.sub(r"[\g<0>](https://arxiv.org/abs/\g<id>)", shown)
     return SOURCE.sub(f"{source} ", shown)
 
 
-def _block(match: re.Match[str], start: str, end: str) -> str:
-    lines = (start, *textwrap.dedent(match["body"]).strip().split("\n"), end)
-    return "\n".join(f"{match['indent']}{line}".rstrip() for line in lines)
+def _formula(match: re.Match[str]) -> str:
+    return _block(match["indent"], "$$", map(str.strip, match["body"].strip().split("\n")), "$$")
 
 
 def _code(match: re.Match[str]) -> str:
     said = f"{match['indent']}{match['said']}:\n\n" if match["said"] else ""
-    return said + _block(match, "```python", "```")
+    lines = textwrap.dedent(match["body"]).strip().split("\n")
+    return said + _block(match["indent"], "```python", lines, "```")
+
+
+def _block(indent: str, start: str, lines: Iterable[str], end: str) -> str:
+    return "\n".join(f"{indent}{line}".rstrip() for line in (start, *lines, end))
 
 
 def _apart(match: re.Match[str]) -> str:
@@ -80,9 +85,10 @@ def _path(text: str, user: griffe.Object, package: griffe.Module, place: str) ->
 
 def code(one: griffe.Object) -> str:
     """Its code without the docstrings, which the reference shows beside it."""
-    lines = one.source.split("\n")
+    said: set[int] = set()
     for node in ast.walk(ast.parse(one.source)):
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
-            said = node.body[0]
-            lines[said.lineno - 1 : said.end_lineno] = [""] * (said.end_lineno - said.lineno + 1)
-    return "\n".join(lines)
+            first = node.body[0]
+            said |= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    lines = enumerate(one.source.split("\n"), 1)
+    return "\n".join(line for number, line in lines if number not in said)

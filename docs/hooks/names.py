@@ -14,6 +14,7 @@ from pathlib import Path
 import griffe
 from includes import INCLUDE
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocstrings import MkdocstringsPlugin
 from pages import HEADING, LINK, Problem, blocks, lines_outside_blocks
 
 CODE = re.compile(r"(?<!`)`(?P<code>[^`\n]+)`(?!`)")
@@ -28,28 +29,39 @@ FOREIGN = {"scaled_dot_product_attention"}
 
 def read(config: MkDocsConfig) -> griffe.Module:
     """The package as mkdocstrings has it while a site is built."""
-    handler = config.plugins["mkdocstrings"].get_handler("python")
-    return handler.collect("attnref", handler.get_options({}))
+    plugin = config.plugins["mkdocstrings"]
+    assert isinstance(plugin, MkdocstringsPlugin)
+    handler = plugin.get_handler("python")
+    package = handler.collect("attnref", handler.get_options({}))
+    assert isinstance(package, griffe.Module)
+    return package
 
 
 @cache
 def public(package: griffe.Module) -> dict[str, griffe.Object]:
     """Modules, their names and the methods of these, by path; first what the package imports."""
-    imported = {one.target_path for one in package.members.values() if one.is_alias}
+    exported = [package.members[name] for name in exports(package)]
+    paths = [one.target_path if isinstance(one, griffe.Alias) else one.path for one in exported]
+    first = {path.split(".")[1] for path in paths}
 
     def rank(module: griffe.Module) -> tuple[bool, str]:
-        return not any(f"{path}.".startswith(f"{module.path}.") for path in imported), module.path
+        return module.path.split(".")[1] not in first, module.path
 
     found: dict[str, griffe.Object] = {}
     for module in sorted(_modules(package), key=rank):
         found[module.path] = module
-        for name in sorted(module.exports, key=list(module.members).index):
+        for name in sorted(exports(module), key=list(module.members).index):
             path, one = f"{module.path}.{name}", _target(module.members[name])
             found[path] = one
-            for method in one.members.values() if one.is_class else ():
+            for method in map(_target, one.members.values() if one.is_class else ()):
                 if not method.name.startswith("_") and method.docstring:
                     found[f"{path}.{method.name}"] = method
     return found
+
+
+def exports(module: griffe.Module) -> list[str]:
+    """What its ``__all__`` names, as it is written."""
+    return [str(name) for name in module.exports or ()]
 
 
 def _modules(folder: griffe.Module) -> Iterator[griffe.Module]:

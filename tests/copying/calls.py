@@ -99,13 +99,21 @@ OPTIONAL = {"generator", "num_landmarks"}
 
 # Where a name means something else than elsewhere.
 OTHERWISE = {
-    "Partial": {name: lambda name=name: name for name in ("output", "maximum", "normaliser")},
-    "QuantizedTokens": {"values": lambda: 3, "step": lambda: 0.5},
     "feedforward": {"tokens": lambda: N},
     "linear_attention_step": {
         name: lambda width=width: randn(HEADS, 1, width, seed=width)
         for name, width in {"query": D_K, "key": D_K, "value": D_V}.items()
     },
+}
+
+# Types that hold what they are given, whatever it is.
+RECORDS = {
+    "LinearState",
+    "Partial",
+    "QuantizedTokens",
+    "Roofline",
+    "ScoreStatistics",
+    "Tiles",
 }
 
 # How an object of a class is put to use.
@@ -123,6 +131,8 @@ def outcomes(module, name):
     function = getattr(module, name)
     parameters = inspect.signature(function).parameters
     known = arguments(module) | OTHERWISE.get(name, {})
+    if name in RECORDS:
+        known = {field: lambda field=field: field for field in parameters}
     found = []
     for causal in (False, True) if "is_causal" in parameters else (None,):
         given = {

@@ -220,16 +220,44 @@ def test_what_is_said_in_english_is_marked_as_english(pages, language):
     texts = page.select(".api-text")
     assert len(texts) > 14
     assert {text["lang"] for text in texts} == {"en"}
-    assert {label["lang"] for label in page.select(".api-label")} == {language}
+    labels = page.select(".api-text .doc-section-title")
+    assert len(labels) > 40
+    told = {"pt": {"Argumentos:", "Devolve:", "Erros:", "Exemplos:"}}
+    told["en"] = {"Parameters:", "Returns:", "Raises:", "Examples:"}
+    assert {label.get_text(strip=True) for label in labels} == told[language]
+    for label in labels:
+        marked = label.find("span", attrs={"lang": True}) or label.find_parent(lang=True)
+        assert marked["lang"] == language, label
     assert not page.select(".api-text .term")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_pages_and_entries_lead_to_each_other(pages, language):
-    theory, entry = f"{language}/foundations/masks/index.html", "../../reference/api/masks/#dilated"
+    theory = f"{language}/foundations/masks/index.html"
+    entry = "../../reference/api/masks/#attnref.masks.dilated"
     assert pages[theory].select_one(f'article p a[href="{entry}"] > code').text == "masks.dilated"
-    heading = pages[f"{language}/reference/api/masks/index.html"].find(id="dilated")
+    heading = pages[f"{language}/reference/api/masks/index.html"].find(id="attnref.masks.dilated")
     foot = heading.find_next(class_="api-foot")
     assert "attnref copy dilated" in foot.text
     assert "tests/test_masks.py" in foot.text
     assert foot.select_one('a[href="../../../foundations/masks/"]')
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_entry_shows_types_defaults_formula_example_and_code(site, pages, language):
+    page = pages[f"{language}/reference/api/masks/index.html"]
+    entry = page.find(id="attnref.masks.sliding_window").parent
+    assert entry.select_one(".doc-signature").text.startswith("sliding_window(\n    n: int,")
+    default = {"pt": "padrão:", "en": "default:"}[language]
+    items = [" ".join(item.text.split()) for item in entry.select("li.doc-section-item")]
+    assert any(item.startswith(f"causal (bool, {default} True") for item in items)
+    assert entry.select(".api-text .formula")
+    assert ">>> print(sliding_window(4, window=2).picture())" in entry.text
+    code = entry.select_one("details.api-code")
+    assert "back, ahead = _reach(" in code.text
+    assert '"""' not in code.text
+    # Code is for those who look at the entry: the search finds what is said of it.
+    index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
+    assert not [
+        each["location"] for each in index["docs"] if "back, ahead = _reach(" in each["text"]
+    ]
