@@ -202,10 +202,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         ]
         return "\n\n".join(f"::: {one}" for one in inside) if match["rest"] else match[0]
 
-    markdown = ASKED.sub(asked, markdown)
+    markdown = ASKED.sub(asked, names.linked(markdown, package))
     if page.file.src_uri.startswith(FOLDER) and PLACE in markdown:
         markdown = markdown.replace(PLACE, _book.index())
-    markdown = names.linked(markdown, package)
     if used:
         shown = ", ".join(f"[`{_book.short(path)}`][{path}]" for path in used)
         # The search would find every page that uses a name before the entry of the name itself.

@@ -99,8 +99,6 @@ class TestEach:
     def test_no_heading_is_left_of_examples_that_are_left_out(self, entry, folder):
         text = (folder / f"{entry.name}.py").read_text(encoding="utf-8")
         assert not re.search(r'Examples:\s*"""', text)
-            re.findall(r"Examples:\n +(?:[A-Z].*\n\n +)?>>>", text)
-        )
 
     @pytest.mark.claim("copies-give-the-same")
     def test_it_gives_what_the_package_gives(self, entry, stranger, one_thread):
