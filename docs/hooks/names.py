@@ -124,10 +124,9 @@ def resolve(code: str, package: griffe.Module) -> str | None:
         path = one.target_path if isinstance(one, griffe.Alias) else None
     if path is None or "." in name:
         return path
-    stems = {module.rpartition(".")[-1]: module for module in modules(package)}
-    distinct = match["call"] or (
-        ("_" in name or name != name.lower()) and path.startswith(stems.get(name, path))
-    )
+    holder = _holders(package).get(name)
+    other = isinstance(holder, griffe.Module) and not path.startswith(holder.path)
+    distinct = match["call"] or (("_" in name or name != name.lower()) and not other)
     return path if distinct and name not in FOREIGN else None
 
 
@@ -157,11 +156,10 @@ def misspelt(code: str, package: griffe.Module) -> str | None:
     if match is None or FILE.search(match["name"]):
         return None
     first, *rest = match["name"].split(".")
-    holders = {path.rpartition(".")[-1]: one for path, one in public(package).items()}
-    start, holder = first, package if first == package.name else holders.get(first)
+    start, holder = first, _holders(package).get(first)
     for part in rest:
         # What a value has is not known, nor what a class has from elsewhere.
-        if holder is None or not (holder.is_module or holder.is_class) or _is_layer(holder):
+        if holder is None or not _holds(holder) or _is_layer(holder):
             return None
         if part not in holder.members:
             known = {name: f"{start}.{name}" for name in holder.members if name[0] != "_"}
@@ -171,6 +169,17 @@ def misspelt(code: str, package: griffe.Module) -> str | None:
             return f"`{start}.{part}`: there is no {part} in {holder.path}{meant}"
         start, holder = f"{start}.{part}", _ours(holder.members[part], package)
     return None
+
+
+@cache
+def _holders(package: griffe.Module) -> dict[str, griffe.Object]:
+    """The package, and its public modules and classes, by their own names."""
+    found = {path.rpartition(".")[-1]: one for path, one in public(package).items() if _holds(one)}
+    return {**found, package.name: package}
+
+
+def _holds(one: griffe.Object) -> bool:
+    return one.is_module or one.is_class
 
 
 def _ours(member: griffe.Object | griffe.Alias, package: griffe.Module) -> griffe.Object | None:
@@ -259,4 +268,4 @@ def speaking(pages: Mapping[str, str], root: Path, package: griffe.Module) -> di
     return found
 
 
-CACHED = (public, modules, entries, _endings, used_by)
+CACHED = (public, modules, entries, _endings, _holders, used_by)

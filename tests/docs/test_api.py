@@ -146,6 +146,7 @@ def test_what_is_no_public_module_is_refused_where_it_stands(package, asked):
         ("attnref.foo", "`attnref.foo`: there is no foo in attnref"),
         ("attnref.casual", "did you mean `attnref.masks.causal`?"),
         ("attnref.variants.lhs", "did you mean `attnref.variants.lsh`?"),
+        ("roofline.Rofline", "did you mean `roofline.Roofline`?"),  # a module and a function
         ("Mask.dence", "did you mean `Mask.dense`?"),
         ("KVCache.apend(key, value)", "did you mean `KVCache.append`?"),
         ("conformance.chekc", "did you mean `conformance.check`?"),
