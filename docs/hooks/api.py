@@ -196,11 +196,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     used = names.used(markdown, ROOT, package)
 
     def asked(match: re.Match[str]) -> str:
-        here, there = page.file.src_uri, _book.places
-        inside = [
-            one for one in there if one.startswith(f"{match['path']}.") and there[one] == here
-        ]
-        return "\n\n".join(f"::: {one}" for one in inside) if match["rest"] else match[0]
+        here, start = page.file.src_uri, f"{match['path']}."
+        inside = [path for path, there in _book.places.items() if there == here]
+        shown = (
+            [path for path in inside if path.startswith(start)] if match["rest"] else [start[:-1]]
+        )
+        # By its name alone, the table of contents would not tell a module from a class like Cost.
+        return "\n\n".join(f"::: {one}\n    options:\n      toc_label: {one}" for one in shown)
 
     markdown = ASKED.sub(asked, names.linked(markdown, package))
     if page.file.src_uri.startswith(FOLDER) and PLACE in markdown:
