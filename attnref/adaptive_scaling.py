@@ -20,6 +20,8 @@ from torch import Tensor
 
 from attnref import checks
 
+__all__ = ["from_entropy", "from_variance"]
+
 
 def from_variance(query: Tensor, key: Tensor) -> Tensor:
     r"""The factor that gives the scores of each head variance 1, without forming the scores.
@@ -50,9 +52,10 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
 
     Exact up to rounding. Time ``O((n + m) d_k²)``, memory ``O((n + m) d_k + d_k²)``.
 
-    >>> query, key = torch.tensor([[2.0], [-2.0]]), torch.tensor([[3.0], [-3.0]])
-    >>> from_variance(query, key)  # the scores are 6, -6, -6, 6
-    tensor([[0.1667]])
+    Examples:
+        >>> query, key = torch.tensor([[2.0], [-2.0]]), torch.tensor([[3.0], [-3.0]])
+        >>> from_variance(query, key)  # the scores are 6, -6, -6, 6
+        tensor([[0.1667]])
     """
     checks.scores_shape(query.shape, key.shape)
     query_mean, query_covariance, query_square = _moments(query)
@@ -97,11 +100,12 @@ def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
 
     Exact up to rounding. Time 48 times that of the weights, ``O(n m)``, memory ``O(n m)``.
 
-    >>> query, key = torch.tensor([[1.0]]), torch.tensor([[2.0], [0.0]])
-    >>> factor = from_entropy(query, key, target=0.5)
-    >>> p = torch.softmax(factor * query @ key.mT, dim=-1)
-    >>> torch.special.entr(p).sum()
-    tensor(0.5000)
+    Examples:
+        >>> query, key = torch.tensor([[1.0]]), torch.tensor([[2.0], [0.0]])
+        >>> factor = from_entropy(query, key, target=0.5)
+        >>> p = torch.softmax(factor * query @ key.mT, dim=-1)
+        >>> torch.special.entr(p).sum()
+        tensor(0.5000)
     """
     checks.scores_shape(query.shape, key.shape)
     keys = key.shape[-2]

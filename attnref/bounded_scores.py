@@ -9,6 +9,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+__all__ = ["qk_rms_norm", "qk_unit_norm", "softcap"]
+
 
 def qk_unit_norm(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     r"""Query and key as unit vectors: their product is a cosine.
@@ -35,8 +37,9 @@ def qk_unit_norm(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
 
     Source: Henry et al. 2020, arXiv 2010.04245; Liu et al. 2021, arXiv 2111.09883.
 
-    >>> qk_unit_norm(torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 2.0]]))
-    (tensor([[0.6000, 0.8000]]), tensor([[0., 1.]]))
+    Examples:
+        >>> qk_unit_norm(torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 2.0]]))
+        (tensor([[0.6000, 0.8000]]), tensor([[0., 1.]]))
     """
     query_unit, key_unit = (
         nn.functional.normalize(
@@ -77,9 +80,10 @@ def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tenso
     Source: Zhang and Sennrich 2019, arXiv 1910.07467; on query and key, as a LayerNorm: Dehghani
     et al. 2023, arXiv 2302.05442.
 
-    >>> query, _ = qk_rms_norm(torch.tensor([[3.0, 4.0]]), torch.ones(1, 2))
-    >>> query
-    tensor([[0.8485, 1.1314]])
+    Examples:
+        >>> query, _ = qk_rms_norm(torch.tensor([[3.0, 4.0]]), torch.ones(1, 2))
+        >>> query
+        tensor([[0.8485, 1.1314]])
     """
     if not eps > 0.0:
         raise ValueError(
@@ -121,8 +125,9 @@ def softcap(scores: Tensor, *, cap: float) -> Tensor:
 
     Source: Gemma Team 2024, arXiv 2408.00118, section 2.
 
-    >>> softcap(torch.tensor([1.0, 100.0]), cap=50.0)
-    tensor([ 0.9999, 48.2014])
+    Examples:
+        >>> softcap(torch.tensor([1.0, 100.0]), cap=50.0)
+        tensor([ 0.9999, 48.2014])
     """
     if not 0.0 < cap < math.inf:
         raise ValueError(

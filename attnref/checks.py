@@ -14,8 +14,9 @@ Shape = tuple[int, ...]
 def broadcast_shape(*shapes: Sequence[int]) -> Shape | None:
     """The shape that all ``shapes`` broadcast to, or None when they do not fit together.
 
-    >>> broadcast_shape((2, 1, 7), (3, 1))
-    (2, 3, 7)
+    Examples:
+        >>> broadcast_shape((2, 1, 7), (3, 1))
+        (2, 3, 7)
     """
     length = max(len(shape) for shape in shapes)
     padded = [(1,) * (length - len(shape)) + tuple(shape) for shape in shapes]
@@ -38,8 +39,9 @@ def scores_shape(
     With ``enable_gqa`` dimension -3 counts heads, and each key head serves an equal
     number of query heads.
 
-    >>> scores_shape((2, 6, 5, 8), (2, 3, 7, 8), enable_gqa=True)
-    (2, 6, 5, 7)
+    Examples:
+        >>> scores_shape((2, 6, 5, 8), (2, 3, 7, 8), enable_gqa=True)
+        (2, 6, 5, 7)
     """
     query, key = tuple(query), tuple(key)
     needed = 3 if enable_gqa else 2

@@ -16,9 +16,10 @@ docstring shows. The rules of counting:
 - *Peak.* The most bytes alive at one time that the method allocates, its output included and
   its arguments not; a tensor is freed after its last use.
 
->>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64, num_heads=12)
->>> plain(sizes).operations.matmul, linear(sizes).operations.matmul
-(805306368, 100663296)
+Examples:
+    >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64, num_heads=12)
+    >>> plain(sizes).operations.matmul, linear(sizes).operations.matmul
+    (805306368, 100663296)
 """
 
 import math
@@ -26,6 +27,27 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 import torch
+
+__all__ = [
+    "Cost",
+    "Operations",
+    "Sizes",
+    "Tiles",
+    "allowed_pairs",
+    "blockwise",
+    "blockwise_backward",
+    "feedforward",
+    "feedforward_parameters",
+    "fused",
+    "linear",
+    "multihead",
+    "multihead_parameters",
+    "plain",
+    "plain_backward",
+    "reference",
+    "tiles",
+    "useful_share",
+]
 
 # Query i sees the keys i - left to i + right; None is without limit.
 Window = tuple[int | None, int | None]
@@ -35,8 +57,9 @@ Window = tuple[int | None, int | None]
 class Operations:
     """How much arithmetic: in matrix products, elsewhere, and in exponentials and logarithms.
 
-    >>> (Operations(matmul=10) + Operations(elementwise=2, exponentials=1) * 3).total
-    19
+    Examples:
+        >>> (Operations(matmul=10) + Operations(elementwise=2, exponentials=1) * 3).total
+        19
     """
 
     matmul: int = 0
@@ -61,9 +84,10 @@ class Cost:
     ``a + b`` is a and then b, ``a * 12`` is a twelve times in a row: amounts add up, of the
     peaks the highest stays, since what is kept from one to the next belongs to the later one.
 
-    >>> cost = Cost(Operations(matmul=8), bytes_read=6, bytes_written=2, peak_bytes=5) * 2
-    >>> cost.operations.total, cost.bytes_moved, cost.peak_bytes, cost.intensity
-    (16, 16, 5, 1.0)
+    Examples:
+        >>> cost = Cost(Operations(matmul=8), bytes_read=6, bytes_written=2, peak_bytes=5) * 2
+        >>> cost.operations.total, cost.bytes_moved, cost.peak_bytes, cost.intensity
+        (16, 16, 5, 1.0)
     """
 
     operations: Operations = Operations()
@@ -115,8 +139,9 @@ class Sizes:
         ValueError: for a size below 1 (d_v: below 0), or heads that num_kv_heads does not divide.
         TypeError: for a dtype that is none.
 
-    >>> Sizes(n=2048, m=2048, d_k=128, d_v=128, num_heads=32, dtype=torch.float16).score_bytes
-    268435456
+    Examples:
+        >>> Sizes(n=2048, m=2048, d_k=128, d_v=128, num_heads=32, dtype=torch.float16).score_bytes
+        268435456
     """
 
     n: int
@@ -159,9 +184,10 @@ class Sizes:
         Source: Shazeer 2019, arXiv 1911.02150 (one key head); Ainslie et al. 2023, arXiv
         2305.13245 (groups); DeepSeek-AI 2024, arXiv 2405.04434 (latent).
 
-        >>> token = dict(n=1, m=1, d_k=128, d_v=128, num_heads=64, dtype=torch.float16)
-        >>> [80 * Sizes(**token, num_kv_heads=heads).cache_bytes for heads in (64, 8, 1)]
-        [2621440, 327680, 40960]
+        Examples:
+            >>> token = dict(n=1, m=1, d_k=128, d_v=128, num_heads=64, dtype=torch.float16)
+            >>> [80 * Sizes(**token, num_kv_heads=heads).cache_bytes for heads in (64, 8, 1)]
+            [2621440, 327680, 40960]
         """
         numbers = self.batch * self.kv_heads * self.m * (self.d_k + self.d_v)
         return _itemsize(self.dtype) * numbers
@@ -196,8 +222,9 @@ def allowed_pairs(n: int, m: int, *, window: Window = (None, None)) -> int:
         ValueError: for a size below 1, or ``left + right`` below 0.
         TypeError: for limits that are neither integers nor None.
 
-    >>> allowed_pairs(4, 4, window=(None, 0)), allowed_pairs(4, 4, window=(1, 0))
-    (10, 7)
+    Examples:
+        >>> allowed_pairs(4, 4, window=(None, 0)), allowed_pairs(4, 4, window=(1, 0))
+        (10, 7)
     """
     _check_counts(n=n, m=m)
     left, right = _limits(n, m, window)
@@ -210,6 +237,10 @@ class Tiles:
 
     ``count`` tiles hold ``pairs`` scores; they have ``rows`` queries, counted again in each
     tile; and ``columns`` keys are loaded, again for each block of queries.
+
+    Examples:
+        >>> tiles(4, 4, block=(2, 2), window=(None, 0))
+        Tiles(count=3, pairs=12, rows=6, columns=6)
     """
 
     count: int
@@ -235,9 +266,10 @@ def tiles(n: int, m: int, *, block: tuple[int, int], window: Window = (None, Non
     Raises:
         ValueError, TypeError: as :func:`allowed_pairs`, and for a block below 1.
 
-    >>> causal = tiles(4096, 4096, block=(128, 128), window=(None, 0))
-    >>> causal.count, causal.pairs / 4096**2
-    (528, 0.515625)
+    Examples:
+        >>> causal = tiles(4096, 4096, block=(128, 128), window=(None, 0))
+        >>> causal.count, causal.pairs / 4096**2
+        (528, 0.515625)
     """
     block_q, block_k = block
     _check_counts(n=n, m=m, block_q=block_q, block_k=block_k)
@@ -270,8 +302,9 @@ def useful_share(lengths: Sequence[int]) -> tuple[float, float]:
 
     Source: Krell et al. 2021, arXiv 2107.02027, who pack sequences to avoid the waste.
 
-    >>> [f"{share:.1%}" for share in useful_share([512] + 31 * [32])]
-    ['9.2%', '3.5%']
+    Examples:
+        >>> [f"{share:.1%}" for share in useful_share([512] + 31 * [32])]
+        ['9.2%', '3.5%']
     """
     _check_counts(sequences=len(lengths))
     for length in lengths:
@@ -307,9 +340,10 @@ def plain(sizes: Sizes, *, masked: bool = False) -> Cost:
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, equation 1.
 
-    >>> sizes = Sizes(n=2048, m=2048, d_k=128, d_v=128)
-    >>> plain(sizes).peak_bytes / sizes.score_bytes
-    2.0
+    Examples:
+        >>> sizes = Sizes(n=2048, m=2048, d_k=128, d_v=128)
+        >>> plain(sizes).peak_bytes / sizes.score_bytes
+        2.0
     """
     n, m, d_k, d_v, h, h_kv, size = _letters(sizes)
     rows, scores = h // h_kv * n, h * n * m
@@ -337,9 +371,10 @@ def plain_backward(sizes: Sizes, *, masked: bool = False) -> Cost:
     Arguments as in :func:`plain`. The peak includes the weights and the output, which the
     forward pass left, so that ``plain(…) + plain_backward(…)`` is a whole step of training.
 
-    >>> sizes = Sizes(n=64, m=64, d_k=16, d_v=16)
-    >>> plain_backward(sizes).operations.matmul / plain(sizes).operations.matmul
-    2.0
+    Examples:
+        >>> sizes = Sizes(n=64, m=64, d_k=16, d_v=16)
+        >>> plain_backward(sizes).operations.matmul / plain(sizes).operations.matmul
+        2.0
     """
     n, m, d_k, d_v, h, h_kv, size = _letters(sizes)
     rows, scores = h // h_kv * n, h * n * m
@@ -376,10 +411,11 @@ def fused(sizes: Sizes, *, pairs: int | None = None) -> Cost:
 
     Exact for the program above when each query sees some key and each key is seen.
 
-    >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64)
-    >>> causal = fused(sizes, pairs=allowed_pairs(512, 512, window=(None, 0)))
-    >>> causal.operations.matmul / fused(sizes).operations.matmul
-    0.5009765625
+    Examples:
+        >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64)
+        >>> causal = fused(sizes, pairs=allowed_pairs(512, 512, window=(None, 0)))
+        >>> causal.operations.matmul / fused(sizes).operations.matmul
+        0.5009765625
     """
     n, m, d_k, d_v, h, h_kv, size = _letters(sizes)
     pairs = n * m if pairs is None else pairs
@@ -443,9 +479,10 @@ def blockwise(
 
     Source: Rabe and Staats 2021, arXiv 2112.05682; Dao 2023, arXiv 2307.08691, algorithm 1.
 
-    >>> sizes = Sizes(n=8192, m=8192, d_k=128, d_v=128)
-    >>> plain(sizes).peak_bytes // blockwise(sizes, block=(128, 128)).peak_bytes
-    118
+    Examples:
+        >>> sizes = Sizes(n=8192, m=8192, d_k=128, d_v=128)
+        >>> plain(sizes).peak_bytes // blockwise(sizes, block=(128, 128)).peak_bytes
+        118
     """
     n, m, d_k, d_v, h, h_kv, size = _letters(sizes)
     left = tiles(n, m, block=block, window=window)
@@ -488,10 +525,12 @@ def blockwise_backward(
 
     Source: Dao 2023, arXiv 2307.08691, algorithm 2.
 
-    >>> sizes, block = Sizes(n=256, m=256, d_k=64, d_v=64), (64, 64)
-    >>> forward, backward = blockwise(sizes, block=block), blockwise_backward(sizes, block=block)
-    >>> backward.operations.matmul / forward.operations.matmul
-    2.5
+    Examples:
+        >>> sizes, block = Sizes(n=256, m=256, d_k=64, d_v=64), (64, 64)
+        >>> forward = blockwise(sizes, block=block)
+        >>> backward = blockwise_backward(sizes, block=block)
+        >>> backward.operations.matmul / forward.operations.matmul
+        2.5
     """
     n, m, d_k, d_v, h, h_kv, size = _letters(sizes)
     left = tiles(n, m, block=block, window=window)
@@ -527,9 +566,10 @@ def reference(sizes: Sizes, *, float_mask: bool = False) -> Operations:
 
     Exact without dropout and softcap.
 
-    >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64)
-    >>> reference(sizes).matmul / plain(sizes).operations.matmul
-    3.0
+    Examples:
+        >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64)
+        >>> reference(sizes).matmul / plain(sizes).operations.matmul
+        3.0
     """
     n, m, d_k, d_v, h, _, _ = _letters(sizes)
     return Operations(
@@ -568,12 +608,13 @@ def linear(sizes: Sizes) -> Cost:
 
     Source: Katharopoulos et al. 2020, arXiv 2006.16236, equations 5 and 6.
 
-    >>> for n in (32, 64, 4096):
-    ...     sizes = Sizes(n=n, m=n, d_k=64, d_v=64)
-    ...     print(linear(sizes).operations.matmul / plain(sizes).operations.matmul)
-    2.0
-    1.0
-    0.015625
+    Examples:
+        >>> for n in (32, 64, 4096):
+        ...     sizes = Sizes(n=n, m=n, d_k=64, d_v=64)
+        ...     print(linear(sizes).operations.matmul / plain(sizes).operations.matmul)
+        2.0
+        1.0
+        0.015625
     """
     n, m, d_k, d_v, h, h_kv, size = _letters(sizes)
     if h != h_kv:
@@ -623,11 +664,12 @@ def multihead(sizes: Sizes, embed_dim: int, core: Cost, *, bias: bool = True) ->
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2.
 
-    >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64, num_heads=12)
-    >>> core = plain(sizes)
-    >>> layer = multihead(sizes, 768, core) + feedforward(512, 768, 3072)
-    >>> core.operations.matmul / layer.operations.matmul
-    0.1
+    Examples:
+        >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64, num_heads=12)
+        >>> core = plain(sizes)
+        >>> layer = multihead(sizes, 768, core) + feedforward(512, 768, 3072)
+        >>> core.operations.matmul / layer.operations.matmul
+        0.1
     """
     n, _, d_k, d_v, h, _, size = _letters(sizes)
     _check_counts(embed_dim=embed_dim)
@@ -654,8 +696,9 @@ def multihead_parameters(sizes: Sizes, embed_dim: int, *, bias: bool = True) -> 
 
     Arguments and errors as in :func:`multihead`; n, m and batch do not matter.
 
-    >>> multihead_parameters(Sizes(n=1, m=1, d_k=64, d_v=64, num_heads=8), 512, bias=False)
-    1048576
+    Examples:
+        >>> multihead_parameters(Sizes(n=1, m=1, d_k=64, d_v=64, num_heads=8), 512, bias=False)
+        1048576
     """
     _check_counts(embed_dim=embed_dim)
     key, query = sizes.kv_heads, sizes.num_heads
@@ -690,8 +733,9 @@ def feedforward(
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.3.
 
-    >>> feedforward(512, 768, 3072).operations.matmul == 16 * 512 * 768**2
-    True
+    Examples:
+        >>> feedforward(512, 768, 3072).operations.matmul == 16 * 512 * 768**2
+        True
     """
     _check_counts(tokens=tokens, embed_dim=embed_dim, hidden=hidden)
     size, inner = _itemsize(dtype), tokens * hidden
@@ -706,8 +750,9 @@ def feedforward(
 def feedforward_parameters(embed_dim: int, hidden: int, *, bias: bool = True) -> int:
     """Numbers to learn in a feed-forward layer: :math:`2 D H`, and the biases.
 
-    >>> feedforward_parameters(768, 3072)
-    4722432
+    Examples:
+        >>> feedforward_parameters(768, 3072)
+        4722432
     """
     _check_counts(embed_dim=embed_dim, hidden=hidden)
     return 2 * embed_dim * hidden + bias * (embed_dim + hidden)

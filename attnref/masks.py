@@ -4,33 +4,37 @@ A :class:`Mask` is a rule and a shape. ``True`` means *may attend*, as in PyTorc
 ``scaled_dot_product_attention`` (``nn.MultiheadAttention`` means the opposite). Masks combine
 with ``&`` (both allow), ``|`` (either allows) and ``~`` (the opposite), and become a tensor of
 booleans only where one is needed: whole with :meth:`Mask.dense`, in part with
-:meth:`Mask.block`. Longformer's pattern, for one, is a window and global tokens:
-
->>> mask = sliding_window(6, window=3, causal=False) | global_tokens(6, positions=[0])
->>> mask
-Mask(shape=(6, 6))
->>> print(mask.picture())
-######
-###...
-####..
-#.###.
-#..###
-#...##
->>> mask.count()
-24
+:meth:`Mask.block`.
 
 Where nothing else is said, the shape is ``(n, m)``, the same for all samples and heads. Masks
-with others, such as one row of keys for each sample, broadcast as tensors do:
+with others, such as one row of keys for each sample, broadcast as tensors do. To make a mask
+costs no more than its arguments; to ask it costs a few operations a pair.
 
->>> mask = causal(3) & padding([2, 3], 3)
->>> mask
-Mask(shape=(2, 1, 3, 3))
->>> mask.dense()[0, 0]
-tensor([[ True, False, False],
-        [ True,  True, False],
-        [ True,  True, False]])
+Examples:
+    Longformer's pattern is a window and global tokens:
 
-To make a mask costs no more than its arguments; to ask it costs a few operations a pair.
+    >>> mask = sliding_window(6, window=3, causal=False) | global_tokens(6, positions=[0])
+    >>> mask
+    Mask(shape=(6, 6))
+    >>> print(mask.picture())
+    ######
+    ###...
+    ####..
+    #.###.
+    #..###
+    #...##
+    >>> mask.count()
+    24
+
+    A batch of samples of different lengths:
+
+    >>> mask = causal(3) & padding([2, 3], 3)
+    >>> mask
+    Mask(shape=(2, 1, 3, 3))
+    >>> mask.dense()[0, 0]
+    tensor([[ True, False, False],
+            [ True,  True, False],
+            [ True,  True, False]])
 """
 
 import math
@@ -49,6 +53,22 @@ from attnref.checks import (
     check_mask,
     check_positions,
 )
+
+__all__ = [
+    "Mask",
+    "bigbird",
+    "block_layout",
+    "causal",
+    "dilated",
+    "documents",
+    "dyadic",
+    "global_tokens",
+    "packed",
+    "padding",
+    "prefix_lm",
+    "sliding_window",
+    "strided",
+]
 
 # Given query positions (rows, 1) and key positions (1, columns), says which pairs are allowed.
 Rule = Callable[[Tensor, Tensor], Tensor]
@@ -76,10 +96,11 @@ class Mask:
         ValueError: for a shape of fewer than two dimensions.
         TypeError: when the rule is asked and does not answer in bool.
 
-    >>> print(Mask((3, 4), lambda i, j: j > i).picture())
-    .###
-    ..##
-    ...#
+    Examples:
+        >>> print(Mask((3, 4), lambda i, j: j > i).picture())
+        .###
+        ..##
+        ...#
     """
 
     def __init__(self, shape: Shape, rule: Rule) -> None:
@@ -100,9 +121,10 @@ class Mask:
     ) -> Tensor:
         """``dense()[..., rows, columns]`` in the time and memory of that block alone.
 
-        >>> causal(2**20).block(slice(999, 1001), slice(998, 1002))
-        tensor([[ True,  True, False, False],
-                [ True,  True,  True, False]])
+        Examples:
+            >>> causal(2**20).block(slice(999, 1001), slice(998, 1002))
+            tensor([[ True,  True, False, False],
+                    [ True,  True,  True, False]])
         """
         i = _positions("rows", rows, self.shape[-2], device)[:, None]  # (rows, 1)
         j = _positions("columns", columns, self.shape[-1], device)[None, :]  # (1, columns)
@@ -120,10 +142,11 @@ class Mask:
 
         Exact: every pair is looked at. Time ``O(n m)``; memory that of one row of blocks.
 
-        >>> causal(5).block_summary(2)
-        tensor([[1, 0, 0],
-                [2, 1, 0],
-                [2, 2, 2]], dtype=torch.int8)
+        Examples:
+            >>> causal(5).block_summary(2)
+            tensor([[1, 0, 0],
+                    [2, 1, 0],
+                    [2, 2, 2]], dtype=torch.int8)
         """
         _check_block_size(block_size)
         *lead, n, m = self.shape
@@ -145,8 +168,9 @@ class Mask:
 
         Time ``O(n m)``, memory about a million pairs at a time, or one row if that is more.
 
-        >>> causal(4).count()
-        10
+        Examples:
+            >>> causal(4).count()
+            10
         """
         *lead, n, m = self.shape
         step = max(1, _PAIRS_AT_ONCE // max(1, math.prod(lead) * m))
@@ -180,8 +204,9 @@ class Mask:
 
         Only then does ``block`` reach rows that the mask has in common for all queries.
 
-        >>> padding([1, 2], 3).expand((2, 5, 4, 3))
-        Mask(shape=(2, 5, 4, 3))
+        Examples:
+            >>> padding([1, 2], 3).expand((2, 5, 4, 3))
+            Mask(shape=(2, 5, 4, 3))
         """
         check_mask(self.shape, shape)
         return Mask(shape, self._allowed)
@@ -235,9 +260,10 @@ def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
     Raises:
         ValueError: when n != m and no alignment is named, or for an unknown name.
 
-    >>> causal(2, 4, alignment="bottom-right").dense()
-    tensor([[ True,  True,  True, False],
-            [ True,  True,  True,  True]])
+    Examples:
+        >>> causal(2, 4, alignment="bottom-right").dense()
+        tensor([[ True,  True,  True, False],
+                [ True,  True,  True,  True]])
     """
     m, offset = check_alignment(n, m, alignment)
     return Mask((n, m), lambda i, j: j <= i + offset)
@@ -271,11 +297,12 @@ def sliding_window(
 
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 
-    >>> print(sliding_window(4, window=2).picture())
-    #...
-    ##..
-    .##.
-    ..##
+    Examples:
+        >>> print(sliding_window(4, window=2).picture())
+        #...
+        ##..
+        .##.
+        ..##
     """
     m, offset = check_alignment(n, m, alignment)
     back, ahead = _reach("window", window, causal)
@@ -306,12 +333,13 @@ def dilated(
 
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 
-    >>> print(dilated(5, window=2, dilation=3).picture())
-    #....
-    .#...
-    ..#..
-    #..#.
-    .#..#
+    Examples:
+        >>> print(dilated(5, window=2, dilation=3).picture())
+        #....
+        .#...
+        ..#..
+        #..#.
+        .#..#
     """
     check_integer("dilation", dilation, 1, "It is the distance between keys; 1 leaves no gap.")
     m, offset = check_alignment(n, m, alignment)
@@ -342,15 +370,16 @@ def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None 
 
     Source: Child et al. 2019, arXiv 1904.10509, section 4, both of its sets in one mask.
 
-    >>> print(strided(8, stride=3).picture())
-    #.......
-    ##......
-    ###.....
-    ####....
-    .####...
-    ..####..
-    #..####.
-    .#..####
+    Examples:
+        >>> print(strided(8, stride=3).picture())
+        #.......
+        ##......
+        ###.....
+        ####....
+        .####...
+        ..####..
+        #..####.
+        .#..####
     """
     check_integer("stride", stride, 1, "The usual choice is near the square root of n.")
     m, offset = check_alignment(n, m, alignment)
@@ -379,13 +408,14 @@ def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
 
     Source: Li et al. 2019, arXiv 1907.00235 (LogSparse), section 4.2.
 
-    >>> print(dyadic(6).picture())
-    #.....
-    ##....
-    ###...
-    .###..
-    #.###.
-    .#.###
+    Examples:
+        >>> print(dyadic(6).picture())
+        #.....
+        ##....
+        ###...
+        .###..
+        #.###.
+        .#.###
     """
     m, offset = check_alignment(n, m, alignment)
 
@@ -412,9 +442,10 @@ def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
     Raises:
         ValueError: for lengths of another shape or out of range.
 
-    >>> padding([1, 3], 3).dense()[:, 0, 0]
-    tensor([[ True, False, False],
-            [ True,  True,  True]])
+    Examples:
+        >>> padding([1, 3], 3).dense()[:, 0, 0]
+        tensor([[ True, False, False],
+                [ True,  True,  True]])
     """
     check_positions(m=m)
     mend = "Count the real tokens of each sequence; m is the length of the longest or more."
@@ -440,11 +471,12 @@ def prefix_lm(n: int, *, prefix: int) -> Mask:
 
     Source: Raffel et al. 2019, arXiv 1910.10683, section 3.2.1.
 
-    >>> print(prefix_lm(4, prefix=2).picture())
-    ##..
-    ##..
-    ###.
-    ####
+    Examples:
+        >>> print(prefix_lm(4, prefix=2).picture())
+        ##..
+        ##..
+        ###.
+        ####
     """
     check_positions(n=n)
     mend = "It is the number of tokens that are given, before the first to be predicted."
@@ -471,13 +503,14 @@ def documents(ids: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Mask:
 
     Source: Krell et al. 2021, arXiv 2107.02027.
 
-    >>> print(documents([0, 0, 1, 1, 1, -1]).picture())
-    ##....
-    ##....
-    ..###.
-    ..###.
-    ..###.
-    ......
+    Examples:
+        >>> print(documents([0, 0, 1, 1, 1, -1]).picture())
+        ##....
+        ##....
+        ..###.
+        ..###.
+        ..###.
+        ......
     """
     mend = "Number the documents of a row 0, 1, …; give padding -1."
     labels = _integers("ids", ids, {1: "(n,)", 2: "(b, n)"}, mend, least=-math.inf)
@@ -504,8 +537,9 @@ def packed(lengths: Tensor | Sequence[int]) -> Mask:
     Raises:
         ValueError: for lengths of another shape or below 0.
 
-    >>> packed([2, 3]).count()  # 2² + 3²
-    13
+    Examples:
+        >>> packed([2, 3]).count()  # 2² + 3²
+        13
     """
     mend = "They are the tokens of each document; from cu_seqlens take cu_seqlens.diff()."
     counts = _integers("lengths", lengths, {1: "(documents,)"}, mend)
@@ -528,11 +562,12 @@ def global_tokens(n: int, *, positions: Tensor | Sequence[int]) -> Mask:
 
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 
-    >>> print(global_tokens(4, positions=[1]).picture())
-    .#..
-    ####
-    .#..
-    .#..
+    Examples:
+        >>> print(global_tokens(4, positions=[1]).picture())
+        .#..
+        ####
+        .#..
+        .#..
     """
     check_positions(n=n)
     mend = "Count from the start: 0 is the first token, n - 1 the last."
@@ -563,12 +598,13 @@ def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: in
         TypeError: for a layout that is not a bool tensor.
         ValueError: for a layout of another shape or a block size below 1.
 
-    >>> layout = torch.tensor([[True, False], [True, True]])
-    >>> print(block_layout(4, layout=layout, block_size=2).picture())
-    ##..
-    ##..
-    ####
-    ####
+    Examples:
+        >>> layout = torch.tensor([[True, False], [True, True]])
+        >>> print(block_layout(4, layout=layout, block_size=2).picture())
+        ##..
+        ##..
+        ####
+        ####
     """
     m = n if m is None else m
     check_positions(n=n, m=m)
@@ -623,12 +659,12 @@ def bigbird(
 
     Source: Zaheer et al. 2020, arXiv 2007.14062, section 2, with existing tokens as global ones.
 
-    >>> numbers = torch.Generator().manual_seed(0)
-    >>> mask = bigbird(
-    ...     12, block_size=2, window_blocks=1, random_blocks=1, global_blocks=1, generator=numbers
-    ... )
-    >>> mask.block_summary(2).bool().sum(-1)  # itself, one drawn and the global one
-    tensor([6, 3, 3, 3, 3, 3])
+    Examples:
+        >>> numbers = torch.Generator().manual_seed(0)
+        >>> drawn = {"random_blocks": 1, "generator": numbers}
+        >>> mask = bigbird(12, block_size=2, window_blocks=1, global_blocks=1, **drawn)
+        >>> mask.block_summary(2).bool().sum(-1)  # itself, one drawn and the global one
+        tensor([6, 3, 3, 3, 3, 3])
     """
     check_positions(n=n)
     _check_block_size(block_size)

@@ -19,6 +19,8 @@ from attnref import checks, masks
 from attnref.reference import check_mask_type, scaled_dot_product_attention
 from attnref.scaling import per_head, scale_query
 
+__all__ = ["KVCache", "MultiHeadAttention"]
+
 
 class KVCache:
     r"""The keys and values of the tokens so far, so that each is projected once.
@@ -42,11 +44,12 @@ class KVCache:
 
     Source: Shazeer 2019, arXiv 1911.02150, section 2.4.
 
-    >>> cache = KVCache(max_length=8)
-    >>> for _ in range(3):
-    ...     key, value = cache.append(torch.ones(2, 1, 4), torch.ones(2, 1, 5))
-    >>> key.shape, value.shape, cache.length
-    (torch.Size([2, 3, 4]), torch.Size([2, 3, 5]), 3)
+    Examples:
+        >>> cache = KVCache(max_length=8)
+        >>> for _ in range(3):
+        ...     key, value = cache.append(torch.ones(2, 1, 4), torch.ones(2, 1, 5))
+        >>> key.shape, value.shape, cache.length
+        (torch.Size([2, 3, 4]), torch.Size([2, 3, 5]), 3)
     """
 
     def __init__(self, max_length: int | None = None) -> None:
@@ -159,9 +162,10 @@ class MultiHeadAttention(nn.Module):
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2; shared heads: Shazeer 2019,
     arXiv 1911.02150, and Ainslie et al. 2023, arXiv 2305.13245.
 
-    >>> layer = MultiHeadAttention(embed_dim=12, num_heads=4, num_kv_heads=2)
-    >>> layer(torch.ones(5, 7, 12), is_causal=True).shape
-    torch.Size([5, 7, 12])
+    Examples:
+        >>> layer = MultiHeadAttention(embed_dim=12, num_heads=4, num_kv_heads=2)
+        >>> layer(torch.ones(5, 7, 12), is_causal=True).shape
+        torch.Size([5, 7, 12])
     """
 
     def __init__(
@@ -362,9 +366,10 @@ class MultiHeadAttention(nn.Module):
         Raises:
             ValueError: for a module of another kind.
 
-        >>> ours = MultiHeadAttention.from_torch(nn.MultiheadAttention(12, 3))
-        >>> ours(torch.ones(2, 5, 12)).shape
-        torch.Size([2, 5, 12])
+        Examples:
+            >>> ours = MultiHeadAttention.from_torch(nn.MultiheadAttention(12, 3))
+            >>> ours(torch.ones(2, 5, 12)).shape
+            torch.Size([2, 5, 12])
         """
         weight, bias = module.in_proj_weight, module.in_proj_bias
         if weight is None or module.bias_k is not None or module.add_zero_attn:

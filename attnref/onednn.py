@@ -23,8 +23,9 @@ def product_with_transpose(one: Tensor, other: Tensor) -> Tensor:
 
     Exact up to rounding in the dtype. Time ``2 n m d`` operations.
 
-    >>> product_with_transpose(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]))
-    tensor([[11.]])
+    Examples:
+        >>> product_with_transpose(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]))
+        tensor([[11.]])
     """
     if one.dtype == torch.float32 and one.device.type == "cpu" and _AVAILABLE:
         product: Tensor = torch.ops.mkldnn._linear_pointwise(one, other, None, "none", [], "")

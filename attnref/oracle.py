@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from attnref import checks
 
+__all__ = ["Gradients", "gradients", "log_sum_exp", "scaled_dot_product_attention"]
+
 Array = NDArray[np.float64]
 
 
@@ -48,9 +50,10 @@ def scaled_dot_product_attention(
 
     Time and memory: ``O(n m (d_k + d_v))`` in Python loops. For small inputs only.
 
-    >>> output, weights = scaled_dot_product_attention([[1, 0]], [[1, 0], [0, 1]], [[10], [20]])
-    >>> output.round(4), weights.round(4)
-    (array([[13.3024]]), array([[0.6698, 0.3302]]))
+    Examples:
+        >>> output, weights = scaled_dot_product_attention([[1, 0]], [[1, 0], [0, 1]], [[10], [20]])
+        >>> output.round(4), weights.round(4)
+        (array([[13.3024]]), array([[0.6698, 0.3302]]))
     """
     q, k, v = (np.asarray(array, dtype=np.float64) for array in (query, key, value))
     checks.check_value(k.shape, v.shape)
@@ -84,8 +87,9 @@ def log_sum_exp(
     Returns:
         ``(..., n)``; -inf for a row without allowed keys, the logarithm of an empty sum.
 
-    >>> log_sum_exp([[1, 0]], [[1, 0], [0, 1]]).round(4)
-    array([1.1079])
+    Examples:
+        >>> log_sum_exp([[1, 0]], [[1, 0], [0, 1]]).round(4)
+        array([1.1079])
     """
     q, k = (np.asarray(array, dtype=np.float64) for array in (query, key))
     shape = checks.scores_shape(q.shape, k.shape, enable_gqa=enable_gqa)
@@ -97,7 +101,12 @@ def log_sum_exp(
 
 
 class Gradients(NamedTuple):
-    """One array for each argument, in its shape; ``attn_mask`` is None unless it is a float."""
+    """One array for each argument, in its shape; ``attn_mask`` is None unless it is a float.
+
+    Examples:
+        >>> gradients(np.ones((2, 3)), np.ones((2, 5)), np.ones((7, 5)), np.ones((7, 3)))._fields
+        ('query', 'key', 'value', 'attn_mask')
+    """
 
     query: Array
     key: Array
@@ -131,7 +140,8 @@ def gradients(
     Args:
         grad_output: ``(..., n, d_v)``, the gradient :math:`dO` of the loss to the output.
         grad_lse: ``(..., n)``, the gradient :math:`d\ell` to the log-sum-exp; None means 0.
-        query, key, value, and the rest: as in :func:`scaled_dot_product_attention`.
+        query, key, value, attn_mask, is_causal, scale, enable_gqa, softcap: as in
+            :func:`scaled_dot_product_attention`.
 
     Returns:
         :class:`Gradients`; zero wherever no allowed pair leads.
@@ -141,9 +151,10 @@ def gradients(
 
     Time and memory: ``O(n m (d_k + d_v))`` in Python loops. For small inputs only.
 
-    >>> found = gradients([[1]], [[1, 0]], [[1, 0], [0, 1]], [[10], [20]])
-    >>> found.query.round(4), found.value.round(4).ravel()
-    (array([[-1.564,  1.564]]), array([0.6698, 0.3302]))
+    Examples:
+        >>> found = gradients([[1]], [[1, 0]], [[1, 0], [0, 1]], [[10], [20]])
+        >>> found.query.round(4), found.value.round(4).ravel()
+        (array([[-1.564,  1.564]]), array([0.6698, 0.3302]))
     """
     q, k, v = (np.asarray(array, dtype=np.float64) for array in (query, key, value))
     checks.check_value(k.shape, v.shape)

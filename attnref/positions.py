@@ -11,6 +11,18 @@ from torch import Tensor, nn
 
 from attnref import checks
 
+__all__ = [
+    "LearnedPositions",
+    "alibi",
+    "alibi_slopes",
+    "frequencies",
+    "from_half_split",
+    "rotary",
+    "rotary_half_split",
+    "sinusoidal",
+    "to_half_split",
+]
+
 
 def frequencies(
     dim: int, *, base: float = 10_000.0, device: torch.device | str | None = None
@@ -32,8 +44,9 @@ def frequencies(
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
 
-    >>> frequencies(4)
-    tensor([1.0000, 0.0100], dtype=torch.float64)
+    Examples:
+        >>> frequencies(4)
+        tensor([1.0000, 0.0100], dtype=torch.float64)
     """
     _check_even(dim)
     if not base > 0:
@@ -79,9 +92,10 @@ def sinusoidal(
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
 
-    >>> sinusoidal(2, 4)
-    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
-            [0.8415, 0.5403, 0.0100, 0.9999]])
+    Examples:
+        >>> sinusoidal(2, 4)
+        tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+                [0.8415, 0.5403, 0.0100, 0.9999]])
     """
     angles = _angles(length, dim, base, offset, device)  # (n, d/2)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).to(dtype)  # (n, d)
@@ -107,9 +121,10 @@ class LearnedPositions(nn.Module):
     Source: Gehring et al. 2017, arXiv 1705.03122, section 3.1; the deviation is that of the
     code of BERT (Devlin et al. 2018, arXiv 1810.04805).
 
-    >>> positions = LearnedPositions(512, 8)
-    >>> positions(3, offset=509).shape
-    torch.Size([3, 8])
+    Examples:
+        >>> positions = LearnedPositions(512, 8)
+        >>> positions(3, offset=509).shape
+        torch.Size([3, 8])
     """
 
     def __init__(
@@ -170,9 +185,10 @@ def rotary(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> Tensor:
 
     Source: Su et al. 2021, arXiv 2104.09864, equations 15 and 34.
 
-    >>> rotary(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
-    tensor([[1.0000, 0.0000],
-            [0.5403, 0.8415]])
+    Examples:
+        >>> rotary(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
+        tensor([[1.0000, 0.0000],
+                [0.5403, 0.8415]])
     """
     cos, sin = _turns(x, base, offset)  # (n, d/2) each
     even, odd = x[..., 0::2], x[..., 1::2]  # (..., n, d/2) each
@@ -194,8 +210,9 @@ def rotary_half_split(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> 
 
     Source: the code of GPT-NeoX (Black et al. 2022, arXiv 2204.06745), after Su et al. 2021.
 
-    >>> rotary_half_split(torch.tensor([[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]))[1]
-    tensor([0.5403, 0.0000, 0.8415, 0.0000])
+    Examples:
+        >>> rotary_half_split(torch.tensor([[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]))[1]
+        tensor([0.5403, 0.0000, 0.8415, 0.0000])
     """
     cos, sin = _turns(x, base, offset)  # (n, d/2) each
     first, second = x.chunk(2, dim=-1)  # (..., n, d/2) each
@@ -222,8 +239,9 @@ def to_half_split(tensor: Tensor, *, num_heads: int = 1, dim: int = -1) -> Tenso
     Raises:
         ValueError: when ``dim`` does not hold ``num_heads`` heads of an even width.
 
-    >>> to_half_split(torch.tensor([0, 1, 2, 3]))
-    tensor([0, 2, 1, 3])
+    Examples:
+        >>> to_half_split(torch.tensor([0, 1, 2, 3]))
+        tensor([0, 2, 1, 3])
     """
     return _exchange(tensor, num_heads, dim, halves=False)
 
@@ -236,8 +254,9 @@ def from_half_split(tensor: Tensor, *, num_heads: int = 1, dim: int = -1) -> Ten
 
     Arguments, result and errors as there.
 
-    >>> from_half_split(torch.tensor([0, 2, 1, 3]))
-    tensor([0, 1, 2, 3])
+    Examples:
+        >>> from_half_split(torch.tensor([0, 2, 1, 3]))
+        tensor([0, 1, 2, 3])
     """
     return _exchange(tensor, num_heads, dim, halves=True)
 
@@ -269,8 +288,9 @@ def alibi_slopes(
     Source: Press, Smith, Lewis 2021, arXiv 2108.12409, section 3; for an h that is no power
     of two, the authors' code.
 
-    >>> alibi_slopes(3)
-    tensor([0.0625, 0.0039, 0.2500])
+    Examples:
+        >>> alibi_slopes(3)
+        tensor([0.0625, 0.0039, 0.2500])
     """
     _check_counts(1, num_heads=num_heads)
     power = 2 ** (num_heads.bit_length() - 1)
@@ -318,9 +338,10 @@ def alibi(
 
     Source: Press, Smith, Lewis 2021, arXiv 2108.12409, section 3.
 
-    >>> alibi(1, 2, 3, alignment="bottom-right")
-    tensor([[[-0.0039,  0.0000, -0.0039],
-             [-0.0078, -0.0039,  0.0000]]])
+    Examples:
+        >>> alibi(1, 2, 3, alignment="bottom-right")
+        tensor([[[-0.0039,  0.0000, -0.0039],
+                 [-0.0078, -0.0039,  0.0000]]])
     """
     m, offset = checks.check_alignment(n, m, alignment)
     slopes = alibi_slopes(num_heads, dtype=torch.float64, device=device)[:, None, None]

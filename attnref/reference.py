@@ -13,6 +13,8 @@ from torch import Tensor
 
 from attnref import checks
 
+__all__ = ["attention_weights", "scaled_dot_product_attention"]
+
 # Products of half-precision numbers are formed in the next type that holds each of them:
 # float32 for float16, but float64 for bfloat16, whose exponents reach as far as float32's.
 COMPUTE_DTYPE = {torch.float16: torch.float32, torch.bfloat16: torch.float64}
@@ -150,11 +152,12 @@ def scaled_dot_product_attention(
     Source: Vaswani et al. 2017, arXiv 1706.03762, equation 1; softcap: Gemma Team 2024,
     arXiv 2408.00118, section 2.
 
-    >>> query = torch.tensor([[1.0, 0.0]])
-    >>> key = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    >>> value = torch.tensor([[10.0], [20.0]])
-    >>> scaled_dot_product_attention(query, key, value)
-    tensor([[13.3024]])
+    Examples:
+        >>> query = torch.tensor([[1.0, 0.0]])
+        >>> key = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> value = torch.tensor([[10.0], [20.0]])
+        >>> scaled_dot_product_attention(query, key, value)
+        tensor([[13.3024]])
     """
     check_tensors(query=query, key=key, value=value)
     checks.check_value(key.shape, value.shape)
@@ -194,10 +197,11 @@ def attention_weights(
 
     Raises, exactness, cost ``O(n m d_k)`` and source as there.
 
-    >>> query = torch.tensor([[1.0, 0.0]])
-    >>> key = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    >>> attention_weights(query, key)
-    tensor([[0.6698, 0.3302]])
+    Examples:
+        >>> query = torch.tensor([[1.0, 0.0]])
+        >>> key = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> attention_weights(query, key)
+        tensor([[0.6698, 0.3302]])
     """
     check_tensors(query=query, key=key)
     weights, *_ = _weights(query, key, attn_mask, is_causal, scale, enable_gqa, softcap)

@@ -10,6 +10,8 @@ import torch
 
 from attnref.cost import Cost
 
+__all__ = ["Machine", "Roofline", "roofline"]
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -20,7 +22,8 @@ class Machine:
 
     Round numbers of no existing machine:
 
-    >>> machine = Machine("example", {torch.float16: 1e13}, bytes_per_second=1e11)
+    Examples:
+        >>> machine = Machine("example", {torch.float16: 1e13}, bytes_per_second=1e11)
     """
 
     name: str
@@ -34,6 +37,10 @@ class Roofline:
 
     ``intensity`` is the method's operations a byte, ``balance`` those that the machine can do
     while it moves a byte: a method of less intensity waits for memory.
+
+    Examples:
+        >>> Roofline("a laptop", intensity=2.0, balance=10.0, seconds=0.5).bound
+        'memory'
     """
 
     machine: str
@@ -75,13 +82,14 @@ def roofline(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
 
     Source: Williams, Waterman and Patterson 2009, Communications of the ACM 52(4), 65–76.
 
-    >>> machine = Machine("example", {torch.float16: 1e13}, bytes_per_second=1e11)
-    >>> from attnref.cost import Sizes, fused
-    >>> for n in (4096, 1):  # prefill, and one step of decoding
-    ...     cost = fused(Sizes(n=n, m=4096, d_k=128, d_v=128, dtype=torch.float16))
-    ...     print(roofline(cost, machine, dtype=torch.float16))
-    compute-bound on example: 2064 operations a byte, balance 100, at least 0.00087 s
-    memory-bound on example: 1.008 operations a byte, balance 100, at least 2.1e-05 s
+    Examples:
+        >>> machine = Machine("example", {torch.float16: 1e13}, bytes_per_second=1e11)
+        >>> from attnref.cost import Sizes, fused
+        >>> for n in (4096, 1):  # prefill, and one step of decoding
+        ...     cost = fused(Sizes(n=n, m=4096, d_k=128, d_v=128, dtype=torch.float16))
+        ...     print(roofline(cost, machine, dtype=torch.float16))
+        compute-bound on example: 2064 operations a byte, balance 100, at least 0.00087 s
+        memory-bound on example: 1.008 operations a byte, balance 100, at least 2.1e-05 s
     """
     if dtype not in machine.operations_per_second:
         known = ", ".join(map(str, machine.operations_per_second))

@@ -29,6 +29,17 @@ from torch import Tensor, nn
 
 from attnref import checks
 
+__all__ = [
+    "LearnedTemperature",
+    "inverse",
+    "inverse_sqrt",
+    "log_length",
+    "per_head",
+    "scale_query",
+    "unscaled",
+    "yarn",
+]
+
 
 def unscaled(head_dim: int) -> float:
     r"""No scaling, :math:`c=1`: the score variance stays :math:`d_k`.
@@ -40,8 +51,9 @@ def unscaled(head_dim: int) -> float:
     T5 and GPT-Neo run so; T5 puts the missing factor into the initialisation of the
     query projection (Raffel et al. 2019, arXiv 1910.10683).
 
-    >>> unscaled(64)
-    1.0
+    Examples:
+        >>> unscaled(64)
+        1.0
     """
     _check_head_dim(head_dim)
     return 1.0
@@ -55,8 +67,9 @@ def inverse_sqrt(head_dim: int) -> float:
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.1.
 
-    >>> inverse_sqrt(64)
-    0.125
+    Examples:
+        >>> inverse_sqrt(64)
+        0.125
     """
     _check_head_dim(head_dim)
     return float(head_dim**-0.5)
@@ -72,8 +85,9 @@ def inverse(head_dim: int) -> float:
 
     Source: Yang et al. 2022, arXiv 2203.03466.
 
-    >>> inverse(64)
-    0.015625
+    Examples:
+        >>> inverse(64)
+        0.015625
     """
     _check_head_dim(head_dim)
     return 1.0 / head_dim
@@ -102,8 +116,9 @@ def yarn(head_dim: int, *, stretch: float) -> float:
 
     Source: Peng et al. 2023, arXiv 2309.00071.
 
-    >>> round(yarn(64, stretch=4) / inverse_sqrt(64), 6)
-    1.296477
+    Examples:
+        >>> round(yarn(64, stretch=4) / inverse_sqrt(64), 6)
+        1.296477
     """
     if not 1.0 <= stretch < math.inf:
         raise ValueError(
@@ -148,8 +163,9 @@ def log_length(head_dim: int, visible: Tensor) -> Tensor:
     Source: Chiang and Cholak 2022, arXiv 2202.12172, equation 2; with s: Nakanishi 2025,
     arXiv 2501.19399.
 
-    >>> log_length(4, torch.arange(1, 4)).flatten()
-    tensor([0.0000, 0.3466, 0.5493])
+    Examples:
+        >>> log_length(4, torch.arange(1, 4)).flatten()
+        tensor([0.0000, 0.3466, 0.5493])
     """
     if not isinstance(visible, Tensor) or visible.dtype == torch.bool:
         came = visible.dtype if isinstance(visible, Tensor) else type(visible).__name__
@@ -181,8 +197,9 @@ def per_head(factors: Tensor) -> Tensor:
     Raises:
         ValueError: unless there is one dimension.
 
-    >>> per_head(torch.tensor([0.5, 0.125])).shape
-    torch.Size([2, 1, 1])
+    Examples:
+        >>> per_head(torch.tensor([0.5, 0.125])).shape
+        torch.Size([2, 1, 1])
     """
     if factors.dim() != 1:
         raise ValueError(
@@ -215,8 +232,9 @@ class LearnedTemperature(nn.Module):
     Source: Liu et al. 2021 (Swin V2), arXiv 2111.09883: its :math:`\tau\ge 0.01` divides and
     starts at 0.1. A learned scale on unit vectors is from Henry et al. 2020, arXiv 2010.04245.
 
-    >>> LearnedTemperature(2, init=10.0)().detach().flatten()
-    tensor([10., 10.])
+    Examples:
+        >>> LearnedTemperature(2, init=10.0)().detach().flatten()
+        tensor([10., 10.])
     """
 
     _CEILING = 100.0
@@ -257,9 +275,10 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
     Exact up to one rounding of each component to the query's dtype, which ``scale`` itself
     spares half-precision queries. Time and memory ``O(n d_k)``.
 
-    >>> query = torch.ones(2, 3, 4)  # (heads, n, d_k)
-    >>> scale_query(query, per_head(torch.tensor([0.5, 0.125])))[:, 0, 0]
-    tensor([0.5000, 0.1250])
+    Examples:
+        >>> query = torch.ones(2, 3, 4)  # (heads, n, d_k)
+        >>> scale_query(query, per_head(torch.tensor([0.5, 0.125])))[:, 0, 0]
+        tensor([0.5000, 0.1250])
     """
     if isinstance(factor, Tensor):
         rows = (*query.shape[:-1], 1)

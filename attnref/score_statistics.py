@@ -8,9 +8,17 @@ from torch import Tensor
 from attnref import checks
 from attnref.reference import attention_weights
 
+__all__ = ["ScoreStatistics", "score_statistics"]
+
 
 class ScoreStatistics(NamedTuple):
-    """One number per leading index, each ``(...)``; see :func:`score_statistics`."""
+    """One number per leading index, each ``(...)``; see :func:`score_statistics`.
+
+    Examples:
+        >>> flat = torch.zeros(8, 4)
+        >>> score_statistics(flat[:1], flat, upstream=torch.ones(1, 8)).max_weight
+        tensor(0.1250)
+    """
 
     logit_mean: Tensor
     logit_variance: Tensor
@@ -80,11 +88,12 @@ def score_statistics(
     ``key.float()`` avoid it. Time ``O(n m d_k)``, memory
     ``O(n m)``.
 
-    >>> query, key = torch.tensor([[1.0]]), torch.tensor([[8.0], [0.0]])
-    >>> upstream = torch.tensor([[1.0, 0.0]])
-    >>> measured = score_statistics(query, key, scale=0.125, upstream=upstream)
-    >>> measured.max_weight, measured.jacobian_trace
-    (tensor(0.7311), tensor(0.3932))
+    Examples:
+        >>> query, key = torch.tensor([[1.0]]), torch.tensor([[8.0], [0.0]])
+        >>> upstream = torch.tensor([[1.0, 0.0]])
+        >>> measured = score_statistics(query, key, scale=0.125, upstream=upstream)
+        >>> measured.max_weight, measured.jacobian_trace
+        (tensor(0.7311), tensor(0.3932))
     """
     shape = checks.scores_shape(query.shape, key.shape)
     wide = torch.promote_types(query.dtype, torch.float32)

@@ -17,6 +17,14 @@ from torch import Tensor
 from attnref import checks, softmax
 from attnref.reference import COMPUTE_DTYPE, check_tensors
 
+__all__ = [
+    "cosine_scores",
+    "dot_scores",
+    "euclidean_scores",
+    "kernel_regression",
+    "nearest_neighbours",
+]
+
 
 def dot_scores(query: Tensor, key: Tensor, *, scale: float | None = None) -> Tensor:
     r"""How far each query reaches along each key, and each key along the query.
@@ -40,8 +48,10 @@ def dot_scores(query: Tensor, key: Tensor, *, scale: float | None = None) -> Ten
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.1.
 
-    >>> dot_scores(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 3.0]]), scale=1.0)
-    tensor([[1., 3.]])
+    Examples:
+        >>> key = torch.tensor([[1.0, 0.0], [3.0, 3.0]])
+        >>> dot_scores(torch.tensor([[1.0, 0.0]]), key, scale=1.0)
+        tensor([[1., 3.]])
     """
     q, k = _computed(query, key)
     return (checks.check_scale(scale, q.shape[-1]) * q @ k.mT).to(query.dtype)  # (..., n, m)
@@ -71,8 +81,9 @@ def cosine_scores(query: Tensor, key: Tensor, *, scale: float = 1.0) -> Tensor:
 
     Source: Henry et al. 2020, arXiv 2010.04245.
 
-    >>> cosine_scores(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [3.0, 3.0]]))
-    tensor([[1.0000, 0.7071]])
+    Examples:
+        >>> cosine_scores(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [3.0, 3.0]]))
+        tensor([[1.0000, 0.7071]])
     """
     q, k = _computed(query, key)
     factor = checks.check_scale(scale, q.shape[-1])
@@ -103,8 +114,9 @@ def euclidean_scores(query: Tensor, key: Tensor, *, scale: float = 1.0) -> Tenso
 
     Time ``2 n m d_k + O((n + m) d_k + n m)`` operations; memory ``O(n m)``.
 
-    >>> euclidean_scores(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 3.0]]))
-    tensor([[  0., -13.]])
+    Examples:
+        >>> euclidean_scores(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 3.0]]))
+        tensor([[  0., -13.]])
     """
     q, k = _computed(query, key)
     factor = checks.check_scale(scale, q.shape[-1])
@@ -140,9 +152,10 @@ def kernel_regression(query: Tensor, key: Tensor, value: Tensor, *, bandwidth: f
     Source: Nadaraya 1964, doi 10.1137/1109020; Watson 1964, Sankhya A 26. As attention: Tsai et
     al. 2019, arXiv 1908.11775.
 
-    >>> key, value = torch.tensor([[0.0], [1.0]]), torch.tensor([[10.0], [20.0]])
-    >>> kernel_regression(torch.tensor([[0.9]]), key, value, bandwidth=0.5)
-    tensor([[18.3202]])
+    Examples:
+        >>> key, value = torch.tensor([[0.0], [1.0]]), torch.tensor([[10.0], [20.0]])
+        >>> kernel_regression(torch.tensor([[0.9]]), key, value, bandwidth=0.5)
+        tensor([[18.3202]])
     """
     if isinstance(bandwidth, bool) or not isinstance(bandwidth, int | float):
         raise TypeError(
@@ -191,8 +204,9 @@ def nearest_neighbours(scores: Tensor, *, count: int, dim: int = -1) -> Tensor:
 
     Time ``O(m log m)`` a row at most; every score is needed to know the best.
 
-    >>> nearest_neighbours(torch.tensor([1.0, 3.0, 2.0]), count=2)
-    tensor([0.0000, 0.7311, 0.2689])
+    Examples:
+        >>> nearest_neighbours(torch.tensor([1.0, 3.0, 2.0]), count=2)
+        tensor([0.0000, 0.7311, 0.2689])
     """
     softmax.check_scores(scores)
     m = scores.shape[dim]

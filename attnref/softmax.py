@@ -20,6 +20,21 @@ from torch import Tensor
 
 from attnref import checks
 
+__all__ = [
+    "Partial",
+    "entropy",
+    "jacobian",
+    "jacobian_product",
+    "log_sum_exp",
+    "merge",
+    "naive",
+    "online",
+    "partial_attention",
+    "stable",
+    "sum_normalise",
+    "sum_normalise_jacobian",
+]
+
 
 def naive(scores: Tensor, *, dim: int = -1) -> Tensor:
     r"""The formula of softmax as it stands, which overflows.
@@ -40,8 +55,9 @@ def naive(scores: Tensor, *, dim: int = -1) -> Tensor:
     Raises:
         TypeError: for scores that are not a floating tensor.
 
-    >>> naive(torch.tensor([1.0, 2.0, 3.0])), naive(torch.tensor([101.0, 102.0, 103.0]))
-    (tensor([0.0900, 0.2447, 0.6652]), tensor([nan, nan, nan]))
+    Examples:
+        >>> naive(torch.tensor([1.0, 2.0, 3.0])), naive(torch.tensor([101.0, 102.0, 103.0]))
+        (tensor([0.0900, 0.2447, 0.6652]), tensor([nan, nan, nan]))
     """
     check_scores(scores)
     powers = torch.exp(scores)
@@ -71,8 +87,9 @@ def stable(scores: Tensor, *, dim: int = -1) -> Tensor:
     :math:`(\mu - s_i + \ln m + 3)\,\varepsilon` as long as the weight does not underflow.
     Time and memory ``O(m)`` a row, in three passes: maximum, sum, weights.
 
-    >>> stable(torch.tensor([1.0, 2.0, 3.0])), stable(torch.tensor([1001.0, 1002.0, 1003.0]))
-    (tensor([0.0900, 0.2447, 0.6652]), tensor([0.0900, 0.2447, 0.6652]))
+    Examples:
+        >>> stable(torch.tensor([1.0, 2.0, 3.0])), stable(torch.tensor([1001.0, 1002.0, 1003.0]))
+        (tensor([0.0900, 0.2447, 0.6652]), tensor([0.0900, 0.2447, 0.6652]))
     """
     check_scores(scores)
     wide = _widened(scores)
@@ -108,8 +125,9 @@ def online(scores: Tensor, *, block_size: int, dim: int = -1) -> Tensor:
 
     Source: Milakov and Gimelshein 2018, arXiv 1805.02867, algorithm 3 (there with blocks of 1).
 
-    >>> online(torch.tensor([1.0, 2.0, 3.0]), block_size=2)
-    tensor([0.0900, 0.2447, 0.6652])
+    Examples:
+        >>> online(torch.tensor([1.0, 2.0, 3.0]), block_size=2)
+        tensor([0.0900, 0.2447, 0.6652])
     """
     check_scores(scores)
     mend = "It is the number of keys read at a time; any number gives the same weights."
@@ -145,6 +163,11 @@ class Partial(NamedTuple):
         output: ``(..., n, d_v)``; zeros where no key is allowed.
         maximum: ``(..., n, 1)``; ``-inf`` where no key is allowed.
         normaliser: ``(..., n, 1)``; 0 where no key is allowed.
+
+    Examples:
+        >>> part = partial_attention(torch.zeros(1, 2), torch.tensor([[1.0], [3.0]]))
+        >>> part.output, part.maximum, part.normaliser
+        (tensor([[2.]]), tensor([[0.]]), tensor([[2.]]))
     """
 
     output: Tensor
@@ -174,8 +197,9 @@ def partial_attention(scores: Tensor, value: Tensor) -> Partial:
 
     Time ``O(n m d_v)``; memory ``O(n m)`` for the weights of these keys alone.
 
-    >>> partial_attention(torch.tensor([[0.0, 0.0]]), torch.tensor([[10.0], [20.0]]))
-    Partial(output=tensor([[15.]]), maximum=tensor([[0.]]), normaliser=tensor([[2.]]))
+    Examples:
+        >>> partial_attention(torch.tensor([[0.0, 0.0]]), torch.tensor([[10.0], [20.0]]))
+        Partial(output=tensor([[15.]]), maximum=tensor([[0.]]), normaliser=tensor([[2.]]))
     """
     check_scores(scores)
     check_scores(value, "value")
@@ -216,10 +240,11 @@ def merge(one: Partial, other: Partial) -> Partial:
     Source: Milakov and Gimelshein 2018, arXiv 1805.02867, section 3.1; with outputs, Rabe and
     Staats 2021, arXiv 2112.05682.
 
-    >>> near = partial_attention(torch.tensor([[2.0]]), torch.tensor([[10.0]]))
-    >>> far = partial_attention(torch.tensor([[0.0, 1.0]]), torch.tensor([[20.0], [30.0]]))
-    >>> merge(near, far).output
-    tensor([[15.7949]])
+    Examples:
+        >>> near = partial_attention(torch.tensor([[2.0]]), torch.tensor([[10.0]]))
+        >>> far = partial_attention(torch.tensor([[0.0, 1.0]]), torch.tensor([[20.0], [30.0]]))
+        >>> merge(near, far).output
+        tensor([[15.7949]])
     """
     maximum = torch.maximum(one.maximum, other.maximum).detach()  # (..., n, 1)
     first = one.normaliser * _power(one.maximum, maximum)  # (..., n, 1)
@@ -257,8 +282,9 @@ def log_sum_exp(scores: Tensor, *, dim: int = -1) -> Tensor:
     Absolute error at most about :math:`(|\mu| + \ln m + 3)\,\varepsilon`. Time and memory
     ``O(m)`` a row.
 
-    >>> log_sum_exp(torch.tensor([100.0, 100.0]))
-    tensor(100.6931)
+    Examples:
+        >>> log_sum_exp(torch.tensor([100.0, 100.0]))
+        tensor(100.6931)
     """
     check_scores(scores)
     wide = _widened(scores)
@@ -291,8 +317,9 @@ def sum_normalise(scores: Tensor, *, dim: int = -1) -> Tensor:
     Raises:
         TypeError: for scores that are not a floating tensor.
 
-    >>> sum_normalise(torch.tensor([1.0, 2.0, 5.0]))
-    tensor([0.1250, 0.2500, 0.6250])
+    Examples:
+        >>> sum_normalise(torch.tensor([1.0, 2.0, 5.0]))
+        tensor([0.1250, 0.2500, 0.6250])
     """
     check_scores(scores)
     wide = _widened(scores)
@@ -322,9 +349,10 @@ def jacobian(weights: Tensor, *, dim: int = -1, scale: float = 1.0) -> Tensor:
 
     Time and memory ``O(m²)`` a row; :func:`jacobian_product` needs ``O(m)``.
 
-    >>> jacobian(torch.tensor([0.5, 0.5]))
-    tensor([[ 0.2500, -0.2500],
-            [-0.2500,  0.2500]])
+    Examples:
+        >>> jacobian(torch.tensor([0.5, 0.5]))
+        tensor([[ 0.2500, -0.2500],
+                [-0.2500,  0.2500]])
     """
     check_scores(weights, "weights")
     p = _widened(weights).movedim(dim, -1)  # (..., m)
@@ -357,8 +385,9 @@ def jacobian_product(
 
     Time and memory ``O(m)`` a row.
 
-    >>> jacobian_product(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))
-    tensor([ 0.2500, -0.2500])
+    Examples:
+        >>> jacobian_product(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))
+        tensor([ 0.2500, -0.2500])
     """
     check_scores(weights, "weights")
     p = _widened(weights)
@@ -383,9 +412,10 @@ def sum_normalise_jacobian(scores: Tensor, *, dim: int = -1) -> Tensor:
 
     Time and memory ``O(m²)`` a row.
 
-    >>> sum_normalise_jacobian(torch.tensor([1.0, 3.0]))
-    tensor([[ 0.1875, -0.0625],
-            [-0.1875,  0.0625]])
+    Examples:
+        >>> sum_normalise_jacobian(torch.tensor([1.0, 3.0]))
+        tensor([[ 0.1875, -0.0625],
+                [-0.1875,  0.0625]])
     """
     check_scores(scores)
     wide = _widened(scores).movedim(dim, -1)  # (..., m)
@@ -413,8 +443,9 @@ def entropy(weights: Tensor, *, dim: int = -1) -> Tensor:
     Raises:
         TypeError: for weights that are not a floating tensor.
 
-    >>> entropy(torch.tensor([0.5, 0.5, 0.0]))
-    tensor(0.6931)
+    Examples:
+        >>> entropy(torch.tensor([0.5, 0.5, 0.0]))
+        tensor(0.6931)
     """
     check_scores(weights, "weights")
     wide = _widened(weights)

@@ -26,8 +26,9 @@ class Timing:
 def summarise(seconds: list[float]) -> Timing:
     """Median and quartiles of samples, one or more.
 
-    >>> summarise([3.0, 1.0, 2.0, 5.0, 4.0])
-    Timing(median=3.0, lower=2.0, upper=4.0, samples=5)
+    Examples:
+        >>> summarise([3.0, 1.0, 2.0, 5.0, 4.0])
+        Timing(median=3.0, lower=2.0, upper=4.0, samples=5)
     """
     if len(seconds) == 1:
         return Timing(seconds[0], seconds[0], seconds[0], 1)
@@ -38,8 +39,9 @@ def summarise(seconds: list[float]) -> Timing:
 def milliseconds(seconds: float) -> str:
     """As :func:`three_digits`.
 
-    >>> milliseconds(0.0123456), milliseconds(1.5)
-    ('12.3', '1500')
+    Examples:
+        >>> milliseconds(0.0123456), milliseconds(1.5)
+        ('12.3', '1500')
     """
     return three_digits(1000 * seconds)
 
@@ -47,8 +49,9 @@ def milliseconds(seconds: float) -> str:
 def three_digits(number: float) -> str:
     """The first three digits of a positive number, all before the point where there are more.
 
-    >>> three_digits(0.0020971), three_digits(1234.5)
-    ('0.0021', '1234')
+    Examples:
+        >>> three_digits(0.0020971), three_digits(1234.5)
+        ('0.0021', '1234')
     """
     return f"{number:.0f}" if number >= 1000 else f"{number:.3g}"
 

@@ -30,10 +30,11 @@ def fingerprint(module: str, name: str) -> str:
     through an attribute of an object, such as a method of an argument, counts with the class
     that some annotation names.
 
-    >>> fingerprint("attnref.reference", "check_tensors") == fingerprint(
-    ...     "attnref.reference", "attention_weights"
-    ... )
-    False
+    Examples:
+        >>> fingerprint("attnref.reference", "check_tensors") == fingerprint(
+        ...     "attnref.reference", "attention_weights"
+        ... )
+        False
     """
     if name not in _statements(module):
         raise ValueError(

@@ -1,8 +1,9 @@
 """The checker: what is true of attention, asked of anybody's function.
 
->>> from attnref import scaled_dot_product_attention
->>> check(scaled_dot_product_attention, only=["row_sums", "causality"]).passed()
-True
+Examples:
+    >>> from attnref import scaled_dot_product_attention
+    >>> check(scaled_dot_product_attention, only=["row_sums", "causality"]).passed()
+    True
 """
 
 from attnref.conformance.checker import check

@@ -65,13 +65,14 @@ def check(
     :mod:`attnref.oracle` in float64; :mod:`attnref.conformance.budget` derives the floor. Time:
     a second or two for a function that is right.
 
-    >>> def attention(query, key, value):
-    ...     return torch.softmax(query @ key.mT / query.shape[-1], dim=-1) @ value
-    >>> report = check(attention, only=["row_sums", "scale"])
-    >>> report.passed()
-    False
-    >>> print(report.failures[0].diagnosis("en"))
-    It behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
+    Examples:
+        >>> def attention(query, key, value):
+        ...     return torch.softmax(query @ key.mT / query.shape[-1], dim=-1) @ value
+        >>> report = check(attention, only=["row_sums", "scale"])
+        >>> report.passed()
+        False
+        >>> print(report.failures[0].diagnosis("en"))
+        It behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
     """
     return judge(
         subject(function, supports), only=only, dtype=dtype, device=device, seed=seed, limit=limit

@@ -37,7 +37,14 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class Result:
-    """What one property found."""
+    """What one property found.
+
+    Examples:
+        >>> from attnref import conformance, scaled_dot_product_attention
+        >>> (result,) = conformance.check(scaled_dot_product_attention, only=["row_sums"]).results
+        >>> result.verdict.name
+        'PASS'
+    """
 
     rule: Property
     finding: Finding
@@ -84,6 +91,12 @@ class Report:
     """The results of a check, in the order of the properties, and what was checked how.
 
     ``limit`` is None when the function was asked in the caller's own process.
+
+    Examples:
+        >>> from attnref import conformance, scaled_dot_product_attention
+        >>> report = conformance.check(scaled_dot_product_attention, only=["row_sums"])
+        >>> report.passed(), report.failures
+        (True, ())
     """
 
     function: str

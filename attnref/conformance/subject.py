@@ -43,8 +43,9 @@ def load(target: str) -> Callable[..., Any]:
     Raises:
         CheckError: saying what was not found, what there is, and how to name it.
 
-    >>> load("attnref.reference:scaled_dot_product_attention").__name__
-    'scaled_dot_product_attention'
+    Examples:
+        >>> load("attnref.reference:scaled_dot_product_attention").__name__
+        'scaled_dot_product_attention'
     """
     place, colon, attribute = target.rpartition(":")
     if not (place and colon and attribute):
@@ -71,8 +72,9 @@ def load(target: str) -> Callable[..., Any]:
 def listed(names: str) -> list[str]:
     """The names of a list with commas.
 
-    >>> listed("scale, is_causal")
-    ['scale', 'is_causal']
+    Examples:
+        >>> listed("scale, is_causal")
+        ['scale', 'is_causal']
     """
     return [name.strip() for name in names.split(",") if name.strip()]
 

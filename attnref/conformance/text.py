@@ -9,9 +9,10 @@ LANGUAGES = ("en", "pt")
 class Text(NamedTuple):
     """One sentence in each language; ``{name}`` stands for a number or another text.
 
-    >>> found = Text(en="behaves as {factor:.3g}", pt="comporta-se como {factor:.3g}")
-    >>> found.say("pt", {"factor": 0.015625})
-    'comporta-se como 0.0156'
+    Examples:
+        >>> found = Text(en="behaves as {factor:.3g}", pt="comporta-se como {factor:.3g}")
+        >>> found.say("pt", {"factor": 0.015625})
+        'comporta-se como 0.0156'
     """
 
     en: str
@@ -36,8 +37,9 @@ class Text(NamedTuple):
 def preferred(environment: Mapping[str, str]) -> str:
     """The language of the locale if there are texts in it, otherwise English.
 
-    >>> preferred({"LANG": "pt_BR.UTF-8"}), preferred({"LC_ALL": "C", "LANG": "pt_BR.UTF-8"})
-    ('pt', 'en')
+    Examples:
+        >>> preferred({"LANG": "pt_BR.UTF-8"}), preferred({"LC_ALL": "C", "LANG": "pt_BR.UTF-8"})
+        ('pt', 'en')
     """
     # In the order in which they count; the first that says anything decides.
     names = ("LC_ALL", "LC_MESSAGES", "LANG")

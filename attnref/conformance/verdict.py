@@ -12,6 +12,10 @@ class Verdict(Enum):
 
     ``CAUTION`` is unsafe, yet what PyTorch's own kernel does too. ``CONVENTION`` is one of
     several legitimate ways. ``NOT_OFFERED`` is what the function does not claim to do.
+
+    Examples:
+        >>> [verdict.value for verdict in Verdict]
+        ['pass', 'fail', 'caution', 'convention', 'not offered']
     """
 
     PASS = "pass"
@@ -26,6 +30,10 @@ class Counterexample:
     """A call in plain numbers: its arguments, what it returned and what was expected.
 
     Tensors are nested lists, or a line that tells the shape of those too large to read.
+
+    Examples:
+        >>> Counterexample({"query": [[1.0]]}, got=[[float("nan")]], expected=[[0.0]]).got
+        [[nan]]
     """
 
     arguments: dict[str, object]

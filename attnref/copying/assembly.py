@@ -81,12 +81,13 @@ def _completed(examples: Examples, source: Source, imports: Imports) -> dict[Spa
 
 
 def _without(examples: Examples, source: Source) -> str:
-    """The docstring that they stand in, without them."""
+    """The docstring that they stand in, without them and their heading."""
     start, stop = source.span(examples.docstring)
     lines = source.text[start:stop].decode().splitlines()
     first = examples.docstring.lineno
     kept = [line for number, line in enumerate(lines, first) if number not in examples.lines]
-    text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).removesuffix('"""').rstrip()
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).removesuffix('"""')
+    text = re.sub(r"\n *Examples:\s*\Z", "", text).rstrip()
     indent = " " * examples.docstring.col_offset
     return f'{text}\n{indent}"""' if "\n" in text else f'{text}"""'
 

@@ -1,4 +1,7 @@
-"""What can be copied: every public function and class with an example, and its page."""
+"""What can be copied: every public function and class, and its page.
+
+Public is what the ``__all__`` of a module names.
+"""
 
 import ast
 import difflib
@@ -6,7 +9,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from attnref.copying.source import CopyError, Definition, Package
+from attnref.copying.source import CopyError, Definition, Package, Source
 
 # Where the site stands, with a slash at the end; empty while it has no address.
 SITE = ""
@@ -56,17 +59,16 @@ def package() -> Package:
 
 
 def catalogue(package: Package) -> list[Entry]:
-    """All that the package offers by its ``__all__``, and all its variants, by name."""
-    found: dict[Definition, None] = {}
-    for module, name in _offered(package):
-        source = package.source(module)
-        assert source is not None
-        for definition in [source.definitions[name]] if name else source.definitions.values():
-            if _stands_alone(definition):
-                found[definition] = None
-    names = [definition.names[0] for definition in found]
+    """The functions and classes that the package and its variants offer, by name."""
+    offered = [
+        definition
+        for module in _modules(package)
+        for definition in module.public
+        if isinstance(definition.statements[-1], ast.FunctionDef | ast.ClassDef)
+    ]
+    names = [definition.names[0] for definition in offered]
     entries = []
-    for definition in found:
+    for definition in offered:
         module, name = definition.source.module, definition.names[0]
         unique = name if names.count(name) == 1 else f"{module.rpartition('.')[-1]}.{name}"
         entries.append(Entry(unique, definition, _page(module, name)))
@@ -95,32 +97,14 @@ def find(name: str, entries: list[Entry]) -> Entry:
     )
 
 
-def _offered(package: Package) -> list[tuple[str, str]]:
-    """Modules and the names in them, "" for all."""
+def _modules(package: Package) -> list[Source]:
+    """Those that the package names in its ``__all__``, or takes a name from, and the variants."""
     top = package.source("")
     assert top is not None
-    (statement,) = top.definitions["__all__"].statements
-    assert isinstance(statement, ast.Assign)
-    modules = []
-    for name in ast.literal_eval(statement.value):
-        if package.source(name) is not None:
-            modules.append((name, ""))
-        else:
-            modules.append(top.inside[name])
+    offered = [name if package.source(name) else top.inside[name][0] for name in top.exports]
     variants = sorted((package.root / "variants").glob("[!_]*.py"))
-    return modules + [(f"variants.{path.stem}", "") for path in variants]
-
-
-def _stands_alone(definition: Definition) -> bool:
-    """Public, and shown in use: a type that only some function returns has no example."""
-    docstrings = definition.docstrings
-    kinds = ast.FunctionDef | ast.ClassDef
-    return (
-        isinstance(definition.statements[-1], kinds)
-        and not definition.names[0].startswith("_")
-        and bool(docstrings)
-        and ">>> " in str(docstrings[0].value)
-    )
+    modules = dict.fromkeys([*offered, *(f"variants.{path.stem}" for path in variants)])
+    return [source for module in modules if (source := package.source(module)) is not None]
 
 
 def _page(module: str, name: str) -> str:

@@ -29,9 +29,10 @@ def uses(statements: Iterable[ast.stmt], own: frozenset[str] = frozenset()) -> I
         statements: of a module.
         own: names that are theirs, whatever they do.
 
-    >>> tree = ast.parse("def f(x: Tensor): return [masks.causal(y) for y in x]")
-    >>> [use.names for use in uses(tree.body)]
-    [('Tensor',), ('masks', 'causal')]
+    Examples:
+        >>> tree = ast.parse("def f(x: Tensor): return [masks.causal(y) for y in x]")
+        >>> [use.names for use in uses(tree.body)]
+        [('Tensor',), ('masks', 'causal')]
     """
     visitor = _Visitor(own)
     for statement in statements:
@@ -42,8 +43,9 @@ def uses(statements: Iterable[ast.stmt], own: frozenset[str] = frozenset()) -> I
 def bound(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """The names that this code binds in its own scope.
 
-    >>> sorted(bound(ast.parse("import a.b as c, d.e\\nfor i in x: y = [j for j in i]").body))
-    ['c', 'd', 'i', 'y']
+    Examples:
+        >>> sorted(bound(ast.parse("import a.b as c, d.e\\nfor i in x: y = [j for j in i]").body))
+        ['c', 'd', 'i', 'y']
     """
     names: set[str] = set()
     elsewhere: set[str] = set()

@@ -149,6 +149,21 @@ class Source:
             changed = {use.names[0] for use in uses([node])} & self.definitions.keys()
             self._others |= dict.fromkeys(changed, node.lineno)
 
+    @cached_property
+    def exports(self) -> list[str]:
+        """What its ``__all__`` names; nothing without one."""
+        if "__all__" not in self.definitions:
+            return []
+        (statement,) = self.definitions["__all__"].statements
+        assert isinstance(statement, ast.Assign)
+        return list(ast.literal_eval(statement.value))
+
+    @property
+    def public(self) -> list[Definition]:
+        """The definitions that its ``__all__`` names, in the order of the module."""
+        exported = set(self.exports)
+        return [one for name, one in self.definitions.items() if name in exported]
+
     def reference(
         self,
         use: Use,

@@ -1,8 +1,9 @@
 """Exercises: attention written by a learner, and judged by the package.
 
->>> first = exercises()[0]
->>> all(outcome.passed for outcome in judge(first, first.solution_path))
-True
+Examples:
+    >>> first = exercises()[0]
+    >>> all(outcome.passed for outcome in judge(first, first.solution_path))
+    True
 """
 
 from attnref.exercises.exercise import Exercise, exercises

@@ -37,7 +37,12 @@ class ExerciseText(NamedTuple):
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise; ``name`` is also that of the learner's file and of the function in it."""
+    """One exercise; ``name`` is also that of the learner's file and of the function in it.
+
+    Examples:
+        >>> Exercise("softmax", topic="softmax", number=1).file
+        'softmax.py'
+    """
 
     name: str
     topic: str
@@ -81,8 +86,9 @@ class Exercise:
 def exercises() -> tuple[Exercise, ...]:
     """All of them, in the order of the course.
 
-    >>> exercises()[0]
-    Exercise(name='dot_scores', topic='words', number=1)
+    Examples:
+        >>> exercises()[0]
+        Exercise(name='dot_scores', topic='words', number=1)
     """
     named = [(name, topic) for topic, names in COURSE.items() for name in names]
     return tuple(

@@ -22,7 +22,12 @@ FILE = "file"
 
 
 class Outcome(NamedTuple):
-    """The name of a check or property, and what was found; None when it holds."""
+    """The name of a check or property, and what was found; None when it holds.
+
+    Examples:
+        >>> Outcome("row_sums", None).passed
+        True
+    """
 
     name: str
     finding: Finding | None
@@ -45,6 +50,12 @@ def judge(exercise: Exercise, path: Path, limit: float = LIMIT) -> Iterator[Outc
         path: the learner's file.
         limit: seconds for each check. On Linux the file is run in a forked process, which is
             stopped after that time; elsewhere it is run in this process, and nothing stops it.
+
+    Examples:
+        >>> from attnref.exercises import exercises
+        >>> first = exercises()[0]
+        >>> next(judge(first, first.solution_path)).passed
+        True
     """
     names = [FILE, *(check.__name__ for check in exercise.grader.checks)]
     last_check = names[-1]

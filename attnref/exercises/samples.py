@@ -32,9 +32,10 @@ def rows(*vectors: list[float]) -> Tensor:
 def tenths(*shape: int, seed: int = 0) -> Tensor:
     """Normal random numbers, rounded to tenths.
 
-    >>> tenths(2, 3)
-    tensor([[ 1.5000, -0.3000, -2.2000],
-            [ 0.6000, -1.1000, -1.4000]])
+    Examples:
+        >>> tenths(2, 3)
+        tensor([[ 1.5000, -0.3000, -2.2000],
+                [ 0.6000, -1.1000, -1.4000]])
     """
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator).mul(10).round().div(10)

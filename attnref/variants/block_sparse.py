@@ -15,6 +15,8 @@ from attnref import checks, masks
 from attnref.onednn import product_with_transpose
 from attnref.reference import check_tensors
 
+__all__ = ["block_sparse_attention"]
+
 
 def block_sparse_attention(
     query: Tensor,
@@ -58,10 +60,11 @@ def block_sparse_attention(
 
     Source: Child et al. 2019, arXiv 1904.10509; Zaheer et al. 2020, arXiv 2007.14062.
 
-    >>> query, value = torch.zeros(4, 1), torch.tensor([[1.0], [3.0], [5.0], [7.0]])
-    >>> layout = torch.tensor([[True, False], [True, True]])
-    >>> block_sparse_attention(query, query, value, layout, block_size=2).T
-    tensor([[2., 2., 4., 4.]])
+    Examples:
+        >>> query, value = torch.zeros(4, 1), torch.tensor([[1.0], [3.0], [5.0], [7.0]])
+        >>> layout = torch.tensor([[True, False], [True, True]])
+        >>> block_sparse_attention(query, query, value, layout, block_size=2).T
+        tensor([[2., 2., 4., 4.]])
     """
     check_tensors(query=query, key=key, value=value)
     checks.check_value(key.shape, value.shape)

@@ -23,6 +23,8 @@ from attnref.masks import EMPTY, FULL, MIXED, Mask
 from attnref.onednn import product_with_transpose
 from attnref.reference import check_mask_tensor, check_tensors
 
+__all__ = ["blockwise_attention"]
+
 # 512 × 2048 scores are 4 MiB in float32: large enough for the matrix products to run at full
 # speed, small enough to stay in a processor's cache and in memory that malloc hands out again.
 _ROWS, _COLUMNS = 512, 2048
@@ -85,9 +87,10 @@ def blockwise_attention(
     Source: Rabe and Staats 2021, arXiv 2112.05682; backward from the log-sum-exp: Dao et al.
     2022, arXiv 2205.14135, algorithm 4.
 
-    >>> query, key, value = torch.ones(1, 2), torch.eye(2), torch.tensor([[10.0], [20.0]])
-    >>> blockwise_attention(query, key, value, masks.causal(1, 2, alignment="top-left"))
-    tensor([[10.]])
+    Examples:
+        >>> query, key, value = torch.ones(1, 2), torch.eye(2), torch.tensor([[10.0], [20.0]])
+        >>> blockwise_attention(query, key, value, masks.causal(1, 2, alignment="top-left"))
+        tensor([[10.]])
     """
     check_tensors(query=query, key=key, value=value)
     checks.check_value(key.shape, value.shape)

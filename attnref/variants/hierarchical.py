@@ -13,6 +13,8 @@ from torch.nn.functional import pad
 from attnref import checks
 from attnref.reference import check_tensors
 
+__all__ = ["hierarchical_attention"]
+
 
 def hierarchical_attention(
     query: Tensor,
@@ -70,10 +72,11 @@ def hierarchical_attention(
     Source: near and far as in Greengard and Rokhlin 1987, doi 10.1016/0021-9991(87)90140-9; for
     attention, with another far field, Zhu and Soricut 2021, arXiv 2107.11906.
 
-    >>> query, value = torch.zeros(5, 1), torch.arange(5.0)[:, None]
-    >>> key = torch.tensor([[0.0], [0.0], [0.0], [3.0], [3.0]])  # runs of equal keys
-    >>> hierarchical_attention(query + 1, key, value, block_size=1, num_means=1)[0]
-    tensor([3.3263])
+    Examples:
+        >>> query, value = torch.zeros(5, 1), torch.arange(5.0)[:, None]
+        >>> key = torch.tensor([[0.0], [0.0], [0.0], [3.0], [3.0]])  # runs of equal keys
+        >>> hierarchical_attention(query + 1, key, value, block_size=1, num_means=1)[0]
+        tensor([3.3263])
     """
     check_tensors(query=query, key=key, value=value)
     *lead, n, m = checks.scores_shape(query.shape, key.shape)

@@ -15,6 +15,8 @@ from attnref import checks, masks
 from attnref.reference import check_tensors
 from attnref.variants.blockwise import blockwise_attention
 
+__all__ = ["kv_cache_attention"]
+
 
 def kv_cache_attention(
     query: Tensor,
@@ -54,11 +56,12 @@ def kv_cache_attention(
 
     Source: Shazeer 2019, arXiv 1911.02150; Ainslie et al. 2023, arXiv 2305.13245.
 
-    >>> import torch
-    >>> query, key = torch.zeros(4, 1, 2), torch.zeros(2, 3, 2)
-    >>> value = torch.tensor([[[1.0], [2.0], [3.0]], [[4.0], [5.0], [6.0]]])
-    >>> kv_cache_attention(query, key, value, enable_gqa=True).flatten()
-    tensor([2., 2., 5., 5.])
+    Examples:
+        >>> import torch
+        >>> query, key = torch.zeros(4, 1, 2), torch.zeros(2, 3, 2)
+        >>> value = torch.tensor([[[1.0], [2.0], [3.0]], [[4.0], [5.0], [6.0]]])
+        >>> kv_cache_attention(query, key, value, enable_gqa=True).flatten()
+        tensor([2., 2., 5., 5.])
     """
     check_tensors(query=query, key=key, value=value)
     checks.check_value(key.shape, value.shape)

@@ -16,6 +16,14 @@ from torch.nn.functional import pad
 from attnref import checks
 from attnref.reference import check_tensors
 
+__all__ = [
+    "LinearState",
+    "elu_plus_one",
+    "linear_attention",
+    "linear_attention_step",
+    "linear_state",
+]
+
 FeatureMap = Callable[[Tensor], Tensor]
 
 
@@ -34,8 +42,9 @@ def elu_plus_one(tokens: Tensor) -> Tensor:
     Returns:
         Same shape and dtype.
 
-    >>> elu_plus_one(torch.tensor([-20.0, 0.0, 3.0]))
-    tensor([2.0612e-09, 1.0000e+00, 4.0000e+00])
+    Examples:
+        >>> elu_plus_one(torch.tensor([-20.0, 0.0, 3.0]))
+        tensor([2.0612e-09, 1.0000e+00, 4.0000e+00])
     """
     return torch.exp(tokens.clamp(max=0)) + torch.relu(tokens)
 
@@ -81,10 +90,11 @@ def linear_attention(
     Source: Katharopoulos et al. 2020, arXiv 2006.16236, equations 5 and 9; by chunks: Hua et al.
     2022, arXiv 2202.10447.
 
-    >>> query, key = torch.zeros(2, 1), torch.tensor([[0.0], [2.0]])
-    >>> linear_attention(query, key, torch.tensor([[10.0], [20.0]]), is_causal=True)
-    tensor([[10.0000],
-            [17.5000]])
+    Examples:
+        >>> query, key = torch.zeros(2, 1), torch.tensor([[0.0], [2.0]])
+        >>> linear_attention(query, key, torch.tensor([[10.0], [20.0]]), is_causal=True)
+        tensor([[10.0000],
+                [17.5000]])
     """
     check_tensors(query=query, key=key, value=value)
     checks.scores_shape(query.shape, key.shape)
@@ -109,6 +119,11 @@ class LinearState(NamedTuple):
 
     The ``f (d_v + 1)`` numbers are fewer than the ``m (d_k + d_v)`` of a cache of keys and
     values as soon as m passes about half of f.
+
+    Examples:
+        >>> state = linear_state(torch.zeros(1000, 2), torch.ones(1000, 3))
+        >>> state.key_value.shape, state.normaliser
+        (torch.Size([2, 3]), tensor([1000., 1000.]))
     """
 
     key_value: Tensor
@@ -135,8 +150,9 @@ def linear_state(
 
     Time ``2 m f d_v`` operations.
 
-    >>> linear_state(torch.zeros(3, 1), torch.ones(3, 2))
-    LinearState(key_value=tensor([[3., 3.]]), normaliser=tensor([3.]))
+    Examples:
+        >>> linear_state(torch.zeros(3, 1), torch.ones(3, 2))
+        LinearState(key_value=tensor([[3., 3.]]), normaliser=tensor([3.]))
     """
     checks.check_value(key.shape, value.shape)
     features = feature_map(_widened(key))  # (..., m, f)
@@ -174,10 +190,11 @@ def linear_attention_step(
 
     Source: Katharopoulos et al. 2020, arXiv 2006.16236, equations 18 to 20.
 
-    >>> token = torch.zeros(1, 1)
-    >>> output, state = linear_attention_step(token, token, torch.tensor([[10.0]]))
-    >>> linear_attention_step(token, token + 2, torch.tensor([[20.0]]), state)[0]
-    tensor([[17.5000]])
+    Examples:
+        >>> token = torch.zeros(1, 1)
+        >>> output, state = linear_attention_step(token, token, torch.tensor([[10.0]]))
+        >>> linear_attention_step(token, token + 2, torch.tensor([[20.0]]), state)[0]
+        tensor([[17.5000]])
     """
     check_tensors(query=query, key=key, value=value)
     checks.scores_shape(query.shape, key.shape)

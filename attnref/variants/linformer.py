@@ -10,6 +10,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from attnref import checks
 from attnref.reference import check_tensors
 
+__all__ = ["linformer_attention", "mean_projection"]
+
 
 def linformer_attention(
     query: Tensor,
@@ -51,13 +53,14 @@ def linformer_attention(
 
     Source: Wang et al. 2020, arXiv 2006.04768, equation 7.
 
-    >>> tokens, value = torch.zeros(4, 1), torch.tensor([[1.0], [3.0], [5.0], [7.0]])
-    >>> pairs = mean_projection(2, 4)
-    >>> linformer_attention(tokens, tokens, value, key_projection=pairs, value_projection=pairs)
-    tensor([[4.],
-            [4.],
-            [4.],
-            [4.]])
+    Examples:
+        >>> tokens, value = torch.zeros(4, 1), torch.tensor([[1.0], [3.0], [5.0], [7.0]])
+        >>> pairs = mean_projection(2, 4)
+        >>> linformer_attention(tokens, tokens, value, key_projection=pairs, value_projection=pairs)
+        tensor([[4.],
+                [4.],
+                [4.],
+                [4.]])
     """
     check_tensors(
         query=query,
@@ -112,9 +115,10 @@ def mean_projection(
 
     Source: Wang et al. 2020, arXiv 2006.04768, section 4.
 
-    >>> mean_projection(2, 3)
-    tensor([[0.5000, 0.5000, 0.0000],
-            [0.0000, 0.0000, 1.0000]])
+    Examples:
+        >>> mean_projection(2, 3)
+        tensor([[0.5000, 0.5000, 0.0000],
+                [0.0000, 0.0000, 1.0000]])
     """
     if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= length:
         raise ValueError(

@@ -13,6 +13,8 @@ from attnref import checks
 from attnref.reference import check_tensors
 from attnref.softmax import Partial, merge, partial_attention
 
+__all__ = ["lsh_attention", "random_rotations"]
+
 
 def lsh_attention(
     query: Tensor,
@@ -67,11 +69,12 @@ def lsh_attention(
     Source: Kitaev et al. 2020, arXiv 2001.04451, section 2, with both neighbours of a chunk
     whatever their hash; hashing: Andoni et al. 2015, arXiv 1509.02897.
 
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> tokens = torch.randn(8, 2, generator=generator)
-    >>> rotations = random_rotations(2, 2, num_buckets=2, generator=generator)
-    >>> lsh_attention(tokens, tokens, tokens, rotations=rotations, chunk_size=2).shape
-    torch.Size([8, 2])
+    Examples:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> tokens = torch.randn(8, 2, generator=generator)
+        >>> rotations = random_rotations(2, 2, num_buckets=2, generator=generator)
+        >>> lsh_attention(tokens, tokens, tokens, rotations=rotations, chunk_size=2).shape
+        torch.Size([8, 2])
     """
     check_tensors(query=query, key=key, value=value)
     *_, n, m = checks.scores_shape(query.shape, key.shape)
@@ -146,8 +149,9 @@ def random_rotations(
     Source: Andoni et al. 2015, arXiv 1509.02897, with fewer columns than a rotation has, as in
     Kitaev et al. 2020, arXiv 2001.04451.
 
-    >>> random_rotations(3, 5, num_buckets=8, generator=torch.Generator().manual_seed(0)).shape
-    torch.Size([3, 5, 4])
+    Examples:
+        >>> random_rotations(3, 5, num_buckets=8, generator=torch.Generator().manual_seed(0)).shape
+        torch.Size([3, 5, 4])
     """
     for name, number, step in (
         ("num_rounds", num_rounds, 1),

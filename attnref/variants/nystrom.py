@@ -11,6 +11,8 @@ from attnref import checks
 from attnref.reference import check_tensors
 from attnref.variants.linformer import mean_projection
 
+__all__ = ["nystrom_attention"]
+
 
 def nystrom_attention(
     query: Tensor,
@@ -58,10 +60,11 @@ def nystrom_attention(
 
     Source: Xiong et al. 2021, arXiv 2102.03902.
 
-    >>> tokens, value = torch.tensor([[0.0], [3.0]]), torch.tensor([[10.0], [20.0]])
-    >>> nystrom_attention(tokens, tokens, value, num_landmarks=2, iterations=12)
-    tensor([[15.0000],
-            [19.9988]])
+    Examples:
+        >>> tokens, value = torch.tensor([[0.0], [3.0]]), torch.tensor([[10.0], [20.0]])
+        >>> nystrom_attention(tokens, tokens, value, num_landmarks=2, iterations=12)
+        tensor([[15.0000],
+                [19.9988]])
     """
     check_tensors(query=query, key=key, value=value)
     *_, n, m = checks.scores_shape(query.shape, key.shape)

@@ -13,6 +13,8 @@ from attnref import checks
 from attnref.reference import check_tensors
 from attnref.variants.linear import weighted_average
 
+__all__ = ["feature_exponents", "performer_attention", "random_projection"]
+
 
 def performer_attention(
     query: Tensor,
@@ -60,11 +62,12 @@ def performer_attention(
 
     Source: Choromanski et al. 2020, arXiv 2009.14794, lemmas 1 and 2.
 
-    >>> projection = random_projection(4096, 1, generator=torch.Generator().manual_seed(0))
-    >>> query, key = torch.tensor([[1.0]]), torch.tensor([[1.0], [0.0]])
-    >>> value = torch.tensor([[10.0], [20.0]])  # softmax attention gives 12.69
-    >>> performer_attention(query, key, value, projection=projection).round()
-    tensor([[13.]])
+    Examples:
+        >>> projection = random_projection(4096, 1, generator=torch.Generator().manual_seed(0))
+        >>> query, key = torch.tensor([[1.0]]), torch.tensor([[1.0], [0.0]])
+        >>> value = torch.tensor([[10.0], [20.0]])  # softmax attention gives 12.69
+        >>> performer_attention(query, key, value, projection=projection).round()
+        tensor([[13.]])
     """
     check_tensors(query=query, key=key, value=value)
     checks.scores_shape(query.shape, key.shape)
@@ -110,9 +113,10 @@ def feature_exponents(tokens: Tensor, *, projection: Tensor, scale: float | None
 
     Time ``2 n r d_k`` operations.
 
-    >>> projection = torch.tensor([[1.0], [-1.0]])
-    >>> feature_exponents(torch.tensor([[2.0]]), projection=projection, scale=1.0)
-    tensor([[ 0., -4.]])
+    Examples:
+        >>> projection = torch.tensor([[1.0], [-1.0]])
+        >>> feature_exponents(torch.tensor([[2.0]]), projection=projection, scale=1.0)
+        tensor([[ 0., -4.]])
     """
     factor = checks.check_scale(scale, tokens.shape[-1])
     if factor < 0:
@@ -160,9 +164,10 @@ def random_projection(
 
     Source: Choromanski et al. 2020, arXiv 2009.14794, theorem 2.
 
-    >>> w = random_projection(2, 3, generator=torch.Generator().manual_seed(0))
-    >>> w.shape, bool((w[0] @ w[1]).abs() < 1e-5)
-    (torch.Size([2, 3]), True)
+    Examples:
+        >>> w = random_projection(2, 3, generator=torch.Generator().manual_seed(0))
+        >>> w.shape, bool((w[0] @ w[1]).abs() < 1e-5)
+        (torch.Size([2, 3]), True)
     """
     for name, number in (("num_features", num_features), ("head_dim", head_dim)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:

@@ -12,6 +12,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from attnref import checks
 from attnref.reference import check_tensors
 
+__all__ = ["QuantizedTokens", "quantize", "quantized_attention"]
+
 
 class QuantizedTokens(NamedTuple):
     r"""Tokens as integers and the size of their steps: :math:`\hat x = \Delta\,z`.
@@ -21,6 +23,10 @@ class QuantizedTokens(NamedTuple):
         step: ``(..., n, 1)``, float32, or float64 for tokens of float64.
 
     They take ``n (d + 4)`` bytes: 27 % of float32 and 53 % of half precision at d = 64.
+
+    Examples:
+        >>> QuantizedTokens(torch.tensor([[127, -64]]), torch.tensor([[0.5]])).dequantize()
+        tensor([[ 63.5000, -32.0000]])
     """
 
     values: Tensor
@@ -45,8 +51,9 @@ def quantize(tokens: Tensor) -> QuantizedTokens:
     A component errs by at most :math:`\Delta/2`, and rounding: one large component coarsens all
     others of its token. Time and memory ``O(n d)``.
 
-    >>> quantize(torch.tensor([[0.5, -1.0]])).values
-    tensor([[  64, -127]], dtype=torch.int8)
+    Examples:
+        >>> quantize(torch.tensor([[0.5, -1.0]])).values
+        tensor([[  64, -127]], dtype=torch.int8)
     """
     wide = tokens.detach().to(torch.promote_types(tokens.dtype, torch.float32))
     largest = wide.abs().amax(-1, keepdim=True)  # (..., n, 1)
@@ -105,9 +112,10 @@ def quantized_attention(
     Source: Zhang et al. 2024 (SageAttention), arXiv 2410.02367, which computes with the
     integers; straight-through: Bengio et al. 2013, arXiv 1308.3432.
 
-    >>> query, key = torch.tensor([[1.0]]), torch.tensor([[0.0], [1.0], [2.0]])
-    >>> quantized_attention(query, key, torch.tensor([[10.0], [20.0], [30.0]]))
-    tensor([[25.7521]])
+    Examples:
+        >>> query, key = torch.tensor([[1.0]]), torch.tensor([[0.0], [1.0], [2.0]])
+        >>> quantized_attention(query, key, torch.tensor([[10.0], [20.0], [30.0]]))
+        tensor([[25.7521]])
     """
     check_tensors(query=query, key=key, value=value)
     shape = checks.scores_shape(query.shape, key.shape)

@@ -16,6 +16,8 @@ from attnref import checks, masks
 from attnref.onednn import product_with_transpose
 from attnref.reference import check_tensors
 
+__all__ = ["sliding_window_attention"]
+
 _ROWS = 256  # queries a block: fewer waste fewer products, more make each of them faster
 _NARROW = 400  # below so many keys, the waste of large blocks costs more than their speed gains
 _NARROW_ROWS = 32  # queries that PyTorch's fused kernel takes at once
@@ -69,9 +71,10 @@ def sliding_window_attention(
 
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 
-    >>> query, value = torch.zeros(4, 1), torch.tensor([[1.0], [2.0], [3.0], [4.0]])
-    >>> sliding_window_attention(query, query, value, window=2).T
-    tensor([[1.0000, 1.5000, 2.5000, 3.5000]])
+    Examples:
+        >>> query, value = torch.zeros(4, 1), torch.tensor([[1.0], [2.0], [3.0], [4.0]])
+        >>> sliding_window_attention(query, query, value, window=2).T
+        tensor([[1.0000, 1.5000, 2.5000, 3.5000]])
     """
     check_tensors(query=query, key=key, value=value)
     checks.check_value(key.shape, value.shape)

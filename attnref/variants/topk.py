@@ -10,6 +10,8 @@ from torch import Tensor
 from attnref import checks
 from attnref.reference import attention_weights, check_tensors
 
+__all__ = ["topk_attention"]
+
 
 def topk_attention(
     query: Tensor,
@@ -56,10 +58,11 @@ def topk_attention(
 
     Source: Gupta et al. 2021, arXiv 2106.06899.
 
-    >>> query, key = torch.tensor([[1.0]]), torch.tensor([[0.0], [1.0], [2.0]])
-    >>> value = torch.tensor([[10.0], [20.0], [30.0]])
-    >>> topk_attention(query, key, value, count=2)
-    tensor([[27.3106]])
+    Examples:
+        >>> query, key = torch.tensor([[1.0]]), torch.tensor([[0.0], [1.0], [2.0]])
+        >>> value = torch.tensor([[10.0], [20.0], [30.0]])
+        >>> topk_attention(query, key, value, count=2)
+        tensor([[27.3106]])
     """
     check_tensors(query=query, key=key, value=value)
     checks.check_value(key.shape, value.shape)

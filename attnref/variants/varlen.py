@@ -14,6 +14,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from attnref import checks
 from attnref.reference import check_tensors
 
+__all__ = ["varlen_attention"]
+
 
 def varlen_attention(
     query: Tensor,
@@ -60,9 +62,10 @@ def varlen_attention(
 
     Source: Krell et al. 2021, arXiv 2107.02027; the borders: Dao 2023, arXiv 2307.08691.
 
-    >>> query, value = torch.zeros(1, 3, 1), torch.tensor([[[1.0], [3.0], [7.0]]])
-    >>> varlen_attention(query, query, value, torch.tensor([0, 2, 3])).flatten()
-    tensor([2., 2., 7.])
+    Examples:
+        >>> query, value = torch.zeros(1, 3, 1), torch.tensor([[[1.0], [3.0], [7.0]]])
+        >>> varlen_attention(query, query, value, torch.tensor([0, 2, 3])).flatten()
+        tensor([2., 2., 7.])
     """
     check_tensors(query=query, key=key, value=value)
     checks.check_value(key.shape, value.shape)

@@ -1,41 +1,39 @@
-"""Writes the reference of the package from its docstrings, and links pages and reference.
+"""Ties the reference of the package, which mkdocstrings writes, to the pages.
 
-A page of the reference names modules, one a line (``variants.*`` means those that no page names):
-
-    ```api
-    masks
-    positions
-    ```
-
-and gets an entry for each public name: its signature, what its docstring says, where its code
-and its tests are, and the pages that speak of it. In the other direction, inline code that names
-something public, such as `masks.causal` or `attention_weights`, becomes a link to its entry where
-it first stands in a section, and each page ends with the names that its snippets use.
-
-Docstrings are in English. What is said of each name in Portuguese, in one line, is in
-docs/api.pt.yml.
+A page of the reference names modules, ``::: attnref.masks``; ``::: attnref.variants.*`` stands for
+those that no page names. Each entry gets what mkdocstrings does not know: its sentence in
+Portuguese, from docs/api.pt.yml, for docstrings are in English; its tests; how to copy it; and the
+pages that speak of it. In the other direction, inline code that names something public becomes a
+link to its entry, and each page ends with the names that its snippets use.
 """
 
-import posixpath
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import docstrings
-import mentions
-import public_names
+import griffe
+import names
 import yaml
+from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from pages import ROOT, Block, Problem, blocks, stop_at, title
-from public_names import Name, modules, names, signature, tests
+from mkdocs.structure.files import Files
+from mkdocs.structure.nav import Navigation
+from mkdocs.structure.pages import Page
+from pages import ROOT, Problem, stop_at, title
+
+from attnref.copying.catalogue import catalogue
+from attnref.copying.source import Package
 
 FOLDER = "reference/api/"
 PLACE = "<!-- every name -->"
-SOURCE = "en"  # the language of the docstrings
+ASKED = re.compile(r"^::: (?P<path>[\w.]+?)(?P<rest>\.\*)?$", re.MULTILINE)
+ENGLISH = "en"  # the language of the docstrings
+LONGEST = 160  # letters of a sentence
+SOURCE = {"pt": "**Fonte:**{ lang=pt }", "en": "**Source:**"}
 WORDS = {
     "pt": {
-        "code": "Código",
         "tests": "Testes",
         "copy": "Para copiar",
         "explained": "Explicado em",
@@ -43,7 +41,6 @@ WORDS = {
         "here": "Do pacote, nesta página",
     },
     "en": {
-        "code": "Code",
         "tests": "Tests",
         "copy": "Copy it",
         "explained": "Explained in",
@@ -51,213 +48,168 @@ WORDS = {
         "here": "Of the package, on this page",
     },
 }
+SAID = "docs/api.pt.yml"
 
 
-@cache
-def places(root: Path) -> dict[str, str]:
-    """The page of the reference that holds each module, in the order of the blocks."""
-    return {
-        module: page.relative_to(root / "docs" / "en").as_posix()
-        for page, block in _blocks(root)
-        for module in asked(block, root)
-    }
-
-
-def asked(block: Block, root: Path) -> list[str]:
-    """The modules that a block means; ``variants.*`` are those that no block names."""
-    lines = list(filter(None, map(str.strip, block.body)))
-    if not any(line.endswith("*") for line in lines):
-        return lines
-    named = {line.strip() for _, other in _blocks(root) for line in other.body}
-    found = []
-    for line in lines:
-        folder = line.removesuffix("*")
-        rest = [module for module in modules(root) if module.startswith(folder)]
-        found += [line] if folder == line else [one for one in rest if one not in named] or [line]
+def places(texts: Mapping[str, str], package: griffe.Module) -> dict[str, str]:
+    """The page that has each module, in the order of the pages, which are given by their paths."""
+    asked = [(page, match) for page, text in texts.items() for match in ASKED.finditer(text)]
+    named = {match["path"] for _, match in asked if not match["rest"]}
+    found: dict[str, str] = {}
+    for page, match in asked:
+        paths = [match["path"]]
+        if match["rest"]:
+            inside = [path for path in names.modules(package) if path.startswith(f"{paths[0]}.")]
+            paths = [path for path in inside if path not in named]
+        found |= dict.fromkeys(paths, page)
     return found
 
 
-def _blocks(root: Path) -> Iterator[tuple[Path, Block]]:
-    for page in sorted((root / "docs" / "en" / FOLDER).glob("*.md")):
-        for block in blocks(page.read_text(encoding="utf-8")):
-            if block.language == "api":
-                yield page, block
-
-
-@cache
-def summaries(root: Path, language: str) -> dict[str, str]:
-    """What is said of each name in another language than that of the docstrings."""
-    path = root / "docs" / f"api.{language}.yml"
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def problems(page: Path, text: str, root: Path) -> list[Problem]:
-    """Modules that are none, and blocks that ask for nothing."""
-    found = []
-    for block in blocks(text):
-        if block.language != "api":
-            continue
-        wanted, known = asked(block, root), ", ".join(modules(root))
-        for module in wanted:
-            if module not in modules(root):
-                message = f"module {module!r}: expected one of {known}"
-                found.append(Problem(page, block.line, message))
-        if not wanted:
-            found.append(Problem(page, block.line, f"no module: name one of {known}"))
+def problems(page: Path, text: str, package: griffe.Module) -> list[Problem]:
+    """Names that there are not, and what asks for an entry of anything but a public module."""
+    found, known = names.problems(page, text, package), names.modules(package)
+    for match in ASKED.finditer(text):
+        path, rest = match["path"], match["rest"]
+        if not any(one.startswith(f"{path}.") if rest else one == path for one in known):
+            line = text.count("\n", 0, match.start()) + 1
+            message = f"{match[0]}: expected one of {', '.join(known)}"
+            found.append(Problem(page, line, message))
     return found
 
 
-_order: list[str] = []
+def sentence_problems(root: Path, package: griffe.Module) -> list[str]:
+    """Modules and entries without a sentence in Portuguese, and sentences on nothing public."""
+    wanted = {_key(path) for path in (*names.modules(package), *names.entries(package))}
+    said = sentences(root)
+    found = [f"{SAID}: {key} is not public" for key in said.keys() - wanted]
+    for key in wanted:
+        if not (sentence := said.get(key, "")).endswith(".") or len(sentence) > LONGEST:
+            found.append(f"{SAID}: {key}: expected a sentence of it, got {sentence!r}")
+    return sorted(found)
 
 
-def on_pre_build(config) -> None:
-    for cached in (places, summaries, *public_names.CACHED, *mentions.CACHED):
-        cached.cache_clear()
+def sentences(root: Path) -> dict[str, str]:
+    """What the reference says of each module and entry in Portuguese."""
+    return dict(yaml.safe_load((root / SAID).read_text(encoding="utf-8")))
 
 
-def on_nav(nav, config, files) -> None:
-    _order[:] = [page.file.src_uri for page in nav.pages]
+def tests(path: str, root: Path) -> list[str]:
+    """The file or the folder that tests the module of an entry."""
+    folder, _, stem = _key(path).rpartition(".")[0].rpartition(".")
+    mirror = f"tests/{folder}/test_{stem}.py" if folder else f"tests/test_{stem}.py"
+    return [test for test in (mirror, f"tests/{stem}") if (root / test).exists()]
 
 
-def _rank(page: str) -> int:
-    """Its place in the navigation, those outside of it last."""
-    return _order.index(page) if page in _order else len(_order)
+def _key(path: str) -> str:
+    return path.partition(".")[2]
 
 
-def on_page_markdown(markdown: str, page, config, files) -> str:
-    stop_at(problems, page)
-    here, language = page.file.src_uri, Path(config.docs_dir).name
-    writer = Writer(here, language)
-    if here.startswith(FOLDER):
-        lines = markdown.split("\n")
-        for block in reversed(blocks(markdown)):
-            if block.language == "api":
-                entries = [writer.module(module) for module in asked(block, ROOT)]
-                lines[block.line - 1 : block.line + len(block.body) + 1] = ["\n\n".join(entries)]
-        markdown = "\n".join(lines)
-        if PLACE in markdown:
-            markdown = markdown.replace(PLACE, writer.index())
-    used_here = mentions.used(markdown, ROOT)
-    markdown = mentions.linked(markdown, ROOT, writer.link)
-    if used_here:
-        shown = ", ".join(writer.link(names(ROOT)[key]) for key in used_here)
-        # The search would find every page that uses a name before the entry of the name itself.
-        attributes = "{ .api-uses data-search-exclude='' }"
-        markdown += f"\n\n{WORDS[language]['here']}: {shown}.\n{attributes}"
-    return markdown
+def _name(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 @dataclass(frozen=True)
-class Writer:
-    """Writes Markdown for one page.
+class Book:
+    """What is known of the package and the pages while one language is built.
 
     Attributes:
-        here: the path of the page.
-        language: of the page.
+        package: as mkdocstrings has read it.
+        places: the page of the reference that has each module.
     """
 
-    here: str
-    language: str
-
-    def link(self, name: Name, code: str = "") -> str:
-        """A link to the entry of a name."""
-        page = places(ROOT)[name.module]
-        target = "" if page == self.here else self._path(page)
-        return f"[`{code or name.short}`]({target}#{name.anchor})"
+    package: griffe.Module
+    places: dict[str, str]
 
     def index(self) -> str:
         """All names with what they do, a list for each module."""
         parts = []
-        for module in self._modules():
-            entries = [
-                f"- {self.link(name, name.anchor)}: {self._summary(name)}"
-                for name in self._of(module)
-            ]
-            heading = f"## `attnref.{module.key}` {{#{module.anchor}}}"
-            parts += [heading, self._summary(module), "\n".join(entries)]
+        for module in self.places:
+            parts += [f"## `{module}` {{#{_key(module).replace('.', '-')}}}", self._said(module)]
+            inside = [path for path in names.entries(self.package) if path.startswith(f"{module}.")]
+            parts.append(
+                "\n".join(f"- [`{_name(one)}`][{one}]: {self._said(one)}" for one in inside)
+            )
         return "\n\n".join(parts)
 
-    def module(self, key: str) -> str:
-        """A module and all its names."""
-        module = modules(ROOT)[key]
-        parts = [
-            f"## `attnref.{key}` {{#{module.anchor}}}",
-            self._summary(module),
-            self._body(module),
-        ]
-        for name in self._of(module):
-            parts += [
-                f"### `{name.anchor}` {{#{name.anchor}}}",
-                self._summary(name),
-                f"```python\n{signature(name.node)}\n```",
-                self._body(name),
-            ]
-            for method in name.methods:
-                parts += [
-                    f"#### `{method.anchor}` {{#{method.anchor}}}",
-                    f"```python\n{signature(method.node)}\n```",
-                    self._english(docstrings.summary(method.docstring, self._role(name))),
-                    self._body(method),
-                ]
-            parts.append(self._foot(name))
-        return "\n\n".join(filter(None, parts))
+    def _said(self, path: str) -> str:
+        return str(names.public(self.package)[path].extra["attnref"]["summary"])
 
-    def _modules(self) -> list[Name]:
-        """In the order of the pages."""
-        return [
-            modules(ROOT)[key]
-            for key in sorted(places(ROOT), key=lambda key: _rank(places(ROOT)[key]))
-        ]
+    def short(self, path: str) -> str:
+        """How a program that imports the package calls something."""
+        exported = isinstance(self.package.members.get(_name(path)), griffe.Alias)
+        own = exported or path.startswith("attnref.variants.")
+        return _name(path) if own else ".".join(path.split(".")[-2:])
 
-    def _of(self, module: Name) -> list[Name]:
-        return [name for name in names(ROOT).values() if name.module == module.key]
 
-    def _summary(self, name: Name) -> str:
-        if self.language == SOURCE:
-            return docstrings.summary(name.docstring, self._role(name))
-        said = summaries(ROOT, self.language).get(name.key)
-        if not said:
-            raise PluginError(f"docs/api.{self.language}.yml: expected a sentence for {name.key}")
-        return said
+_book: Book
 
-    def _body(self, name: Name) -> str:
-        return self._english(docstrings.body(name.docstring, self.language, self._role(name)))
 
-    def _english(self, text: str) -> str:
-        return text and f'<div class="api-text" lang="en" markdown>\n\n{text}\n\n</div>'
+def on_pre_build(config: MkDocsConfig) -> None:
+    for cached in names.CACHED:
+        cached.cache_clear()
 
-    def _role(self, user: Name) -> Callable[[str], str]:
-        """Shows what a docstring refers to; names of its own module may stand alone."""
 
-        def show(text: str) -> str:
-            bare = text.removeprefix("attnref.")
-            known = mentions.by_ending(ROOT)
-            name = known.get(f"{user.module}.{bare}") or known.get(bare) or modules(ROOT).get(bare)
-            if name is None or name.key == user.key:
-                return f"`{text}`"
-            return self.link(name, text)
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
+    """Reads the package, and prepares what mkdocstrings will show of it: it reads it only once."""
+    global _book
+    docs = Path(config.docs_dir)
+    package, language = names.read(config), docs.name
+    if found := sentence_problems(ROOT, package):
+        raise PluginError("\n".join(found))
+    order = [page.file.src_uri for page in nav.pages if page.file.src_uri.endswith(".md")]
+    texts = {page: (docs / page).read_text(encoding="utf-8") for page in order}
+    _book = Book(package, places(texts, package))
+    if lost := names.modules(package).keys() - _book.places.keys():
+        raise PluginError(f"{docs / FOLDER}: no page has ::: {', '.join(sorted(lost))}")
 
-        return show
+    links = {page: (title(docs / page), f"../../../{files.src_uris[page].url}") for page in order}
+    speaking = names.speaking(texts, ROOT, package)
+    copies = {str(entry.definition): entry for entry in catalogue(Package(ROOT / package.name))}
+    said = sentences(ROOT) if language != ENGLISH else {}
+    for path, one in names.public(package).items():
+        if one.docstring is None:
+            continue
+        text = docstrings.markdown(one, package, SOURCE[language])
+        if path in names.modules(package) or path in names.entries(package):
+            first, _, text = text.partition("\n\n")
+            one.extra["attnref"]["summary"] = said.get(_key(path)) or " ".join(first.split())
+        one.docstring.value = text
+    for path, one in names.entries(package).items():
+        copy = copies.get(path)
+        explains = f"{copy.page.removeprefix('en/').rstrip('/')}.md" if copy else ""
+        foot = {
+            "tests": [(test, "") for test in tests(path, ROOT)],
+            "copy": [(f"attnref copy {copy.name}", "")] if copy else [],
+            "explained": [links[explains]] if copy else [],
+            "used": [links[page] for page in speaking.get(path, ()) if page != explains],
+        }
+        one.extra["attnref"] |= {
+            "code": docstrings.code(one),
+            "path": one.relative_package_filepath,
+            "foot": [(WORDS[language][key], values) for key, values in foot.items() if values],
+        }
 
-    def _foot(self, name: Name) -> str:
-        """Where its code is, its tests, how to copy it, and who speaks of it."""
-        words = WORDS[self.language]
-        lines = [f"{words['code']}: `{name.path}`"]
-        lines += [f"{words['tests']}: {', '.join(f'`{path}`' for path in tests(name, ROOT))}"]
-        if name.copy:
-            lines.append(f"{words['copy']}: `attnref copy {name.copy}`")
-        speaking = mentions.speaking(ROOT, self.language).get(name.key, ())
-        pages = [page for page in speaking if page != name.page]
-        if name.page:
-            lines.append(f"{words['explained']}: {self._page(name.page)}")
-        if pages:
-            ordered = sorted(pages, key=_rank)
-            lines.append(f"{words['used']}: {', '.join(map(self._page, ordered))}")
-        shown = "\n".join(f"- {line}" for line in lines)
-        return f'<div class="api-foot" markdown>\n\n{shown}\n\n</div>'
 
-    def _page(self, page: str) -> str:
-        return f"[{title(ROOT / 'docs' / self.language / page)}]({self._path(page)})"
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    package = _book.package
+    stop_at(lambda path, text, root: problems(path, text, package), page)
+    used = names.used(markdown, ROOT, package)
 
-    def _path(self, page: str) -> str:
-        return posixpath.relpath(page, posixpath.dirname(self.here) or ".")
+    def asked(match: re.Match[str]) -> str:
+        here, start = page.file.src_uri, f"{match['path']}."
+        inside = [path for path, there in _book.places.items() if there == here]
+        shown = (
+            [path for path in inside if path.startswith(start)] if match["rest"] else [start[:-1]]
+        )
+        # By its name alone, the table of contents would not tell a module from a class like Cost.
+        return "\n\n".join(f"::: {one}\n    options:\n      toc_label: {one}" for one in shown)
+
+    markdown = ASKED.sub(asked, names.linked(markdown, package))
+    if page.file.src_uri.startswith(FOLDER) and PLACE in markdown:
+        markdown = markdown.replace(PLACE, _book.index())
+    if used:
+        shown = ", ".join(f"[`{_book.short(path)}`][{path}]" for path in used)
+        # The search would find every page that uses a name before the entry of the name itself.
+        attributes = "{ .api-uses data-search-exclude='' }"
+        markdown += f"\n\n{WORDS[Path(config.docs_dir).name]['here']}: {shown}.\n{attributes}"
+    return markdown

@@ -1,153 +1,94 @@
-"""Turns a docstring of the package into Markdown: formulas, sections, examples, references.
+"""Turns the docstrings of the package into Markdown, as mkdocstrings expects them.
 
-The package's docstrings are written for Python's help and for Sphinx alike. Only what they use
-is understood here: inline roles, ``.. math::``, ``::`` blocks, lists, the sections of Google's
-style, and examples, which become code and the output below it, as everywhere in the book.
+They are written for Python's help, in Google's style with a few of Sphinx's marks: roles,
+``.. math::`` and code after ``::``. Only what they use is understood here.
 """
 
-import doctest
-import inspect
+import ast
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 
-LABELS = {
-    "pt": {
-        "Args": "Argumentos",
-        "Attributes": "Atributos",
-        "Returns": "Devolve",
-        "Raises": "Erros",
-        "Source": "Fonte",
-        "Example": "Exemplo",
-    },
-    "en": {
-        "Args": "Arguments",
-        "Attributes": "Attributes",
-        "Returns": "Returns",
-        "Raises": "Raises",
-        "Source": "Source",
-        "Example": "Example",
-    },
-}
-SECTION = re.compile(r"(?P<name>Args|Attributes|Returns|Raises):")
-ROLE = re.compile(r":(?P<role>[a-z]+):`(?P<text>[^`]+)`|``(?P<code>.+?)``")
-ITEM = re.compile(r"(?P<names>[*\w]+(?:, [*\w]+)*): (?P<text>.*)", re.DOTALL)
+import griffe
+from mkdocs.exceptions import PluginError
+from names import public
+
+ROLE = re.compile(r":(?P<role>[a-z]+):`~?(?P<text>[^`]+)`")
 ARXIV = re.compile(r"arXiv (?P<id>\d{4}\.\d{4,5})")
-MATH = ".. math::"
+SOURCE = re.compile(r"^Source: ", re.MULTILINE)
+# What belongs to a line is indented deeper than it, also behind an empty line.
+MORE = r"(?:\n+(?P=indent) +\S.*)"
+FORMULA = re.compile(rf"^(?P<indent> *)\.\. math::(?P<body>.*{MORE}*)", re.MULTILINE)
+CODE = re.compile(rf"^(?P<indent> *)(?P<said>.*)::(?P<body>{MORE}+)", re.MULTILINE)
+# Parameters that are explained together are shown apart, each with its type and default.
+TOGETHER = re.compile(
+    rf"^(?P<indent> +)(?P<names>[a-z]\w*(?:, [a-z]\w*)+)(?P<text>: .*{MORE}*)", re.MULTILINE
+)
 
 
-def summary(docstring: str, link: Callable[[str], str]) -> str:
-    """The first paragraph, in one line of Markdown; ``link`` shows the name of something."""
-    return inline(inspect.cleandoc(docstring).partition("\n\n")[0], link)
+def markdown(one: griffe.Object, package: griffe.Module, source: str) -> str:
+    """The docstring of something, with links from its roles; ``source`` labels its sources."""
+    if one.docstring is None:
+        return ""
+    text, first = one.docstring.value, one.docstring.lineno or 1
 
-
-def body(docstring: str, language: str, link: Callable[[str], str]) -> str:
-    """All that follows the first paragraph; labels are in ``language``, the rest is as it is."""
-    rest = inspect.cleandoc(docstring).partition("\n\n")[2]
-    return "\n\n".join(_blocks(rest, language, link))
-
-
-def inline(text: str, link: Callable[[str], str]) -> str:
-    """One paragraph, its lines joined."""
-
-    def show(match: re.Match) -> str:
-        if match["code"] is not None:
-            return f"`{match['code']}`"
+    def show(match: re.Match[str]) -> str:
         if match["role"] == "math":
-            return f"${match['text'].strip()}$"
-        return link(match["text"].lstrip("~"))
+            return f"${' '.join(match['text'].split())}$"
+        line = first + text.count("\n", 0, match.start())
+        path = _path(match["text"], one, package, f"{one.filepath}:{line}")
+        return f"[`{match['text']}`][{path}]" if path else f"`{match['text']}`"
 
-    line = ROLE.sub(show, " ".join(text.split()))
-    return ARXIV.sub(r"[\g<0>](https://arxiv.org/abs/\g<id>)", line)
-
-
-def _blocks(text: str, language: str, link: Callable[[str], str]) -> Iterator[str]:
-    lines, shown = text.split("\n"), False
-    while lines:
-        first = lines[0]
-        section = SECTION.fullmatch(first)
-        if not first.strip():
-            del lines[0]
-        elif first.startswith(MATH):
-            formula = [first.removeprefix(MATH), *_take(lines)[1:]]
-            yield _formula([line.strip() for line in formula])
-        elif first.startswith(">>> "):
-            if not shown:
-                yield _label("Example", language)
-            shown = True
-            yield from _examples(_take(lines, lambda line: bool(line.strip())))
-        elif section:
-            yield _label(section["name"], language)
-            yield from _section(_dedented(_take(lines)[1:]), link)
-        elif first.startswith("- "):
-            items = _take(lines, lambda line: line.startswith(("- ", "  ")))
-            yield "\n".join(
-                f"- {inline(item, link)}" for item in re.split(r"(?m)^- ", "\n".join(items))[1:]
-            )
-        else:
-            paragraph = "\n".join(_take(lines, lambda line: bool(line.strip())))
-            if paragraph.endswith("::"):
-                if said := paragraph.removesuffix("::").rstrip():
-                    yield inline(f"{said}:", link)
-                while not lines[0].strip():
-                    del lines[0]
-                code = _take(lines, lambda line: not line or line.startswith(" "))
-                yield _fenced("python", _dedented(code))
-            elif paragraph.startswith("Source: "):
-                said = inline(paragraph.removeprefix("Source: "), link)
-                yield f"{_label('Source', language)}\n\n{said}"
-            else:
-                yield inline(paragraph, link)
+    shown = ROLE.sub(show, text)
+    shown = FORMULA.sub(_formula, shown)
+    shown = CODE.sub(_code, shown)
+    shown = TOGETHER.sub(_apart, shown)
+    shown = ARXIV.sub(r"[\g<0>](https://arxiv.org/abs/\g<id>)", shown)
+    return SOURCE.sub(f"{source} ", shown)
 
 
-def _take(lines: list[str], wanted: Callable[[str], bool] | None = None) -> list[str]:
-    """Removes and returns the first line and those after it that are wanted, or are indented."""
-    stop = 1
-    while stop < len(lines) and (
-        wanted(lines[stop]) if wanted else not lines[stop].strip() or lines[stop][0] == " "
-    ):
-        stop += 1
-    taken, lines[:] = lines[:stop], lines[stop:]
-    return taken
+def _formula(match: re.Match[str]) -> str:
+    return _block(match["indent"], "$$", map(str.strip, match["body"].strip().split("\n")), "$$")
 
 
-def _dedented(lines: list[str]) -> str:
-    """Without the indentation that all share: cleandoc would not count that of the first line."""
-    return textwrap.dedent("\n".join(lines)).strip("\n")
+def _code(match: re.Match[str]) -> str:
+    said = f"{match['indent']}{match['said']}:\n\n" if match["said"] else ""
+    lines = textwrap.dedent(match["body"]).strip().split("\n")
+    return said + _block(match["indent"], "```python", lines, "```")
 
 
-def _section(text: str, link: Callable[[str], str]) -> Iterator[str]:
-    """Definitions of named things, or paragraphs where the text begins without a name."""
-    for item in re.split(r"\n(?=\S)", text) if ITEM.match(text) else re.split(r"\n\n", text):
-        named = ITEM.match(item)
-        if named is None:
-            yield inline(item, link)
-            continue
-        terms = ", ".join(f"`{name}`" for name in named["names"].split(", "))
-        yield f"{terms}\n:   {inline(named['text'], link)}"
+def _block(indent: str, start: str, lines: Iterable[str], end: str) -> str:
+    return "\n".join(f"{indent}{line}".rstrip() for line in (start, *lines, end))
 
 
-def _examples(lines: list[str]) -> Iterator[str]:
-    """Code without its prompts, and what it prints where it prints."""
-    code = ""
-    for example in doctest.DocTestParser().get_examples("\n".join(lines) + "\n"):
-        code += example.source
-        if example.want:
-            yield _fenced("python", code)
-            yield _fenced("text", example.want)
-            code = ""
-    if code:
-        yield _fenced("python", code)
+def _apart(match: re.Match[str]) -> str:
+    names = match["names"].split(", ")
+    return "\n".join(f"{match['indent']}{name}{match['text']}" for name in names)
 
 
-def _formula(lines: list[str]) -> str:
-    tex = "\n".join(line for line in lines if line)
-    return f"$$\n{tex}\n$$"
+def _path(text: str, user: griffe.Object, package: griffe.Module, place: str) -> str | None:
+    """Where the reference has what a role names, which it finds as Python would; None if nowhere.
+
+    Raises:
+        PluginError: for a name that there is not.
+    """
+    scope = user if user.is_class or user.is_module else user.parent
+    first, _, rest = text.partition(".")
+    try:
+        path = first if first == package.name else scope.resolve(first)  # type: ignore[union-attr]
+        found = package.modules_collection.get_member(f"{path}.{rest}".rstrip("."))
+    except (griffe.NameResolutionError, KeyError):
+        raise PluginError(f"{place}: `{text}`: there is no such name") from None
+    known = {each.canonical_path: path for path, each in public(package).items()}
+    return known.get(found.canonical_path)
 
 
-def _fenced(language: str, code: str) -> str:
-    return f"```{language}\n{code.rstrip()}\n```"
-
-
-def _label(name: str, language: str) -> str:
-    return f"{LABELS[language][name]}\n{{ .api-label lang={language} }}"
+def code(one: griffe.Object) -> str:
+    """Its code without the docstrings, which the reference shows beside it."""
+    said: set[int] = set()
+    for node in ast.walk(ast.parse(one.source)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+            first = node.body[0]
+            said |= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    lines = enumerate(one.source.split("\n"), 1)
+    return "\n".join(line for number, line in lines if number not in said)

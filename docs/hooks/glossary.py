@@ -135,7 +135,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    if page.file.src_uri in UNMARKED:
+    if page.file.src_uri in UNMARKED or page.file.src_uri.startswith("reference/api/"):
         return html
     return mark(html, Path(config.docs_dir).name)
 

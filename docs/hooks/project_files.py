@@ -10,16 +10,17 @@ import re
 from functools import cache
 from pathlib import Path
 
-from api import SOURCE, Writer
 from markdown.extensions.toc import slugify
-from mentions import linked
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
+from names import linked, read
 from pages import ROOT, headings
 
+ENGLISH = "en"
 PLACE = re.compile(r"^<!-- file (?P<name>[\w.]+) -->$", re.MULTILINE)
+NOTE = re.compile(r"\n<!-- agrees: \w+ -->$")  # tools/agreement.py's
 
 
 def file(root: Path, name: str, language: str) -> Path:
@@ -42,11 +43,11 @@ def section(root: Path, name: str, language: str) -> str:
         )
     for english, heading in zip(known, found, strict=True):
         lines[heading.line - 1] += f" {{#{slugify(english.title, '-')}}}"
-    text = "\n".join(lines[1:]).strip()
+    text = NOTE.sub("", "\n".join(lines[1:]).strip())
     # What shows how to include a file must not include one; a line is escaped at its first marker.
     text = re.sub(r"^(.*?)--8<--", r"\1;--8<--", text, flags=re.MULTILINE)
-    if path == root / name and language != SOURCE:
-        return f'<div lang="{SOURCE}" markdown>\n\n{text}\n\n</div>'
+    if path == root / name and language != ENGLISH:
+        return f'<div lang="{ENGLISH}" markdown>\n\n{text}\n\n</div>'
     return text
 
 
@@ -56,7 +57,7 @@ def on_pre_build(config: MkDocsConfig) -> None:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     language = Path(config.docs_dir).name
-    link = Writer(page.file.src_uri, language).link
+    package = read(config)
     return PLACE.sub(
-        lambda match: linked(section(ROOT, match["name"], language), ROOT, link), markdown
+        lambda match: linked(section(ROOT, match["name"], language), package), markdown
     )

@@ -106,6 +106,16 @@ OTHERWISE = {
     },
 }
 
+# Types that hold what they are given, whatever it is.
+RECORDS = {
+    "LinearState",
+    "Partial",
+    "QuantizedTokens",
+    "Roofline",
+    "ScoreStatistics",
+    "Tiles",
+}
+
 # How an object of a class is put to use.
 OBJECTS = {
     "KVCache": lambda cache: cache.append(randn(2, N, D_K, seed=21), randn(2, N, D_V, seed=22)),
@@ -121,6 +131,8 @@ def outcomes(module, name):
     function = getattr(module, name)
     parameters = inspect.signature(function).parameters
     known = arguments(module) | OTHERWISE.get(name, {})
+    if name in RECORDS:
+        known = {field: lambda field=field: field for field in parameters}
     found = []
     for causal in (False, True) if "is_causal" in parameters else (None,):
         given = {

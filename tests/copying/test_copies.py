@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,10 @@ class TestEach:
         attempted, printed, _ = stranger[entry.name]
         assert attempted > 0
         assert printed == ""
+
+    def test_no_heading_is_left_of_examples_that_are_left_out(self, entry, folder):
+        text = (folder / f"{entry.name}.py").read_text(encoding="utf-8")
+        assert not re.search(r'Examples:\s*"""', text)
 
     @pytest.mark.claim("copies-give-the-same")
     def test_it_gives_what_the_package_gives(self, entry, stranger, one_thread):

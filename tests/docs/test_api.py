@@ -1,18 +1,16 @@
 """The reference of the package: whole, in both languages, and tied to the pages."""
 
-import ast
 import importlib
 import inspect
-import shutil
+import re
 from pathlib import Path
 
 import api
 import docstrings
-import mentions
-import public_names
+import griffe
+import names
 import pytest
 from mkdocs.exceptions import PluginError
-from pages import Problem
 
 import attnref
 
@@ -20,122 +18,167 @@ ROOT = Path(__file__).parent.parent.parent
 LANGUAGES = ("pt", "en")
 
 
-def api_problems(root: Path) -> list[str]:
-    """What the reference leaves out, says of nothing, or says only in one language."""
-    known = {**public_names.modules(root), **public_names.names(root)}
-    found = []
-    for module in public_names.modules(root):
-        if module not in api.places(root):
-            found.append(f"{module} is on no page of docs/en/{api.FOLDER}: name it in a block")
-    for key, name in known.items():
-        said = api.summaries(root, "pt").get(key, "")
-        if not said.endswith(".") or len(said) > 160:
-            found.append(f"{key}: expected a sentence of it in docs/api.pt.yml, got {said!r}")
-        if not public_names.tests(name, root):
-            found.append(f"{key}: expected tests/test_{name.module}.py or a folder of that name")
-    for key in api.summaries(root, "pt").keys() - known.keys():
-        found.append(f"docs/api.pt.yml: {key} is no public name")
-    return found
+@pytest.fixture(scope="module")
+def package():
+    """Read as text, as the build does."""
+    return griffe.load("attnref", search_paths=[ROOT])
 
 
-def reach_problems(root: Path) -> list[str]:
-    """Names that no page of the book leads to."""
-    found = []
-    for language in LANGUAGES:
-        for key, name in public_names.names(root).items():
-            if ">>> " in name.docstring and key not in mentions.speaking(root, language):
-                found.append(
-                    f"{key}: no page of docs/{language} speaks of it or shows a snippet that uses "
-                    f"it; write `{name.short}` where it belongs"
-                )
-    return found
+def texts(language):
+    folder = ROOT / "docs" / language
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*.md"))
+    }
 
 
-def test_the_reference_is_whole():
-    assert not api_problems(ROOT), "\n".join(api_problems(ROOT))
-
-
-def test_every_public_name_is_reached_from_a_page():
-    assert not reach_problems(ROOT), "\n".join(reach_problems(ROOT))
-
-
-def test_every_public_function_and_class_has_an_entry():
+def test_public_is_what_a_module_says_is(package):
     """Found by importing, where the reference reads."""
-    listed = public_names.names(ROOT)
-    for module in public_names.modules(ROOT):
-        imported = importlib.import_module(f"attnref.{module}")
-        for name, thing in vars(imported).items():
-            ours = getattr(thing, "__module__", "") == imported.__name__
-            if name.startswith("_") or not ours or not (thing.__doc__ or "").strip():
-                continue
-            if inspect.isclass(thing) or (inspect.isfunction(thing) and ">>> " in thing.__doc__):
-                assert f"{module}.{name}" in listed
-    for name in attnref.__all__:
-        thing = getattr(attnref, name)
-        key = f"{thing.__name__}".removeprefix("attnref.")
-        assert key in public_names.modules(ROOT) or any(
-            other.endswith(f".{key}") for other in listed
-        )
-    for module in ("conformance", "exercises"):
-        imported = importlib.import_module(f"attnref.{module}")
+    assert len(names.modules(package)) > 25
+    for path, module in names.modules(package).items():
+        imported = importlib.import_module(path)
+        assert names.exports(module) == imported.__all__
         for name in imported.__all__:
-            if callable(getattr(imported, name)):
-                assert f"{module}.{name}" in listed
+            assert not name.startswith("_"), path
+            thing = getattr(imported, name)
+            listed = f"{path}.{name}" in names.entries(package)
+            assert listed == (inspect.isclass(thing) or inspect.isfunction(thing)), name
 
 
-def test_no_name_is_on_two_pages():
-    asked = [module for _, block in api._blocks(ROOT) for module in api.asked(block, ROOT)]
-    assert len(asked) == len(set(asked)) == len(public_names.modules(ROOT))
+def test_the_package_exports_what_has_an_entry(package):
+    for name in attnref.__all__:
+        assert names.resolve(f"attnref.{name}", package) in names.public(package), name
 
 
-@pytest.fixture
-def copy(tmp_path):
-    for folder in ("docs/pt", "docs/en", "attnref", "tests", "snippets"):
-        shutil.copytree(
-            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
-        )
-    shutil.copy(ROOT / "docs/api.pt.yml", tmp_path / "docs/api.pt.yml")
-    return tmp_path
+def test_every_variant_says_what_is_public(package):
+    stems = {path.stem for path in (ROOT / "attnref/variants").glob("[!_]*.py")}
+    assert {f"attnref.variants.{stem}" for stem in stems} <= names.modules(package).keys()
 
 
-def edit(path: Path, old: str, new: str) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
+def test_every_entry_has_a_docstring_with_an_example_and_tests(package):
+    for path, one in names.entries(package).items():
+        assert "Examples:\n" in one.docstring.value, path
+        assert ">>> " in one.docstring.value, path
+        assert api.tests(path, ROOT), f"{path}: expected tests/test_MODULE.py or tests/MODULE"
 
 
-def test_what_is_missing_is_found(copy):
-    assert not api_problems(copy)
-    for cached in (api.places, api.summaries, *public_names.CACHED, *mentions.CACHED):
-        cached.cache_clear()
-    edit(copy / "docs/api.pt.yml", "masks.causal:", "masks.casual:")
-    edit(copy / "docs/en/reference/api/cost.md", "cost\nroofline", "cost")
-    (copy / "tests/test_masks.py").unlink()
-    found = "\n".join(api_problems(copy))
-    assert "masks.causal: expected a sentence of it in docs/api.pt.yml, got ''" in found
-    assert "docs/api.pt.yml: masks.casual is no public name" in found
-    assert "roofline is on no page of docs/en/reference/api/" in found
-    assert "masks.packed: expected tests/test_masks.py" in found
+def test_every_module_and_entry_has_a_sentence_in_portuguese(package):
+    assert not api.sentence_problems(ROOT, package)
 
 
-def test_a_name_that_no_page_speaks_of_is_found(copy):
-    edit(copy / "docs/pt/foundations/masks.md", "`masks.dilated`", "esta")
-    (found,) = reach_problems(copy)
-    assert found.startswith("masks.dilated: no page of docs/pt speaks of it")
-    assert "write `masks.dilated` where it belongs" in found
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_module_is_on_a_page(package, language):
+    pages = texts(language)
+    assert api.places(pages, package).keys() == names.modules(package).keys()
+    asked = [match[0] for text in pages.values() for match in api.ASKED.finditer(text)]
+    assert len(asked) == len(set(asked))
 
 
-def test_a_module_that_is_none_stops_the_build(tmp_path):
-    text = "# A\n\n```api\nmask\n```\n\n```api\n\n```\n"
-    first, second = api.problems(Path("a.md"), text, ROOT)
-    assert first == Problem(Path("a.md"), 3, first.message)
-    assert first.message.startswith("module 'mask': expected one of adaptive_scaling, ")
-    assert second.line == 7
-    assert second.message.startswith("no module: name one of adaptive_scaling, ")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_entry_is_reached_from_a_page(package, language):
+    """A page of the book speaks of it, or shows a snippet that uses it."""
+    speaking = names.speaking(texts(language), ROOT, package)
+    # Some types are only returned, and their functions lead to them.
+    lost = [
+        path
+        for path, one in names.entries(package).items()
+        if path not in speaking and not one.is_class
+    ]
+    assert not lost, f"no page of docs/{language} names {lost}; write `masks.name` where it belongs"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_name_of_the_package_on_a_page_exists(package, language):
+    folder = ROOT / "docs" / language
+    found = [
+        problem
+        for page, text in texts(language).items()
+        for problem in api.problems(folder / page, text, package)
+    ]
+    assert not found, "\n".join(map(str, found))
+
+
+# What is missing or broken is found.
+
+
+def test_a_sentence_that_is_missing_or_too_many_is_found(package, tmp_path):
+    (tmp_path / "docs").mkdir()
+    text = (ROOT / api.SAID).read_text(encoding="utf-8")
+    (tmp_path / api.SAID).write_text(text.replace("\nmasks.causal:", "\nmasks.casual:"), "utf-8")
+    assert api.sentence_problems(tmp_path, package) == [
+        "docs/api.pt.yml: masks.casual is not public",
+        "docs/api.pt.yml: masks.causal: expected a sentence of it, got ''",
+    ]
+
+
+def test_tests_mirror_the_package(tmp_path):
+    for path in ("test_masks.py", "variants/test_lsh.py", "conformance/test_any.py"):
+        (tmp_path / "tests" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / path).touch()
+    assert api.tests("attnref.masks.causal", tmp_path) == ["tests/test_masks.py"]
+    assert api.tests("attnref.variants.lsh.lsh_attention", tmp_path) == [
+        "tests/variants/test_lsh.py"
+    ]
+    assert api.tests("attnref.conformance.check", tmp_path) == ["tests/conformance"]
+    assert api.tests("attnref.softmax.naive", tmp_path) == []
+
+
+def test_variants_are_discovered(package):
+    pages = {"a.md": "::: attnref.variants.lsh\n", "b.md": "# B\n\n::: attnref.variants.*\n"}
+    found = api.places(pages, package)
+    assert found["attnref.variants.lsh"] == "a.md"
+    assert found["attnref.variants.linear"] == "b.md"
+    assert len(found) == len(list((ROOT / "attnref/variants").glob("[!_]*.py")))
+
+
+@pytest.mark.parametrize("asked", ["attnref.mask", "attnref.checks", "attnref.masks.*"])
+def test_what_is_no_public_module_is_refused_where_it_stands(package, asked):
+    (problem,) = api.problems(Path("a.md"), f"# A\n\n::: {asked}\n", package)
+    assert problem.line == 3
+    assert problem.message.startswith(f"::: {asked}: expected one of attnref.adaptive_scaling, ")
 
 
 @pytest.mark.parametrize(
-    ("code", "key"),
+    ("code", "message"),
+    [
+        ("masks.causall", "there is no causall in attnref.masks; did you mean `masks.causal`?"),
+        ("masks.causall(3)", "did you mean `masks.causal`?"),
+        ("attnref.foo", "`attnref.foo`: there is no foo in attnref"),
+        ("attnref.casual", "did you mean `attnref.masks.causal`?"),
+        ("attnref.variants.lhs", "did you mean `attnref.variants.lsh`?"),
+        ("roofline.Rofline", "did you mean `roofline.Roofline`?"),  # a module and a function
+        ("Mask.dence", "did you mean `Mask.dense`?"),
+        ("KVCache.apend(key, value)", "did you mean `KVCache.append`?"),
+        ("conformance.chekc", "did you mean `conformance.check`?"),
+    ],
+)
+def test_a_misspelt_name_stops_the_build_where_it_stands(package, code, message):
+    text = f"# A {{#top}}\n\nWords, and `{code}`.\n\n```bash\n`{code}`\n```\n"
+    (problem,) = api.problems(Path("a.md"), text, package)
+    assert problem.line == 3
+    assert message in problem.message
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "masks.py",  # a file
+        "attnref/masks.py",
+        "attnref.checks.check_mask",  # not public, but there
+        "attnref copy causall",
+        "mask.causall",  # a variable
+        "nn.Module.forward",
+        "MultiHeadAttention.state_dict",  # what PyTorch gives it
+        "masks.causal(n).dence",  # of a value
+        "oracle.np.zeros",
+    ],
+)
+def test_what_is_not_ours_to_know_is_let_be(package, code):
+    assert not api.problems(Path("a.md"), f"`{code}`", package)
+
+
+@pytest.mark.parametrize(
+    ("code", "path"),
     [
         ("masks.causal", "masks.causal"),
         ("attnref.masks.causal", "masks.causal"),
@@ -159,18 +202,18 @@ def test_a_module_that_is_none_stops_the_build(tmp_path):
         ("F.scaled_dot_product_attention", None),
         ("scaled_dot_product_attention", None),  # PyTorch's, as far as one knows
         ("attnref.scaled_dot_product_attention", "reference.scaled_dot_product_attention"),
+        ("log_sum_exp", "softmax.log_sum_exp"),  # not the oracle's, which comes later
         ("oracle.log_sum_exp", "oracle.log_sum_exp"),
         ("conformance.check", "conformance.check"),
         ("attnref copy causal", None),
         ("x", None),
     ],
 )
-def test_what_inline_code_names(code, key):
-    name = mentions.resolve(code, ROOT)
-    assert (name and name.key) == key
+def test_what_inline_code_names(package, code, path):
+    assert names.resolve(code, package) == (path and f"attnref.{path}")
 
 
-def test_the_first_mention_in_a_section_becomes_a_link():
+def test_the_first_mention_in_a_section_becomes_a_link(package):
     text = "\n".join(
         [
             "## `masks.causal` {#a}",
@@ -184,17 +227,18 @@ def test_the_first_mention_in_a_section_becomes_a_link():
             "| `masks.causal` |",
         ]
     )
-    shown = mentions.linked(text, ROOT, lambda name, code: f"<{name.key}>").split("\n")
+    shown = names.linked(text, package).split("\n")
     assert shown[1] == (
-        "<masks.causal> and `attnref.masks.causal`, [`masks.padding`](x.md), <masks.padding>"
+        "[`masks.causal`][attnref.masks.causal] and `attnref.masks.causal`, "
+        "[`masks.padding`](x.md), [`masks.padding`][attnref.masks.padding]"
     )
-    assert shown[8] == "| <masks.causal> |"
+    assert shown[8] == "| [`masks.causal`][attnref.masks.causal] |"
     assert shown[2:7] == text.split("\n")[2:7]
     assert shown[0] == "## `masks.causal` {#a}"
-    assert mentions.mentioned(text, ROOT) == ["masks.causal", "masks.padding"]
+    assert names.mentioned(text, package) == ["attnref.masks.causal", "attnref.masks.padding"]
 
 
-def test_what_a_program_uses(tmp_path):
+def test_what_a_program_uses(package, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
         "import attnref\nimport torch\nfrom attnref import masks as patterns, oracle\n"
@@ -203,128 +247,105 @@ def test_what_a_program_uses(tmp_path):
         "attnref.cost.Sizes\n",
         encoding="utf-8",
     )
-    assert set(mentions.used_by(program, ROOT)) == {
-        "softmax.entropy",
-        "masks.causal",
-        "multihead.KVCache",
-        "oracle.gradients",
-        "cost.Sizes",
+    assert set(names.used_by(program, package)) == {
+        "attnref.softmax.entropy",
+        "attnref.masks.causal",
+        "attnref.multihead.KVCache",
+        "attnref.oracle.gradients",
+        "attnref.cost.Sizes",
     }
 
 
-def of(code: str) -> ast.FunctionDef | ast.ClassDef:
-    return ast.parse(code).body[0]
+# Docstrings.
 
+SOFTMAX = r'''
+__all__ = ["bent", "naive"]
 
-@pytest.mark.parametrize(
-    ("code", "shown"),
-    [
-        ("def f(a, /, b=1, *, c: str = 'x') -> int: ...", 'f(a, /, b=1, *, c: str = "x") -> int'),
-        ("def f(a: int, **b: object) -> int: ...", "f(a: int, **b: object) -> int"),
-        ("def f(*a: int, b: int = 2) -> None: ...", "f(*a: int, b: int = 2) -> None"),
-        ("@property\ndef f(self) -> int: ...", "f -> int"),
-        ("@classmethod\ndef f(cls, a: int) -> int: ...", "@classmethod\nf(a: int) -> int"),
-        ("class A:\n def __init__(self, b: int) -> None: ...", "class A(b: int)"),
-        ("class A(NamedTuple):\n b: int\n c: int = 3", "class A(b: int, c: int = 3)"),
-        ("@dataclass(kw_only=True)\nclass A:\n b: int", "class A(*, b: int)"),
-    ],
-)
-def test_signatures(code, shown):
-    assert public_names.signature(of(code)) == shown
+def naive(): ...
 
+def bent(scores, a, b):
+    r"""Scores *bent* into :math:`(-c, c)`; see :func:`naive` and ``x * y``.
 
-def test_a_long_signature_has_a_line_for_each_argument():
-    arguments = ", ".join(f"argument_{number}: int" for number in range(5))
-    shown = public_names.signature(of(f"def f({arguments}) -> int: ...")).split("\n")
-    assert shown[0] == "f("
-    assert shown[1] == "    argument_0: int,"
-    assert shown[-1] == ") -> int"
+    .. math:: c\,\tanh
+              (s/c)
 
+    with a *cap*. It is a list::
 
-DOCSTRING = r"""Scores *bent* into :math:`(-c, c)`; see :func:`naive` and ``x * y``.
+        for x in xs:
 
-.. math:: c\,\tanh
-          (s/c)
+            code = 1
 
-with a *cap*. It is a list::
+    Args:
+        scores: ``(..., m)``, as in :func:`house.softmax.naive`,
+            any dtype.
+        a, b: two, as in
+            :func:`_hidden`.
 
-    for x in xs:
-        code = 1
+    Source: Somebody 2017, arXiv 1706.03762, section 3.
 
-- one, of
-  two lines;
-- another.
+    Examples:
+        >>> x = 1
+    """
+
+def _hidden(): ...
+'''
+MARKDOWN = r"""Scores *bent* into $(-c, c)$; see [`naive`][house.softmax.naive] and ``x * y``.
+
+$$
+c\,\tanh
+(s/c)
+$$
+
+with a *cap*. It is a list:
+
+```python
+for x in xs:
+
+    code = 1
+```
 
 Args:
-    scores: ``(..., m)``, any
-        floating dtype.
-    a, b: two.
+    scores: ``(..., m)``, as in [`house.softmax.naive`][house.softmax.naive],
+        any dtype.
+    a: two, as in
+        `_hidden`.
+    b: two, as in
+        `_hidden`.
 
-Returns:
-    The same shape.
+**Source:** Somebody 2017, [arXiv 1706.03762](https://arxiv.org/abs/1706.03762), section 3.
 
-Raises:
-    ValueError: for a cap that is not
-        positive.
+Examples:
+    >>> x = 1"""
 
-Source: Somebody 2017, arXiv 1706.03762, section 3.
 
->>> x = 1
->>> x
-1
->>> y = [
-...     2]
-"""
+def small(text):
+    modules = {"__init__.py": "", "softmax.py": text}
+    return griffe.temporary_visited_package("house", modules)
 
 
 def test_a_docstring_becomes_markdown():
-    def link(text: str) -> str:
-        return f"<{text}>"
-
-    assert docstrings.summary(DOCSTRING, link) == (
-        "Scores *bent* into $(-c, c)$; see <naive> and `x * y`."
-    )
-    label = "{ .api-label lang=pt }"
-    assert docstrings.body(DOCSTRING, "pt", link).split("\n\n") == [
-        "$$\nc\\,\\tanh\n(s/c)\n$$",
-        "with a *cap*. It is a list:",
-        "```python\nfor x in xs:\n    code = 1\n```",
-        "- one, of two lines;\n- another.",
-        f"Argumentos\n{label}",
-        "`scores`\n:   `(..., m)`, any floating dtype.",
-        "`a`, `b`\n:   two.",
-        f"Devolve\n{label}",
-        "The same shape.",
-        f"Erros\n{label}",
-        "`ValueError`\n:   for a cap that is not positive.",
-        f"Fonte\n{label}",
-        "Somebody 2017, [arXiv 1706.03762](https://arxiv.org/abs/1706.03762), section 3.",
-        f"Exemplo\n{label}",
-        "```python\nx = 1\nx\n```",
-        "```text\n1\n```",
-        "```python\ny = [\n    2]\n```",
-    ]
+    with small(SOFTMAX) as package:
+        bent = package["softmax.bent"]
+        assert docstrings.markdown(bent, package, "**Source:**") == MARKDOWN
 
 
-def test_no_docstring_keeps_a_mark_of_its_own_language():
-    for key, name in public_names.names(ROOT).items():
-        shown = docstrings.body(name.docstring, "en", str)
-        for leftover in (".. math", ":func:", ":math:", ":class:", "``x", ">>>", "Args:"):
-            assert leftover not in shown, (key, leftover)
+@pytest.mark.parametrize("name", ["nave", "house.softmax.nave", "naive.x", "torch.exp"])
+def test_a_reference_to_nothing_stops_the_build_where_it_stands(name):
+    with small(SOFTMAX.replace(":func:`naive`", f":func:`{name}`")) as package:
+        bent = package["softmax.bent"]
+        with pytest.raises(PluginError, match=re.escape(f"softmax.py:7: `{name}`: there is no")):
+            docstrings.markdown(bent, package, "**Source:**")
 
 
-def test_a_name_without_a_sentence_stops_the_build(monkeypatch):
-    monkeypatch.setattr(api, "summaries", lambda root, language: {"masks": "Máscaras."})
-    with pytest.raises(PluginError, match=r"docs/api.pt.yml: expected a sentence for masks.Mask"):
-        api.Writer("reference/api/masks.md", "pt").module("masks")
+def test_no_docstring_keeps_a_mark_of_its_own_language(package):
+    for path, one in names.public(package).items():
+        shown = docstrings.markdown(one, package, "**Source:**")
+        for leftover in (".. math", ":func:", ":math:", ":class:", "::\n", "Source: "):
+            assert leftover not in shown.replace("**Source:** ", ""), (path, leftover)
 
 
-def test_an_entry_says_where_everything_is():
-    entry = api.Writer("reference/api/masks.md", "pt").module("masks")
-    assert "### `causal` {#causal}\n\nNenhuma consulta vê chaves do seu futuro." in entry
-    assert "- Código: `attnref/masks.py`\n- Testes: `tests/test_masks.py`\n" in entry
-    assert "- Para copiar: `attnref copy causal`" in entry
-    assert "- Explicado em: [Máscaras](../../foundations/masks.md)" in entry
-    assert "[Armadilhas das máscaras](../../foundations/mask-traps.md)" in entry
-    assert "#### `Mask.dense` {#Mask.dense}" in entry
-    assert entry.count('lang="en"') > 14
+def test_shown_code_is_without_docstrings(package):
+    shown = docstrings.code(package["masks.causal"]).split("\n")
+    assert shown[0].startswith("def causal(")
+    assert shown[1] == "    m, offset = check_alignment(n, m, alignment)"
+    assert '"""' not in docstrings.code(package["masks.Mask"])

@@ -60,7 +60,15 @@ description: The other page of this site.
     "snippets/sum.py": "# --8<-- [start:example]\nprint(1 + 2)\n# --8<-- [end:example]\n",
     "tests/test_it.py": '@pytest.mark.claim("it-holds")\ndef test_it():\n    assert abs(-1)\n',
 }
-OURS = ("attnref", "docs/glossary.yml", "docs/hooks", "docs/math", "docs/results", "docs/shared")
+OURS = (
+    "attnref",
+    "docs/glossary.yml",
+    "docs/hooks",
+    "docs/math",
+    "docs/results",
+    "docs/shared",
+    "docs/templates",
+)
 # Old, new, and what is said of it.
 BROKEN = [
     (".py:example", ".py:nothing", f"{PAGE}:LINE: snippets/sum.py: no section"),

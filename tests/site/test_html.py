@@ -41,6 +41,13 @@ def after(tag: LexborNode, selector: str) -> LexborNode:
     raise AssertionError(f"nothing matches {selector}")
 
 
+def language_of(tag: LexborNode) -> str:
+    """Of the nearest element around a tag that says it."""
+    while "lang" not in tag.attributes:
+        tag = tag.parent
+    return tag.attributes["lang"]
+
+
 def file_of(site: Path, path: str) -> Path:
     target = site / unquote(path).lstrip("/")
     return target / "index.html" if target.is_dir() or path.endswith("/") else target
@@ -255,17 +262,44 @@ def test_what_is_said_in_english_is_marked_as_english(pages, language):
     texts = page.css(".api-text")
     assert len(texts) > 14
     assert {text.attributes["lang"] for text in texts} == {"en"}
-    assert {label.attributes["lang"] for label in page.css(".api-label")} == {language}
+    labels = page.css(".api-text .doc-section-title")
+    assert len(labels) > 40
+    told = {"pt": {"Argumentos:", "Devolve:", "Erros:", "Exemplos:"}}
+    told["en"] = {"Parameters:", "Returns:", "Raises:", "Examples:"}
+    assert {label.text(strip=True) for label in labels} == told[language]
+    for label in labels:
+        assert language_of(label.css_first("span[lang]") or label) == language, label.html
     assert not page.css(".api-text .term")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_pages_and_entries_lead_to_each_other(pages, language):
-    theory, entry = f"{language}/foundations/masks/index.html", "../../reference/api/masks/#dilated"
+    theory = f"{language}/foundations/masks/index.html"
+    entry = "../../reference/api/masks/#attnref.masks.dilated"
     link = pages[theory].css_first(f'article p a[href="{entry}"] > code')
     assert link.text() == "masks.dilated"
-    heading = pages[f"{language}/reference/api/masks/index.html"].css_first("#dilated")
-    foot = after(heading, ".api-foot")
+    page = pages[f"{language}/reference/api/masks/index.html"]
+    foot = after(page.css_first('[id="attnref.masks.dilated"]'), ".api-foot")
     assert "attnref copy dilated" in foot.text()
     assert "tests/test_masks.py" in foot.text()
     assert foot.css_first('a[href="../../../foundations/masks/"]')
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_entry_shows_types_defaults_formula_example_and_code(site, pages, language):
+    page = pages[f"{language}/reference/api/masks/index.html"]
+    entry = page.css_first('[id="attnref.masks.sliding_window"]').parent
+    assert entry.css_first(".doc-signature").text().startswith("sliding_window(\n    n: int,")
+    default = {"pt": "padrão:", "en": "default:"}[language]
+    items = [" ".join(item.text().split()) for item in entry.css("li.doc-section-item")]
+    assert any(item.startswith(f"causal (bool, {default} True") for item in items)
+    assert entry.css(".api-text .formula")
+    assert ">>> print(sliding_window(4, window=2).picture())" in entry.text()
+    code = entry.css_first("details.api-code")
+    assert "back, ahead = _reach(" in code.text()
+    assert '"""' not in code.text()
+    # Code is for those who look at the entry: the search finds what is said of it.
+    index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
+    assert not [
+        each["location"] for each in index["docs"] if "back, ahead = _reach(" in each["text"]
+    ]

@@ -84,3 +84,4 @@ PROPERTIES: dict[str, Property] = {
         memory_growth,
     )
 }
+"""Every property by its name, in the order in which they are asked."""
