@@ -30,7 +30,7 @@ live: .venv/ready  ## rebuild one language while it is written
 test: .venv/ready  ## lint, types, every test, coverage
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy & types=$$!; \
+	($(BIN)/mypy && $(BIN)/lint-imports --no-cache) & types=$$!; \
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal $(or $(ARGS),--cov --cov-report=term); \
 	tests=$$?; wait $$types && exit $$tests
 
