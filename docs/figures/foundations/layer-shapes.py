@@ -84,7 +84,7 @@ def draw(text):
     for centre in (left, middle):
         arrow(plane, (centre, 218), ((left + middle) / 2, 252))
     tensor_box((left + middle) / 2, 262, text["weights"], weights)
-    note(236, "compare", 222)
+    note(231, "compare", 216)
     arrow(plane, ((left + middle) / 2, 302), (middle, 336))
     arrow(plane, (right, 218), (middle + 20, 336))
     tensor_box(middle, 346, text["answers"], answers)
