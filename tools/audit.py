@@ -40,7 +40,7 @@ sys.path.insert(0, str(TOOLS.parent / "docs" / "hooks"))
 
 from claims import tests_by_claim  # noqa: E402
 
-MUTANTS = 40  # of a claim, at most
+MUTANTS = 100  # of a claim, at most
 ITEMS = 8  # of a claim's parametrised tests, at most
 PATIENCE = 60  # seconds for a claim: no mutant is begun later
 FORK = multiprocessing.get_context("fork")
