@@ -74,6 +74,7 @@ class Auditor:
     """A plugin of pytest that judges the tests that were collected instead of running them."""
 
     items: ClassVar[dict[str, list[pytest.Item]]] = {}  # by claim, for the processes forked later
+    functions: ClassVar[dict[str, list[types.FunctionType]]] = {}  # those loaded, by file
     raised: ClassVar[list[BaseException]] = []
 
     def __init__(self, claims: list[str]) -> None:
@@ -89,6 +90,11 @@ class Auditor:
             for marker in item.iter_markers("claim"):
                 if not self.claims or marker.args[0] in self.claims:
                     self.items.setdefault(marker.args[0], []).append(item)
+        for function in gc.get_objects():
+            if type(function) is types.FunctionType:
+                self.functions.setdefault(function.__code__.co_filename, []).append(function)
+        gc.collect()
+        gc.freeze()  # a collection would copy the memory that processes share
         with ProcessPoolExecutor(2, FORK) as pool:
             for judged in as_completed([pool.submit(judge, claim) for claim in self.items]):
                 self.verdicts.append(judged.result())
@@ -194,13 +200,11 @@ def replace(mutant: Mutant) -> None:
     """Puts a mutant in the place of a file's functions, those loaded and those still to come."""
     module = compile(mutant.apply(), mutant.file, "exec")
     codes = {(code.co_qualname, code.co_firstlineno): code for code in nested(module)}
-    for function in gc.get_objects():
-        if type(function) is types.FunctionType:
-            code = function.__code__
-            if code.co_filename == mutant.file:
-                mutated = codes.get((code.co_qualname, code.co_firstlineno), code)
-                if mutated.co_freevars == code.co_freevars:
-                    function.__code__ = mutated
+    for function in Auditor.functions.get(mutant.file, []):
+        code = function.__code__
+        mutated = codes.get((code.co_qualname, code.co_firstlineno), code)
+        if mutated.co_freevars == code.co_freevars:
+            function.__code__ = mutated
     original = compile
 
     def compiled(source: Any, filename: Any, mode: str, *rest: Any, **options: Any) -> Any:
