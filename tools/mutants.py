@@ -1,15 +1,11 @@
-"""Small ways to break a function: one operator, one number, one argument at a time.
-
-Each place is a node of the syntax tree and what to make of it, as ``(function, line, what, apply)``
-with ``apply()`` changing the tree where it stands.
-"""
+"""Small ways to break a function: one operator, number, argument or call at a time."""
 
 import ast
-from collections.abc import Callable, Iterator
-from functools import partial
+import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
-OTHER = {
+OTHER: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
     ast.Mult: ast.Div,
@@ -46,33 +42,49 @@ NAMES = [
     ("zeros", "ones"),
 ]
 RENAMED = dict(NAMES) | {there: here for here, there in NAMES}
+FIRST = ast.parse("lambda first, *_, **__: first", mode="eval").body
 
 
-class Place(NamedTuple):
-    """Where a function can be broken, and how."""
+class Mutant(NamedTuple):
+    """A node of a file's syntax tree, and the field of it that is to be another."""
 
+    file: str
+    tree: ast.Module
     function: str
-    line: int
-    what: str
-    apply: Callable[[], None]
+    node: ast.stmt | ast.expr
+    field: str
+    value: object
+
+    def apply(self) -> ast.Module:
+        setattr(self.node, self.field, self.value)
+        return ast.fix_missing_locations(self.tree)
 
     def __str__(self) -> str:
-        return f"{self.line} in {self.function}: {self.what}"
+        before, original = _first_line(self.node), getattr(self.node, self.field)
+        self.apply()
+        after = _first_line(self.node)
+        setattr(self.node, self.field, original)
+        where = f"{os.path.relpath(self.file)}:{self.node.lineno} in {self.function}"
+        return f"{where}: {before} → {after}"
 
 
-def places(tree: ast.Module, executed: set[int]) -> list[Place]:
-    """Every place of the functions of a file, on the lines that were executed."""
-    return [
-        Place(function.name, node.lineno, f"{before} → {_text(node, change)}", change)
-        for function in _functions(tree)
-        for statement in function.body
-        for node in _computing(statement)
-        if getattr(node, "lineno", None) in executed
-        for before, change in [(_first_line(node), change) for change in _changes(node)]
-    ]
+def _first_line(node: ast.AST) -> str:
+    return ast.unparse(node).partition("\n")[0]
 
 
-def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+def mutants(file: str, executed: set[int]) -> Iterator[Mutant]:
+    """Every mutant of the functions of a file, on the lines that were executed."""
+    with open(file, encoding="utf-8") as source:
+        tree = ast.parse(source.read())
+    for function in _functions(tree):
+        for statement in function.body:
+            for node in _computing(statement, executed):
+                if isinstance(node, ast.stmt | ast.expr) and node.lineno in executed:
+                    for field, value in _changes(node):
+                        yield Mutant(file, tree, function.name, node, field, value)
+
+
+def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Functions and methods, without those inside of them, which are part of their code."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -81,70 +93,65 @@ def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
             yield from _functions(node)
 
 
-def _computing(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that compute: no annotation, no docstring, and of an assertion only what it asks.
+def _computing(node: ast.AST, executed: set[int]) -> Iterator[ast.AST]:
+    """The nodes that compute: no annotation or docstring, of an assertion only what it asks, and no
+    check that passes, which would stop all the same with another error if it did not.
 
     A test that fails since its own comparison or its own tolerance was changed shows nothing.
     """
-    if isinstance(node, ast.Assert):
-        test = node.test
-        asked = [test.left, *test.comparators] if isinstance(test, ast.Compare) else [test]
-        children = [part for part in asked if isinstance(part, ast.Call | ast.BinOp)]
-    elif isinstance(node, ast.Call) and _asserts(node):
-        children = [part for part in node.args if isinstance(part, ast.Call | ast.BinOp)]
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return
-    else:
+    asked: list[ast.expr] | None = None
+    match node:
+        case ast.Assert(test=ast.Compare(left=left, comparators=comparators)):
+            asked = [left, *comparators]
+        case ast.Assert(test=test):
+            asked = [test]
+        case ast.Call(func=func, args=args) if _asserts(func):
+            asked = args
+        case ast.If(body=[*_, ast.Raise() as error], orelse=[]) if error.lineno not in executed:
+            return
+        case ast.Expr(value=ast.Constant()):
+            return
+    if asked is None:
         yield node
         skipped = {getattr(node, "annotation", None), getattr(node, "returns", None)}
         children = [child for child in ast.iter_child_nodes(node) if child not in skipped]
+    else:
+        children = [part for part in asked if isinstance(part, ast.Call | ast.BinOp)]
     for child in children:
-        yield from _computing(child)
+        yield from _computing(child, executed)
 
 
-def _asserts(call: ast.Call) -> bool:
-    name = ast.unparse(call.func)
+def _asserts(function: ast.expr) -> bool:
+    name = ast.unparse(function)
     return "assert" in name or name.startswith("pytest.")
 
 
-def _changes(node: ast.AST) -> Iterator[Callable[[], None]]:
+def _changes(node: ast.AST) -> Iterator[tuple[str, object]]:
+    """Each field of a node that can be another, with what it becomes."""
     match node:
         case ast.BinOp(op=op) | ast.AugAssign(op=op) | ast.BoolOp(op=op) | ast.UnaryOp(op=op):
             if type(op) in OTHER:
-                yield partial(setattr, node, "op", OTHER[type(op)]())
+                yield "op", OTHER[type(op)]()
         case ast.Compare(ops=[op]):
-            yield partial(setattr, node, "ops", [OTHER[type(op)]()])
+            yield "ops", [OTHER[type(op)]()]
         case ast.Constant(value=bool() as value):
-            yield partial(setattr, node, "value", not value)
+            yield "value", not value
         case ast.Constant(value=int() | float() as value):
-            yield partial(setattr, node, "value", value + 1)
+            yield "value", value + 1
         case ast.Constant(value=str() as value):
-            yield partial(setattr, node, "value", f"{value}!")
+            yield "value", f"{value}!"
         case ast.If(test=test) | ast.IfExp(test=test):
-            yield partial(setattr, node, "test", ast.UnaryOp(ast.Not(), test))
-        case ast.Call(args=[first, second, *others]):
-            yield partial(setattr, node, "args", [second, first, *others])
-        case ast.Call(keywords=[_, *_] as keywords):
+            yield "test", ast.UnaryOp(ast.Not(), test)
+        case ast.Call(args=args, keywords=keywords):
+            if args:
+                yield "func", FIRST
+            if len(args) > 1:
+                yield "args", [args[1], args[0], *args[2:]]
             for keyword in keywords:
-                rest = [other for other in keywords if other is not keyword]
-                yield partial(setattr, node, "keywords", rest)
+                yield "keywords", [other for other in keywords if other is not keyword]
         case ast.Expr(value=ast.Call()):
-            yield partial(setattr, node, "value", ast.Constant(None))
+            yield "value", ast.Constant(None)
         case ast.Attribute(attr=name) if name in RENAMED:
-            yield partial(setattr, node, "attr", RENAMED[name])
+            yield "attr", RENAMED[name]
         case ast.Name(id=name) if name in RENAMED:
-            yield partial(setattr, node, "id", RENAMED[name])
-
-
-def _text(node: ast.AST, change: partial) -> str:
-    """The node as it will be, which is put back as it was."""
-    _, field, _ = change.args
-    before = getattr(node, field)
-    change()
-    after = _first_line(node)
-    setattr(node, field, before)
-    return after
-
-
-def _first_line(node: ast.AST) -> str:
-    return ast.unparse(ast.fix_missing_locations(node)).partition("\n")[0]
+            yield "id", RENAMED[name]

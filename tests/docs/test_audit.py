@@ -51,11 +51,16 @@ def test_the_claims_that_no_mutant_can_break_are_listed(tmp_path):
     command = [sys.executable, ROOT / "tools/audit.py", "--root", tmp_path]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 1, run.stderr
-    listed = [line for line in run.stdout.splitlines() if line.strip() and line[0] != " "]
+    *judged, summary = run.stdout[: run.stdout.index(" processors")].splitlines()
     where = "tests/test_it.py::"
-    assert listed[0] == f"broken: the test itself failed (0 tried); {where}test_that_fails"
-    assert listed[1] == f"crash: kills none (2 tried); {where}test_that_it_runs"
-    assert listed[2] == f"empty: kills none (2 tried); {where}test_nothing"
-    assert listed[3].startswith("2 of 5 claims have a test that kills a mutant")
-    assert listed[3].endswith("1 tests stand alone")
-    assert "package.py:2 in double: 2 * x → 2 / x (survived)" in run.stdout
+    assert sorted(line for line in judged if line.startswith(tuple("abcdefg"))) == [
+        f"alone: killed (stands alone, 2 tried); {where}test_of_arithmetic",
+        f"broken: fails as it is (0 tried); {where}test_that_fails",
+        f"crash: kills none (2 tried); {where}test_that_it_runs",
+        f"empty: kills none (2 tried); {where}test_nothing",
+        f"good: killed (1 tried); {where}test_double",
+    ]
+    assert "    package.py:2 in double: 2 * x → 2 / x (survived)" in judged
+    assert "    package.py:2 in double: 2 → 3 (stopped: AssertionError)" not in judged
+    assert summary.startswith("2 of 5 claims have a test that kills a mutant; 1 stand alone; ")
+    assert run.stdout.splitlines()[-3:] == ["    broken", "    crash", "    empty"]
