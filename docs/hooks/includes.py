@@ -83,7 +83,8 @@ def _include_problem(language: str, path: str, section: str | None, root: Path) 
         return f"{path}: a {language} block includes from {' or '.join(SOURCES[language])}"
     file = root / path
     if not file.is_file():
-        return f"{path}: no such file"
+        advice = "; run make record" if file.suffix == ".out" else ""
+        return f"{path}: no such file{advice}"
     text = file.read_text(encoding="utf-8")
     if not text.strip():
         return f"{path}: the file is empty; run make record"

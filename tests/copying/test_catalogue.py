@@ -41,6 +41,13 @@ def test_what_the_package_offers_can_be_copied():
     } <= NAMES
 
 
+def test_a_module_without_a_list_of_what_is_public_offers_nothing(tmp_path):
+    (tmp_path / "quiet.py").write_text("def heard():\n    return 1\n", encoding="utf-8")
+    source = Package(tmp_path).source("quiet")
+    assert "heard" in source.definitions
+    assert source.public == []
+
+
 def test_nothing_else_can():
     rooms = {name.partition(".")[0] for name in NAMES}
     assert rooms.isdisjoint({"bench", "checks", "cli", "copying", "oracle"})

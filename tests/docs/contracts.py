@@ -297,12 +297,21 @@ def glossary_problems(root: Path) -> list[Problem | str]:
 
 
 def snippet_problems(root: Path) -> list[str]:
-    """An output without a snippet."""
-    outputs = {snippet.with_suffix(".out") for snippet in record.snippets(root)}
-    return [
+    """An output without a snippet, and a snippet whose page does not show it."""
+    snippets = record.snippets(root)
+    outputs = {snippet.with_suffix(".out") for snippet in snippets}
+    found = [
         f"{output.relative_to(root).as_posix()} has no snippet"
         for output in sorted(set((root / "snippets").rglob("*.out")) - outputs)
     ]
+    for folder in sorted({snippet.parent for snippet in snippets}):
+        page = folder.relative_to(root / "snippets").as_posix()
+        here = {snippet for snippet in snippets if snippet.parent == folder}
+        shown = record.of_page(page, root) if (root / f"docs/en/{page}.md").is_file() else []
+        for snippet in sorted(here - set(shown)):
+            name = snippet.relative_to(root).as_posix()
+            found.append(f"{name}: docs/en/{page}.md does not show it; move it")
+    return found
 
 
 # 9. A recorded measurement is of the code as it is.

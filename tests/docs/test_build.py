@@ -20,7 +20,7 @@ docs_dir: docs/en
 site_dir: site
 nav: [page.md, other.md, reference/claims.md, reference/bibliography.md]
 theme: {language: en}
-plugins: {search: {lang: en}}
+plugins: {search: {lang: en}, mkdocstrings: {handlers: {python: {paths: [package]}}}}
 """,
     PAGE: r"""---
 title: A page
@@ -56,6 +56,8 @@ description: The other page of this site.
 """,
     "docs/en/reference/claims.md": "---\ntitle: Claims\n---\n\n# Claims\n\n<!-- every claim -->\n",
     "docs/en/reference/bibliography.md": "---\ntitle: Sources\n---\n\n<!-- every source -->\n",
+    "package/attnref/__init__.py": '"""A package that offers nothing."""\n\n__all__ = []\n',
+    "docs/api.pt.yml": "{}\n",
     "docs/references.bib": "@book{one2024, author={One, A.}, title={T}, year={2024}}\n",
     "snippets/sum.py": "# --8<-- [start:example]\nprint(1 + 2)\n# --8<-- [end:example]\n",
     "tests/test_it.py": '@pytest.mark.claim("it-holds")\ndef test_it():\n    assert abs(-1)\n',

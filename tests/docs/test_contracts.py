@@ -22,7 +22,15 @@ SIX = "foundations/six-words.md"
 def root(tmp_path_factory):
     """A copy of what the contracts read."""
     root = tmp_path_factory.mktemp("copy")
-    for folder in ("docs/pt", "docs/en", "docs/figures", "snippets", "attnref", "tests"):
+    for folder in (
+        "docs/pt",
+        "docs/en",
+        "docs/figures",
+        "docs/shared/fonts",
+        "snippets",
+        "attnref",
+        "tests",
+    ):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in (
         "docs/references.bib",
@@ -373,6 +381,15 @@ def test_citations_must_resolve_and_sources_be_cited(copy):
 def test_an_output_whose_snippet_is_gone_is_found(copy):
     (copy / "snippets/orphan.out").write_text("1\n")
     assert messages(contracts.snippet_problems(copy)) == "snippets/orphan.out has no snippet"
+
+
+def test_a_snippet_in_the_folder_of_another_page_is_found(copy):
+    (copy / "snippets/scale/entropy/loop.py").write_text(
+        (copy / "snippets/foundations/six-words/loop.py").read_text("utf-8"), encoding="utf-8"
+    )
+    assert "scale/entropy/loop.py: docs/en/scale/entropy.md does not show it" in messages(
+        contracts.snippet_problems(copy)
+    )
 
 
 def test_a_record_of_other_code_is_noticed(tmp_path):
