@@ -91,6 +91,7 @@ def show(page, view):
         page.evaluate("document.querySelector('label[for^=__palette]:not([hidden])').click()")
     page.wait_for_function(f"document.body.dataset.mdColorScheme === '{theme}'")
     page.evaluate(AT_REST)
+    page.evaluate(NEXT_FRAME)
 
 
 def listen(page, address):
@@ -109,6 +110,8 @@ def wider_than_the_screen(page):
     return width if width > page.viewport_size["width"] else None
 
 
+# What observes sizes is told of them in the frame that follows.
+NEXT_FRAME = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
 # Colours that change do so at once.
 AT_REST = "document.getAnimations().forEach(animation => animation.finish())"
 
