@@ -1,4 +1,4 @@
-# make serve | site | live LANG=pt | test | check PAGE=room/page | audit | record | agree | bench | format | clean
+# make serve | site | live LANG=pt | test | check PAGE=room/page | audit | record | agree | bench | lowest | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -12,7 +12,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site live test check audit record agree bench format clean
+.PHONY: serve site live test check audit record agree bench lowest format clean
 .DEFAULT_GOAL := serve
 
 # What builds the site is less than half of what the tests want.
@@ -57,6 +57,9 @@ agree: .venv/ready  ## note that both languages of the changed pages, or of PAGE
 
 bench: .venv/peers  ## measure variants and peers, and write docs/results
 	@$(BIN)/python tools/bench.py
+
+lowest:  ## install the lowest versions that pyproject.toml allows, and run the commands
+	@$(or $(PYTHON),python3) tools/lowest.py
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .

@@ -9,6 +9,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import lowest
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
@@ -125,3 +126,10 @@ def test_licences_are_published_with_what_they_are_of():
     katex = (ROOT / "docs/shared/math/LICENSE").read_text("utf-8")
     assert katex.startswith("The MIT License")
     assert katex == (ROOT / "docs/math/LICENSE").read_text("utf-8")
+
+
+def test_the_lowest_versions_are_those_of_pyproject():
+    assert all(re.fullmatch(r"[\w-]+==[\d.]+", line) for line in lowest.lowest())
+    assert {line.partition("==")[0] for line in lowest.lowest()} == {
+        *("torch", "numpy", "typer", "rich", "ruff")
+    }
