@@ -1,12 +1,17 @@
 """The command as a program: its encodings, its output that is closed or full, its version."""
 
+import io
 import os
+import runpy
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import attnref
+from attnref import cli
 
 MODULE = """
 import os, torch
@@ -89,3 +94,79 @@ def test_help_is_short_too(attnref):
 
 
 VERSION = attnref.__version__
+
+
+@pytest.fixture
+def odd(attnref, monkeypatch):
+    """Runs a command that does as it is told."""
+
+    def run(does):
+        monkeypatch.setattr(cli, "COMMANDS", {"odd": "odd_commands", "other": "odd_commands"})
+        module = SimpleNamespace(odd=does, other=lambda: None)
+        monkeypatch.setitem(sys.modules, "odd_commands", module)
+        try:
+            return attnref("odd")
+        finally:
+            for name in ("stdout", "stderr"):
+                if getattr(getattr(sys, name), "name", "") == os.devnull:
+                    getattr(sys, name).close()
+
+    for name in ("stdout", "stderr"):  # so that they come back
+        monkeypatch.setattr(sys, name, getattr(sys, name))
+    return run
+
+
+def raises(error):
+    def command() -> None:
+        print("some of it")
+        raise error
+
+    return command
+
+
+def test_what_breaks_is_status_2(odd):
+    status, _, err = odd(raises(ZeroDivisionError("oh")))
+    assert status == 2
+    assert err.startswith("Traceback")
+    assert err.endswith(
+        "ZeroDivisionError: oh\nattnref: this is no finding: the lines above say what broke.\n"
+    )
+
+
+def test_what_cannot_be_written_is_said(odd):
+    status, _, err = odd(raises(OSError(28, "No space left on device")))
+    assert (status, err) == (
+        2,
+        "attnref: [Errno 28] No space left on device. What was to be written is not, or not "
+        "whole.\n",
+    )
+
+
+def test_a_disk_that_is_full_at_the_end_is_noticed(odd, monkeypatch):
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    status, _, err = odd(lambda: None)
+    assert (status, err.startswith("attnref: [Errno 28] No space left")) == (2, True)
+
+
+def test_a_stream_that_typer_gave_up_is_status_2(odd):
+    assert odd(raises(BrokenPipeError(32, "Broken pipe")))[::2] == (2, "")
+
+
+def test_closed_streams_are_status_2(odd, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert odd(lambda: None)[0] == 2
+    monkeypatch.setattr(sys, "stderr", None)
+    assert odd(lambda: None) == (2, "", "")
+
+
+@pytest.mark.parametrize("module", ["__main__.py", "cli.py"])
+def test_it_is_a_module_too(module, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["attnref", "--version"])
+    path = Path(cli.__file__).with_name(module)
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(path), run_name="__main__")
+    assert (stopped.value.code, capsys.readouterr().out) == (0, f"attnref {VERSION}\n")
