@@ -63,6 +63,16 @@ def test_unless_it_is_to_be_replaced(attnref, here, stable):
     assert sorted(os.listdir(here)) == ["naive.py", "stable.py"]
 
 
+def test_what_is_replaced_keeps_its_link_and_its_mode(attnref, here, stable):
+    (here / "real.py").write_text("mine")
+    (here / "real.py").chmod(0o640)
+    (here / "stable.py").symlink_to("real.py")
+    assert attnref("copy", "stable", "--force")[0] == 0
+    assert (here / "stable.py").is_symlink()
+    assert (here / "real.py").read_text(encoding="utf-8") == stable
+    assert (here / "real.py").stat().st_mode & 0o777 == 0o640
+
+
 @pytest.mark.parametrize("name", ["ruff", "re", "types"])
 def test_nothing_of_the_current_folder_is_run(attnref, here, stable, name):
     (here / f"{name}.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
