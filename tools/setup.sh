@@ -29,7 +29,7 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
         fail "$python could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv"
 fi
 
-echo "attnref: installing into .venv (once; PyTorch is large) …"
+echo "attnref: installing $extras into .venv (once; PyTorch is large) …"
 .venv/bin/python -m pip install --disable-pip-version-check --quiet \
     --constraint constraints.txt --editable ".[$extras]" ||
     fail "the installation failed; the lines above say why. Mend it (often the network or the disk) and run make again."
