@@ -13,6 +13,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--attention-supports", metavar="NAMES", help="options that it takes")
     group.addoption("--attention-dtype", default="float32", help="default: float32")
     group.addoption("--attention-device", default="cpu", help="default: cpu")
+    group.addoption("--attention-seed", type=int, default=0, help="default: 0")
+    group.addoption("--attention-limit", type=float, default=10.0, help="seconds; default: 10")
+    group.addoption("--attention-map", metavar="OPTION=PARAMETER", help="its own names of options")
     group.addoption("--attention-lang", choices=("en", "pt"), help="default: that of the locale")
     group.addoption("--attention-strict", action="store_true", help="cautions fail too")
 

@@ -1,7 +1,13 @@
 """The command ``attnref``: a list of subcommands, each defined where its work is."""
 
 import importlib
+import io
+import os
 import sys
+import traceback
+from typing import Annotated, NoReturn
+
+import attnref
 
 # The module of each subcommand; its function there, or its app of more of them, has that name.
 COMMANDS = {
@@ -15,27 +21,72 @@ COMMANDS = {
 def main() -> None:
     """Runs the subcommand that the command line names.
 
-    Without the packages of the command line it says how to install them and exits with 2.
+    The exit status is the subcommand's own; 2 where something broke, so that 1 is always a
+    finding. Without the packages of the command line it says how to install them.
     """
     try:
         import typer
     except ModuleNotFoundError:
-        message = "attnref: the command line needs typer and rich; pip install 'attnref[cli]'"
-        print(message, file=sys.stderr)
-        sys.exit(2)
+        _stop("the command line needs typer and rich; pip install 'attnref[cli]'")
+    # Closed by the caller: the next file that is opened would take its place.
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        _stop("expected a standard output to print to, got a closed one. Redirect it to a file.")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a sign that its encoding lacks becomes "?"
+            stream.reconfigure(errors="replace")
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            print(f"attnref {attnref.__version__}")
+            raise typer.Exit
+
+    version = typer.Option("--version", callback=show_version, is_eager=True, help="Print it.")
+
+    def attnref_(version: Annotated[bool, version] = False) -> None:
+        """Scaled dot-product attention: the reference, judged and measured."""
+
     # Plain text without boxes: an error is a line to read, or to search for.
     app = typer.Typer(
-        help="Scaled dot-product attention: the reference, judged and measured.",
-        add_completion=False,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(lambda: None)  # or a single subcommand would go without its name
+    app.callback()(attnref_)
     for name, module in COMMANDS.items():
         command = getattr(importlib.import_module(module), name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
             app.command(name)(command)
-    app(prog_name="attnref")
+    out = sys.stdout
+    try:
+        app(prog_name="attnref")
+    except SystemExit as end:
+        try:
+            out.flush()  # a full disk is noticed here, not when Python has gone
+        except OSError as error:
+            _lost(error)
+        # A stream whose reader has gone is one that typer has replaced.
+        sys.exit(2 if sys.stdout is not out else end.code)
+    except OSError as error:
+        _lost(error)
+    except Exception:
+        traceback.print_exc()
+        _stop("this is no finding: the lines above say what broke.")
+
+
+def _lost(error: OSError) -> NoReturn:
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (or Python would try once more, at its end)
+    _stop(f"{error}. What was to be written is not, or not whole.")
+
+
+def _stop(message: str) -> NoReturn:
+    print(f"attnref: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,17 +1,25 @@
 #!/bin/sh
-# Makes .venv with everything that the Makefile's targets need, at the versions of constraints.txt.
+# Makes .venv with these extras of the project, at the versions of constraints.txt, and then the
+# stamp that tells make so: sh tools/setup.sh docs,test .venv/ready
 set -u
+extras=$1 stamp=$2
 
 fail() {
     printf '\nattnref: %s\n' "$1" >&2
     exit 1
 }
 
-python=
-for candidate in "${PYTHON:-}" python3 python3.14 python3.13 python3.12 python3.11 python; do
-    [ -n "$candidate" ] && command -v "$candidate" >/dev/null 2>&1 &&
-        "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null &&
-        python=$candidate && break
+fits() {
+    command -v "$1" >/dev/null 2>&1 &&
+        "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+python=${PYTHON:-}
+if [ -n "$python" ]; then
+    fits "$python" || fail "PYTHON: expected Python 3.11 or newer, got $python, which is none. Name another, or leave it out."
+fi
+for candidate in python3 python3.14 python3.13 python3.12 python3.11 python; do
+    [ -z "$python" ] && fits "$candidate" && python=$candidate
 done
 [ -n "$python" ] || fail "no Python 3.11 or newer was found. Install one, or name it: make PYTHON=/path/to/python3 …"
 
@@ -21,8 +29,8 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
         fail "$python could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv"
 fi
 
-echo "attnref: installing into .venv (once; PyTorch is large) …"
+echo "attnref: installing $extras into .venv (once; PyTorch is large) …"
 .venv/bin/python -m pip install --disable-pip-version-check --quiet \
-    --constraint constraints.txt --editable '.[docs,test]' ||
+    --constraint constraints.txt --editable ".[$extras]" ||
     fail "the installation failed; the lines above say why. Mend it (often the network or the disk) and run make again."
-touch .venv/ready
+touch "$stamp"

@@ -1,44 +1,92 @@
 """Builds the site in both languages, and serves it."""
 
 import argparse
+import contextlib
 import functools
 import http.server
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
+
+from filelock import FileLock, Timeout
 
 ROOT = Path(__file__).parent.parent
 CONFIGURATION = {"pt": "mkdocs.yml", "en": "mkdocs.en.yml"}
 
 
 def build(site: Path) -> None:
-    """Each language into its folder of ``site``; the pages that choose between them."""
+    """Each language into its folder of ``site``; the pages that choose between them.
 
-    def build_one(language: str) -> None:
-        folder = site / language
-        mkdocs("build", "--strict", "-f", CONFIGURATION[language], "-d", str(folder))
-        (folder / "404.html").unlink()  # it would need to know where the site will stand
+    Two builds of one folder wait for each other.
+    """
+    site.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(site):
+        mkdocs(
+            *(
+                ("build", "--strict", "-f", configuration, "-d", str(site / language))
+                for language, configuration in CONFIGURATION.items()
+            )
+        )
+        for language in CONFIGURATION:
+            (site / language / "404.html").unlink()  # it would need to know where the site stands
+        shutil.copy(ROOT / "docs" / "choose.html", site / "index.html")
+        shutil.copy(ROOT / "docs" / "not-found.html", site / "404.html")
 
-    with ThreadPoolExecutor() as together:
-        list(together.map(build_one, CONFIGURATION))
-    shutil.copy(ROOT / "docs" / "choose.html", site / "index.html")
-    shutil.copy(ROOT / "docs" / "not-found.html", site / "404.html")
+
+@contextlib.contextmanager
+def _alone(site: Path) -> Iterator[None]:
+    lock = FileLock(f"{site}.lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        print(f"attnref: waiting for another build of {site} to end …", flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
-def mkdocs(*arguments: str) -> None:
+def mkdocs(*commands: Sequence[str]) -> None:
+    """Runs these at the same time. Ctrl-C ends them without a word of theirs."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which they inherit
     # Never with -q: it makes --strict end with status 0 in spite of warnings.
-    command = [sys.executable, "-m", "mkdocs", *arguments]
-    result = subprocess.run(command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
-    if result.returncode:
-        sys.exit(f"\nattnref: mkdocs {arguments[0]} failed; the lines above name file and line.")
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "mkdocs", *command],
+            cwd=ROOT,
+            env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        )
+        for command in commands
+    ]
+    signal.signal(signal.SIGINT, before)
+    try:
+        failed = [process.wait() for process in running]
+    finally:
+        for process in running:
+            process.terminate()
+            process.wait()
+    if any(failed):
+        sys.exit(f"\nattnref: mkdocs {commands[0][0]} failed; the lines above name file and line.")
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
     """Serves files without a line of log for each."""
+
+    def send_head(self) -> BytesIO | BinaryIO | None:
+        """Find what is asked for."""
+        try:
+            return super().send_head()
+        except ValueError:  # of a zero in the name, which no file has
+            self.send_error(http.HTTPStatus.NOT_FOUND)
+            return None
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Say nothing: the reader wants the address, not the requests."""
@@ -80,29 +128,31 @@ def live(language: str, port: int) -> None:
         known = " or ".join(CONFIGURATION)
         sys.exit(f"attnref: no language {language!r}; choose LANG={known}.")
     print(f"attnref: http://localhost:{port}/  (Ctrl+C ends it)", flush=True)
-    mkdocs(
-        "serve",
-        "-f",
-        CONFIGURATION[language],
-        "-a",
-        f"localhost:{port}",
-        "-w",
-        "snippets",
-        "-w",
-        "docs/figures",
-    )
+    watched = ("-w", "snippets", "-w", "docs/figures")
+    mkdocs(("serve", "-f", CONFIGURATION[language], "-a", f"localhost:{port}", *watched))
 
 
 def check_port(port: int) -> None:
+    if not 0 < port < 2**16:
+        sys.exit(f"attnref: expected a port from 1 to 65535, got {port}: make serve PORT=8000")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
+        except PermissionError:
+            sys.exit(f"attnref: port {port} is not for everybody: make serve PORT=8000")
         except OSError:
             sys.exit(f"attnref: port {port} is busy. Choose another: make serve PORT={port + 1}")
 
 
 def main() -> None:
+    try:
+        _main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=["build", "serve", "live"])
     parser.add_argument("--folder", type=Path, default=ROOT / "site", help="where it is built")
@@ -111,7 +161,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.action == "build":
         build(arguments.folder.absolute())
-        print("\nattnref: the site is in site/; open it with make serve or any file server.")
+        print(f"\nattnref: the site is in {arguments.folder}; any file server shows it.")
     elif arguments.action == "serve":
         serve(arguments.folder.absolute(), arguments.port)
     else:

@@ -1,6 +1,7 @@
 """The command ``attnref bench``."""
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from attnref.bench.chart import chart
 from attnref.bench.plan import DTYPES, Settings, methods
 from attnref.bench.problems import TASKS, BenchError
-from attnref.bench.runner import measure
+from attnref.bench.runner import INTERRUPTED, measure
 from attnref.bench.table import left_out, tables
 
 _DEFAULTS = Settings()
@@ -91,10 +92,27 @@ def bench(
         for name in record.tasks():
             path = charts / f"{name}.svg"
             path.write_text(chart(record, name), encoding="utf-8")
+    if any(skip.reason == INTERRUPTED for skip in record.skipped):
+        raise typer.Exit(130)
 
 
 def _check_places(output: Path | None, charts: Path | None) -> None:
-    """Before the measurement, not after it."""
-    for name, folder in (("output", output and output.parent), ("charts", charts)):
-        if folder is not None and not folder.is_dir():
+    """Before the measurement, not after it: whether something can be written there."""
+    for name, place, folder in (
+        ("output", output, output and output.parent),
+        ("charts", charts, charts),
+    ):
+        if place is None or folder is None:
+            continue
+        if not folder.is_dir():
             raise BenchError(f"{name}: expected an existing folder, got {folder}. Make it first.")
+        try:
+            if place is output and place.exists():
+                place.open("ab").close()
+            else:
+                tempfile.TemporaryFile(dir=folder).close()
+        except OSError as error:
+            raise BenchError(
+                f"{name}: expected a place to write to, got {place}: {error.strerror}. Choose "
+                "another."
+            ) from None

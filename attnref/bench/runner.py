@@ -18,6 +18,7 @@ from attnref.bench.problems import TASKS, BenchError, Problem, Shape, exact, rel
 from attnref.bench.provenance import provenance, sdpa_backend
 from attnref.bench.record import Record, Result, Skipped
 
+INTERRUPTED = "interrupted"
 _CALLS = 4  # of a method at a length: its answer, its memory, how often to repeat, one sample
 _SOON = 1.0  # seconds that a method may always take at a length
 _PREPARING = 0.3  # of the progress at one length
@@ -40,7 +41,8 @@ def measure(settings: Settings, progress: Progress = lambda fraction, text: None
         BenchError: for a wish that cannot be fulfilled, in one line.
 
     The random state of PyTorch is left as it was. A method is left out at a length where its
-    memory or time, extrapolated from shorter ones, would not fit.
+    memory or time, extrapolated from shorter ones, would not fit. Ctrl-C ends the measurement and
+    keeps the lengths that are done: the others are left out as interrupted.
     """
     dtype, device = check(settings)
     points, skipped = plan(settings)
@@ -76,12 +78,23 @@ def measure(settings: Settings, progress: Progress = lambda fraction, text: None
         torch.set_grad_enabled(settings.backward),
         _unwarned(),
     ):
-        for point in points:
+        for number, point in enumerate(points):
             torch.manual_seed(settings.seed)
             shape = Shape(point.n, settings.heads, settings.head_dim, dtype, device, settings.seed)
             share = (deadline - time.perf_counter()) * point.n / (total - done)
             part = functools.partial(_part_of, progress, done / total, point.n / total)
-            _measure_point(point, shape, settings, share, history, record, part)
+            try:
+                _measure_point(point, shape, settings, share, history, record, part)
+            except KeyboardInterrupt:
+                if not record.results:
+                    raise
+                record.skipped.extend(
+                    Skipped(left.task, method.name, left.n, INTERRUPTED)
+                    for left in points[number:]
+                    for method in left.methods
+                    if not left.is_probe
+                )
+                break
             done += point.n
     if not record.results:
         reasons = "; ".join(dict.fromkeys(f"{skip.method}: {skip.reason}" for skip in skipped))

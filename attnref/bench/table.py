@@ -13,26 +13,30 @@ from attnref.bench.record import Record
 def tables(record: Record) -> Iterator[Table]:
     """For each task: times, times compared with the baseline's, errors and memory.
 
-    The speed is the baseline's median over the method's: above 1 is faster.
+    The speed is the baseline's median over the method's: above 1 is faster. It is left out where
+    there is nothing to compare.
     """
     for task in record.tasks():
         baseline = TASKS[task].baseline
         results = [result for result in record.results if result.task == task]
         medians = {result.n: result.median for result in results if result.method == baseline}
-        title = f"{task}, speed against {baseline}"
+        compared = len({result.method for result in results}) > 1 and bool(medians)
+        title = f"{task}, speed against {baseline}" if compared else task
         table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
-        for name in ("n", "method", "ms", "quartiles", "speed", "error", "peak MB"):
+        columns = ["n", "method", "ms", "quartiles", "error", "peak MB"]
+        columns[4:4] = ["speed"] if compared else []
+        for name in columns:
             table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
         for n in sorted({result.n for result in results}):
             table.add_section()
             for result in (result for result in results if result.n == n):
-                speed = f"{medians[n] / result.median:.2f}" if n in medians else ""
+                speed = [f"{medians[n] / result.median:.2f}" if n in medians else ""]
                 table.add_row(
                     f"{n}",
                     result.method,
                     milliseconds(result.median),
                     f"{milliseconds(result.lower)}–{milliseconds(result.upper)}",
-                    speed,
+                    *(speed if compared else []),
                     f"{result.error:.1e}",
                     three_digits(result.peak_bytes / 1e6),
                 )

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from attnref.conformance.isolation import HUNG, Unusable, isolated
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.property import Property
 from attnref.conformance.report import Report, Result
-from attnref.conformance.subject import CheckError, Subject, subject
+from attnref.conformance.subject import CheckError, Subject, modules, subject
 from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding, Verdict
 
@@ -31,6 +31,7 @@ def check(
     device: str = "cpu",
     seed: int = 0,
     limit: float | None = LIMIT,
+    names: Mapping[str, str] | None = None,
 ) -> Report:
     r"""Judges anybody's attention function by the rules that attnref itself keeps.
 
@@ -53,6 +54,8 @@ def check(
             stopped after that time and may crash without harm; what it prints is lost. Where
             there is no fork, or this process has used CUDA before, it runs in this process, and
             nothing stops it. None asks for that, to look into it with a debugger.
+        names: the function's own for options, as ``{"attn_mask": "mask"}``, where True in a mask
+            means that the key may be attended to.
 
     Returns:
         A :class:`Report` with one result a property.
@@ -75,7 +78,12 @@ def check(
         It behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
     """
     return judge(
-        subject(function, supports), only=only, dtype=dtype, device=device, seed=seed, limit=limit
+        subject(function, supports, names=names),
+        only=only,
+        dtype=dtype,
+        device=device,
+        seed=seed,
+        limit=limit,
     )
 
 
@@ -89,13 +97,8 @@ def judge(
     limit: float | None = LIMIT,
 ) -> Report:
     """:func:`check` for a function whose options are known."""
+    check_settings(only=only, dtype=dtype, device=device, seed=seed, limit=limit)
     names = chosen(only)
-    if dtype not in DTYPES:
-        raise CheckError(f"dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}.")
-    if limit is not None and not 0 < limit < math.inf:
-        raise CheckError(f"limit: expected a positive, finite number of seconds, got {limit}.")
-    if not 0 <= seed < _SEEDS:
-        raise CheckError(f"seed: expected a number from 0 to {_SEEDS - 1}, got {seed}.")
     trial = Trial(about, getattr(torch, dtype), _device(device))
 
     def ask(name: str) -> Iterator[Finding | None]:
@@ -115,20 +118,40 @@ def judge(
         Result(PROPERTIES[name], _judged(PROPERTIES[name], finding))
         for name, finding in zip(names, findings, strict=True)
     )
-    return Report(about.name, dtype, str(trial.device), seed, limit, tuple(results))
+    return Report(
+        about.name, dtype, str(trial.device), seed, limit, tuple(results), about.overlooked
+    )
+
+
+def check_settings(
+    *, only: Iterable[str] | None, dtype: str, device: str, seed: int, limit: float | None
+) -> None:
+    """What can be said of them without a function.
+
+    Raises:
+        CheckError: naming the setting, what was expected and what came.
+    """
+    chosen(only)
+    if dtype not in DTYPES:
+        raise CheckError(f"dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}.")
+    if limit is not None and not 0 < limit < math.inf:
+        raise CheckError(f"limit: expected a positive, finite number of seconds, got {limit}.")
+    if not 0 <= seed < _SEEDS:
+        raise CheckError(f"seed: expected a number from 0 to {_SEEDS - 1}, got {seed}.")
+    _device(device)
 
 
 @contextlib.contextmanager
 def _evaluating(function: Callable[..., Any]) -> Iterator[None]:
     """A module does not drop anything meanwhile; then it is as it was."""
-    modules = list(function.modules()) if isinstance(function, torch.nn.Module) else []
-    training = [module.training for module in modules]
-    for module in modules:
+    found = modules(function)
+    training = [module.training for module in found]
+    for module in found:
         module.training = False
     try:
         yield
     finally:
-        for module, before in zip(modules, training, strict=True):
+        for module, before in zip(found, training, strict=True):
             module.training = before
 
 

@@ -1,5 +1,6 @@
 """The command ``attnref check``."""
 
+import functools
 import os
 import sys
 from collections.abc import Sequence
@@ -9,12 +10,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from attnref.conformance.checker import DTYPES, LIMIT, judge
+from attnref.conformance.checker import DTYPES, LIMIT, check_settings, judge
+from attnref.conformance.naming import judge_named
 from attnref.conformance.properties import PROPERTIES
-from attnref.conformance.subject import OPTIONS, CheckError, listed, load, subject
+from attnref.conformance.subject import OPTIONS, CheckError, listed, load, paired, subject
 from attnref.conformance.table import tables
 from attnref.conformance.text import LANGUAGES, preferred
 
+BROKEN = (
+    "This is no verdict: the checker could not go on. Functions that change PyTorch for all, its "
+    "default device or its tensors, can cause that."
+)
 FORMATS = ("text", "json", "junit")
 
 
@@ -26,6 +32,12 @@ def check(
         list[str] | None,
         typer.Option(
             help=f"Options that it takes, if not those of its signature: {', '.join(OPTIONS)}."
+        ),
+    ] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map", help="attn_mask=mask: the function's own name of an option; may be repeated."
         ),
     ] = None,
     only: Annotated[
@@ -42,7 +54,7 @@ def check(
     ] = None,
     format: Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")] = FORMATS[0],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write the report.")
+        Path | None, typer.Option("--output", "-o", help="Where to write the report; - prints it.")
     ] = None,
 ) -> None:
     """Judge an attention function by the rules that attnref itself keeps.
@@ -54,13 +66,23 @@ def check(
     try:
         _check_choice("lang", lang, LANGUAGES)
         _check_choice("format", format, FORMATS)
+        if output == Path("-"):
+            output = None
         if output is not None and (output.is_dir() or not output.parent.is_dir()):
             raise CheckError(
                 f"output: expected a file in an existing folder, got {str(output)!r}. Make the "
                 "folder first, and name a file in it."
             )
-        about = subject(load(function), _split(supports), name=function)
-        report = judge(about, only=_split(only), dtype=dtype, device=device, seed=seed, limit=limit)
+        ask = functools.partial(
+            judge, only=_split(only), dtype=dtype, device=device, seed=seed, limit=limit
+        )
+        check_settings(**ask.keywords)
+        report = judge_named(
+            function,
+            lambda: subject(load(function), _split(supports), function, paired(names or [])),
+            ask,
+            limit,
+        )
         if format == "json":
             _write(report.to_json(), output)
         elif format == "junit":
@@ -74,12 +96,16 @@ def check(
     except CheckError as error:
         print(f"attnref check: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
+    except RuntimeError as error:
+        print(f"attnref check: {error}\n{BROKEN}", file=sys.stderr)
+        raise typer.Exit(2) from None
     raise typer.Exit(0 if report.passed(strict) else 1)
 
 
 def _write(text: str, output: Path | None) -> None:
+    """In UTF-8, as JSON and XML want it, whatever the terminal's encoding."""
     if output is None:
-        print(text)
+        typer.echo(text.encode())
         return
     try:
         output.write_text(text + "\n", encoding="utf-8")

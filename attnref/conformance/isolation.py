@@ -2,11 +2,14 @@
 
 The process is forked, so that any function can be asked, closures too, and nothing is loaded
 twice. It computes on one thread, for the threads of its parent do not live on in it, and what the
-function prints goes nowhere. One that hangs is killed, and the next property gets a new one.
+function prints goes nowhere. One that hangs is killed with all that it started, and the next
+property gets a new one. It does not outlive its parent, however that ends.
 """
 
 import contextlib
+import ctypes
 import faulthandler
+import functools
 import multiprocessing
 import os
 import signal
@@ -40,6 +43,8 @@ Ask = Callable[[str], Iterator[Finding | None]]
 
 _STRIKES = 3  # if it hangs so often from the start on, the rest is not asked
 _START = 120.0  # seconds that a process may take to reach the device
+_END = 5.0  # and to be gone when it has closed its connection
+_PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 class Unusable(Exception):
@@ -74,20 +79,48 @@ def isolated(
         child.end()
 
 
-class _Child:
-    """A forked process that answers, one name after the other."""
+class Process:
+    """A forked process, the connection to it, and its end.
 
-    def __init__(self, ask: Ask, device: torch.device) -> None:
+    Args:
+        work: what it does, with its end of the connection.
+        daemon: it may have no such process of its own.
+    """
+
+    def __init__(self, work: Callable[[Connection], None], *, daemon: bool) -> None:
         context = multiprocessing.get_context("fork")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
-            target=_live, args=(theirs, self.connection, ask, device), daemon=True
+            target=_live, args=(theirs, self.connection, work), daemon=daemon
         )
         with warnings.catch_warnings():  # of threads that a fork loses: it uses none of them
             warnings.simplefilter("ignore", DeprecationWarning)
             self.process.start()
         theirs.close()
         self.alive = True
+
+    def how_it_ended(self) -> str:
+        """Of one that has closed the connection: its signal, or its exit status."""
+        self.process.join(_END)
+        self.end()
+        code = self.process.exitcode or 0
+        return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+
+    def end(self) -> None:
+        """Kills it, whatever it does, and what it has started."""
+        self.alive = False
+        self.process.kill()
+        with contextlib.suppress(ProcessLookupError):  # when all of them are gone
+            os.killpg(self.process.pid or 0, signal.SIGKILL)
+        self.process.join()
+        self.connection.close()
+
+
+class _Child(Process):
+    """A forked process that answers, one name after the other."""
+
+    def __init__(self, ask: Ask, device: torch.device) -> None:
+        super().__init__(functools.partial(_answer, ask, device), daemon=True)
         if not self.connection.poll(_START) or not self._is_ready():
             self.end()
             raise Unusable
@@ -107,9 +140,8 @@ class _Child:
             try:
                 kind, said = self.connection.recv()
             except EOFError:
-                self.process.join()
-                self.end()
-                return found[-1] if found else _crashed(self.process.exitcode or 0)
+                crashed = Finding(Verdict.FAIL, CRASHED, {"how": self.how_it_ended()})
+                return found[-1] if found else crashed
             if kind == "broken":
                 raise RuntimeError(f"the property {name} itself broke:\n{said}")
             if kind == "done":
@@ -118,22 +150,22 @@ class _Child:
         self.end()
         return found[-1] if found else Finding(Verdict.FAIL, HUNG, {"limit": limit})
 
-    def end(self) -> None:
-        """Kills it, whatever it does."""
-        self.alive = False
-        self.process.kill()
-        self.process.join()
-        self.connection.close()
 
-
-def _crashed(code: int) -> Finding:
-    how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-    return Finding(Verdict.FAIL, CRASHED, {"how": how})
-
-
-def _live(connection: Connection, parents: Connection, ask: Ask, device: torch.device) -> None:
-    """What the forked process does: it falls silent, then answers until its parent is gone."""
+def _live(connection: Connection, parents: Connection, work: Callable[[Connection], None]) -> None:
+    """What a forked process does."""
     parents.close()
+    _bind()
+    work(connection)
+
+
+def _bind() -> None:
+    """It dies with its parent; Ctrl-C is its parent's, and its group are those it starts."""
+    os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _answer(ask: Ask, device: torch.device, connection: Connection) -> None:
+    """It falls silent, then answers until its parent is gone."""
     faulthandler.disable()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -143,6 +175,7 @@ def _live(connection: Connection, parents: Connection, ask: Ask, device: torch.d
         open(os.devnull, "w") as silent,
         contextlib.redirect_stdout(silent),
         contextlib.redirect_stderr(silent),
+        torch.enable_grad(),  # where the function's module has switched it off
     ):
         serve(connection, ask, device)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from attnref.conformance.checker import judge
+from attnref.conformance.checker import check_settings, judge
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.report import Result
-from attnref.conformance.subject import CheckError, Subject, listed, load, subject
+from attnref.conformance.subject import CheckError, Subject, listed, load, paired, subject
 from attnref.conformance.text import preferred
 from attnref.conformance.verdict import Verdict
 
@@ -50,8 +50,6 @@ class Item(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The diagnosis and the counterexample; the traceback only of what broke in here."""
-        if isinstance(excinfo.value, CheckError):
-            return f"--attention-{excinfo.value}"
         if not isinstance(excinfo.value, Failed):
             return super().repr_failure(excinfo, style)
         lang = self.parent.lang
@@ -80,9 +78,14 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     try:
         supports = option("attention_supports")
         offered = None if supports is None else listed(supports)
-        node.about = subject(load(target), offered, name=target)
+        settings = ("dtype", "device", "seed", "limit")
+        node.settings = {name: option(f"attention_{name}") for name in settings}
+        names = paired(listed(option("attention_map") or ""))
+        node.about = subject(load(target), offered, target, names)
+        check_settings(only=None, **node.settings)
+        if node.settings["device"] != "cpu":  # whether it can be reached, said once
+            judge(node.about, only=[next(iter(PROPERTIES))], **node.settings)
     except CheckError as error:
         raise pytest.UsageError(f"--attention, {error}") from None
     node.lang = option("attention_lang") or preferred(os.environ)
-    node.settings = {"dtype": option("attention_dtype"), "device": option("attention_device")}
     items.extend(session.genitems(node))

@@ -57,9 +57,19 @@ class Property:
     danger: bool
     judged: bool
 
+    def __reduce__(self) -> tuple[Callable[[str], "Property"], tuple[str]]:
+        """By its name, for the name of its function is the name of the property itself."""
+        return _named, (self.name,)
+
     def link(self, lang: str) -> str:
         """Where the site explains it, seen from the site's root."""
         return f"{lang}/{self.page}/"
+
+
+def _named(name: str) -> Property:
+    from attnref.conformance.properties import PROPERTIES  # which are made of these
+
+    return PROPERTIES[name]
 
 
 def rule(

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
 from attnref.conformance.property import Property
@@ -26,12 +26,20 @@ UNPROTECTED = Text(
     en="Asked in this very process: nothing would have stopped a call that hangs or crashes.",
     pt="Perguntado neste mesmo processo: nada teria parado uma chamada que trava ou o derruba.",
 )
+OVERLOOKED = Text(
+    en="No {option} was tested: it takes {parameter}. If they mean the same: --map "
+    "{option}={parameter}",
+    pt="Nenhum {option} foi testado: ela recebe {parameter}. Se querem dizer o mesmo: --map "
+    "{option}={parameter}",
+)
 CALL = Text(en="smallest call found:", pt="menor chamada encontrada:")
 GOT = Text(en="returned", pt="devolveu")
 EXPECTED = Text(en="expected", pt="esperado")
 PAGE = Text(en="explained at", pt="explicado em")
 
-# What XML 1.0 cannot hold, such as the colours of an error message.
+# What a terminal would obey, such as the colours of an error message.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# What XML 1.0 cannot hold, such as half of a pair of surrogates.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -61,7 +69,7 @@ class Result:
 
     def diagnosis(self, lang: str = "en") -> str:
         """One or two sentences for people; the property's statement when it holds."""
-        return self.finding.text.say(lang, self.finding.values)
+        return _CONTROL.sub("?", self.finding.text.say(lang, self.finding.values))
 
     def details(self, lang: str = "en") -> list[str]:
         """Lines that show the counterexample and name the page that explains the property."""
@@ -90,7 +98,8 @@ class Result:
 class Report:
     """The results of a check, in the order of the properties, and what was checked how.
 
-    ``limit`` is None when the function was asked in the caller's own process.
+    ``limit`` is None when the function was asked in the caller's own process. ``overlooked`` are
+    options that it takes by another name, it seems, and that were therefore not tested.
 
     Examples:
         >>> from attnref import conformance, scaled_dot_product_attention
@@ -105,11 +114,19 @@ class Report:
     seed: int
     limit: float | None
     results: tuple[Result, ...]
+    overlooked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failures(self) -> tuple[Result, ...]:
         """The results whose verdict is FAIL."""
         return tuple(each for each in self.results if each.verdict is Verdict.FAIL)
+
+    @property
+    def explained(self) -> tuple[Result, ...]:
+        """The failures and cautions whose counterexamples are shown: the first of each kind."""
+        bad = [each for each in self.results if _is_bad(each.verdict, strict=True)]
+        first = {each.diagnosis(): each for each in reversed(bad)}
+        return tuple(each for each in bad if first[each.diagnosis()] is each)
 
     def passed(self, strict: bool = False) -> bool:
         """Whether nothing failed; ``strict`` counts cautions as failures."""
@@ -121,14 +138,21 @@ class Report:
         return SETTINGS.say(lang, about)
 
     def summary(self, lang: str = "en") -> str:
-        """How often each verdict was given, and whether the function ran unprotected."""
+        """How often each verdict was given, what was overlooked, and whether it ran unprotected."""
         counts = {
             verdict: sum(each.verdict is verdict for each in self.results) for verdict in Verdict
         }
         line = ", ".join(
             f"{count} {WORDS[verdict].say(lang)}" for verdict, count in counts.items() if count
         )
-        return line if self.limit is not None else f"{line}\n{UNPROTECTED.say(lang)}"
+        lines = [
+            line,
+            *(
+                OVERLOOKED.say(lang, {"option": option, "parameter": parameter})
+                for option, parameter in self.overlooked.items()
+            ),
+        ]
+        return "\n".join(lines if self.limit is not None else [*lines, UNPROTECTED.say(lang)])
 
     def text(self, lang: str = "en") -> str:
         """The report for people, in plain text."""
@@ -136,7 +160,7 @@ class Report:
         for result in self.results:
             word = WORDS[result.verdict].say(lang)
             lines.append(f"{word:<12} {result.property}: {result.diagnosis(lang)}")
-            if _is_bad(result.verdict, strict=True):
+            if result in self.explained:
                 lines += [f"{'':<12} {line}" for line in result.details(lang)]
         return "\n".join([*lines, "", self.summary(lang)])
 
@@ -148,6 +172,7 @@ class Report:
             "device": self.device,
             "seed": self.seed,
             "limit": self.limit,
+            "overlooked": dict(self.overlooked),
             "passed": self.passed(),
             "passed_strictly": self.passed(strict=True),
             "results": [_record(result) for result in self.results],
@@ -174,7 +199,9 @@ class Report:
                 ElementTree.SubElement(case, "skipped", message=diagnosis)
             elif result.verdict is not Verdict.PASS:
                 ElementTree.SubElement(case, "system-out").text = diagnosis
-        return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True)
+        # What is declared is UTF-8, whatever the encoding of the machine.
+        xml: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+        return xml.decode()
 
 
 def _is_bad(verdict: Verdict, strict: bool) -> bool:

@@ -1,12 +1,13 @@
 """Whom the check is about: a function, found by its name, and the options that it offers."""
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,16 @@ import torch
 
 # What a function may offer beside query, key and value.
 OPTIONS = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p", "softcap", "window")
+# What others call them. Such a parameter is pointed out, not used: a mask may mean the opposite.
+SYNONYMS = {
+    "attn_mask": ("mask", "attention_mask", "attn_bias", "bias"),
+    "is_causal": ("causal", "use_causal_mask"),
+    "scale": ("scaling", "scale_factor", "softmax_scale", "sm_scale"),
+    "enable_gqa": (),
+    "dropout_p": ("dropout", "p_dropout", "dropout_rate"),
+    "softcap": ("soft_cap", "logits_soft_cap"),
+    "window": ("window_size", "sliding_window"),
+}
 
 
 class CheckError(Exception):
@@ -24,13 +35,15 @@ class CheckError(Exception):
 class Subject:
     """A function, its name, and which of ``OPTIONS`` it takes.
 
-    ``parameters`` are the names in its signature, None where it has none to read.
+    ``parameters`` are the names in its signature, None where it has none to read; ``overlooked``
+    are options that it does not take, each with a parameter that may be it by another name.
     """
 
     function: Callable[..., Any]
     name: str
     supports: tuple[str, ...]
     parameters: tuple[str, ...] | None
+    overlooked: Mapping[str, str] = field(default_factory=dict)
 
 
 def load(target: str) -> Callable[..., Any]:
@@ -79,12 +92,30 @@ def listed(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
+def paired(pairs: Sequence[str]) -> dict[str, str]:
+    """What ``option=parameter`` says, for each.
+
+    Examples:
+        >>> paired(["attn_mask=mask"])
+        {'attn_mask': 'mask'}
+    """
+    for pair in pairs:
+        if not all(pair.partition("=")):
+            raise CheckError(
+                f"map: expected option=parameter, got {pair!r}. Write for example attn_mask=mask."
+            )
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
 def subject(
     function: Callable[..., Any],
     supports: Sequence[str] | None = None,
     name: str | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Subject:
     """The function with what its signature says, or with what ``supports`` says instead.
+
+    ``names`` are the function's own for options: ``{"attn_mask": "mask"}``.
 
     Raises:
         CheckError: when it cannot be called as ``f(query, key, value, **options)``.
@@ -106,6 +137,9 @@ def subject(
             f"supports: expected names among {', '.join(OPTIONS)}, got {unknown[0]!r}."
         )
     signature = _signature(function)
+    if names:
+        _check_names(names, signature, name)
+        function, signature = _renamed(function, signature, names)
     if signature is None:
         offered = _asked(function) if supports is None else tuple(supports)
         return Subject(function, name, offered, None)
@@ -123,7 +157,44 @@ def subject(
             f"supports: expected options that {name} takes, got {missing[0]!r}; its parameters "
             f"are {', '.join(named)}. Add it to them, or leave it out."
         )
-    return Subject(function, name, offered if supports is None else tuple(supports), named)
+    overlooked = {
+        option: parameter
+        for option, synonyms in SYNONYMS.items()
+        for parameter in synonyms
+        if option not in offered and parameter in named
+    }
+    supported = offered if supports is None else tuple(supports)
+    return Subject(function, name, supported, named, overlooked)
+
+
+def _check_names(names: Mapping[str, str], signature: inspect.Signature | None, name: str) -> None:
+    for option, parameter in names.items():
+        if option not in OPTIONS:
+            raise CheckError(f"map: expected an option, {', '.join(OPTIONS)}, got {option!r}.")
+        if signature is not None and parameter not in signature.parameters:
+            raise CheckError(
+                f"map: expected a parameter of {name}, which has "
+                f"{', '.join(signature.parameters)}, got {parameter!r}."
+            )
+
+
+def _renamed(
+    function: Callable[..., Any], signature: inspect.Signature | None, names: Mapping[str, str]
+) -> tuple[Callable[..., Any], inspect.Signature | None]:
+    """The function with options of our names, and its signature with them."""
+
+    def attention(*tensors: Any, **options: Any) -> Any:
+        return function(*tensors, **{names.get(name, name): options[name] for name in options})
+
+    attention.__wrapped__ = function  # type: ignore[attr-defined]
+    if signature is None:
+        return attention, None
+    ours = {parameter: option for option, parameter in names.items()}
+    return attention, signature.replace(
+        parameters=[
+            each.replace(name=ours.get(name, name)) for name, each in signature.parameters.items()
+        ]
+    )
 
 
 def _from_name(name: str) -> Any:
@@ -174,6 +245,19 @@ def _loading(place: str) -> Iterator[None]:
             f"function: expected {place} to load, got {type(error).__name__}: {error}. "
             "Mend it, so that it can be imported by itself."
         ) from error
+
+
+def modules(function: Callable[..., Any]) -> list[torch.nn.Module]:
+    """Those that it is, or is bound to, or wraps, with all in them."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            break
+    owner = getattr(function, "__self__", function)  # layer.forward is judged as layer is
+    return list(owner.modules()) if isinstance(owner, torch.nn.Module) else []
 
 
 def _may_be_meant(name: str, value: object) -> bool:

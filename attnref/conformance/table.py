@@ -21,7 +21,7 @@ _STYLES = {
 
 
 def tables(report: Report, lang: str) -> Iterator[RenderableType]:
-    """A line for each property; below, a counterexample for each that fails; then the summary."""
+    """A line for each property; a counterexample for the first of each failure; the summary."""
     table = Table(title=report.heading(lang), title_justify="left", box=SIMPLE, show_header=False)
     for result in report.results:
         style = _STYLES[result.verdict]
@@ -31,8 +31,7 @@ def tables(report: Report, lang: str) -> Iterator[RenderableType]:
             Line(result.diagnosis(lang)),
         )
     yield table
-    for result in report.results:
-        if result.verdict in (Verdict.FAIL, Verdict.CAUTION):
-            yield Line(result.property, _STYLES[result.verdict])
-            yield Padding(Line("\n".join(result.details(lang))), (0, 0, 1, 2))
+    for result in report.explained:
+        yield Line(result.property, _STYLES[result.verdict])
+        yield Padding(Line("\n".join(result.details(lang))), (0, 0, 1, 2))
     yield Line(report.summary(lang))

@@ -130,10 +130,13 @@ def _formatted(text: str) -> str:
     for command in (sort, ("format",)):
         options = ("--isolated", "--quiet", f"--line-length={_LINE_LENGTH}", "-")
         text = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, *options],
+            # -P, or a ruff.py of the current folder would run in its place.
+            [sys.executable, "-P", "-m", "ruff", *command, *options],
             input=text,
             capture_output=True,
             encoding="utf-8",
             check=True,
         ).stdout
+        if not text:
+            raise CopyError("ruff: expected the formatted copy, got nothing. Install ruff again.")
     return text

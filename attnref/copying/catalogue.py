@@ -38,7 +38,8 @@ class Entry(NamedTuple):
     """A function or class that can be copied.
 
     Attributes:
-        name: what to call it: its own name, after that of its module where others have it too.
+        name: what to call it: its own name, after that of its module where others have it too,
+            another module among them.
         definition: its code.
         page: the address of the page that explains it.
     """
@@ -66,11 +67,14 @@ def catalogue(package: Package) -> list[Entry]:
         for definition in module.public
         if isinstance(definition.statements[-1], ast.FunctionDef | ast.ClassDef)
     ]
+    # One who says blockwise may mean the method, attnref.variants.blockwise, or what it costs.
     names = [definition.names[0] for definition in offered]
+    modules = {definition.source.module for definition in offered}
     entries = []
     for definition in offered:
         module, name = definition.source.module, definition.names[0]
-        unique = name if names.count(name) == 1 else f"{module.rpartition('.')[-1]}.{name}"
+        others = [other for other in modules - {module} if _last(other) == name]
+        unique = name if names.count(name) == 1 and not others else f"{_last(module)}.{name}"
         entries.append(Entry(unique, definition, _page(module, name)))
     return sorted(entries, key=lambda entry: entry.name.lower())
 
@@ -82,12 +86,15 @@ def find(name: str, entries: list[Entry]) -> Entry:
         CopyError: for a name that none has, with those that are near, or several have.
     """
     matching = [entry for entry in entries if f".{entry.definition}".endswith(f".{name}")]
-    if len(matching) == 1:
+    # A dot says which one; a bare name has to be the whole one.
+    if len(matching) == 1 and ("." in name or matching[0].name == name):
         return matching[0]
     if matching:
+        inside = [entry for entry in entries if _last(entry.definition.source.module) == name]
+        named = dict.fromkeys(entry.name for entry in (*inside[:_SUGGESTIONS], *matching))
         raise CopyError(
             f"NAME: expected one function or class, got {name!r}, which is the name of several. "
-            f"Write {_either([entry.name for entry in matching])}."
+            f"Did you mean {_either(list(named))}?"
         )
     near = _near(name, entries)
     raise CopyError(
@@ -113,6 +120,10 @@ def _page(module: str, name: str) -> str:
     return f"{SITE}en/{PAGES.get(f'{module}.{name}', own)}"
 
 
+def _last(module: str) -> str:
+    return module.rpartition(".")[-1]
+
+
 def _near(name: str, entries: list[Entry]) -> list[str]:
     """Names that look like this one, hold it, or stand in a module called so."""
     last = name.rpartition(".")[-1].lower()
@@ -122,7 +133,7 @@ def _near(name: str, entries: list[Entry]) -> list[str]:
     inside = [
         entry.definition.names[0].lower()
         for entry in entries
-        if entry.definition.source.module.rpartition(".")[-1] == last
+        if _last(entry.definition.source.module) == last
     ]
     found = dict.fromkeys(names[one] for one in (*alike, *holding, *inside))
     return list(found)[:_SUGGESTIONS]

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -58,15 +59,21 @@ def copy(
 
 
 def _write(path: Path, text: str, *, replace: bool) -> None:
-    """The whole file or nothing of it, and over another one only when told so."""
+    """The whole file or nothing of it, and over another one only when told so.
+
+    One that is replaced stays where its link leads, and who may read it.
+    """
     taken = False
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    target = Path(os.path.realpath(path))
+    aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         if not replace:
             path.open("x").close()
             taken = True
         aside.write_bytes(text.encode())
-        aside.replace(path)
+        if replace and target.exists():
+            shutil.copymode(target, aside)
+        aside.replace(target)
     except FileExistsError:
         raise CopyError(
             f"FILE: expected a name that is free, got {path}, which exists. Choose another, or "

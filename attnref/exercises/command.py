@@ -222,7 +222,8 @@ def hint(
 def solution(name: Name, lang: Language = None) -> None:
     """Show a solution, and why it is written so."""
     learner = _Learner(lang)
-    print(source.solution(learner.exercise(name), learner.lang), end="")
+    # A file of Python is in UTF-8, whatever the terminal's encoding.
+    typer.echo(source.solution(learner.exercise(name), learner.lang).encode(), nl=False)
 
 
 def _refuse(message: str) -> NoReturn:

@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from attnref.bench import runner
 from attnref.bench.record import Record, stale
 
 TINY = ["bench", "sdpa", "linear", "-t", "dense", "-n", "23", "--heads", "2", "--head-dim", "8"]
@@ -40,6 +41,9 @@ def test_what_was_left_out_is_printed(attnref, monkeypatch):
         (["bench", "--device", "cuda:99"], "attnref bench: device: expected one that PyTorch sees"),
         (["bench", "sdpa", "-n", "9999999999"], "attnref bench: n: expected a length whose inputs"),
         (["bench", "--output", "no/such/x.json"], "attnref bench: output: expected an existing fo"),
+        (["bench", "--output", "/"], "attnref bench: output: expected a place to write to, got /:"),
+        (["bench", "--output", "/proc/x"], "attnref bench: output: expected a place to write to,"),
+        (["bench", "--charts", "/proc"], "attnref bench: charts: expected a place to write to, go"),
         (["bench", "--charts", "no/such"], "attnref bench: charts: expected an existing folder, g"),
     ],
 )
@@ -84,3 +88,39 @@ def test_without_its_packages_it_says_how_to_install_them(attnref, monkeypatch):
     status, out, err = attnref("bench")
     assert (status, out) == (2, "")
     assert err == "attnref: the command line needs typer and rich; pip install 'attnref[cli]'\n"
+
+
+def test_what_was_measured_before_an_interruption_is_kept(attnref, monkeypatch, tmp_path):
+    real = runner.clock.alternate
+
+    def interrupted(runs, device, **options):
+        if next(iter(runs.values()))().shape[-2] > 23:
+            raise KeyboardInterrupt
+        return real(runs, device, **options)
+
+    monkeypatch.setattr(runner.clock, "alternate", interrupted)
+    output = tmp_path / "record.json"
+    status, out, _ = attnref(*TINY, "-n", "29", "-n", "31", "--output", str(output))
+    assert status == 130
+    assert "left out: sdpa, dense n=29: interrupted\n" in out
+    record = Record.load(output)
+    assert {(result.method, result.n) for result in record.results} == {
+        ("sdpa", 23),
+        ("linear", 23),
+    }
+    assert {skip.n for skip in record.skipped} == {29, 31}
+
+
+def test_an_interruption_before_any_result_just_ends_it(attnref, monkeypatch, tmp_path):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner.clock, "alternate", interrupted)
+    assert attnref(*TINY, "--output", str(tmp_path / "record.json"))[0] == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_method_alone_is_compared_with_nothing(attnref):
+    out = attnref("bench", "linear", "-t", "dense", "-n", "23", "--heads", "2")[1]
+    assert "dense" in out
+    assert "speed" not in out

@@ -56,7 +56,7 @@ def test_the_table_compares_with_the_baseline(record, capsys):
     assert ["1024", "linear", "1.02", "0.922–1.23", "1.02", "3.0e-07", "1.5"] in lines
     assert ["4096", "linear", "4.1", "3.69–4.92", "4.10", "3.0e-07", "1.5"] in lines
     assert ["64", "multihead", "2", "1.8–2.4", "3.0e-07", "1.5"] in lines  # nothing to compare
-    assert ["layer,", "speed", "against", "torch-multihead"] in lines
+    assert ["layer"] in lines
 
 
 def test_times_have_three_digits():

@@ -2,6 +2,9 @@
 
 import functools
 import json
+import multiprocessing
+import sys
+import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -107,6 +110,9 @@ def test_reports_are_written_to_files(run, tmp_path):
         (["mine.py:right", "--format", "xml"], "format: expected one of text, json, junit, got "),
         (["mine.py:right", "--only", ""], "only: expected the name of a property at least, got n"),
         (["mine.py:right", "--device", "meta"], "device: expected the name of a device, got 'met"),
+        (["mine.py:right", "--map", "mask"], "map: expected option=parameter, got 'mask'. Write "),
+        (["mine.py:right", "--map", "mask=m"], "map: expected an option, attn_mask, is_causal, "),
+        (["mine.py:right", "--map", "scale=s"], "map: expected a parameter of mine.py:right, whi"),
         (["mine.py:right", "--device", "gpu"], "device: expected the name of a device, got 'gpu'"),
         (["mine.py:right", "--seed=-1"], "seed: expected a number from 0 to 9223372036854775807,"),
         (["mine.py:right", "-o", "."], "output: expected a file in an existing folder, got '.'."),
@@ -122,3 +128,123 @@ def test_what_cannot_be_run_is_one_line_and_status_2(run, arguments, start):
     assert (status, out) == (2, "")
     assert err.startswith(f"attnref check: {start}")
     assert err.count("\n") == 1
+
+
+ODD = """
+import argparse, ctypes, os, sys, threading, time
+import torch
+from torch.nn.functional import scaled_dot_product_attention as fused
+
+class Silent(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+def wordless(query, key, value):
+    raise Silent
+
+def moves_the_default(query, key, value):
+    torch.set_default_device("meta")
+    return fused(query, key, value)
+
+def others_names(query, key, value, mask=None, causal=False):
+    return fused(query, key, value)
+
+def renamed(query, key, value, mask=None, causal=False):
+    return fused(query, key, value, mask, is_causal=causal)
+
+class Layer(torch.nn.Module):
+    def forward(self, query, key, value):
+        output = fused(query, key, value)
+        return output + 1 if self.training else output
+
+layer = Layer()
+
+def coloured(query, key, value):
+    raise RuntimeError("\\x1b[31mred")
+"""
+
+
+@pytest.fixture
+def odd(run, tmp_path):
+    (tmp_path / "odd.py").write_text(ODD, encoding="utf-8")
+    return run
+
+
+@pytest.mark.parametrize("name", ["wordless", "moves_the_default"])
+def test_what_breaks_in_the_checker_is_status_2_and_no_verdict(odd, name):
+    status, out, err = odd(f"odd.py:{name}", "--only", "shape,dtype")
+    assert (status, out) == (2, "")
+    assert " itself broke:\nTraceback" in err
+    assert "This is no verdict" in err
+
+
+def test_a_mask_by_another_name_is_pointed_out(odd):
+    options = ("--only", "shape,mask_polarity,causality")
+    status, out, _ = odd("odd.py:others_names", *options)
+    assert status == 0
+    assert "No attn_mask was tested: it takes mask." in out
+    assert "--map attn_mask=mask" in out
+    assert "No is_causal was tested: it takes causal." in out
+    assert "Nenhum attn_mask foi testado: ela recebe mask." in odd(
+        "odd.py:others_names", *options, "--lang", "pt", "-o", "-"
+    )[1].replace("\n", " ")
+    out = odd("odd.py:others_names", *options, "--format", "json")[1]
+    assert json.loads(out)["overlooked"] == {"attn_mask": "mask", "is_causal": "causal"}
+
+
+def test_and_is_tested_where_it_is_mapped(odd):
+    options = ("--only", "mask_polarity,causality")
+    mapped = ("--map", "attn_mask=mask", "--map", "is_causal=causal")
+    status, out, _ = odd("odd.py:renamed", *options, *mapped)
+    assert (status, "2 pass" in out, "was tested" in out) == (0, True, False)
+    status, out, _ = odd("odd.py:others_names", *options, *mapped)
+    assert (status, "2 fail" in out) == (1, True)
+
+
+def test_the_method_of_a_module_is_judged_as_the_module(odd):
+    assert odd("odd.py:layer", "--only", "oracle")[0] == 0
+    assert odd("odd.py:layer.forward", "--only", "oracle")[0] == 0
+
+
+def test_what_a_terminal_would_obey_is_not_printed(odd):
+    _, out, _ = odd("odd.py:coloured", "--only", "shape")
+    assert "\x1b" not in out
+    assert "?[31mred" in out
+
+
+def test_one_root_cause_is_explained_once(odd):
+    _, out, _ = odd("odd.py:coloured", "--only", "shape,dtype,row_sums", "-o", "-")
+    assert out.count("explained at") == 1
+    assert "3 fail" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("os._exit(0)", "it ended its process: exit status 0. Mend it"),
+        ("ctypes.string_at(0)", "it ended its process: SIGSEGV. Mend it"),
+        ("time.sleep(60)", "to load within 1 s, and it is not done. Mend it"),
+        ("argparse.ArgumentParser().parse_args()", None),
+        ("torch.set_grad_enabled(False)", None),
+    ],
+)
+def test_loading_is_guarded(odd, tmp_path, line, said):
+    (tmp_path / "loads.py").write_text(f"{ODD}\n{line}\n", encoding="utf-8")
+    start = time.monotonic()
+    status, out, err = odd("loads.py:renamed", "--only", "shape", "--limit", "1")
+    assert time.monotonic() - start < 30
+    if said is None:
+        assert (status, "1 pass" in out) == (0, True)
+        assert "very process" not in out
+    else:
+        assert (status, out) == (2, "")
+        assert err.startswith("attnref check: function: expected loads.py:renamed to load")
+        assert said in err
+    assert not (tmp_path / "__pycache__").exists()
+    assert not multiprocessing.active_children()
+
+
+def test_where_there_is_no_fork_it_is_loaded_here(odd, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    status, out, _ = odd("odd.py:renamed", "--only", "shape")
+    assert (status, "1 pass" in out, "very process" in out) == (0, True, True)

@@ -3,12 +3,16 @@
 import contextlib
 import ctypes
 import faulthandler
+import functools
 import multiprocessing
 import os
 import re
+import signal
+import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -227,7 +231,74 @@ def test_a_process_first_falls_silent(monkeypatch, capsys):
     monkeypatch.setattr(faulthandler, "disable", lambda: done.append("faulthandler"))
     monkeypatch.setattr(isolation, "serve", lambda *arguments: print("unheard"))
     ours, theirs = multiprocessing.Pipe()
-    isolation._live(theirs, ours, nothing, CPU)
+    monkeypatch.setattr(os, "setpgid", lambda *group: done.append(group))
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(prctl=lambda *what: None))
+    isolation._live(theirs, ours, functools.partial(isolation._answer, nothing, CPU))
     assert ours.closed
-    assert done == ["faulthandler", 1, 2, 1]
+    assert done == [(0, 0), "faulthandler", 1, 2, 1]
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_module_that_switches_gradients_off_is_still_asked_apart():
+    with torch.no_grad():
+        report = check(fused, only=["gradients"], limit=5.0)
+    assert report.passed()
+    assert report.limit == 5.0
+
+
+def gone(pid):
+    """Whether a process has ended; one that nobody has waited for yet has."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def all_gone(pids):
+    end = time.monotonic() + 10
+    while time.monotonic() < end and not all(map(gone, pids)):
+        time.sleep(0.05)
+    return all(map(gone, pids))
+
+
+def test_what_it_started_ends_with_it(tmp_path):
+    started = tmp_path / "started"
+
+    def attention(query, key, value):
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(60)
+            os._exit(0)
+        with started.open("a") as file:
+            print(pid, file=file)
+        return fused(query, key, value)
+
+    assert asked(attention, "dtype")["dtype"].verdict is Verdict.PASS
+    pids = started.read_text().split()
+    assert pids
+    assert all_gone(pids)
+
+
+SPINS = """
+import os
+def attention(query, key, value):
+    with open("pids", "w") as file:
+        print(os.getppid(), os.getpid(), file=file)
+    while True:
+        pass
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT])
+def test_a_parent_that_is_killed_leaves_nobody(tmp_path, number):
+    (tmp_path / "spins.py").write_text(SPINS, encoding="utf-8")
+    command = [sys.executable, "-m", "attnref", "check", "spins.py:attention", "--limit", "100"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as parent:
+        pids = tmp_path / "pids"
+        while parent.poll() is None and not (pids.exists() and pids.read_text()):
+            time.sleep(0.05)
+        parent.send_signal(number)
+        parent.wait()
+    assert parent.returncode == (130 if number == signal.SIGINT else -number)
+    assert all_gone(pids.read_text().split())

@@ -13,6 +13,9 @@ import torch
 def leaks(query, key, value, attn_mask=None):
     return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask)
 
+def renamed(query, key, value, mask=None):
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value, mask)
+
 def wrong(query, key, value, **options):
     return torch.softmax(query @ key.mT / query.shape[-1], -1) @ value
 """
@@ -31,7 +34,7 @@ def run(tmp_path, monkeypatch, capfd):
         options = ("-p", "pytest_attnref", "-p", "no:cacheprovider", "-p", "no:xdist")
         status = pytest.main([*options, "-p", "no:cov", *arguments])
         sys.modules.pop("mine", None)
-        return status, capfd.readouterr().out
+        return status, "".join(capfd.readouterr())
 
     return run
 
@@ -71,13 +74,33 @@ def test_its_options(run):
     assert run(*causal)[0] == pytest.ExitCode.TESTS_FAILED
     status, out = run(*causal, "--attention-supports", "scale, softcap", "-rs")
     assert (status, "1 skipped" in out) == (pytest.ExitCode.OK, True)
-    status, out = run(*causal, "--attention-device", "cuda:99")
-    assert status == pytest.ExitCode.TESTS_FAILED
-    assert "\n--attention-device: expected one that PyTorch can compute on here, got 'cu" in out
-    status, out = run(*causal, "--attention-dtype", "float8")
-    assert status == pytest.ExitCode.TESTS_FAILED
-    assert "\n--attention-dtype: expected one of float32, float64, bfloat16, float16, got 'f" in out
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("device=cuda:99", "device: expected one that PyTorch can compute on here, got 'cuda:99'"),
+        ("device=gpu", "device: expected the name of a device, got 'gpu'."),
+        ("dtype=int8", "dtype: expected one of float32, float64, bfloat16, float16, got 'int8'."),
+        ("seed=-1", "seed: expected a number from 0 to 9223372036854775807, got -1."),
+        ("limit=0", "limit: expected a positive, finite number of seconds, got 0.0."),
+        ("map=mask", "map: expected option=parameter, got 'mask'."),
+    ],
+)
+def test_an_option_that_is_wrong_is_said_once(run, option, said):
+    status, out = run("--attention", "mine:leaks", f"--attention-{option}")
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert out.count(f"ERROR: --attention, {said}") == 1
     assert "Traceback" not in out
+    assert "40" not in out
+
+
+def test_its_own_names_its_seed_and_its_limit(run):
+    causal = ("--attention", "mine:renamed", "-k", "mask_polarity")
+    assert "1 skipped" in run(*causal)[1]
+    limits = ("--attention-seed", "7", "--attention-limit", "9")
+    status, out = run(*causal, "--attention-map", "attn_mask=mask", *limits)
+    assert (status, "1 passed" in out) == (pytest.ExitCode.OK, True)
 
 
 def test_it_stands_beside_other_tests(run, tmp_path):

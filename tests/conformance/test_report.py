@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -149,3 +150,8 @@ def test_an_error_with_colours_is_still_xml():
     xml = check(coloured, only=["shape"], limit=None).to_junit()
     (failure,) = ElementTree.fromstring(xml).findall(".//failure")
     assert re.search(r"RuntimeError: \?\[31mred\?\[0m \? <tag> & ção", failure.get("message"))
+
+
+def test_a_report_can_be_pickled():
+    report = check(torch.nn.functional.scaled_dot_product_attention, only=["shape"])
+    assert pickle.loads(pickle.dumps(report)) == report

@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention as fused
 
 import attnref
 from attnref.conformance import check
-from attnref.conformance.subject import OPTIONS, CheckError, load, subject
+from attnref.conformance.subject import OPTIONS, CheckError, load, modules, paired, subject
 
 SDPA = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p")
 
@@ -218,3 +218,50 @@ def test_what_cannot_be_checked_is_said_in_one_line(name):
         call()
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
+
+
+def named(query, key, value, mask=None, **others):
+    return fused(query, key, value, mask)
+
+
+def test_an_option_may_have_another_name():
+    found = subject(named, names={"attn_mask": "mask"})
+    assert found.supports == OPTIONS  # of **others
+    assert found.parameters == ("query", "key", "value", "attn_mask")
+    assert found.overlooked == {}
+    assert subject(named, ["attn_mask"], names={"attn_mask": "mask"}).supports == ("attn_mask",)
+    report = check(wants_mask_or_none, names={"attn_mask": "mask"}, only=["mask_polarity"])
+    assert report.passed()
+    assert subject(wants_mask_or_none).overlooked == {"attn_mask": "mask"}
+    report = check(fused, names={"attn_mask": "attn_mask"}, only=["mask_polarity"], limit=None)
+    assert report.passed()  # written in C
+
+
+def wants_mask_or_none(query, key, value, mask=None):
+    return fused(query, key, value, mask)
+
+
+def test_the_modules_behind_a_function_are_found():
+    layer = torch.nn.Sequential(Layer())
+
+    @functools.wraps(layer.forward)
+    def wrapped(*tensors): ...
+
+    for function in (layer, layer.forward, functools.partial(layer), wrapped):
+        assert modules(function) == [layer, layer[0]]
+    assert modules(fused) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"mask": "mask"}, "map: expected an option, attn_mask, is_causal, scale, enable_gqa, "),
+        ({"scale": "factor"}, "map: expected a parameter of mine, which has query, key, value, "),
+    ],
+)
+def test_a_name_that_is_none_is_said(names, message):
+    with pytest.raises(CheckError) as error:
+        subject(wants_mask_or_none, name="mine", names=names)
+    assert str(error.value).startswith(message)
+    with pytest.raises(CheckError, match="map: expected option=parameter, got 'attn_mask='"):
+        paired(["attn_mask="])

@@ -177,8 +177,8 @@ def test_a_name_of_several_is_refused(house):
     with pytest.raises(CopyError) as error:
         find("same", house)
     assert str(error.value) == (
-        "NAME: expected one function or class, got 'same', which is the name of several. Write "
-        "masks.same, softmax.same or some_thing.same."
+        "NAME: expected one function or class, got 'same', which is the name of several. Did you "
+        "mean masks.same, softmax.same or some_thing.same?"
     )
 
 

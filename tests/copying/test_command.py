@@ -2,9 +2,11 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from attnref.copying import assembly
 from attnref.copying.assembly import assemble
 from attnref.copying.catalogue import catalogue, find, package
 from attnref.copying.header import header
@@ -59,6 +61,51 @@ def test_unless_it_is_to_be_replaced(attnref, here, stable):
     assert (here / "stable.py").read_text(encoding="utf-8") == stable
     assert attnref("copy", "naive", "--force")[0] == 0  # nothing there to replace
     assert sorted(os.listdir(here)) == ["naive.py", "stable.py"]
+
+
+def test_what_is_replaced_keeps_its_link_and_its_mode(attnref, here, stable):
+    (here / "real.py").write_text("mine")
+    (here / "real.py").chmod(0o640)
+    (here / "stable.py").symlink_to("real.py")
+    assert attnref("copy", "stable", "--force")[0] == 0
+    assert (here / "stable.py").is_symlink()
+    assert (here / "real.py").read_text(encoding="utf-8") == stable
+    assert (here / "real.py").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("name", ["ruff", "re", "types"])
+def test_nothing_of_the_current_folder_is_run(attnref, here, stable, name):
+    (here / f"{name}.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
+    assert attnref("copy", "stable") == (0, "stable.py: attnref.softmax.stable\n", "")
+    assert (here / "stable.py").read_text(encoding="utf-8") == stable
+
+
+def test_nothing_is_not_a_copy(attnref, here, monkeypatch):
+    silent = SimpleNamespace(stdout="")
+    monkeypatch.setattr(assembly.subprocess, "run", lambda *arguments, **options: silent)
+    status, out, err = attnref("copy", "stable")
+    assert (status, out, os.listdir(here)) == (2, "", [])
+    assert err == (
+        "attnref copy: ruff: expected the formatted copy, got nothing. Install ruff again.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("blockwise", "blockwise_attention or cost.blockwise"),
+        ("sliding_window", "sliding_window_attention or masks.sliding_window"),
+        ("multihead", "KVCache, MultiHeadAttention or cost.multihead"),
+        ("reference", "attention_weights, scaled_dot_product_attention or cost.reference"),
+    ],
+)
+def test_the_name_of_a_method_is_not_what_the_method_costs(attnref, here, name, meant):
+    status, out, err = attnref("copy", name)
+    assert (status, out, os.listdir(here)) == (2, "", [])
+    assert err == (
+        f"attnref copy: NAME: expected one function or class, got {name!r}, which is the name of "
+        f"several. Did you mean {meant}?\n"
+    )
 
 
 @pytest.mark.parametrize("options", [(), ("--force",)])

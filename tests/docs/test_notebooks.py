@@ -247,13 +247,14 @@ def test_a_slip_is_found_where_it_stands(change, message):
 @pytest.fixture
 def project(tmp_path):
     """A root with a package attnref of its own, and the manner of figures."""
+    root = tmp_path / "meus projetos, é"  # as people call their folders
     for name in ("attnref", "docs/figures"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "attnref/__init__.py").write_text("answer = 42\n")
+        (root / name).mkdir(parents=True)
+    (root / "attnref/__init__.py").write_text("answer = 42\n")
     for name in ("drawing.py", "typeface.py"):
-        shutil.copy(ROOT / "docs/figures" / name, tmp_path / "docs/figures" / name)
-    shutil.copytree(ROOT / "docs/shared/fonts", tmp_path / "docs/shared/fonts")
-    return tmp_path
+        shutil.copy(ROOT / "docs/figures" / name, root / "docs/figures" / name)
+    shutil.copytree(ROOT / "docs/shared/fonts", root / "docs/shared/fonts")
+    return root
 
 
 def run(project: Path, *sources: str, **alt: str) -> list[str]:

@@ -1,0 +1,81 @@
+"""Judges a function that is named, in a process of its own from the loading on.
+
+To load a module is to run it: it may hang, crash, end its process, or change the state of the one
+that it is loaded into.
+"""
+
+import functools
+import os
+import pickle
+import sys
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+
+import torch
+
+from attnref.conformance.isolation import Process
+from attnref.conformance.report import Report
+from attnref.conformance.subject import CheckError, Subject
+
+Judge = Callable[[Subject], Report]
+
+
+def judge_named(target: str, find: Callable[[], Subject], judge: Judge, limit: float) -> Report:
+    """The report on the function that ``find`` loads.
+
+    Args:
+        target: its name, as messages give it.
+        find: loads it, in ``limit`` seconds; prints go to the error stream.
+        judge: asks it.
+        limit: seconds.
+
+    Raises:
+        CheckError: of both, and when the process hangs or ends before the report.
+        RuntimeError: when something broke that is not the function.
+
+    Where there is no fork it is all done in this process, and nothing stops it.
+    """
+    if sys.platform != "linux":
+        return judge(find())
+    process = Process(functools.partial(_host, find, judge), daemon=False)
+    try:
+        for seconds in (limit, None):  # to load it, and to ask
+            if not process.connection.poll(seconds):
+                raise CheckError(
+                    f"function: expected {target} to load within {limit:g} s, and it is not done. "
+                    "Mend it, so that it can be imported by itself, or give it more --limit."
+                )
+            kind, said = process.connection.recv()
+            if kind == "refused":
+                raise CheckError(said)
+            if kind == "broken":
+                raise RuntimeError(said)
+        report: Report = pickle.loads(said)
+        return report
+    except EOFError:
+        raise CheckError(
+            f"function: expected {target} to load and to be asked, but it ended its process: "
+            f"{process.how_it_ended()}. Mend it, so that it can be imported by itself."
+        ) from None
+    finally:
+        process.end()
+
+
+def _host(find: Callable[[], Subject], judge: Judge, connection: Connection) -> None:
+    """What the process does: it loads the function, and says so; then it hands over the report."""
+    sys.argv = sys.argv[:1]  # for a script that reads its arguments
+    sys.dont_write_bytecode = True
+    os.dup2(2, 1)
+    torch.set_num_threads(1)  # threads of its own would be lost to the processes that are asked
+    try:
+        about = find()
+        connection.send(("loaded", None))
+        # In bytes of its own: torch would send the tensors in it through files that go with it.
+        connection.send(("report", pickle.dumps(judge(about))))
+    except CheckError as error:
+        connection.send(("refused", str(error)))
+    except RuntimeError as error:  # of a property, with all there is to say
+        connection.send(("broken", str(error)))
+    except Exception:
+        connection.send(("broken", traceback.format_exc()))

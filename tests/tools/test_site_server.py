@@ -1,0 +1,140 @@
+"""The builder and the server of the site, with a mkdocs that does next to nothing."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import site_server
+
+ROOT = Path(__file__).parent.parent.parent
+# It stands in the folder where mkdocs is run, so it is run in its place.
+MKDOCS = """
+import pathlib, sys, time
+folder = pathlib.Path(sys.argv[-1])
+folder.mkdir(parents=True, exist_ok=True)
+with open("log", "a") as log:
+    print("begins", folder, file=log, flush=True)
+    time.sleep(SECONDS)
+    (folder / "404.html").touch()
+    print("ends", folder, file=log, flush=True)
+"""
+# The tool, in another checkout.
+BUILD = """
+import pathlib, sys
+sys.path.insert(0, TOOLS)
+import site_server
+site_server.ROOT = pathlib.Path.cwd()
+sys.argv = ["site_server.py", "build", "--folder", "site"]
+site_server.main()
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    folder = tmp_path / "meu diretório"  # as people call theirs
+    (folder / "docs").mkdir(parents=True)
+    for name in ("choose.html", "not-found.html"):
+        (folder / "docs" / name).touch()
+    return folder
+
+
+@pytest.fixture
+def builds(checkout):
+    """Starts builds of the checkout, each in a process group of its own."""
+    running = []
+
+    def builds(seconds):
+        (checkout / "mkdocs.py").write_text(MKDOCS.replace("SECONDS", str(seconds)), "utf-8")
+        command = [sys.executable, "-c", BUILD.replace("TOOLS", repr(str(ROOT / "tools")))]
+        process = subprocess.Popen(
+            command,
+            cwd=checkout,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        running.append(process)
+        return process
+
+    yield builds
+    for process in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_for(condition):
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_two_builds_of_a_folder_wait_for_each_other(builds, checkout):
+    both = [builds(0.3), builds(0.3)]
+    said = [process.communicate(timeout=60) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert [line.split()[0] for line in (checkout / "log").read_text("utf-8").splitlines()] == [
+        *("begins", "begins", "ends", "ends"),
+        *("begins", "begins", "ends", "ends"),
+    ]
+    assert sum("waiting for another build" in out for out, _ in said) == 1
+    assert {path.name for path in (checkout / "site").iterdir()} == {
+        *("pt", "en", "index.html", "404.html")
+    }
+
+
+def test_ctrl_c_in_a_build_shows_no_tracebacks(builds, checkout):
+    log = checkout / "log"
+    build = builds(60)
+    wait_for(lambda: log.exists() and log.read_text("utf-8").count("begins") == 2)
+    os.killpg(build.pid, signal.SIGINT)
+    assert build.communicate(timeout=30) == ("", "")
+    assert build.returncode == 130
+    assert "ends" not in log.read_text("utf-8")
+
+
+@pytest.mark.parametrize("port", [99999, 65536, 0, -1])
+def test_a_port_that_is_none_is_refused(port):
+    with pytest.raises(SystemExit) as stopped:
+        site_server.check_port(port)
+    assert stopped.value.code == (
+        f"attnref: expected a port from 1 to 65535, got {port}: make serve PORT=8000"
+    )
+
+
+def test_a_port_that_is_busy_or_reserved_is_told(tmp_path, monkeypatch):
+    with site_server.server(tmp_path, 0) as running, pytest.raises(SystemExit, match="is busy"):
+        site_server.check_port(running.server_port)
+
+    def forbidden(*address):
+        raise PermissionError
+
+    monkeypatch.setattr(site_server.socket.socket, "bind", forbidden)
+    with pytest.raises(SystemExit, match="port 80 is not for everybody"):
+        site_server.check_port(80)
+
+
+def test_a_zero_in_a_name_is_found_nowhere(tmp_path, capfd):
+    (tmp_path / "index.html").write_text("the page", "utf-8")
+    with site_server.server(tmp_path, 0) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{running.server_port}"
+        with urllib.request.urlopen(f"{address}/") as page:
+            assert page.read() == b"the page"
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{address}/%00")
+        refused.value.close()
+        running.shutdown()
+    assert refused.value.code == 404
+    assert capfd.readouterr() == ("", "")
