@@ -110,7 +110,8 @@ def _run(path: Path, code: list[tuple[str, str]], root: Path) -> Run:
         ident: [_output(path, ident, output) for output in _merged(cell.outputs)]
         for (ident, _), cell in zip(code, cells[1:-1], strict=True)
     }
-    loaded = "".join(output.text for output in cells[-1].outputs).splitlines()
+    printed = "".join(output.text for output in cells[-1].outputs)
+    loaded = filter(None, printed.split("\n"))  # an empty line where none was loaded
     names = sorted(Path(name).relative_to(root).as_posix() for name in loaded)
     return Run(outputs, _digests(names, root))
 
