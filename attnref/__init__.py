@@ -1,11 +1,15 @@
 """attnref: scaled dot-product attention, as reference and as text.
 
-The definition is :func:`scaled_dot_product_attention`; :mod:`attnref.oracle` holds the second
-opinion, written in NumPy. Around them, one idea a module: what its arguments are made of
-(``masks``, ``scaling``, ``adaptive_scaling``, ``bounded_scores``, ``positions``), what it is made
-of (``softmax``, ``similarity``), what is made of it (``MultiHeadAttention``, ``KVCache``), and how
-to measure it (``score_statistics``, ``cost``, ``roofline``).
+The definition is :func:`scaled_dot_product_attention`, and :func:`attend` is it with its weights;
+:mod:`attnref.oracle` holds the second opinion, written in NumPy. Around them, one idea a module:
+what its arguments are made of (``masks``, ``scaling``, ``adaptive_scaling``, ``bounded_scores``,
+``positions``), what it is made of (``softmax``, ``similarity``), what is made of it
+(``MultiHeadAttention``, ``KVCache``), how to measure it (``score_statistics``, ``cost``,
+``roofline``), and its ``variants``, whose functions are here too, loaded when they are first named.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from attnref import (
     adaptive_scaling,
@@ -19,19 +23,29 @@ from attnref import (
     similarity,
     softmax,
 )
+from attnref.masks import Mask
 from attnref.multihead import KVCache, MultiHeadAttention
-from attnref.reference import attention_weights, scaled_dot_product_attention
+from attnref.reference import Attention, attend, attention_weights, scaled_dot_product_attention
+
+if TYPE_CHECKING:
+    from attnref import conformance, oracle, variants
+    from attnref.variants import *  # noqa: F403
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Attention",
     "KVCache",
+    "Mask",
     "MultiHeadAttention",
     "adaptive_scaling",
+    "attend",
     "attention_weights",
     "bounded_scores",
+    "conformance",
     "cost",
     "masks",
+    "oracle",
     "positions",
     "roofline",
     "scaled_dot_product_attention",
@@ -39,4 +53,19 @@ __all__ = [
     "score_statistics",
     "similarity",
     "softmax",
+    "variants",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """What ``import attnref`` does not load: some modules, and the functions of the variants."""
+    if name in ("conformance", "oracle", "variants"):
+        return import_module(f"attnref.{name}")
+    variants = import_module("attnref.variants")
+    if name in variants.__all__:
+        return getattr(variants, name)
+    raise AttributeError(f"module 'attnref' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *import_module("attnref.variants").__all__})

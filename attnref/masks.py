@@ -40,6 +40,7 @@ Examples:
 import math
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -199,6 +200,57 @@ class Mask:
             for matrix in matrices
         )
 
+    def mask_mod(self, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+        """Whether one pair is allowed: the mask as FlexAttention's ``mask_mod``.
+
+        Args:
+            b, h, q_idx, kv_idx: scalars, the sample, the head, the query and the key.
+
+        Returns:
+            A bool scalar.
+
+        Examples:
+            >>> sample, head, i, j = torch.tensor([1, 0, 0, 2])
+            >>> padding([1, 3], 3).mask_mod(sample, head, i, j)
+            tensor(True)
+        """
+        allowed = self._allowed(q_idx[None, None], kv_idx[None, None])[..., 0, 0]
+        for index in (b, h)[2 - allowed.dim() :]:
+            allowed = allowed[index if allowed.shape[0] != 1 else 0]
+        return allowed
+
+    def block_mask(self, *, block_size: int = 128, device: torch.device | str | None = None) -> Any:
+        """The mask as the ``BlockMask`` that ``torch.nn.attention.flex_attention`` takes.
+
+        Args:
+            block_size: side of the blocks that are skipped when they are empty.
+            device: None means that of the default tensors; name that of the query.
+
+        Returns:
+            A ``BlockMask`` of the shape of the mask, which needs its ``n`` rows: see
+            :meth:`expand` for a mask over keys alone.
+
+        Raises:
+            ValueError: for more than two leading dimensions, which FlexAttention has not.
+
+        Examples:
+            >>> causal(256).block_mask(device="cpu").sparsity()
+            25.0
+        """
+        *lead, n, m = self.shape
+        if len(lead) > 2:
+            raise ValueError(
+                f"mask: expected (batch, heads, n, m) at most, got {self.shape}. FlexAttention "
+                "has two leading dimensions: flatten the others."
+            )
+        batch, heads = (1, 1, *lead)[-2:]
+        place = torch.get_default_device() if device is None else device
+        from torch.nn.attention.flex_attention import create_block_mask  # it loads the compiler
+
+        return create_block_mask(
+            self.mask_mod, batch, heads, n, m, device=str(place), BLOCK_SIZE=block_size
+        )
+
     def expand(self, shape: Shape) -> "Mask":
         """The same mask for a whole ``shape`` that it broadcasts to, such as that of the scores.
 
@@ -219,6 +271,12 @@ class Mask:
 
     def __invert__(self) -> "Mask":
         return Mask(self.shape, lambda i, j: ~self._allowed(i, j))
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"mask: expected & between masks, | or ~, got and, or, not, or if of {self!r}. A mask "
+            "is no truth of its own: write causal(n) & padding(lengths, n)."
+        )
 
     def __repr__(self) -> str:
         return f"Mask(shape={self.shape})"
@@ -305,7 +363,7 @@ def sliding_window(
         ..##
     """
     m, offset = check_alignment(n, m, alignment)
-    back, ahead = _reach("window", window, causal)
+    back, ahead = window_reach("window", window, causal)
     return Mask((n, m), lambda i, j: (j >= i + offset - back) & (j <= i + offset + ahead))
 
 
@@ -343,7 +401,7 @@ def dilated(
     """
     check_integer("dilation", dilation, 1, "It is the distance between keys; 1 leaves no gap.")
     m, offset = check_alignment(n, m, alignment)
-    back, ahead = (dilation * keys for keys in _reach("window", window, causal))
+    back, ahead = (dilation * keys for keys in window_reach("window", window, causal))
 
     def rule(i: Tensor, j: Tensor) -> Tensor:
         own = i + offset
@@ -669,7 +727,7 @@ def bigbird(
     check_positions(n=n)
     _check_block_size(block_size)
     blocks = math.ceil(n / block_size)
-    reach, _ = _reach("window_blocks", window_blocks, causal=False)
+    reach, _ = window_reach("window_blocks", window_blocks, causal=False)
     mend = f"A row of blocks has {blocks}."
     check_integer("random_blocks", random_blocks, 0, mend, most=blocks)
     check_integer("global_blocks", global_blocks, 0, mend, most=blocks)
@@ -682,7 +740,7 @@ def bigbird(
     return block_layout(n, layout=seen.scatter(-1, drawn, True), block_size=block_size)
 
 
-def _reach(name: str, window: int, causal: bool) -> tuple[int, int]:
+def window_reach(name: str, window: int, causal: bool) -> tuple[int, int]:
     """How many places before and behind its own a window covers."""
     check_integer(name, window, 1, "It counts what one query sees, its own place included.")
     if causal:

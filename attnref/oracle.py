@@ -24,10 +24,10 @@ def scaled_dot_product_attention(
     key: ArrayLike,
     value: ArrayLike,
     attn_mask: ArrayLike | None = None,
+    *,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    *,
     softcap: float | None = None,
 ) -> tuple[Array, Array]:
     r"""Output and weights of attention, row by row.
@@ -72,10 +72,10 @@ def log_sum_exp(
     query: ArrayLike,
     key: ArrayLike,
     attn_mask: ArrayLike | None = None,
+    *,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    *,
     softcap: float | None = None,
 ) -> Array:
     r"""The logarithm of what each row of the softmax is divided by.
@@ -120,10 +120,10 @@ def gradients(
     key: ArrayLike,
     value: ArrayLike,
     attn_mask: ArrayLike | None = None,
+    *,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    *,
     softcap: float | None = None,
     grad_lse: ArrayLike | None = None,
 ) -> Gradients:

@@ -391,11 +391,9 @@ def _exchange(tensor: Tensor, num_heads: int, dim: int, *, halves: bool) -> Tens
 
 
 def _check_even(dim: int) -> None:
-    if isinstance(dim, bool) or not isinstance(dim, int) or dim < 2 or dim % 2:
-        raise ValueError(
-            f"dim: expected an even integer of 2 or more, got {dim!r}. Each frequency takes a pair "
-            "of components, a sine and a cosine."
-        )
+    mend = "Each frequency takes a pair of components, a sine and a cosine."
+    if checks.check_integer("dim", dim, 2, mend) % 2:
+        raise ValueError(f"dim: expected an even number, got {dim}. {mend}")
 
 
 def _check_counts(least: int, **counts: int) -> None:

@@ -160,7 +160,7 @@ def test_the_function_is_given_the_options_in_use_only(make, randn):
     assert list(seen) == ["attn_mask"]
     with pytest.raises(TypeError, match="unexpected keyword argument 'is_causal'"):
         make(attention=lambda query, key, value: value)(x, is_causal=True)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'return_weights'"):
+    with pytest.raises(ValueError, match=r"^return_weights: expected False beside another"):
         make(attention=F.scaled_dot_product_attention)(x, return_weights=True)
 
 
@@ -833,7 +833,7 @@ def test_a_call_that_cannot_be_is_refused(arguments, message):
     ("mask", "message"),
     [
         (torch.ones(5, 5, dtype=torch.int64), r"attn_mask: .* got torch.int64.*attn_mask.bool\(\)"),
-        ([[True]], r"attn_mask: expected a torch.Tensor, got list"),
+        ([[True]], r"attn_mask: expected a torch.Tensor or a mask of attnref.masks, got list"),
     ],
 )
 def test_a_mask_of_another_type_is_refused(mask, message):

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
-from attnref import checks
-from attnref.reference import check_tensors
+from attnref._door import enter, fused
+from attnref.masks import Mask
 
 __all__ = ["QuantizedTokens", "quantize", "quantized_attention"]
 
@@ -65,10 +64,11 @@ def quantized_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | None = None,
+    attn_mask: Tensor | Mask | None = None,
     *,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
     smooth: bool = True,
 ) -> Tensor:
     r"""Exact softmax attention of queries and keys that were rounded to 8 bits.
@@ -84,10 +84,12 @@ def quantized_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        attn_mask: as in ``torch.nn.functional.scaled_dot_product_attention``; not together with
-            ``is_causal``.
+        attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
+            ``(..., n, m)``. Bool: ``True`` = may attend. Float: added to the scores, ``-inf`` =
+            may not attend; without gradient.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         smooth: subtract the mean key. It is the mean of all keys, those behind a mask included:
             these move the steps, and so the rounding, of the others.
 
@@ -117,24 +119,15 @@ def quantized_attention(
         >>> quantized_attention(query, key, torch.tensor([[10.0], [20.0], [30.0]]))
         tensor([[25.7521]])
     """
-    check_tensors(query=query, key=key, value=value)
-    shape = checks.scores_shape(query.shape, key.shape)
-    checks.check_value(key.shape, value.shape)
-    factor = checks.check_scale(scale, query.shape[-1])
-    if attn_mask is not None:
-        checks.check_mask(attn_mask.shape, shape)
-        if is_causal:
-            raise ValueError(
-                "attn_mask: expected None beside is_causal=True, got a mask. Join them: "
-                "attn_mask & attnref.masks.causal(n, m, alignment='top-left').dense()."
-            )
-    wide = torch.promote_types(query.dtype, torch.float32)
-    query, key, value, dtype = query.to(wide), key.to(wide), value.to(wide), query.dtype
-    if smooth:
+    call = enter(
+        query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+    dtype = query.dtype
+    query, key, value = (x.to(call.dtype) for x in call[:3])
+    if smooth and key.shape[-2]:
         key = key - key.mean(-2, keepdim=True)  # (..., m, d_k)
-    return scaled_dot_product_attention(
-        _rounded(query), _rounded(key), value, attn_mask, is_causal=is_causal, scale=factor
-    ).to(dtype)  # (..., n, d_v)
+    call = call._replace(query=_rounded(query), key=_rounded(key), value=value)
+    return fused(call).to(dtype)  # (..., n, d_v)
 
 
 def _rounded(tokens: Tensor) -> Tensor:

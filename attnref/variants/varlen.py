@@ -9,10 +9,8 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
-from attnref import checks
-from attnref.reference import check_tensors
+from attnref._door import enter, fused
 
 __all__ = ["varlen_attention"]
 
@@ -67,10 +65,8 @@ def varlen_attention(
         >>> varlen_attention(query, query, value, torch.tensor([0, 2, 3])).flatten()
         tensor([2., 2., 7.])
     """
-    check_tensors(query=query, key=key, value=value)
-    checks.check_value(key.shape, value.shape)
-    *lead, tokens, key_tokens = checks.scores_shape(query.shape, key.shape, enable_gqa=enable_gqa)
-    factor = checks.check_scale(scale, query.shape[-1])
+    call = enter(query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+    *lead, tokens, key_tokens = call.shape
     rows = _borders("cu_seqlens", cu_seqlens, tokens)
     if cu_seqlens_key is None:
         columns = _borders("cu_seqlens", cu_seqlens, key_tokens)
@@ -81,13 +77,10 @@ def varlen_attention(
             f"cu_seqlens_key: expected {len(rows)} borders, as many as cu_seqlens, got "
             f"{len(columns)}. A sequence without keys repeats its border."
         )
-    if enable_gqa:
-        groups = query.shape[-3] // key.shape[-3]
-        key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
-    # The fused kernels want exactly (batch, heads, length, width).
+    heads = math.prod(lead)
     q, k, v = (
-        x.expand(*lead, *x.shape[-2:]).reshape(1, math.prod(lead), *x.shape[-2:])
-        for x in (query, key, value)
+        x.expand(*lead, *x.shape[-2:]).reshape(1, heads, *x.shape[-2:])
+        for x in call.tensors(query.dtype)
     )
     sizes = zip(itertools.pairwise(rows), itertools.pairwise(columns), strict=True)
     lengths = [(stop - start, end - first) for (start, stop), (first, end) in sizes]
@@ -98,15 +91,16 @@ def varlen_attention(
         keys, values = (x[..., column : column + count * m, :] for x in (k, v))
         row, column = row + count * n, column + count * m
         if n == 0 or m == 0:
-            outputs.append(part.new_zeros(*part.shape[:-1], v.shape[-1]))
+            outputs.append(part @ keys.mT @ values)  # sums of nothing: zeros
             continue
-        output = scaled_dot_product_attention(
-            _stacked(part, count),
-            _stacked(keys, count),
-            _stacked(values, count),
-            is_causal=is_causal,
-            scale=factor,
-        )  # (count, heads, n, d_v)
+        run = call._replace(
+            query=_stacked(part, count),
+            key=_stacked(keys, count),
+            value=_stacked(values, count),
+            enable_gqa=False,
+            shape=(count, heads, n, m),
+        )
+        output = fused(run)  # (count, heads, n, d_v)
         outputs.append(output.transpose(0, 1).flatten(1, 2)[None])  # (1, heads, count * n, d_v)
     return torch.cat(outputs, -2).reshape(*lead, tokens, value.shape[-1])
 

@@ -205,6 +205,8 @@ def test_half_precision_comes_back(dtype, randn):
     assert error(ours.double(), exact) < 1e-2 + torch.finfo(dtype).eps
 
 
+# PyTorch maps its fused kernel over a batch one sample at a time, and says so.
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_it_compiles_whole_and_maps_over_a_batch(randn):
     query, key, value = randn(3, 2, 7, 5), randn(3, 2, 11, 5), randn(3, 2, 11, 4)
     expected = quantized_attention(query, key, value)
@@ -219,6 +221,3 @@ def test_what_does_not_fit_is_named(randn):
         quantized_attention(query, key, randn(5, 2))
     with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
         quantized_attention(query, key, key, randn(7, 5))
-    with pytest.raises(ValueError, match=r"^attn_mask: expected None beside is_causal") as caught:
-        quantized_attention(query, key, key, randn(5, 7), is_causal=True)
-    assert "attn_mask & attnref.masks.causal" in str(caught.value)
