@@ -28,7 +28,8 @@ from attnref.multihead import KVCache, MultiHeadAttention
 from attnref.reference import Attention, attend, attention_weights, scaled_dot_product_attention
 
 if TYPE_CHECKING:
-    from attnref import conformance, oracle, variants
+    from attnref import oracle as oracle
+    from attnref import variants as variants
     from attnref.variants import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -42,10 +43,8 @@ __all__ = [
     "attend",
     "attention_weights",
     "bounded_scores",
-    "conformance",
     "cost",
     "masks",
-    "oracle",
     "positions",
     "roofline",
     "scaled_dot_product_attention",
@@ -53,19 +52,21 @@ __all__ = [
     "score_statistics",
     "similarity",
     "softmax",
-    "variants",
 ]
 
 
-def __getattr__(name: str) -> object:
-    """What ``import attnref`` does not load: some modules, and the functions of the variants."""
-    if name in ("conformance", "oracle", "variants"):
-        return import_module(f"attnref.{name}")
-    variants = import_module("attnref.variants")
-    if name in variants.__all__:
-        return getattr(variants, name)
-    raise AttributeError(f"module 'attnref' has no attribute {name!r}")
+if not TYPE_CHECKING:  # or a checker would take every name for one of these
 
+    def __getattr__(name: str) -> object:
+        """What ``import attnref`` does not load: two modules, and what the variants offer."""
+        if name in ("oracle", "variants"):
+            return import_module(f"attnref.{name}")
+        variants = import_module("attnref.variants")
+        if name in variants.__all__:
+            return getattr(variants, name)
+        raise AttributeError(f"module 'attnref' has no attribute {name!r}")
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *import_module("attnref.variants").__all__})
+    def __dir__() -> list[str]:
+        return sorted(
+            {*globals(), "oracle", "variants", *import_module("attnref.variants").__all__}
+        )

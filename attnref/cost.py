@@ -25,6 +25,7 @@ Examples:
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from numbers import Integral
 
 import torch
 
@@ -797,9 +798,11 @@ def _linear(tokens: int, d_in: int, d_out: int, size: int, bias: bool) -> Cost:
 def _limits(n: int, m: int, window: Window) -> tuple[int, int]:
     """``window`` with numbers for None, at which it leaves out no key."""
     for limit in window:
-        if limit is not None:
-            mend = "(left, right) are integers or None: without limit; causal is (None, 0)."
-            check_integer("window", limit, -math.inf, mend)
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, Integral)):
+            raise TypeError(
+                f"window: expected (left, right) of integers or None, got {window}. None is "
+                "without limit; causal is (None, 0)."
+            )
     left, right = window
     if left is not None and right is not None and left + right < 0:
         raise ValueError(

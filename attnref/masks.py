@@ -200,41 +200,42 @@ class Mask:
             for matrix in matrices
         )
 
-    def mask_mod(self, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-        """Whether one pair is allowed: the mask as FlexAttention's ``mask_mod``.
-
-        Args:
-            b, h, q_idx, kv_idx: scalars, the sample, the head, the query and the key.
-
-        Returns:
-            A bool scalar.
+    @property
+    def mask_mod(self) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """The mask as FlexAttention asks for it: sample, head, query and key to a bool scalar.
 
         Examples:
             >>> sample, head, i, j = torch.tensor([1, 0, 0, 2])
             >>> padding([1, 3], 3).mask_mod(sample, head, i, j)
             tensor(True)
         """
-        allowed = self._allowed(q_idx[None, None], kv_idx[None, None])[..., 0, 0]
-        for index in (b, h)[2 - allowed.dim() :]:
-            allowed = allowed[index if allowed.shape[0] != 1 else 0]
-        return allowed
+
+        def mask_mod(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            allowed = self._allowed(q_idx[None, None], kv_idx[None, None])[..., 0, 0]
+            for index in (b, h)[2 - allowed.dim() :]:
+                allowed = allowed[index if allowed.shape[0] != 1 else 0]
+            return allowed
+
+        return mask_mod
 
     def block_mask(self, *, block_size: int = 128, device: torch.device | str | None = None) -> Any:
         """The mask as the ``BlockMask`` that ``torch.nn.attention.flex_attention`` takes.
 
         Args:
-            block_size: side of the blocks that are skipped when they are empty.
-            device: None means that of the default tensors; name that of the query.
+            block_size: side of the blocks that are skipped where they are empty.
+            device: that of the query; None means the default one.
 
         Returns:
-            A ``BlockMask`` of the shape of the mask, which needs its ``n`` rows: see
-            :meth:`expand` for a mask over keys alone.
+            A ``BlockMask`` of the shape of the mask. A mask over keys alone is made whole by
+            :meth:`expand` before.
 
         Raises:
             ValueError: for more than two leading dimensions, which FlexAttention has not.
 
+        Time and memory ``O(n m)``, while it is made.
+
         Examples:
-            >>> causal(256).block_mask(device="cpu").sparsity()
+            >>> causal(256).block_mask().sparsity()
             25.0
         """
         *lead, n, m = self.shape
@@ -274,8 +275,8 @@ class Mask:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            f"mask: expected & between masks, | or ~, got and, or, not, or if of {self!r}. A mask "
-            "is no truth of its own: write causal(n) & padding(lengths, n)."
+            "mask: expected & between masks, | or ~, got and, or, not or if. A mask is no truth of "
+            "its own: write causal(n) & padding(lengths, n)."
         )
 
     def __repr__(self) -> str:

@@ -39,14 +39,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """A variant: the function ``<module>_attention``, or its module."""
-    module = name.removesuffix("_attention")
-    if f"{module}_attention" not in __all__:
-        raise AttributeError(f"module 'attnref.variants' has no attribute {name!r}")
-    found = import_module(f"attnref.variants.{module}")
-    return found if module == name else getattr(found, name)
+if not TYPE_CHECKING:  # or a checker would take every name for one of these
 
+    def __getattr__(name: str) -> object:
+        """A variant: the function ``<module>_attention``, or its module."""
+        module = name.removesuffix("_attention")
+        if f"{module}_attention" not in __all__:
+            raise AttributeError(f"module 'attnref.variants' has no attribute {name!r}")
+        found = import_module(f"attnref.variants.{module}")
+        return found if module == name else getattr(found, name)
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
