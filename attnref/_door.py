@@ -89,7 +89,7 @@ def enter(
     if value is None:
         value = key
     check_tensors(query=query, key=key, value=value)
-    if value is not key:
+    if value.shape[:-1] != key.shape[:-1]:
         checks.check_value(key.shape, value.shape)
     for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
         if not isinstance(flag, bool):
@@ -98,7 +98,8 @@ def enter(
                 "attn_mask."
             )
     shape = checks.scores_shape(query.shape, key.shape, enable_gqa=enable_gqa)
-    factor = checks.check_scale(scale, query.shape[-1])
+    d_k = query.shape[-1]
+    factor = d_k**-0.5 if scale is None else checks.check_scale(scale, d_k)
     if attn_mask is not None:
         check_mask_type(attn_mask)
         if isinstance(attn_mask, Tensor):
@@ -190,7 +191,8 @@ def fused(call: Call) -> Tensor:
     """
     query, key, value, mask, is_causal, scale, enable_gqa, shape = call
     lead, (n, m), d_v = shape[:-2], shape[-2:], value.shape[-1]
-    mask = call.mask_tensor()
+    if isinstance(mask, Mask):
+        mask = mask.dense(query.device)
     if mask is not None and is_causal:  # some kernels refuse the two together
         rows = causal(n, m, alignment="top-left").dense(query.device)
         mask, is_causal = both(mask, rows), False

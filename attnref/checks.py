@@ -173,16 +173,15 @@ def check_integer(
     raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}. {mend}")
 
 
-def check_positions(**counts: int) -> None:
+def check_positions(**counts: int) -> list[int]:
     """Numbers of queries or keys, by the names of the arguments."""
-    for name, count in counts.items():
-        check_integer(name, count, 0, "Take it from the tensors: query.shape[-2], key.shape[-2].")
+    mend = "Take it from the tensors: query.shape[-2], key.shape[-2]."
+    return [check_integer(name, count, 0, mend) for name, count in counts.items()]
 
 
-def check_alignment(n: int, m: int | None, alignment: str | None) -> tuple[int, int]:
-    """The number of keys, n for None, and how far the key of query i lies behind position i."""
-    m = n if m is None else m
-    check_positions(n=n, m=m)
+def check_alignment(n: int, m: int | None, alignment: str | None) -> tuple[int, int, int]:
+    """n, the number of keys, n for None, and how far behind position i the key of query i lies."""
+    n, m = check_positions(n=n, m=n if m is None else m)
     if alignment not in (None, "top-left", "bottom-right"):
         raise ValueError(
             f"alignment: expected 'top-left' or 'bottom-right', got {alignment!r}. "
@@ -194,4 +193,4 @@ def check_alignment(n: int, m: int | None, alignment: str | None) -> tuple[int, 
             "got None. For decoding with a cache choose 'bottom-right'; PyTorch's is_causal is "
             "'top-left'."
         )
-    return m, m - n if alignment == "bottom-right" else 0
+    return n, m, m - n if alignment == "bottom-right" else 0

@@ -149,7 +149,7 @@ class Mask:
                     [2, 1, 0],
                     [2, 2, 2]], dtype=torch.int8)
         """
-        _check_block_size(block_size)
+        block_size = _check_block_size(block_size)
         *lead, n, m = self.shape
         height, width = math.ceil(n / block_size), math.ceil(m / block_size)
         summary = torch.empty((*lead, height, width), dtype=torch.int8, device=device)
@@ -324,7 +324,7 @@ def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
         tensor([[ True,  True,  True, False],
                 [ True,  True,  True,  True]])
     """
-    m, offset = check_alignment(n, m, alignment)
+    n, m, offset = check_alignment(n, m, alignment)
     return Mask((n, m), lambda i, j: j <= i + offset)
 
 
@@ -363,7 +363,7 @@ def sliding_window(
         .##.
         ..##
     """
-    m, offset = check_alignment(n, m, alignment)
+    n, m, offset = check_alignment(n, m, alignment)
     back, ahead = window_reach("window", window, causal)
     return Mask((n, m), lambda i, j: (j >= i + offset - back) & (j <= i + offset + ahead))
 
@@ -400,8 +400,10 @@ def dilated(
         #..#.
         .#..#
     """
-    check_integer("dilation", dilation, 1, "It is the distance between keys; 1 leaves no gap.")
-    m, offset = check_alignment(n, m, alignment)
+    dilation = check_integer(
+        "dilation", dilation, 1, "It is the distance between keys; 1 leaves no gap."
+    )
+    n, m, offset = check_alignment(n, m, alignment)
     back, ahead = (dilation * keys for keys in window_reach("window", window, causal))
 
     def rule(i: Tensor, j: Tensor) -> Tensor:
@@ -440,8 +442,8 @@ def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None 
         #..####.
         .#..####
     """
-    check_integer("stride", stride, 1, "The usual choice is near the square root of n.")
-    m, offset = check_alignment(n, m, alignment)
+    stride = check_integer("stride", stride, 1, "The usual choice is near the square root of n.")
+    n, m, offset = check_alignment(n, m, alignment)
 
     def rule(i: Tensor, j: Tensor) -> Tensor:
         own = i + offset
@@ -476,7 +478,7 @@ def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
         #.###.
         .#.###
     """
-    m, offset = check_alignment(n, m, alignment)
+    n, m, offset = check_alignment(n, m, alignment)
 
     def rule(i: Tensor, j: Tensor) -> Tensor:
         distance = i + offset - j  # (rows, columns)
@@ -506,7 +508,7 @@ def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
         tensor([[ True, False, False],
                 [ True,  True,  True]])
     """
-    check_positions(m=m)
+    (m,) = check_positions(m=m)
     mend = "Count the real tokens of each sequence; m is the length of the longest or more."
     counts = _integers("lengths", lengths, {1: "(b,)"}, mend, most=m)
     ends = counts[:, None, None, None]  # (b, 1, 1, 1)
@@ -537,9 +539,9 @@ def prefix_lm(n: int, *, prefix: int) -> Mask:
         ###.
         ####
     """
-    check_positions(n=n)
+    (n,) = check_positions(n=n)
     mend = "It is the number of tokens that are given, before the first to be predicted."
-    check_integer("prefix", prefix, 0, mend, most=n)
+    prefix = check_integer("prefix", prefix, 0, mend, most=n)
     return Mask((n, n), lambda i, j: (j <= i) | (j < prefix))
 
 
@@ -628,7 +630,7 @@ def global_tokens(n: int, *, positions: Tensor | Sequence[int]) -> Mask:
         .#..
         .#..
     """
-    check_positions(n=n)
+    (n,) = check_positions(n=n)
     mend = "Count from the start: 0 is the first token, n - 1 the last."
     chosen = _integers("positions", positions, {1: "(g,)"}, mend, most=n - 1)
     is_global = torch.zeros(n, dtype=torch.bool, device=chosen.device)  # (n,)
@@ -665,9 +667,8 @@ def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: in
         ####
         ####
     """
-    m = n if m is None else m
-    check_positions(n=n, m=m)
-    _check_block_size(block_size)
+    n, m = check_positions(n=n, m=n if m is None else m)
+    block_size = _check_block_size(block_size)
     if not isinstance(layout, Tensor) or layout.dtype != torch.bool:
         found = layout.dtype if isinstance(layout, Tensor) else type(layout).__name__
         raise TypeError(
@@ -725,13 +726,13 @@ def bigbird(
         >>> mask.block_summary(2).bool().sum(-1)  # itself, one drawn and the global one
         tensor([6, 3, 3, 3, 3, 3])
     """
-    check_positions(n=n)
-    _check_block_size(block_size)
+    (n,) = check_positions(n=n)
+    block_size = _check_block_size(block_size)
     blocks = math.ceil(n / block_size)
     reach, _ = window_reach("window_blocks", window_blocks, causal=False)
     mend = f"A row of blocks has {blocks}."
-    check_integer("random_blocks", random_blocks, 0, mend, most=blocks)
-    check_integer("global_blocks", global_blocks, 0, mend, most=blocks)
+    random_blocks = check_integer("random_blocks", random_blocks, 0, mend, most=blocks)
+    global_blocks = check_integer("global_blocks", global_blocks, 0, mend, most=blocks)
 
     row = torch.arange(blocks, device=generator.device)[:, None]  # (blocks, 1)
     column = row.mT  # (1, blocks)
@@ -743,7 +744,9 @@ def bigbird(
 
 def window_reach(name: str, window: int, causal: bool) -> tuple[int, int]:
     """How many places before and behind its own a window covers."""
-    check_integer(name, window, 1, "It counts what one query sees, its own place included.")
+    window = check_integer(
+        name, window, 1, "It counts what one query sees, its own place included."
+    )
     if causal:
         return window - 1, 0
     if window % 2 == 0:
@@ -803,5 +806,5 @@ def _integers(
     return numbers.to(torch.int64, copy=True)
 
 
-def _check_block_size(block_size: int) -> None:
-    check_integer("block_size", block_size, 1, "It is the side of a block, often 64 or 128.")
+def _check_block_size(block_size: int) -> int:
+    return check_integer("block_size", block_size, 1, "It is the side of a block, often 64 or 128.")

@@ -57,7 +57,8 @@ class KVCache:
 
     def __init__(self, max_length: int | None = None) -> None:
         if max_length is not None:
-            _check_positive(max_length=max_length)
+            mend = "It is the number of tokens to make room for; None lets the cache grow."
+            max_length = checks.check_integer("max_length", max_length, 1, mend)
         self.max_length = max_length
         self.length = 0
         self._stored: tuple[Tensor, Tensor] | None = None
@@ -203,9 +204,9 @@ class MultiHeadAttention(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        _check_positive(embed_dim=embed_dim, num_heads=num_heads)
+        embed_dim, num_heads = _positive(embed_dim=embed_dim, num_heads=num_heads)
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        _check_positive(num_kv_heads=num_kv_heads)
+        (num_kv_heads,) = _positive(num_kv_heads=num_kv_heads)
         if num_heads % num_kv_heads:
             raise ValueError(
                 f"num_kv_heads: expected a divisor of num_heads={num_heads}, got {num_kv_heads}. "
@@ -218,7 +219,7 @@ class MultiHeadAttention(nn.Module):
             )
         head_dim = embed_dim // num_heads if head_dim is None else head_dim
         value_head_dim = head_dim if value_head_dim is None else value_head_dim
-        _check_positive(head_dim=head_dim, value_head_dim=value_head_dim)
+        head_dim, value_head_dim = _positive(head_dim=head_dim, value_head_dim=value_head_dim)
         if scale is not None and head_scale is not None:
             raise ValueError(
                 f"scale: expected None beside head_scale, got {scale}. Multiply it into the "
@@ -474,7 +475,6 @@ def _kind(tensor: Tensor) -> str:
     return f"({', '.join(map(str, lead))}, n, {width}) {tensor.dtype} on {tensor.device}"
 
 
-def _check_positive(**counts: int) -> None:
-    for name, count in counts.items():
-        mend = "Widths and numbers of heads come from the model's configuration."
-        checks.check_integer(name, count, 1, mend)
+def _positive(**counts: int) -> list[int]:
+    mend = "Widths and numbers of heads come from the model's configuration."
+    return [checks.check_integer(name, count, 1, mend) for name, count in counts.items()]

@@ -343,7 +343,7 @@ def alibi(
         tensor([[[-0.0039,  0.0000, -0.0039],
                  [-0.0078, -0.0039,  0.0000]]])
     """
-    m, offset = checks.check_alignment(n, m, alignment)
+    n, m, offset = checks.check_alignment(n, m, alignment)
     slopes = alibi_slopes(num_heads, dtype=torch.float64, device=device)[:, None, None]
     rows = torch.arange(offset, offset + n, dtype=torch.float64, device=device)[:, None]  # (n, 1)
     columns = torch.arange(m, dtype=torch.float64, device=device)  # (m,)

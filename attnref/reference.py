@@ -217,8 +217,10 @@ def softmax_weights(
         allowed = allowed & attn_mask
     elif attn_mask is not None:
         allowed = allowed & (attn_mask != -torch.inf)
-        # A finite number of a wider dtype stays finite: it forbids nothing.
-        scores = scores + attn_mask.to(dtype).clamp(min=torch.finfo(dtype).min)
+        added = attn_mask.to(dtype)
+        if attn_mask.itemsize > added.itemsize:  # what was finite forbids nothing
+            added = added.clamp(min=torch.finfo(dtype).min)
+        scores = scores + added
 
     # A row of -inf alone, or one with NaN or inf, has no softmax. It computes on zeros, so that
     # its gradients are zeros too, and gets what it should hold afterwards.
