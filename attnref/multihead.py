@@ -369,6 +369,9 @@ class MultiHeadAttention(nn.Module):
         """All that masks and biases say, as one ``attn_mask`` or a plain ``is_causal``."""
         n, m = q.shape[-2], k.shape[-2]
         alignment = "bottom-right" if past else "top-left"
+        if attn_mask is not None:
+            shape = checks.scores_shape(q.shape, k.shape, enable_gqa=True)
+            checks.check_mask(attn_mask.shape, shape)
         parts: list[Tensor | Mask] = [] if attn_mask is None else [attn_mask]
         if self.position_bias is not None:
             bias = self.position_bias(  # in the dtype that fused kernels ask of a mask

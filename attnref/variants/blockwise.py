@@ -124,7 +124,8 @@ def blockwise(call: Call) -> Tensor:
     if math.prod(call.shape) == 0:
         return query @ key.mT @ value  # sums of nothing: zeros
     attn_mask = call.attn_mask
-    if attn_mask is not None and attn_mask.shape[-2:] != (n, m):  # with all its rows and keys, so that blocks can be cut from it
+    # With all its rows and keys, so that blocks can be cut from it.
+    if attn_mask is not None and attn_mask.shape[-2:] != (n, m):
         attn_mask = attn_mask.expand((*attn_mask.shape[:-2], n, m))
     with own_precision(query.device):
         output: Tensor = _Blockwise.apply(  # type: ignore[no-untyped-call]
