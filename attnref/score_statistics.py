@@ -9,15 +9,15 @@ from attnref._door import enter
 from attnref.masks import Mask
 from attnref.reference import softmax_weights
 
-__all__ = ["ScoreStatistics", "score_statistics"]
+__all__ = ["ScoreStatistics", "measure"]
 
 
 class ScoreStatistics(NamedTuple):
-    """One number per leading index, each ``(...)``; see :func:`score_statistics`.
+    """One number per leading index, each ``(...)``; see :func:`measure`.
 
     Examples:
         >>> flat = torch.zeros(8, 4)
-        >>> score_statistics(flat[:1], flat, upstream=torch.ones(1, 8)).max_weight
+        >>> measure(flat[:1], flat, upstream=torch.ones(1, 8)).max_weight
         tensor(0.1250)
     """
 
@@ -31,7 +31,7 @@ class ScoreStatistics(NamedTuple):
     query_gradient: Tensor
 
 
-def score_statistics(
+def measure(
     query: Tensor,
     key: Tensor,
     attn_mask: Tensor | Mask | None = None,
@@ -94,7 +94,7 @@ def score_statistics(
     Examples:
         >>> query, key = torch.tensor([[1.0]]), torch.tensor([[8.0], [0.0]])
         >>> upstream = torch.tensor([[1.0, 0.0]])
-        >>> measured = score_statistics(query, key, scale=0.125, upstream=upstream)
+        >>> measured = measure(query, key, scale=0.125, upstream=upstream)
         >>> measured.max_weight, measured.jacobian_trace
         (tensor(0.7311), tensor(0.3932))
     """
