@@ -187,6 +187,7 @@ def test_pytorch_passes_and_is_cautioned_where_it_leaks(dtype):
     assert found == {
         name: {
             "nan_behind_mask": Verdict.CAUTION,
+            "causal_scale": Verdict.CAUTION,
             "alignment": Verdict.CONVENTION,
             "window_width": Verdict.NOT_OFFERED,
             "softcap_order": Verdict.NOT_OFFERED,
