@@ -18,6 +18,8 @@ __all__ = ["Gradients", "gradients", "log_sum_exp", "scaled_dot_product_attentio
 
 Array = NDArray[np.float64]
 
+_LEAST = 5e-324  # the least number above 0
+
 
 def scaled_dot_product_attention(
     query: ArrayLike,
@@ -64,7 +66,8 @@ def scaled_dot_product_attention(
         values = _at(v, row.shared)  # (m, d_v)
         for j, p in zip(row.allowed, _softmax(row.scores), strict=True):
             weights[(*row.place, row.i, j)] = p
-            output[(*row.place, row.i)] += p * values[j]
+            # No allowed key has the weight 0: at the least it is too small to be written.
+            output[(*row.place, row.i)] += max(p, _LEAST) * values[j]
     return output, weights
 
 

@@ -48,7 +48,8 @@ def kv_cache_attention(
     Raises:
         TypeError, ValueError: as the reference does, and for more queries than keys.
 
-    Exact up to rounding. Time ``2 h n m (d_k + d_v)`` operations; a single token reads
+    Exact up to rounding. Unlike the reference, a NaN or inf of one new token reaches the others.
+    Time ``2 h n m (d_k + d_v)`` operations; a single token reads
     ``h_k m (d_k + d_v)`` numbers, which is what limits it. Memory that of the output, and the
     scores of a token where d_k and d_v differ.
 

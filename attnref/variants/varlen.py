@@ -54,8 +54,9 @@ def varlen_attention(
         TypeError, ValueError: as the reference does, and for borders of another shape, number
             or order.
 
-    Exact up to rounding. Time :math:`2(d_k+d_v)\sum_s n_s m_s` operations; memory that of the
-    output, for the fused kernel holds no weights. The borders are read by the processor: on a
+    Exact up to rounding. Unlike the reference, a NaN or inf in a value reaches every query of its
+    sequence, the earlier ones too. Time :math:`2(d_k+d_v)\sum_s n_s m_s` operations; memory that of
+    the output, for the fused kernel holds no weights. The borders are read by the processor: on a
     GPU, hand over ``cu_seqlens`` from the processor to avoid a wait.
 
     Source: Krell et al. 2021, arXiv 2107.02027; the borders: Dao 2023, arXiv 2307.08691.
@@ -113,7 +114,10 @@ def _stacked(tensor: Tensor, count: int) -> Tensor:
 
 
 def _borders(name: str, borders: Tensor, tokens: int) -> list[int]:
-    if not isinstance(borders, Tensor) or borders.is_floating_point() or borders.dim() != 1:
+    whole = isinstance(borders, Tensor) and not (
+        borders.is_floating_point() or borders.is_complex() or borders.dtype == torch.bool
+    )
+    if not whole or borders.dim() != 1:
         got = (
             f"shape {tuple(borders.shape)} of {borders.dtype}"
             if isinstance(borders, Tensor)
