@@ -76,7 +76,6 @@ def enter(
     key: Tensor,
     value: Tensor | None = None,
     attn_mask: Tensor | Mask | None = None,
-    *,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,

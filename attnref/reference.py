@@ -89,17 +89,8 @@ def scaled_dot_product_attention(
         >>> scaled_dot_product_attention(query, key, value)
         tensor([[13.3024]])
     """
-    return attend(
-        query,
-        key,
-        value,
-        attn_mask,
-        dropout_p,
-        is_causal,
-        scale,
-        enable_gqa,
-        softcap=softcap,
-    ).output
+    options = (attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    return attend(query, key, value, *options, softcap=softcap).output
 
 
 class Attention(NamedTuple):
@@ -151,9 +142,7 @@ def attend(
         >>> output, weights, lse
         (tensor([[13.3024]]), tensor([[0.6698, 0.3302]]), tensor([1.1079]))
     """
-    call = enter(
-        query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
-    )
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     checks.check_dropout(dropout_p)
     checks.check_softcap(softcap)
     with own_precision(query.device):
@@ -192,9 +181,7 @@ def attention_weights(
         >>> attention_weights(query, key)
         tensor([[0.6698, 0.3302]])
     """
-    call = enter(
-        query, key, None, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
-    )
+    call = enter(query, key, None, attn_mask, is_causal, scale, enable_gqa)
     checks.check_softcap(softcap)
     with own_precision(query.device):
         return softmax_weights(call, softcap)[0].to(query.dtype)

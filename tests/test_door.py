@@ -372,3 +372,104 @@ def test_every_variant_is_offered():
     for home in (attnref, attnref.variants):
         with pytest.raises(AttributeError, match=rf"^module '{home.__name__}' has no attribute 'n"):
             _ = home.nothing
+
+
+# Doors that stood open ---------------------------------------------------------------------------
+
+TOKENS = torch.zeros(1, N, D_K)
+NAMED = {
+    "integers have no norm": (
+        lambda: attnref.bounded_scores.qk_unit_norm(TOKENS.int(), TOKENS.int()),
+        r"query: expected a floating dtype of 16 bits or more, got torch\.int32",
+    ),
+    "two dtypes": (
+        lambda: attnref.bounded_scores.qk_rms_norm(TOKENS, TOKENS.double()),
+        r"key: expected torch\.float32, the dtype of query, got torch\.float64",
+    ),
+    "an eps in words": (
+        lambda: attnref.bounded_scores.qk_rms_norm(TOKENS, TOKENS, eps="small"),
+        r"eps: expected a number, got str",
+    ),
+    "scores in a list": (
+        lambda: attnref.bounded_scores.softcap([1.0], cap=2.0),
+        r"scores: expected a torch\.Tensor, got list",
+    ),
+    "a cap in a list": (
+        lambda: attnref.bounded_scores.softcap(TOKENS, cap=[2.0]),
+        r"cap: expected a number, got list",
+    ),
+    "a query in a list": (
+        lambda: attnref.scaling.scale_query([[1.0]], 2.0),
+        r"query: expected a torch\.Tensor, got list",
+    ),
+    "a factor in words": (
+        lambda: attnref.scaling.scale_query(TOKENS, "2"),
+        r"factor: expected a number or a tensor, got str",
+    ),
+    "no tensors for a variance": (
+        lambda: attnref.adaptive_scaling.from_variance([1.0], [2.0]),
+        r"query: expected a torch\.Tensor, got list",
+    ),
+    "a target in words": (
+        lambda: attnref.adaptive_scaling.from_entropy(TOKENS, TOKENS, target="1"),
+        r"target: expected a number, got str",
+    ),
+    "no generator for a projection": (
+        lambda: attnref.variants.performer.random_projection(2, 3, generator=None),
+        r"generator: expected a torch\.Generator, got NoneType",
+    ),
+    "no generator for rotations": (
+        lambda: attnref.variants.lsh.random_rotations(2, 3, num_buckets=2, generator=None),
+        r"generator: expected a torch\.Generator, got NoneType",
+    ),
+    "a projection in a list": (
+        lambda: attnref.performer_attention(TOKENS, TOKENS, TOKENS, projection=[[1.0]]),
+        r"projection: expected a torch\.Tensor, got list",
+    ),
+    "no features": (
+        lambda: attnref.performer_attention(TOKENS, TOKENS, TOKENS, projection=torch.zeros(0, D_K)),
+        r"projection: expected shape \(r, 5\), .* got \(0, 5\)",
+    ),
+    "no rotations": (
+        lambda: attnref.lsh_attention(TOKENS, TOKENS, TOKENS, rotations=None),
+        r"rotations: expected a torch\.Tensor, got NoneType",
+    ),
+    "no buckets": (
+        lambda: attnref.lsh_attention(TOKENS, TOKENS, TOKENS, rotations=torch.zeros(2, D_K, 0)),
+        r"rotations: expected shape \(rounds, 5, buckets / 2\), got \(2, 5, 0\)",
+    ),
+    "projections of other samples": (
+        lambda: attnref.linformer_attention(
+            *(TOKENS, TOKENS, TOKENS),
+            key_projection=torch.zeros(3, 2, N),
+            value_projection=torch.zeros(3, 2, N),
+        ),
+        r"key_projection: expected shape .* broadcast to \(1,\), got \(3, 2, 8\)",
+    ),
+    "complex borders": (
+        lambda: attnref.varlen_attention(TOKENS, TOKENS, TOKENS, torch.tensor([0j, 8])),
+        r"cu_seqlens: expected a tensor of integers",
+    ),
+    "a cache without room": (
+        lambda: attnref.KVCache(0),
+        r"max_length: expected an integer of 1 or more, got 0\. It is the number of tokens",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_an_argument_of_another_kind_is_named(case):
+    call, message = NAMED[case]
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
+        call()
+
+
+def test_what_a_wider_mask_can_hold_forbids_nothing(device, randn):
+    """-1e300 is finite: a row of it alone gives the mean of the values."""
+    query, key, value = (randn(5, 3, dtype=torch.float32) for _ in range(3))
+    mask = torch.zeros(5, 5, dtype=torch.float64, device=device)
+    mask[2] = -1e300
+    output = attnref.scaled_dot_product_attention(query, key, value, mask)
+    torch.testing.assert_close(output[2], value.mean(0))
+    plain = attnref.scaled_dot_product_attention(query, key, value)
+    torch.testing.assert_close(output[[0, 1, 3, 4]], plain[[0, 1, 3, 4]], rtol=0, atol=0)

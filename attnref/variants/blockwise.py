@@ -92,9 +92,7 @@ def blockwise_attention(
         >>> blockwise_attention(query, key, value, masks.causal(1, 2, alignment="top-left"))
         tensor([[10.]])
     """
-    call = enter(
-        query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
-    )
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     if dropout_p != 0.0:
         raise ValueError(
             f"dropout_p: expected 0.0, got {dropout_p!r}. Weights that are never held cannot be "

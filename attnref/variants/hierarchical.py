@@ -88,9 +88,7 @@ def hierarchical_attention(
         >>> hierarchical_attention(query + 1, key, value, block_size=1, num_means=1)[0]
         tensor([3.3263])
     """
-    call = enter(
-        query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
-    )
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     block_size, num_means = _check_sizes(call.shape, block_size, num_means)
     query, key, value = call.tensors()
     counts = call.key_mask()  # (..., n, 1)

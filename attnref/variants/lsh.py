@@ -84,9 +84,7 @@ def lsh_attention(
         >>> lsh_attention(tokens, tokens, tokens, rotations=rotations, chunk_size=2).shape
         torch.Size([8, 2])
     """
-    call = enter(
-        query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
-    )
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     *lead, n, m = call.shape
     if n != m:
         raise ValueError(

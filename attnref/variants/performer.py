@@ -78,9 +78,7 @@ def performer_attention(
         >>> performer_attention(query, key, value, projection=projection).round()
         tensor([[13.]])
     """
-    call = enter(
-        query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
-    )
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     _check_projection(projection, query.shape[-1], call.scale)
 
     def query_features(tokens: Tensor) -> Tensor:

@@ -134,9 +134,7 @@ def quantized_attention(
         >>> quantized_attention(query, key, torch.tensor([[10.0], [20.0], [30.0]]))
         tensor([[25.7521]])
     """
-    call = enter(
-        query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
-    )
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     dtype = query.dtype
     query, key, value = (x.to(call.dtype) for x in call[:3])
     if smooth and key.shape[-2]:

@@ -69,9 +69,7 @@ def topk_attention(
         >>> topk_attention(query, key, value, count=2)
         tensor([[27.3106]])
     """
-    call = enter(
-        query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
-    )
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     m = call.shape[-1]
     mend = "It is the number of keys that each query keeps."
     count = check_integer("count", count, 1, mend, most=m)
