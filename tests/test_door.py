@@ -369,6 +369,7 @@ def test_every_variant_is_offered():
     modules = {path.stem for path in folder.glob("[!_]*.py")}
     assert {f"{module}_attention" for module in modules} == {*attnref.variants.__all__}
     assert {*dir(attnref.variants)} >= {*attnref.variants.__all__}
+    assert {*dir(attnref)} >= {*attnref.variants.__all__, *attnref.__all__, "oracle"}
     for home in (attnref, attnref.variants):
         with pytest.raises(AttributeError, match=rf"^module '{home.__name__}' has no attribute 'n"):
             _ = home.nothing
