@@ -174,6 +174,14 @@ def both(one: Tensor, other: Tensor) -> Tensor:
     return one + other
 
 
+def narrowed(bias: Tensor, dtype: torch.dtype) -> Tensor:
+    """A float mask in another dtype, in which what was finite stays so: it forbids nothing."""
+    added = bias.to(dtype)
+    if bias.itemsize <= added.itemsize:
+        return added
+    return added.clamp(min=torch.finfo(dtype).min).masked_fill(bias == -torch.inf, -torch.inf)
+
+
 def own_precision(device: torch.device) -> AbstractContextManager[object]:
     """A context in which products keep the dtype of their tensors, whatever autocast is set to."""
     kind = device.type
@@ -196,7 +204,7 @@ def fused(call: Call) -> Tensor:
         rows = causal(n, m, alignment="top-left").dense(query.device)
         mask, is_causal = both(mask, rows), False
     if mask is not None and mask.is_floating_point():
-        mask = mask.to(query.dtype)
+        mask = narrowed(mask, query.dtype)
     if is_causal and scale <= 0:  # the kernel multiplies its own -inf by the factor
         query, scale = query * (-1.0 if scale else 0.0), -scale or 1.0
     width = max(query.shape[-1], d_v)
@@ -217,6 +225,8 @@ def fused(call: Call) -> Tensor:
         if mask is not None and mask.dim() > 2:
             own = (heads, *mask.shape[-2:])
             mask = mask.expand(*batch, *own).reshape(size, *own)
+    elif mask is not None and mask.dim() == 3:
+        mask = mask[None]  # the kernel knows masks of two or four dimensions
     with own_precision(query.device):
         output = scaled_dot_product_attention(
             query, key, value, mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa

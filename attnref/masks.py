@@ -40,6 +40,7 @@ Examples:
 import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -271,7 +272,7 @@ class Mask:
         return self._combined(operator.or_, other)
 
     def __invert__(self) -> "Mask":
-        return Mask(self.shape, lambda i, j: ~self._allowed(i, j))
+        return Mask(self.shape, partial(_opposite, self._allowed))
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -284,7 +285,7 @@ class Mask:
 
     def _combined(self, both: Callable[[Tensor, Tensor], Tensor], other: "Mask") -> "Mask":
         shape = _common_shape(self, other)
-        return Mask(shape, lambda i, j: both(self._allowed(i, j), other._allowed(i, j)))
+        return Mask(shape, partial(_joined, both, self._allowed, other._allowed))
 
     def _allowed(self, i: Tensor, j: Tensor) -> Tensor:
         """The rule at these positions; a dimension of size 1 has but one, whatever is asked."""
@@ -325,7 +326,7 @@ def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
                 [ True,  True,  True,  True]])
     """
     n, m, offset = check_alignment(n, m, alignment)
-    return Mask((n, m), lambda i, j: j <= i + offset)
+    return Mask((n, m), partial(_not_after, offset))
 
 
 def sliding_window(
@@ -365,7 +366,7 @@ def sliding_window(
     """
     n, m, offset = check_alignment(n, m, alignment)
     back, ahead = window_reach("window", window, causal)
-    return Mask((n, m), lambda i, j: (j >= i + offset - back) & (j <= i + offset + ahead))
+    return Mask((n, m), partial(_between, offset - back, offset + ahead))
 
 
 def dilated(
@@ -405,13 +406,7 @@ def dilated(
     )
     n, m, offset = check_alignment(n, m, alignment)
     back, ahead = (dilation * keys for keys in window_reach("window", window, causal))
-
-    def rule(i: Tensor, j: Tensor) -> Tensor:
-        own = i + offset
-        # Remainders are taken of the positions, not of the n × m differences, which costs more.
-        return (j >= own - back) & (j <= own + ahead) & (own % dilation == j % dilation)
-
-    return Mask((n, m), rule)
+    return Mask((n, m), partial(_dilated, offset, back, ahead, dilation))
 
 
 def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None = None) -> Mask:
@@ -444,12 +439,7 @@ def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None 
     """
     stride = check_integer("stride", stride, 1, "The usual choice is near the square root of n.")
     n, m, offset = check_alignment(n, m, alignment)
-
-    def rule(i: Tensor, j: Tensor) -> Tensor:
-        own = i + offset
-        return (j <= own) & ((j > own - stride) | (own % stride == j % stride))
-
-    return Mask((n, m), rule)
+    return Mask((n, m), partial(_strided, offset, stride))
 
 
 def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mask:
@@ -479,12 +469,7 @@ def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
         .#.###
     """
     n, m, offset = check_alignment(n, m, alignment)
-
-    def rule(i: Tensor, j: Tensor) -> Tensor:
-        distance = i + offset - j  # (rows, columns)
-        return (distance >= 0) & (distance & (distance - 1) == 0)  # at most one bit is set
-
-    return Mask((n, m), rule)
+    return Mask((n, m), partial(_dyadic, offset))
 
 
 def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
@@ -512,7 +497,7 @@ def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
     mend = "Count the real tokens of each sequence; m is the length of the longest or more."
     counts = _integers("lengths", lengths, {1: "(b,)"}, mend, most=m)
     ends = counts[:, None, None, None]  # (b, 1, 1, 1)
-    return Mask((len(counts), 1, 1, m), lambda i, j: j < ends.to(j.device))
+    return Mask((len(counts), 1, 1, m), partial(_before, ends))
 
 
 def prefix_lm(n: int, *, prefix: int) -> Mask:
@@ -542,7 +527,7 @@ def prefix_lm(n: int, *, prefix: int) -> Mask:
     (n,) = check_positions(n=n)
     mend = "It is the number of tokens that are given, before the first to be predicted."
     prefix = check_integer("prefix", prefix, 0, mend, most=n)
-    return Mask((n, n), lambda i, j: (j <= i) | (j < prefix))
+    return Mask((n, n), partial(_prefix, prefix))
 
 
 def documents(ids: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Mask:
@@ -577,13 +562,8 @@ def documents(ids: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Mask:
     labels = _integers("ids", ids, {1: "(n,)", 2: "(b, n)"}, mend, least=-math.inf)
     if labels.dim() == 2:
         labels = labels[:, None]  # (b, 1, n): the same for all heads
-
-    def rule(i: Tensor, j: Tensor) -> Tensor:
-        here = labels.to(i.device)
-        return (here[..., i] == here[..., j]) & (here[..., i] >= 0)
-
     n = labels.shape[-1]
-    return Mask((*labels.shape[:-1], n, n), rule)
+    return Mask((*labels.shape[:-1], n, n), partial(_same_document, labels))
 
 
 def packed(lengths: Tensor | Sequence[int]) -> Mask:
@@ -635,12 +615,7 @@ def global_tokens(n: int, *, positions: Tensor | Sequence[int]) -> Mask:
     chosen = _integers("positions", positions, {1: "(g,)"}, mend, most=n - 1)
     is_global = torch.zeros(n, dtype=torch.bool, device=chosen.device)  # (n,)
     is_global[chosen] = True
-
-    def rule(i: Tensor, j: Tensor) -> Tensor:
-        here = is_global.to(i.device)
-        return here[i] | here[j]
-
-    return Mask((n, n), rule)
+    return Mask((n, n), partial(_is_global, is_global))
 
 
 def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: int) -> Mask:
@@ -682,11 +657,7 @@ def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: in
             f"of {block_size} × {block_size} in n={n} and m={m}, got {tuple(layout.shape)}. "
             "Build it for this n, m and block_size."
         )
-    kept = layout.clone()
-    return Mask(
-        (*layout.shape[:-2], n, m),
-        lambda i, j: kept.to(i.device)[..., i // block_size, j // block_size],
-    )
+    return Mask((*layout.shape[:-2], n, m), partial(_laid_out, layout.clone(), block_size))
 
 
 def bigbird(
@@ -740,6 +711,65 @@ def bigbird(
     lot = torch.rand(seen.shape, generator=generator, device=generator.device)
     drawn = lot.masked_fill(seen, -1.0).topk(random_blocks).indices  # (blocks, random_blocks)
     return block_layout(n, layout=seen.scatter(-1, drawn, True), block_size=block_size)
+
+
+# The rules of the patterns, which a process can send to another: lambdas could not be pickled.
+
+
+def _opposite(rule: Rule, i: Tensor, j: Tensor) -> Tensor:
+    return ~rule(i, j)
+
+
+def _joined(
+    both: Callable[[Tensor, Tensor], Tensor], one: Rule, other: Rule, i: Tensor, j: Tensor
+) -> Tensor:
+    return both(one(i, j), other(i, j))
+
+
+def _not_after(offset: int, i: Tensor, j: Tensor) -> Tensor:
+    return j <= i + offset
+
+
+def _between(first: int, last: int, i: Tensor, j: Tensor) -> Tensor:
+    return (j >= i + first) & (j <= i + last)
+
+
+def _dilated(offset: int, back: int, ahead: int, dilation: int, i: Tensor, j: Tensor) -> Tensor:
+    own = i + offset
+    # Remainders are taken of the positions, not of the n × m differences, which costs more.
+    return (j >= own - back) & (j <= own + ahead) & (own % dilation == j % dilation)
+
+
+def _strided(offset: int, stride: int, i: Tensor, j: Tensor) -> Tensor:
+    own = i + offset
+    return (j <= own) & ((j > own - stride) | (own % stride == j % stride))
+
+
+def _dyadic(offset: int, i: Tensor, j: Tensor) -> Tensor:
+    distance = i + offset - j  # (rows, columns)
+    return (distance >= 0) & (distance & (distance - 1) == 0)  # at most one bit is set
+
+
+def _before(ends: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return j < ends.to(j.device)
+
+
+def _prefix(prefix: int, i: Tensor, j: Tensor) -> Tensor:
+    return (j <= i) | (j < prefix)
+
+
+def _same_document(labels: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    here = labels.to(i.device)
+    return (here[..., i] == here[..., j]) & (here[..., i] >= 0)
+
+
+def _is_global(chosen: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    here = chosen.to(i.device)
+    return here[i] | here[j]
+
+
+def _laid_out(layout: Tensor, block_size: int, i: Tensor, j: Tensor) -> Tensor:
+    return layout.to(i.device)[..., i // block_size, j // block_size]
 
 
 def window_reach(name: str, window: int, causal: bool) -> tuple[int, int]:

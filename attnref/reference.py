@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnref import checks
-from attnref._door import Call, enter, own_precision
+from attnref._door import Call, enter, narrowed, own_precision
 from attnref.masks import Mask
 
 __all__ = ["Attention", "attend", "attention_weights", "scaled_dot_product_attention"]
@@ -205,10 +205,7 @@ def softmax_weights(
         allowed = allowed & attn_mask
     elif attn_mask is not None:
         allowed = allowed & (attn_mask != -torch.inf)
-        added = attn_mask.to(dtype)
-        if attn_mask.itemsize > added.itemsize:  # what was finite forbids nothing
-            added = added.clamp(min=torch.finfo(dtype).min)
-        scores = scores + added
+        scores = scores + narrowed(attn_mask, dtype)
 
     # A row of -inf alone, or one with NaN or inf, has no softmax. It computes on zeros, so that
     # its gradients are zeros too, and gets what it should hold afterwards.

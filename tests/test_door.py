@@ -103,7 +103,7 @@ def test_nobody_passes_the_door_twice(name, device, randn):
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("masking", ["none", "causal", "bool", "float and causal", "keys"])
+@pytest.mark.parametrize("masking", ["none", "causal", "bool", "heads", "float and causal", "keys"])
 @pytest.mark.parametrize("scale", [None, 0.3, 0.0, -0.7])
 @pytest.mark.parametrize("lead", [(), (4,), (2, 4), (3, 2, 4), (0, 4)])
 def test_the_kernel_computes_the_definition(lead, scale, masking, grouped, device, randn):
@@ -117,6 +117,8 @@ def test_the_kernel_computes_the_definition(lead, scale, masking, grouped, devic
     options = {"scale": scale, "enable_gqa": grouped, "is_causal": "causal" in masking}
     if masking == "bool":
         options["attn_mask"] = randn(*lead, n, m) > -0.3
+    elif masking == "heads":
+        options["attn_mask"] = randn(*lead[-1:], n, m) > -0.3
     elif masking == "keys":
         options["attn_mask"] = masks.Mask((1, m), lambda i, j: (j != 3) & (i == 0))
     elif "float" in masking:
@@ -474,3 +476,4 @@ def test_what_a_wider_mask_can_hold_forbids_nothing(device, randn):
     torch.testing.assert_close(output[2], value.mean(0))
     plain = attnref.scaled_dot_product_attention(query, key, value)
     torch.testing.assert_close(output[[0, 1, 3, 4]], plain[[0, 1, 3, 4]], rtol=0, atol=0)
+    torch.testing.assert_close(fused(enter(query, key, value, mask)), output)

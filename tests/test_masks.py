@@ -1,6 +1,7 @@
 import itertools
 import math
 import operator
+import pickle
 import re
 
 import pytest
@@ -911,3 +912,11 @@ def test_flexattention_has_two_leading_dimensions():
     mask = masks.block_layout(4, layout=torch.ones(2, 3, 5, 2, 2).bool(), block_size=2)
     with pytest.raises(ValueError, match=r"^mask: expected \(batch, heads, n, m\) at most, got"):
         mask.block_mask()
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_can_be_sent_to_another_process(name, device):
+    mask, _ = MASKS[name]
+    sent = pickle.loads(pickle.dumps(mask))
+    assert sent.shape == mask.shape
+    assert torch.equal(sent.dense(device), mask.dense(device))
