@@ -123,7 +123,7 @@ def main(named: list[str]) -> None:
     stale = [page for page, versions in known.items() if changed(versions)]
     for page in stale:
         note(known[page])
-    print(f"attnref: noted of {len(stale)} pages that both languages say the same.")
+    print(f"attnref: noted that both languages say the same: {', '.join(stale) or 'as before'}.")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
     python tools/check.py foundations/dropout
 
-Its snippets run and its figures are drawn again, the tests of its claims run, the site is built
-strictly, and both versions are looked at in a browser, where there is one. Contracts that read all
+Its snippets run and its figures are drawn again, the tests of its claims run, it is built strictly,
+and both versions are looked at in a browser, where there is one. Contracts that read all
 pages at once do so here, too: they take a second each.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def main(page: str) -> int:
     path = next((ROOT / "docs" / "en").glob(f"{page}.*"), None) if page else None
     if path is None:
         sys.exit(f"attnref: no page {page!r} below docs/en; make check PAGE=foundations/dropout.")
+    os.environ["ATTNREF_PAGE"] = page  # the site is built of it alone: see docs/hooks/alone.py
     stated = {claim for claim, _ in claims.claims_of(path.read_text(encoding="utf-8"))}
     tested = [
         f"{test.path}::{test.name}"

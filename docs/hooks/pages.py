@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +156,7 @@ def _parsed(text: str) -> tuple[list[Block], list[Heading], list[Link]]:
     return blocks, headings, links
 
 
+@cache
 def _markdown() -> MarkdownIt:
     """A parser of the dialect in which the pages are written."""
     parser = MarkdownIt("commonmark").enable("table")

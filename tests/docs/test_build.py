@@ -1,6 +1,7 @@
 """The build stops, and names file and line, where a page is broken."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -85,9 +86,10 @@ BROKEN = [
     ("](other.md)", "](another.md)", "another.md"),
     ("](other.md#end)", "](other.md#the-end)", "#the-end"),
 ]
-# Builds the site with each of these texts as the page, in one process, for to start one takes long.
+# Builds the site with each of these texts as the page, or that page alone, in one process, for to
+# start one takes long. Gives what was said, and what was built.
 BUILDS = """
-import io, json, logging, sys
+import io, json, logging, os, sys
 from pathlib import Path
 
 from mkdocs.commands.build import build
@@ -95,16 +97,18 @@ from mkdocs.config import load_config
 from mkdocs.exceptions import MkDocsException
 
 answers, page = [], Path(sys.argv[1])
-for text in json.load(sys.stdin):
+for text, alone in json.load(sys.stdin):
     page.write_text(text, encoding="utf-8")
+    os.environ["ATTNREF_PAGE"] = alone
     said = io.StringIO()
     handler = logging.StreamHandler(said)
     logging.getLogger("mkdocs").addHandler(handler)
     try:
         build(load_config("mkdocs.en.yml", strict=True))
-        answers.append([True, said.getvalue()])
+        built = sorted(path.parent.name for path in Path("site").rglob("index.html"))
+        answers.append([built, said.getvalue()])
     except MkDocsException as error:
-        answers.append([False, f"{said.getvalue()}{error}"])
+        answers.append([[], f"{said.getvalue()}{error}"])
     logging.getLogger("mkdocs").removeHandler(handler)
 print(json.dumps(answers))
 """
@@ -130,9 +134,10 @@ def project(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def builds(project):
-    """Whether the site was built, and what was said: with the page as it is, and as it may be."""
+    """What was built and said with the page whole and broken, and with it alone: whole, broken."""
     page = FILES[PAGE]
-    texts = [page, *(page.replace(old, new, 1) for old, new, _ in BROKEN)]
+    texts = [(page.replace(old, new, 1), "") for old, new, _ in [("", "", ""), *BROKEN]]
+    texts += [(page, "page"), (page.replace("other.md#end", "other.md#the-end"), "page")]
     ran = subprocess.run(
         [sys.executable, "-c", BUILDS, PAGE],
         cwd=project,
@@ -147,7 +152,7 @@ def builds(project):
 
 def test_the_page_is_built_as_long_as_nothing_is_broken(builds):
     built, said = builds[0]
-    assert built, said
+    assert {"page", "other", "claims", "bibliography"} <= {*built}, said
 
 
 @pytest.mark.claim("broken-page-stops-the-build")
@@ -158,6 +163,13 @@ def test_a_broken_page_stops_the_build(builds, number):
     built, said = builds[number + 1]
     assert not built
     assert message.replace("LINE", str(line)) in said
+
+
+def test_a_page_is_built_alone_and_the_places_that_it_links_to_are_looked_up(builds):
+    (built, said), (nothing, complaint) = builds[-2:]
+    assert built == ["page"], said
+    assert nothing == []
+    assert re.search(r"docs/en/page.md:\d+: other.md#the-end: other.md has no #the-end", complaint)
 
 
 def test_the_command_builds_strictly(project, tmp_path, monkeypatch, capfd):
