@@ -56,7 +56,7 @@ def linformer_attention(
     reaches every query, unless the mask leaves it out.
 
     Time ``2 r m (d_k + d_v) + 2 n r (d_k + d_v)`` operations; memory ``O(r (d_k + d_v))`` beside
-    the result, for the fused kernel attends to the mixtures.
+    the result, for the fused kernel attends to the mixtures; it has no forward-mode derivatives.
 
     Source: Wang et al. 2020, arXiv 2006.04768, equation 7.
 

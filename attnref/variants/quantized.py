@@ -124,7 +124,8 @@ def quantized_attention(
     What is saved is memory, where keys are kept as :func:`quantize` returns them, not time:
     PyTorch's integer product writes its ``n m`` sums to memory, and loses to the fused kernel.
     So the kernel computes, on the rounded tokens, in float32 for half precision, with its own
-    time, ``2 n m (d_k + d_v)`` operations, and ``O(n + m)`` extra memory.
+    time, ``2 n m (d_k + d_v)`` operations, and ``O(n + m)`` extra memory; it has no forward-mode
+    derivatives.
 
     Source: Zhang et al. 2024 (SageAttention), arXiv 2410.02367, which computes with the
     integers; straight-through: Bengio et al. 2013, arXiv 1308.3432.
