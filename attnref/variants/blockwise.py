@@ -80,10 +80,11 @@ def blockwise_attention(
 
     Exact up to rounding, in float32 or wider. Neither the loop nor the fused kernel has
     forward-mode derivatives: take the reference for these. Unlike the reference, a NaN or inf
-    reaches every query that shares a block with one that sees it. Time ``2 p (d_k + d_v)`` operations forward
-    and ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in blocks that are not empty; a mask
-    object adds a few operations a pair, once for all heads. Memory ``O((n + m) (d_k + d_v))``,
-    and 512 rows of the mask. Prefer ``is_causal`` to ``masks.causal``: it need not be asked.
+    reaches every query that shares a block with one that sees it. Time ``2 p (d_k + d_v)``
+    operations forward and ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in blocks that are not
+    empty; a mask object adds a few operations a pair, once for all heads. Memory
+    ``O((n + m) (d_k + d_v))``, and 512 rows of the mask. Prefer ``is_causal`` to ``masks.causal``:
+    it need not be asked.
 
     Source: Rabe and Staats 2021, arXiv 2112.05682; backward from the log-sum-exp: Dao et al.
     2022, arXiv 2205.14135, algorithm 4.
