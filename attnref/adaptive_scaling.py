@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from attnref import checks
+from attnref._door import check_tensors
 
 __all__ = ["from_entropy", "from_variance"]
 
@@ -48,7 +49,7 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
         large but finite, and small enough to leave those rounding errors below 1.
 
     Raises:
-        ValueError: for shapes that do not belong together.
+        TypeError, ValueError: for tensors of other dtypes, shapes that do not belong together.
 
     Exact up to rounding. Time ``O((n + m) d_k²)``, memory ``O((n + m) d_k + d_k²)``.
 
@@ -57,6 +58,7 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
         >>> from_variance(query, key)  # the scores are 6, -6, -6, 6
         tensor([[0.1667]])
     """
+    check_tensors(query=query, key=key)
     checks.scores_shape(query.shape, key.shape)
     query_mean, query_covariance, query_square = _moments(query)
     key_mean, key_covariance, key_square = _moments(key)
@@ -96,7 +98,8 @@ def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
         largest one is returned.
 
     Raises:
-        ValueError: for shapes that do not belong together or a target out of range.
+        TypeError, ValueError: for tensors of other dtypes, shapes that do not belong together, or
+            a target out of range.
 
     Exact up to rounding. Time 48 times that of the weights, ``O(n m)``, memory ``O(n m)``.
 
@@ -107,9 +110,11 @@ def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
         >>> torch.special.entr(p).sum()
         tensor(0.5000)
     """
+    check_tensors(query=query, key=key)
     checks.scores_shape(query.shape, key.shape)
     keys = key.shape[-2]
-    if not 0.0 < target < math.log(max(keys, 1)):
+    mend = "It is an entropy in nats; for an effective number of w keys write math.log(w)."
+    if not 0.0 < checks.check_number("target", target, mend) < math.log(max(keys, 1)):
         raise ValueError(
             f"target: expected an entropy between 0 and ln {keys} nats, got {target!r}. For half "
             f"a nat below uniform write math.log({keys}) - 0.5."

@@ -9,6 +9,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from attnref._door import check_tensors
+from attnref.checks import check_number
+
 __all__ = ["qk_rms_norm", "qk_unit_norm", "softcap"]
 
 
@@ -32,6 +35,9 @@ def qk_unit_norm(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         Both, each in its shape and dtype. A vector of zeros stays one.
 
+    Raises:
+        TypeError, ValueError: for what is no floating tensor, and for two of different kinds.
+
     Exact up to rounding; norms are formed in float32 at least. Time and memory
     ``O((n + m) d_k)``.
 
@@ -41,6 +47,7 @@ def qk_unit_norm(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         >>> qk_unit_norm(torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 2.0]]))
         (tensor([[0.6000, 0.8000]]), tensor([[0., 1.]]))
     """
+    check_tensors(query=query, key=key)
     query_unit, key_unit = (
         nn.functional.normalize(
             tensor.to(torch.promote_types(tensor.dtype, torch.float32)), dim=-1
@@ -73,7 +80,7 @@ def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tenso
         Both, each in its shape and dtype. A vector of zeros stays one.
 
     Raises:
-        ValueError: for an ``eps`` that is not above 0.
+        TypeError, ValueError: for an ``eps`` that is not above 0; as in :func:`qk_unit_norm`.
 
     Exact up to rounding. Time and memory ``O((n + m) d_k)``.
 
@@ -85,11 +92,10 @@ def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tenso
         >>> query
         tensor([[0.8485, 1.1314]])
     """
-    if not eps > 0.0:
-        raise ValueError(
-            f"eps: expected a number above 0, got {eps!r}. It keeps a vector of zeros from being "
-            "divided by zero; 1e-6 is usual."
-        )
+    check_tensors(query=query, key=key)
+    mend = "It keeps a vector of zeros from being divided by zero; 1e-6 is usual."
+    if not check_number("eps", eps, mend) > 0.0:
+        raise ValueError(f"eps: expected a number above 0, got {eps!r}. {mend}")
     width = query.shape[-1:]
     return (
         nn.functional.rms_norm(query, width, eps=eps),
@@ -119,7 +125,7 @@ def softcap(scores: Tensor, *, cap: float) -> Tensor:
         ``(..., n, m)`` in the dtype of ``scores``.
 
     Raises:
-        ValueError: for a cap that is not above 0.
+        TypeError, ValueError: for scores that are no floating tensor, or a cap that is not above 0.
 
     Exact up to rounding. Time and memory ``O(n m)``.
 
@@ -129,9 +135,8 @@ def softcap(scores: Tensor, *, cap: float) -> Tensor:
         >>> softcap(torch.tensor([1.0, 100.0]), cap=50.0)
         tensor([ 0.9999, 48.2014])
     """
-    if not 0.0 < cap < math.inf:
-        raise ValueError(
-            f"cap: expected a finite number above 0, got {cap!r}. Without a cap, leave the scores "
-            "as they are."
-        )
+    check_tensors(scores=scores)
+    mend = "Without a cap, leave the scores as they are."
+    if not 0.0 < check_number("cap", cap, mend) < math.inf:
+        raise ValueError(f"cap: expected a finite number above 0, got {cap!r}. {mend}")
     return cap * torch.tanh(scores / cap)

@@ -6,6 +6,8 @@ Each error names the argument, what was expected, what came and how to mend it.
 """
 
 import math
+import numbers
+import operator
 from collections.abc import Sequence
 
 Shape = tuple[int, ...]
@@ -32,12 +34,12 @@ def broadcast_shape(*shapes: Sequence[int]) -> Shape | None:
 
 
 def scores_shape(
-    query: Sequence[int], key: Sequence[int], *, enable_gqa: bool = False
+    query: Sequence[int], key: Sequence[int], *, enable_gqa: bool | None = None
 ) -> tuple[int, ...]:
     """Shape ``(..., n, m)`` of the scores of ``query (..., n, d_k)`` and ``key (..., m, d_k)``.
 
     With ``enable_gqa`` dimension -3 counts heads, and each key head serves an equal
-    number of query heads.
+    number of query heads. None means that the caller has no such option to be advised of.
 
     Examples:
         >>> scores_shape((2, 6, 5, 8), (2, 3, 7, 8), enable_gqa=True)
@@ -73,14 +75,15 @@ def scores_shape(
                 "group of query heads."
             )
         key_lead = (*key[:-3], heads)
-    lead = broadcast_shape(query[:-2], key_lead)
+    lead = query[:-2] if query[:-2] == key_lead else broadcast_shape(query[:-2], key_lead)
     if lead is None:
         raise ValueError(
             f"key: expected leading dimensions that broadcast with query's {query[:-2]}, "
             f"got {key[:-2]} in shape {key}. "
             + (
                 "If they are fewer heads meant to be shared, pass enable_gqa=True."
-                if len(query) > 2
+                if enable_gqa is False
+                and len(query) > 2
                 and len(key) > 2
                 and key[-3]
                 and query[-3] % key[-3] == 0
@@ -117,73 +120,68 @@ def check_mask(mask: Sequence[int], scores: Sequence[int]) -> None:
         )
 
 
+def check_number(name: str, number: float | None, mend: str, *, most: str = "a number") -> float:
+    """A real number of any kind, NumPy's too, as a float; True and False are none."""
+    if isinstance(number, bool) or not isinstance(number, numbers.Real):
+        raise TypeError(f"{name}: expected {most}, got {type(number).__name__}. {mend}")
+    return float(number)
+
+
 def check_scale(scale: float | None, head_dim: int) -> float:
     """The factor to use: ``scale`` itself, or ``1/sqrt(head_dim)`` for None."""
     if scale is None:
         return float(head_dim**-0.5)
-    if isinstance(scale, bool) or not isinstance(scale, int | float):
-        raise TypeError(
-            f"scale: expected a number or None, got {type(scale).__name__}. None means "
-            "1/sqrt(d_k); for a factor per head multiply query by it and pass scale=1.0."
-        )
-    if not -math.inf < scale < math.inf:  # math.isfinite would stop torch.compile
+    mend = "None means 1/sqrt(d_k); for a factor per head multiply query by it and pass scale=1.0."
+    factor = check_number("scale", scale, mend, most="a number or None")
+    if not -math.inf < factor < math.inf:  # math.isfinite would stop torch.compile
         raise ValueError(
             f"scale: expected a finite number, got {scale}. The usual choice is None, "
             f"here 1/sqrt({head_dim})."
         )
-    return float(scale)
+    return factor
 
 
 def check_softcap(softcap: float | None) -> None:
     """A bound is positive; no bound is None, not 0."""
     if softcap is None:
         return
-    if isinstance(softcap, bool) or not isinstance(softcap, int | float):
-        raise TypeError(
-            f"softcap: expected a number or None, got {type(softcap).__name__}. It bounds the "
-            "scores to (-softcap, softcap); None means no bound."
-        )
-    if not 0.0 < softcap < math.inf:
+    bound = "It bounds the scores to (-softcap, softcap);"
+    mend = f"{bound} None means no bound."
+    if not 0.0 < check_number("softcap", softcap, mend, most="a number or None") < math.inf:
         raise ValueError(
-            f"softcap: expected a positive finite number, got {softcap}. It bounds the scores to "
-            "(-softcap, softcap); for no bound pass None."
+            f"softcap: expected a positive finite number, got {softcap}. {bound} for no bound "
+            "pass None."
         )
 
 
 def check_dropout(dropout_p: float) -> None:
     """A probability, and never 1: nothing would be left to rescale."""
-    if isinstance(dropout_p, bool) or not isinstance(dropout_p, int | float):
-        raise TypeError(
-            f"dropout_p: expected a number, got {type(dropout_p).__name__}. It is the share of "
-            "weights to drop, not to keep; in evaluation pass 0.0."
-        )
-    if not 0.0 <= dropout_p < 1.0:
-        raise ValueError(
-            f"dropout_p: expected a probability in [0, 1), got {dropout_p}. It is the share of "
-            "weights to drop, not to keep; in evaluation pass 0.0."
-        )
+    mend = "It is the share of weights to drop, not to keep; in evaluation pass 0.0."
+    if not 0.0 <= check_number("dropout_p", dropout_p, mend) < 1.0:
+        raise ValueError(f"dropout_p: expected a probability in [0, 1), got {dropout_p}. {mend}")
 
 
 def check_integer(
     name: str, number: int, least: float, mend: str, *, most: float = math.inf
-) -> None:
-    """A whole number from ``least`` to ``most``; True and False are not numbers."""
-    is_integer = isinstance(number, int) and not isinstance(number, bool)
-    if not is_integer or not least <= number <= most:
-        bounds = f"of {least} or more" if most == math.inf else f"between {least} and {most}"
-        raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}. {mend}")
+) -> int:
+    """A whole number from ``least`` to ``most``, NumPy's too; True and False are not numbers."""
+    if type(number) is not bool and isinstance(number, numbers.Integral):
+        number = operator.index(number)
+        if least <= number <= most:
+            return number
+    bounds = f"of {least} or more" if most == math.inf else f"between {least} and {most}"
+    raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}. {mend}")
 
 
-def check_positions(**counts: int) -> None:
+def check_positions(**counts: int) -> list[int]:
     """Numbers of queries or keys, by the names of the arguments."""
-    for name, count in counts.items():
-        check_integer(name, count, 0, "Take it from the tensors: query.shape[-2], key.shape[-2].")
+    mend = "Take it from the tensors: query.shape[-2], key.shape[-2]."
+    return [check_integer(name, count, 0, mend) for name, count in counts.items()]
 
 
-def check_alignment(n: int, m: int | None, alignment: str | None) -> tuple[int, int]:
-    """The number of keys, n for None, and how far the key of query i lies behind position i."""
-    m = n if m is None else m
-    check_positions(n=n, m=m)
+def check_alignment(n: int, m: int | None, alignment: str | None) -> tuple[int, int, int]:
+    """n, the number of keys, n for None, and how far behind position i the key of query i lies."""
+    n, m = check_positions(n=n, m=n if m is None else m)
     if alignment not in (None, "top-left", "bottom-right"):
         raise ValueError(
             f"alignment: expected 'top-left' or 'bottom-right', got {alignment!r}. "
@@ -195,4 +193,4 @@ def check_alignment(n: int, m: int | None, alignment: str | None) -> tuple[int, 
             "got None. For decoding with a cache choose 'bottom-right'; PyTorch's is_causal is "
             "'top-left'."
         )
-    return m, m - n if alignment == "bottom-right" else 0
+    return n, m, m - n if alignment == "bottom-right" else 0

@@ -25,8 +25,11 @@ Examples:
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from numbers import Integral
 
 import torch
+
+from attnref.checks import check_integer
 
 __all__ = [
     "Cost",
@@ -795,7 +798,7 @@ def _linear(tokens: int, d_in: int, d_out: int, size: int, bias: bool) -> Cost:
 def _limits(n: int, m: int, window: Window) -> tuple[int, int]:
     """``window`` with numbers for None, at which it leaves out no key."""
     for limit in window:
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, Integral)):
             raise TypeError(
                 f"window: expected (left, right) of integers or None, got {window}. None is "
                 "without limit; causal is (None, 0)."
@@ -828,8 +831,4 @@ def _itemsize(dtype: torch.dtype) -> int:
 
 def _check_counts(least: int = 1, /, **counts: int) -> None:
     for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < least:
-            raise ValueError(
-                f"{name}: expected an integer of at least {least}, got {count!r}. Read it off "
-                "the shape of a tensor."
-            )
+        check_integer(name, count, least, "Read it off the shape of a tensor.")

@@ -40,6 +40,8 @@ Examples:
 import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -148,7 +150,7 @@ class Mask:
                     [2, 1, 0],
                     [2, 2, 2]], dtype=torch.int8)
         """
-        _check_block_size(block_size)
+        block_size = _check_block_size(block_size)
         *lead, n, m = self.shape
         height, width = math.ceil(n / block_size), math.ceil(m / block_size)
         summary = torch.empty((*lead, height, width), dtype=torch.int8, device=device)
@@ -199,6 +201,58 @@ class Mask:
             for matrix in matrices
         )
 
+    @property
+    def mask_mod(self) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """The mask as FlexAttention asks for it: sample, head, query and key to a bool scalar.
+
+        Examples:
+            >>> sample, head, i, j = torch.tensor([1, 0, 0, 2])
+            >>> padding([1, 3], 3).mask_mod(sample, head, i, j)
+            tensor(True)
+        """
+
+        def mask_mod(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+            allowed = self._allowed(q_idx[None, None], kv_idx[None, None])[..., 0, 0]
+            for index in (b, h)[2 - allowed.dim() :]:
+                allowed = allowed[index if allowed.shape[0] != 1 else 0]
+            return allowed
+
+        return mask_mod
+
+    def block_mask(self, *, block_size: int = 128, device: torch.device | str | None = None) -> Any:
+        """The mask as the ``BlockMask`` that ``torch.nn.attention.flex_attention`` takes.
+
+        Args:
+            block_size: side of the blocks that are skipped where they are empty.
+            device: that of the query; None means the default one.
+
+        Returns:
+            A ``BlockMask`` of the shape of the mask. A mask over keys alone is made whole by
+            :meth:`expand` before.
+
+        Raises:
+            ValueError: for more than two leading dimensions, which FlexAttention has not.
+
+        Time and memory ``O(n m)``, while it is made.
+
+        Examples:
+            >>> causal(256).block_mask().sparsity()
+            25.0
+        """
+        *lead, n, m = self.shape
+        if len(lead) > 2:
+            raise ValueError(
+                f"mask: expected (batch, heads, n, m) at most, got {self.shape}. FlexAttention "
+                "has two leading dimensions: flatten the others."
+            )
+        batch, heads = (1, 1, *lead)[-2:]
+        place = torch.get_default_device() if device is None else device
+        from torch.nn.attention.flex_attention import create_block_mask  # it loads the compiler
+
+        return create_block_mask(
+            self.mask_mod, batch, heads, n, m, device=str(place), BLOCK_SIZE=block_size
+        )
+
     def expand(self, shape: Shape) -> "Mask":
         """The same mask for a whole ``shape`` that it broadcasts to, such as that of the scores.
 
@@ -218,14 +272,20 @@ class Mask:
         return self._combined(operator.or_, other)
 
     def __invert__(self) -> "Mask":
-        return Mask(self.shape, lambda i, j: ~self._allowed(i, j))
+        return Mask(self.shape, partial(_opposite, self._allowed))
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "mask: expected & between masks, | or ~, got and, or, not or if. A mask is no truth of "
+            "its own: write causal(n) & padding(lengths, n)."
+        )
 
     def __repr__(self) -> str:
         return f"Mask(shape={self.shape})"
 
     def _combined(self, both: Callable[[Tensor, Tensor], Tensor], other: "Mask") -> "Mask":
         shape = _common_shape(self, other)
-        return Mask(shape, lambda i, j: both(self._allowed(i, j), other._allowed(i, j)))
+        return Mask(shape, partial(_joined, both, self._allowed, other._allowed))
 
     def _allowed(self, i: Tensor, j: Tensor) -> Tensor:
         """The rule at these positions; a dimension of size 1 has but one, whatever is asked."""
@@ -265,8 +325,8 @@ def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
         tensor([[ True,  True,  True, False],
                 [ True,  True,  True,  True]])
     """
-    m, offset = check_alignment(n, m, alignment)
-    return Mask((n, m), lambda i, j: j <= i + offset)
+    n, m, offset = check_alignment(n, m, alignment)
+    return Mask((n, m), partial(_not_after, offset))
 
 
 def sliding_window(
@@ -304,9 +364,9 @@ def sliding_window(
         .##.
         ..##
     """
-    m, offset = check_alignment(n, m, alignment)
-    back, ahead = _reach("window", window, causal)
-    return Mask((n, m), lambda i, j: (j >= i + offset - back) & (j <= i + offset + ahead))
+    n, m, offset = check_alignment(n, m, alignment)
+    back, ahead = window_reach("window", window, causal)
+    return Mask((n, m), partial(_between, offset - back, offset + ahead))
 
 
 def dilated(
@@ -341,16 +401,12 @@ def dilated(
         #..#.
         .#..#
     """
-    check_integer("dilation", dilation, 1, "It is the distance between keys; 1 leaves no gap.")
-    m, offset = check_alignment(n, m, alignment)
-    back, ahead = (dilation * keys for keys in _reach("window", window, causal))
-
-    def rule(i: Tensor, j: Tensor) -> Tensor:
-        own = i + offset
-        # Remainders are taken of the positions, not of the n × m differences, which costs more.
-        return (j >= own - back) & (j <= own + ahead) & (own % dilation == j % dilation)
-
-    return Mask((n, m), rule)
+    dilation = check_integer(
+        "dilation", dilation, 1, "It is the distance between keys; 1 leaves no gap."
+    )
+    n, m, offset = check_alignment(n, m, alignment)
+    back, ahead = (dilation * keys for keys in window_reach("window", window, causal))
+    return Mask((n, m), partial(_dilated, offset, back, ahead, dilation))
 
 
 def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None = None) -> Mask:
@@ -381,14 +437,9 @@ def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None 
         #..####.
         .#..####
     """
-    check_integer("stride", stride, 1, "The usual choice is near the square root of n.")
-    m, offset = check_alignment(n, m, alignment)
-
-    def rule(i: Tensor, j: Tensor) -> Tensor:
-        own = i + offset
-        return (j <= own) & ((j > own - stride) | (own % stride == j % stride))
-
-    return Mask((n, m), rule)
+    stride = check_integer("stride", stride, 1, "The usual choice is near the square root of n.")
+    n, m, offset = check_alignment(n, m, alignment)
+    return Mask((n, m), partial(_strided, offset, stride))
 
 
 def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mask:
@@ -417,13 +468,8 @@ def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
         #.###.
         .#.###
     """
-    m, offset = check_alignment(n, m, alignment)
-
-    def rule(i: Tensor, j: Tensor) -> Tensor:
-        distance = i + offset - j  # (rows, columns)
-        return (distance >= 0) & (distance & (distance - 1) == 0)  # at most one bit is set
-
-    return Mask((n, m), rule)
+    n, m, offset = check_alignment(n, m, alignment)
+    return Mask((n, m), partial(_dyadic, offset))
 
 
 def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
@@ -447,11 +493,11 @@ def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
         tensor([[ True, False, False],
                 [ True,  True,  True]])
     """
-    check_positions(m=m)
+    (m,) = check_positions(m=m)
     mend = "Count the real tokens of each sequence; m is the length of the longest or more."
     counts = _integers("lengths", lengths, {1: "(b,)"}, mend, most=m)
     ends = counts[:, None, None, None]  # (b, 1, 1, 1)
-    return Mask((len(counts), 1, 1, m), lambda i, j: j < ends.to(j.device))
+    return Mask((len(counts), 1, 1, m), partial(_before, ends))
 
 
 def prefix_lm(n: int, *, prefix: int) -> Mask:
@@ -478,10 +524,10 @@ def prefix_lm(n: int, *, prefix: int) -> Mask:
         ###.
         ####
     """
-    check_positions(n=n)
+    (n,) = check_positions(n=n)
     mend = "It is the number of tokens that are given, before the first to be predicted."
-    check_integer("prefix", prefix, 0, mend, most=n)
-    return Mask((n, n), lambda i, j: (j <= i) | (j < prefix))
+    prefix = check_integer("prefix", prefix, 0, mend, most=n)
+    return Mask((n, n), partial(_prefix, prefix))
 
 
 def documents(ids: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Mask:
@@ -516,13 +562,8 @@ def documents(ids: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Mask:
     labels = _integers("ids", ids, {1: "(n,)", 2: "(b, n)"}, mend, least=-math.inf)
     if labels.dim() == 2:
         labels = labels[:, None]  # (b, 1, n): the same for all heads
-
-    def rule(i: Tensor, j: Tensor) -> Tensor:
-        here = labels.to(i.device)
-        return (here[..., i] == here[..., j]) & (here[..., i] >= 0)
-
     n = labels.shape[-1]
-    return Mask((*labels.shape[:-1], n, n), rule)
+    return Mask((*labels.shape[:-1], n, n), partial(_same_document, labels))
 
 
 def packed(lengths: Tensor | Sequence[int]) -> Mask:
@@ -569,17 +610,12 @@ def global_tokens(n: int, *, positions: Tensor | Sequence[int]) -> Mask:
         .#..
         .#..
     """
-    check_positions(n=n)
+    (n,) = check_positions(n=n)
     mend = "Count from the start: 0 is the first token, n - 1 the last."
     chosen = _integers("positions", positions, {1: "(g,)"}, mend, most=n - 1)
     is_global = torch.zeros(n, dtype=torch.bool, device=chosen.device)  # (n,)
     is_global[chosen] = True
-
-    def rule(i: Tensor, j: Tensor) -> Tensor:
-        here = is_global.to(i.device)
-        return here[i] | here[j]
-
-    return Mask((n, n), rule)
+    return Mask((n, n), partial(_is_global, is_global))
 
 
 def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: int) -> Mask:
@@ -606,9 +642,8 @@ def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: in
         ####
         ####
     """
-    m = n if m is None else m
-    check_positions(n=n, m=m)
-    _check_block_size(block_size)
+    n, m = check_positions(n=n, m=n if m is None else m)
+    block_size = _check_block_size(block_size)
     if not isinstance(layout, Tensor) or layout.dtype != torch.bool:
         found = layout.dtype if isinstance(layout, Tensor) else type(layout).__name__
         raise TypeError(
@@ -622,11 +657,7 @@ def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: in
             f"of {block_size} × {block_size} in n={n} and m={m}, got {tuple(layout.shape)}. "
             "Build it for this n, m and block_size."
         )
-    kept = layout.clone()
-    return Mask(
-        (*layout.shape[:-2], n, m),
-        lambda i, j: kept.to(i.device)[..., i // block_size, j // block_size],
-    )
+    return Mask((*layout.shape[:-2], n, m), partial(_laid_out, layout.clone(), block_size))
 
 
 def bigbird(
@@ -666,13 +697,13 @@ def bigbird(
         >>> mask.block_summary(2).bool().sum(-1)  # itself, one drawn and the global one
         tensor([6, 3, 3, 3, 3, 3])
     """
-    check_positions(n=n)
-    _check_block_size(block_size)
+    (n,) = check_positions(n=n)
+    block_size = _check_block_size(block_size)
     blocks = math.ceil(n / block_size)
-    reach, _ = _reach("window_blocks", window_blocks, causal=False)
+    reach, _ = window_reach("window_blocks", window_blocks, causal=False)
     mend = f"A row of blocks has {blocks}."
-    check_integer("random_blocks", random_blocks, 0, mend, most=blocks)
-    check_integer("global_blocks", global_blocks, 0, mend, most=blocks)
+    random_blocks = check_integer("random_blocks", random_blocks, 0, mend, most=blocks)
+    global_blocks = check_integer("global_blocks", global_blocks, 0, mend, most=blocks)
 
     row = torch.arange(blocks, device=generator.device)[:, None]  # (blocks, 1)
     column = row.mT  # (1, blocks)
@@ -682,9 +713,70 @@ def bigbird(
     return block_layout(n, layout=seen.scatter(-1, drawn, True), block_size=block_size)
 
 
-def _reach(name: str, window: int, causal: bool) -> tuple[int, int]:
+# The rules of the patterns, which a process can send to another: lambdas could not be pickled.
+
+
+def _opposite(rule: Rule, i: Tensor, j: Tensor) -> Tensor:
+    return ~rule(i, j)
+
+
+def _joined(
+    both: Callable[[Tensor, Tensor], Tensor], one: Rule, other: Rule, i: Tensor, j: Tensor
+) -> Tensor:
+    return both(one(i, j), other(i, j))
+
+
+def _not_after(offset: int, i: Tensor, j: Tensor) -> Tensor:
+    return j <= i + offset
+
+
+def _between(first: int, last: int, i: Tensor, j: Tensor) -> Tensor:
+    return (j >= i + first) & (j <= i + last)
+
+
+def _dilated(offset: int, back: int, ahead: int, dilation: int, i: Tensor, j: Tensor) -> Tensor:
+    own = i + offset
+    # Remainders are taken of the positions, not of the n × m differences, which costs more.
+    return (j >= own - back) & (j <= own + ahead) & (own % dilation == j % dilation)
+
+
+def _strided(offset: int, stride: int, i: Tensor, j: Tensor) -> Tensor:
+    own = i + offset
+    return (j <= own) & ((j > own - stride) | (own % stride == j % stride))
+
+
+def _dyadic(offset: int, i: Tensor, j: Tensor) -> Tensor:
+    distance = i + offset - j  # (rows, columns)
+    return (distance >= 0) & (distance & (distance - 1) == 0)  # at most one bit is set
+
+
+def _before(ends: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return j < ends.to(j.device)
+
+
+def _prefix(prefix: int, i: Tensor, j: Tensor) -> Tensor:
+    return (j <= i) | (j < prefix)
+
+
+def _same_document(labels: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    here = labels.to(i.device)
+    return (here[..., i] == here[..., j]) & (here[..., i] >= 0)
+
+
+def _is_global(chosen: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    here = chosen.to(i.device)
+    return here[i] | here[j]
+
+
+def _laid_out(layout: Tensor, block_size: int, i: Tensor, j: Tensor) -> Tensor:
+    return layout.to(i.device)[..., i // block_size, j // block_size]
+
+
+def window_reach(name: str, window: int, causal: bool) -> tuple[int, int]:
     """How many places before and behind its own a window covers."""
-    check_integer(name, window, 1, "It counts what one query sees, its own place included.")
+    window = check_integer(
+        name, window, 1, "It counts what one query sees, its own place included."
+    )
     if causal:
         return window - 1, 0
     if window % 2 == 0:
@@ -744,5 +836,5 @@ def _integers(
     return numbers.to(torch.int64, copy=True)
 
 
-def _check_block_size(block_size: int) -> None:
-    check_integer("block_size", block_size, 1, "It is the side of a block, often 64 or 128.")
+def _check_block_size(block_size: int) -> int:
+    return check_integer("block_size", block_size, 1, "It is the side of a block, often 64 or 128.")

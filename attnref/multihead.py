@@ -8,15 +8,18 @@ different at the start; nothing else tells them apart. Which attention is comput
 positions enter it, are functions handed in.
 """
 
+import operator
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
 from attnref import checks, masks
-from attnref.reference import check_mask_type, scaled_dot_product_attention
+from attnref._door import both, check_mask_type
+from attnref.masks import Mask
+from attnref.reference import attend, scaled_dot_product_attention
 from attnref.scaling import per_head, scale_query
 
 __all__ = ["KVCache", "MultiHeadAttention"]
@@ -54,7 +57,8 @@ class KVCache:
 
     def __init__(self, max_length: int | None = None) -> None:
         if max_length is not None:
-            _check_positive(max_length=max_length)
+            mend = "It is the number of tokens to make room for; None lets the cache grow."
+            max_length = checks.check_integer("max_length", max_length, 1, mend)
         self.max_length = max_length
         self.length = 0
         self._stored: tuple[Tensor, Tensor] | None = None
@@ -76,23 +80,32 @@ class KVCache:
             they are views of the cache.
 
         Raises:
+            TypeError: for what is no tensor.
             ValueError: for a shape, dtype or device that differs from what is held, past
                 ``max_length``, or for gradients into a preallocated cache.
         """
+        for name, tensor in (("key", key), ("value", value)):
+            if not isinstance(tensor, Tensor) or tensor.dim() < 2:
+                got = tuple(tensor.shape) if isinstance(tensor, Tensor) else type(tensor).__name__
+                raise TypeError(
+                    f"{name}: expected a torch.Tensor (..., h_kv, n, d), got {got}. Project the "
+                    "new tokens first."
+                )
         checks.check_value(key.shape, value.shape)
         old, new = self.length, self.length + key.shape[-2]
-        for name, tensor, held in zip(
+        for name, tensor, own in zip(
             ("key", "value"), (key, value), self._stored or (key, value), strict=True
         ):
-            if _kind(tensor) != _kind(held):
+            if _kind(tensor) != _kind(own):
                 raise ValueError(
-                    f"{name}: expected {_kind(held)}, as the cache holds, got {_kind(tensor)}. "
+                    f"{name}: expected {_kind(own)}, as the cache holds, got {_kind(tensor)}. "
                     "One cache serves one layer and one batch: make a new KVCache for another."
                 )
         if self.max_length is None:
-            if self._stored is not None:
-                key = torch.cat([self._stored[0], key], dim=-2)  # (..., h_kv, length, d_k)
-                value = torch.cat([self._stored[1], value], dim=-2)
+            # Copied at the first step too: the caller may write to its tensors again.
+            held = self._stored or (key[..., :0, :], value[..., :0, :])
+            key = torch.cat([held[0], key], dim=-2)  # (..., h_kv, length, d_k)
+            value = torch.cat([held[1], value], dim=-2)  # (..., h_kv, length, d_v)
             self._stored, self.length = (key, value), new
             return key, value
 
@@ -108,10 +121,11 @@ class KVCache:
                 "let the cache grow: KVCache()."
             )
         if self._stored is None:
-            self._stored = (
-                key.new_empty(*key.shape[:-2], self.max_length, key.shape[-1]),
-                value.new_empty(*value.shape[:-2], self.max_length, value.shape[-1]),
-            )
+            with torch.inference_mode(False):  # what is made there can be written to nowhere else
+                self._stored = (
+                    key.new_empty(*key.shape[:-2], self.max_length, key.shape[-1]),
+                    value.new_empty(*value.shape[:-2], self.max_length, value.shape[-1]),
+                )
         keys, values = self._stored
         keys[..., old:new, :] = key
         values[..., old:new, :] = value
@@ -142,7 +156,9 @@ class MultiHeadAttention(nn.Module):
             a tensor ``(h,)``; or learned, a module that returns ``(h, 1, 1)``, such as
             :class:`attnref.scaling.LearnedTemperature`.
         attention: a function with the arguments of PyTorch's ``scaled_dot_product_attention``.
-            It is given those in use only, so that it need not know the others.
+            It is given those in use only, so that it need not know the others, and a mask as an
+            object of :mod:`attnref.masks` only if its annotation of ``attn_mask`` names
+            :class:`attnref.masks.Mask`; otherwise as a tensor.
         rotate: applied to queries and keys as ``rotate(x, offset=...)``:
             :func:`attnref.positions.rotary` or another of its kind.
         position_bias: gives the bias of the scores as ``position_bias(h, n, m, alignment=...,
@@ -188,9 +204,9 @@ class MultiHeadAttention(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        _check_positive(embed_dim=embed_dim, num_heads=num_heads)
+        embed_dim, num_heads = _positive(embed_dim=embed_dim, num_heads=num_heads)
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        _check_positive(num_kv_heads=num_kv_heads)
+        (num_kv_heads,) = _positive(num_kv_heads=num_kv_heads)
         if num_heads % num_kv_heads:
             raise ValueError(
                 f"num_kv_heads: expected a divisor of num_heads={num_heads}, got {num_kv_heads}. "
@@ -203,7 +219,7 @@ class MultiHeadAttention(nn.Module):
             )
         head_dim = embed_dim // num_heads if head_dim is None else head_dim
         value_head_dim = head_dim if value_head_dim is None else value_head_dim
-        _check_positive(head_dim=head_dim, value_head_dim=value_head_dim)
+        head_dim, value_head_dim = _positive(head_dim=head_dim, value_head_dim=value_head_dim)
         if scale is not None and head_scale is not None:
             raise ValueError(
                 f"scale: expected None beside head_scale, got {scale}. Multiply it into the "
@@ -248,7 +264,7 @@ class MultiHeadAttention(nn.Module):
         key: Tensor | None = None,
         value: Tensor | None = None,
         *,
-        attn_mask: Tensor | None = None,
+        attn_mask: Tensor | Mask | None = None,
         is_causal: bool = False,
         cache: KVCache | None = None,
         return_weights: bool = False,
@@ -259,12 +275,14 @@ class MultiHeadAttention(nn.Module):
             query: ``(..., n, D)``; leading dimensions are batches, none is fine.
             key: ``(..., m, D)``; None means ``query``: self-attention.
             value: ``(..., m, D)``; None means ``key``.
-            attn_mask: broadcasts to ``(..., h, n, m)``. Bool: ``True`` = may attend, which is
-                the opposite of ``nn.MultiheadAttention``. Float: added to the scores.
+            attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
+                ``(..., h, n, m)``. Bool: ``True`` = may attend, which is the opposite of
+                ``nn.MultiheadAttention``. Float: added to the scores.
             is_causal: position i sees no key of its future. Both sequences begin together,
                 as in PyTorch; with a cache they end together.
-            cache: holds the earlier tokens, takes in these. Then m counts all of them.
-            return_weights: also return the weights, if ``attention`` can.
+            cache: holds the earlier tokens, takes in these. Then m counts all of them. A call
+                that fails leaves it as it was.
+            return_weights: also return the weights, which only the definition computes.
 
         Returns:
             ``(..., n, D)``; with ``return_weights`` a pair of it and ``(..., h, n, m)``.
@@ -291,6 +309,30 @@ class MultiHeadAttention(nn.Module):
         if attn_mask is not None:
             check_mask_type(attn_mask)
 
+        if return_weights and self.attention is not scaled_dot_product_attention:
+            raise ValueError(
+                "return_weights: expected False beside another attention than "
+                "attnref.scaled_dot_product_attention, got True. Leave out attention= to see the "
+                "weights."
+            )
+        held = None if cache is None else vars(cache).copy()
+        try:
+            return self._attended(query, key, value, attn_mask, is_causal, cache, return_weights)
+        except BaseException:
+            if cache is not None and held is not None:
+                vars(cache).update(held)
+            raise
+
+    def _attended(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | Mask | None,
+        is_causal: bool,
+        cache: KVCache | None,
+        return_weights: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         q = _split(self.query_proj(query), self.num_heads)  # (..., h, n, d_k)
         k = _split(self.key_proj(key), self.num_kv_heads)  # (..., h_kv, m, d_k)
         v = _split(self.value_proj(value), self.num_kv_heads)  # (..., h_kv, m, d_v)
@@ -316,18 +358,21 @@ class MultiHeadAttention(nn.Module):
         if self.num_kv_heads != self.num_heads:
             options["enable_gqa"] = True
         if return_weights:
-            attended, weights = self.attention(q, k, v, **options, return_weights=True)
+            attended, weights, _ = attend(q, k, v, **options)
             return self.out_proj(_join(attended)), weights
         output: Tensor = self.out_proj(_join(self.attention(q, k, v, **options)))  # (..., n, D)
         return output
 
     def _mask_options(
-        self, q: Tensor, k: Tensor, attn_mask: Tensor | None, is_causal: bool, past: int
+        self, q: Tensor, k: Tensor, attn_mask: Tensor | Mask | None, is_causal: bool, past: int
     ) -> dict[str, Any]:
         """All that masks and biases say, as one ``attn_mask`` or a plain ``is_causal``."""
         n, m = q.shape[-2], k.shape[-2]
         alignment = "bottom-right" if past else "top-left"
-        parts = [] if attn_mask is None else [attn_mask]
+        if attn_mask is not None:
+            shape = checks.scores_shape(q.shape, k.shape, enable_gqa=True)
+            checks.check_mask(attn_mask.shape, shape)
+        parts: list[Tensor | Mask] = [] if attn_mask is None else [attn_mask]
         if self.position_bias is not None:
             bias = self.position_bias(  # in the dtype that fused kernels ask of a mask
                 self.num_heads, n, m, alignment=alignment, dtype=q.dtype, device=q.device
@@ -338,8 +383,16 @@ class MultiHeadAttention(nn.Module):
         # A function's own is_causal is aligned top-left, and need not go with a mask.
         if is_causal and (past or parts):
             is_causal = False
-            parts.append(masks.causal(n, m, alignment=alignment).dense(q.device))
-        options: dict[str, Any] = {"attn_mask": reduce(_both, parts)} if parts else {}
+            parts.append(masks.causal(n, m, alignment=alignment))
+        objects = [part for part in parts if isinstance(part, Mask)]
+        tensors = [part for part in parts if isinstance(part, Tensor)]
+        joined: Tensor | Mask | None = reduce(operator.and_, objects) if objects else None
+        declared = getattr(self.attention, "__annotations__", {}).get("attn_mask")
+        if isinstance(joined, Mask) and (tensors or Mask not in get_args(declared)):
+            tensors.append(joined.dense(q.device))
+        if tensors:
+            joined = reduce(both, tensors)
+        options: dict[str, Any] = {} if joined is None else {"attn_mask": joined}
         return options | ({"is_causal": True} if is_causal else {})
 
     @classmethod
@@ -364,13 +417,18 @@ class MultiHeadAttention(nn.Module):
             attention: as in the constructor.
 
         Raises:
-            ValueError: for a module of another kind.
+            TypeError, ValueError: for a module of another kind.
 
         Examples:
             >>> ours = MultiHeadAttention.from_torch(nn.MultiheadAttention(12, 3))
             >>> ours(torch.ones(2, 5, 12)).shape
             torch.Size([2, 5, 12])
         """
+        if not isinstance(module, nn.MultiheadAttention):
+            raise TypeError(
+                f"module: expected nn.MultiheadAttention, got {type(module).__name__}. Copy the "
+                "weights of others yourself, with load_state_dict."
+            )
         weight, bias = module.in_proj_weight, module.in_proj_bias
         if weight is None or module.bias_k is not None or module.add_zero_attn:
             raise ValueError(
@@ -396,6 +454,10 @@ class MultiHeadAttention(nn.Module):
             state |= {"out_proj.bias": module.out_proj.bias}
         copies = {name: tensor.detach().clone() for name, tensor in state.items()}
         layer.load_state_dict(copies, assign=True)
+        for name, parameter in layer.named_parameters():  # what was frozen stays so
+            whole = getattr(module, f"in_proj_{name.rpartition('.')[-1]}")
+            source = module.out_proj.get_parameter(name[9:]) if name[:9] == "out_proj." else whole
+            parameter.requires_grad_(source.requires_grad)
         return layer.train(module.training)
 
 
@@ -410,24 +472,12 @@ def _join(tensor: Tensor) -> Tensor:
     return tensor.transpose(-3, -2).flatten(-2)  # (..., n, heads d)
 
 
-def _both(one: Tensor, other: Tensor) -> Tensor:
-    """Two masks, boolean or additive, as one that does what both do."""
-    if one.dtype == torch.bool and other.dtype == torch.bool:
-        return one & other
-    if one.dtype == torch.bool:
-        one, other = other, one
-    if other.dtype == torch.bool:
-        return torch.where(other, one, -torch.inf)
-    return one + other
-
-
 def _kind(tensor: Tensor) -> str:
     """What must stay the same from one step to the next."""
     *lead, _, width = tensor.shape
     return f"({', '.join(map(str, lead))}, n, {width}) {tensor.dtype} on {tensor.device}"
 
 
-def _check_positive(**counts: int) -> None:
-    for name, count in counts.items():
-        mend = "Widths and numbers of heads come from the model's configuration."
-        checks.check_integer(name, count, 1, mend)
+def _positive(**counts: int) -> list[int]:
+    mend = "Widths and numbers of heads come from the model's configuration."
+    return [checks.check_integer(name, count, 1, mend) for name, count in counts.items()]

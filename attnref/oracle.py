@@ -18,16 +18,18 @@ __all__ = ["Gradients", "gradients", "log_sum_exp", "scaled_dot_product_attentio
 
 Array = NDArray[np.float64]
 
+_LEAST = 5e-324  # the least number above 0
+
 
 def scaled_dot_product_attention(
     query: ArrayLike,
     key: ArrayLike,
     value: ArrayLike,
     attn_mask: ArrayLike | None = None,
+    *,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    *,
     softcap: float | None = None,
 ) -> tuple[Array, Array]:
     r"""Output and weights of attention, row by row.
@@ -64,7 +66,8 @@ def scaled_dot_product_attention(
         values = _at(v, row.shared)  # (m, d_v)
         for j, p in zip(row.allowed, _softmax(row.scores), strict=True):
             weights[(*row.place, row.i, j)] = p
-            output[(*row.place, row.i)] += p * values[j]
+            # No allowed key has the weight 0: at the least it is too small to be written.
+            output[(*row.place, row.i)] += max(p, _LEAST) * values[j]
     return output, weights
 
 
@@ -72,10 +75,10 @@ def log_sum_exp(
     query: ArrayLike,
     key: ArrayLike,
     attn_mask: ArrayLike | None = None,
+    *,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    *,
     softcap: float | None = None,
 ) -> Array:
     r"""The logarithm of what each row of the softmax is divided by.
@@ -120,10 +123,10 @@ def gradients(
     key: ArrayLike,
     value: ArrayLike,
     attn_mask: ArrayLike | None = None,
+    *,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    *,
     softcap: float | None = None,
     grad_lse: ArrayLike | None = None,
 ) -> Gradients:

@@ -343,7 +343,7 @@ def alibi(
         tensor([[[-0.0039,  0.0000, -0.0039],
                  [-0.0078, -0.0039,  0.0000]]])
     """
-    m, offset = checks.check_alignment(n, m, alignment)
+    n, m, offset = checks.check_alignment(n, m, alignment)
     slopes = alibi_slopes(num_heads, dtype=torch.float64, device=device)[:, None, None]
     rows = torch.arange(offset, offset + n, dtype=torch.float64, device=device)[:, None]  # (n, 1)
     columns = torch.arange(m, dtype=torch.float64, device=device)  # (m,)
@@ -391,11 +391,9 @@ def _exchange(tensor: Tensor, num_heads: int, dim: int, *, halves: bool) -> Tens
 
 
 def _check_even(dim: int) -> None:
-    if isinstance(dim, bool) or not isinstance(dim, int) or dim < 2 or dim % 2:
-        raise ValueError(
-            f"dim: expected an even integer of 2 or more, got {dim!r}. Each frequency takes a pair "
-            "of components, a sine and a cosine."
-        )
+    mend = "Each frequency takes a pair of components, a sine and a cosine."
+    if checks.check_integer("dim", dim, 2, mend) % 2:
+        raise ValueError(f"dim: expected an even number, got {dim}. {mend}")
 
 
 def _check_counts(least: int, **counts: int) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from attnref.cost import Cost
 
-__all__ = ["Machine", "Roofline", "roofline"]
+__all__ = ["Machine", "Roofline", "bound"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Roofline:
         )
 
 
-def roofline(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
+def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
     r"""Whether arithmetic or memory limits a method on a machine.
 
     .. math:: t \ge \max\left(\frac{\text{operations}}{\text{operations per second}},
@@ -87,7 +87,7 @@ def roofline(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
         >>> from attnref.cost import Sizes, fused
         >>> for n in (4096, 1):  # prefill, and one step of decoding
         ...     cost = fused(Sizes(n=n, m=4096, d_k=128, d_v=128, dtype=torch.float16))
-        ...     print(roofline(cost, machine, dtype=torch.float16))
+        ...     print(bound(cost, machine, dtype=torch.float16))
         compute-bound on example: 2064 operations a byte, balance 100, at least 0.00087 s
         memory-bound on example: 1.008 operations a byte, balance 100, at least 2.1e-05 s
     """

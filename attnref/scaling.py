@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from attnref import checks
+from attnref._door import check_tensors
 
 __all__ = [
     "LearnedTemperature",
@@ -270,7 +271,8 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
         ``(..., n, d_k)`` in the dtype of ``query``.
 
     Raises:
-        ValueError: when the factor does not broadcast to one number a row.
+        TypeError, ValueError: when the query is no floating tensor, or the factor no number and
+            no tensor that broadcasts to one number a row.
 
     Exact up to one rounding of each component to the query's dtype, which ``scale`` itself
     spares half-precision queries. Time and memory ``O(n d_k)``.
@@ -280,7 +282,11 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
         >>> scale_query(query, per_head(torch.tensor([0.5, 0.125])))[:, 0, 0]
         tensor([0.5000, 0.1250])
     """
-    if isinstance(factor, Tensor):
+    check_tensors(query=query)
+    if not isinstance(factor, Tensor):
+        mend = "One a head is a tensor (h, 1, 1): per_head makes it."
+        checks.check_number("factor", factor, mend, most="a number or a tensor")
+    else:
         rows = (*query.shape[:-1], 1)
         if checks.broadcast_shape(factor.shape, rows) != rows:
             raise ValueError(

@@ -5,18 +5,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnref import checks
-from attnref.reference import attention_weights
+from attnref._door import enter
+from attnref.masks import Mask
+from attnref.reference import softmax_weights
 
-__all__ = ["ScoreStatistics", "score_statistics"]
+__all__ = ["ScoreStatistics", "measure"]
 
 
 class ScoreStatistics(NamedTuple):
-    """One number per leading index, each ``(...)``; see :func:`score_statistics`.
+    """One number per leading index, each ``(...)``; see :func:`measure`.
 
     Examples:
         >>> flat = torch.zeros(8, 4)
-        >>> score_statistics(flat[:1], flat, upstream=torch.ones(1, 8)).max_weight
+        >>> measure(flat[:1], flat, upstream=torch.ones(1, 8)).max_weight
         tensor(0.1250)
     """
 
@@ -30,12 +31,14 @@ class ScoreStatistics(NamedTuple):
     query_gradient: Tensor
 
 
-def score_statistics(
+def measure(
     query: Tensor,
     key: Tensor,
+    attn_mask: Tensor | Mask | None = None,
     *,
+    is_causal: bool = False,
     scale: float | None = None,
-    attn_mask: Tensor | None = None,
+    enable_gqa: bool = False,
     upstream: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> ScoreStatistics:
@@ -68,9 +71,9 @@ def score_statistics(
     Args:
         query: ``(..., n, d_k)``, any floating dtype.
         key: ``(..., m, d_k)``, same dtype and device.
+        attn_mask, is_causal, enable_gqa: as in :func:`attnref.scaled_dot_product_attention`; a
+            float mask is :math:`b`.
         scale: the factor c; None means ``1/sqrt(d_k)``.
-        attn_mask: as in :func:`attnref.scaled_dot_product_attention`; a float mask is
-            :math:`b`.
         upstream: ``(..., n, m)``, the gradient of the loss with respect to the weights. A
             gradient G of the output gives ``G @ value.mT``.
         generator: instead of ``upstream``: draw it, each entry from N(0, 1).
@@ -91,11 +94,12 @@ def score_statistics(
     Examples:
         >>> query, key = torch.tensor([[1.0]]), torch.tensor([[8.0], [0.0]])
         >>> upstream = torch.tensor([[1.0, 0.0]])
-        >>> measured = score_statistics(query, key, scale=0.125, upstream=upstream)
+        >>> measured = measure(query, key, scale=0.125, upstream=upstream)
         >>> measured.max_weight, measured.jacobian_trace
         (tensor(0.7311), tensor(0.3932))
     """
-    shape = checks.scores_shape(query.shape, key.shape)
+    call = enter(query, key, None, attn_mask, is_causal, scale, enable_gqa)
+    shape, scale = call.shape, call.scale
     wide = torch.promote_types(query.dtype, torch.float32)
     if (upstream is None) == (generator is None):
         raise ValueError(
@@ -110,16 +114,13 @@ def score_statistics(
             f"upstream: expected the shape of the weights {shape}, got {tuple(upstream.shape)}. "
             "From a gradient G of the output it is G @ value.mT."
         )
-    weights = attention_weights(query, key, attn_mask, scale=scale).to(wide)  # (..., n, m)
-    scale = checks.check_scale(scale, query.shape[-1])
-    key = key.to(wide)
-    logits = (query.to(wide) * scale) @ key.mT  # (..., n, m)
-    visible = torch.ones(shape, dtype=torch.bool, device=query.device)
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        visible = visible & attn_mask
-    elif attn_mask is not None:
-        visible = visible & (attn_mask != -torch.inf)
-        logits = logits + attn_mask
+    weights, visible, *_ = softmax_weights(call)
+    weights = weights.to(query.dtype).to(wide)  # (..., n, m)
+    query, key, _ = call.tensors()
+    logits = (query * scale) @ key.mT  # (..., n, m)
+    mask = call.mask_tensor()
+    if mask is not None and mask.dtype != torch.bool:
+        logits = logits + mask
     seeing = visible.any(-1)  # (..., n)
 
     def pair_mean(numbers: Tensor) -> Tensor:

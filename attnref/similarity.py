@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from attnref import checks, softmax
-from attnref.reference import COMPUTE_DTYPE, check_tensors
+from attnref._door import check_tensors
+from attnref.reference import COMPUTE_DTYPE
 
 __all__ = [
     "cosine_scores",
@@ -157,11 +158,8 @@ def kernel_regression(query: Tensor, key: Tensor, value: Tensor, *, bandwidth: f
         >>> kernel_regression(torch.tensor([[0.9]]), key, value, bandwidth=0.5)
         tensor([[18.3202]])
     """
-    if isinstance(bandwidth, bool) or not isinstance(bandwidth, int | float):
-        raise TypeError(
-            f"bandwidth: expected a number, got {type(bandwidth).__name__}. For a bandwidth a "
-            "dimension divide query and key by it and pass bandwidth=1.0."
-        )
+    mend = "For a bandwidth a dimension divide query and key by it and pass bandwidth=1.0."
+    bandwidth = checks.check_number("bandwidth", bandwidth, mend)
     if not 0.0 < bandwidth < math.inf:
         raise ValueError(
             f"bandwidth: expected a positive finite number, got {bandwidth}. It is a distance; for "
@@ -210,11 +208,8 @@ def nearest_neighbours(scores: Tensor, *, count: int, dim: int = -1) -> Tensor:
     """
     softmax.check_scores(scores)
     m = scores.shape[dim]
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= m:
-        raise ValueError(
-            f"count: expected an integer from 1 to the {m} keys of scores, got {count!r}. "
-            "It is the number of neighbours to keep."
-        )
+    mend = "It is the number of neighbours to keep, of the keys of scores."
+    count = checks.check_integer("count", count, 1, mend, most=m)
     best = scores.topk(count, dim).indices
     dropped = torch.ones_like(scores, dtype=torch.bool).scatter(dim, best, False)
     return softmax.stable(scores.masked_fill(dropped, -torch.inf), dim=dim)

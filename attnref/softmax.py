@@ -133,7 +133,7 @@ def online(scores: Tensor, *, block_size: int, dim: int = -1) -> Tensor:
     mend = "It is the number of keys read at a time; any number gives the same weights."
     checks.check_integer("block_size", block_size, 1, mend)
     wide = _widened(scores)
-    normaliser = torch.zeros_like(wide.sum(dim, keepdim=True))
+    normaliser = wide.new_zeros(_one_key(wide, dim))
     maximum = torch.full_like(normaliser, -torch.inf)
     for block in torch.split(wide, block_size, dim):
         previous, maximum = maximum, torch.maximum(maximum, _maximum(block, dim))
@@ -469,8 +469,15 @@ def _maximum(scores: Tensor, dim: int) -> Tensor:
     A constant to autograd: whatever is subtracted, the result and its gradient are the same.
     """
     if scores.shape[dim] == 0:
-        return torch.full_like(scores.sum(dim, keepdim=True), -torch.inf)
+        return scores.new_full(_one_key(scores, dim), -torch.inf)
     return scores.detach().amax(dim, keepdim=True)
+
+
+def _one_key(scores: Tensor, dim: int) -> list[int]:
+    """The shape of the scores with a single key."""
+    shape = list(scores.shape)
+    shape[dim] = 1
+    return shape
 
 
 def _power(scores: Tensor, maximum: Tensor) -> Tensor:

@@ -202,9 +202,7 @@ def test_from_entropy_through_attention(randn):
     query, key, value = 5 * randn(2, 5, 7), randn(2, 11, 7), randn(2, 11, 3)
     factor = from_entropy(query, key, target=math.log(4))
     scaled = scaling.scale_query(query, factor)
-    ours, weights = attnref.scaled_dot_product_attention(
-        scaled, key, value, scale=1.0, return_weights=True
-    )
+    ours, weights, _ = attnref.attend(scaled, key, value, scale=1.0)
     entropy = torch.special.entr(weights).sum(-1).mean(-1)
     torch.testing.assert_close(entropy.exp(), torch.full_like(entropy, 4.0), rtol=1e-10, atol=0)
     expected = attnref.scaled_dot_product_attention(

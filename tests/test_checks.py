@@ -158,13 +158,13 @@ def test_a_mask_may_not_enlarge_the_scores():
 
 def test_scale():
     assert checks.check_scale(None, 97) == pytest.approx(1 / math.sqrt(97), rel=1e-15)
-    for number in (1, 0.25, 0, -2.0, np.float64(0.5)):
+    for number in (1, 0.25, 0, -2.0, np.float64(0.5), np.float32(0.5), np.int64(3)):
         scale = checks.check_scale(number, 97)
         assert scale == number
         assert type(scale) is float
 
 
-@pytest.mark.parametrize("scale", [True, "0.5", [0.5], np.float32(0.5)])
+@pytest.mark.parametrize("scale", [True, "0.5", [0.5], np.bool_(True)])
 def test_a_scale_that_is_no_number(scale):
     text = (
         f"scale: expected a number or None, got {type(scale).__name__}. None means 1/sqrt(d_k); "

@@ -933,7 +933,7 @@ SMALL = {"n": 2, "m": 3, "d_k": 5, "d_v": 7}
 @pytest.mark.parametrize("wrong", [0, -1, 2.0, True, "4"])
 def test_a_wrong_size_is_named(name, wrong):
     with pytest.raises(
-        ValueError, match=f"^{name}: expected an integer of at least 1, got"
+        ValueError, match=f"^{name}: expected an integer of 1 or more, got"
     ) as error:
         Sizes(**{**SMALL, name: wrong})
     assert repr(wrong) in str(error.value)
@@ -943,7 +943,7 @@ def test_a_wrong_size_is_named(name, wrong):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Sizes(n=2, m=3, d_k=5, d_v=-1), "d_v: expected an integer of at least 0, got -1"),
+        (lambda: Sizes(n=2, m=3, d_k=5, d_v=-1), "d_v: expected an integer of 0 or more, got -1"),
         (
             lambda: Sizes(**SMALL, num_heads=6, num_kv_heads=4),
             "num_kv_heads: expected a divisor of num_heads = 6, got 4. Each key head serves",
@@ -956,30 +956,30 @@ def test_a_wrong_size_is_named(name, wrong):
             lambda: cost.fused(Sizes(**SMALL), pairs=7),
             "pairs: expected at most n m = 6, got 7. Count those of one head",
         ),
-        (lambda: cost.fused(Sizes(**SMALL), pairs=-1), "pairs: expected an integer of at least 0"),
-        (lambda: cost.allowed_pairs(0, 3), "n: expected an integer of at least 1, got 0"),
+        (lambda: cost.fused(Sizes(**SMALL), pairs=-1), "pairs: expected an integer of 0 or more"),
+        (lambda: cost.allowed_pairs(0, 3), "n: expected an integer of 1 or more, got 0"),
         (
             lambda: cost.allowed_pairs(2, 3, window=(1, -2)),
             "window: expected left + right of at least 0, got (1, -2). Query i sees the keys",
         ),
         (
             lambda: cost.blockwise(Sizes(**SMALL), block=(0, 4)),
-            "block_q: expected an integer of at least 1, got 0",
+            "block_q: expected an integer of 1 or more, got 0",
         ),
-        (lambda: cost.useful_share([]), "sequences: expected an integer of at least 1, got 0"),
-        (lambda: cost.useful_share([3, 0]), "lengths: expected an integer of at least 1, got 0"),
+        (lambda: cost.useful_share([]), "sequences: expected an integer of 1 or more, got 0"),
+        (lambda: cost.useful_share([3, 0]), "lengths: expected an integer of 1 or more, got 0"),
         (
             lambda: cost.multihead(Sizes(**SMALL), 0, Cost()),
-            "embed_dim: expected an integer of at least 1, got 0",
+            "embed_dim: expected an integer of 1 or more, got 0",
         ),
         (
             lambda: cost.multihead_parameters(Sizes(**SMALL), 0),
-            "embed_dim: expected an integer of at least 1, got 0",
+            "embed_dim: expected an integer of 1 or more, got 0",
         ),
-        (lambda: cost.feedforward(1, 2, 0), "hidden: expected an integer of at least 1, got 0"),
+        (lambda: cost.feedforward(1, 2, 0), "hidden: expected an integer of 1 or more, got 0"),
         (
             lambda: cost.feedforward_parameters(2, 0),
-            "hidden: expected an integer of at least 1, got 0",
+            "hidden: expected an integer of 1 or more, got 0",
         ),
     ],
 )

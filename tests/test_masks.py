@@ -1,10 +1,12 @@
 import itertools
 import math
 import operator
+import pickle
 import re
 
 import pytest
 import torch
+from torch.nn.attention.flex_attention import create_mask, flex_attention
 
 from attnref import masks
 from attnref.masks import EMPTY, FULL, MIXED, Mask
@@ -872,3 +874,49 @@ def test_a_wrong_argument_is_named(make, text):
 def test_a_wrong_type_is_named(make, text):
     with pytest.raises(TypeError, match=exactly(text)):
         make()
+
+
+def test_a_mask_has_no_truth():
+    """`and` would silently drop one of two masks."""
+    for said in (
+        lambda: masks.causal(3) and masks.padding([1, 2], 3),
+        lambda: masks.causal(3) or masks.causal(3),
+        lambda: not masks.causal(3),
+    ):
+        with pytest.raises(TypeError, match=r"^mask: expected & between masks, \| or ~, got and"):
+            said()
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("name", MASKS)
+def test_flexattention_is_given_the_same_mask(name, device):
+    """Every pair of its dense form, and what its kernel makes of the blocks that are left."""
+    mask, _ = MASKS[name]
+    n = N if mask.shape[-2] == 1 else mask.shape[-2]
+    whole = mask.expand((*mask.shape[:-2], n, mask.shape[-1]))
+    lead, (n, m) = (1, 1, *whole.shape[:-2])[-2:], whole.shape[-2:]
+    dense = create_mask(whole.mask_mod, *lead, n, m, device=str(device))
+    assert torch.equal(dense, whole.dense(device).expand(*lead, n, m))
+    block_mask = whole.block_mask(block_size=4, device=device)
+    assert block_mask.shape == (*lead, n, m)
+    assert block_mask.BLOCK_SIZE == (4, 4)
+    seeded = torch.Generator(device).manual_seed(0)
+    query, key, value = (
+        torch.randn(*lead, length, 5, generator=seeded, device=device) for length in (n, m, m)
+    )
+    found = flex_attention(query, key, value, block_mask=block_mask)
+    torch.testing.assert_close(found, scaled_dot_product_attention(query, key, value, whole))
+
+
+def test_flexattention_has_two_leading_dimensions():
+    mask = masks.block_layout(4, layout=torch.ones(2, 3, 5, 2, 2).bool(), block_size=2)
+    with pytest.raises(ValueError, match=r"^mask: expected \(batch, heads, n, m\) at most, got"):
+        mask.block_mask()
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_can_be_sent_to_another_process(name, device):
+    mask, _ = MASKS[name]
+    sent = pickle.loads(pickle.dumps(mask))
+    assert sent.shape == mask.shape
+    assert torch.equal(sent.dense(device), mask.dense(device))

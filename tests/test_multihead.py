@@ -1,12 +1,13 @@
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attnref import oracle, positions, scaled_dot_product_attention
+from attnref import blockwise_attention, masks, oracle, positions, scaled_dot_product_attention
 from attnref.multihead import KVCache, MultiHeadAttention
 from attnref.scaling import LearnedTemperature
 
@@ -160,7 +161,7 @@ def test_the_function_is_given_the_options_in_use_only(make, randn):
     assert list(seen) == ["attn_mask"]
     with pytest.raises(TypeError, match="unexpected keyword argument 'is_causal'"):
         make(attention=lambda query, key, value: value)(x, is_causal=True)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'return_weights'"):
+    with pytest.raises(ValueError, match=r"^return_weights: expected False beside another"):
         make(attention=F.scaled_dot_product_attention)(x, return_weights=True)
 
 
@@ -833,10 +834,85 @@ def test_a_call_that_cannot_be_is_refused(arguments, message):
     ("mask", "message"),
     [
         (torch.ones(5, 5, dtype=torch.int64), r"attn_mask: .* got torch.int64.*attn_mask.bool\(\)"),
-        ([[True]], r"attn_mask: expected a torch.Tensor, got list"),
+        ([[True]], r"attn_mask: expected a torch.Tensor or a mask of attnref.masks, got list"),
     ],
 )
 def test_a_mask_of_another_type_is_refused(mask, message):
     layer = MultiHeadAttention(12, 3)
     with pytest.raises(TypeError, match=f"^{message}"):
         layer(torch.ones(5, 12), attn_mask=mask)
+
+
+# What a cache keeps, and what a call leaves behind -----------------------------------------------
+
+
+@pytest.mark.parametrize("max_length", [None, 7])
+def test_a_cache_keeps_its_own_numbers(max_length, randn):
+    """The caller's buffers may be written to again, from the first step on."""
+    cache, key, value = KVCache(max_length), randn(2, 3, 5), randn(2, 3, 4)
+    before = key.clone(), value.clone()
+    cache.append(key, value)
+    key.zero_()
+    value.zero_()
+    kept = cache.append(randn(2, 1, 5), randn(2, 1, 4))
+    assert all(torch.equal(own[:, :3], x) for own, x in zip(kept, before, strict=True))
+
+
+@pytest.mark.parametrize("max_length", [None, 7])
+def test_a_cache_made_under_inference_mode_goes_on_without(max_length, randn):
+    cache = KVCache(max_length)
+    with torch.inference_mode():
+        cache.append(randn(2, 3, 5), randn(2, 3, 4))
+    with torch.no_grad():
+        key, _ = cache.append(randn(2, 2, 5), randn(2, 2, 4))
+    assert key.shape == (2, 5, 5)
+
+
+@pytest.mark.parametrize("max_length", [None, 7])
+def test_a_call_that_fails_leaves_the_cache_as_it_was(max_length, device, randn):
+    layer, x = MultiHeadAttention(12, 3, dtype=torch.float64, device=device), randn(5, 12)
+    with torch.no_grad():
+        whole, cache = layer(x, is_causal=True), KVCache(max_length)
+        for part in (slice(0, 2), slice(2, 5)):
+            with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
+                layer(x[part], attn_mask=randn(4, 4), is_causal=True, cache=cache)
+            assert cache.length == part.start
+            torch.testing.assert_close(layer(x[part], is_causal=True, cache=cache), whole[part])
+
+
+def test_what_is_no_tensor_goes_into_no_cache(randn):
+    for key in ([1.0], randn(3)):
+        with pytest.raises(TypeError, match=r"^key: expected a torch\.Tensor \(\.\.\., h_kv, n, d"):
+            KVCache().append(key, randn(2, 3))
+
+
+def test_frozen_weights_stay_frozen():
+    module = nn.MultiheadAttention(12, 3)
+    module.in_proj_weight.requires_grad_(False)
+    module.out_proj.bias.requires_grad_(False)
+    layer = MultiHeadAttention.from_torch(module)
+    trained = {name for name, parameter in layer.named_parameters() if parameter.requires_grad}
+    biases = {f"{name}_proj.bias" for name in ("query", "key", "value")}
+    assert trained == {*biases, "out_proj.weight"}
+    with pytest.raises(TypeError, match=r"^module: expected nn\.MultiheadAttention, got Linear\."):
+        MultiHeadAttention.from_torch(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("bias", [None, positions.alibi])
+@pytest.mark.parametrize("attention", [*FUNCTIONS, blockwise_attention])
+def test_a_mask_object_is_what_its_tensor_is(attention, bias, device, randn):
+    """Whoever declares Mask gets the object; others a tensor, and so do all beside a bias."""
+    seen = []
+
+    def watched(query, key, value, attn_mask=None, **options):
+        seen.append(type(attn_mask))
+        return attention(query, key, value, attn_mask, **options)
+
+    watched.__annotations__ = dict(getattr(attention, "__annotations__", {}))
+    make = partial(MultiHeadAttention, 12, 3, position_bias=bias, dtype=torch.float64)
+    layer, x = make(attention=watched, device=device), randn(2, 5, 12)
+    mask = masks.padding([2, 5], 5)
+    expected = layer(x, attn_mask=mask.dense(x.device), is_causal=True)
+    torch.testing.assert_close(layer(x, attn_mask=mask, is_causal=True), expected)
+    handed = attention is not F.scaled_dot_product_attention and bias is None
+    assert seen[1] is (masks.Mask if handed else torch.Tensor)

@@ -289,3 +289,11 @@ def test_a_gradient_has_the_shape_of_its_result(name, shape, expected):
         oracle.gradients(
             query=np.ones((3, 2)), key=np.ones((5, 2)), value=np.ones((5, 2)), **gradients
         )
+
+
+def test_inf_under_a_vanished_weight_is_still_inf():
+    """e^-1000 is 0 in float64, but a key that is allowed has some weight."""
+    key, value = [[0.0], [1.0]], [[math.inf], [1.0]]
+    output, weights = oracle.scaled_dot_product_attention([[1000.0]], key, value, scale=1.0)
+    assert weights.tolist() == [[0.0, 1.0]]
+    assert output.tolist() == [[math.inf]]

@@ -339,9 +339,9 @@ def test_alibi_is_the_authors_bias_up_to_a_constant_a_row(device, generator):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: positions.sinusoidal(3, 5), r"dim: expected an even integer of 2 or more, got 5"),
-        (lambda: positions.frequencies(0), r"dim: expected an even integer .* got 0"),
-        (lambda: positions.frequencies(True), r"dim: expected an even integer .* got True"),
+        (lambda: positions.sinusoidal(3, 5), r"dim: expected an even number, got 5"),
+        (lambda: positions.frequencies(0), r"dim: expected an integer of 2 or more, got 0"),
+        (lambda: positions.frequencies(True), r"dim: expected an integer of 2 or more, got True"),
         (lambda: positions.frequencies(4, base=0.0), r"base: expected a positive number, got 0.0"),
         (lambda: positions.sinusoidal(-1, 4), r"length: expected an integer of 0 or more, got -1"),
         (lambda: positions.sinusoidal(2, 4, offset=-3), r"offset: expected .* got -3"),

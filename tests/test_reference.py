@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnref import attention_weights, masks, oracle, scaled_dot_product_attention
+from attnref import attend, attention_weights, masks, oracle, scaled_dot_product_attention
 from attnref.bench.memory import peak_bytes
 
 INF, NAN = math.inf, math.nan
@@ -70,9 +70,7 @@ def additive(mask: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 def against_oracle(query: Tensor, key: Tensor, value: Tensor, mask=None, **options) -> None:
-    output, weights, lse = scaled_dot_product_attention(
-        query, key, value, mask, **options, return_weights=True, return_lse=True
-    )
+    output, weights, lse = attend(query, key, value, mask, **options)
     arrays = [x.cpu().numpy() for x in (query, key, value)]
     arrays.append(None if mask is None else mask.cpu().numpy())
     expected = oracle.scaled_dot_product_attention(*arrays, **options)
@@ -159,9 +157,7 @@ def test_empty_sequences(b, n, m, options, device):
     if "attn_mask" in options:
         mask = torch.ones(b, 1, n, m, dtype=torch.bool, device=device)
         options["attn_mask"] = mask if options["attn_mask"] == "bool" else mask.float()
-    output, weights, lse = scaled_dot_product_attention(
-        query, key, value, **options, enable_gqa=True, return_weights=True, return_lse=True
-    )
+    output, weights, lse = attend(query, key, value, **options, enable_gqa=True)
     assert output.shape == (b, 4, n, 3)
     assert weights.shape == (b, 4, n, m)
     assert lse.shape == (b, 4, n)
@@ -176,18 +172,12 @@ def test_values_may_have_no_width(normal):
 
 
 def test_what_is_returned(normal):
-    """The output alone, or followed by what was asked for, always in the same order."""
-    call = partial(scaled_dot_product_attention, normal(5, 2), normal(7, 2), normal(7, 3))
-    output, weights, lse = call(return_weights=True, return_lse=True)
-    assert torch.equal(call(), output)
-    for found, expected in [
-        (call(return_weights=True), (output, weights)),
-        (call(return_lse=True), (output, lse)),
-    ]:
-        assert len(found) == 2
-        assert all(map(torch.equal, found, expected))
-    close(weights.sum(-1), torch.ones_like(lse))
-    close(weights @ call.args[2], output)
+    """The output alone, or by name with all that it went through."""
+    tensors = normal(5, 2), normal(7, 2), normal(7, 3)
+    found = attend(*tensors)
+    assert torch.equal(scaled_dot_product_attention(*tensors), found.output)
+    close(found.weights.sum(-1), torch.ones_like(found.lse))
+    close(found.weights @ tensors[2], found.output)
 
 
 def test_options_behind_the_signature_of_pytorch_are_keywords():
@@ -196,11 +186,12 @@ def test_options_behind_the_signature_of_pytorch_are_keywords():
     assert list(parameters)[:8] == [
         *("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
     ]
+    assert inspect.signature(attend).parameters == parameters
     for function in (scaled_dot_product_attention, attention_weights):
         for parameter in inspect.signature(function).parameters.values():
             assert parameter.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
     keywords = [name for name, p in parameters.items() if p.kind == kinds.KEYWORD_ONLY]
-    assert keywords == ["softcap", "return_weights", "return_lse"]
+    assert keywords == ["softcap"]
 
 
 def test_softcap_acts_before_the_mask(normal):
@@ -232,11 +223,9 @@ def test_log_sum_exp_merges_partial_results(normal):
     mask = normal(3, 5, 7)
     mask[:, 1, :4] = -INF  # this query finds nothing in the first part
     mask[:, 2] = -INF  # and this one nothing at all
-    whole, lse = scaled_dot_product_attention(query, key, value, mask, return_lse=True)
+    whole, _, lse = attend(query, key, value, mask)
     parts = [
-        scaled_dot_product_attention(
-            query, key[:, part], value[:, part], mask[..., part], return_lse=True
-        )
+        attend(query, key[:, part], value[:, part], mask[..., part])[::2]
         for part in (slice(0, 4), slice(4, 7))
     ]
     together = torch.logaddexp(parts[0][1], parts[1][1])
@@ -259,11 +248,9 @@ def test_a_row_without_keys_gives_zeros_and_finite_gradients(kind, dtype, device
     mask = additive(mask, dtype) if kind == "float" else mask
     inputs = [query, key, value, *([mask] if kind == "float" else [])]
     inputs = [x.requires_grad_() for x in inputs]
-    output, weights, lse = scaled_dot_product_attention(
+    output, weights, lse = attend(
         *(query, key, value, mask),
         is_causal="causal" in kind,
-        return_weights=True,
-        return_lse=True,
     )
     assert not output[:, 1].any()
     assert not weights[:, 1].any()
@@ -353,9 +340,7 @@ def test_what_a_row_may_not_see_stays_out_of_it(kind, place, bad, softcap, devic
         filled = [x.clone() for x in tensors]
         filled[PLACES[place]][..., 4, 1] = entry
         filled = [x.requires_grad_() for x in filled]
-        output, weights, lse = scaled_dot_product_attention(
-            *filled, **options, return_weights=True, return_lse=True
-        )
+        output, weights, lse = attend(*filled, **options)
         rows = output[:, :4]
         loss = rows.square().sum() + (weights[:, :4] ** 3).sum() + lse[:, :4].sum()
         return rows, weights[:, :4], lse[:, :4], *torch.autograd.grad(loss, filled)
@@ -374,7 +359,7 @@ def test_what_a_row_may_see_reaches_it(place, bad, normal):
     mask = normal(5, 7) > 0
     mask[0, 3] = mask[3, 0] = True
     mask[1, 3] = False
-    output, weights = scaled_dot_product_attention(*tensors, mask, return_weights=True)
+    output, weights, _ = attend(*tensors, mask)
     with np.errstate(invalid="ignore"):  # inf - inf, where it is seen
         expected = oracle.scaled_dot_product_attention(
             *(x.cpu().numpy() for x in tensors), mask.cpu().numpy()
@@ -435,7 +420,7 @@ def test_float16_scores_may_pass_its_range(device):
     query = torch.full((2, 128), 30.0, device=device, dtype=torch.float16)
     value = torch.tensor([[1.0], [3.0]], device=device, dtype=torch.float16)
     assert (query @ query.mT == INF).all()
-    output, lse = scaled_dot_product_attention(query, query, value, return_lse=True)
+    output, _, lse = attend(query, query, value)
     assert output.tolist() == [[2.0], [2.0]]
     assert lse.tolist() == pytest.approx([115_200 / math.sqrt(128) + math.log(2)] * 2, rel=1e-6)
 
@@ -458,10 +443,8 @@ def test_half_precision_is_rounded_once(dtype, normal):
     half of it, and a thousandth for the wider type's own rounding.
     """
     tensors = [normal(2, n, d).to(dtype) for n, d in [(5, 3), (7, 3), (7, 11)]]
-    results = scaled_dot_product_attention(*tensors, return_weights=True, return_lse=True)
-    exact = scaled_dot_product_attention(
-        *(x.double() for x in tensors), return_weights=True, return_lse=True
-    )
+    results = attend(*tensors)
+    exact = attend(*(x.double() for x in tensors))
     assert [x.dtype for x in results[:2]] == [dtype, dtype]
     assert attention_weights(*tensors[:2]).dtype == dtype
     for found, right in zip(results[:2], exact[:2], strict=True):
@@ -498,7 +481,7 @@ def test_a_float_mask_is_not_turned_inside_out(device, normal):
     _, weights = listing(*tensors, additive(past))
     assert weights[0, 0] == 0
     close(weights[0, 1:].sum(), torch.ones_like(weights[0, 0]))
-    _, ours = scaled_dot_product_attention(*tensors, additive(past), return_weights=True)
+    _, ours, _ = attend(*tensors, additive(past))
     assert torch.equal(ours, attention_weights(*tensors[:2], past))
     assert ours[0].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
 
@@ -534,9 +517,7 @@ def test_a_mask_of_samples_is_not_one_of_queries(device, normal):
 def test_padding_is_not_a_token(words):
     """Four zero vectors behind the six words, unmasked, take 17.6 % of the weight of "journey"."""
     padded = torch.cat([words, torch.zeros(4, 3, device=words.device)])
-    unmasked, weights = scaled_dot_product_attention(
-        padded, padded, padded, scale=1.0, return_weights=True
-    )
+    unmasked, weights, _ = attend(padded, padded, padded, scale=1.0)
     assert weights[1, 6:].sum().item() == pytest.approx(0.176, abs=5e-4)
     rounded = [0.3642, 0.5369, 0.4684]
     assert unmasked[1].tolist() == pytest.approx(rounded, abs=5e-5)
@@ -596,15 +577,15 @@ def test_whoever_returns_the_weights_holds_them(device):
     """
     tensors = [torch.zeros(1, 2, 512, 64, device=device) for _ in range(3)]
     found = []
-    for attend in (
+    for run in (
         listing,
         scaled_dot_product_attention,
         torch.nn.functional.scaled_dot_product_attention,
     ):
-        held = peak_bytes(partial(attend, *tensors), device)
-        assert (held >= 2 * 512 * 512 * 4) == (attend in (listing, scaled_dot_product_attention))
+        held = peak_bytes(partial(run, *tensors), device)
+        assert (held >= 2 * 512 * 512 * 4) == (run in (listing, scaled_dot_product_attention))
         with Largest() as largest:
-            attend(*tensors)
+            run(*tensors)
         found.append(largest.elements)
     assert found == [2 * 512 * 512, 2 * 512 * 512, 2 * 512 * 64]
 
@@ -630,16 +611,14 @@ def test_dropout_drops_its_share_and_rescales_the_rest(device, normal):
     torch.manual_seed(0)
     query, key, value = normal(53, 59, 2), normal(53, 61, 2), normal(53, 61, 3)
     p = 0.3
-    plain, before = scaled_dot_product_attention(query, key, value, return_weights=True)
-    output, weights, lse = scaled_dot_product_attention(
-        query, key, value, dropout_p=p, return_weights=True, return_lse=True
-    )
+    plain, before, _ = attend(query, key, value)
+    output, weights, lse = attend(query, key, value, dropout_p=p)
     dropped = weights == 0
     bound = 5 * math.sqrt(p * (1 - p) / weights.numel())
     assert dropped.double().mean().item() == pytest.approx(p, abs=bound)
     close(weights[~dropped], before[~dropped] / (1 - p))
     close(output, weights @ value)  # the weights that multiplied the values
-    close(lse, scaled_dot_product_attention(query, key, value, return_lse=True)[1])
+    close(lse, attend(query, key, value).lse)
 
     call = partial(scaled_dot_product_attention, query, key, value, dropout_p=p)
     means = torch.stack([(call() - plain).mean() for _ in range(50)])
@@ -675,9 +654,7 @@ def test_inputs_are_left_as_they_were(kind, device, normal):
     tensors.append(mask if kind == "bool" else additive(mask))
     tensors[1][..., 0, 0] = NAN
     copies = [x.clone() for x in tensors]
-    scaled_dot_product_attention(
-        *tensors, 0.5, True, enable_gqa=True, softcap=2.0, return_weights=True, return_lse=True
-    )
+    attend(*tensors, 0.5, True, enable_gqa=True, softcap=2.0)
     for tensor, copy in zip(tensors, copies, strict=True):
         torch.testing.assert_close(tensor, copy, rtol=0.0, atol=0.0, equal_nan=True)
 
@@ -764,11 +741,11 @@ WRONG = {
         "value: expected device cpu, where query is, got meta. Move it with "
         "value.to(query.device).",
     ),
-    "mask is an object": (
-        {"attn_mask": masks.causal(5, 7, alignment="top-left")},
+    "mask is a list": (
+        {"attn_mask": [[True]]},
         TypeError,
-        "attn_mask: expected a torch.Tensor, got Mask. A mask of attnref.masks becomes one with "
-        "mask.dense(device=query.device).",
+        "attn_mask: expected a torch.Tensor or a mask of attnref.masks, got list. Convert it with "
+        "torch.as_tensor(attn_mask).",
     ),
     "mask counts": (
         {"attn_mask": torch.ones(5, 7, dtype=torch.int64)},

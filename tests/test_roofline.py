@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attnref.cost import Cost, Operations
-from attnref.roofline import Machine, roofline
+from attnref.roofline import Machine, bound
 
 MACHINE = Machine("example", {torch.float16: 1e13, torch.float32: 1e12}, bytes_per_second=1e11)
 
@@ -22,7 +22,7 @@ MACHINE = Machine("example", {torch.float16: 1e13, torch.float32: 1e12}, bytes_p
 )  # fmt: skip
 def test_roofline(dtype, matmul, verdict):
     spent = Cost(Operations(matmul, 40, 10), bytes_read=48, bytes_written=2)
-    found = roofline(spent, MACHINE, dtype=dtype)
+    found = bound(spent, MACHINE, dtype=dtype)
     assert str(found) == verdict
     assert found.intensity == spent.intensity == (matmul + 50) / 50
     speed = MACHINE.operations_per_second[dtype]
@@ -31,7 +31,7 @@ def test_roofline(dtype, matmul, verdict):
 
 def test_roofline_at_the_balance_is_compute_bound():
     spent = Cost(Operations(matmul=100), bytes_read=1)
-    assert roofline(spent, MACHINE, dtype=torch.float16).bound == "compute"
+    assert bound(spent, MACHINE, dtype=torch.float16).bound == "compute"
 
 
 def test_roofline_names_what_it_lacks():
@@ -40,6 +40,6 @@ def test_roofline_names_what_it_lacks():
         match=r"^dtype: expected one for which machine 'example' has a "
         r"speed \(torch.float16, torch.float32\), got torch.float64. Add it",
     ):
-        roofline(Cost(bytes_read=1), MACHINE, dtype=torch.float64)
+        bound(Cost(bytes_read=1), MACHINE, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"^cost: expected one that moves bytes, got 0 of them"):
-        roofline(Cost(), MACHINE, dtype=torch.float16)
+        bound(Cost(), MACHINE, dtype=torch.float16)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import attnref
-from attnref import oracle, scaling
-from attnref.score_statistics import ScoreStatistics, score_statistics
+from attnref import oracle, scaling, score_statistics
+from attnref.score_statistics import ScoreStatistics
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def rows(device):
         seeded = torch.Generator(device).manual_seed(head_dim)
         query = torch.randn(1000, 1, head_dim, device=device, generator=seeded)
         key = torch.randn(1000, 64, head_dim, device=device, generator=seeded)
-        return score_statistics(query, key, scale=factor(head_dim), generator=seeded)
+        return score_statistics.measure(query, key, scale=factor(head_dim), generator=seeded)
 
     return measure
 
@@ -75,7 +75,7 @@ def test_statistics_match_the_jacobian_of_each_row(kind, scale, device, randn):
     query, key, upstream = randn(2, 5, 7), randn(2, 11, 7), randn(2, 5, 11)
     kept = query.clone(), key.clone(), upstream.clone()
     mask, bias = mask_of(kind, device, randn)
-    ours = score_statistics(query, key, scale=scale, attn_mask=mask, upstream=upstream)
+    ours = score_statistics.measure(query, key, scale=scale, attn_mask=mask, upstream=upstream)
     for head in range(2):
         expected = by_hand(
             query[head].cpu().numpy(),
@@ -98,7 +98,7 @@ def test_gradients_are_those_of_autograd(kind, device, randn):
     query, key, upstream = randn(5, 1, 7), randn(5, 11, 7), randn(5, 1, 11)
     mask, bias = mask_of(kind, device, randn)
     mask = None if mask is None else mask[:, None]
-    ours = score_statistics(query, key, scale=scale, attn_mask=mask, upstream=upstream)
+    ours = score_statistics.measure(query, key, scale=scale, attn_mask=mask, upstream=upstream)
 
     query.requires_grad_()
     weights = attnref.attention_weights(query, key, mask, scale=scale)
@@ -122,7 +122,7 @@ def test_gradients_are_those_of_autograd(kind, device, randn):
 
 def test_upstream_of_an_output_gradient(randn):
     query, key, value, gradient = randn(5, 7), randn(11, 7), randn(11, 3), randn(5, 3)
-    ours = score_statistics(query, key, upstream=gradient @ value.mT).query_gradient
+    ours = score_statistics.measure(query, key, upstream=gradient @ value.mT).query_gradient
     query.requires_grad_()
     (attnref.scaled_dot_product_attention(query, key, value) * gradient).sum().backward()
     torch.testing.assert_close(ours, query.grad.norm(dim=-1).mean(), rtol=1e-12, atol=0)
@@ -133,10 +133,12 @@ def test_a_factor_per_head_is_measured_through_the_query(device, randn):
     factors = torch.tensor([0.2, 1.5], device=device, dtype=torch.float64)
     query, key, upstream = randn(2, 5, 7), randn(2, 11, 7), randn(2, 5, 11)
     scaled = scaling.scale_query(query, scaling.per_head(factors))
-    ours = score_statistics(scaled, key, scale=1.0, upstream=upstream)
+    ours = score_statistics.measure(scaled, key, scale=1.0, upstream=upstream)
     ours = ours._replace(query_gradient=factors * ours.query_gradient)
     for head, factor in enumerate(factors.tolist()):
-        alone = score_statistics(query[head], key[head], scale=factor, upstream=upstream[head])
+        alone = score_statistics.measure(
+            query[head], key[head], scale=factor, upstream=upstream[head]
+        )
         for name, statistic, expected in zip(ours._fields, ours, alone, strict=True):
             assert statistic[head].item() == pytest.approx(expected.item(), rel=1e-12), name
 
@@ -147,7 +149,7 @@ def test_a_drawn_upstream_is_unit_gaussian_and_repeatable(device, randn):
     trials = 2000
     many = query.expand(trials, 1, 7)
     first, again = (
-        score_statistics(many, key, generator=torch.Generator(device).manual_seed(3))
+        score_statistics.measure(many, key, generator=torch.Generator(device).manual_seed(3))
         for _ in range(2)
     )
     assert torch.equal(first.score_gradient, again.score_gradient)
@@ -161,8 +163,8 @@ def test_a_drawn_upstream_is_unit_gaussian_and_repeatable(device, randn):
 def test_leading_dimensions_broadcast_and_half_precision_becomes_float32(randn):
     query, key = randn(2, 3, 5, 7, dtype=torch.bfloat16), randn(3, 11, 7, dtype=torch.bfloat16)
     upstream = randn(2, 3, 5, 11, dtype=torch.float32)
-    ours = score_statistics(query, key, upstream=upstream)
-    exact = score_statistics(query.double(), key.double(), upstream=upstream.double())
+    ours = score_statistics.measure(query, key, upstream=upstream)
+    exact = score_statistics.measure(query.double(), key.double(), upstream=upstream.double())
     for name, statistic, expected in zip(ours._fields, ours, exact, strict=True):
         assert statistic.shape == (2, 3), name
         assert statistic.dtype == torch.float32, name
@@ -174,7 +176,9 @@ def test_leading_dimensions_broadcast_and_half_precision_becomes_float32(randn):
 
 def test_no_query_sees_a_key(device, randn):
     nothing = torch.zeros(5, 11, dtype=torch.bool, device=device)
-    ours = score_statistics(randn(5, 7), randn(11, 7), attn_mask=nothing, upstream=randn(5, 11))
+    ours = score_statistics.measure(
+        randn(5, 7), randn(11, 7), attn_mask=nothing, upstream=randn(5, 11)
+    )
     assert all(statistic.isnan() for statistic in ours)
 
 
@@ -187,30 +191,30 @@ def test_one_source_of_the_upstream_gradient_is_named(generator, randn):
         with pytest.raises(
             ValueError, match=rf"^upstream: expected either upstream or generator, got {came}\."
         ) as error:
-            score_statistics(query, key, **arguments)
+            score_statistics.measure(query, key, **arguments)
         assert "torch.Generator(query.device)" in str(error.value)
     with pytest.raises(
         ValueError, match=r"^upstream: expected the shape of the weights \(5, 11\), got \(5, 3\)\."
     ) as error:
-        score_statistics(query, key, upstream=randn(5, 3))
+        score_statistics.measure(query, key, upstream=randn(5, 3))
     assert "G @ value.mT" in str(error.value)
 
 
 def test_arguments_of_attention_are_checked_as_there(randn):
     query, key, upstream = randn(5, 7), randn(11, 7), randn(5, 11)
     with pytest.raises(TypeError, match=r"^attn_mask: expected bool"):
-        score_statistics(query, key, attn_mask=torch.ones(5, 11).int(), upstream=upstream)
+        score_statistics.measure(query, key, attn_mask=torch.ones(5, 11).int(), upstream=upstream)
     with pytest.raises(TypeError, match=r"^scale: expected a number or None"):
-        score_statistics(query, key, scale=torch.ones(2), upstream=upstream)
+        score_statistics.measure(query, key, scale=torch.ones(2), upstream=upstream)
     with pytest.raises(ValueError, match=r"^key: expected last dimension 7"):
-        score_statistics(query, randn(11, 3), upstream=upstream)
+        score_statistics.measure(query, randn(11, 3), upstream=upstream)
 
 
 def test_statistics_vmap_and_compile(randn):
     query, key, upstream = randn(3, 5, 7), randn(3, 11, 7), randn(3, 5, 11)
 
     def measure(query, key, upstream):
-        return score_statistics(query, key, upstream=upstream)
+        return score_statistics.measure(query, key, upstream=upstream)
 
     together = measure(query, key, upstream)
     one_by_one = torch.vmap(measure)(query, key, upstream)
@@ -263,8 +267,8 @@ def test_scores_condense_once_their_variance_passes_2_ln_n(generator, randn):
     """1024 Gaussian scores: variance 64 > 2 ln n sits on few keys, variance 4 < 2 ln n does not."""
     key = randn(1000, 1024, 1, dtype=torch.float32)
     one = torch.ones_like(key[:, :1])
-    condensed = score_statistics(8 * one, key, scale=1.0, generator=generator)
-    spread = score_statistics(2 * one, key, scale=1.0, generator=generator)
+    condensed = score_statistics.measure(8 * one, key, scale=1.0, generator=generator)
+    spread = score_statistics.measure(2 * one, key, scale=1.0, generator=generator)
     # From 150 000 rows, with their standard error.
     assert_mean(1 - condensed.jacobian_trace, 0.6019, error=0.0007)
     assert (1 - spread.jacobian_trace).mean() < 0.1
@@ -320,7 +324,7 @@ def test_without_a_scale_the_mean_jacobian_falls_as_one_over_the_deviation(gener
     assert rho == pytest.approx(2.344, abs=5e-4)
     key = randn(40_000, n, 1, dtype=torch.float32)
     query = deviation * torch.ones_like(key[:, :1])
-    ours = score_statistics(query, key, scale=1.0, generator=generator)
+    ours = score_statistics.measure(query, key, scale=1.0, generator=generator)
     # The next term comes with the chance ρ/σ that a third score is near.
     assert_mean(ours.jacobian_trace, rho / deviation, rel=rho / deviation)
     assert ours.jacobian_trace.median() < 1e-6
@@ -334,7 +338,7 @@ def test_two_keys_and_a_gap_of_8(divisor, expected, device):
     query = torch.tensor([[1.0]], device=device, dtype=torch.float64)
     key = torch.tensor([[8.0], [0.0]], device=device, dtype=torch.float64)
     upstream = torch.tensor([[1.0, 0.0]], device=device, dtype=torch.float64)
-    ours = score_statistics(query, key, scale=1 / divisor, upstream=upstream)
+    ours = score_statistics.measure(query, key, scale=1 / divisor, upstream=upstream)
     # dL/dq = p(1 - p)/divisor times the gap; 1 - p is formed with an error of half an eps.
     assert ours.query_gradient.item() / 8 == pytest.approx(
         expected, rel=5e-3, abs=torch.finfo(torch.float64).eps / divisor
@@ -348,7 +352,7 @@ def test_flat_weights_keep_their_jacobian_and_lose_the_gradient_as_the_factor(ra
     query, key, upstream = randn(1, 64), randn(64, 64), randn(1, 64)
     centred = (upstream - upstream.mean()) / 64
     for divisor in (1e4, 1e6):
-        ours = score_statistics(query, key, scale=1 / divisor, upstream=upstream)
+        ours = score_statistics.measure(query, key, scale=1 / divisor, upstream=upstream)
         # Logits of the order of |q||k|/divisor, 64/divisor and a little more, remain.
         remains = 5 * 64 / divisor
         torch.testing.assert_close(ours.score_gradient, centred.norm(), rtol=remains, atol=0)
@@ -367,7 +371,7 @@ def test_alignment_makes_1_over_d_the_factor_that_does_not_depend_on_the_width(h
         (scaling.inverse(head_dim), rho),
         (scaling.inverse_sqrt(head_dim), rho * math.sqrt(head_dim)),
     ):
-        ours = score_statistics(query, key, scale=factor, upstream=upstream)
+        ours = score_statistics.measure(query, key, scale=factor, upstream=upstream)
         assert_mean(ours.logit_mean, expected)
 
 
@@ -376,7 +380,7 @@ def test_unscaled_products_grow_in_size_with_the_root_of_the_width_and_not_in_me
     """E|q·k| = sqrt(2/π) E|q|, near sqrt(2 d/π), around a mean of 0."""
     query, key = randn(2000, 1, head_dim), randn(2000, 1, head_dim)
     upstream = torch.zeros(2000, 1, 1, dtype=query.dtype, device=query.device)
-    products = score_statistics(query, key, scale=1.0, upstream=upstream).logit_mean
+    products = score_statistics.measure(query, key, scale=1.0, upstream=upstream).logit_mean
     length = math.sqrt(2) * math.exp(math.lgamma((head_dim + 1) / 2) - math.lgamma(head_dim / 2))
     assert_mean(products, 0.0)
     assert_mean(products.abs(), math.sqrt(2 / math.pi) * length)

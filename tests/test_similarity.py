@@ -473,8 +473,8 @@ def test_a_bandwidth_that_is_no_number_is_named(wrong, device):
 @pytest.mark.parametrize("wrong", [0, 8, -1, 2.0, True])
 def test_a_wrong_number_of_neighbours_is_named(wrong, device):
     message = (
-        f"count: expected an integer from 1 to the 7 keys of scores, got {wrong!r}. "
-        "It is the number of neighbours to keep."
+        f"count: expected an integer between 1 and 7, got {wrong!r}. It is the number of "
+        "neighbours to keep, of the keys of scores."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         similarity.nearest_neighbours(torch.zeros(5, 7, device=device), count=wrong)

@@ -126,7 +126,7 @@ def quantized(problem: Problem) -> Run:
 @cases.case("sliding_window", "window")
 def sliding_window(problem: Problem) -> Run:
     query, key, value = problem.query, problem.key, problem.value
-    return lambda: sliding_window_attention(query, key, value, window=WINDOW)
+    return lambda: sliding_window_attention(query, key, value, window=WINDOW, is_causal=True)
 
 
 @cases.case("topk", "dense", "causal")

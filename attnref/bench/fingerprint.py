@@ -31,7 +31,7 @@ def fingerprint(module: str, name: str) -> str:
     that some annotation names.
 
     Examples:
-        >>> fingerprint("attnref.reference", "check_tensors") == fingerprint(
+        >>> fingerprint("attnref._door", "check_tensors") == fingerprint(
         ...     "attnref.reference", "attention_weights"
         ... )
         False

@@ -181,6 +181,38 @@ class Trial:
             for name, gradient in zip(leaves, found, strict=True)
         }
 
+    def penalty_gradients(self, case: Case) -> dict[str, Tensor | None]:
+        """The gradients of the squared gradients' sum, of a loss that squares the output.
+
+        None for all where the first gradients have no graph: the penalty is a constant.
+
+        Raises:
+            Raised: what the function, or its backward, raised.
+        """
+        leaves = {
+            name: self.given(tensor).detach().clone().requires_grad_()
+            for name, tensor in (("query", case.query), ("key", case.key), ("value", case.value))
+        }
+        inputs = tuple(leaves.values())
+        with torch.enable_grad():
+            output = self.output(*inputs)
+            try:
+                # The gradient of the sum is a constant: it tells nobody that more is to come.
+                first = torch.autograd.grad(
+                    output.sum(), inputs, create_graph=True, allow_unused=True
+                )
+                squares = [one.square().sum() for one in first if one is not None]
+                penalty = sum(squares, output.new_zeros(()))
+                if not penalty.requires_grad:
+                    return dict.fromkeys(leaves)
+                found = torch.autograd.grad(penalty, inputs, allow_unused=True)
+            except Exception as error:
+                raise self._raised(error) from error
+        return {
+            name: None if gradient is None else gradient.double().cpu()
+            for name, gradient in zip(leaves, found, strict=True)
+        }
+
     def call(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
         """The output for the rounded inputs, in float64 on the CPU, without gradients."""
         given = (self.given(tensor) for tensor in (query, key, value))

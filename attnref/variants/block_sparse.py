@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnref import checks, masks
+from attnref import masks
+from attnref._door import enter, own_precision
+from attnref.checks import check_mask
 from attnref.onednn import product_with_transpose
-from attnref.reference import check_tensors
 
 __all__ = ["block_sparse_attention"]
 
@@ -66,20 +67,13 @@ def block_sparse_attention(
         >>> block_sparse_attention(query, query, value, layout, block_size=2).T
         tensor([[2., 2., 4., 4.]])
     """
-    check_tensors(query=query, key=key, value=value)
-    checks.check_value(key.shape, value.shape)
-    shape = checks.scores_shape(query.shape, key.shape, enable_gqa=enable_gqa)
-    factor = checks.check_scale(scale, query.shape[-1])
-    mask = masks.block_layout(*shape[-2:], layout=layout, block_size=block_size)
-    checks.check_mask(mask.shape, shape)
-    if enable_gqa:
-        groups = query.shape[-3] // key.shape[-3]
-        key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
-    dtype = torch.promote_types(query.dtype, torch.float32)
-    q, k, v = (
-        x.to(dtype).expand(*shape[:-2], *x.shape[-2:]).contiguous() for x in (query, key, value)
-    )
-    output: Tensor = _BlockSparse.apply(q, k, v, layout, block_size, factor)  # type: ignore[no-untyped-call]
+    call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa)
+    *lead, n, m = call.shape
+    mask = masks.block_layout(n, m, layout=layout, block_size=block_size)
+    check_mask(mask.shape, call.shape)
+    q, k, v = (x.expand(*lead, *x.shape[-2:]).contiguous() for x in call.tensors())
+    with own_precision(query.device):
+        output: Tensor = _BlockSparse.apply(q, k, v, layout, block_size, call.scale)  # type: ignore[no-untyped-call]
     return output.to(query.dtype)
 
 

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from attnref import checks, masks
+from attnref._door import Call, enter, fused, own_precision
 from attnref.masks import EMPTY, FULL, MIXED, Mask
 from attnref.onednn import product_with_transpose
-from attnref.reference import check_mask_tensor, check_tensors
 
 __all__ = ["blockwise_attention"]
 
@@ -78,11 +78,13 @@ def blockwise_attention(
     Raises:
         TypeError, ValueError: as the reference does, and for dropout or a mask with gradient.
 
-    Exact up to rounding, in float32 or wider. Unlike the reference, a NaN or inf reaches every
-    query that shares a block with one that sees it. Time ``2 p (d_k + d_v)`` operations forward
-    and ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in blocks that are not empty; a mask
-    object adds a few operations a pair, once for all heads. Memory ``O((n + m) (d_k + d_v))``,
-    and 512 rows of the mask. Prefer ``is_causal`` to ``masks.causal``: it need not be asked.
+    Exact up to rounding, in float32 or wider. Neither the loop nor the fused kernel has
+    forward-mode derivatives: take the reference for these. Unlike the reference, a NaN or inf
+    reaches every query that shares a block with one that sees it. Time ``2 p (d_k + d_v)``
+    operations forward and ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in blocks that are not
+    empty; a mask object adds a few operations a pair, once for all heads. Memory
+    ``O((n + m) (d_k + d_v))``, and 512 rows of the mask. Prefer ``is_causal`` to ``masks.causal``:
+    it need not be asked.
 
     Source: Rabe and Staats 2021, arXiv 2112.05682; backward from the log-sum-exp: Dao et al.
     2022, arXiv 2205.14135, algorithm 4.
@@ -92,61 +94,44 @@ def blockwise_attention(
         >>> blockwise_attention(query, key, value, masks.causal(1, 2, alignment="top-left"))
         tensor([[10.]])
     """
-    check_tensors(query=query, key=key, value=value)
-    checks.check_value(key.shape, value.shape)
-    shape = checks.scores_shape(query.shape, key.shape, enable_gqa=enable_gqa)
-    factor = checks.check_scale(scale, query.shape[-1])
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     if dropout_p != 0.0:
         raise ValueError(
             f"dropout_p: expected 0.0, got {dropout_p!r}. Weights that are never held cannot be "
             "dropped; use attnref.scaled_dot_product_attention."
         )
-    if attn_mask is not None:
-        attn_mask = _whole_mask(attn_mask, query, shape)
-    lead, (n, m) = shape[:-2], shape[-2:]
-    wide = query.dtype not in (torch.float16, torch.bfloat16)
-    trained = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
-    # The processor's fused kernel wants d_k = d_v; without it PyTorch holds all the weights.
-    fused = wide and not trained and query.shape[-1] == value.shape[-1]
+    if isinstance(attn_mask, Tensor) and attn_mask.requires_grad:
+        raise ValueError(
+            "attn_mask: expected a tensor without gradient, got one that requires it. Detach it, "
+            "or use attnref.scaled_dot_product_attention, which gives it one."
+        )
+    return blockwise(call)
+
+
+def blockwise(call: Call) -> Tensor:
+    """The output, ``(..., n, d_v)``, by the fused kernel or block by block."""
+    *lead, n, m = call.shape
+    wide = call.query.dtype not in (torch.float16, torch.bfloat16)
+    trained = torch.is_grad_enabled() and any(x.requires_grad for x in call[:3])
     few = n * m <= _FEW_PAIRS
-    if attn_mask is None and n * m > 0 and (query.is_cuda or few or fused):
-        return _by_kernel(query, key, value, lead, is_causal, factor, enable_gqa)
-    if enable_gqa:
-        groups = query.shape[-3] // key.shape[-3]
-        key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
-    query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in (query, key, value))
-    if n * m == 0:
+    # Copies filled up to one width would cost what the kernel saves.
+    kernel = wide and not trained and call.key.shape[-1] == call.value.shape[-1]
+    if call.attn_mask is None and n * m > 0 and (call.query.is_cuda or few or kernel):
+        return fused(call)
+    query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors(call.query.dtype))
+    if value.shape[-1] == 0:
+        return query @ (key.mT @ value)
+    if math.prod(call.shape) == 0:
         return query @ key.mT @ value  # sums of nothing: zeros
-    output: Tensor = _Blockwise.apply(query, key, value, attn_mask, is_causal, factor)  # type: ignore[no-untyped-call]
+    attn_mask = call.attn_mask
+    # With all its rows and keys, so that blocks can be cut from it.
+    if attn_mask is not None and attn_mask.shape[-2:] != (n, m):
+        attn_mask = attn_mask.expand((*attn_mask.shape[:-2], n, m))
+    with own_precision(query.device):
+        output: Tensor = _Blockwise.apply(  # type: ignore[no-untyped-call]
+            query, key, value, attn_mask, call.is_causal, call.scale
+        )
     return output
-
-
-def _by_kernel(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    lead: Sequence[int],
-    is_causal: bool,
-    scale: float,
-    enable_gqa: bool,
-) -> Tensor:
-    """The same by PyTorch's fused kernel, which wants exactly (batch, heads, length, width)."""
-    batch = lead[:-1] if enable_gqa else lead  # heads may differ in number, all else is shared
-
-    def flat(x: Tensor) -> Tensor:
-        heads = x.shape[-3] if enable_gqa else 1
-        own = x.shape[-3:] if enable_gqa else x.shape[-2:]
-        return x.expand(*batch, *own).reshape(math.prod(batch), heads, *x.shape[-2:])
-
-    average = torch.nn.functional.scaled_dot_product_attention(
-        flat(query),
-        flat(key),
-        flat(value),
-        is_causal=is_causal,
-        scale=scale,
-        enable_gqa=enable_gqa,
-    )  # (batch, heads, n, d_v)
-    return average.reshape(*lead, *average.shape[-2:])
 
 
 class _Blockwise(torch.autograd.Function):
@@ -312,7 +297,7 @@ def _strips(
         # Without another mask, every query of the block sees the keys before this one.
         known = 0 if attn_mask is not None else min(start if is_causal else m, m)
         columns = slice(known, stop)
-        states = torch.full((math.ceil(known / _CHUNK),), FULL, dtype=torch.int8)
+        states = torch.full((math.ceil(known / _CHUNK),), FULL, dtype=torch.int8, device="cpu")
         if known == stop:
             yield _Strip(rows, stop, states, nothing, 0)
             continue
@@ -380,20 +365,6 @@ def _places(lead: Sequence[int], device: torch.device) -> Iterator[tuple[int, ..
     if device.type != "cpu":
         return iter([()])
     return itertools.product(*map(range, lead))
-
-
-def _whole_mask(attn_mask: Tensor | Mask, query: Tensor, shape: checks.Shape) -> Tensor | Mask:
-    """The mask with all its rows and keys, so that blocks can be cut from it."""
-    if isinstance(attn_mask, Mask):
-        checks.check_mask(attn_mask.shape, shape)
-        return attn_mask.expand((*attn_mask.shape[:-2], *shape[-2:]))
-    check_mask_tensor(attn_mask, query, shape)
-    if attn_mask.requires_grad:
-        raise ValueError(
-            "attn_mask: expected a tensor without gradient, got one that requires it. Detach it, "
-            "or use attnref.scaled_dot_product_attention, which gives it one."
-        )
-    return attn_mask.expand(*attn_mask.shape[:-2], *shape[-2:])
 
 
 def _at(tensor: Tensor, own: int, lead: Sequence[int], place: tuple[int, ...]) -> Tensor:

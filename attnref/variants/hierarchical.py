@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnref import checks
-from attnref.reference import check_tensors
+from attnref._door import enter, own_precision
+from attnref.checks import Shape, check_integer
+from attnref.masks import Mask
 
 __all__ = ["hierarchical_attention"]
 
@@ -20,9 +21,11 @@ def hierarchical_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
     *,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
     block_size: int = 64,
     num_means: int = 4,
 ) -> Tensor:
@@ -42,14 +45,19 @@ def hierarchical_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., n, d_k)``, same dtype and device, as many as queries.
         value: ``(..., n, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        attn_mask: which keys count, bool or a mask of :mod:`attnref.masks`, ``(..., 1, n)``, such
+            as ``masks.padding(lengths, n)``: the others
+            are left out of the means too.
         is_causal: query i sees the keys j <= i.
         scale: the factor c; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         block_size: the number B of tokens in the smallest blocks.
         num_means: the number r of runs in a block, a divisor of ``block_size``: with as many as
             that, blocks of the first level are still exact.
 
     Returns:
-        ``(..., n, d_v)`` in the dtype of ``query``.
+        ``(..., n, d_v)`` in the dtype of ``query``; zeros for a query that the mask leaves
+        without keys.
 
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and the mend.
@@ -62,7 +70,9 @@ def hierarchical_attention(
 
     and :math:`\delta_i \le c\,\|q_i\|\max_j\|k_j-\bar k_{R(i,j)}\|`: small where keys change slowly
     along the sequence. On data without such structure nothing is gained over dropping the
-    far keys, and no method that reads less than all pairs can promise more. Half precision is
+    far keys, and no method that reads less than all pairs can promise more. A NaN or inf that the
+    mask does not leave out reaches the queries of its block and its neighbours, the earlier ones
+    too, and all that meet its means. Half precision is
     computed in float32.
 
     Time ``2 n L (d_k + d_v)`` operations with ``L = 3 (B + r log₂(n/2B))`` columns a query, a
@@ -78,36 +88,49 @@ def hierarchical_attention(
         >>> hierarchical_attention(query + 1, key, value, block_size=1, num_means=1)[0]
         tensor([3.3263])
     """
-    check_tensors(query=query, key=key, value=value)
-    *lead, n, m = checks.scores_shape(query.shape, key.shape)
-    checks.check_value(key.shape, value.shape)
-    factor = checks.check_scale(scale, query.shape[-1])
-    _check_sizes(n, m, block_size, num_means)
-    if n == 0:
-        return value.new_zeros(*lead, 0, value.shape[-1])
-    dtype, wide = query.dtype, torch.promote_types(query.dtype, torch.float32)
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    block_size, num_means = _check_sizes(call.shape, block_size, num_means)
+    query, key, value = call.tensors()
+    counts = call.key_mask()  # (..., n, 1)
+    if counts is not None:
+        key, value = key.masked_fill(~counts, 0.0), value.masked_fill(~counts, 0.0)
+    if call.shape[-1] == 0:
+        return (query @ key.mT @ value).to(call.query.dtype)
+    with own_precision(query.device):
+        output = _attended(query * call.scale, key, value, counts, is_causal, block_size, num_means)
+    return output.to(call.query.dtype)
 
+
+def _attended(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    counts: Tensor | None,
+    is_causal: bool,
+    block_size: int,
+    num_means: int,
+) -> Tensor:
+    """The output, ``(..., n, d_v)``; ``counts`` says which keys have a weight."""
+    n = query.shape[-2]
+    present = (value.new_ones(n, 1) if counts is None else counts).to(value.dtype)  # (..., n, 1)
     blocks = -(-n // block_size)
-    query, key, value = query.to(wide), key.to(wide), value.to(wide)
     queries = torch.unflatten(_filled(query, blocks * block_size), -2, (blocks, block_size))
     near, allowed = _near(n, blocks, block_size, is_causal, query.device)
     far = _far(blocks, num_means, is_causal, query.device)  # (blocks, runs)
-    present = torch.ones(n, 1, dtype=wide, device=query.device)
     run_key, run_value, count = (
         _run_sums(tokens, blocks, block_size, num_means) for tokens in (key, value, present)
-    )  # (..., rows, d_k), (..., rows, d_v), (rows, 1)
+    )  # (..., rows, d_k), (..., rows, d_v), (..., rows, 1)
     some = count.clamp(min=1)
     run_key, run_value = run_key / some, run_value / some  # sums become means
     # A mean counts as often as it has keys, and not at all if it has none.
+    near_bias = present.squeeze(-1)[..., near][..., None, :].log()  # (..., blocks, 1, columns)
+    near_bias = near_bias.masked_fill(~allowed, -torch.inf)
+    far_bias = count.squeeze(-1).log()[..., far][..., None, :]
+    rows = near_bias.shape[-2]
     bias = torch.cat(
-        [
-            torch.zeros(allowed.shape, dtype=wide, device=query.device).masked_fill(
-                ~allowed, -torch.inf
-            ),
-            count[:, 0].log()[far][:, None].expand(-1, allowed.shape[-2], -1),
-        ],
-        -1,
-    )  # (blocks, 1 or B, columns)
+        [near_bias, far_bias.expand(*far_bias.shape[:-2], rows, -1)], -1
+    )  # (..., blocks, 1 or B, columns)
+    blank = None if counts is None else bias.amax(-1, keepdim=True) == -torch.inf
 
     # One block of queries and its columns fit a processor's cache. With gradients each piece
     # would send back a tensor of the whole size, and a GPU is only filled by all of them.
@@ -122,12 +145,16 @@ def hierarchical_attention(
             )
             for tokens, rows in ((key, near), (value, near), (run_key, far), (run_value, far))
         )  # (..., step, columns, d)
-        q = queries[..., part, :, :] * factor  # (..., step, B, d_k)
-        scores = torch.cat([q @ near_key.mT, q @ far_key.mT], -1) + bias[part]
-        weights = torch.softmax(scores, -1)  # (..., step, B, columns)
+        q = queries[..., part, :, :]  # (..., step, B, d_k)
+        scores = torch.cat([q @ near_key.mT, q @ far_key.mT], -1) + bias[..., part, :, :]
+        if blank is None:
+            weights = torch.softmax(scores, -1)  # (..., step, B, columns)
+        else:  # a row of -inf alone has no softmax: it takes zeros, and gives zeros
+            none = blank[..., part, :, :]
+            weights = torch.softmax(scores.masked_fill(none, 0.0), -1).masked_fill(none, 0.0)
         split = near.shape[-1]
         outputs.append(weights[..., :split] @ near_value + weights[..., split:] @ far_value)
-    return torch.cat(outputs, -3).flatten(-3, -2)[..., :n, :].to(dtype)  # (..., n, d_v)
+    return torch.cat(outputs, -3).flatten(-3, -2)[..., :n, :]  # (..., n, d_v)
 
 
 def _near(
@@ -191,20 +218,19 @@ def _depth(blocks: int) -> int:
     return max(0, (blocks - 1).bit_length() - 1)
 
 
-def _check_sizes(n: int, m: int, block_size: int, num_means: int) -> None:
+def _check_sizes(shape: Shape, block_size: int, num_means: int) -> tuple[int, int]:
+    n, m = shape[-2:]
     if n != m:
         raise ValueError(
             f"key: expected {n} tokens, as query has, got {m}. Near and far are told by position: "
             "query and key must come from the same sequence."
         )
-    for name, number in (("block_size", block_size), ("num_means", num_means)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ValueError(
-                f"{name}: expected a positive integer, got {number!r}. Blocks of 64 tokens with 4 "
-                "means are usual."
-            )
+    mend = "Blocks of 64 tokens with 4 means are usual."
+    block_size = check_integer("block_size", block_size, 1, mend)
+    num_means = check_integer("num_means", num_means, 1, mend)
     if block_size % num_means:
         raise ValueError(
             f"num_means: expected a divisor of block_size={block_size}, got {num_means}. A block "
             "is divided in runs of one length."
         )
+    return block_size, num_means

@@ -6,14 +6,11 @@ the cache is read. The r query heads that share a key head become r queries of t
 .. math:: (h_q, 1, d_k) \to (h_k, r, d_k), \qquad r = h_q / h_k
 """
 
-import math
-
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
-from attnref import checks, masks
-from attnref.reference import check_tensors
-from attnref.variants.blockwise import blockwise_attention
+from attnref._door import enter, fused
+from attnref.masks import Mask
+from attnref.variants.blockwise import blockwise
 
 __all__ = ["kv_cache_attention"]
 
@@ -34,7 +31,8 @@ def kv_cache_attention(
     ``masks.causal(n, m, alignment="bottom-right")``, forward and backward. A single token sees
     the whole cache, so it needs no mask and goes to PyTorch's fused kernel, which would read a
     shared key head once for each of its query heads: as r queries of one head they read it once.
-    Several tokens, a prompt or a draft, go to :func:`blockwise_attention`.
+    Several tokens, a prompt or a draft, are computed as
+    :func:`attnref.variants.blockwise.blockwise_attention` does.
 
     Args:
         query: ``(..., heads, n, d_k)``, or without heads; any floating dtype of 16 bits or more.
@@ -50,7 +48,8 @@ def kv_cache_attention(
     Raises:
         TypeError, ValueError: as the reference does, and for more queries than keys.
 
-    Exact up to rounding. Time ``2 h n m (d_k + d_v)`` operations; a single token reads
+    Exact up to rounding. Unlike the reference, a NaN or inf of one new token reaches the others.
+    Time ``2 h n m (d_k + d_v)`` operations; a single token reads
     ``h_k m (d_k + d_v)`` numbers, which is what limits it. Memory that of the output, and the
     scores of a token where d_k and d_v differ.
 
@@ -63,29 +62,19 @@ def kv_cache_attention(
         >>> kv_cache_attention(query, key, value, enable_gqa=True).flatten()
         tensor([2., 2., 5., 5.])
     """
-    check_tensors(query=query, key=key, value=value)
-    checks.check_value(key.shape, value.shape)
-    *lead, n, m = checks.scores_shape(query.shape, key.shape, enable_gqa=enable_gqa)
-    factor = checks.check_scale(scale, query.shape[-1])
+    call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa)
+    *lead, n, m = call.shape
     if n > m:
         raise ValueError(
             f"key: expected at least as many keys as queries, {n}, got {m}. The newest tokens are "
             "in the cache too: append their keys and values before."
         )
     if n != 1:
-        causal = masks.causal(n, m, alignment="bottom-right")
-        return blockwise_attention(query, key, value, causal, scale=factor, enable_gqa=enable_gqa)
-    groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
+        return blockwise(call._replace(attn_mask=Mask((n, m), lambda i, j: j <= i + m - n)))
     if enable_gqa:
         *before, heads = lead
-        lead = [*before, heads // groups]
-        query = query.expand(*before, heads, 1, -1).reshape(*lead, groups, query.shape[-1])
-    # The fused kernels want exactly (batch, heads, length, width).
-    query, key, value = (
-        x.expand(*lead, *x.shape[-2:]).reshape(1, math.prod(lead), *x.shape[-2:])
-        for x in (query, key, value)
-    )
-    average = scaled_dot_product_attention(query, key, value, scale=factor)  # (1, h_k, r, d_v)
-    if enable_gqa:
-        lead = [*before, heads]
-    return average.reshape(*lead, 1, value.shape[-1])
+        key_heads = key.shape[-3]
+        shape = (*before, key_heads, heads // key_heads, m)
+        query = query.expand(*lead, 1, -1).reshape(*shape[:-1], -1)
+        call = call._replace(query=query, enable_gqa=False, shape=shape)
+    return fused(call).reshape(*lead, 1, value.shape[-1])

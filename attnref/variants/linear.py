@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref import checks
-from attnref.reference import check_tensors
+from attnref._door import Call, check_tensors, enter, own_precision
+from attnref.masks import Mask
 
 __all__ = [
     "LinearState",
@@ -53,8 +54,10 @@ def linear_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
     *,
     is_causal: bool = False,
+    enable_gqa: bool = False,
     feature_map: FeatureMap = elu_plus_one,
     chunk_size: int = 128,
 ) -> Tensor:
@@ -70,9 +73,13 @@ def linear_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        attn_mask: which keys count, bool or a mask of :mod:`attnref.masks`, ``(..., 1, m)``, such
+            as ``masks.padding(lengths, m)``: the others add nothing.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         feature_map: takes ``(..., d_k)`` to ``(..., f)``, token by token; not negative, or the
-            normaliser may vanish between terms of both signs.
+            normaliser may vanish between terms of both signs. A factor on the scores would
+            belong to it: there is none outside.
         chunk_size: tokens a chunk of the causal form; any number gives the same result.
 
     Returns:
@@ -80,6 +87,9 @@ def linear_attention(
 
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+
+    A NaN or inf in a key or value reaches every query, in the causal form those of its chunk,
+    the earlier ones too, unless the mask leaves it out.
 
     Exact for its own similarity up to rounding; half precision is computed in float32. Not
     softmax attention, and what it remembers has rank f at most. Time ``4 n f d_v`` operations,
@@ -96,17 +106,9 @@ def linear_attention(
         tensor([[10.0000],
                 [17.5000]])
     """
-    check_tensors(query=query, key=key, value=value)
-    checks.scores_shape(query.shape, key.shape)
-    checks.check_value(key.shape, value.shape)
+    call = enter(query, key, value, attn_mask, is_causal=is_causal, enable_gqa=enable_gqa)
     return weighted_average(
-        query,
-        key,
-        value,
-        query_features=feature_map,
-        key_features=feature_map,
-        is_causal=is_causal,
-        chunk_size=chunk_size,
+        call, query_features=feature_map, key_features=feature_map, chunk_size=chunk_size
     )
 
 
@@ -146,7 +148,7 @@ def linear_state(
         The :class:`LinearState`, float32 for half precision.
 
     Raises:
-        ValueError: for a number of values that is not the number of keys.
+        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
 
     Time ``2 m f d_v`` operations.
 
@@ -154,7 +156,12 @@ def linear_state(
         >>> linear_state(torch.zeros(3, 1), torch.ones(3, 2))
         LinearState(key_value=tensor([[3., 3.]]), normaliser=tensor([3.]))
     """
+    check_tensors(key=key, value=value)
     checks.check_value(key.shape, value.shape)
+    return _state(key, value, feature_map)
+
+
+def _state(key: Tensor, value: Tensor, feature_map: FeatureMap) -> LinearState:
     features = feature_map(_widened(key))  # (..., m, f)
     return LinearState(features.mT @ value.to(features.dtype), features.sum(-2))
 
@@ -196,15 +203,14 @@ def linear_attention_step(
         >>> linear_attention_step(token, token + 2, torch.tensor([[20.0]]), state)[0]
         tensor([[17.5000]])
     """
-    check_tensors(query=query, key=key, value=value)
-    checks.scores_shape(query.shape, key.shape)
+    enter(query, key, value)
     if query.shape[-2] != 1 or key.shape[-2] != 1:
         raise ValueError(
             f"query: expected one token, shape (..., 1, d_k), got {tuple(query.shape)} with key "
             f"{tuple(key.shape)}. For a whole prompt call linear_attention(..., is_causal=True) "
             "and linear_state."
         )
-    new = linear_state(key, value, feature_map=feature_map)
+    new = _state(key, value, feature_map)
     if state is not None:
         new = LinearState(state.key_value + new.key_value, state.normaliser + new.normaliser)
     features = feature_map(_widened(query))  # (..., 1, f)
@@ -213,27 +219,28 @@ def linear_attention_step(
 
 
 def weighted_average(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    query_features: FeatureMap,
-    key_features: FeatureMap,
-    is_causal: bool,
-    chunk_size: int,
+    call: Call, *, query_features: FeatureMap, key_features: FeatureMap, chunk_size: int
 ) -> Tensor:
-    """Linear attention of checked tensors, with a feature map for each side."""
-    if isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1:
-        raise ValueError(
-            f"chunk_size: expected a positive integer, got {chunk_size!r}. It is the number of "
-            "tokens taken at a time; any number gives the same result."
-        )
-    dtype = query.dtype
-    query, key, value = _widened(query), _widened(key), _widened(value)
-    if not is_causal:
-        q, k = query_features(query), key_features(key)  # (..., n, f), (..., m, f)
+    """Linear attention of a checked call, with a feature map for each side."""
+    mend = "It is the number of tokens taken at a time; any number gives the same result."
+    chunk_size = checks.check_integer("chunk_size", chunk_size, 1, mend)
+    with own_precision(call.query.device):
+        return _sums(call, query_features, key_features, chunk_size).to(call.query.dtype)
+
+
+def _sums(
+    call: Call, query_features: FeatureMap, key_features: FeatureMap, chunk_size: int
+) -> Tensor:
+    query, key, value = call.tensors()
+    counts = call.key_mask()  # (..., m, 1)
+    present = value.new_ones(value.shape[-2], 1)  # (m, 1)
+    if counts is not None:
+        key, value = key.masked_fill(~counts, 0.0), value.masked_fill(~counts, 0.0)
+        present = counts.to(value.dtype)
+    if not call.is_causal:
+        q, k = query_features(query), key_features(key) * present  # (..., n, f), (..., m, f)
         normaliser = q @ k.sum(-2)[..., None]  # (..., n, 1)
-        return _ratio(q @ (k.mT @ value), normaliser).to(dtype)  # (..., n, d_v)
+        return _ratio(q @ (k.mT @ value), normaliser)  # (..., n, d_v)
 
     n = query.shape[-2]
     # A chunk and its scores fit a processor's cache; a GPU is only filled by all of them.
@@ -241,7 +248,6 @@ def weighted_average(
     at_once = 1 if query.device.type == "cpu" else chunks
     # A column of ones makes the normaliser one more value; where there is no token it is 0 too,
     # and counts for nothing.
-    present = value.new_ones(value.shape[-2], 1)  # (m, 1)
     blocks = zip(
         *(
             torch.split(_resized(tokens, chunks * chunk_size), at_once * chunk_size, -2)
@@ -269,7 +275,7 @@ def weighted_average(
         past = before[..., -1:, :, :] + own[..., -1:, :, :]
         sums = (q @ k.mT).tril() @ v + q @ before  # (..., chunks, B, d_v + 1)
         outputs.append(_ratio(sums[..., :-1], sums[..., -1:]).flatten(-3, -2))
-    return torch.cat(outputs, -2)[..., :n, :].to(dtype)  # (..., n, d_v)
+    return torch.cat(outputs, -2)[..., :n, :]  # (..., n, d_v)
 
 
 def _resized(tokens: Tensor, length: int) -> Tensor:

@@ -5,10 +5,10 @@ r"""Linformer: attention over a fixed number of mixtures of the keys.
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
-from attnref import checks
-from attnref.reference import check_tensors
+from attnref._door import check_tensors, enter, fused, own_precision
+from attnref.checks import broadcast_shape, check_integer
+from attnref.masks import Mask
 
 __all__ = ["linformer_attention", "mean_projection"]
 
@@ -17,10 +17,12 @@ def linformer_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
     *,
     key_projection: Tensor,
     value_projection: Tensor,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     r"""Attention whose m keys and values were first mixed into r of each.
 
@@ -31,11 +33,15 @@ def linformer_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        attn_mask: which keys count, bool or a mask of :mod:`attnref.masks`, ``(..., 1, m)``, such
+            as ``masks.padding(lengths, m)``: the others
+            are left out of the mixtures, and so is a mixture of none.
         key_projection: the E, ``(r, m)`` or ``(..., r, m)`` with leading dimensions that
             broadcast, same device. A parameter of the model, as is F; the same tensor for both
             shares it. :func:`mean_projection` is one to start from.
         value_projection: the F, same shape.
         scale: the factor c; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``.
@@ -46,10 +52,11 @@ def linformer_attention(
     Another function than attention over the m keys; equal to it for E = F = a permutation. The
     rank of random projections that suffices for given matrices does not grow with m, but what
     the error is with learned ones, training decides. Rows of E mix past and future, so there is
-    no causal form; its m columns fix the length, so there is no cache to append to.
+    no causal form; its m columns fix the length, so there is no cache to append to. A NaN or inf
+    reaches every query, unless the mask leaves it out.
 
     Time ``2 r m (d_k + d_v) + 2 n r (d_k + d_v)`` operations; memory ``O(r (d_k + d_v))`` beside
-    the result, for the fused kernel attends to the mixtures.
+    the result, for the fused kernel attends to the mixtures; it has no forward-mode derivatives.
 
     Source: Wang et al. 2020, arXiv 2006.04768, equation 7.
 
@@ -62,33 +69,40 @@ def linformer_attention(
                 [4.],
                 [4.]])
     """
-    check_tensors(
-        query=query,
-        key=key,
-        value=value,
-        key_projection=key_projection,
-        value_projection=value_projection,
-    )
-    *_, m = checks.scores_shape(query.shape, key.shape)
-    checks.check_value(key.shape, value.shape)
-    factor = checks.check_scale(scale, query.shape[-1])
+    call = enter(query, key, value, attn_mask, scale=scale, enable_gqa=enable_gqa)
+    lead, m = call.shape[:-2], call.shape[-1]
+    check_tensors(query=query, key_projection=key_projection, value_projection=value_projection)
     for name, projection in (
         ("key_projection", key_projection),
         ("value_projection", value_projection),
     ):
-        if projection.dim() < 2 or projection.shape[-1] != m:
+        if (
+            projection.dim() < 2
+            or projection.shape[-1] != m
+            or broadcast_shape(projection.shape[:-2], lead) != lead
+        ):
             raise ValueError(
-                f"{name}: expected shape (..., r, {m}), a column for each key, got "
-                f"{tuple(projection.shape)}. It is made for one length: pad or cut key and value."
+                f"{name}: expected shape (..., r, {m}), a column for each key, with leading "
+                f"dimensions that broadcast to {lead}, got {tuple(projection.shape)}. It is made "
+                "for one length: pad or cut key and value."
             )
     if key_projection.shape[-2] != value_projection.shape[-2]:
         raise ValueError(
             f"value_projection: expected {key_projection.shape[-2]} rows, as key_projection has, "
             f"got {value_projection.shape[-2]}. Each mixed key needs a mixed value."
         )
-    mixed_key = key_projection @ key  # (..., r, d_k)
-    mixed_value = value_projection @ value  # (..., r, d_v)
-    return scaled_dot_product_attention(query, mixed_key, mixed_value, scale=factor)
+    _, key, value = call.tensors(query.dtype)
+    mixed, counts = None, call.key_mask()  # (..., m, 1)
+    if counts is not None:
+        key, value = key.masked_fill(~counts, 0.0), value.masked_fill(~counts, 0.0)
+        mixed = ((key_projection != 0) & counts.mT).any(-1)[..., None, :]  # (..., 1, r)
+    with own_precision(query.device):
+        key = key_projection @ key  # (..., r, d_k)
+        value = value_projection @ value  # (..., r, d_v)
+    shape = (*call.shape[:-1], key.shape[-2])
+    return fused(
+        call._replace(key=key, value=value, attn_mask=mixed, shape=shape, enable_gqa=False)
+    )
 
 
 def mean_projection(
@@ -120,11 +134,7 @@ def mean_projection(
         tensor([[0.5000, 0.5000, 0.0000],
                 [0.0000, 0.0000, 1.0000]])
     """
-    if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= length:
-        raise ValueError(
-            f"rank: expected an integer from 1 to the length {length}, got {rank!r}. It is the "
-            "number of mixtures of keys."
-        )
+    rank = check_integer("rank", rank, 1, "It is the number of mixtures of keys.", most=length)
     run = torch.arange(length, device=device) * rank // length  # (length,)
     member = run == torch.arange(rank, device=device)[:, None]  # (rank, length)
     member = member.to(dtype)

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnref import checks
-from attnref.reference import check_tensors
+from attnref._door import check_generator, check_tensors, enter, own_precision
+from attnref.checks import check_integer
+from attnref.masks import Mask
 from attnref.softmax import Partial, merge, partial_attention
 
 __all__ = ["lsh_attention", "random_rotations"]
@@ -20,10 +21,12 @@ def lsh_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
     *,
     rotations: Tensor,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
     chunk_size: int = 64,
 ) -> Tensor:
     r"""Softmax attention over the keys that in some round fall near the query by their hash.
@@ -40,15 +43,19 @@ def lsh_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., n, d_k)``, same dtype and device, as many as queries.
         value: ``(..., n, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        attn_mask: which keys count, bool or a mask of :mod:`attnref.masks`, ``(..., 1, n)``, such
+            as ``masks.padding(lengths, n)``: the others
+            keep their places when sorted, but have no weight.
         rotations: the R of each round, ``(rounds, d_k, buckets / 2)``, on the same device;
             :func:`random_rotations` draws them. The same ones give the same output.
         is_causal: query i sees the keys j <= i, positions being those before sorting.
         scale: the factor c; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         chunk_size: the number C of tokens; about two chunks a bucket leave few keys behind.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros for a query that met no key, which
-        happens if causal.
+        happens if causal or under a mask.
 
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and the mend.
@@ -59,7 +66,8 @@ def lsh_attention(
     how much is dropped is not bounded, for hashes find equal directions, not large
     products. Reformer ties the key to ``query / |query|``, so that both are sorted alike and
     every query meets itself, and leaves that own key out wherever another is found; where
-    queries and keys are spread differently over the buckets, chunks drift apart. Hashing has no
+    queries and keys are spread differently over the buckets, chunks drift apart. A NaN or inf
+    reaches the queries of its chunk and its neighbours, the earlier ones too. Hashing has no
     gradient; half precision is computed in float32.
 
     Time ``6 r n C (d_k + d_v)`` operations in r rounds, ``r n log n`` to sort and ``3 r² n C``
@@ -76,28 +84,42 @@ def lsh_attention(
         >>> lsh_attention(tokens, tokens, tokens, rotations=rotations, chunk_size=2).shape
         torch.Size([8, 2])
     """
-    check_tensors(query=query, key=key, value=value)
-    *_, n, m = checks.scores_shape(query.shape, key.shape)
-    checks.check_value(key.shape, value.shape)
-    factor = checks.check_scale(scale, query.shape[-1])
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    *lead, n, m = call.shape
     if n != m:
         raise ValueError(
             f"key: expected {n} tokens, as query has, got {m}. Chunks of sorted queries and of "
             "sorted keys are set side by side: pad the shorter sequence, or use another method."
         )
-    if rotations.dim() != 3 or rotations.shape[-2] != query.shape[-1] or not len(rotations):
+    check_tensors(rotations=rotations)
+    if rotations.dim() != 3 or rotations.shape[-2] != query.shape[-1] or not rotations.numel():
         raise ValueError(
             f"rotations: expected shape (rounds, {query.shape[-1]}, buckets / 2), got "
             f"{tuple(rotations.shape)}. Draw them with random_rotations(rounds, query.shape[-1], "
             "num_buckets=buckets, generator=generator)."
         )
-    if isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1:
-        raise ValueError(
-            f"chunk_size: expected a positive integer, got {chunk_size!r}. A query meets three "
-            "times as many keys a round."
-        )
-    dtype, wide = query.dtype, torch.promote_types(query.dtype, torch.float32)
-    query, key, value = query.to(wide) * factor, key.to(wide), value.to(wide)
+    mend = "A query meets three times as many keys a round."
+    chunk_size = check_integer("chunk_size", chunk_size, 1, mend)
+    q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors())
+    q = q * call.scale
+    counts = call.key_mask()  # (..., n, 1)
+    if counts is not None:
+        k, v = k.masked_fill(~counts, 0.0), v.masked_fill(~counts, 0.0)
+        counts = counts.squeeze(-1).expand(*lead, n)
+    with own_precision(query.device):
+        return _attended(q, k, v, counts, rotations, chunk_size, is_causal).to(query.dtype)
+
+
+def _attended(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    counts: Tensor | None,
+    rotations: Tensor,
+    chunk_size: int,
+    is_causal: bool,
+) -> Tensor:
+    """The rounds, merged, ``(..., n, d_v)``; ``counts`` says which keys have a weight."""
     # A negative factor turns queries round, and a large product then needs the opposite key.
     query_places = [_places(query, rotation) for rotation in rotations]  # rounds × (..., n)
     key_places = [_places(key, rotation) for rotation in rotations]
@@ -105,6 +127,9 @@ def lsh_attention(
     attended: Partial | None = None
     for query_place, key_place in zip(query_places, key_places, strict=True):
         query_order, key_order = query_place.argsort(-1), key_place.argsort(-1)  # (..., n)
+        position = key_order
+        if counts is not None:  # a key without a place in the sequence is left out
+            position = position.masked_fill(~counts.gather(-1, key_order), -1)
         met = _meet(
             _taken(query, query_order),
             _taken(key, key_order),
@@ -113,14 +138,14 @@ def lsh_attention(
             torch.stack(
                 [query_order, *(p.gather(-1, query_order) // chunk_size for p in query_places)]
             ),
-            torch.stack([key_order, *(p.gather(-1, key_order) // chunk_size for p in key_places)]),
+            torch.stack([position, *(p.gather(-1, key_order) // chunk_size for p in key_places)]),
             chunk_size,
             is_causal,
         )
         met = Partial(*(_taken(rows, query_place) for rows in met))
         attended = met if attended is None else merge(attended, met)
     assert attended is not None  # there is a round
-    return attended.output.to(dtype)  # (..., n, d_v)
+    return attended.output  # (..., n, d_v)
 
 
 def random_rotations(
@@ -144,7 +169,7 @@ def random_rotations(
         ``(num_rounds, head_dim, num_buckets / 2)``.
 
     Raises:
-        ValueError: for a number below 1, or an odd number of buckets.
+        TypeError, ValueError: for a number below 1, an odd number of buckets, or no generator.
 
     Source: Andoni et al. 2015, arXiv 1509.02897, with fewer columns than a rotation has, as in
     Kitaev et al. 2020, arXiv 2001.04451.
@@ -153,17 +178,12 @@ def random_rotations(
         >>> random_rotations(3, 5, num_buckets=8, generator=torch.Generator().manual_seed(0)).shape
         torch.Size([3, 5, 4])
     """
-    for name, number, step in (
-        ("num_rounds", num_rounds, 1),
-        ("head_dim", head_dim, 1),
-        ("num_buckets", num_buckets, 2),
-    ):
-        whole = isinstance(number, int) and not isinstance(number, bool)
-        if not whole or number < 1 or number % step:
-            raise ValueError(
-                f"{name}: expected a positive{' even' if step == 2 else ''} integer, got "
-                f"{number!r}. Each column of a rotation makes two buckets, one on either side."
-            )
+    mend = "Each column of a rotation makes two buckets, one on either side."
+    num_rounds = check_integer("num_rounds", num_rounds, 1, mend)
+    head_dim = check_integer("head_dim", head_dim, 1, mend)
+    if check_integer("num_buckets", num_buckets, 2, mend) % 2:
+        raise ValueError(f"num_buckets: expected an even number, got {num_buckets}. {mend}")
+    check_generator(generator)
     shape = (num_rounds, head_dim, num_buckets // 2)
     return torch.randn(shape, generator=generator, device=generator.device, dtype=dtype)
 

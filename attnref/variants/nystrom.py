@@ -7,8 +7,8 @@ r"""Nyström attention: the matrix of weights rebuilt from a few of its rows and
 import torch
 from torch import Tensor
 
-from attnref import checks
-from attnref.reference import check_tensors
+from attnref._door import enter, own_precision
+from attnref.checks import check_integer
 from attnref.variants.linformer import mean_projection
 
 __all__ = ["nystrom_attention"]
@@ -22,6 +22,7 @@ def nystrom_attention(
     num_landmarks: int = 64,
     iterations: int = 6,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     r"""Attention through landmarks: means of consecutive queries and of consecutive keys.
 
@@ -42,6 +43,7 @@ def nystrom_attention(
             where it does not divide the length.
         iterations: steps of the pseudo-inverse, 1 or more.
         scale: the factor c; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``.
@@ -54,7 +56,8 @@ def nystrom_attention(
     More landmarks help as long as A is well conditioned. On data without structure it is not: the
     pseudo-inverse then errs more than the mean of the values does, and the few iterations, which
     stop short of it, hardly less. Each landmark mixes past and future, so there is no causal
-    form. Half precision is computed in float32.
+    form; and padding among its tokens, so there is no mask: compute sequences of other lengths
+    apart. A NaN or inf reaches every query. Half precision is computed in float32.
 
     Time ``2 r (n + m) (d_k + d_v)`` operations and ``8 r³`` an iteration; memory ``O((n + m) r)``.
 
@@ -66,31 +69,23 @@ def nystrom_attention(
         tensor([[15.0000],
                 [19.9988]])
     """
-    check_tensors(query=query, key=key, value=value)
-    *_, n, m = checks.scores_shape(query.shape, key.shape)
-    checks.check_value(key.shape, value.shape)
-    factor = checks.check_scale(scale, query.shape[-1])
-    for name, number, most in (
-        ("num_landmarks", num_landmarks, min(n, m)),
-        ("iterations", iterations, None),
-    ):
-        whole = isinstance(number, int) and not isinstance(number, bool)
-        if not whole or number < 1 or (most is not None and number > most):
-            raise ValueError(
-                f"{name}: expected an integer of 1 or more"
-                f"{f', up to the {most} tokens' if most is not None else ''}, got {number!r}. "
-                "Landmarks are means of at least one token; 6 iterations are usual."
-            )
-    wide = torch.promote_types(query.dtype, torch.float32)
-    q, k = query.to(wide) * factor, key.to(wide)
-    landmark_q, landmark_k = (
-        mean_projection(num_landmarks, x.shape[-2], dtype=wide, device=x.device) @ x for x in (q, k)
-    )  # (..., r, d_k) each
-    core = torch.softmax(landmark_q @ landmark_k.mT, -1)  # (..., r, r)
-    columns = torch.softmax(q @ landmark_k.mT, -1)  # (..., n, r)
-    rows = torch.softmax(landmark_q @ k.mT, -1)  # (..., r, m)
-    inner = _pseudo_inverse(core, iterations) @ (rows @ value.to(wide))  # (..., r, d_v)
-    return (columns @ inner).to(query.dtype)  # (..., n, d_v)
+    call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa)
+    *_, n, m = call.shape
+    mend = "Landmarks are means of at least one token; 64 of them and 6 iterations are usual."
+    num_landmarks = check_integer("num_landmarks", num_landmarks, 1, mend, most=min(n, m))
+    iterations = check_integer("iterations", iterations, 1, mend)
+    q, k, v = call.tensors()
+    q = q * call.scale
+    with own_precision(query.device):
+        landmark_q, landmark_k = (
+            mean_projection(num_landmarks, x.shape[-2], dtype=x.dtype, device=x.device) @ x
+            for x in (q, k)
+        )  # (..., r, d_k) each
+        core = torch.softmax(landmark_q @ landmark_k.mT, -1)  # (..., r, r)
+        columns = torch.softmax(q @ landmark_k.mT, -1)  # (..., n, r)
+        rows = torch.softmax(landmark_q @ k.mT, -1)  # (..., r, m)
+        inner = _pseudo_inverse(core, iterations) @ (rows @ v)  # (..., r, d_v)
+        return (columns @ inner).to(query.dtype)  # (..., n, d_v)
 
 
 def _pseudo_inverse(matrix: Tensor, iterations: int) -> Tensor:

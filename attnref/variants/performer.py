@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from attnref import checks
-from attnref.reference import check_tensors
+from attnref._door import check_generator, check_tensors, enter
+from attnref.masks import Mask
 from attnref.variants.linear import weighted_average
 
 __all__ = ["feature_exponents", "performer_attention", "random_projection"]
@@ -20,10 +21,12 @@ def performer_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
     *,
     projection: Tensor,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
     chunk_size: int = 128,
 ) -> Tensor:
     r"""Linear attention with features whose products are, on average, the powers of softmax.
@@ -35,10 +38,13 @@ def performer_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        attn_mask: which keys count, bool or a mask of :mod:`attnref.masks`, ``(..., 1, m)``, such
+            as ``masks.padding(lengths, m)``: the others add nothing.
         projection: the vectors w, ``(r, d_k)``, on the device of ``query``, any floating dtype;
             :func:`random_projection` draws them. The same one gives the same output.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c, not negative; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         chunk_size: tokens a chunk of the causal form; any number gives the same result.
 
     Returns:
@@ -57,6 +63,9 @@ def performer_attention(
     the keys as they are, for a maximum over the keys would read the future, and so overflows
     beyond :math:`\|w\|^2/2\approx 88` and underflows beyond :math:`c\|k\|^2/2\approx 87`.
 
+    A NaN or inf in a key or value reaches every query, in the causal form those of its chunk, the
+    earlier ones too, unless the mask leaves it out.
+
     Time ``2 (n + m) r d_k + 4 n r d_v`` operations and memory ``O(n r)``; causal as in
     :func:`attnref.variants.linear.linear_attention`, with r features.
 
@@ -69,28 +78,21 @@ def performer_attention(
         >>> performer_attention(query, key, value, projection=projection).round()
         tensor([[13.]])
     """
-    check_tensors(query=query, key=key, value=value)
-    checks.scores_shape(query.shape, key.shape)
-    checks.check_value(key.shape, value.shape)
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    _check_projection(projection, query.shape[-1], call.scale)
 
     def query_features(tokens: Tensor) -> Tensor:
-        exponents = feature_exponents(tokens, projection=projection, scale=scale)  # (..., n, r)
+        exponents = _exponents(tokens, projection, call.scale)  # (..., n, r)
         return torch.exp(exponents - exponents.detach().amax(-1, keepdim=True))
 
     def key_features(tokens: Tensor) -> Tensor:
-        exponents = feature_exponents(tokens, projection=projection, scale=scale)  # (..., m, r)
+        exponents = _exponents(tokens, projection, call.scale)  # (..., m, r)
         if is_causal or tokens.shape[-2] == 0:
             return torch.exp(exponents)
         return torch.exp(exponents - exponents.detach().amax((-2, -1), keepdim=True))
 
     return weighted_average(
-        query,
-        key,
-        value,
-        query_features=query_features,
-        key_features=key_features,
-        is_causal=is_causal,
-        chunk_size=chunk_size,
+        call, query_features=query_features, key_features=key_features, chunk_size=chunk_size
     )
 
 
@@ -109,7 +111,7 @@ def feature_exponents(tokens: Tensor, *, projection: Tensor, scale: float | None
         ``(..., n, r)``, float32 for half precision.
 
     Raises:
-        ValueError: for a projection of another width, or a negative scale.
+        TypeError, ValueError: for a projection of another width, or a negative scale.
 
     Time ``2 n r d_k`` operations.
 
@@ -118,18 +120,28 @@ def feature_exponents(tokens: Tensor, *, projection: Tensor, scale: float | None
         >>> feature_exponents(torch.tensor([[2.0]]), projection=projection, scale=1.0)
         tensor([[ 0., -4.]])
     """
+    check_tensors(tokens=tokens)
     factor = checks.check_scale(scale, tokens.shape[-1])
-    if factor < 0:
+    _check_projection(projection, tokens.shape[-1], factor)
+    return _exponents(tokens, projection, factor)
+
+
+def _check_projection(projection: Tensor, width: int, scale: float) -> None:
+    if scale < 0:
         raise ValueError(
             f"scale: expected a number of 0 or more, got {scale}. Its square root goes to query "
             "and key alike; for a negative one negate query."
         )
-    if projection.dim() != 2 or projection.shape[-1] != tokens.shape[-1]:
+    check_tensors(projection=projection)
+    if projection.dim() != 2 or projection.shape[-1] != width or not len(projection):
         raise ValueError(
-            f"projection: expected shape (r, {tokens.shape[-1]}), vectors as long as a query, got "
+            f"projection: expected shape (r, {width}), vectors as long as a query, got "
             f"{tuple(projection.shape)}. Draw it with random_projection(r, query.shape[-1], "
             "generator=generator)."
         )
+
+
+def _exponents(tokens: Tensor, projection: Tensor, factor: float) -> Tensor:
     x = tokens.to(torch.promote_types(tokens.dtype, torch.float32)) * math.sqrt(factor)
     return x @ projection.to(x.dtype).mT - x.square().sum(-1, keepdim=True) / 2  # (..., n, r)
 
@@ -152,13 +164,13 @@ def random_projection(
         head_dim: their size, the d_k of query and key.
         orthogonal: make every ``head_dim`` of them orthogonal, their lengths drawn apart.
         generator: source of the numbers; its device is that of the result.
-        dtype: of the result.
+        dtype: of the result; the numbers are drawn in float32 at least.
 
     Returns:
         ``(num_features, head_dim)``.
 
     Raises:
-        ValueError: for a number below 1.
+        TypeError, ValueError: for a number below 1, or no generator.
 
     Time ``O(r d_k²)`` if orthogonal.
 
@@ -169,21 +181,18 @@ def random_projection(
         >>> w.shape, bool((w[0] @ w[1]).abs() < 1e-5)
         (torch.Size([2, 3]), True)
     """
-    for name, number in (("num_features", num_features), ("head_dim", head_dim)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ValueError(
-                f"{name}: expected a positive integer, got {number!r}. The projection has shape "
-                "(num_features, head_dim), head_dim being query.shape[-1]."
-            )
-    blocks = -(-num_features // head_dim)
-    gaussian = torch.randn(
-        2, blocks, head_dim, head_dim, generator=generator, device=generator.device, dtype=dtype
-    )
+    mend = "The projection has shape (num_features, head_dim), head_dim being query.shape[-1]."
+    num_features = checks.check_integer("num_features", num_features, 1, mend)
+    head_dim = checks.check_integer("head_dim", head_dim, 1, mend)
+    check_generator(generator)
+    blocks, wide = -(-num_features // head_dim), torch.promote_types(dtype, torch.float32)
+    shape = (2, blocks, head_dim, head_dim)
+    gaussian = torch.randn(shape, generator=generator, device=generator.device, dtype=wide)
     if not orthogonal:
-        return gaussian[0].flatten(0, 1)[:num_features]  # (r, d_k)
+        return gaussian[0].flatten(0, 1)[:num_features].to(dtype)  # (r, d_k)
     directions, triangle = torch.linalg.qr(gaussian[0])
     # Without the signs the factor of a Gaussian matrix would not be uniform over rotations.
     directions = directions * triangle.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]
     lengths = torch.linalg.vector_norm(gaussian[1], dim=-1, keepdim=True)  # (blocks, d_k, 1)
     vectors: Tensor = directions.mT * lengths  # (blocks, d_k, d_k)
-    return vectors.flatten(0, 1)[:num_features]  # (r, d_k)
+    return vectors.flatten(0, 1)[:num_features].to(dtype)  # (r, d_k)

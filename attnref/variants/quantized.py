@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
-from attnref import checks
-from attnref.reference import check_tensors
+from attnref._door import check_tensors, enter, fused
+from attnref.masks import Mask
 
 __all__ = ["QuantizedTokens", "quantize", "quantized_attention"]
 
@@ -46,7 +45,11 @@ def quantize(tokens: Tensor) -> QuantizedTokens:
         tokens: ``(..., n, d)``, any floating dtype.
 
     Returns:
-        The :class:`QuantizedTokens`; a token of zeros has the step 1. They carry no gradient.
+        The :class:`QuantizedTokens`; a token of zeros has the step 1, one that holds NaN or inf
+        a step that makes all of it NaN. They carry no gradient.
+
+    Raises:
+        TypeError, ValueError: for what is no floating tensor, or tokens without components.
 
     A component errs by at most :math:`\Delta/2`, and rounding: one large component coarsens all
     others of its token. Time and memory ``O(n d)``.
@@ -55,9 +58,19 @@ def quantize(tokens: Tensor) -> QuantizedTokens:
         >>> quantize(torch.tensor([[0.5, -1.0]])).values
         tensor([[  64, -127]], dtype=torch.int8)
     """
+    check_tensors(tokens=tokens)
+    if tokens.dim() == 0 or tokens.shape[-1] == 0:
+        raise ValueError(
+            f"tokens: expected shape (..., n, d) with d of at least 1, got {tuple(tokens.shape)}. "
+            "The largest component of a token sets its step."
+        )
+    return _quantize(tokens)
+
+
+def _quantize(tokens: Tensor) -> QuantizedTokens:
     wide = tokens.detach().to(torch.promote_types(tokens.dtype, torch.float32))
     largest = wide.abs().amax(-1, keepdim=True)  # (..., n, 1)
-    step = torch.where(largest > 0, largest / 127, 1.0)
+    step = torch.where(largest == 0, 1.0, largest / 127)
     return QuantizedTokens((wide / step).round().clamp(-127, 127).to(torch.int8), step)
 
 
@@ -65,10 +78,11 @@ def quantized_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | None = None,
+    attn_mask: Tensor | Mask | None = None,
     *,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
     smooth: bool = True,
 ) -> Tensor:
     r"""Exact softmax attention of queries and keys that were rounded to 8 bits.
@@ -84,10 +98,12 @@ def quantized_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        attn_mask: as in ``torch.nn.functional.scaled_dot_product_attention``; not together with
-            ``is_causal``.
+        attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
+            ``(..., n, m)``. Bool: ``True`` = may attend. Float: added to the scores, ``-inf`` =
+            may not attend; without gradient.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         smooth: subtract the mean key. It is the mean of all keys, those behind a mask included:
             these move the steps, and so the rounding, of the others.
 
@@ -101,13 +117,15 @@ def quantized_attention(
     + \tfrac{d_k}4\Delta_q\Delta_k\big)`; where no score of a row errs by more than
     :math:`\varepsilon`, its output moves by at most :math:`\tanh(\varepsilon/2)` times the largest
     distance between two values. Gaussian components give a relative error below 1 %
-    up to a width of 64, and 1.1 % at 512.
+    up to a width of 64, and 1.1 % at 512. A NaN or inf reaches every query: a key through the
+    mean, a value through weights of 0.
     Gradients pass the rounding as if it were the identity (straight-through).
 
     What is saved is memory, where keys are kept as :func:`quantize` returns them, not time:
     PyTorch's integer product writes its ``n m`` sums to memory, and loses to the fused kernel.
     So the kernel computes, on the rounded tokens, in float32 for half precision, with its own
-    time, ``2 n m (d_k + d_v)`` operations, and ``O(n + m)`` extra memory.
+    time, ``2 n m (d_k + d_v)`` operations, and ``O(n + m)`` extra memory; it has no forward-mode
+    derivatives.
 
     Source: Zhang et al. 2024 (SageAttention), arXiv 2410.02367, which computes with the
     integers; straight-through: Bengio et al. 2013, arXiv 1308.3432.
@@ -117,26 +135,15 @@ def quantized_attention(
         >>> quantized_attention(query, key, torch.tensor([[10.0], [20.0], [30.0]]))
         tensor([[25.7521]])
     """
-    check_tensors(query=query, key=key, value=value)
-    shape = checks.scores_shape(query.shape, key.shape)
-    checks.check_value(key.shape, value.shape)
-    factor = checks.check_scale(scale, query.shape[-1])
-    if attn_mask is not None:
-        checks.check_mask(attn_mask.shape, shape)
-        if is_causal:
-            raise ValueError(
-                "attn_mask: expected None beside is_causal=True, got a mask. Join them: "
-                "attn_mask & attnref.masks.causal(n, m, alignment='top-left').dense()."
-            )
-    wide = torch.promote_types(query.dtype, torch.float32)
-    query, key, value, dtype = query.to(wide), key.to(wide), value.to(wide), query.dtype
-    if smooth:
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    dtype = query.dtype
+    query, key, value = (x.to(call.dtype) for x in call[:3])
+    if smooth and key.shape[-2]:
         key = key - key.mean(-2, keepdim=True)  # (..., m, d_k)
-    return scaled_dot_product_attention(
-        _rounded(query), _rounded(key), value, attn_mask, is_causal=is_causal, scale=factor
-    ).to(dtype)  # (..., n, d_v)
+    call = call._replace(query=_rounded(query), key=_rounded(key), value=value)
+    return fused(call).to(dtype)  # (..., n, d_v)
 
 
 def _rounded(tokens: Tensor) -> Tensor:
     """The quantised tokens, with the gradient of the tokens."""
-    return tokens + (quantize(tokens).dequantize() - tokens).detach()
+    return tokens + (_quantize(tokens).dequantize() - tokens).detach()

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from attnref import checks, masks
+from attnref import masks
+from attnref._door import enter, own_precision
 from attnref.onednn import product_with_transpose
-from attnref.reference import check_tensors
 
 __all__ = ["sliding_window_attention"]
 
@@ -30,7 +30,7 @@ def sliding_window_attention(
     value: Tensor,
     *,
     window: int,
-    causal: bool = True,
+    is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
@@ -52,7 +52,7 @@ def sliding_window_attention(
         key: ``(..., n, d_k)``, same dtype and device.
         value: ``(..., n, d_v)``, same dtype and device, same leading dimensions as ``key``.
         window: number of keys W; odd when two-sided.
-        causal: whether the window ends at the own key or has it in the middle.
+        is_causal: whether the window ends at the own key or has it in the middle.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
 
@@ -73,38 +73,30 @@ def sliding_window_attention(
 
     Examples:
         >>> query, value = torch.zeros(4, 1), torch.tensor([[1.0], [2.0], [3.0], [4.0]])
-        >>> sliding_window_attention(query, query, value, window=2).T
+        >>> sliding_window_attention(query, query, value, window=2, is_causal=True).T
         tensor([[1.0000, 1.5000, 2.5000, 3.5000]])
     """
-    check_tensors(query=query, key=key, value=value)
-    checks.check_value(key.shape, value.shape)
-    *lead, n, m = checks.scores_shape(query.shape, key.shape, enable_gqa=enable_gqa)
-    factor = checks.check_scale(scale, query.shape[-1])
+    call = enter(query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+    *lead, n, m = call.shape
     if n != m:
         raise ValueError(
             f"key: expected as many keys as queries, {n}, got {m}. For other lengths use "
             "blockwise_attention with attnref.masks.sliding_window."
         )
-    masks.sliding_window(n, window=window, causal=causal)  # checks the window
-    if enable_gqa:
-        groups = query.shape[-3] // key.shape[-3]
-        key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
-    if n == 0:
-        return query.new_zeros(*lead, n, value.shape[-1])
-    window = min(window, n if causal else 2 * n - 1)  # a longer one sees nothing more
-    back, ahead = (window - 1, 0) if causal else (window // 2, window // 2)
-    dtype = torch.promote_types(query.dtype, torch.float32)
-    q, k, v = (
-        x.to(dtype)
-        .expand(*lead, *x.shape[-2:])
-        .reshape(math.prod(lead), n, x.shape[-1])
-        .contiguous()
-        for x in (query, key, value)
+    back, ahead = (
+        min(reach, max(n - 1, 0)) for reach in masks.window_reach("window", window, is_causal)
     )
-    if _in_turn(query.device):
-        output: Tensor = _SlidingWindow.apply(q, k, v, factor, back, ahead)  # type: ignore[no-untyped-call]
-    else:
-        output = _batched(q, k, v, factor, back, ahead)  # (heads, n, d_v)
+    q, k, v = (
+        x.expand(*lead, *x.shape[-2:]).reshape(math.prod(lead), n, x.shape[-1]).contiguous()
+        for x in call.tensors()
+    )
+    if n == 0:
+        return (q @ k.mT @ v).to(query.dtype).reshape(*lead, n, value.shape[-1])
+    with own_precision(query.device):
+        if _in_turn(query.device):
+            output: Tensor = _SlidingWindow.apply(q, k, v, call.scale, back, ahead)  # type: ignore[no-untyped-call]
+        else:
+            output = _batched(q, k, v, call.scale, back, ahead)  # (heads, n, d_v)
     return output.to(query.dtype).reshape(*lead, n, value.shape[-1])
 
 
@@ -191,10 +183,10 @@ def _widest_band(q: Tensor, back: int, ahead: int) -> Tensor:
 
 def _band(q: Tensor, rows: slice, columns: slice, back: int, ahead: int) -> Tensor:
     """0 where a query sees a key, else -inf, ``(rows, columns)``."""
-    i = torch.arange(rows.start, rows.stop)[:, None]  # (rows, 1)
-    j = torch.arange(columns.start, columns.stop)  # (columns,)
+    i = torch.arange(rows.start, rows.stop, device=q.device)[:, None]  # (rows, 1)
+    j = torch.arange(columns.start, columns.stop, device=q.device)  # (columns,)
     allowed = (j >= i - back) & (j <= i + ahead)
-    return torch.zeros(allowed.shape, dtype=q.dtype).masked_fill(~allowed, -torch.inf)
+    return q.new_zeros(allowed.shape).masked_fill(~allowed, -torch.inf)
 
 
 def _weights(q: Tensor, k: Tensor, band: Tensor, rows: slice, columns: slice, back: int) -> Tensor:

@@ -7,8 +7,10 @@ r"""Top-k attention: each query averages the values of its k best keys alone.
 import torch
 from torch import Tensor
 
-from attnref import checks
-from attnref.reference import attention_weights, check_tensors
+from attnref._door import enter, own_precision
+from attnref.checks import check_integer
+from attnref.masks import Mask
+from attnref.reference import softmax_weights
 
 __all__ = ["topk_attention"]
 
@@ -17,11 +19,12 @@ def topk_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | None = None,
+    attn_mask: Tensor | Mask | None = None,
     *,
     count: int,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     r"""Softmax over the ``count`` largest scores of each row, and 0 for the others.
 
@@ -32,12 +35,14 @@ def topk_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        attn_mask: broadcasts to ``(..., n, m)``. Bool: ``True`` = may attend. Float: added to
-            the scores, ``-inf`` = may not attend.
+        attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
+            ``(..., n, m)``. Bool: ``True`` = may attend. Float: added to the scores, ``-inf`` =
+            may not attend.
         count: the number k of keys a query keeps, from 1 to m; where the mask allows fewer it
             keeps those. Between equal scores at the border one is taken, unspecified which.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros where the mask allows no key.
@@ -64,18 +69,14 @@ def topk_attention(
         >>> topk_attention(query, key, value, count=2)
         tensor([[27.3106]])
     """
-    check_tensors(query=query, key=key, value=value)
-    checks.check_value(key.shape, value.shape)
-    m = key.shape[-2]
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= m:
-        raise ValueError(
-            f"count: expected an integer from 1 to the {m} keys, got {count!r}. It is the number "
-            "of keys that each query keeps."
-        )
-    wide = torch.promote_types(query.dtype, torch.float32)
-    weights = attention_weights(query.to(wide), key.to(wide), attn_mask, is_causal, scale)
-    best, places = weights.topk(count)  # (..., n, k)
-    mass = best.sum(-1, keepdim=True)  # (..., n, 1)
-    best = best / mass.masked_fill(mass == 0, 1.0)
-    kept = torch.zeros_like(weights).scatter(-1, places, best)  # (..., n, m)
-    return (kept @ value.to(wide)).to(query.dtype)  # (..., n, d_v)
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    m = call.shape[-1]
+    mend = "It is the number of keys that each query keeps."
+    count = check_integer("count", count, 1, mend, most=m)
+    with own_precision(query.device):
+        weights, _, _, value = softmax_weights(call)
+        best, places = weights.topk(count)  # (..., n, k)
+        mass = best.sum(-1, keepdim=True)  # (..., n, 1)
+        best = best / mass.masked_fill(mass == 0, 1.0)
+        kept = torch.zeros_like(weights).scatter(-1, places, best)  # (..., n, m)
+        return (kept @ value).to(query.dtype)  # (..., n, d_v)

@@ -9,10 +9,8 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
-from attnref import checks
-from attnref.reference import check_tensors
+from attnref._door import enter, fused
 
 __all__ = ["varlen_attention"]
 
@@ -56,8 +54,9 @@ def varlen_attention(
         TypeError, ValueError: as the reference does, and for borders of another shape, number
             or order.
 
-    Exact up to rounding. Time :math:`2(d_k+d_v)\sum_s n_s m_s` operations; memory that of the
-    output, for the fused kernel holds no weights. The borders are read by the processor: on a
+    Exact up to rounding. Unlike the reference, a NaN or inf in a value reaches every query of its
+    sequence, the earlier ones too. Time :math:`2(d_k+d_v)\sum_s n_s m_s` operations; memory that of
+    the output, for the fused kernel holds no weights. The borders are read by the processor: on a
     GPU, hand over ``cu_seqlens`` from the processor to avoid a wait.
 
     Source: Krell et al. 2021, arXiv 2107.02027; the borders: Dao 2023, arXiv 2307.08691.
@@ -67,10 +66,8 @@ def varlen_attention(
         >>> varlen_attention(query, query, value, torch.tensor([0, 2, 3])).flatten()
         tensor([2., 2., 7.])
     """
-    check_tensors(query=query, key=key, value=value)
-    checks.check_value(key.shape, value.shape)
-    *lead, tokens, key_tokens = checks.scores_shape(query.shape, key.shape, enable_gqa=enable_gqa)
-    factor = checks.check_scale(scale, query.shape[-1])
+    call = enter(query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+    *lead, tokens, key_tokens = call.shape
     rows = _borders("cu_seqlens", cu_seqlens, tokens)
     if cu_seqlens_key is None:
         columns = _borders("cu_seqlens", cu_seqlens, key_tokens)
@@ -81,13 +78,10 @@ def varlen_attention(
             f"cu_seqlens_key: expected {len(rows)} borders, as many as cu_seqlens, got "
             f"{len(columns)}. A sequence without keys repeats its border."
         )
-    if enable_gqa:
-        groups = query.shape[-3] // key.shape[-3]
-        key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
-    # The fused kernels want exactly (batch, heads, length, width).
+    heads = math.prod(lead)
     q, k, v = (
-        x.expand(*lead, *x.shape[-2:]).reshape(1, math.prod(lead), *x.shape[-2:])
-        for x in (query, key, value)
+        x.expand(*lead, *x.shape[-2:]).reshape(1, heads, *x.shape[-2:])
+        for x in call.tensors(query.dtype)
     )
     sizes = zip(itertools.pairwise(rows), itertools.pairwise(columns), strict=True)
     lengths = [(stop - start, end - first) for (start, stop), (first, end) in sizes]
@@ -98,15 +92,16 @@ def varlen_attention(
         keys, values = (x[..., column : column + count * m, :] for x in (k, v))
         row, column = row + count * n, column + count * m
         if n == 0 or m == 0:
-            outputs.append(part.new_zeros(*part.shape[:-1], v.shape[-1]))
+            outputs.append(part @ keys.mT @ values)  # sums of nothing: zeros
             continue
-        output = scaled_dot_product_attention(
-            _stacked(part, count),
-            _stacked(keys, count),
-            _stacked(values, count),
-            is_causal=is_causal,
-            scale=factor,
-        )  # (count, heads, n, d_v)
+        run = call._replace(
+            query=_stacked(part, count),
+            key=_stacked(keys, count),
+            value=_stacked(values, count),
+            enable_gqa=False,
+            shape=(count, heads, n, m),
+        )
+        output = fused(run)  # (count, heads, n, d_v)
         outputs.append(output.transpose(0, 1).flatten(1, 2)[None])  # (1, heads, count * n, d_v)
     return torch.cat(outputs, -2).reshape(*lead, tokens, value.shape[-1])
 
@@ -119,7 +114,10 @@ def _stacked(tensor: Tensor, count: int) -> Tensor:
 
 
 def _borders(name: str, borders: Tensor, tokens: int) -> list[int]:
-    if not isinstance(borders, Tensor) or borders.is_floating_point() or borders.dim() != 1:
+    whole = isinstance(borders, Tensor) and not (
+        borders.is_floating_point() or borders.is_complex() or borders.dtype == torch.bool
+    )
+    if not whole or borders.dim() != 1:
         got = (
             f"shape {tuple(borders.shape)} of {borders.dtype}"
             if isinstance(borders, Tensor)

@@ -17,7 +17,7 @@ def sweep(highest: int) -> tuple[list[float], list[ScoreStatistics]]:
     upstream = torch.randn(QUERIES, 1, KEYS, generator=generator)
     factors = torch.logspace(-8, highest, 4 * (highest + 8) + 1, base=2.0).tolist()
     return factors, [
-        attnref.score_statistics.score_statistics(query, key, scale=factor, upstream=upstream)
+        attnref.score_statistics.measure(query, key, scale=factor, upstream=upstream)
         for factor in factors
     ]
 

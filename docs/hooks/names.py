@@ -65,10 +65,11 @@ def exports(module: griffe.Module) -> list[str]:
 
 
 def _modules(folder: griffe.Module) -> Iterator[griffe.Module]:
-    """Those below a folder that have an ``__all__``."""
+    """Those below a folder that have an ``__all__``, and not only names that others offer too."""
     for module in folder.members.values():
         if isinstance(module, griffe.Module):
-            if module.exports is not None:
+            offered = [_target(module.members[name]) for name in exports(module)]
+            if any(one.parent is module or one.name not in exports(one.module) for one in offered):
                 yield module
             yield from _modules(module)
 

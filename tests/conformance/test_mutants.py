@@ -523,6 +523,67 @@ def beside_floats(keep):
     return around(change)
 
 
+class Once(torch.autograd.Function):
+    """Right gradients, and no second ones."""
+
+    @staticmethod
+    def forward(ctx, query, key, value):
+        ctx.save_for_backward(query, key, value)
+        return Right()(query, key, value)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+        with torch.enable_grad():
+            return torch.autograd.grad(Right()(*inputs), inputs, grad)
+
+
+class HalfOnce(torch.autograd.Function):
+    """The identity, whose gradient has none."""
+
+    @staticmethod
+    def forward(ctx, value):
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.detach()
+
+
+def least_is_forbidden(query, key, value, attn_mask=None):
+    """As programs do that multiply the mask by log2(e) before they look for -inf."""
+    if attn_mask is not None and attn_mask.dtype != torch.bool:
+        attn_mask = attn_mask != torch.finfo(attn_mask.dtype).min
+    return Right()(query, key, value, attn_mask)
+
+
+def adds_twice(query, key, value, attn_mask=None):
+    """The least number and a score overflow, and a row of -inf alone has no softmax."""
+    if attn_mask is None or attn_mask.dtype == torch.bool:
+        return Right()(query, key, value, attn_mask)
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    return torch.softmax(scores + attn_mask + attn_mask, -1) @ value
+
+
+def first_of_the_least(query, key, value, attn_mask=None):
+    """A row of least numbers sees its first key alone."""
+    if attn_mask is not None and attn_mask.dtype != torch.bool:
+        least = attn_mask == torch.finfo(attn_mask.dtype).min
+        attn_mask = attn_mask.masked_fill(least, -torch.inf)
+        attn_mask[..., 0] = attn_mask[..., 0].masked_fill(least[..., 0], 0.0)
+    return Right()(query, key, value, attn_mask)
+
+
+def masks_first(query, key, value, is_causal=False, scale=None):
+    """PyTorch's own trap: its -inf goes through the factor."""
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = query @ key.mT
+    if is_causal:
+        scores = scores + torch.full_like(scores, -torch.inf).triu(1)
+    return torch.softmax(scores * scale, -1) @ value
+
+
 def gradient_cut_by_mask(query, key, value, attn_mask=None):
     return Right()(query, key, value if attn_mask is None else value.detach(), attn_mask)
 
@@ -1217,6 +1278,22 @@ CASES = {
     "cuts the gradient under a mask": Case(
         gradient_cut_by_mask, "gradients", backward.NONE, name="value"
     ),
+    "loses a gradient penalty": Case(
+        lambda q, k, v: Once.apply(q, k, v), "gradient_penalty", backward.LOST, name="query"
+    ),
+    "loses half of a gradient penalty": Case(
+        lambda q, k, v: Right()(q, k, HalfOnce.apply(v)), "gradient_penalty", backward.OTHER_SECOND
+    ),
+    "forbids by the least number": Case(
+        least_is_forbidden, "lowest_mask", forbidden.FORBIDS, dtype="float32"
+    ),
+    "adds the least number twice": Case(adds_twice, "lowest_mask", forbidden.OVERFLOWS),
+    "clamps the float mask of a row": Case(
+        first_of_the_least, "lowest_mask", forbidden.NOT_THE_MEAN
+    ),
+    "masks before it scales": Case(
+        masks_first, "causal_scale", scaling.CAUSAL_SCALE, verdict=Verdict.CAUTION, asked=0.0
+    ),
     # hygiene
     "scales in place": Case(in_place, "inputs_unchanged", hygiene.CHANGED, name="query"),
     "reads memory in order": Case(
@@ -1296,7 +1373,7 @@ FAILURES = {
         *("mask_polarity", "mask_with_causal", "fully_masked"),
         *("fully_masked_gradient", "very_negative_scores", "softcap_order"),
     },
-    "rounds the float mask": {"float_mask"},
+    "rounds the float mask": {"float_mask", "lowest_mask"},
     "tiles the key heads": {"grouped_queries"},
     "no mask without keys": {"fully_masked", "fully_masked_gradient"},
     "does not rescale": {"dropout_scale"},

@@ -43,12 +43,12 @@ def run(tmp_path, monkeypatch, capfd):
 def test_each_property_is_an_item(run):
     status, out = run("--attention", "mine:leaks", "-v", "-rs", "--durations=0", "-rA")
     assert status == pytest.ExitCode.OK
-    assert "collected 40 items" in out
+    assert "collected 43 items" in out
     assert "mine:leaks::row_sums PASSED" in out
     assert "mine:leaks::causality SKIPPED (It takes no is_causal" in out
     assert "- Captured caution call -" in out
     assert "NaN in the value of a key that attn_mask forbids reaches query 0" in out
-    assert "31 passed, 9 skipped" in out
+    assert "33 passed, 10 skipped" in out
 
 
 def test_a_failure_shows_its_diagnosis(run):

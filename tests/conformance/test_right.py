@@ -91,19 +91,19 @@ def window_besides(query, key, value, window=None):
         return fused(query, key, value)
     if query.shape[-2] != key.shape[-2]:
         raise ValueError("key: expected as many keys as queries")
-    return sliding_window_attention(query, key, value, window=window + 1)
+    return sliding_window_attention(query, key, value, window=window + 1, is_causal=True)
 
 
 def window_around(query, key, value, window=None):
     if window is None:
         return fused(query, key, value)
-    return sliding_window_attention(query, key, value, window=window, causal=False)
+    return sliding_window_attention(query, key, value, window=window)
 
 
 def with_weights(query, key, value, attn_mask=None):
     if attn_mask is not None and attn_mask.dtype != torch.bool:
         raise TypeError("attn_mask: expected bool")
-    return attnref.scaled_dot_product_attention(query, key, value, attn_mask, return_weights=True)
+    return attnref.attend(query, key, value, attn_mask)[:2]
 
 
 def obeys(query, key, value, **options):
@@ -187,6 +187,7 @@ def test_pytorch_passes_and_is_cautioned_where_it_leaks(dtype):
     assert found == {
         name: {
             "nan_behind_mask": Verdict.CAUTION,
+            "causal_scale": Verdict.CAUTION,
             "alignment": Verdict.CONVENTION,
             "window_width": Verdict.NOT_OFFERED,
             "softcap_order": Verdict.NOT_OFFERED,

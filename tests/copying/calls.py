@@ -108,6 +108,7 @@ OTHERWISE = {
 
 # Types that hold what they are given, whatever it is.
 RECORDS = {
+    "Attention",
     "LinearState",
     "Partial",
     "QuantizedTokens",

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import attnref
-from attnref.masks import causal, sliding_window
+from attnref.masks import causal, padding, sliding_window
 from attnref.positions import LearnedPositions
 from attnref.variants.kv_cache import kv_cache_attention
 
@@ -156,9 +156,9 @@ MESSAGES = {
             lambda: causal(5) & torch.ones(5, 5, dtype=BOOL),
         ),
         (
-            "attn_mask: expected a torch.Tensor, got Mask. A mask of attnref.masks becomes one "
-            "with mask.dense(device=query.device).",
-            lambda: ours(X, X, X, causal(5)),
+            "mask: expected & between masks, | or ~, got and, or, not or if. A mask is no truth "
+            "of its own: write causal(n) & padding(lengths, n).",
+            lambda: causal(5) and padding([1, 3], 5),
         ),
         (
             "scaled_dot_product_attention(): argument 'attn_mask' (position 4) must be Tensor, "

@@ -78,12 +78,10 @@ def attention(
         mask = torch.where(visible, mask, forbidden)
 
     run = partial(
-        attnref.scaled_dot_product_attention,
+        attnref.attend,
         *(query, key, value),
         scale=scale,
         enable_gqa=True,
-        return_weights=True,
-        return_lse=True,
     )
     softcap = softcap or None
     causal = bool(is_causal) and not cached

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import grad, jacfwd, jacrev, vmap
 
-from attnref import attention_weights, scaled_dot_product_attention
+from attnref import attend, attention_weights, scaled_dot_product_attention
 
 close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-12)
 INF, NAN = math.inf, math.nan
@@ -33,9 +33,7 @@ def bool_mask(*shape: int, device: torch.device) -> Tensor:
 
 def everything(*args: Tensor, **options) -> tuple[Tensor, ...]:
     """Output, weights and log-sum-exp, which is -inf, without a slope, in a row without keys."""
-    output, weights, lse = scaled_dot_product_attention(
-        *args, return_weights=True, return_lse=True, **options
-    )
+    output, weights, lse = attend(*args, **options)
     return output, weights, lse.masked_fill(lse == -INF, 0.0)
 
 
@@ -113,7 +111,6 @@ CALLS = {
     "grouped": {"enable_gqa": True},
     "bool": {"attn_mask": "bool"},
     "float and causal": {"attn_mask": "float", "is_causal": True, "softcap": 1.5},
-    "all results": {"attn_mask": "bool", "return_weights": True, "return_lse": True},
     "dropout": {"dropout_p": 0.3},
 }
 # PyTorch's compiler, when it is loaded, uses parts of PyTorch that are deprecated.
@@ -125,7 +122,7 @@ def compiled(function, **options):
     return torch.compile(function, fullgraph=True, **options)
 
 
-def results(attend, name: str, n: int, m: int, device: torch.device) -> list[Tensor]:
+def results(function, name: str, n: int, m: int, device: torch.device) -> list[Tensor]:
     """Outputs and gradients of one call; key 4 holds NaN behind ``attn_mask``, if there is one."""
     generator = torch.Generator(device).manual_seed(0)
     normal = partial(torch.randn, device=device, generator=generator, dtype=torch.float64)
@@ -142,38 +139,39 @@ def results(attend, name: str, n: int, m: int, device: torch.device) -> list[Ten
         options["attn_mask"] = mask
     tensors = [x.requires_grad_() for x in tensors]
     torch.manual_seed(0)
-    found = attend(*tensors[:3], **options)
+    found = function(*tensors[:3], **options)
     found = found if isinstance(found, tuple) else (found,)
     (found[0].square().sum() + sum(part.exp().sum() for part in found[1:])).backward()
     return [*found, *(x.grad for x in tensors)]
 
 
-def check_same(attend, name: str, n: int, m: int, device: torch.device) -> None:
-    plain = results(scaled_dot_product_attention, name, n, m, device)
-    for ours, other in zip(plain, results(attend, name, n, m, device), strict=True):
+def check_same(compiled, plain, name: str, n: int, m: int, device: torch.device) -> None:
+    expected = results(plain, name, n, m, device)
+    for ours, other in zip(expected, results(compiled, name, n, m, device), strict=True):
         assert not ours.isnan().any()
         close(other, ours)
 
 
 @compiler
+@pytest.mark.parametrize("function", [scaled_dot_product_attention, attend])
 @pytest.mark.parametrize("name", CALLS)
-def test_one_graph_holds_the_whole_call(name, device):
+def test_one_graph_holds_the_whole_call(name, function, device):
     """Traced forwards and backwards without a break: no branch depends on data."""
-    check_same(compiled(scaled_dot_product_attention, backend="aot_eager"), name, 7, 11, device)
+    check_same(compiled(function, backend="aot_eager"), function, name, 7, 11, device)
 
 
 @compiler
 def test_one_graph_serves_all_shapes(device):
-    attend = compiled(scaled_dot_product_attention, backend="aot_eager", dynamic=True)
-    check_same(attend, "float and causal", 7, 11, device)
+    plain = scaled_dot_product_attention
+    found = compiled(plain, backend="aot_eager", dynamic=True)
+    check_same(found, plain, "float and causal", 7, 11, device)
     with torch.compiler.set_stance("fail_on_recompile"):
-        check_same(attend, "float and causal", 13, 5, device)
+        check_same(found, plain, "float and causal", 13, 5, device)
 
 
 @compiler
 def test_the_compiler_gives_the_same_numbers(device):
-    attend = compiled(scaled_dot_product_attention, backend="inductor")
-    check_same(attend, "all results", 7, 11, device)
+    check_same(compiled(attend, backend="inductor"), attend, "bool", 7, 11, device)
 
 
 @compiler

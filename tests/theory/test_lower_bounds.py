@@ -51,7 +51,9 @@ def test_outputs_tell_which_vectors_have_an_orthogonal_partner(n, d, generator, 
 @pytest.mark.parametrize(
     "method",
     [
-        lambda q, k, v: sliding_window_attention(q[None], k[None], v[None], window=4)[0],
+        lambda q, k, v: sliding_window_attention(
+            q[None], k[None], v[None], window=4, is_causal=True
+        )[0],
         lambda q, k, v: attnref.scaled_dot_product_attention(q, k, v, masks.dyadic(13).dense()),
         lambda q, k, v: attnref.scaled_dot_product_attention(
             q, k, v, masks.strided(13, stride=5).dense()

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import attnref
-from attnref import softmax
-from attnref.score_statistics import score_statistics
+from attnref import score_statistics, softmax
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -196,7 +195,7 @@ def test_a_larger_factor_gives_the_typical_query_more_gradient(device, generator
     upstream = torch.randn(1000, 1, 64, device=device, generator=generator)
 
     def median(times):
-        found = score_statistics(q, k, scale=times / 8, upstream=upstream)
+        found = score_statistics.measure(q, k, scale=times / 8, upstream=upstream)
         return found.query_gradient.median().item()
 
     usual, fourfold, far = median(1), median(4), median(32)

@@ -29,7 +29,7 @@ def test_exact_variants_are_the_definition_under_their_mask(name, device, genera
     ours, mask = {
         "blockwise": (lambda *qkv: blockwise_attention(*qkv, masks.causal(n)), masks.causal(n)),
         "sliding_window": (
-            lambda *qkv: sliding_window_attention(*qkv, window=6),
+            lambda *qkv: sliding_window_attention(*qkv, window=6, is_causal=True),
             masks.sliding_window(n, window=6),
         ),
         "block_sparse": (

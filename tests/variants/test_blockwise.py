@@ -245,3 +245,18 @@ def test_a_mask_of_another_shape_is_refused(kind, device, randn):
     mask = kind.to(device) if isinstance(kind, torch.Tensor) else kind
     with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
         blockwise_attention(*draw_inputs(randn), mask)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(2, 0, 7, 11, 3), (2, 3, 0, 11, 3), (2, 3, 7, 0, 3), (2, 3, 7, 11, 0)]
+)
+def test_sums_of_nothing(sizes, randn):
+    """No heads, queries, keys or components: zeros that a loss can go back through."""
+    batch, heads, n, m, d_v = sizes
+    query, key = randn(batch, heads, n, 5).requires_grad_(), randn(batch, heads, m, 5)
+    mask = randn(1, heads, 1, m) > 0
+    output = blockwise_attention(query, key, randn(batch, heads, m, d_v), mask)
+    assert output.shape == (batch, heads, n, d_v)
+    assert not output.any()
+    output.sum().backward()
+    assert not query.grad.any()

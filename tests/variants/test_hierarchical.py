@@ -256,7 +256,7 @@ def test_what_does_not_fit_is_named(randn):
         hierarchical_attention(tokens, tokens, randn(7, 3))
     for name in ("block_size", "num_means"):
         for wrong in (0, True, 2.0):
-            with pytest.raises(ValueError, match=rf"^{name}: expected a positive integer, got"):
+            with pytest.raises(ValueError, match=rf"^{name}: expected an integer of 1 or more"):
                 hierarchical_attention(tokens, tokens, tokens, **{name: wrong})
     with pytest.raises(ValueError, match=r"^num_means: expected a divisor of block_size=8, got 3"):
         hierarchical_attention(tokens, tokens, tokens, block_size=8, num_means=3)

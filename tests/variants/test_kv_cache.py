@@ -69,17 +69,17 @@ def test_step_by_step_is_all_at_once(randn):
 @pytest.mark.claim("shared-head-is-read-once")
 def test_a_shared_head_is_read_once(randn, monkeypatch):
     """The kernel is given as many heads as there are keys, and their query heads as queries."""
-    from attnref.variants import kv_cache
+    from attnref import _door
 
-    kernel, seen, held = kv_cache.scaled_dot_product_attention, [], []
+    kernel, seen, held = _door.scaled_dot_product_attention, [], []
 
-    def recorded(query, key, value, **options):
+    def recorded(query, key, value, mask, **options):
         seen.append((tuple(query.shape), tuple(key.shape)))
         # The very tensors of the cache, in which no head has been repeated.
         held.append([x.untyped_storage().data_ptr() for x in (key, value)])
-        return kernel(query, key, value, **options)
+        return kernel(query, key, value, mask, **options)
 
-    monkeypatch.setattr(kv_cache, "scaled_dot_product_attention", recorded)
+    monkeypatch.setattr(_door, "scaled_dot_product_attention", recorded)
     query, key, value = randn(1, 6, 1, D_K), randn(1, 2, 11, D_K), randn(1, 2, 11, D_K)
     kv_cache_attention(query, key, value, enable_gqa=True)
     assert seen == [((1, 2, 3, D_K), (1, 2, 11, D_K))]

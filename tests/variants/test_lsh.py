@@ -225,10 +225,10 @@ def test_what_does_not_fit_is_named(generator, randn, rotate):
         with pytest.raises(ValueError, match=r"^rotations: expected shape \(rounds, 3, buckets"):
             lsh_attention(tokens, tokens, tokens, rotations=wrong)
     for wrong in (0, True, 2.0):
-        with pytest.raises(ValueError, match=r"^chunk_size: expected a positive integer, got"):
+        with pytest.raises(ValueError, match=r"^chunk_size: expected an integer of 1 or more, got"):
             lsh_attention(tokens, tokens, tokens, rotations=rotations, chunk_size=wrong)
-        with pytest.raises(ValueError, match=r"^num_rounds: expected a positive integer, got"):
+        with pytest.raises(ValueError, match=r"^num_rounds: expected an integer of 1 or more, got"):
             random_rotations(wrong, 3, num_buckets=4, generator=generator)
     for wrong in (0, 3, True):
-        with pytest.raises(ValueError, match=r"^num_buckets: expected a positive even integer"):
+        with pytest.raises(ValueError, match=r"^num_buckets: expected an (even|integer)"):
             random_rotations(2, 3, num_buckets=wrong, generator=generator)

@@ -26,7 +26,7 @@ def draw_inputs(randn, n, lead=(2, 3)):
 def test_it_is_attention_under_the_mask(n, window, causal, device, randn, assert_same):
     inputs = draw_inputs(randn, n)
     mask = masks.sliding_window(n, window=window, causal=causal).dense(device)
-    ours = sliding_window_attention(*inputs, window=window, causal=causal)
+    ours = sliding_window_attention(*inputs, window=window, is_causal=causal)
     assert_same(ours, attnref.scaled_dot_product_attention(*inputs, mask), inputs)
 
 
@@ -35,7 +35,7 @@ def test_all_blocks_at_once_give_the_same(n, window, causal, randn, assert_same)
     """The path of a GPU, on whatever device this runs."""
     query, key, value = inputs = draw_inputs(randn, n, lead=(3,))
     back, ahead = (window - 1, 0) if causal else (window // 2, window // 2)
-    expected = sliding_window_attention(*inputs, window=window, causal=causal, scale=0.7)
+    expected = sliding_window_attention(*inputs, window=window, is_causal=causal, scale=0.7)
     ours = sliding_window._batched(query, key, value, 0.7, back, ahead)
     assert_same(ours, expected, inputs)
 
@@ -50,7 +50,7 @@ def test_narrow_windows_of_equal_widths_go_to_the_fused_kernel(
     """With blocks inside the sequence and without, and where the last one is cut short."""
     inputs = [randn(2, 3, n, D_K).requires_grad_() for _ in range(3)]
     mask = masks.sliding_window(n, window=window, causal=causal).dense(device)
-    ours = sliding_window_attention(*inputs, window=window, causal=causal, scale=-0.7)
+    ours = sliding_window_attention(*inputs, window=window, is_causal=causal, scale=-0.7)
     expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=-0.7)
     assert_same(ours, expected, inputs)
     calls = []
@@ -61,40 +61,47 @@ def test_narrow_windows_of_equal_widths_go_to_the_fused_kernel(
         return kernel(query, *args, **kwargs)
 
     monkeypatch.setattr(sliding_window, "scaled_dot_product_attention", counted)
-    sliding_window_attention(*inputs, window=window, causal=causal)
+    sliding_window_attention(*inputs, window=window, is_causal=causal)
     assert len(calls) >= 6 if device.type == "cpu" else not calls  # of each head, one at least
 
 
 def test_the_path_of_a_gpu_is_taken_there(monkeypatch, randn, assert_same):
     inputs = draw_inputs(randn, 37)
-    expected = sliding_window_attention(*inputs, window=7)
+    expected = sliding_window_attention(*inputs, window=7, is_causal=True)
     monkeypatch.setattr(sliding_window, "_in_turn", lambda device: False)
-    assert_same(sliding_window_attention(*inputs, window=7), expected, inputs)
+    assert_same(sliding_window_attention(*inputs, window=7, is_causal=True), expected, inputs)
 
 
 def test_heads_are_shared_and_dimensions_broadcast(device, randn, assert_same):
     query, key, value = randn(2, 6, 37, D_K), randn(1, 2, 37, D_K), randn(1, 2, 37, D_V)
     inputs = [x.requires_grad_() for x in (query, key, value)]
     mask = masks.sliding_window(37, window=7).dense(device)
-    ours = sliding_window_attention(*inputs, window=7, scale=0.7, enable_gqa=True)
+    ours = sliding_window_attention(*inputs, window=7, is_causal=True, scale=0.7, enable_gqa=True)
     expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=True)
     assert_same(ours, expected, inputs)
-    alone = sliding_window_attention(query[0, 0], key[0, 0], value[0, 0], window=7, scale=0.7)
+    alone = sliding_window_attention(
+        query[0, 0], key[0, 0], value[0, 0], window=7, is_causal=True, scale=0.7
+    )
     torch.testing.assert_close(alone, expected[0, 0], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.claim("outside-the-window-counts-nothing")
 def test_what_leaves_the_window_is_without_influence(randn):
     query, key, value = (x.detach() for x in draw_inputs(randn, 37))
-    before = sliding_window_attention(query, key, value, window=7)
+    before = sliding_window_attention(query, key, value, window=7, is_causal=True)
     key[..., 0, :], value[..., 0, :] = 100.0, 100.0
-    after = sliding_window_attention(query, key, value, window=7)
+    after = sliding_window_attention(query, key, value, window=7, is_causal=True)
     assert torch.equal(after[..., 7:, :], before[..., 7:, :])
     assert not torch.equal(after[..., :7, :], before[..., :7, :])
 
 
 def test_no_queries(randn):
-    assert sliding_window_attention(*draw_inputs(randn, 0), window=3).shape == (2, 3, 0, D_V)
+    assert sliding_window_attention(*draw_inputs(randn, 0), window=3, is_causal=True).shape == (
+        2,
+        3,
+        0,
+        D_V,
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -115,7 +122,7 @@ def test_it_errs_no_more_than_the_budget(dtype, device, generator, monkeypatch):
 
     exact = both(kernel(*doubles, mask), doubles)
     theirs = both(kernel(*inputs, mask), inputs)
-    ours = both(sliding_window_attention(*inputs, window=61), inputs)
+    ours = both(sliding_window_attention(*inputs, window=61, is_causal=True), inputs)
     for one, other, truth in zip(ours, theirs, exact, strict=True):
         assert one.dtype == dtype
         assert (one - truth).norm() <= 1.5 * (other - truth).norm()
@@ -127,7 +134,9 @@ def test_operations_grow_linearly(randn, count):
 
     def products(n):
         inputs = draw_inputs(randn, n, lead=())
-        return count(lambda: sliding_window_attention(*inputs, window=9).sum().backward()).products
+        return count(
+            lambda: sliding_window_attention(*inputs, window=9, is_causal=True).sum().backward()
+        ).products
 
     assert products(512) - products(256) == 2 * (products(256) - products(128))
 
@@ -136,10 +145,10 @@ def test_other_lengths_are_refused(randn):
     with pytest.raises(
         ValueError, match=r"^key: expected as many keys as queries, 7, got 11\."
     ) as error:
-        sliding_window_attention(randn(7, 3), randn(11, 3), randn(11, 2), window=3)
+        sliding_window_attention(randn(7, 3), randn(11, 3), randn(11, 2), window=3, is_causal=True)
     assert "use blockwise_attention" in str(error.value)
 
 
 def test_an_even_window_has_no_middle(randn):
     with pytest.raises(ValueError, match=r"^window: expected an odd number for a two-sided window"):
-        sliding_window_attention(*draw_inputs(randn, 7), window=4, causal=False)
+        sliding_window_attention(*draw_inputs(randn, 7), window=4)

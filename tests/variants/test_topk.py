@@ -100,7 +100,7 @@ def test_it_compiles_whole_and_maps_over_a_batch(randn):
 
 @pytest.mark.parametrize("wrong", [0, 8, True, 2.0])
 def test_a_wrong_count_is_named(wrong, randn):
-    with pytest.raises(ValueError, match=r"^count: expected an integer from 1 to the 7 keys"):
+    with pytest.raises(ValueError, match=r"^count: expected an integer between 1 and 7"):
         topk_attention(randn(5, 3), randn(7, 3), randn(7, 2), count=wrong)
 
 

@@ -1,11 +1,12 @@
 """The properties, a few files by idea; ``PROPERTIES`` holds all by name, in their order."""
 
-from attnref.conformance.properties.backward import gradients
+from attnref.conformance.properties.backward import gradient_penalty, gradients
 from attnref.conformance.properties.causal import alignment, causality, own_token
 from attnref.conformance.properties.dropout import dropout_off, dropout_scale
 from attnref.conformance.properties.forbidden import (
     fully_masked,
     fully_masked_gradient,
+    lowest_mask,
     nan_behind_mask,
 )
 from attnref.conformance.properties.heads import grouped_queries
@@ -25,7 +26,7 @@ from attnref.conformance.properties.masks import (
     padding_amount,
 )
 from attnref.conformance.properties.numerics import large_scores, very_negative_scores
-from attnref.conformance.properties.scaling import scale, scaling_order
+from attnref.conformance.properties.scaling import causal_scale, scale, scaling_order
 from attnref.conformance.properties.shapes import dtype, shape
 from attnref.conformance.properties.softcap import softcap_order
 from attnref.conformance.properties.symmetries import (
@@ -60,9 +61,11 @@ PROPERTIES: dict[str, Property] = {
         causality,
         own_token,
         alignment,
+        causal_scale,
         window_width,
         fully_masked,
         fully_masked_gradient,
+        lowest_mask,
         nan_behind_mask,
         very_negative_scores,
         large_scores,
@@ -72,6 +75,7 @@ PROPERTIES: dict[str, Property] = {
         dropout_off,
         dropout_scale,
         gradients,
+        gradient_penalty,
         inputs_unchanged,
         strided,
         determinism,

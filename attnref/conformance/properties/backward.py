@@ -8,8 +8,9 @@ from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import rule
+from attnref.conformance.right import RIGHT
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Trial
+from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding
 
 NONE = Text(
@@ -24,6 +25,52 @@ OTHER = Text(
     pt="O gradiente de {name} em {index} é {got:.6g}; o esperado é {expected:.6g} "
     "(erro permitido {allowed:.1e}).",
 )
+
+LOST = Text(
+    en="A gradient penalty is lost without a word: the gradient of {name} has no gradient of its "
+    "own. Drop once_differentiable, or raise where torch.is_grad_enabled() in backward().",
+    pt="Uma penalidade sobre o gradiente se perde sem aviso: o gradiente de {name} não tem "
+    "gradiente próprio. Tire once_differentiable, ou lance um erro onde torch.is_grad_enabled() "
+    "no backward().",
+)
+OTHER_SECOND = Text(
+    en="The gradient of a gradient penalty to {name} at {index} is {got:.6g}, expected "
+    "{expected:.6g} (allowed error {allowed:.1e}).",
+    pt="O gradiente de uma penalidade sobre o gradiente em relação a {name} em {index} é "
+    "{got:.6g}; o esperado é {expected:.6g} (erro permitido {allowed:.1e}).",
+)
+
+
+@rule(
+    statement=Text(
+        en="The gradient of a gradient penalty is that of the formula, or it is refused.",
+        pt="O gradiente de uma penalidade sobre o gradiente é o da fórmula, ou é recusado.",
+    ),
+    formula=r"\partial\, \lVert \partial L / \partial (Q, K, V) \rVert^2 / \partial (Q, K, V)",
+    page="scale/saturation",
+)
+def gradient_penalty(trial: Trial, case: Case) -> Finding | None:
+    if not trial.is_right(case):
+        return None  # the property `oracle` tells of it
+    try:
+        found = trial.penalty_gradients(case)
+    except Raised:
+        return None  # a refusal is no silence
+    query, key, value = map(trial.seen, (case.query, case.key, case.value))
+    exact = Trial(RIGHT, torch.float64, torch.device("cpu"))
+    right = exact.penalty_gradients(Case(query, key, value, case.seed))
+    if all(gradient is None for gradient in found.values()):
+        return trial.failure(LOST, name="query")
+    # It is terms that get lost, not digits: they are many times larger than this.
+    share = max(0.02, 32 * torch.finfo(trial.dtype).eps)
+    for name, expected in right.items():
+        got = found[name]
+        assert expected is not None
+        got = torch.zeros_like(expected) if got is None else got
+        wrong = miss(got, expected, share * float(expected.abs().max()))
+        if wrong is not None:
+            return trial.failure(OTHER_SECOND, name=name, **wrong.values())
+    return None
 
 
 @rule(

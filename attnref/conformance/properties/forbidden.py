@@ -65,6 +65,61 @@ LEAKS = Text(
     "é NaN. A memória atrás de uma máscara precisa conter números finitos.",
 )
 
+FORBIDS = Text(
+    en="A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets zeros, "
+    "expected the mean of the values: only -inf forbids.",
+    pt="Uma linha cuja máscara de floats é toda {least:.4g}, o menor número de {dtype}, recebe "
+    "zeros; o esperado é a média dos valores: só -inf proíbe.",
+)
+OVERFLOWS = Text(
+    en="A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets "
+    "{got:.4g}, expected the mean of the values: the sum with the scores overflows.",
+    pt="Uma linha cuja máscara de floats é toda {least:.4g}, o menor número de {dtype}, recebe "
+    "{got:.4g}; o esperado é a média dos valores: a soma com os escores estoura.",
+)
+NOT_THE_MEAN = Text(
+    en="A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets "
+    "{got:.4g} at {index}, expected {expected:.4g}, the mean of the values.",
+    pt="Uma linha cuja máscara de floats é toda {least:.4g}, o menor número de {dtype}, recebe "
+    "{got:.4g} em {index}; o esperado é {expected:.4g}, a média dos valores.",
+)
+
+
+@rule(
+    statement=Text(
+        en="A row masked by the least finite number, not by -inf, gives the mean of the values.",
+        pt="Uma linha mascarada pelo menor número finito, e não por -inf, dá a média dos valores.",
+    ),
+    formula=r"b_{ij} = b \ll 0 \;\forall j \implies o_i = \tfrac1m \sum_j v_j",
+    page="foundations/mask-traps",
+    needs=("attn_mask",),
+)
+def lowest_mask(trial: Trial, case: Case) -> Finding | None:
+    allowed, row = _masked_row(case)
+    least = torch.finfo(trial.dtype).min
+    bias = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, least)
+    output = trial.call(case.query, case.key, case.value, attn_mask=bias)
+    got = output[..., row : row + 1, :]
+    right = trial.truth(case.query, case.key, case.value)
+    # float16 has digits left beside its least number: there the scores may still be seen.
+    mean = trial.seen(case.value).mean(-2, keepdim=True).expand_as(got)
+    plain, allowance = (x[..., row : row + 1, :] for x in (right.output, right.allowance))
+    wrong = miss(got, mean, allowance)
+    if wrong is None or (trial.dtype == torch.float16 and miss(got, plain, allowance) is None):
+        return None
+    values = {"least": least, "dtype": str(trial.dtype).removeprefix("torch.")}
+    if not got.isfinite().all():
+        return trial.failure(OVERFLOWS, mean, got=float(got[~got.isfinite()][0]), **values)
+    if not got.any():
+        return trial.failure(FORBIDS, mean, **values)
+    return trial.failure(
+        *(NOT_THE_MEAN, mean),
+        index=list(wrong.place),
+        got=wrong.got,
+        expected=wrong.expected,
+        **values,
+    )
+
 
 def _masked_row(case: Case) -> tuple[Tensor, int]:
     """A bool mask ``(n, m)`` that forbids everything to one query and nothing to the others."""

@@ -68,6 +68,12 @@ NOT_ADDED = Text(
     pt="A máscara de floats não é somada aos escores, nem mesmo com um fator; não há ordem que se "
     "veja.",
 )
+CAUSAL_SCALE = Text(
+    en="With is_causal and scale={asked} the output is {got:.4g} at {index}, expected "
+    "{expected:.4g}: the -inf of the mask is multiplied by the factor. Mask after scaling.",
+    pt="Com is_causal e scale={asked} a saída é {got:.4g} em {index}; o esperado é "
+    "{expected:.4g}: o -inf da máscara é multiplicado pelo fator. Mascare depois de escalar.",
+)
 # Where the usual mistakes are far apart.
 _WIDE = Sizes(batch=1, heads=3, n=5, d_k=64)
 _TINY = 1e-3  # a factor that is none
@@ -243,3 +249,27 @@ def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
         return None
     right = case.query.shape[-1] ** -0.5
     return trial.failure(MASK_SCALED, factor=factor, right=right)
+
+
+@rule(
+    statement=Text(
+        en="is_causal forbids the future whatever the factor, 0 and negative ones included.",
+        pt="is_causal proíbe o futuro seja qual for o fator, também 0 e os negativos.",
+    ),
+    formula=r"j > i \implies p_{ij} = 0 \text{ for each } c",
+    page="foundations/mask-traps",
+    needs=("is_causal", "scale"),
+    danger=True,
+)
+def causal_scale(trial: Trial, case: Case) -> Finding | None:
+    for asked in (0.0, -_ASKED):
+        options: dict[str, Any] = {"scale": asked, "is_causal": True}
+        if not trial.is_right(case, is_causal=True) or not trial.is_right(case, scale=asked):
+            continue  # another property tells of it
+        output = trial.call(case.query, case.key, case.value, **options)
+        right = trial.truth(case.query, case.key, case.value, **options)
+        wrong = miss(output, right.output, right.allowance)
+        if wrong is not None:
+            values = {"index": list(wrong.place), "got": wrong.got, "expected": wrong.expected}
+            return trial.failure(CAUSAL_SCALE, right.output, asked=asked, **values)
+    return None

@@ -48,7 +48,7 @@ def draw(text):
         return tensor.view(n, h, d_k).transpose(0, 1)  # (h, n, d_k)
 
     q, k, v = split(x @ w_q), split(x @ w_k), split(x @ w_v)
-    answers, weights = attnref.scaled_dot_product_attention(q, k, v, return_weights=True)
+    answers, weights, _ = attnref.attend(q, k, v)
     joined = answers.transpose(0, 1).reshape(n, h * d_k)
 
     figure = new(590)

@@ -35,7 +35,7 @@ def entropies(factor, normalise=lambda query, key: (query, key)):
         query = torch.randn(QUERIES, d_k, generator=generator)
         key = torch.randn(KEYS, d_k, generator=generator)
         upstream = torch.zeros(QUERIES, KEYS)  # of gradients nothing is asked here
-        yield attnref.score_statistics.score_statistics(
+        yield attnref.score_statistics.measure(
             *normalise(query, key), scale=factor(d_k), upstream=upstream
         ).entropy.item()
 

@@ -12,9 +12,7 @@ query = torch.randn(2, 3, 5, 8, generator=generator)  # (batch, heads, n, d_k)
 key = torch.randn(2, 3, 7, 8, generator=generator)  # (batch, heads, m, d_k)
 value = torch.randn(2, 3, 7, 4, generator=generator)  # (batch, heads, m, d_v)
 
-output, weights = attnref.scaled_dot_product_attention(
-    query, key, value, return_weights=True
-)
+output, weights, _ = attnref.attend(query, key, value)
 
 print("output ", tuple(output.shape))
 print("weights", tuple(weights.shape))

@@ -8,9 +8,7 @@ query = torch.tensor([[1.0, 0.0]])
 key = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
 value = torch.tensor([[10.0], [20.0]])
 
-output, weights = attnref.scaled_dot_product_attention(
-    query, key, value, return_weights=True
-)
+output, weights, _ = attnref.attend(query, key, value)
 print("weights", " ".join(f"{weight:.4f}" for weight in weights[0]))
 print("output ", f"{output.item():.4f}")
 # --8<-- [end:example]

@@ -24,9 +24,7 @@ for name, x, attn_mask in (
     ("padded to ten", padded, None),
     ("padded and masked", padded, mask),
 ):
-    output, weights = attnref.scaled_dot_product_attention(
-        x, x, x, attn_mask, scale=1.0, return_weights=True
-    )
+    output, weights, _ = attnref.attend(x, x, x, attn_mask, scale=1.0)
     share = weights[1, 6:].sum()
     context = ", ".join(f"{number:.4f}" for number in output[1])
     print(f"{name:17}  {share:10.1%}  ({context})")

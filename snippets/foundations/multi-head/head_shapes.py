@@ -2,7 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import scaled_dot_product_attention
+from attnref import attend
 
 b, n, d_model, h = 2, 5, 12, 3
 d_k = d_model // h
@@ -25,7 +25,7 @@ show("x @ w_q", x @ w_q)
 show("cut into heads", (x @ w_q).view(b, n, h, d_k))
 q, k, v = split(x @ w_q), split(x @ w_k), split(x @ w_v)
 show("heads in front: q, k, v", q)
-output, weights = scaled_dot_product_attention(q, k, v, return_weights=True)
+output, weights, _ = attend(q, k, v)
 show("weights", weights)
 show("one answer a head and word", output)
 joined = output.transpose(1, 2).reshape(b, n, h * d_k)

@@ -24,7 +24,7 @@ for name, output, query, mask in (
     ("blockwise", blockwise_attention(q, k, v, causal), q, causal),
     (
         "sliding_window",
-        sliding_window_attention(q, k, v, window=64),
+        sliding_window_attention(q, k, v, window=64, is_causal=True),
         q,
         masks.sliding_window(n, window=64),
     ),

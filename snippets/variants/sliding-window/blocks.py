@@ -26,7 +26,9 @@ mask = masks.sliding_window(n, window=window)
 expected = attnref.scaled_dot_product_attention(
     query, key, value, mask.dense()
 )
-ours = sliding_window_attention(query, key, value, window=window)
+ours = sliding_window_attention(
+    query, key, value, window=window, is_causal=True
+)
 for name, output in (("by hand", torch.cat(outputs)), ("attnref", ours)):
     same = torch.allclose(output, expected, rtol=0, atol=1e-5)
     print(f"{name}: same as the definition: {same}")

@@ -1,0 +1,234 @@
+"""The door: where the arguments of an attention are checked and prepared, once a call.
+
+A public function hands its arguments to :func:`enter`, and what comes back to a core, which only
+computes. Cores take a :class:`Call`, check nothing and call other cores.
+"""
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad, scaled_dot_product_attention
+
+from attnref import checks
+from attnref.masks import Mask, causal
+
+
+class Call(NamedTuple):
+    """One call of attention, checked.
+
+    Attributes:
+        query, key, value: as they came; without a value, ``value`` is the key.
+        attn_mask: broadcasts to ``shape``.
+        is_causal: query i sees the keys j <= i, besides what the mask says.
+        scale: the factor on the scores.
+        enable_gqa: whether a key head serves several query heads.
+        shape: of the scores, ``(..., n, m)``.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attn_mask: Tensor | Mask | None
+    is_causal: bool
+    scale: float
+    enable_gqa: bool
+    shape: checks.Shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of computation: float32 for half precision."""
+        return torch.promote_types(self.query.dtype, torch.float32)
+
+    def tensors(self, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value in the dtype of computation, each query head with its key head."""
+        dtype = self.dtype if dtype is None else dtype
+        key, value = self.key, self.value
+        if self.enable_gqa:
+            groups = self.query.shape[-3] // key.shape[-3]
+            key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
+        return self.query.to(dtype), key.to(dtype), value.to(dtype)
+
+    def mask_tensor(self) -> Tensor | None:
+        """The mask as a tensor, without what ``is_causal`` says."""
+        if isinstance(self.attn_mask, Mask):
+            return self.attn_mask.dense(self.query.device)
+        return self.attn_mask
+
+    def key_mask(self) -> Tensor | None:
+        """Which keys count, ``(..., m, 1)``; a mask that tells queries apart is refused."""
+        mask = self.mask_tensor()
+        if mask is None:
+            return None
+        if mask.dim() < 2 or mask.shape[-2] != 1 or mask.dtype != torch.bool:
+            raise ValueError(
+                "attn_mask: expected bool over keys alone, shape (..., 1, m), got "
+                f"{mask.dtype} of shape {tuple(mask.shape)}. This method sums over the keys "
+                "before it sees a query: take masks.padding(lengths, m), or another method."
+            )
+        return mask.expand(*mask.shape[:-1], self.shape[-1]).mT
+
+
+def enter(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None = None,
+    attn_mask: Tensor | Mask | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Call:
+    """The arguments, once they are known to belong together.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+    """
+    if value is None:
+        value = key
+    check_tensors(query=query, key=key, value=value)
+    if value.shape[:-1] != key.shape[:-1]:
+        checks.check_value(key.shape, value.shape)
+    for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
+        if not isinstance(flag, bool):
+            raise TypeError(
+                f"{name}: expected True or False, got {type(flag).__name__}. A mask goes into "
+                "attn_mask."
+            )
+    shape = checks.scores_shape(query.shape, key.shape, enable_gqa=enable_gqa)
+    d_k = query.shape[-1]
+    factor = d_k**-0.5 if scale is None else checks.check_scale(scale, d_k)
+    if attn_mask is not None:
+        check_mask_type(attn_mask)
+        if isinstance(attn_mask, Tensor):
+            _check_place("attn_mask", attn_mask, query)
+        checks.check_mask(attn_mask.shape, shape)
+    return Call(query, key, value, attn_mask, is_causal, factor, enable_gqa, shape)
+
+
+def check_tensors(**tensors: Tensor) -> None:
+    """Tensors of one floating dtype, on one device; the first one sets both."""
+    (first, reference), *_ = tensors.items()
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"{name}: expected a torch.Tensor, got {type(tensor).__name__}. "
+                f"Convert it with torch.as_tensor({name})."
+            )
+        if not tensor.is_floating_point() or tensor.itemsize == 1:
+            raise TypeError(
+                f"{name}: expected a floating dtype of 16 bits or more, got {tensor.dtype}. "
+                f"Convert it with {name}.float()."
+            )
+        if tensor.dtype != reference.dtype:
+            raise TypeError(
+                f"{name}: expected {reference.dtype}, the dtype of {first}, got {tensor.dtype}. "
+                f"Convert one of them, for example {name}.to({first}.dtype)."
+            )
+        if tensor.device != reference.device:
+            _check_place(name, tensor, reference, first)
+
+
+def check_generator(generator: torch.Generator) -> None:
+    """What is drawn can be drawn again."""
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator: expected a torch.Generator, got {type(generator).__name__}. Make one with "
+            "torch.Generator().manual_seed(0)."
+        )
+
+
+def check_mask_type(attn_mask: Tensor | Mask) -> None:
+    """A mask object, or a tensor of bools or of numbers to add."""
+    if isinstance(attn_mask, Mask):
+        return
+    if not isinstance(attn_mask, Tensor):
+        raise TypeError(
+            f"attn_mask: expected a torch.Tensor or a mask of attnref.masks, got "
+            f"{type(attn_mask).__name__}. Convert it with torch.as_tensor(attn_mask)."
+        )
+    if attn_mask.dtype != torch.bool and not attn_mask.is_floating_point():
+        raise TypeError(
+            f"attn_mask: expected bool (True = may attend) or a floating dtype (added to the "
+            f"scores), got {attn_mask.dtype}. If 1 means may attend, pass attn_mask.bool()."
+        )
+
+
+def _check_place(name: str, tensor: Tensor, other: Tensor, whose: str = "query") -> None:
+    if tensor.device != other.device:
+        raise ValueError(
+            f"{name}: expected device {other.device}, where {whose} is, got {tensor.device}. "
+            f"Move it with {name}.to({whose}.device)."
+        )
+
+
+def both(one: Tensor, other: Tensor) -> Tensor:
+    """Two masks, boolean or additive, as one that does what both do."""
+    if one.dtype == torch.bool and other.dtype == torch.bool:
+        return one & other
+    if one.dtype == torch.bool:
+        one, other = other, one
+    if other.dtype == torch.bool:
+        return torch.where(other, one, -torch.inf)
+    return one + other
+
+
+def narrowed(bias: Tensor, dtype: torch.dtype) -> Tensor:
+    """A float mask in another dtype, in which what was finite stays so: it forbids nothing."""
+    added = bias.to(dtype)
+    if bias.itemsize <= added.itemsize:
+        return added
+    return added.clamp(min=torch.finfo(dtype).min).masked_fill(bias == -torch.inf, -torch.inf)
+
+
+def own_precision(device: torch.device) -> AbstractContextManager[object]:
+    """A context in which products keep the dtype of their tensors, whatever autocast is set to."""
+    kind = device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return nullcontext()
+
+
+def fused(call: Call) -> Tensor:
+    """The output by PyTorch's fused kernel, in the form in which it holds no weights.
+
+    On a processor that is (batch, heads, length, width) with one width for all three; otherwise
+    PyTorch computes all n m weights, without a word.
+    """
+    query, key, value, mask, is_causal, scale, enable_gqa, shape = call
+    lead, (n, m), d_v = shape[:-2], shape[-2:], value.shape[-1]
+    if isinstance(mask, Mask):
+        mask = mask.dense(query.device)
+    if mask is not None and is_causal:  # some kernels refuse the two together
+        rows = causal(n, m, alignment="top-left").dense(query.device)
+        mask, is_causal = both(mask, rows), False
+    if mask is not None and mask.is_floating_point():
+        mask = narrowed(mask, query.dtype)
+    if is_causal and scale <= 0:  # the kernel multiplies its own -inf by the factor
+        query, scale = query * (-1.0 if scale else 0.0), -scale or 1.0
+    width = max(query.shape[-1], d_v)
+    if n > width:  # the weights would be larger than copies filled up with zeros
+        query, key, value = (
+            x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1]))
+            for x in (query, key, value)
+        )
+    key_lead = (*lead[:-1], key.shape[-3]) if enable_gqa else lead
+    if len(lead) != 2 or query.shape[:-2] != lead or key.shape[:-2] != key_lead:
+        *batch, heads = (1, 1, *lead)
+        size = math.prod(batch)
+        query, key, value = (
+            x.expand(*batch, *own).reshape(size, *own)
+            for x in (query, key, value)
+            for own in [(x.shape[-3] if enable_gqa else heads, *x.shape[-2:])]
+        )
+        if mask is not None and mask.dim() > 2:
+            own = (heads, *mask.shape[-2:])
+            mask = mask.expand(*batch, *own).reshape(size, *own)
+    elif mask is not None and mask.dim() == 3:
+        mask = mask[None]  # the kernel knows masks of two or four dimensions
+    with own_precision(query.device):
+        output = scaled_dot_product_attention(
+            query, key, value, mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    return output[..., :d_v].reshape(*lead, n, d_v)

@@ -1,0 +1,479 @@
+"""What all functions share: one check at the door, one way into the fused kernel, one signature."""
+
+import inspect
+import math
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import attnref
+from attnref import masks
+from attnref._door import enter, fused
+from attnref.bench.memory import peak_bytes
+
+PACKAGE = str(Path(attnref.__file__).parent)
+D_K, D_V = 5, 3
+N = 8
+
+
+def seeded(device):
+    return torch.Generator(device).manual_seed(0)
+
+
+# Each variant as a function of query, key and value, with what it needs beside them.
+def variants(device, dtype=torch.float64):
+    projection = torch.ones(2, N, dtype=dtype, device=device) / N
+    need = {
+        "block_sparse": {
+            "layout": torch.ones(4, 4, dtype=torch.bool, device=device).tril(),
+            "block_size": 2,
+        },
+        "linformer": {"key_projection": projection, "value_projection": projection},
+        "lsh": {
+            "rotations": torch.randn(2, D_K, 2, generator=seeded(device), device=device).to(dtype),
+            "chunk_size": 4,
+        },
+        "nystrom": {"num_landmarks": 2},
+        "hierarchical": {"block_size": 2, "num_means": 1},
+        "performer": {
+            "projection": torch.randn(7, D_K, generator=seeded(device), device=device).to(dtype)
+        },
+        "sliding_window": {"window": 3},
+        "topk": {"count": 4},
+        "varlen": {"cu_seqlens": torch.tensor([0, 3, N])},
+    }
+    names = [name.removesuffix("_attention") for name in attnref.variants.__all__]
+    return {
+        name: partial(getattr(attnref, f"{name}_attention"), **need.get(name, {})) for name in names
+    }
+
+
+NAMES = list(variants("cpu"))
+takes = {
+    name: list(inspect.signature(getattr(attnref, f"{name}_attention")).parameters)
+    for name in NAMES
+}
+
+
+def walk(function, until=()):
+    """The functions of attnref that a call passes, and how often it comes back to a file."""
+    calls = []
+
+    def record(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(PACKAGE) and code.co_name[0] != "<":
+            calls.append((code.co_filename, code.co_name))
+
+    sys.setprofile(record)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    names = [name for _, name in calls]
+    calls = calls[: next((names.index(name) for name in until if name in names), len(calls))]
+    stays = [file for i, (file, _) in enumerate(calls) if i == 0 or calls[i - 1][0] != file]
+    return [name for _, name in calls], len(stays) - len(set(stays))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_the_way_through_a_decoding_step_is_short(n, randn):
+    """To the core: the products of a block are counted no more."""
+    query, key, value = randn(2, 6, n, D_K), randn(2, 2, 11, D_K), randn(2, 2, 11, D_V)
+    step = partial(attnref.kv_cache_attention, query, key, value, enable_gqa=True)
+    passed, returns = walk(step, until=["forward"])
+    assert passed[0] == "kv_cache_attention"
+    assert len(passed) <= 8, passed
+    assert returns <= 2
+    assert passed.count("enter") == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nobody_passes_the_door_twice(name, device, randn):
+    query, key, value = randn(2, N, D_K), randn(2, N, D_K), randn(2, N, D_V)
+    passed, _ = walk(partial(variants(device)[name], query, key, value))
+    assert passed.count("enter") == 1
+
+
+# The fused kernel ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("masking", ["none", "causal", "bool", "heads", "float and causal", "keys"])
+@pytest.mark.parametrize("scale", [None, 0.3, 0.0, -0.7])
+@pytest.mark.parametrize("lead", [(), (4,), (2, 4), (3, 2, 4), (0, 4)])
+def test_the_kernel_computes_the_definition(lead, scale, masking, grouped, device, randn):
+    """Also in the form of other widths, and of dimensions that broadcast."""
+    if grouped and not lead:
+        lead = (4,)
+    n, m = 13, 11
+    heads = (*lead[:-1], 2) if grouped else lead
+    value = randn(*heads, m, D_V).requires_grad_()
+    inputs = [randn(*lead, n, D_K).requires_grad_(), randn(*heads, m, D_K).requires_grad_(), value]
+    options = {"scale": scale, "enable_gqa": grouped, "is_causal": "causal" in masking}
+    if masking == "bool":
+        options["attn_mask"] = randn(*lead, n, m) > -0.3
+    elif masking == "heads":
+        options["attn_mask"] = randn(*lead[-1:], n, m) > -0.3
+    elif masking == "keys":
+        options["attn_mask"] = masks.Mask((1, m), lambda i, j: (j != 3) & (i == 0))
+    elif "float" in masking:
+        options["attn_mask"] = randn(n, m).masked_fill(randn(n, m) > 1.0, -math.inf)
+    ours = fused(enter(*inputs, **options))
+    expected = attnref.scaled_dot_product_attention(*inputs, **options)
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+    weight = randn(*ours.shape)
+    one, other = (torch.autograd.grad(x, inputs, weight) for x in (ours, expected))
+    torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["blockwise", "varlen", "quantized", "sliding_window"])
+@pytest.mark.parametrize("scale", [0.0, -0.7])
+def test_a_factor_that_is_not_positive_is_no_trap(name, scale, device, randn):
+    """PyTorch's kernel multiplies the -inf of its own is_causal by the factor."""
+    query, key, value = (randn(2, 4, N, D_K) for _ in range(3))
+    ours = variants(device)[name](query, key, value, is_causal=True, scale=scale)
+    mask = masks.causal(N)
+    if name == "varlen":
+        mask = mask & masks.packed([3, N - 3])
+    elif name == "sliding_window":
+        mask = masks.sliding_window(N, window=3)
+    expected = attnref.scaled_dot_product_attention(query, key, value, mask, scale=scale)
+    # Eight bits, in scores of about 2 and values of about 3.
+    tolerance = 0.3 if name == "quantized" else 1e-12
+    torch.testing.assert_close(ours, expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("widths", [(64, 64), (64, 32), (32, 64)])
+@pytest.mark.parametrize("lead", [(8,), (1, 8), (2, 2, 2)])
+def test_the_kernel_holds_no_weights(lead, widths, training, device, generator):
+    """Twice the length takes twice the memory, and a little more; the weights take four times."""
+    d_k, d_v = widths
+
+    def held(n):
+        query, key, value = (
+            torch.randn(*lead, n, d, device=device, generator=generator, requires_grad=training)
+            for d in (d_k, d_k, d_v)
+        )
+        return peak_bytes(lambda: fused(enter(query, key, value)), device)
+
+    assert held(1024) < 3 * held(512)
+    assert held(1024) < 8 * 1024 * 1024 * 4 / 3  # a third of the bytes of the weights
+
+
+# The signature ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arguments_are_called_and_ordered_as_pytorch_has_them(name):
+    known = list(inspect.signature(attnref.scaled_dot_product_attention).parameters)[:8]
+    shared = [one for one in takes[name] if one in known]
+    assert shared == sorted(shared, key=known.index)
+    assert shared[:3] == known[:3]
+    assert "enable_gqa" in shared
+    assert "scale" in shared or name == "linear"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_consecutive_query_heads_share_a_key_head(name, device, randn):
+    query, key, value = randn(2, 6, N, D_K), randn(2, 2, N, D_K), randn(2, 2, N, D_V)
+    function = variants(device)[name]
+    whole = [x.repeat_interleave(3, -3) for x in (key, value)]
+    expected = function(query, *whole)
+    torch.testing.assert_close(function(query, key, value, enable_gqa=True), expected)
+    with pytest.raises(ValueError, match=r"If they are fewer heads meant to be shared, pass enabl"):
+        function(query, key, value)
+
+
+MASKED = [name for name in NAMES if "attn_mask" in takes[name]]
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_mask_of_keys_leaves_out_padding(name, device, randn):
+    """Each sample gives what it gives alone, as an object and as a tensor, whatever the padding."""
+    function, lengths = variants(device)[name], [5, N]
+    query, key, value = randn(2, 4, N, D_K), randn(2, 4, N, D_K), randn(2, 4, N, D_V)
+    mask = masks.padding(lengths, N)
+    output = function(query, key, value, mask)
+    assert output.isfinite().all()
+    torch.testing.assert_close(function(query, key, value, mask.dense(device)), output)
+    if name not in ("quantized", "blockwise", "topk"):  # as their docstrings say
+        key[0, :, 5:], value[0, :, 5:] = math.nan, math.inf
+        torch.testing.assert_close(function(query, key, value, mask), output, rtol=0, atol=0)
+    torch.testing.assert_close(function(query, key, value)[1], output[1])
+
+
+@pytest.mark.parametrize("name", ["linear", "performer"])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_linear_methods_are_those_of_the_shorter_sequence(name, is_causal, device, randn):
+    function = partial(variants(device)[name], is_causal=is_causal)
+    query, key, value = randn(2, N, D_K), randn(2, N, D_K), randn(2, N, D_V)
+    inputs = [x.requires_grad_() for x in (query, key, value)]
+    output = function(*inputs, masks.padding([5], N).dense(device)[0])[:, :5]
+    alone = function(query[:, :5], key[:, :5], value[:, :5])
+    torch.testing.assert_close(output, alone, rtol=1e-12, atol=1e-12)
+    one, other = (torch.autograd.grad(x.square().sum(), inputs) for x in (output, alone))
+    torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)
+
+
+def test_hierarchical_means_leave_out_padding(device, randn):
+    """A mask that leaves out whole sequences leaves zeros; runs of equal keys stay exact."""
+    query = randn(3, N, D_K)
+    key, value = (randn(3, N // 2, d).repeat_interleave(2, -2) for d in (D_K, D_V))
+    mask = masks.padding([5, 0, N], N).dense(device)[:, 0]
+    for is_causal in (False, True):
+        options = {"is_causal": is_causal}
+        ours = attnref.hierarchical_attention(
+            query, key, value, mask, block_size=2, num_means=1, **options
+        )
+        expected = attnref.scaled_dot_product_attention(query, key, value, mask, **options)
+        torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_linformer_leaves_a_mixture_of_no_keys_out(device, randn):
+    query, key, value = randn(7, D_K), randn(N, D_K), randn(N, D_V)
+    mixing = randn(3, N)
+    mixing[2, :5] = 0.0
+    ours = attnref.linformer_attention(
+        *(query, key, value, masks.Mask((1, N), lambda i, j: j < 5)),
+        key_projection=mixing,
+        value_projection=mixing,
+    )
+    mixed = [mixing[:2, :5] @ x[:5] for x in (key, value)]
+    expected = attnref.scaled_dot_product_attention(query, *mixed)
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_lsh_attends_to_no_padding(device, randn):
+    """With chunks that hold all tokens every pair meets, and it is the definition."""
+    query, key, value = randn(2, N, D_K), randn(2, N, D_K), randn(2, N, D_V)
+    rotations = randn(2, D_K, 2)
+    mask = masks.padding([5], N).dense(device)[0]
+    ours = attnref.lsh_attention(query, key, value, mask, rotations=rotations, chunk_size=N)
+    expected = attnref.scaled_dot_product_attention(query, key, value, mask)
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["linear", "performer", "linformer", "lsh", "hierarchical"])
+def test_a_mask_that_tells_queries_apart_is_refused(name, device, randn):
+    tokens = randn(N, D_K)
+    with pytest.raises(
+        ValueError, match=r"^attn_mask: expected bool over keys alone, shape \(\.\."
+    ):
+        variants(device)[name](tokens, tokens, tokens, masks.causal(N))
+    with pytest.raises(ValueError, match=r"^attn_mask: expected bool over keys alone, .*float64"):
+        variants(device)[name](tokens, tokens, tokens, randn(1, N))
+
+
+# Kinds of arguments ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product"])
+def test_what_is_no_tensor_is_named(name, device, randn):
+    tokens = randn(2, N, D_K)
+    functions = variants(device) | {"scaled_dot_product": attnref.scaled_dot_product_attention}
+    with pytest.raises(TypeError, match=r"^query: expected a torch\.Tensor, got list\."):
+        functions[name](tokens.tolist(), tokens, tokens)
+    if name in MASKED:
+        with pytest.raises(TypeError, match=r"^attn_mask: expected a torch\.Tensor or a mask"):
+            functions[name](tokens, tokens, tokens, [[True]])
+    if "is_causal" in takes.get(name, {"is_causal"}):
+        for wrong in ("False", tokens > 0, 1):
+            with pytest.raises(TypeError, match=r"^is_causal: expected True or False, got"):
+                functions[name](tokens, tokens, tokens, is_causal=wrong)
+
+
+def test_numbers_of_numpy_are_numbers(device, randn):
+    query = randn(2, N, D_K)
+    for number in (np.float32(0.5), np.float64(0.5), np.int64(2)):
+        torch.testing.assert_close(
+            attnref.scaled_dot_product_attention(query, query, query, scale=number),
+            attnref.scaled_dot_product_attention(query, query, query, scale=float(number)),
+        )
+    for integer in (np.int64(3), np.int8(3), np.uint16(3)):
+        assert repr(masks.causal(integer)) == "Mask(shape=(3, 3))"
+        assert masks.sliding_window(5, window=integer).count() == 12
+        kept = attnref.topk_attention(query, query, query, count=integer)
+        torch.testing.assert_close(kept, attnref.topk_attention(query, query, query, count=3))
+    assert attnref.MultiHeadAttention(np.int64(6), np.int64(2)).num_heads == 2
+    with pytest.raises(ValueError, match=r"^n: expected an integer of 0 or more, got np\.float64"):
+        masks.causal(np.float64(3.0))
+    with pytest.raises(ValueError, match=r"^n: expected an integer of 0 or more, got True"):
+        masks.causal(True)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product"])
+def test_the_default_device_is_not_asked(name, device, randn):
+    functions = variants(device) | {"scaled_dot_product": attnref.scaled_dot_product_attention}
+    query, key, value = randn(2, 4, N, D_K), randn(2, 4, N, D_K), randn(2, 4, N, D_V)
+    options = {"attn_mask": masks.padding([5, N], N)} if name in MASKED else {}
+    expected = functions[name](query, key, value, **options)
+    with torch.device("meta"):
+        found = functions[name](query, key, value, **options)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product"])
+def test_autocast_takes_nothing_away(name, dtype, device, randn):
+    """Numbers of float32 are computed in float32, with or without autocast."""
+    functions = variants(device, torch.float32)
+    functions["scaled_dot_product"] = attnref.scaled_dot_product_attention
+    query, key, value = (randn(2, 4, N, d, dtype=torch.float32) for d in (D_K, D_K, D_V))
+    expected = functions[name](query, key, value)
+    with torch.autocast(device.type, dtype=dtype):
+        found = functions[name](query, key, value)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_autocast_does_not_overflow(device):
+    """Scores of 1.1e6 fit into float32, and not into float16."""
+    tokens = torch.full((3, 128), 100.0, device=device)
+    value = torch.eye(3, device=device)
+    with torch.autocast(device.type, dtype=torch.float16):
+        for given in (tokens, tokens.half()):
+            output = attnref.scaled_dot_product_attention(given, given, value.to(given.dtype))
+            torch.testing.assert_close(output, torch.full_like(output, 1 / 3), rtol=1e-3, atol=0)
+
+
+# What import attnref gives ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def attnref_process():
+    def run(code):
+        code = f"import sys, attnref\n{code}"
+        return subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+
+    return run
+
+
+def test_variants_are_loaded_when_they_are_named(attnref_process):
+    said = attnref_process(
+        "before = {name for name in sys.modules if 'variants' in name}\n"
+        "attnref.topk_attention, attnref.variants.topk, attnref.oracle\n"
+        "from attnref.variants import linear_attention\n"
+        "print(sorted(before), 'attnref.variants.lsh' in sys.modules)\n"
+        "print({*attnref.variants.__all__, 'oracle', 'masks'} <= {*dir(attnref)})"
+    )
+    assert said == "[] False\nTrue\n"
+
+
+def test_every_variant_is_offered():
+    folder = Path(PACKAGE) / "variants"
+    modules = {path.stem for path in folder.glob("[!_]*.py")}
+    assert {f"{module}_attention" for module in modules} == {*attnref.variants.__all__}
+    assert {*dir(attnref.variants)} >= {*attnref.variants.__all__}
+    assert {*dir(attnref)} >= {*attnref.variants.__all__, *attnref.__all__, "oracle"}
+    for home in (attnref, attnref.variants):
+        with pytest.raises(AttributeError, match=rf"^module '{home.__name__}' has no attribute 'n"):
+            _ = home.nothing
+
+
+# Doors that stood open ---------------------------------------------------------------------------
+
+TOKENS = torch.zeros(1, N, D_K)
+NAMED = {
+    "integers have no norm": (
+        lambda: attnref.bounded_scores.qk_unit_norm(TOKENS.int(), TOKENS.int()),
+        r"query: expected a floating dtype of 16 bits or more, got torch\.int32",
+    ),
+    "two dtypes": (
+        lambda: attnref.bounded_scores.qk_rms_norm(TOKENS, TOKENS.double()),
+        r"key: expected torch\.float32, the dtype of query, got torch\.float64",
+    ),
+    "an eps in words": (
+        lambda: attnref.bounded_scores.qk_rms_norm(TOKENS, TOKENS, eps="small"),
+        r"eps: expected a number, got str",
+    ),
+    "scores in a list": (
+        lambda: attnref.bounded_scores.softcap([1.0], cap=2.0),
+        r"scores: expected a torch\.Tensor, got list",
+    ),
+    "a cap in a list": (
+        lambda: attnref.bounded_scores.softcap(TOKENS, cap=[2.0]),
+        r"cap: expected a number, got list",
+    ),
+    "a query in a list": (
+        lambda: attnref.scaling.scale_query([[1.0]], 2.0),
+        r"query: expected a torch\.Tensor, got list",
+    ),
+    "a factor in words": (
+        lambda: attnref.scaling.scale_query(TOKENS, "2"),
+        r"factor: expected a number or a tensor, got str",
+    ),
+    "no tensors for a variance": (
+        lambda: attnref.adaptive_scaling.from_variance([1.0], [2.0]),
+        r"query: expected a torch\.Tensor, got list",
+    ),
+    "a target in words": (
+        lambda: attnref.adaptive_scaling.from_entropy(TOKENS, TOKENS, target="1"),
+        r"target: expected a number, got str",
+    ),
+    "no generator for a projection": (
+        lambda: attnref.variants.performer.random_projection(2, 3, generator=None),
+        r"generator: expected a torch\.Generator, got NoneType",
+    ),
+    "no generator for rotations": (
+        lambda: attnref.variants.lsh.random_rotations(2, 3, num_buckets=2, generator=None),
+        r"generator: expected a torch\.Generator, got NoneType",
+    ),
+    "a projection in a list": (
+        lambda: attnref.performer_attention(TOKENS, TOKENS, TOKENS, projection=[[1.0]]),
+        r"projection: expected a torch\.Tensor, got list",
+    ),
+    "no features": (
+        lambda: attnref.performer_attention(TOKENS, TOKENS, TOKENS, projection=torch.zeros(0, D_K)),
+        r"projection: expected shape \(r, 5\), .* got \(0, 5\)",
+    ),
+    "no rotations": (
+        lambda: attnref.lsh_attention(TOKENS, TOKENS, TOKENS, rotations=None),
+        r"rotations: expected a torch\.Tensor, got NoneType",
+    ),
+    "no buckets": (
+        lambda: attnref.lsh_attention(TOKENS, TOKENS, TOKENS, rotations=torch.zeros(2, D_K, 0)),
+        r"rotations: expected shape \(rounds, 5, buckets / 2\), got \(2, 5, 0\)",
+    ),
+    "projections of other samples": (
+        lambda: attnref.linformer_attention(
+            *(TOKENS, TOKENS, TOKENS),
+            key_projection=torch.zeros(3, 2, N),
+            value_projection=torch.zeros(3, 2, N),
+        ),
+        r"key_projection: expected shape .* broadcast to \(1,\), got \(3, 2, 8\)",
+    ),
+    "complex borders": (
+        lambda: attnref.varlen_attention(TOKENS, TOKENS, TOKENS, torch.tensor([0j, 8])),
+        r"cu_seqlens: expected a tensor of integers",
+    ),
+    "a cache without room": (
+        lambda: attnref.KVCache(0),
+        r"max_length: expected an integer of 1 or more, got 0\. It is the number of tokens",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_an_argument_of_another_kind_is_named(case):
+    call, message = NAMED[case]
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
+        call()
+
+
+def test_what_a_wider_mask_can_hold_forbids_nothing(device, randn):
+    """-1e300 is finite: a row of it alone gives the mean of the values."""
+    query, key, value = (randn(5, 3, dtype=torch.float32) for _ in range(3))
+    mask = torch.zeros(5, 5, dtype=torch.float64, device=device)
+    mask[2] = -1e300
+    output = attnref.scaled_dot_product_attention(query, key, value, mask)
+    torch.testing.assert_close(output[2], value.mean(0))
+    plain = attnref.scaled_dot_product_attention(query, key, value)
+    torch.testing.assert_close(output[[0, 1, 3, 4]], plain[[0, 1, 3, 4]], rtol=0, atol=0)
+    torch.testing.assert_close(fused(enter(query, key, value, mask)), output)
