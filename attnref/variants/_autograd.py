@@ -31,7 +31,16 @@ class Core(Protocol):
         """The output by operations that autograd knows: second derivatives come from it."""
 
 
-class Attention(torch.autograd.Function):
+def attention(core: Core, *tensors: Tensor) -> Tensor:
+    """The output of a core, ``(..., n, d_v)``, with derivatives of every order."""
+    derived = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+    # The compiler calls a function that needs no derivative as if it had no setup_context.
+    alone = torch.compiler.is_compiling() and not derived
+    output, _ = core.forward(*tensors) if alone else _Attention.apply(core, *tensors)  # type: ignore[no-untyped-call]
+    return output
+
+
+class _Attention(torch.autograd.Function):
     """The output, ``(..., n, d_v)``, beside what backward wants to know."""
 
     @staticmethod
@@ -47,21 +56,19 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         output, softmax, query, key, value, *masks = ctx.saved_tensors
-        gradients = _Gradients.apply(  # type: ignore[no-untyped-call]
-            ctx.core, grad, query, key, value, output, softmax, *masks
+        arguments = ctx.core, grad, query, key, value, output, softmax, *masks
+        # Only what is recorded needs a derivative, and torch.compile does not nest functions.
+        gradients = (_Gradients.apply if torch.is_grad_enabled() else _Gradients.forward)(
+            *arguments
         )
         return None, *gradients, *(None for _ in masks)
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Tensor | None) -> None:
-        _refuse_forward_mode()
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], core: Core, *tensors: Tensor
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, 3)
-        return Attention.apply(core, *batched), (0, 0)  # type: ignore[no-untyped-call]
+        return _Attention.apply(core, *batched), (0, 0)  # type: ignore[no-untyped-call]
 
 
 class _Gradients(torch.autograd.Function):
@@ -81,16 +88,12 @@ class _Gradients(torch.autograd.Function):
         grad, query, key, value, *masks = ctx.saved_tensors
 
         def gradients(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-            _, pull = torch.func.vjp(lambda *inputs: ctx.core.formula(*inputs, *masks), *inputs)
+            pull = torch.func.vjp(lambda *inputs: ctx.core.formula(*inputs, *masks), *inputs)[1]
             return tuple(pull(grad))
 
         # Output and softmax are functions of the inputs, and the formula knows it.
-        _, pull = torch.func.vjp(gradients, grad, query, key, value)
+        pull = torch.func.vjp(gradients, grad, query, key, value)[1]
         return None, *pull(second), None, None, *(None for _ in masks)
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Tensor | None) -> None:
-        _refuse_forward_mode()
 
     @staticmethod
     def vmap(
@@ -103,8 +106,10 @@ class _Gradients(torch.autograd.Function):
 def _batch_in_front(
     size: int, dims: Sequence[int | None], tensors: Sequence[Tensor], own: int
 ) -> list[Tensor]:
-    """All with vmap's dimension first; but the first ``own`` only broadcast where they have none."""
-    rank = max(x.dim() - (dim is not None) for x, dim in zip(tensors[:own], dims, strict=False))
+    """All with the dimension of vmap first; tensors beyond ``own`` broadcast if they have none."""
+    rank = max(
+        x.dim() - (dim is not None) for x, dim in zip(tensors[:own], dims[:own], strict=True)
+    )
     found = []
     for index, (x, dim) in enumerate(zip(tensors, dims, strict=True)):
         if dim is not None:
@@ -114,11 +119,3 @@ def _batch_in_front(
             x = x.expand(size, *x.shape)
         found.append(x)
     return found
-
-
-def _refuse_forward_mode() -> None:
-    raise NotImplementedError(
-        "expected backward mode (torch.autograd.grad, torch.func.grad, vjp or jacrev), got forward "
-        "mode (jvp, jacfwd), which attention by blocks does not have. Use "
-        "attnref.scaled_dot_product_attention, the same function with derivatives of all kinds."
-    )

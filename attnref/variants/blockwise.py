@@ -21,7 +21,7 @@ from attnref import checks
 from attnref.masks import Mask
 from attnref.onednn import AVAILABLE, product_with_transpose
 from attnref.reference import check_mask_tensor, check_tensors, scaled_dot_product_attention
-from attnref.variants._autograd import Attention
+from attnref.variants._autograd import attention
 from attnref.variants._strips import LOG2_E, Head, Strip, strips
 
 __all__ = ["blockwise_attention"]
@@ -119,10 +119,9 @@ def blockwise_attention(
     query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in (query, key, value))
     if math.prod(shape) * value.shape[-1] == 0:
         return query @ key.mT @ value  # sums of nothing: zeros
+    core = _Blockwise(attn_mask if isinstance(attn_mask, Mask) else None, is_causal, factor)
     tensors = [attn_mask] if isinstance(attn_mask, Tensor) else []
-    core = _Blockwise(None if tensors else attn_mask, is_causal, factor)
-    output: Tensor = Attention.apply(core, query, key, value, *tensors)[0]  # type: ignore[no-untyped-call]
-    return output
+    return attention(core, query, key, value, *tensors)
 
 
 def _by_kernel(
@@ -216,7 +215,7 @@ class _Blockwise(NamedTuple):
         d_value = value.new_zeros(value.mT.shape, dtype=dtype)  # (..., d_v, m)
         for head, strip in self._strips(query, key, masks, dtype):
             rows, all_keys, all_values = strip.rows, keys[head], values[head]
-            maximum, total = softmax[head][..., rows, :].split(1, -1)  # (..., rows, 1) each
+            maximum, total = torch.split(softmax[head][..., rows, :], 1, -1)  # (..., rows, 1) each
             shifted = bool(maximum.any())
             q = query[head][..., rows, :].to(dtype) * (self.scale * LOG2_E)  # (..., rows, d_k)
             # Divided here, once: the weights below are powers that the total does not divide.
