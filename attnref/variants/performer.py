@@ -24,7 +24,7 @@ def performer_attention(
     projection: Tensor,
     is_causal: bool = False,
     scale: float | None = None,
-    chunk_size: int = 128,
+    chunk_size: int = 64,
 ) -> Tensor:
     r"""Linear attention with features whose products are, on average, the powers of softmax.
 
