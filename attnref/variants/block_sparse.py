@@ -59,7 +59,8 @@ def block_sparse_attention(
 
     Exact up to rounding, in float32 or wider. Time ``2 p (d_k + d_v)`` operations forward and
     ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in allowed blocks. Memory
-    ``O((n + m) (d_k + d_v))``, and the scores of one row of blocks, of one head on a processor.
+    ``O((n + m) (d_k + d_v))``, and the scores of one row of blocks, of one head on a processor;
+    second derivatives hold all n × m weights.
 
     Source: Child et al. 2019, arXiv 1904.10509; Zaheer et al. 2020, arXiv 2007.14062.
 

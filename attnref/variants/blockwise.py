@@ -54,11 +54,10 @@ def blockwise_attention(
     skipped, and a :class:`attnref.masks.Mask` never becomes a whole tensor.
 
     On a processor it computes in float32 at least, each product as one large matrix product by
-    oneDNN. PyTorch's fused kernel works on blocks too small for these, and rounds the weights of
-    half-precision inputs; hence the gain in bfloat16, and in float32 with gradients. What goes to
-    the fused kernel because it is as fast or faster: without ``attn_mask`` all calls on a GPU,
-    those with few pairs (n m up to 1024²), and those in float32 or wider without gradient and with
-    d_k = d_v.
+    oneDNN. PyTorch's fused kernel works on blocks too small for these, multiplies by MKL, on some
+    processors half as fast, and rounds the weights of half-precision inputs. What goes to it
+    because it is as fast or faster: without ``attn_mask`` all calls on a GPU, those with few pairs
+    (n m up to 1024²), and those in float64 without gradient and with d_k = d_v.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
@@ -82,12 +81,14 @@ def blockwise_attention(
     query that shares a block with one that sees it. Time ``2 p (d_k + d_v)`` operations forward
     and ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in blocks that are not empty; a mask
     object adds a few operations a pair, once for all heads. Memory ``O((n + m) (d_k + d_v))``,
-    and 512 rows of the mask. Prefer ``is_causal`` to ``masks.causal``: it need not be asked.
+    and 512 rows of the mask; second derivatives hold all n × m weights. Prefer ``is_causal`` to
+    ``masks.causal``: it need not be asked.
 
     Source: Rabe and Staats 2021, arXiv 2112.05682; backward from the log-sum-exp: Dao et al.
     2022, arXiv 2205.14135, algorithm 4.
 
     Examples:
+        >>> from attnref import masks
         >>> query, key, value = torch.ones(1, 2), torch.eye(2), torch.tensor([[10.0], [20.0]])
         >>> blockwise_attention(query, key, value, masks.causal(1, 2, alignment="top-left"))
         tensor([[10.]])

@@ -87,7 +87,7 @@ def linear_attention(
     softmax attention, and what it remembers has rank f at most. Time ``4 n f d_v`` operations,
     causal ``2 n B (f + d_v)`` more with chunks of B: above softmax's ``2 n m (d_k + d_v)`` as
     long as m is below about f. Memory beside the result: ``O(n f)``; causal without gradients
-    on a processor ``O(B² + f d_v)``, for chunks are taken one at a time, to stay in its cache.
+    on a processor ``O(B² + f d_v)``, for chunks are taken four at a time, to stay in its cache.
 
     Source: Katharopoulos et al. 2020, arXiv 2006.16236, equations 5 and 9; by chunks: Hua et al.
     2022, arXiv 2202.10447.

@@ -67,8 +67,8 @@ def sliding_window_attention(
     Exact up to rounding, in float32 or wider. Unlike the reference, a NaN or inf reaches every
     query of the blocks that see it. Time ``2 n (W + 255) (d_k + d_v)`` operations forward, with
     31 and rounding to 16 instead of 255 below 400 keys, and two and a half times as many
-    backward; linear in n. Memory ``O(n (d_k + d_v))``; on a GPU ``O(n (W + 255))`` for the
-    weights.
+    backward; linear in n. Memory ``O(n (d_k + d_v))``; on a GPU, and for second
+    derivatives, ``O(n (W + 255))`` for the weights.
 
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 
