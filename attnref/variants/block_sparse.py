@@ -20,6 +20,9 @@ from attnref.variants._autograd import attention
 
 __all__ = ["block_sparse_attention"]
 
+_LOG2_E = math.log2(math.e)
+_SAFE = 60.0  # in units of ln 2: no power of such a score and no sum of powers overflows
+
 
 def block_sparse_attention(
     query: Tensor,
@@ -96,19 +99,21 @@ class _BlockSparse(NamedTuple):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
         """The output; the largest score of each row and its sum of powers, ``(..., n, 2)``."""
         output = v.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., n, d_v)
-        softmax = v.new_ones(*q.shape[:-1], 2)
+        maxima, totals = (q.new_full((*q.shape[:-1], 1), number) for number in (0.0, 1.0))
+        bounded = self._bounded(q, k, v)
+        parts = (q, k, v, output, maxima, totals)
         for head, rows_of_blocks in _heads(q, *masks):
-            q_blocks, k_blocks, v_blocks, outputs, softmaxes = (
-                torch.split(x[head], self.block_size, -2) for x in (q, k, v, output, softmax)
+            q_blocks, k_blocks, v_blocks, outputs, maximum, total = (
+                torch.split(x[head], self.block_size, -2) for x in parts
             )
             for row, seen in rows_of_blocks:
                 powers = self._scores(q_blocks[row], _gathered(k_blocks, seen))
-                maximum = powers.amax(-1, keepdim=True)  # (..., rows, 1)
-                total = powers.sub_(maximum).exp2_().sum(-1, keepdim=True)
+                if not bounded:
+                    powers.sub_(torch.amax(powers, -1, keepdim=True, out=maximum[row]))
+                torch.sum(powers.exp2_(), -1, keepdim=True, out=total[row])  # (..., rows, 1)
                 sums = product_with_transpose(powers, _gathered(v_blocks, seen).mT)
-                torch.div(sums, total, out=outputs[row])  # (..., rows, d_v)
-                torch.cat([maximum, total], -1, out=softmaxes[row])
-        return output, softmax
+                torch.div(sums, total[row], out=outputs[row])  # (..., rows, d_v)
+        return output, torch.cat([maxima, totals], -1)
 
     def backward(
         self,
@@ -122,6 +127,7 @@ class _BlockSparse(NamedTuple):
     ) -> tuple[Tensor, Tensor, Tensor]:
         d_q, d_k, d_v = (torch.zeros_like(x) for x in (q, k, v))
         maxima, totals = torch.split(softmax, 1, -1)  # (..., n, 1) each
+        shifted = bool(maxima.any())
         # Divided here, once: the weights below are powers that the total does not divide.
         grad = grad / totals
         means = (grad * output).sum(-1, keepdim=True)  # (..., n, 1)
@@ -132,7 +138,8 @@ class _BlockSparse(NamedTuple):
             )
             for row, seen in rows_of_blocks:
                 g, keys = g_[row], _gathered(k_, seen)  # (..., rows, d_v), (..., keys, d_k)
-                weights = self._scores(q_[row], keys).sub_(maximum[row]).exp2_()
+                weights = self._scores(q_[row], keys)  # (..., rows, keys)
+                weights = (weights.sub_(maximum[row]) if shifted else weights).exp2_()
                 d_weights = product_with_transpose(g, _gathered(v_, seen))  # (..., rows, keys)
                 d_scores = d_weights.sub_(mean[row]).mul_(weights).mul_(self.scale)
                 # Both transposed: so the products read their operands along rows.
@@ -151,9 +158,17 @@ class _BlockSparse(NamedTuple):
         mask = block_layout(n, m, layout=masks[0], block_size=self.block_size)
         return scaled_dot_product_attention(q, k, v, mask.dense(q.device), scale=self.scale)
 
+    def _bounded(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
+        """Whether no score is so large that values times its power could overflow."""
+        if 0 in (*q.shape, *k.shape, *v.shape):
+            return True
+        longest = (x.norm(dim=-1).amax() for x in (q, k))  # by Cauchy and Schwarz
+        largest = math.prod(longest) * abs(self.scale) * _LOG2_E
+        return bool(largest + v.abs().amax().clamp(min=1.0).log2() < _SAFE)
+
     def _scores(self, q: Tensor, k: Tensor) -> Tensor:
         """In units of ln 2, ``(..., rows, keys)``."""
-        return product_with_transpose(q * (self.scale * math.log2(math.e)), k)
+        return product_with_transpose(q * (self.scale * _LOG2_E), k)
 
 
 def _heads(
