@@ -164,7 +164,8 @@ class _BlockSparse(NamedTuple):
             return True
         longest = (x.norm(dim=-1).amax() for x in (q, k))  # by Cauchy and Schwarz
         largest = math.prod(longest) * abs(self.scale) * _LOG2_E
-        return bool(largest + v.abs().amax().clamp(min=1.0).log2() < _SAFE)
+        least, most = v.aminmax()
+        return bool(largest + torch.maximum(-least, most).clamp(min=1.0).log2() < _SAFE)
 
     def _scores(self, q: Tensor, k: Tensor) -> Tensor:
         """In units of ln 2, ``(..., rows, keys)``."""

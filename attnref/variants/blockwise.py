@@ -170,7 +170,8 @@ class _Blockwise(NamedTuple):
         softmax = query.new_empty(*query.shape[:-1], 2, dtype=dtype)
         longest = keys.norm(dim=-1).amax(-1)  # (...)
         # Scores below this, in units of ln 2, have powers that values may multiply.
-        safe = _SAFE - values.abs().amax((-2, -1)).clamp(min=1.0).log2()  # (...)
+        least, most = values.flatten(-2).aminmax(dim=-1)  # (...) each
+        safe = _SAFE - torch.maximum(-least, most).clamp(min=1.0).log2()  # (...)
         if any(mask.is_floating_point() for mask in masks):
             safe = torch.full_like(safe, -torch.inf)  # what is added may be of any size
         for head, strip in self._strips(query, key, masks, dtype):

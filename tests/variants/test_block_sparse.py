@@ -120,7 +120,10 @@ def test_a_layout_of_another_shape_is_refused(randn, layout):
 def test_scores_and_values_of_any_size(factor, device, randn, layout, assert_same):
     """Powers of such scores, and of smaller ones times such values, would overflow float32."""
     query, key, value = (x.detach() for x in draw_inputs(randn))
-    large = (factor * query, key, value) if factor < 1e9 else (9 * query, key, factor * value)
+    ones = torch.full_like(query, 17.0**0.5)  # all scores are 17 sqrt(5), powers some 2^55
+    large = (
+        (factor * query, key, value) if factor < 1e9 else (ones, ones[..., :M, :], factor * value)
+    )
     inputs, blocks = [x.requires_grad_() for x in large], layout()
     mask = masks.block_layout(N, M, layout=blocks, block_size=SIZE).dense(device)
     expected = attnref.scaled_dot_product_attention(*inputs, mask)

@@ -247,3 +247,16 @@ def test_a_mask_of_another_shape_is_refused(kind, device, randn):
     mask = kind.to(device) if isinstance(kind, torch.Tensor) else kind
     with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
         blockwise_attention(*draw_inputs(randn), mask)
+
+
+def test_values_of_any_size(device, randn, small_blocks):
+    """Times the powers of scores that alone would be small enough, they would overflow float32."""
+    query, key, value = (x.detach() for x in draw_inputs(randn))
+    # All scores are 17 sqrt(5) = 38, whose powers are some 2^55.
+    inputs = [17 * torch.ones_like(query), torch.ones_like(key), 1e24 * value]
+    expected = attnref.scaled_dot_product_attention(*inputs)
+    single = blockwise_attention(
+        *(x.float() for x in inputs), torch.ones(N, M, dtype=torch.bool, device=device)
+    )
+    assert single.isfinite().all()
+    assert (single - expected).norm() <= 1e-3 * expected.norm()
