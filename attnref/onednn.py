@@ -16,7 +16,9 @@ def product_with_transpose(one: Tensor, other: Tensor) -> Tensor:
 
     Args:
         one: ``(..., n, d)``.
-        other: ``(m, d)``, same dtype and device; ``(..., m, d)`` where oneDNN is not asked.
+        other: ``(m, d)``, same dtype and device; ``(..., m, d)`` where oneDNN is not asked. If
+            neither its rows nor its columns lie side by side in memory, it is copied first:
+            oneDNN would take a thousand times as long.
 
     Returns:
         ``(..., n, m)``; no gradient goes through it.
@@ -27,12 +29,15 @@ def product_with_transpose(one: Tensor, other: Tensor) -> Tensor:
         >>> product_with_transpose(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]))
         tensor([[11.]])
     """
-    if one.dtype == torch.float32 and one.device.type == "cpu" and _AVAILABLE:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(one, other, None, "none", [], "")
-        return product
-    return one @ other.mT
+    asked = one.dtype == torch.float32 and one.device.type == "cpu" and AVAILABLE
+    if not asked or 0 in (*one.shape, *other.shape):  # of nothing it makes no product
+        return one @ other.mT
+    if not (other.is_contiguous() or other.mT.is_contiguous()):
+        other = other.contiguous()
+    product: Tensor = torch.ops.mkldnn._linear_pointwise.default(one, other, None, "none", [], "")
+    return product
 
 
-_AVAILABLE = torch.backends.mkldnn.is_available() and hasattr(  # type: ignore[no-untyped-call]
+AVAILABLE = torch.backends.mkldnn.is_available() and hasattr(  # type: ignore[no-untyped-call]
     torch.ops.mkldnn, "_linear_pointwise"
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnref.bench.methods import Registry
-from attnref.bench.problems import BLOCK_SIZE, WINDOW, Problem
+from attnref.bench.problems import BLOCK_SIZE, LSH_ROUNDS, WINDOW, Problem
 from attnref.multihead import KVCache, MultiHeadAttention
 from attnref.variants.block_sparse import block_sparse_attention
 from attnref.variants.blockwise import blockwise_attention
@@ -111,7 +111,9 @@ def lsh(problem: Problem) -> Run:
     query, key, value = problem.query, problem.key, problem.value
     generator = torch.Generator(query.device).manual_seed(0)
     buckets = 2 * max(1, key.shape[-2] // 128)
-    rotations = random_rotations(4, query.shape[-1], num_buckets=buckets, generator=generator)
+    rotations = random_rotations(
+        LSH_ROUNDS, query.shape[-1], num_buckets=buckets, generator=generator
+    )
     return lambda: lsh_attention(
         query, key, value, rotations=rotations, is_causal=problem.is_causal
     )

@@ -9,6 +9,8 @@ import torch
 
 Run = Callable[[], object]
 
+FEWEST = 5  # samples: a median of fewer says little
+
 # A sample repeats a short call until it has taken this long, or the clock itself would count.
 _SHORTEST_SAMPLE = 0.002
 
@@ -85,7 +87,7 @@ def alternate(
     Args:
         runs: what to call, already warmed up.
         repeats: number of rounds.
-        until: no round begins after this ``time.perf_counter()``, but the first.
+        until: no round begins after this ``time.perf_counter()``, but the first five.
         tick: called after each sample.
     """
     order = list(runs)
@@ -94,11 +96,11 @@ def alternate(
         for name in order
     }
     seconds: dict[str, list[float]] = {name: [] for name in order}
-    for _ in range(repeats):
+    for done in range(1, repeats + 1):
         for name in order:
             seconds[name].append(seconds_of(runs[name], device, calls[name]))
             tick()
-        if time.perf_counter() > until:
+        if done >= FEWEST and time.perf_counter() > until:
             break
         order.reverse()
     return {name: summarise(seconds[name]) for name in runs}

@@ -15,34 +15,35 @@ from typing import Any
 _PACKAGE = "attnref"
 
 
-def fingerprint(module: str, name: str) -> str:
-    """16 hexadecimal digits that change when the code reached from ``module.name`` changes.
+def fingerprint(*places: tuple[str, str]) -> str:
+    """16 hexadecimal digits that change when the code reached from any of ``places`` changes.
 
     Args:
-        module: name of a module of the package, such as ``"attnref.reference"``.
-        name: of a function, class or constant at its top level.
+        places: each the name of a module of the package, such as ``"attnref.reference"``, and
+            that of a function, class or constant at its top level.
 
     Raises:
         ModuleNotFoundError: when there is no such module.
-        ValueError: when the module does not define the name.
+        ValueError: when a module does not define the name.
 
     The code is read, not run. Names are followed where they stand, so code that is reached only
     through an attribute of an object, such as a method of an argument, counts with the class
     that some annotation names.
 
     Examples:
-        >>> fingerprint("attnref._door", "check_tensors") == fingerprint(
-        ...     "attnref.reference", "attention_weights"
+        >>> fingerprint(("attnref._door", "check_tensors")) == fingerprint(
+        ...     ("attnref.reference", "attention_weights")
         ... )
         False
     """
-    if name not in _statements(module):
-        raise ValueError(
-            f"name: expected one that {module} defines, got {name!r}. A variant is called "
-            "<module>_attention."
-        )
+    for module, name in places:
+        if name not in _statements(module):
+            raise ValueError(
+                f"name: expected one that {module} defines, got {name!r}. A variant is called "
+                "<module>_attention."
+            )
     seen: set[tuple[str, str]] = set()
-    waiting = [(module, name)]
+    waiting = list(places)
     while waiting:
         place = waiting.pop()
         if place in seen:

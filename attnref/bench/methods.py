@@ -1,6 +1,6 @@
 """Who is asked: the package's variants, PyTorch's own kernels, and peers.
 
-Every module of ``attnref.variants`` is measured: its public function is named like the module,
+Every public module of ``attnref.variants`` is measured: its function is named like the module,
 ``<module>_attention``. Without an entry in ``cases`` it is called as
 ``function(query, key, value)`` for the task ``dense``; an entry says for which tasks and how it
 is called otherwise. Beside them stand the entries of ``pytorch`` and of ``peers``, each of
@@ -35,6 +35,12 @@ class Method:
     defined: tuple[str, str] | None = None
     needs: str | None = None
     imports: str | None = None
+
+    @property
+    def called(self) -> list[str]:
+        """The functions of ``attnref.bench.cases`` that call it."""
+        own = (run for run in self.cases.values() if run.__module__ == "attnref.bench.cases")
+        return sorted({prepare.__name__ for prepare in own})
 
     def missing(self) -> str | None:
         """Why it cannot be called here, or None."""
@@ -74,6 +80,8 @@ def discover(entries: Mapping[str, Method]) -> dict[str, Method]:
     found = {}
     for module in sorted(pkgutil.iter_modules(variants.__path__), key=lambda item: item.name):
         name = module.name
+        if name.startswith("_"):
+            continue
         defined = (f"{variants.__name__}.{name}", f"{name}_attention")
         cases = entries[name].cases if name in entries else {"dense": _plain(*defined)}
         found[name] = Method(name, cases, defined)

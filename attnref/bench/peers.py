@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attnref.bench.methods import Prepare, Registry
-from attnref.bench.problems import WINDOW, Problem
+from attnref.bench.problems import LSH_ROUNDS, WINDOW, Problem
 
 peers = Registry()
 
@@ -78,6 +78,7 @@ def local_attention(problem: Problem) -> Run:
 @_peer("linear-attention-transformer", "linear_attention_transformer", "dense", "causal")
 def linear_attention_transformer(problem: Problem) -> Run:
     package = _imported("linear_attention_transformer.linear_attention_transformer")
+    # Not causal, its answer has a factor 1/sqrt(d) too many, which a layer's projection can undo.
     if not problem.is_causal:
         return lambda: package.linear_attn(problem.query, problem.key, problem.value)
     # As its layer calls it; with larger buckets, a token does not see those of its own bucket.
@@ -98,8 +99,11 @@ def performer(problem: Problem) -> Run:
 
 @_peer("reformer-pytorch", "reformer_pytorch", "dense", "causal")
 def reformer(problem: Problem) -> Run:
-    # Queries serve as keys, so its answer is to another question, and its error is too.
-    attention = _imported("reformer_pytorch").LSHAttention(causal=problem.is_causal)
+    # Queries serve as keys, so its answer is to another question, and its error is too. It hashes
+    # in 8 rounds unless told otherwise.
+    attention = _imported("reformer_pytorch").LSHAttention(
+        causal=problem.is_causal, n_hashes=LSH_ROUNDS
+    )
     attention = _on(attention, problem)
 
     def run() -> Tensor:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention, noop_mask
 from torch.nn.utils.rnn import pad_sequence
 
 from attnref.bench.methods import Registry
@@ -107,14 +107,13 @@ def flex(problem: Problem) -> Run:
         return ids[i] == ids[j]
 
     rules = {
+        "dense": noop_mask,  # without any, it takes all keys for one block
         "causal": causal_mask,
         "window": window_mask,
         "blocks": blocks_mask,
         "packed": packed_mask,
     }
-    mask = None
-    if problem.task in rules:
-        mask = create_block_mask(rules[problem.task], None, None, n, n, device)
+    mask = create_block_mask(rules[problem.task], None, None, n, n, device)
     # After some lengths the compiler would stop and run it uncompiled.
     torch.compiler.reset()
     compiled = torch.compile(flex_attention, dynamic=False)

@@ -40,13 +40,13 @@ class Skipped:
 class Record:
     """All of one measurement.
 
-    ``code`` says for each method of the package where it is defined and what the fingerprint
-    of its code was.
+    ``code`` says for each method of the package where it is defined, what calls it and what the
+    fingerprint of both was: how many features or landmarks it gets is said by its caller.
     """
 
     provenance: dict[str, Any]
     settings: dict[str, Any]
-    code: dict[str, dict[str, str]]
+    code: dict[str, dict[str, Any]]
     results: list[Result] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -65,12 +65,19 @@ class Record:
         return cls(**stored, results=results, skipped=skipped)
 
 
+def entry(module: str, name: str, called: list[str]) -> dict[str, Any]:
+    """Where a method is defined, the functions of this package that call it, and their code."""
+    callers = [("attnref.bench.cases", function) for function in called]
+    digest = fingerprint((module, name), *callers)
+    return {"module": module, "name": name, "called": called, "fingerprint": digest}
+
+
 def stale(record: Record) -> list[str]:
     """The measured methods whose code has changed since, or is gone; docstrings do not count."""
     changed = []
     for method, place in record.code.items():
         try:
-            now = fingerprint(place["module"], place["name"])
+            now = entry(place["module"], place["name"], place.get("called", []))["fingerprint"]
         except (ModuleNotFoundError, ValueError):
             now = "gone"
         if now != place["fingerprint"]:

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from attnref.bench import clock, memory
-from attnref.bench.fingerprint import fingerprint
 from attnref.bench.plan import KEPT_FREE, Point, Settings, check, check_memory, plan
 from attnref.bench.problems import TASKS, BenchError, Problem, Shape, exact, relative_error
 from attnref.bench.provenance import provenance, sdpa_backend
-from attnref.bench.record import Record, Result, Skipped
+from attnref.bench.record import Record, Result, Skipped, entry
 
 INTERRUPTED = "interrupted"
-_CALLS = 4  # of a method at a length: its answer, its memory, how often to repeat, one sample
+# Of a method at a length: its answer, its memory, how often to repeat, the fewest samples.
+_CALLS = 3 + clock.FEWEST
 _SOON = 1.0  # seconds that a method may always take at a length
 _PREPARING = 0.3  # of the progress at one length
 
@@ -60,8 +60,9 @@ def measure(settings: Settings, progress: Progress = lambda fraction, text: None
             "backward": settings.backward,
         },
         {
-            name: {"module": place[0], "name": place[1], "fingerprint": fingerprint(*place)}
-            for name, place in sorted((m.name, m.defined) for m in used.values() if m.defined)
+            name: entry(*method.defined, method.called)
+            for name, method in sorted(used.items())
+            if method.defined
         },
         skipped=skipped,
     )

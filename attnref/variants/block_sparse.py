@@ -5,18 +5,24 @@ dense, without a mask.
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attnref import masks
 from attnref._door import enter, own_precision
 from attnref.checks import check_mask
+from attnref.masks import block_layout
 from attnref.onednn import product_with_transpose
+from attnref.reference import scaled_dot_product_attention
+from attnref.variants._autograd import attention
 
 __all__ = ["block_sparse_attention"]
+
+_LOG2_E = math.log2(math.e)
+_SAFE = 60.0  # in units of ln 2: no power of such a score and no sum of powers overflows
 
 
 def block_sparse_attention(
@@ -57,7 +63,8 @@ def block_sparse_attention(
 
     Exact up to rounding, in float32 or wider. Time ``2 p (d_k + d_v)`` operations forward and
     ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in allowed blocks. Memory
-    ``O((n + m) (d_k + d_v))``, and the scores of one row of blocks, of one head on a processor.
+    ``O((n + m) (d_k + d_v))``, and the scores of one row of blocks, of one head on a processor;
+    second derivatives hold all n × m weights.
 
     Source: Child et al. 2019, arXiv 1904.10509; Zaheer et al. 2020, arXiv 2007.14062.
 
@@ -69,60 +76,94 @@ def block_sparse_attention(
     """
     call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa)
     *lead, n, m = call.shape
-    mask = masks.block_layout(n, m, layout=layout, block_size=block_size)
+    mask = block_layout(n, m, layout=layout, block_size=block_size)
     check_mask(mask.shape, call.shape)
     q, k, v = (x.expand(*lead, *x.shape[-2:]).contiguous() for x in call.tensors())
     with own_precision(query.device):
-        output: Tensor = _BlockSparse.apply(q, k, v, layout, block_size, call.scale)  # type: ignore[no-untyped-call]
+        output = attention(_BlockSparse(block_size, call.scale), q, k, v, layout)
     return output.to(query.dtype)
 
 
-class _BlockSparse(torch.autograd.Function):
+class _BlockSparse(NamedTuple):
     """One row of blocks after the other, and a backward that computes the weights again."""
 
-    @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, layout: Tensor, block_size: int, scale: float
-    ) -> Tensor:
-        output = v.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., n, d_v)
-        for place, rows_of_blocks in _heads(q, layout):
-            q_blocks, k_blocks, v_blocks, outputs = (
-                torch.split(x[place], block_size, -2) for x in (q, k, v, output)
-            )
-            for row, seen in rows_of_blocks:
-                weights = _weights(q_blocks[row] * scale, _gathered(k_blocks, seen))
-                average = product_with_transpose(weights, _gathered(v_blocks, seen).mT)
-                outputs[row].copy_(average)  # (..., rows, d_v)
-        ctx.save_for_backward(q, k, v, layout, output)
-        ctx.options = block_size, scale
-        return output
+    block_size: int
+    scale: float
 
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, layout, output = ctx.saved_tensors
-        block_size, scale = ctx.options
-        d_q, d_k, d_v = (torch.zeros_like(x) for x in (q, k, v))
-        for place, rows_of_blocks in _heads(q, layout):
-            q_blocks, k_blocks, v_blocks, outputs, gradients, d_q_blocks, d_k_blocks, d_v_blocks = (
-                torch.split(x[place], block_size, -2)
-                for x in (q, k, v, output, grad.contiguous(), d_q, d_k, d_v)
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
+        """The output; the largest score of each row and its sum of powers, ``(..., n, 2)``."""
+        output = v.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., n, d_v)
+        maxima, totals = (q.new_full((*q.shape[:-1], 1), number) for number in (0.0, 1.0))
+        bounded = self._bounded(q, k, v)
+        parts = (q, k, v, output, maxima, totals)
+        for head, rows_of_blocks in _heads(q, *masks):
+            q_blocks, k_blocks, v_blocks, outputs, maximum, total = (
+                torch.split(x[head], self.block_size, -2) for x in parts
             )
             for row, seen in rows_of_blocks:
-                scaled, g = q_blocks[row] * scale, gradients[row]
-                keys = _gathered(k_blocks, seen)  # (..., keys, d_k)
-                weights = _weights(scaled, keys)  # (..., rows, keys)
-                mean = (g * outputs[row]).sum(-1, keepdim=True)  # (..., rows, 1)
-                d_weights = product_with_transpose(g, _gathered(v_blocks, seen))
-                d_scores = d_weights.sub_(mean).mul_(weights)  # (..., rows, keys)
+                powers = self._scores(q_blocks[row], _gathered(k_blocks, seen))
+                if not bounded:
+                    powers.sub_(torch.amax(powers, -1, keepdim=True, out=maximum[row]))
+                torch.sum(powers.exp2_(), -1, keepdim=True, out=total[row])  # (..., rows, 1)
+                sums = product_with_transpose(powers, _gathered(v_blocks, seen).mT)
+                torch.div(sums, total[row], out=outputs[row])  # (..., rows, d_v)
+        return output, torch.cat([maxima, totals], -1)
+
+    def backward(
+        self,
+        grad: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        output: Tensor,
+        softmax: Tensor,
+        *masks: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        d_q, d_k, d_v = (torch.zeros_like(x) for x in (q, k, v))
+        maxima, totals = torch.split(softmax, 1, -1)  # (..., n, 1) each
+        shifted = bool(maxima.any())
+        # Divided here, once: the weights below are powers that the total does not divide.
+        grad = grad / totals
+        means = (grad * output).sum(-1, keepdim=True)  # (..., n, 1)
+        parts = (q, k, v, maxima, grad, means, d_q, d_k, d_v)
+        for head, rows_of_blocks in _heads(q, *masks):
+            q_, k_, v_, maximum, g_, mean, d_q_, d_k_, d_v_ = (
+                torch.split(x[head], self.block_size, -2) for x in parts
+            )
+            for row, seen in rows_of_blocks:
+                g, keys = g_[row], _gathered(k_, seen)  # (..., rows, d_v), (..., keys, d_k)
+                weights = self._scores(q_[row], keys)  # (..., rows, keys)
+                weights = (weights.sub_(maximum[row]) if shifted else weights).exp2_()
+                d_weights = product_with_transpose(g, _gathered(v_, seen))  # (..., rows, keys)
+                d_scores = d_weights.sub_(mean[row]).mul_(weights).mul_(self.scale)
                 # Both transposed: so the products read their operands along rows.
                 d_values = product_with_transpose(g.mT, weights.mT).mT  # (..., keys, d_v)
-                d_keys = product_with_transpose(scaled.mT, d_scores.mT).mT  # (..., keys, d_k)
-                for parts, sums in ((d_v_blocks, d_values), (d_k_blocks, d_keys)):
-                    for block, part in zip(seen, torch.split(sums, block_size, -2), strict=True):
-                        parts[block].add_(part)
-                d_q_blocks[row].copy_(product_with_transpose(d_scores, keys.mT)).mul_(scale)
-        return d_q, d_k, d_v, None, None, None
+                d_keys = product_with_transpose(q_[row].mT, d_scores.mT).mT  # (..., keys, d_k)
+                for sums, products in ((d_v_, d_values), (d_k_, d_keys)):
+                    for block, part in zip(
+                        seen, torch.split(products, self.block_size, -2), strict=True
+                    ):
+                        sums[block].add_(part)
+                d_q_[row].copy_(product_with_transpose(d_scores, keys.mT))
+        return d_q, d_k, d_v
+
+    def formula(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> Tensor:
+        n, m = q.shape[-2], k.shape[-2]
+        mask = block_layout(n, m, layout=masks[0], block_size=self.block_size)
+        return scaled_dot_product_attention(q, k, v, mask.dense(q.device), scale=self.scale)
+
+    def _bounded(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
+        """Whether no score is so large that values times its power could overflow."""
+        if 0 in (*q.shape, *k.shape, *v.shape):
+            return True
+        longest = (x.norm(dim=-1).amax() for x in (q, k))  # by Cauchy and Schwarz
+        largest = math.prod(longest) * abs(self.scale) * _LOG2_E
+        least, most = v.aminmax()
+        return bool(largest + torch.maximum(-least, most).clamp(min=1.0).log2() < _SAFE)
+
+    def _scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """In units of ln 2, ``(..., rows, keys)``."""
+        return product_with_transpose(q * (self.scale * _LOG2_E), k)
 
 
 def _heads(
@@ -155,8 +196,3 @@ def _seen(layout: Tensor) -> list[tuple[int, list[int]]]:
 
 def _gathered(blocks: Sequence[Tensor], seen: list[int]) -> Tensor:
     return torch.cat([blocks[index] for index in seen], -2)  # (..., keys, d)
-
-
-def _weights(query: Tensor, key: Tensor) -> Tensor:
-    scores = product_with_transpose(query, key)  # (..., rows, keys)
-    return torch.softmax(scores, -1, out=scores)

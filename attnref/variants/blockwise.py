@@ -10,28 +10,28 @@ normaliser :math:`\ell` and the unnormalised output :math:`a`:
 with scores in units of :math:`\ln 2`; the output is :math:`a/\ell`.
 """
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attnref import checks, masks
 from attnref._door import Call, enter, fused, own_precision
-from attnref.masks import EMPTY, FULL, MIXED, Mask
+from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
+from attnref.reference import scaled_dot_product_attention
+from attnref.variants._autograd import attention
+from attnref.variants._strips import LOG2_E, Head, Strip, strips
 
 __all__ = ["blockwise_attention"]
 
-# 512 × 2048 scores are 4 MiB in float32: large enough for the matrix products to run at full
-# speed, small enough to stay in a processor's cache and in memory that malloc hands out again.
-_ROWS, _COLUMNS = 512, 2048
-_CHUNK = 128  # keys that are skipped, or computed without a mask, together; it divides _ROWS
-_FEW_PAIRS = 1024 * 1024  # below, the calls of one block cost more than its arithmetic
+# 512 × 1024 scores are 2 MiB in float32: large enough for the matrix products to run at full
+# speed, small enough to stay in cache; and sums over more keys by oneDNN err more.
+_COLUMNS = 1024
+_COLUMNS_BACK = 512
+_FEW_PAIRS = 1024 * 1024  # up to this, the calls of one block cost more than its arithmetic
 _SAFE = 60.0  # of scores this small in units of ln 2, no power and no sum of powers overflows
-_LOG2_E = math.log2(math.e)
 
 
 def blockwise_attention(
@@ -54,11 +54,10 @@ def blockwise_attention(
     skipped, and a :class:`attnref.masks.Mask` never becomes a whole tensor.
 
     On a processor it computes in float32 at least, each product as one large matrix product by
-    oneDNN. PyTorch's fused kernel works on blocks too small for these, and rounds the weights of
-    half-precision inputs; hence the gain in bfloat16, and in float32 with gradients. What goes to
-    the fused kernel because it is as fast or faster: without ``attn_mask`` all calls on a GPU,
-    those with few pairs (n m up to 1024²), and those in float32 or wider without gradient and with
-    d_k = d_v.
+    oneDNN. PyTorch's fused kernel works on blocks too small for these, multiplies by MKL, on some
+    processors half as fast, and rounds the weights of half-precision inputs. What goes to it
+    because it is as fast or faster: without ``attn_mask`` all calls on a GPU, those with few pairs
+    (n m up to 1024²), and those in float64 without gradient and with d_k = d_v.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
@@ -83,13 +82,14 @@ def blockwise_attention(
     reaches every query that shares a block with one that sees it. Time ``2 p (d_k + d_v)``
     operations forward and ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in blocks that are not
     empty; a mask object adds a few operations a pair, once for all heads. Memory
-    ``O((n + m) (d_k + d_v))``, and 512 rows of the mask. Prefer ``is_causal`` to ``masks.causal``:
-    it need not be asked.
+    ``O((n + m) (d_k + d_v))``, and 512 rows of the mask; second derivatives hold all n × m weights.
+    Prefer ``is_causal`` to ``masks.causal``: it need not be asked.
 
     Source: Rabe and Staats 2021, arXiv 2112.05682; backward from the log-sum-exp: Dao et al.
     2022, arXiv 2205.14135, algorithm 4.
 
     Examples:
+        >>> from attnref import masks
         >>> query, key, value = torch.ones(1, 2), torch.eye(2), torch.tensor([[10.0], [20.0]])
         >>> blockwise_attention(query, key, value, masks.causal(1, 2, alignment="top-left"))
         tensor([[10.]])
@@ -123,252 +123,115 @@ def blockwise(call: Call) -> Tensor:
         return query @ (key.mT @ value)
     if math.prod(call.shape) == 0:
         return query @ key.mT @ value  # sums of nothing: zeros
-    attn_mask = call.attn_mask
+    mask = call.attn_mask
     # With all its rows and keys, so that blocks can be cut from it.
-    if attn_mask is not None and attn_mask.shape[-2:] != (n, m):
-        attn_mask = attn_mask.expand((*attn_mask.shape[:-2], n, m))
+    if mask is not None and mask.shape[-2:] != (n, m):
+        mask = mask.expand((*mask.shape[:-2], n, m))
+    core = _Blockwise(mask if isinstance(mask, Mask) else None, call.is_causal, call.scale)
+    tensors = [mask] if isinstance(mask, Tensor) else []
     with own_precision(query.device):
-        output: Tensor = _Blockwise.apply(  # type: ignore[no-untyped-call]
-            query, key, value, attn_mask, call.is_causal, call.scale
-        )
-    return output
+        return attention(core, query, key, value, *tensors)
 
 
-class _Blockwise(torch.autograd.Function):
+class _Blockwise(NamedTuple):
     """The loop over blocks, and a backward that computes each block of weights again."""
 
-    @staticmethod
+    mask: Mask | None  # a tensor comes as an argument, for autograd to watch
+    is_causal: bool
+    scale: float
+
     def forward(
-        ctx: Any,
+        self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The output; the largest score of each row and its sum of powers, ``(..., n, 2)``."""
+        dtype = torch.promote_types(query.dtype, torch.float32)
+        keys, values = (x.to(dtype).contiguous() for x in (key, value))
+        output = query.new_empty(*query.shape[:-1], value.shape[-1])  # (..., n, d_v)
+        softmax = query.new_empty(*query.shape[:-1], 2, dtype=dtype)
+        longest = keys.norm(dim=-1).amax(-1)  # (...)
+        # Scores below this, in units of ln 2, have powers that values may multiply.
+        least, most = values.flatten(-2).aminmax(dim=-1)  # (...) each
+        safe = _SAFE - torch.maximum(-least, most).clamp(min=1.0).log2()  # (...)
+        if any(mask.is_floating_point() for mask in masks):
+            safe = torch.full_like(safe, -torch.inf)  # what is added may be of any size
+        for head, strip in self._strips(query, key, masks, dtype):
+            rows, all_keys, all_values = strip.rows, keys[head], values[head]
+            q = query[head][..., rows, :].to(dtype) * (self.scale * LOG2_E)  # (..., rows, d_k)
+            bounded = bool((q.norm(dim=-1).amax(-1) * longest[head] < safe[head]).all())
+            maximum = torch.full_like(q[..., :1], 0.0 if bounded else torch.finfo(dtype).min)
+            total = torch.zeros_like(maximum)  # (..., rows, 1)
+            sums = q.new_zeros(*q.shape[:-1], value.shape[-1])  # (..., rows, d_v)
+            for columns in strip.columns(_COLUMNS):
+                k, v = all_keys[..., columns, :], all_values[..., columns, :]
+                powers = strip.mask_(product_with_transpose(q, k), columns)  # (..., rows, columns)
+                if not bounded:
+                    previous, maximum = maximum, torch.maximum(maximum, powers.amax(-1, True))
+                    powers.sub_(maximum)
+                    rescale = torch.exp2(previous - maximum)
+                    total.mul_(rescale)
+                    sums.mul_(rescale)
+                total.add_(powers.exp2_().sum(-1, keepdim=True))
+                sums.add_(product_with_transpose(powers, v.mT))
+                del powers  # or the next block would be made while this one is there
+            output[head][..., rows, :] = sums / total.masked_fill(total == 0, 1.0)
+            softmax[head][..., rows, :] = torch.cat([maximum, total], -1)
+        return output, softmax
+
+    def backward(
+        self,
+        grad: Tensor,
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        attn_mask: Tensor | Mask | None,
-        is_causal: bool,
-        scale: float,
-    ) -> Tensor:
-        dtype = torch.promote_types(query.dtype, torch.float32)
-        lead, shape = query.shape[:-2], (*query.shape[:-1], key.shape[-2])
-        keys, values = (x.to(dtype).contiguous() for x in (key, value))
-        output = query.new_empty(*query.shape[:-1], value.shape[-1])  # (..., n, d_v)
-        maxima = query.new_empty(*query.shape[:-1], 1, dtype=dtype)  # (..., n, 1)
-        totals = torch.empty_like(maxima)
-        longest = keys.norm(dim=-1).amax(-1)  # (...)
-        exact = not isinstance(attn_mask, Tensor) or attn_mask.dtype == torch.bool
-        for strip in _strips(shape, attn_mask, is_causal, query.device, dtype):
-            rows = strip.rows
-            for place in _places(lead, query.device):
-                q = query[place][..., rows, :].to(dtype) * (scale * _LOG2_E)  # (..., rows, d_k)
-                bounded = exact and bool(q.norm(dim=-1).amax() * longest[place].amax() < _SAFE)
-                least = 0.0 if bounded else torch.finfo(dtype).min
-                maximum = torch.full_like(q[..., :1], least)  # (..., rows, 1)
-                total = torch.zeros_like(maximum)
-                sums = q.new_zeros(*q.shape[:-1], value.shape[-1])  # (..., rows, d_v)
-                for columns, mixed in strip.runs(lead, place, _COLUMNS):
-                    v = values[place][..., columns, :]
-                    powers = product_with_transpose(
-                        q, keys[place][..., columns, :]
-                    )  # (..., rows, columns)
-                    strip.mask_(powers, columns, mixed, lead, place)
-                    if not bounded:
-                        previous, maximum = maximum, torch.maximum(maximum, powers.amax(-1, True))
-                        powers.sub_(maximum)
-                        rescale = torch.exp2(previous - maximum)
-                        total.mul_(rescale)
-                        sums.mul_(rescale)
-                    total.add_(powers.exp2_().sum(-1, keepdim=True))
-                    # In float32 oneDNN's long sums err more than the fused kernel's.
-                    sums.add_(
-                        product_with_transpose(powers, v.mT) if query.dtype != dtype else powers @ v
-                    )
-                    del powers  # or the next block would be made while this one is there
-                output[place][..., rows, :] = sums / total.masked_fill(total == 0, 1.0)
-                maxima[place][..., rows, :], totals[place][..., rows, :] = maximum, total
-        # In units of ln 2; inf where a query sees no key, so that its weights are 2^-inf = 0.
-        log_sum = (maxima + totals.log2()).masked_fill(totals == 0, torch.inf)
-        ctx.save_for_backward(query, key, value, output, log_sum)
-        ctx.options = attn_mask, is_causal, scale
-        return output
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, output, log_sum = ctx.saved_tensors
-        attn_mask, is_causal, scale = ctx.options
-        dtype = log_sum.dtype
-        lead, shape = query.shape[:-2], (*query.shape[:-1], key.shape[-2])
+        output: Tensor,
+        softmax: Tensor,
+        *masks: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        dtype = softmax.dtype
         # What rounds the gradient anyway may round the operands of its products.
         narrow = torch.bfloat16 if query.dtype == torch.bfloat16 else dtype
-        # Two blocks of full width are at work at once where both are wide.
-        width = _COLUMNS if narrow != dtype else _COLUMNS // 2
         keys, values = (x.to(dtype).contiguous() for x in (key, value))
         d_query = torch.empty_like(query)  # (..., n, d_k)
         # Transposed, for then the product that makes each block reads its operands along rows.
         d_key = key.new_zeros(key.mT.shape, dtype=dtype)  # (..., d_k, m)
         d_value = value.new_zeros(value.mT.shape, dtype=dtype)  # (..., d_v, m)
-        for strip in _strips(shape, attn_mask, is_causal, query.device, dtype):
-            rows = strip.rows
-            for place in _places(lead, query.device):
-                q = query[place][..., rows, :].to(dtype) * (scale * _LOG2_E)
-                g = grad[place][..., rows, :].to(dtype).contiguous()  # (..., rows, d_v)
-                mean = (g * output[place][..., rows, :]).sum(-1, keepdim=True)  # (..., rows, 1)
-                d_q = torch.zeros_like(q)
-                for columns, mixed in strip.runs(lead, place, width):
-                    k = keys[place][..., columns, :]
-                    v = values[place][..., columns, :]
-                    weights = product_with_transpose(q, k)  # (..., rows, columns)
-                    strip.mask_(weights, columns, mixed, lead, place)
-                    weights.sub_(log_sum[place][..., rows, :]).exp2_()  # (..., rows, columns)
-                    d_value[place][..., columns] += product_with_transpose(
-                        g.to(narrow).mT, weights.to(narrow).mT
-                    )
-                    d_scores = product_with_transpose(g, v).sub_(mean).mul_(weights).to(narrow)
-                    d_key[place][..., columns] += product_with_transpose(
-                        q.to(narrow).mT, d_scores.mT
-                    )
-                    d_q += product_with_transpose(d_scores, k.to(narrow).mT)
-                    del weights, d_scores  # as above
-                d_query[place][..., rows, :] = d_q * scale
+        for head, strip in self._strips(query, key, masks, dtype):
+            rows, all_keys, all_values = strip.rows, keys[head], values[head]
+            maximum, total = torch.split(softmax[head][..., rows, :], 1, -1)  # (..., rows, 1) each
+            shifted = bool(maximum.any())
+            q = query[head][..., rows, :].to(dtype) * (self.scale * LOG2_E)  # (..., rows, d_k)
+            # Divided here, once: the weights below are powers that the total does not divide.
+            g = grad[head][..., rows, :].to(dtype) / total.masked_fill(total == 0, 1.0)
+            mean = (g * output[head][..., rows, :]).sum(-1, keepdim=True)  # (..., rows, 1)
+            q_columns, g_columns = (x.mT.to(narrow).contiguous() for x in (q, g))
+            d_q = torch.zeros_like(q)
+            for columns in strip.columns(_COLUMNS_BACK):
+                k, v = all_keys[..., columns, :], all_values[..., columns, :]
+                weights = strip.mask_(product_with_transpose(q, k), columns)  # (..., rows, columns)
+                weights = (weights.sub_(maximum) if shifted else weights).exp2_()
+                d_value[head][..., columns] += product_with_transpose(
+                    g_columns, weights.to(narrow).mT
+                )
+                d_scores = product_with_transpose(g, v).sub_(mean).mul_(weights).to(narrow)
+                d_key[head][..., columns] += product_with_transpose(q_columns, d_scores.mT)
+                d_q += product_with_transpose(d_scores, k.to(narrow).mT)
+                del weights, d_scores  # as above
+            d_query[head][..., rows, :] = d_q * self.scale
         d_key *= math.log(2)  # q above holds the scale, and log2(e) beside it
-        return d_query, d_key.mT.to(key.dtype), d_value.mT.to(value.dtype), None, None, None
+        return d_query, d_key.mT.to(key.dtype), d_value.mT.to(value.dtype)
 
-
-class _Strip(NamedTuple):
-    """What a mask says of one block of rows.
-
-    Attributes:
-        rows: the block.
-        stop: no query of it sees this key or a later one.
-        states: EMPTY, MIXED or FULL, ``(..., chunks)`` with the leading dimensions of the mask.
-        bias: to be added to the scores, ``(..., rows, keys)``, where a chunk is MIXED.
-        first: the key where the bias begins.
-    """
-
-    rows: slice
-    stop: int
-    states: Tensor
-    bias: Tensor
-    first: int
-
-    def runs(
-        self, lead: Sequence[int], place: tuple[int, ...], most_keys: int
-    ) -> Iterator[tuple[slice, list[slice]]]:
-        """Neighbouring keys in chunks that are not EMPTY, and their parts that are MIXED."""
-        least, most = _extremes(_at(self.states, 1, lead, place))
-        for run in _neighbours([state != EMPTY for state in most], max(1, most_keys // _CHUNK)):
-            mixed = [state != FULL for state in least[run]]
-            parts = [self._keys(part, run.start) for part in _neighbours(mixed, len(mixed))]
-            yield self._keys(run, 0), parts
-
-    def mask_(
-        self,
-        scores: Tensor,
-        columns: slice,
-        mixed: list[slice],
-        lead: Sequence[int],
-        place: tuple[int, ...],
-    ) -> None:
-        """Adds the bias to the MIXED parts of the scores ``(..., rows, columns)``."""
-        bias = _at(self.bias, 2, lead, place)
-        for part in mixed:
-            scores[..., part.start - columns.start : part.stop - columns.start] += bias[
-                ..., part.start - self.first : part.stop - self.first
-            ]
-
-    def _keys(self, chunks: slice, offset: int) -> slice:
-        first, last = offset + chunks.start, offset + chunks.stop
-        return slice(first * _CHUNK, min(last * _CHUNK, self.stop))
-
-
-def _strips(
-    shape: checks.Shape,
-    attn_mask: Tensor | Mask | None,
-    is_causal: bool,
-    device: torch.device,
-    dtype: torch.dtype,
-) -> Iterator[_Strip]:
-    """The strips of a mask, one for each block of rows."""
-    n, m = shape[-2:]
-    causal = masks.causal(n, m, alignment="top-left")
-    nothing = torch.empty(0, 0, dtype=dtype, device=device)
-    for start in range(0, n, _ROWS):
-        rows = slice(start, min(start + _ROWS, n))
-        stop = min(m, rows.stop) if is_causal else m
-        # Without another mask, every query of the block sees the keys before this one.
-        known = 0 if attn_mask is not None else min(start if is_causal else m, m)
-        columns = slice(known, stop)
-        states = torch.full((math.ceil(known / _CHUNK),), FULL, dtype=torch.int8, device="cpu")
-        if known == stop:
-            yield _Strip(rows, stop, states, nothing, 0)
-            continue
-        allowed = torch.ones((), dtype=torch.bool, device=device)
-        added = None
-        if is_causal:
-            allowed = causal.block(rows, columns, device)
-        if isinstance(attn_mask, Mask):
-            allowed = allowed & attn_mask.block(rows, columns, device)
-        elif attn_mask is not None and attn_mask.dtype == torch.bool:
-            allowed = allowed & attn_mask[..., rows, columns]
-        elif attn_mask is not None:
-            added = attn_mask[..., rows, columns].to(dtype) * _LOG2_E  # (..., rows, columns)
-            allowed = allowed & (added != -torch.inf)
-        seen = _states(allowed, everything_mixed=added is not None)
-        states = torch.cat([states.expand(*seen.shape[:-1], -1), seen], -1)
-        mixed = [
-            index
-            for index, (least, most) in enumerate(zip(*_extremes(seen), strict=True))
-            if least != FULL and most != EMPTY
-        ]
-        if not mixed:
-            yield _Strip(rows, stop, states, nothing, 0)
-            continue
-        span = slice(mixed[0] * _CHUNK, (mixed[-1] + 1) * _CHUNK)
-        # Added once made: to fill the scores of each head where a mask says so costs far more.
-        bias = torch.where(
-            allowed[..., span], 0.0 if added is None else added[..., span], -torch.inf
+    def formula(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor) -> Tensor:
+        n, m = query.shape[-2], key.shape[-2]
+        mask = masks[0] if masks else None
+        if self.mask is not None:
+            mask = self.mask.block(slice(0, n), slice(0, m), query.device)
+        return scaled_dot_product_attention(
+            query, key, value, mask, is_causal=self.is_causal, scale=self.scale
         )
-        yield _Strip(rows, stop, states, bias.to(dtype), known + span.start)
 
-
-def _states(allowed: Tensor, *, everything_mixed: bool) -> Tensor:
-    """EMPTY, MIXED or FULL for each chunk of keys of ``(..., rows, keys)``, on the processor."""
-    width = math.ceil(allowed.shape[-1] / _CHUNK)
-    fill = (0, width * _CHUNK - allowed.shape[-1])
-    numbers = allowed.view(torch.uint8)  # whose extremes are found faster than any() and all()
-    some = torch.nn.functional.pad(numbers.amax(-2), fill, value=0)  # (..., width * _CHUNK)
-    every = torch.nn.functional.pad(numbers.amin(-2), fill, value=1)
-    some = some.reshape(*some.shape[:-1], width, _CHUNK).amax(-1)  # (..., width)
-    every = every.reshape(*every.shape[:-1], width, _CHUNK).amin(-1)
-    states: Tensor = some * MIXED if everything_mixed else some + every
-    return states.to("cpu", torch.int8)
-
-
-def _extremes(states: Tensor) -> tuple[list[int], list[int]]:
-    """Over the leading dimensions: the least that each chunk holds, and the most."""
-    rows = states.reshape(-1, states.shape[-1])
-    return rows.amin(0).tolist(), rows.amax(0).tolist()
-
-
-def _neighbours(chosen: Sequence[bool], most: int) -> Iterator[slice]:
-    """Slices of at most ``most`` neighbours that are chosen."""
-    start = 0
-    for is_chosen, group in itertools.groupby(chosen):
-        stop = start + len(list(group))
-        if is_chosen:
-            for first in range(start, stop, most):
-                yield slice(first, min(first + most, stop))
-        start = stop
-
-
-def _places(lead: Sequence[int], device: torch.device) -> Iterator[tuple[int, ...]]:
-    """Indices of the heads to be computed one after the other; a GPU takes all at once."""
-    if device.type != "cpu":
-        return iter([()])
-    return itertools.product(*map(range, lead))
-
-
-def _at(tensor: Tensor, own: int, lead: Sequence[int], place: tuple[int, ...]) -> Tensor:
-    """The part for the head at ``place`` of a tensor whose last ``own`` dimensions are its own."""
-    if not place:
-        return tensor
-    return tensor.expand(*lead, *tensor.shape[tensor.dim() - own :])[place]
+    def _strips(
+        self, query: Tensor, key: Tensor, masks: Sequence[Tensor], dtype: torch.dtype
+    ) -> Iterator[tuple[Head, Strip]]:
+        shape = (*query.shape[:-1], key.shape[-2])
+        mask = masks[0] if masks else self.mask
+        return strips(shape, mask, self.is_causal, query.device, dtype)

@@ -27,7 +27,7 @@ def performer_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    chunk_size: int = 128,
+    chunk_size: int = 64,
 ) -> Tensor:
     r"""Linear attention with features whose products are, on average, the powers of softmax.
 

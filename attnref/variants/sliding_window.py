@@ -6,7 +6,7 @@ product of which the share :math:`W/(B+W-1)` counts and a fixed band masks the r
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from attnref import masks
 from attnref._door import enter, own_precision
 from attnref.onednn import product_with_transpose
+from attnref.variants._autograd import attention
 
 __all__ = ["sliding_window_attention"]
 
@@ -66,8 +67,8 @@ def sliding_window_attention(
     Exact up to rounding, in float32 or wider. Unlike the reference, a NaN or inf reaches every
     query of the blocks that see it. Time ``2 n (W + 255) (d_k + d_v)`` operations forward, with
     31 and rounding to 16 instead of 255 below 400 keys, and two and a half times as many
-    backward; linear in n. Memory ``O(n (d_k + d_v))``; on a GPU ``O(n (W + 255))`` for the
-    weights.
+    backward; linear in n. Memory ``O(n (d_k + d_v))``; on a GPU, and for second
+    derivatives, ``O(n (W + 255))`` for the weights.
 
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 
@@ -94,7 +95,7 @@ def sliding_window_attention(
         return (q @ k.mT @ v).to(query.dtype).reshape(*lead, n, value.shape[-1])
     with own_precision(query.device):
         if _in_turn(query.device):
-            output: Tensor = _SlidingWindow.apply(q, k, v, call.scale, back, ahead)  # type: ignore[no-untyped-call]
+            output = attention(_SlidingWindow(call.scale, back, ahead), q, k, v)
         else:
             output = _batched(q, k, v, call.scale, back, ahead)  # (heads, n, d_v)
     return output.to(query.dtype).reshape(*lead, n, value.shape[-1])
@@ -110,25 +111,31 @@ def _batched(q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: in
     n = q.shape[-2]
     rest = -n % _ROWS  # queries that fill up the last block
     fill = (0, 0, back, ahead + rest)
-    q = pad(q * scale, (0, 0, 0, rest)).reshape(len(q), (n + rest) // _ROWS, _ROWS, q.shape[-1])
-    k = pad(k, fill).unfold(-2, _ROWS + back + ahead, _ROWS)  # (heads, blocks, d_k, width)
-    v = pad(v, fill).unfold(-2, _ROWS + back + ahead, _ROWS)  # (heads, blocks, d_v, width)
+    q = torch.unflatten(
+        pad(q * scale, (0, 0, 0, rest)), -2, (-1, _ROWS)
+    )  # (..., blocks, rows, d_k)
+    k = pad(k, fill).unfold(-2, _ROWS + back + ahead, _ROWS)  # (..., blocks, d_k, width)
+    v = pad(v, fill).unfold(-2, _ROWS + back + ahead, _ROWS)  # (..., blocks, d_v, width)
     start = torch.arange(0, n, _ROWS, device=q.device)[:, None, None]  # (blocks, 1, 1)
     i = torch.arange(_ROWS, device=q.device)[:, None] + start  # (blocks, rows, 1)
     j = torch.arange(k.shape[-1], device=q.device) - back + start  # (blocks, 1, width)
     allowed = (j >= i - back) & (j <= i + ahead) & (j >= 0) & (j < n)
     # Finite, for rows behind the last query may see no key: their gradients must not be NaN.
     scores = (q @ k).masked_fill(~allowed, torch.finfo(q.dtype).min)
-    return (torch.softmax(scores, -1) @ v.mT).flatten(1, 2)[:, :n]  # (heads, n, d_v)
+    return (torch.softmax(scores, -1) @ v.mT).flatten(-3, -2)[..., :n, :]  # (..., n, d_v)
 
 
-class _SlidingWindow(torch.autograd.Function):
+class _SlidingWindow(NamedTuple):
     """Block after block, each in cache, and a backward that computes the weights again."""
 
-    @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: int
-    ) -> Tensor:
+    scale: float
+    back: int
+    ahead: int
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
+        """The output, and nothing: the fused kernel does not tell what it knows of a row."""
+        shape, (q, k, v) = (*q.shape[:-1], v.shape[-1]), _flat(q, k, v)
+        scale, back, ahead = self
         if back + ahead + 1 < _NARROW and k.shape == v.shape:
             output = _by_kernel(q, k, v, scale, back, ahead)
         else:
@@ -138,16 +145,21 @@ class _SlidingWindow(torch.autograd.Function):
                 scaled = q[head, rows] * scale
                 weights = _weights(scaled, k[head, columns], band, rows, columns, back)
                 output[head, rows] = product_with_transpose(weights, v[head, columns].mT)
-        ctx.save_for_backward(q, k, v, output)
-        ctx.options = scale, back, ahead
-        return output
+        return output.view(shape), output.new_empty(shape[:-2])
 
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, output = ctx.saved_tensors
-        scale, back, ahead = ctx.options
-        grad = grad.contiguous()
+    def backward(
+        self,
+        grad: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        output: Tensor,
+        softmax: Tensor,
+        *masks: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        shapes = [x.shape for x in (q, k, v)]
+        grad, q, k, v, output = _flat(grad, q, k, v, output)
+        scale, back, ahead = self
         d_q = torch.empty_like(q)  # (heads, n, d_k)
         # Transposed, for then the product that makes each block reads its operands along rows.
         d_k = k.new_zeros(k.mT.shape)  # (heads, d_k, n)
@@ -163,7 +175,16 @@ class _SlidingWindow(torch.autograd.Function):
             )  # (rows, width)
             d_k[head, :, columns] += product_with_transpose(scaled.mT, d_scores.mT)
             d_q[head, rows] = product_with_transpose(d_scores, k[head, columns].mT) * scale
-        return d_q, d_k.mT, d_v.mT, None, None, None
+        d_q, d_k, d_v = (x.reshape(s) for x, s in zip((d_q, d_k.mT, d_v.mT), shapes, strict=True))
+        return d_q, d_k, d_v
+
+    def formula(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> Tensor:
+        return _batched(q, k, v, *self)
+
+
+def _flat(*tensors: Tensor) -> list[Tensor]:
+    """As ``(heads, n, d)``; a vmap may have brought further dimensions."""
+    return [x.flatten(0, -3).contiguous() for x in tensors]
 
 
 def _blocks(q: Tensor, back: int, ahead: int) -> Iterator[tuple[int, slice, slice]]:

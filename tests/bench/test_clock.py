@@ -52,15 +52,17 @@ def test_short_calls_are_repeated_within_a_sample(world):
     assert timings["a"].median == pytest.approx(0.0005)
 
 
-def test_no_round_begins_after_the_end_but_the_first(world):
+def test_no_round_begins_after_the_end_but_the_first_five(world):
     call, _ = world
     samples = []
     timings = alternate(
-        {"a": call("a", 10.0)}, CPU, repeats=5, until=5.0, tick=lambda: samples.append(1)
+        {"a": call("a", 10.0)}, CPU, repeats=9, until=5.0, tick=lambda: samples.append(1)
     )
-    assert timings["a"].samples == len(samples) == 1
-    timings = alternate({"a": call("a", 10.0)}, CPU, repeats=5, until=55.0)
-    assert timings["a"].samples == 3
+    assert timings["a"].samples == len(samples) == 5
+    now = call("a", 10.0)
+    assert alternate({"a": now}, CPU, repeats=2, until=5.0)["a"].samples == 2
+    until = time.perf_counter() + 75.0  # one call to see how long it takes, and seven samples
+    assert alternate({"a": now}, CPU, repeats=9, until=until)["a"].samples == 7
 
 
 def test_a_cuda_device_is_waited_for(monkeypatch):

@@ -64,7 +64,7 @@ def digest(tmp_path, monkeypatch):
             for cached in (module._tree, module._statements, module._imported):
                 cached.cache_clear()
             try:
-                return fingerprint("toy.method", name)
+                return fingerprint(("toy.method", name))
             finally:
                 for cached in (module._tree, module._statements, module._imported):
                     cached.cache_clear()
@@ -137,10 +137,10 @@ def test_an_unknown_name_is_an_error(digest):
 def test_an_unknown_module_is_an_error():
     message = r"^module: expected one with a file, got 'attnref\.nowhere'\.$"
     with pytest.raises(ModuleNotFoundError, match=message):
-        fingerprint("attnref.nowhere", "x")
+        fingerprint(("attnref.nowhere", "x"))
 
 
 def test_it_reaches_the_real_package():
-    assert fingerprint("attnref.reference", "attention_weights") != fingerprint(
-        "attnref.multihead", "MultiHeadAttention"
-    )
+    method, caller = ("attnref.variants.lsh", "lsh_attention"), ("attnref.bench.cases", "lsh")
+    assert len(fingerprint(method)) == 16
+    assert fingerprint(method) != fingerprint(method, caller)

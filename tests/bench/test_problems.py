@@ -96,7 +96,9 @@ def test_checked_rows_fall_on_every_place_in_a_block():
     for n in [n + beside for n in powers for beside in (-1, 0, 1)] + [725, 1450, 2900]:
         rows = range(n)[checked_rows(n)]
         assert {row % 128 for row in rows} == set(range(min(n, 128)))
-        assert len(rows) <= max(3 * 128, n // 64)
+        assert len(rows) == min(n, 128)
+        assert rows[-1] == n - 1
+        assert n < 512 or rows[0] < 0.3 * n
     assert list(range(97)[checked_rows(97)]) == list(range(97))
 
 

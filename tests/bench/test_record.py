@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from attnref.bench.fingerprint import fingerprint
-from attnref.bench.record import Record, Result, Skipped, stale
+from attnref.bench.record import Record, Result, Skipped, entry, stale
 
 RESULT = Result(
     task="dense",
@@ -45,12 +44,13 @@ def test_tasks_are_in_the_order_of_measurement():
 @pytest.mark.claim("record-knows-changed-code")
 def test_it_is_stale_when_code_has_changed_or_is_gone():
     module, name = "attnref.variants.linear", "linear_attention"
-    fresh = {"module": module, "name": name, "fingerprint": fingerprint(module, name)}
+    fresh = entry(module, name, ["sliding_window"])
     kept = record(
         fresh=fresh,
+        recalled={**fresh, "called": ["linear"]},
         changed={**fresh, "fingerprint": "0" * 16},
         renamed={**fresh, "name": "former_attention"},
         removed={**fresh, "module": "attnref.variants.former"},
     )
-    assert stale(kept) == ["changed", "renamed", "removed"]
+    assert stale(kept) == ["recalled", "changed", "renamed", "removed"]
     assert stale(record(fresh=fresh)) == []

@@ -399,7 +399,7 @@ def test_a_record_of_other_code_is_noticed(tmp_path):
     code = {
         name: {"module": module, "name": function, "fingerprint": digits}
         for name, module, function, digits in (
-            ("linear", *linear, fingerprint(*linear)),
+            ("linear", *linear, fingerprint(linear)),
             ("topk", "attnref.variants.topk", "topk_attention", "0" * 16),
             ("other", "attnref.variants.other", "other_attention", "0" * 16),
         )

@@ -114,3 +114,23 @@ def test_a_layout_of_another_shape_is_refused(randn, layout):
         block_sparse_attention(*draw_inputs(randn), layout(), block_size=16)
     with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
         block_sparse_attention(*draw_inputs(randn), layout(5), block_size=SIZE)
+
+
+@pytest.mark.parametrize("factor", [300.0, 1e24])
+def test_scores_and_values_of_any_size(factor, device, randn, layout, assert_same):
+    """Powers of such scores, and of smaller ones times such values, would overflow float32."""
+    query, key, value = (x.detach() for x in draw_inputs(randn))
+    ones = torch.full_like(query, 17.0**0.5)  # all scores are 17 sqrt(5), powers some 2^55
+    large = (
+        (factor * query, key, value) if factor < 1e9 else (ones, ones[..., :M, :], factor * value)
+    )
+    inputs, blocks = [x.requires_grad_() for x in large], layout()
+    mask = masks.block_layout(N, M, layout=blocks, block_size=SIZE).dense(device)
+    expected = attnref.scaled_dot_product_attention(*inputs, mask)
+    if factor < 1e9:
+        ours = block_sparse_attention(*inputs, blocks, block_size=SIZE)
+        # The scores, not their weights, are rounded: some thousands times the precision.
+        assert_same(ours, expected, inputs, tolerance=1e-8)
+    single = block_sparse_attention(*(x.float() for x in inputs), blocks, block_size=SIZE)
+    assert single.isfinite().all()
+    assert (single - expected).norm() <= 1e-3 * expected.norm()

@@ -3,7 +3,7 @@ import torch
 
 import attnref
 from attnref import masks
-from attnref.variants import blockwise
+from attnref.variants import _strips, blockwise
 from attnref.variants.blockwise import blockwise_attention
 
 N, M, D_K, D_V = 37, 53, 5, 3
@@ -12,9 +12,10 @@ N, M, D_K, D_V = 37, 53, 5, 3
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks so small that a short sequence has several, and none handed to the kernel."""
-    monkeypatch.setattr(blockwise, "_ROWS", 8)
+    monkeypatch.setattr(_strips, "ROWS", 8)
+    monkeypatch.setattr(_strips, "CHUNK", 4)
     monkeypatch.setattr(blockwise, "_COLUMNS", 12)
-    monkeypatch.setattr(blockwise, "_CHUNK", 4)
+    monkeypatch.setattr(blockwise, "_COLUMNS_BACK", 8)
     monkeypatch.setattr(blockwise, "_FEW_PAIRS", 0)
 
 
@@ -79,7 +80,7 @@ def test_heads_are_shared_and_dimensions_broadcast(
 
 def test_all_heads_at_once_give_the_same(monkeypatch, device, randn, small_blocks, assert_same):
     """The path of a GPU, where one head after the other would leave it idle."""
-    monkeypatch.setattr(blockwise, "_places", lambda lead, device: iter([()]))
+    monkeypatch.setattr(_strips, "in_turn", lambda device: False)
     inputs = draw_inputs(randn)
     for name in ("none", "padding of everything", "causal and padding"):
         mask = MASKS[name]
@@ -89,8 +90,8 @@ def test_all_heads_at_once_give_the_same(monkeypatch, device, randn, small_block
 
 
 def test_a_gpu_takes_all_heads_at_once():
-    assert list(blockwise._places((2, 1), torch.device("cpu"))) == [(0, 0), (1, 0)]
-    assert list(blockwise._places((2, 1), torch.device("cuda"))) == [()]
+    assert _strips.in_turn(torch.device("cpu"))
+    assert not _strips.in_turn(torch.device("cuda"))
 
 
 def test_a_query_without_keys_gives_zeros_and_finite_gradients(device, randn, small_blocks):
@@ -142,9 +143,10 @@ def test_empty_blocks_are_skipped(randn, small_blocks, count):
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_memory_grows_linearly(is_causal, device, generator, monkeypatch, count):
     """Beside inputs and gradients; all n × n weights would multiply it by 16 where n grows by 4."""
-    monkeypatch.setattr(blockwise, "_ROWS", 32)
+    monkeypatch.setattr(_strips, "ROWS", 32)
+    monkeypatch.setattr(_strips, "CHUNK", 32)
     monkeypatch.setattr(blockwise, "_COLUMNS", 64)
-    monkeypatch.setattr(blockwise, "_CHUNK", 32)
+    monkeypatch.setattr(blockwise, "_COLUMNS_BACK", 32)
     monkeypatch.setattr(blockwise, "_FEW_PAIRS", 0)
 
     def peak(n):
@@ -260,3 +262,16 @@ def test_sums_of_nothing(sizes, randn):
     assert not output.any()
     output.sum().backward()
     assert not query.grad.any()
+
+
+def test_values_of_any_size(device, randn, small_blocks):
+    """Times the powers of scores that alone would be small enough, they would overflow float32."""
+    query, key, value = (x.detach() for x in draw_inputs(randn))
+    # All scores are 17 sqrt(5) = 38, whose powers are some 2^55.
+    inputs = [17 * torch.ones_like(query), torch.ones_like(key), 1e24 * value]
+    expected = attnref.scaled_dot_product_attention(*inputs)
+    single = blockwise_attention(
+        *(x.float() for x in inputs), torch.ones(N, M, dtype=torch.bool, device=device)
+    )
+    assert single.isfinite().all()
+    assert (single - expected).norm() <= 1e-3 * expected.norm()

@@ -1,0 +1,121 @@
+"""Loops over blocks as functions of autograd, whose derivatives have derivatives."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+
+class Core(Protocol):
+    """Attention by blocks, backward too, and as a plain formula; its masks carry no gradient."""
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The output, and what backward wants to know of each row's softmax."""
+
+    def backward(
+        self,
+        grad: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        output: Tensor,
+        softmax: Tensor,
+        *masks: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradients of query, key and value."""
+
+    def formula(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor) -> Tensor:
+        """The output by operations that autograd knows: second derivatives come from it."""
+
+
+def attention(core: Core, *tensors: Tensor) -> Tensor:
+    """The output of a core, ``(..., n, d_v)``, with derivatives of every order."""
+    derived = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+    # The compiler calls a function that needs no derivative as if it had no setup_context.
+    alone = torch.compiler.is_compiling() and not derived
+    output, _ = core.forward(*tensors) if alone else _Attention.apply(core, *tensors)  # type: ignore[no-untyped-call]
+    return output
+
+
+class _Attention(torch.autograd.Function):
+    """The output, ``(..., n, d_v)``, beside what backward wants to know."""
+
+    @staticmethod
+    def forward(core: Core, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+        return core.forward(*tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.core, *tensors = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*output, *tensors)  # masks too: changed in place, they would lie
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        output, softmax, query, key, value, *masks = ctx.saved_tensors
+        arguments = ctx.core, grad, query, key, value, output, softmax, *masks
+        # Only what is recorded needs a derivative, and torch.compile does not nest functions.
+        gradients = (_Gradients.apply if torch.is_grad_enabled() else _Gradients.forward)(
+            *arguments
+        )
+        return None, *gradients, *(None for _ in masks)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], core: Core, *tensors: Tensor
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, 3)
+        return _Attention.apply(core, *batched), (0, 0)  # type: ignore[no-untyped-call]
+
+
+class _Gradients(torch.autograd.Function):
+    """The gradients of query, key and value, by blocks; their own come from the formula."""
+
+    @staticmethod
+    def forward(core: Core, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return core.backward(*tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.core, grad, query, key, value, _, _, *masks = inputs
+        ctx.save_for_backward(grad, query, key, value, *masks)
+
+    @staticmethod
+    def backward(ctx: Any, *second: Tensor) -> tuple[Tensor | None, ...]:
+        grad, query, key, value, *masks = ctx.saved_tensors
+
+        def gradients(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+            pull = torch.func.vjp(lambda *inputs: ctx.core.formula(*inputs, *masks), *inputs)[1]
+            return tuple(pull(grad))
+
+        # Output and softmax are functions of the inputs, and the formula knows it.
+        pull = torch.func.vjp(gradients, grad, query, key, value)[1]
+        return None, *pull(second), None, None, *(None for _ in masks)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], core: Core, *tensors: Tensor
+    ) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[int, int, int]]:
+        batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, 6)
+        return _Gradients.apply(core, *batched), (0, 0, 0)  # type: ignore[no-untyped-call]
+
+
+def _batch_in_front(
+    size: int, dims: Sequence[int | None], tensors: Sequence[Tensor], own: int
+) -> list[Tensor]:
+    """All with the dimension of vmap first; tensors beyond ``own`` broadcast if they have none."""
+    rank = max(
+        x.dim() - (dim is not None) for x, dim in zip(tensors[:own], dims[:own], strict=True)
+    )
+    found = []
+    for index, (x, dim) in enumerate(zip(tensors, dims, strict=True)):
+        if dim is not None:
+            front = x.movedim(dim, 0)
+            x = front.reshape(size, *(1,) * (rank + 1 - front.dim()), *front.shape[1:])
+        elif index < own:
+            x = x.expand(size, *x.shape)
+        found.append(x)
+    return found

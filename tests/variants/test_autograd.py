@@ -1,0 +1,224 @@
+"""What attention by blocks owes to autograd, beyond the first derivative of one call."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+import attnref
+from attnref import masks
+from attnref.variants import _strips, blockwise, sliding_window
+from attnref.variants.block_sparse import block_sparse_attention
+from attnref.variants.blockwise import blockwise_attention
+from attnref.variants.sliding_window import sliding_window_attention
+
+N, D_K, D_V = 11, 3, 2
+LAYOUT = torch.tensor([[1, 0, 0], [1, 1, 0], [0, 0, 0]], dtype=torch.bool)  # blocks of 4
+BOOL = torch.arange(N * N).reshape(N, N) % 3 != 0
+FLOAT = torch.linspace(-1, 1, N * N, dtype=torch.float64).reshape(N, N)
+
+close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-11)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(_strips, "ROWS", 4)
+    monkeypatch.setattr(_strips, "CHUNK", 2)
+    monkeypatch.setattr(blockwise, "_COLUMNS", 4)
+    monkeypatch.setattr(blockwise, "_COLUMNS_BACK", 4)
+    monkeypatch.setattr(blockwise, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(sliding_window, "_ROWS", 4)
+
+
+# How each is called, and the mask under which the definition says the same.
+CALLS = {
+    "blockwise": (blockwise_attention, None),
+    "blockwise, causal": (partial(blockwise_attention, is_causal=True), masks.causal(N)),
+    "blockwise, bool": (lambda q, k, v: blockwise_attention(q, k, v, BOOL.to(q.device)), BOOL),
+    "blockwise, float": (lambda q, k, v: blockwise_attention(q, k, v, FLOAT.to(q.device)), FLOAT),
+    "blockwise, window": (
+        lambda q, k, v: blockwise_attention(q, k, v, masks.sliding_window(N, window=3)),
+        masks.sliding_window(N, window=3),
+    ),
+    "sliding window": (
+        partial(sliding_window_attention, window=3),
+        masks.sliding_window(N, window=3),
+    ),
+    "block sparse": (
+        lambda q, k, v: block_sparse_attention(q, k, v, LAYOUT.to(q.device), block_size=4),
+        masks.block_layout(N, layout=LAYOUT, block_size=4),
+    ),
+}
+each = pytest.mark.parametrize("name", CALLS)
+
+
+@pytest.fixture
+def inputs(randn):
+    return [randn(2, N, width).requires_grad_() for width in (D_K, D_K, D_V)]
+
+
+def both(name, device):
+    ours, mask = CALLS[name]
+    dense = mask.dense(device) if isinstance(mask, masks.Mask) else mask
+    dense = None if dense is None else dense.to(device)
+    return ours, lambda q, k, v: attnref.scaled_dot_product_attention(q, k, v, dense)
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+@each
+def test_derivatives(check, name, inputs):
+    """First and second, against difference quotients along a random direction."""
+    assert check(CALLS[name][0], inputs, fast_mode=True)
+
+
+@each
+def test_a_gradient_penalty_is_the_definitions(name, device, inputs):
+    """Of the query alone, of a tensor that is query, key and value, and of a third derivative."""
+
+    def penalty(attend, query, key, value):
+        output = attend(query, key, value)
+        gradient, other = torch.autograd.grad(output.sin().sum(), (query, key), create_graph=True)
+        second = torch.autograd.grad(gradient.square().sum(), key, create_graph=True)[0]
+        loss = output.mean() + gradient.square().sum() + (other * second).sum()
+        return torch.autograd.grad(loss, (query, key, value))
+
+    ours, definition = both(name, device)
+    for one, other in zip(penalty(ours, *inputs), penalty(definition, *inputs), strict=True):
+        close(one, other)
+
+    def of_one(attend, x):
+        gradient = torch.autograd.grad(attend(x, x, x).square().sum(), x, create_graph=True)[0]
+        return torch.autograd.grad(gradient.square().sum(), x)[0]
+
+    close(of_one(ours, inputs[0]), of_one(definition, inputs[0]))
+
+
+@each
+def test_function_transforms(name, device, randn, inputs):
+    """Gradients as a function, sample by sample, and of gradients."""
+    ours, definition = both(name, device)
+
+    def loss(attend, *inputs):
+        return attend(*inputs).square().sum()
+
+    for one, other in zip(
+        torch.func.grad(partial(loss, ours), (0, 1, 2))(*inputs),
+        torch.func.grad(partial(loss, definition), (0, 1, 2))(*inputs),
+        strict=True,
+    ):
+        close(one, other)
+
+    def penalty(attend, *inputs):
+        return torch.func.grad(partial(loss, attend))(*inputs).square().sum()
+
+    close(
+        torch.func.grad(partial(penalty, ours), 1)(*inputs),
+        torch.func.grad(partial(penalty, definition), 1)(*inputs),
+    )
+    several = randn(3, 2, N, D_K)
+    for run in (lambda f: f, lambda f: torch.func.grad(partial(loss, f), (0, 2))):
+        found = torch.func.vmap(run(ours), in_dims=(0, None, None))(several, *inputs[1:])
+        for index, query in enumerate(several):
+            close(
+                torch.utils._pytree.tree_map(lambda x, at=index: x[at], found),
+                run(definition)(query, *inputs[1:]),
+            )
+
+
+def test_vmap_over_masks(randn, inputs):
+    """Each with its own tensor, whose dimension comes first though the inputs have more."""
+    several = randn(3, N, N) > 0
+    found = torch.func.vmap(blockwise_attention, in_dims=(None, None, None, 0))(*inputs, several)
+    for index, mask in enumerate(several):
+        close(found[index], attnref.scaled_dot_product_attention(*inputs, mask))
+
+
+# PyTorch's compiler uses parts of PyTorch that are deprecated.
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("is_derived", [False, True])
+def test_the_compiler_traces_the_loops(is_derived, monkeypatch, inputs):
+    """In one graph, where no step depends on numbers, as in a window."""
+    monkeypatch.setattr(sliding_window, "_NARROW", 0)
+    torch._dynamo.reset()
+    attend = partial(sliding_window_attention, window=3)
+    compiled = torch.compile(attend, fullgraph=True, backend="aot_eager")
+    with torch.set_grad_enabled(is_derived):
+        found, expected = compiled(*inputs), attend(*inputs)
+    close(found, expected)
+    if is_derived:
+        gradients = torch.autograd.grad(found.sum(), inputs)
+        for one, other in zip(gradients, torch.autograd.grad(expected.sum(), inputs), strict=True):
+            close(one, other)
+
+
+@pytest.mark.parametrize(
+    "attend",
+    [
+        lambda *inputs, mask: blockwise_attention(*inputs, mask),
+        lambda *inputs, mask: block_sparse_attention(*inputs, mask, block_size=1),
+    ],
+)
+def test_a_mask_changed_before_backward_is_seen(attend, inputs):
+    """PyTorch's way to say that the gradient would be another function's."""
+    mask = BOOL.to(inputs[0].device).clone()
+    output = attend(*inputs, mask=mask)
+    mask.fill_(True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+def test_the_default_device_is_not_asked(inputs):
+    """Here one that holds no numbers."""
+    query, key, value = inputs
+    masked = partial(blockwise_attention, query, key, value)
+    calls = [
+        lambda: masked(BOOL.to(query.device)),
+        lambda: masked(masks.causal(N)),
+        lambda: sliding_window_attention(query, key, value, window=3),
+        lambda: sliding_window_attention(query, key, key, window=3),
+        lambda: CALLS["block sparse"][0](query, key, value),
+    ]
+    for call in calls:
+        expected = call()
+        with torch.device("meta"):
+            found = call()
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("heads", [0, 2])
+@pytest.mark.parametrize("d_v", [0, 2])
+def test_no_heads_and_no_values(heads, d_v, device, randn):
+    inputs = [randn(heads, N, d).requires_grad_() for d in (D_K, D_K, d_v)]
+    inputs = [x.float().detach().requires_grad_() for x in inputs]
+    mask = torch.ones(heads, N, N, dtype=torch.bool, device=device)
+    for output in (
+        blockwise_attention(*inputs, mask),
+        sliding_window_attention(*inputs, window=3),
+        block_sparse_attention(*inputs, LAYOUT.to(device), block_size=4),
+    ):
+        assert output.shape == (heads, N, d_v)
+        gradients = torch.autograd.grad(output.sum(), inputs)
+        assert [x.shape for x in gradients] == [x.shape for x in inputs]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_the_least_number_masks_as_in_the_definition(dtype, device, randn):
+    """Transformers writes it for minus infinity: a row of nothing else weighs all keys alike."""
+    inputs = [randn(N, d).to(dtype).requires_grad_() for d in (D_K, D_K, D_V)]
+    least = torch.finfo(dtype).min
+    mask = torch.zeros(N, N, dtype=dtype, device=device).masked_fill(~BOOL.to(device), least)
+    mask[4] = least
+    mask[5], mask[5, 8] = least, 0.0  # a key that counts comes after blocks of those that do not
+    weight = randn(N, D_V).to(dtype)
+    found = []
+    for attend in (blockwise_attention, attnref.scaled_dot_product_attention):
+        output = attend(*inputs, mask)
+        found.append([output, *torch.autograd.grad(output, inputs, weight)])
+    eps = torch.finfo(dtype).eps
+    for ours, expected in zip(*found, strict=True):
+        # Sums of 11 terms of size 1, rounded a few times, and once more to the dtype.
+        torch.testing.assert_close(ours, expected, rtol=4 * eps, atol=16 * eps)
+    mean = inputs[2].mean(0)
+    torch.testing.assert_close(found[0][0][4], mean, rtol=4 * eps, atol=4 * eps)
