@@ -19,8 +19,8 @@ unexport LANG MAKEFLAGS
 .venv/site: pyproject.toml constraints.txt tools/setup.sh
 	@sh tools/setup.sh docs $@
 
-.venv/ready: .venv/site
-	@sh tools/setup.sh docs,test $@
+.venv/ready: pyproject.toml constraints.txt tools/setup.sh
+	@sh tools/setup.sh docs,test .venv/site $@
 
 serve: .venv/site  ## build both languages and serve them
 	@$(BIN)/python tools/site_server.py serve --port $(PORT)
