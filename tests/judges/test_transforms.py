@@ -171,6 +171,9 @@ def test_one_graph_serves_all_shapes(device):
 
 
 @compiler
+@pytest.mark.skipif(
+    " " in torch.__file__, reason="PyTorch calls its C++ compiler without quoting where it stands"
+)
 def test_the_compiler_gives_the_same_numbers(device):
     attend = compiled(scaled_dot_product_attention, backend="inductor")
     check_same(attend, "all results", 7, 11, device)
