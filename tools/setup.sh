@@ -33,5 +33,5 @@ fi
 echo "attnref: installing $extras into .venv (once; PyTorch is large) …"
 .venv/bin/python -m pip install --disable-pip-version-check --quiet \
     --constraint constraints.txt --editable ".[$extras]" ||
-    fail "the installation failed; the lines above say why. Mend it (often the network or the disk) and run make again."
+    fail "the installation failed; the lines above say why. Fix it (often the network or the disk) and run make again."
 touch "$@"
