@@ -3,6 +3,11 @@ PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
 export PYTHONUTF8 = 1
+# Python 3.11 reads the name of this folder, which .venv notes, in the locale's encoding: with an
+# accent in it no program of .venv starts in a locale of ASCII. This one differs in nothing else.
+ifneq ($(filter C POSIX,$(LC_ALL)),)
+  export LC_ALL := C.UTF-8
+endif
 export NO_MKDOCS_2_WARNING = 1
 # LANG on the command line is the language of `make live`; the one in the environment is a locale.
 ifeq ($(origin LANG),command line)
@@ -19,8 +24,8 @@ unexport LANG MAKEFLAGS
 .venv/site: pyproject.toml constraints.txt tools/setup.sh
 	@sh tools/setup.sh docs $@
 
-.venv/ready: .venv/site
-	@sh tools/setup.sh docs,test $@
+.venv/ready: pyproject.toml constraints.txt tools/setup.sh
+	@sh tools/setup.sh docs,test .venv/site $@
 
 serve: .venv/site  ## build both languages and serve them
 	@$(BIN)/python tools/site_server.py serve --port $(PORT)

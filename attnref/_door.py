@@ -83,7 +83,7 @@ def enter(
     """The arguments, once they are known to belong together.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
     """
     if value is None:
         value = key

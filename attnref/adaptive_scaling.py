@@ -113,8 +113,8 @@ def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
     check_tensors(query=query, key=key)
     checks.scores_shape(query.shape, key.shape)
     keys = key.shape[-2]
-    mend = "It is an entropy in nats; for an effective number of w keys write math.log(w)."
-    if not 0.0 < checks.check_number("target", target, mend) < math.log(max(keys, 1)):
+    advice = "It is an entropy in nats; for an effective number of w keys write math.log(w)."
+    if not 0.0 < checks.check_number("target", target, advice) < math.log(max(keys, 1)):
         raise ValueError(
             f"target: expected an entropy between 0 and ln {keys} nats, got {target!r}. For half "
             f"a nat below uniform write math.log({keys}) - 0.5."

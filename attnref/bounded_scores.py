@@ -93,9 +93,9 @@ def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tenso
         tensor([[0.8485, 1.1314]])
     """
     check_tensors(query=query, key=key)
-    mend = "It keeps a vector of zeros from being divided by zero; 1e-6 is usual."
-    if not check_number("eps", eps, mend) > 0.0:
-        raise ValueError(f"eps: expected a number above 0, got {eps!r}. {mend}")
+    advice = "It keeps a vector of zeros from being divided by zero; 1e-6 is usual."
+    if not check_number("eps", eps, advice) > 0.0:
+        raise ValueError(f"eps: expected a number above 0, got {eps!r}. {advice}")
     width = query.shape[-1:]
     return (
         nn.functional.rms_norm(query, width, eps=eps),
@@ -136,7 +136,7 @@ def softcap(scores: Tensor, *, cap: float) -> Tensor:
         tensor([ 0.9999, 48.2014])
     """
     check_tensors(scores=scores)
-    mend = "Without a cap, leave the scores as they are."
-    if not 0.0 < check_number("cap", cap, mend) < math.inf:
-        raise ValueError(f"cap: expected a finite number above 0, got {cap!r}. {mend}")
+    advice = "Without a cap, leave the scores as they are."
+    if not 0.0 < check_number("cap", cap, advice) < math.inf:
+        raise ValueError(f"cap: expected a finite number above 0, got {cap!r}. {advice}")
     return cap * torch.tanh(scores / cap)

@@ -2,7 +2,7 @@
 
 They see shapes and plain numbers, never tensors, so that the PyTorch reference and the
 NumPy oracle can share them and stay independent in everything that computes.
-Each error names the argument, what was expected, what came and how to mend it.
+Each error names the argument, what was expected, what came and how to fix it.
 """
 
 import math
@@ -120,10 +120,10 @@ def check_mask(mask: Sequence[int], scores: Sequence[int]) -> None:
         )
 
 
-def check_number(name: str, number: float | None, mend: str, *, most: str = "a number") -> float:
+def check_number(name: str, number: float | None, advice: str, *, most: str = "a number") -> float:
     """A real number of any kind, NumPy's too, as a float; True and False are none."""
     if isinstance(number, bool) or not isinstance(number, numbers.Real):
-        raise TypeError(f"{name}: expected {most}, got {type(number).__name__}. {mend}")
+        raise TypeError(f"{name}: expected {most}, got {type(number).__name__}. {advice}")
     return float(number)
 
 
@@ -131,8 +131,10 @@ def check_scale(scale: float | None, head_dim: int) -> float:
     """The factor to use: ``scale`` itself, or ``1/sqrt(head_dim)`` for None."""
     if scale is None:
         return float(head_dim**-0.5)
-    mend = "None means 1/sqrt(d_k); for a factor per head multiply query by it and pass scale=1.0."
-    factor = check_number("scale", scale, mend, most="a number or None")
+    advice = (
+        "None means 1/sqrt(d_k); for a factor per head multiply query by it and pass scale=1.0."
+    )
+    factor = check_number("scale", scale, advice, most="a number or None")
     if not -math.inf < factor < math.inf:  # math.isfinite would stop torch.compile
         raise ValueError(
             f"scale: expected a finite number, got {scale}. The usual choice is None, "
@@ -146,8 +148,8 @@ def check_softcap(softcap: float | None) -> None:
     if softcap is None:
         return
     bound = "It bounds the scores to (-softcap, softcap);"
-    mend = f"{bound} None means no bound."
-    if not 0.0 < check_number("softcap", softcap, mend, most="a number or None") < math.inf:
+    advice = f"{bound} None means no bound."
+    if not 0.0 < check_number("softcap", softcap, advice, most="a number or None") < math.inf:
         raise ValueError(
             f"softcap: expected a positive finite number, got {softcap}. {bound} for no bound "
             "pass None."
@@ -156,13 +158,13 @@ def check_softcap(softcap: float | None) -> None:
 
 def check_dropout(dropout_p: float) -> None:
     """A probability, and never 1: nothing would be left to rescale."""
-    mend = "It is the share of weights to drop, not to keep; in evaluation pass 0.0."
-    if not 0.0 <= check_number("dropout_p", dropout_p, mend) < 1.0:
-        raise ValueError(f"dropout_p: expected a probability in [0, 1), got {dropout_p}. {mend}")
+    advice = "It is the share of weights to drop, not to keep; in evaluation pass 0.0."
+    if not 0.0 <= check_number("dropout_p", dropout_p, advice) < 1.0:
+        raise ValueError(f"dropout_p: expected a probability in [0, 1), got {dropout_p}. {advice}")
 
 
 def check_integer(
-    name: str, number: int, least: float, mend: str, *, most: float = math.inf
+    name: str, number: int, least: float, advice: str, *, most: float = math.inf
 ) -> int:
     """A whole number from ``least`` to ``most``, NumPy's too; True and False are not numbers."""
     if type(number) is not bool and isinstance(number, numbers.Integral):
@@ -170,13 +172,13 @@ def check_integer(
         if least <= number <= most:
             return number
     bounds = f"of {least} or more" if most == math.inf else f"between {least} and {most}"
-    raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}. {mend}")
+    raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}. {advice}")
 
 
 def check_positions(**counts: int) -> list[int]:
     """Numbers of queries or keys, by the names of the arguments."""
-    mend = "Take it from the tensors: query.shape[-2], key.shape[-2]."
-    return [check_integer(name, count, 0, mend) for name, count in counts.items()]
+    advice = "Take it from the tensors: query.shape[-2], key.shape[-2]."
+    return [check_integer(name, count, 0, advice) for name, count in counts.items()]
 
 
 def check_alignment(n: int, m: int | None, alignment: str | None) -> tuple[int, int, int]:

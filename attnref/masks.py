@@ -494,8 +494,8 @@ def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
                 [ True,  True,  True]])
     """
     (m,) = check_positions(m=m)
-    mend = "Count the real tokens of each sequence; m is the length of the longest or more."
-    counts = _integers("lengths", lengths, {1: "(b,)"}, mend, most=m)
+    advice = "Count the real tokens of each sequence; m is the length of the longest or more."
+    counts = _integers("lengths", lengths, {1: "(b,)"}, advice, most=m)
     ends = counts[:, None, None, None]  # (b, 1, 1, 1)
     return Mask((len(counts), 1, 1, m), partial(_before, ends))
 
@@ -525,8 +525,8 @@ def prefix_lm(n: int, *, prefix: int) -> Mask:
         ####
     """
     (n,) = check_positions(n=n)
-    mend = "It is the number of tokens that are given, before the first to be predicted."
-    prefix = check_integer("prefix", prefix, 0, mend, most=n)
+    advice = "It is the number of tokens that are given, before the first to be predicted."
+    prefix = check_integer("prefix", prefix, 0, advice, most=n)
     return Mask((n, n), partial(_prefix, prefix))
 
 
@@ -558,8 +558,8 @@ def documents(ids: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Mask:
         ..###.
         ......
     """
-    mend = "Number the documents of a row 0, 1, …; give padding -1."
-    labels = _integers("ids", ids, {1: "(n,)", 2: "(b, n)"}, mend, least=-math.inf)
+    advice = "Number the documents of a row 0, 1, …; give padding -1."
+    labels = _integers("ids", ids, {1: "(n,)", 2: "(b, n)"}, advice, least=-math.inf)
     if labels.dim() == 2:
         labels = labels[:, None]  # (b, 1, n): the same for all heads
     n = labels.shape[-1]
@@ -582,8 +582,8 @@ def packed(lengths: Tensor | Sequence[int]) -> Mask:
         >>> packed([2, 3]).count()  # 2² + 3²
         13
     """
-    mend = "They are the tokens of each document; from cu_seqlens take cu_seqlens.diff()."
-    counts = _integers("lengths", lengths, {1: "(documents,)"}, mend)
+    advice = "They are the tokens of each document; from cu_seqlens take cu_seqlens.diff()."
+    counts = _integers("lengths", lengths, {1: "(documents,)"}, advice)
     return documents(torch.repeat_interleave(counts))  # 0, 0, 0, 1, 1 for the lengths 3, 2
 
 
@@ -611,8 +611,8 @@ def global_tokens(n: int, *, positions: Tensor | Sequence[int]) -> Mask:
         .#..
     """
     (n,) = check_positions(n=n)
-    mend = "Count from the start: 0 is the first token, n - 1 the last."
-    chosen = _integers("positions", positions, {1: "(g,)"}, mend, most=n - 1)
+    advice = "Count from the start: 0 is the first token, n - 1 the last."
+    chosen = _integers("positions", positions, {1: "(g,)"}, advice, most=n - 1)
     is_global = torch.zeros(n, dtype=torch.bool, device=chosen.device)  # (n,)
     is_global[chosen] = True
     return Mask((n, n), partial(_is_global, is_global))
@@ -701,9 +701,9 @@ def bigbird(
     block_size = _check_block_size(block_size)
     blocks = math.ceil(n / block_size)
     reach, _ = window_reach("window_blocks", window_blocks, causal=False)
-    mend = f"A row of blocks has {blocks}."
-    random_blocks = check_integer("random_blocks", random_blocks, 0, mend, most=blocks)
-    global_blocks = check_integer("global_blocks", global_blocks, 0, mend, most=blocks)
+    advice = f"A row of blocks has {blocks}."
+    random_blocks = check_integer("random_blocks", random_blocks, 0, advice, most=blocks)
+    global_blocks = check_integer("global_blocks", global_blocks, 0, advice, most=blocks)
 
     row = torch.arange(blocks, device=generator.device)[:, None]  # (blocks, 1)
     column = row.mT  # (1, blocks)
@@ -818,7 +818,7 @@ def _integers(
     name: str,
     values: Tensor | Sequence[int] | Sequence[Sequence[int]],
     shapes: dict[int, str],
-    mend: str,
+    advice: str,
     *,
     least: float = 0,
     most: float = math.inf,
@@ -829,10 +829,10 @@ def _integers(
     if numbers.dim() not in shapes or not (whole or numbers.numel() == 0):
         raise ValueError(
             f"{name}: expected integers of shape {' or '.join(shapes.values())}, got shape "
-            f"{tuple(numbers.shape)} of {numbers.dtype}. {mend}"
+            f"{tuple(numbers.shape)} of {numbers.dtype}. {advice}"
         )
     for extreme in numbers.aminmax() if numbers.numel() else ():
-        check_integer(name, int(extreme), least, mend, most=most)
+        check_integer(name, int(extreme), least, advice, most=most)
     return numbers.to(torch.int64, copy=True)
 
 

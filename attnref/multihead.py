@@ -57,8 +57,8 @@ class KVCache:
 
     def __init__(self, max_length: int | None = None) -> None:
         if max_length is not None:
-            mend = "It is the number of tokens to make room for; None lets the cache grow."
-            max_length = checks.check_integer("max_length", max_length, 1, mend)
+            advice = "It is the number of tokens to make room for; None lets the cache grow."
+            max_length = checks.check_integer("max_length", max_length, 1, advice)
         self.max_length = max_length
         self.length = 0
         self._stored: tuple[Tensor, Tensor] | None = None
@@ -170,7 +170,7 @@ class MultiHeadAttention(nn.Module):
         device, dtype: of the parameters.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     As exact as the function handed in. Time ``2 n D (h + h_kv) (d_k + d_v)`` operations for the
     projections beside those of the attention; weights ``D (h + h_kv) (d_k + d_v)``, and biases.
@@ -479,5 +479,5 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _positive(**counts: int) -> list[int]:
-    mend = "Widths and numbers of heads come from the model's configuration."
-    return [checks.check_integer(name, count, 1, mend) for name, count in counts.items()]
+    advice = "Widths and numbers of heads come from the model's configuration."
+    return [checks.check_integer(name, count, 1, advice) for name, count in counts.items()]

@@ -48,7 +48,7 @@ def scaled_dot_product_attention(
         allowed keys is zero in both.
 
     Raises:
-        ValueError: naming the argument, what was expected, what came and the mend.
+        ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Time and memory: ``O(n m (d_k + d_v))`` in Python loops. For small inputs only.
 
@@ -150,7 +150,7 @@ def gradients(
         :class:`Gradients`; zero wherever no allowed pair leads.
 
     Raises:
-        ValueError: naming the argument, what was expected, what came and the mend.
+        ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Time and memory: ``O(n m (d_k + d_v))`` in Python loops. For small inputs only.
 

@@ -178,7 +178,7 @@ def rotary(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> Tensor:
         ``(..., n, d)`` in the dtype of ``x``, of the same norm.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Exact up to rounding: float64 angles, products at least in float32. Time ``O(n d)`` a head,
     and ``n d / 2`` sines and cosines shared by all heads.
@@ -391,9 +391,9 @@ def _exchange(tensor: Tensor, num_heads: int, dim: int, *, halves: bool) -> Tens
 
 
 def _check_even(dim: int) -> None:
-    mend = "Each frequency takes a pair of components, a sine and a cosine."
-    if checks.check_integer("dim", dim, 2, mend) % 2:
-        raise ValueError(f"dim: expected an even number, got {dim}. {mend}")
+    advice = "Each frequency takes a pair of components, a sine and a cosine."
+    if checks.check_integer("dim", dim, 2, advice) % 2:
+        raise ValueError(f"dim: expected an even number, got {dim}. {advice}")
 
 
 def _check_counts(least: int, **counts: int) -> None:

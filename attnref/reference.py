@@ -73,7 +73,7 @@ def scaled_dot_product_attention(
         by :func:`attend`.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Exact up to rounding. bfloat16 needs a device that has float64, which Apple's MPS has not.
     Time ``2 n m (2 d_k + 4 d_v)`` operations, which is above the plain

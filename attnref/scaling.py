@@ -284,8 +284,8 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
     """
     check_tensors(query=query)
     if not isinstance(factor, Tensor):
-        mend = "One a head is a tensor (h, 1, 1): per_head makes it."
-        checks.check_number("factor", factor, mend, most="a number or a tensor")
+        advice = "One a head is a tensor (h, 1, 1): per_head makes it."
+        checks.check_number("factor", factor, advice, most="a number or a tensor")
     else:
         rows = (*query.shape[:-1], 1)
         if checks.broadcast_shape(factor.shape, rows) != rows:
@@ -300,5 +300,5 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
 
 
 def _check_head_dim(head_dim: int) -> None:
-    mend = "It is d_k, the size of one query or key: query.shape[-1]."
-    checks.check_integer("head_dim", head_dim, 1, mend)
+    advice = "It is d_k, the size of one query or key: query.shape[-1]."
+    checks.check_integer("head_dim", head_dim, 1, advice)

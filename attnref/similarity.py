@@ -43,7 +43,7 @@ def dot_scores(query: Tensor, key: Tensor, *, scale: float | None = None) -> Ten
         ``(..., n, m)`` in the dtype of ``query``.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Time ``2 n m d_k`` operations; memory ``O(n m)``.
 
@@ -75,7 +75,7 @@ def cosine_scores(query: Tensor, key: Tensor, *, scale: float = 1.0) -> Tensor:
         ``(..., n, m)`` in the dtype of ``query``.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Gradients are finite everywhere. Time ``2 n m d_k + O((n + m) d_k)`` operations; memory
     ``O(n m)``.
@@ -111,7 +111,7 @@ def euclidean_scores(query: Tensor, key: Tensor, *, scale: float = 1.0) -> Tenso
         ``(..., n, m)`` in the dtype of ``query``.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Time ``2 n m d_k + O((n + m) d_k + n m)`` operations; memory ``O(n m)``.
 
@@ -145,7 +145,7 @@ def kernel_regression(query: Tensor, key: Tensor, value: Tensor, *, bandwidth: f
         ``(..., n, d_v)`` in the dtype of ``query``.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Distances err as those of :func:`euclidean_scores`, here divided by :math:`2h^2`. Time
     ``2 n m (d_k + d_v)`` operations; memory ``O(n m)``.
@@ -158,8 +158,8 @@ def kernel_regression(query: Tensor, key: Tensor, value: Tensor, *, bandwidth: f
         >>> kernel_regression(torch.tensor([[0.9]]), key, value, bandwidth=0.5)
         tensor([[18.3202]])
     """
-    mend = "For a bandwidth a dimension divide query and key by it and pass bandwidth=1.0."
-    bandwidth = checks.check_number("bandwidth", bandwidth, mend)
+    advice = "For a bandwidth a dimension divide query and key by it and pass bandwidth=1.0."
+    bandwidth = checks.check_number("bandwidth", bandwidth, advice)
     if not 0.0 < bandwidth < math.inf:
         raise ValueError(
             f"bandwidth: expected a positive finite number, got {bandwidth}. It is a distance; for "
@@ -208,8 +208,8 @@ def nearest_neighbours(scores: Tensor, *, count: int, dim: int = -1) -> Tensor:
     """
     softmax.check_scores(scores)
     m = scores.shape[dim]
-    mend = "It is the number of neighbours to keep, of the keys of scores."
-    count = checks.check_integer("count", count, 1, mend, most=m)
+    advice = "It is the number of neighbours to keep, of the keys of scores."
+    count = checks.check_integer("count", count, 1, advice, most=m)
     best = scores.topk(count, dim).indices
     dropped = torch.ones_like(scores, dtype=torch.bool).scatter(dim, best, False)
     return softmax.stable(scores.masked_fill(dropped, -torch.inf), dim=dim)

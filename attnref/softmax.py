@@ -130,8 +130,8 @@ def online(scores: Tensor, *, block_size: int, dim: int = -1) -> Tensor:
         tensor([0.0900, 0.2447, 0.6652])
     """
     check_scores(scores)
-    mend = "It is the number of keys read at a time; any number gives the same weights."
-    checks.check_integer("block_size", block_size, 1, mend)
+    advice = "It is the number of keys read at a time; any number gives the same weights."
+    checks.check_integer("block_size", block_size, 1, advice)
     wide = _widened(scores)
     normaliser = wide.new_zeros(_one_key(wide, dim))
     maximum = torch.full_like(normaliser, -torch.inf)

@@ -3,6 +3,7 @@
 import io
 import os
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -28,8 +29,10 @@ def attnref_(tmp_path):
 
     def run(command, encoding="utf-8"):
         plain = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-        line = f"exec {sys.executable} -m attnref {command}"
-        env = {**os.environ, **plain, "LC_ALL": "C"}
+        line = f"exec {shlex.quote(sys.executable)} -m attnref {command}"
+        # Python itself starts in a locale of ASCII only from a folder with such a name.
+        locale = "C" if sys.prefix.isascii() else "C.UTF-8"
+        env = {**os.environ, **plain, "LC_ALL": locale}
         return subprocess.run(["sh", "-c", line], cwd=tmp_path, env=env, capture_output=True)
 
     return run

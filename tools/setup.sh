@@ -1,8 +1,9 @@
 #!/bin/sh
 # Makes .venv with these extras of the project, at the versions of constraints.txt, and then the
-# stamp that tells make so: sh tools/setup.sh docs,test .venv/ready
+# stamps that tell make so: sh tools/setup.sh docs,test .venv/site .venv/ready
 set -u
-extras=$1 stamp=$2
+extras=$1
+shift
 
 fail() {
     printf '\nattnref: %s\n' "$1" >&2
@@ -32,5 +33,5 @@ fi
 echo "attnref: installing $extras into .venv (once; PyTorch is large) …"
 .venv/bin/python -m pip install --disable-pip-version-check --quiet \
     --constraint constraints.txt --editable ".[$extras]" ||
-    fail "the installation failed; the lines above say why. Mend it (often the network or the disk) and run make again."
-touch "$stamp"
+    fail "the installation failed; the lines above say why. Fix it (often the network or the disk) and run make again."
+touch "$@"

@@ -62,7 +62,7 @@ def check(
 
     Raises:
         CheckError: when it cannot be asked: not callable, a wrong signature, an unknown name of
-            an option, a property, a dtype or a device. The message says how to mend it.
+            an option, a property, a dtype or a device. The message says how to fix it.
 
     An output may err 1.5 times as much as PyTorch's own on the same input, compared with
     :mod:`attnref.oracle` in float64; :mod:`attnref.conformance.budget` derives the floor. Time:

@@ -154,6 +154,7 @@ class _Child(Process):
 def _live(connection: Connection, parents: Connection, work: Callable[[Connection], None]) -> None:
     """What a forked process does."""
     parents.close()
+    faulthandler.disable()  # how it ended is reported by its parent, in a line
     _bind()
     work(connection)
 
@@ -166,7 +167,6 @@ def _bind() -> None:
 
 def _answer(ask: Ask, device: torch.device, connection: Connection) -> None:
     """It falls silent, then answers until its parent is gone."""
-    faulthandler.disable()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)

@@ -44,7 +44,7 @@ def judge_named(target: str, find: Callable[[], Subject], judge: Judge, limit: f
             if not process.connection.poll(seconds):
                 raise CheckError(
                     f"function: expected {target} to load within {limit:g} s, and it is not done. "
-                    "Mend it, so that it can be imported by itself, or give it more --limit."
+                    "Fix it, so that it can be imported by itself, or give it more --limit."
                 )
             kind, said = process.connection.recv()
             if kind == "refused":
@@ -56,7 +56,7 @@ def judge_named(target: str, find: Callable[[], Subject], judge: Judge, limit: f
     except EOFError:
         raise CheckError(
             f"function: expected {target} to load and to be asked, but it ended its process: "
-            f"{process.how_it_ended()}. Mend it, so that it can be imported by itself."
+            f"{process.how_it_ended()}. Fix it, so that it can be imported by itself."
         ) from None
     finally:
         process.end()

@@ -28,7 +28,7 @@ SYNONYMS = {
 
 
 class CheckError(Exception):
-    """The check cannot be run; the message says what was expected and how to mend it."""
+    """The check cannot be run; the message says what was expected and how to fix it."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def _loading(place: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         raise CheckError(
             f"function: expected {place} to load, got {type(error).__name__}: {error}. "
-            "Mend it, so that it can be imported by itself."
+            "Fix it, so that it can be imported by itself."
         ) from error
 
 

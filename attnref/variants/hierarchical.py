@@ -60,7 +60,7 @@ def hierarchical_attention(
         without keys.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Exact up to rounding for n <= 2 B, and where the keys of each run are equal. Otherwise, if no
     :math:`\tilde s_{ij}` of a row is off by more than :math:`\delta_i`,
@@ -225,9 +225,9 @@ def _check_sizes(shape: Shape, block_size: int, num_means: int) -> tuple[int, in
             f"key: expected {n} tokens, as query has, got {m}. Near and far are told by position: "
             "query and key must come from the same sequence."
         )
-    mend = "Blocks of 64 tokens with 4 means are usual."
-    block_size = check_integer("block_size", block_size, 1, mend)
-    num_means = check_integer("num_means", num_means, 1, mend)
+    advice = "Blocks of 64 tokens with 4 means are usual."
+    block_size = check_integer("block_size", block_size, 1, advice)
+    num_means = check_integer("num_means", num_means, 1, advice)
     if block_size % num_means:
         raise ValueError(
             f"num_means: expected a divisor of block_size={block_size}, got {num_means}. A block "

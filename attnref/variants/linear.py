@@ -88,7 +88,7 @@ def linear_attention(
         ``(..., n, d_v)`` in the dtype of ``query``; zeros where the normaliser is 0.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     A NaN or inf in a key or value reaches every query, in the causal form those of its chunk,
     the earlier ones too, unless the mask leaves it out.
@@ -150,7 +150,7 @@ def linear_state(
         The :class:`LinearState`, float32 for half precision.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Time ``2 m f d_v`` operations.
 
@@ -192,7 +192,7 @@ def linear_attention_step(
         ``(..., 1, d_v)`` in the dtype of ``query``, and the state with this token.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Token by token it equals ``linear_attention(..., is_causal=True)`` up to rounding. Time
     ``4 f d_v`` operations and memory ``f (d_v + 1)`` numbers, however long the past.
@@ -224,8 +224,8 @@ def weighted_average(
     call: Call, *, query_features: FeatureMap, key_features: FeatureMap, chunk_size: int
 ) -> Tensor:
     """Linear attention of a checked call, with a feature map for each side."""
-    mend = "It is the number of tokens taken at a time; any number gives the same result."
-    chunk_size = checks.check_integer("chunk_size", chunk_size, 1, mend)
+    advice = "It is the number of tokens taken at a time; any number gives the same result."
+    chunk_size = checks.check_integer("chunk_size", chunk_size, 1, advice)
     with own_precision(call.query.device):
         return _sums(call, query_features, key_features, chunk_size).to(call.query.dtype)
 

@@ -47,7 +47,7 @@ def linformer_attention(
         ``(..., n, d_v)`` in the dtype of ``query``.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Another function than attention over the m keys; equal to it for E = F = a permutation. The
     rank of random projections that suffices for given matrices does not grow with m, but what

@@ -58,7 +58,7 @@ def lsh_attention(
         happens if causal or under a mask.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Exact for the keys in :math:`P_i`: with :math:`\delta_i` the mass of softmax that the others
     have, :math:`\|p_i-\tilde p_i\|_1 = 2\delta_i`, and the output moves by at most
@@ -98,8 +98,8 @@ def lsh_attention(
             f"{tuple(rotations.shape)}. Draw them with random_rotations(rounds, query.shape[-1], "
             "num_buckets=buckets, generator=generator)."
         )
-    mend = "A query meets three times as many keys a round."
-    chunk_size = check_integer("chunk_size", chunk_size, 1, mend)
+    advice = "A query meets three times as many keys a round."
+    chunk_size = check_integer("chunk_size", chunk_size, 1, advice)
     q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors())
     q = q * call.scale
     counts = call.key_mask()  # (..., n, 1)
@@ -178,11 +178,11 @@ def random_rotations(
         >>> random_rotations(3, 5, num_buckets=8, generator=torch.Generator().manual_seed(0)).shape
         torch.Size([3, 5, 4])
     """
-    mend = "Each column of a rotation makes two buckets, one on either side."
-    num_rounds = check_integer("num_rounds", num_rounds, 1, mend)
-    head_dim = check_integer("head_dim", head_dim, 1, mend)
-    if check_integer("num_buckets", num_buckets, 2, mend) % 2:
-        raise ValueError(f"num_buckets: expected an even number, got {num_buckets}. {mend}")
+    advice = "Each column of a rotation makes two buckets, one on either side."
+    num_rounds = check_integer("num_rounds", num_rounds, 1, advice)
+    head_dim = check_integer("head_dim", head_dim, 1, advice)
+    if check_integer("num_buckets", num_buckets, 2, advice) % 2:
+        raise ValueError(f"num_buckets: expected an even number, got {num_buckets}. {advice}")
     check_generator(generator)
     shape = (num_rounds, head_dim, num_buckets // 2)
     return torch.randn(shape, generator=generator, device=generator.device, dtype=dtype)

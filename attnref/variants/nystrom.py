@@ -49,7 +49,7 @@ def nystrom_attention(
         ``(..., n, d_v)`` in the dtype of ``query``.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Exact for r = n = m, where A is invertible and the iteration has converged; otherwise there is
     no bound on the output. Weights may be negative, though with an invertible A they sum to 1.
@@ -71,9 +71,9 @@ def nystrom_attention(
     """
     call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa)
     *_, n, m = call.shape
-    mend = "Landmarks are means of at least one token; 64 of them and 6 iterations are usual."
-    num_landmarks = check_integer("num_landmarks", num_landmarks, 1, mend, most=min(n, m))
-    iterations = check_integer("iterations", iterations, 1, mend)
+    advice = "Landmarks are means of at least one token; 64 of them and 6 iterations are usual."
+    num_landmarks = check_integer("num_landmarks", num_landmarks, 1, advice, most=min(n, m))
+    iterations = check_integer("iterations", iterations, 1, advice)
     q, k, v = call.tensors()
     q = q * call.scale
     with own_precision(query.device):

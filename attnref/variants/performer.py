@@ -51,7 +51,7 @@ def performer_attention(
         ``(..., n, d_v)`` in the dtype of ``query``; zeros where all products underflow.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     The products are unbiased, with the variance, for independent vectors,
     :math:`\tfrac1r e^{2x\cdot y}\big(e^{\|x+y\|^2}-1\big)` at :math:`x=\sqrt c\,q`,
@@ -181,9 +181,9 @@ def random_projection(
         >>> w.shape, bool((w[0] @ w[1]).abs() < 1e-5)
         (torch.Size([2, 3]), True)
     """
-    mend = "The projection has shape (num_features, head_dim), head_dim being query.shape[-1]."
-    num_features = checks.check_integer("num_features", num_features, 1, mend)
-    head_dim = checks.check_integer("head_dim", head_dim, 1, mend)
+    advice = "The projection has shape (num_features, head_dim), head_dim being query.shape[-1]."
+    num_features = checks.check_integer("num_features", num_features, 1, advice)
+    head_dim = checks.check_integer("head_dim", head_dim, 1, advice)
     check_generator(generator)
     blocks, wide = -(-num_features // head_dim), torch.promote_types(dtype, torch.float32)
     shape = (2, blocks, head_dim, head_dim)

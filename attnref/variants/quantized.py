@@ -111,7 +111,7 @@ def quantized_attention(
         ``(..., n, d_v)`` in the dtype of ``query``.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     A score errs by at most :math:`c\big(\tfrac{\Delta_q}2\|k\|_1 + \tfrac{\Delta_k}2\|q\|_1
     + \tfrac{d_k}4\Delta_q\Delta_k\big)`; where no score of a row errs by more than

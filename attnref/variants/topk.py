@@ -48,7 +48,7 @@ def topk_attention(
         ``(..., n, d_v)`` in the dtype of ``query``; zeros where the mask allows no key.
 
     Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and the mend.
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     With :math:`\delta_i=\sum_{j\notin T_i}p_{ij}` the dropped mass,
     :math:`\|p_i-\tilde p_i\|_1 = 2\delta_i` exactly, so that an output moves by at most
@@ -71,8 +71,8 @@ def topk_attention(
     """
     call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     m = call.shape[-1]
-    mend = "It is the number of keys that each query keeps."
-    count = check_integer("count", count, 1, mend, most=m)
+    advice = "It is the number of keys that each query keeps."
+    count = check_integer("count", count, 1, advice, most=m)
     with own_precision(query.device):
         weights, _, _, value = softmax_weights(call)
         best, places = weights.topk(count)  # (..., n, k)

@@ -63,7 +63,7 @@ def _left(output: str) -> Iterator[tuple[str, str]]:
         yield html.unescape(found["tex"]), "menus show headings, which hold no formulas; use words"
     text = text.partition("<article")[2].partition("</article>")[0]
     for found in COMMENT.finditer(text):
-        yield found[0], "nothing is put into this place, or not on this page; mend or remove it"
+        yield found[0], "nothing is put into this place, or not on this page; fix or remove it"
     text = TAG.sub("\0", COMMENT.sub("\0", text))
     for found in LEFTOVER.finditer(html.unescape(text)):
         yield found[0], list(LEFT.values())[(found.lastindex or 1) - 1]

@@ -33,7 +33,7 @@ CODE = r"(?P<ticks>(?<!`)`+)(?!`).*?(?<!`)(?P=ticks)(?!`)"  # in running text
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong on a page: where, what, and how to mend it."""
+    """Something wrong on a page: where, what, and how to fix it."""
 
     path: Path
     line: int

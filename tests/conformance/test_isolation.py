@@ -235,7 +235,7 @@ def test_a_process_first_falls_silent(monkeypatch, capsys):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(prctl=lambda *what: None))
     isolation._live(theirs, ours, functools.partial(isolation._answer, nothing, CPU))
     assert ours.closed
-    assert done == [(0, 0), "faulthandler", 1, 2, 1]
+    assert done == ["faulthandler", (0, 0), 1, 2, 1]
     assert capsys.readouterr() == ("", "")
 
 

@@ -63,11 +63,11 @@ NOT_FOUND = {
     "there is no 'torch.no_such'. Start where it lies, install it, or give its path: "
     "path/to/file.py:function.",
     "broken:f": "function: expected broken to load, got ZeroDivisionError: division by zero. "
-    "Mend it, so that it can be imported by itself.",
+    "Fix it, so that it can be imported by itself.",
     "wants:f": "function: expected wants to load, got ModuleNotFoundError: No module named "
-    "'nowhere'. Mend it, so that it can be imported by itself.",
+    "'nowhere'. Fix it, so that it can be imported by itself.",
     "leaves.py:f": "function: expected leaves.py to load, got SystemExit: 3. "
-    "Mend it, so that it can be imported by itself.",
+    "Fix it, so that it can be imported by itself.",
     "my_module:atention": "function: expected 'atention' in my_module, which has no 'atention'. "
     "It has: attention.",
     "broken_too.py:layer.forward": "function: expected 'layer.forward' in broken_too.py, which has "

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import grad, jacfwd, jacrev, vmap
+from torch.utils import cpp_extension
 
 from attnref import attend, attention_weights, scaled_dot_product_attention
 
@@ -170,7 +171,11 @@ def test_one_graph_serves_all_shapes(device):
 
 
 @compiler
-def test_the_compiler_gives_the_same_numbers(device):
+def test_the_compiler_gives_the_same_numbers(device, monkeypatch, tmp_path):
+    # It passes on the folder of PyTorch's libraries unquoted, and a blank would make two of it.
+    libraries = tmp_path / "lib"
+    libraries.symlink_to(cpp_extension.TORCH_LIB_PATH)
+    monkeypatch.setattr(cpp_extension, "TORCH_LIB_PATH", str(libraries))
     check_same(compiled(attend, backend="inductor"), attend, "bool", 7, 11, device)
 
 

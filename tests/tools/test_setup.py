@@ -33,7 +33,7 @@ def checkout(tmp_path):
 
 @pytest.mark.parametrize(
     ("target", "extras"),
-    [("site", ["docs"]), ("serve", ["docs"]), ("live", ["docs"]), ("test", ["docs", "docs,test"])],
+    [("site", ["docs"]), ("serve", ["docs"]), ("live", ["docs"]), ("test", ["docs,test"])],
 )
 def test_who_reads_installs_no_tools_of_the_tests(checkout, target, extras):
     said = run(["make", "-n", target], checkout).stdout

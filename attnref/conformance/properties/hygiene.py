@@ -33,7 +33,7 @@ SLICED = Text(en="every second column", pt="uma coluna sim, uma não")
 EXPANDED = Text(en="one head expanded to all", pt="uma cabeça expandida para todas")
 DIFFERS = Text(
     en="Asked the same twice, with another question in between, it answers {expected:.9g} and "
-    "{got:.9g} at {index}: it keeps something between calls, or draws random numbers. Mend this "
+    "{got:.9g} at {index}: it keeps something between calls, or draws random numbers. Fix this "
     "first; what other properties say may come from it.",
     pt="À mesma pergunta, feita duas vezes com outra no meio, ela responde {expected:.9g} e "
     "{got:.9g} em {index}: guarda algo entre chamadas, ou sorteia números. Conserte isto primeiro; "
@@ -41,7 +41,7 @@ DIFFERS = Text(
 )
 REMEMBERED = Text(
     en="Asked with new numbers in the same tensors it answers {got:.6g} at {index}, expected "
-    "{expected:.6g}: it keeps something of an earlier call. Mend this first; what other properties "
+    "{expected:.6g}: it keeps something of an earlier call. Fix this first; what other properties "
     "say may come from it.",
     pt="Ao receber números novos nos mesmos tensores, ela responde {got:.6g} em {index}; o "
     "esperado é {expected:.6g}: ela guarda algo de uma chamada anterior. Conserte isto primeiro; o "
