@@ -190,12 +190,20 @@ def own_precision(device: torch.device) -> AbstractContextManager[object]:
     return nullcontext()
 
 
+def with_positive_scale(call: Call) -> Call:
+    """The same call with the sign in the query, for kernels multiply their own -inf."""
+    sign = -1.0 if call.scale else 0.0
+    return call._replace(query=call.query * sign, scale=-call.scale or 1.0)
+
+
 def fused(call: Call) -> Tensor:
     """The output by PyTorch's fused kernel, in the form in which it holds no weights.
 
     On a processor that is (batch, heads, length, width) with one width for all three; otherwise
     PyTorch computes all n m weights, without a word.
     """
+    if call.is_causal and call.scale <= 0:
+        call = with_positive_scale(call)
     query, key, value, mask, is_causal, scale, enable_gqa, shape = call
     lead, (n, m), d_v = shape[:-2], shape[-2:], value.shape[-1]
     if isinstance(mask, Mask):
@@ -205,8 +213,6 @@ def fused(call: Call) -> Tensor:
         mask, is_causal = both(mask, rows), False
     if mask is not None and mask.is_floating_point():
         mask = narrowed(mask, query.dtype)
-    if is_causal and scale <= 0:  # the kernel multiplies its own -inf by the factor
-        query, scale = query * (-1.0 if scale else 0.0), -scale or 1.0
     width = max(query.shape[-1], d_v)
     if n > width:  # the weights would be larger than copies filled up with zeros
         query, key, value = (

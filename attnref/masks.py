@@ -13,7 +13,7 @@ costs no more than its arguments; to ask it costs a few operations a pair.
 Examples:
     Longformer's pattern is a window and global tokens:
 
-    >>> mask = sliding_window(6, window=3, causal=False) | global_tokens(6, positions=[0])
+    >>> mask = sliding_window(6, window=3) | global_tokens(6, positions=[0])
     >>> mask
     Mask(shape=(6, 6))
     >>> print(mask.picture())
@@ -335,7 +335,7 @@ def sliding_window(
     *,
     window: int,
     alignment: str | None = None,
-    causal: bool = True,
+    is_causal: bool = False,
 ) -> Mask:
     r"""Each query sees the ``window`` keys nearest to it, its own included.
 
@@ -350,7 +350,7 @@ def sliding_window(
     Args:
         n, m, alignment: as in :func:`causal`.
         window: number of keys W; odd when two-sided, for the own key is in the middle.
-        causal: whether the window ends at the own key or has it in the middle.
+        is_causal: whether the window ends at the own key or has it in the middle.
 
     Raises:
         ValueError: for a window below 1, or an even one when two-sided; as in :func:`causal`.
@@ -358,14 +358,14 @@ def sliding_window(
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 
     Examples:
-        >>> print(sliding_window(4, window=2).picture())
+        >>> print(sliding_window(4, window=2, is_causal=True).picture())
         #...
         ##..
         .##.
         ..##
     """
     n, m, offset = check_alignment(n, m, alignment)
-    back, ahead = window_reach("window", window, causal)
+    back, ahead = window_reach("window", window, is_causal)
     return Mask((n, m), partial(_between, offset - back, offset + ahead))
 
 
@@ -376,7 +376,7 @@ def dilated(
     window: int,
     dilation: int,
     alignment: str | None = None,
-    causal: bool = True,
+    is_causal: bool = False,
 ) -> Mask:
     r"""A sliding window with gaps: of ``dilation`` keys in a row it sees one.
 
@@ -385,7 +385,7 @@ def dilated(
 
     Args:
         n, m, alignment: as in :func:`causal`; it also says what :math:`i'` is.
-        window, causal: as in :func:`sliding_window`; W counts the keys seen, not the gaps.
+        window, is_causal: as in :func:`sliding_window`; W counts the keys seen, not the gaps.
         dilation: distance r between keys seen; 1 leaves no gap.
 
     Raises:
@@ -394,7 +394,7 @@ def dilated(
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 
     Examples:
-        >>> print(dilated(5, window=2, dilation=3).picture())
+        >>> print(dilated(5, window=2, dilation=3, is_causal=True).picture())
         #....
         .#...
         ..#..
@@ -405,7 +405,7 @@ def dilated(
         "dilation", dilation, 1, "It is the distance between keys; 1 leaves no gap."
     )
     n, m, offset = check_alignment(n, m, alignment)
-    back, ahead = (dilation * keys for keys in window_reach("window", window, causal))
+    back, ahead = (dilation * keys for keys in window_reach("window", window, is_causal))
     return Mask((n, m), partial(_dilated, offset, back, ahead, dilation))
 
 
@@ -700,7 +700,7 @@ def bigbird(
     (n,) = check_positions(n=n)
     block_size = _check_block_size(block_size)
     blocks = math.ceil(n / block_size)
-    reach, _ = window_reach("window_blocks", window_blocks, causal=False)
+    reach, _ = window_reach("window_blocks", window_blocks, is_causal=False)
     advice = f"A row of blocks has {blocks}."
     random_blocks = check_integer("random_blocks", random_blocks, 0, advice, most=blocks)
     global_blocks = check_integer("global_blocks", global_blocks, 0, advice, most=blocks)
@@ -772,12 +772,12 @@ def _laid_out(layout: Tensor, block_size: int, i: Tensor, j: Tensor) -> Tensor:
     return layout.to(i.device)[..., i // block_size, j // block_size]
 
 
-def window_reach(name: str, window: int, causal: bool) -> tuple[int, int]:
+def window_reach(name: str, window: int, is_causal: bool) -> tuple[int, int]:
     """How many places before and behind its own a window covers."""
     window = check_integer(
         name, window, 1, "It counts what one query sees, its own place included."
     )
-    if causal:
+    if is_causal:
         return window - 1, 0
     if window % 2 == 0:
         raise ValueError(

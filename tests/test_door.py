@@ -141,7 +141,7 @@ def test_a_factor_that_is_not_positive_is_no_trap(name, scale, device, randn):
     if name == "varlen":
         mask = mask & masks.packed([3, N - 3])
     elif name == "sliding_window":
-        mask = masks.sliding_window(N, window=3)
+        mask = masks.sliding_window(N, window=3, is_causal=True)
     expected = attnref.scaled_dot_product_attention(query, key, value, mask, scale=scale)
     # Eight bits, in scores of about 2 and values of about 3.
     tolerance = 0.3 if name == "quantized" else 1e-12
@@ -297,7 +297,7 @@ def test_numbers_of_numpy_are_numbers(device, randn):
         )
     for integer in (np.int64(3), np.int8(3), np.uint16(3)):
         assert repr(masks.causal(integer)) == "Mask(shape=(3, 3))"
-        assert masks.sliding_window(5, window=integer).count() == 12
+        assert masks.sliding_window(5, window=integer, is_causal=True).count() == 12
         kept = attnref.topk_attention(query, query, query, count=integer)
         torch.testing.assert_close(kept, attnref.topk_attention(query, query, query, count=3))
     assert attnref.MultiHeadAttention(np.int64(6), np.int64(2)).num_heads == 2

@@ -36,22 +36,25 @@ MASKS = {
         masks.causal(M, N, alignment="bottom-right"),
         lambda i, j: j <= i - 6,
     ),
-    "window": (masks.sliding_window(N, window=4), lambda i, j: j in range(i - 3, i + 1)),
-    "window of one": (masks.sliding_window(N, window=1), lambda i, j: j == i),
+    "window": (
+        masks.sliding_window(N, window=4, is_causal=True),
+        lambda i, j: j in range(i - 3, i + 1),
+    ),
+    "window of one": (masks.sliding_window(N, window=1, is_causal=True), lambda i, j: j == i),
     "window, two-sided": (
-        masks.sliding_window(N, M, window=5, causal=False, alignment="bottom-right"),
+        masks.sliding_window(N, M, window=5, alignment="bottom-right"),
         lambda i, j: j in range(i + 6 - 2, i + 6 + 3),
     ),
     "window, top-left": (
-        masks.sliding_window(N, M, window=3, alignment="top-left"),
+        masks.sliding_window(N, M, window=3, alignment="top-left", is_causal=True),
         lambda i, j: j in {i, i - 1, i - 2},
     ),
     "dilated": (
-        masks.dilated(N, M, window=3, dilation=2, alignment="bottom-right"),
+        masks.dilated(N, M, window=3, dilation=2, alignment="bottom-right", is_causal=True),
         lambda i, j: j in {i + 6, i + 4, i + 2},
     ),
     "dilated, two-sided": (
-        masks.dilated(M, window=5, dilation=3, causal=False),
+        masks.dilated(M, window=5, dilation=3),
         lambda i, j: j in {i - 6, i - 3, i, i + 3, i + 6},
     ),
     "strided": (
@@ -99,7 +102,7 @@ MASKS = {
         lambda b, h, i, j: j <= i or j < LENGTHS[b],
     ),
     "Longformer": (
-        masks.sliding_window(N, window=3, causal=False) | masks.global_tokens(N, positions=[0]),
+        masks.sliding_window(N, window=3) | masks.global_tokens(N, positions=[0]),
         lambda i, j: abs(i - j) <= 1 or i == 0 or j == 0,
     ),
     "not causal": (~masks.causal(N), lambda i, j: j > i),
@@ -151,8 +154,8 @@ def test_a_block_can_run_backwards(device):
 HUGE = 2**20  # squared it is a million million pairs, a terabyte of bools
 HUGE_MASKS = {
     "causal": masks.causal(HUGE),
-    "window": masks.sliding_window(HUGE, window=513, causal=False),
-    "dilated": masks.dilated(HUGE, window=64, dilation=4),
+    "window": masks.sliding_window(HUGE, window=513),
+    "dilated": masks.dilated(HUGE, window=64, dilation=4, is_causal=True),
     "strided": masks.strided(HUGE, stride=1024),
     "dyadic": masks.dyadic(HUGE),
     "padding": masks.padding([HUGE, 3], HUGE).expand((2, 1, HUGE, HUGE)),
@@ -377,7 +380,7 @@ def test_pairs_of_the_strided_mask():
 def test_pairs_of_longformer():
     """Its two-sided w = 512 leaves the own key out, so 513 keys are seen."""
     n, w = 4096, 512
-    window = masks.sliding_window(n, window=w + 1, causal=False)
+    window = masks.sliding_window(n, window=w + 1)
     assert window.count() == n * (w + 1) - (w // 2) * (w // 2 + 1)
     assert (window | masks.global_tokens(n, positions=[0])).count() == 2_043_134
 
@@ -418,7 +421,10 @@ def test_reach_of_the_strided_mask(n, device):
 def test_reach_of_a_window(n, window, device):
     """W - 1 positions a layer: the distance over that, rounded up."""
     expected = [max(1, math.ceil(distance / (window - 1))) for distance in range(n)]
-    assert layers_by_distance(masks.sliding_window(n, window=window), device).tolist() == expected
+    assert (
+        layers_by_distance(masks.sliding_window(n, window=window, is_causal=True), device).tolist()
+        == expected
+    )
 
 
 @pytest.mark.claim("window-off-by-one")
@@ -427,9 +433,9 @@ def test_a_window_counts_the_keys_seen(window, causal, device):
     """Wrong elsewhere: ``i - j <= window`` sees one key more, for it leaves the own one out."""
     n = 23
     inner = slice(window, n - window)
-    dense = masks.sliding_window(n, window=window, causal=causal).dense(device)
+    dense = masks.sliding_window(n, window=window, is_causal=causal).dense(device)
     assert (dense[inner].sum(-1) == window).all()
-    dilated = masks.dilated(89, window=window, dilation=3, causal=causal).dense(device)
+    dilated = masks.dilated(89, window=window, dilation=3, is_causal=causal).dense(device)
     assert (dilated[3 * window : -3 * window].sum(-1) == window).all()
 
     position = torch.arange(n, device=device)
@@ -446,7 +452,10 @@ def test_what_leaves_a_window_is_without_influence(device, generator):
     distance = position[:, None] - position
     wrong = (distance >= 0) & (distance <= window)
     last = n - 1
-    for mask, seen in ((masks.sliding_window(n, window=window).dense(device), 4), (wrong, 5)):
+    for mask, seen in (
+        (masks.sliding_window(n, window=window, is_causal=True).dense(device), 4),
+        (wrong, 5),
+    ):
         output = scaled_dot_product_attention(query, key, value, attn_mask=mask)
         (gradient,) = torch.autograd.grad(output[last].sum(), value)
         moved = gradient.any(-1).nonzero().flatten().tolist()
@@ -456,8 +465,8 @@ def test_what_leaves_a_window_is_without_influence(device, generator):
 def test_dilated_without_gaps_is_a_window(device):
     for causal in (True, False):
         assert torch.equal(
-            masks.dilated(13, window=5, dilation=1, causal=causal).dense(device),
-            masks.sliding_window(13, window=5, causal=causal).dense(device),
+            masks.dilated(13, window=5, dilation=1, is_causal=causal).dense(device),
+            masks.sliding_window(13, window=5, is_causal=causal).dense(device),
         )
 
 
@@ -720,26 +729,26 @@ def bigbird(**changes):
             "sequences begin together, bottom-right lets them end together.",
         ),
         (
-            lambda: masks.sliding_window(5, window=0),
+            lambda: masks.sliding_window(5, window=0, is_causal=True),
             f"window: expected an integer of 1 or more, got 0. {A_WINDOW}",
         ),
         (
-            lambda: masks.sliding_window(5, 7, window=3),
+            lambda: masks.sliding_window(5, 7, window=3, is_causal=True),
             "alignment: expected 'top-left' or 'bottom-right' because n=5 differs from m=7, got "
             "None. For decoding with a cache choose 'bottom-right'; PyTorch's is_causal is "
             "'top-left'.",
         ),
         (
-            lambda: masks.sliding_window(5, window=4, causal=False),
+            lambda: masks.sliding_window(5, window=4),
             "window: expected an odd number for a two-sided window, got 4. The own place is in "
             "the middle: 2 on either side make 5.",
         ),
         (
-            lambda: masks.dilated(5, window=-1, dilation=2),
+            lambda: masks.dilated(5, window=-1, dilation=2, is_causal=True),
             f"window: expected an integer of 1 or more, got -1. {A_WINDOW}",
         ),
         (
-            lambda: masks.dilated(5, window=3, dilation=0),
+            lambda: masks.dilated(5, window=3, dilation=0, is_causal=True),
             "dilation: expected an integer of 1 or more, got 0. It is the distance between keys; "
             "1 leaves no gap.",
         ),

@@ -95,7 +95,7 @@ def causal(shape: Shape) -> Problem:
 
 def window(shape: Shape) -> Problem:
     """Every query sees the last 256 keys up to its own."""
-    mask = masks.sliding_window(shape.n, window=WINDOW)
+    mask = masks.sliding_window(shape.n, window=WINDOW, is_causal=True)
     return replace(_self_attention("window", shape), mask=mask, window=WINDOW)
 
 

@@ -22,7 +22,9 @@ def attention(
     """:func:`attnref.scaled_dot_product_attention`, with a causal window for bool masks."""
     if window is not None:
         n, m = query.shape[-2], key.shape[-2]
-        seen = masks.sliding_window(n, m, window=window, alignment="top-left").dense(query.device)
+        seen = masks.sliding_window(
+            n, m, window=window, alignment="top-left", is_causal=True
+        ).dense(query.device)
         attn_mask = seen if attn_mask is None else attn_mask & seen
     return scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, softcap=softcap

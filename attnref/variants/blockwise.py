@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnref._door import Call, enter, fused, own_precision
+from attnref._door import Call, enter, fused, own_precision, with_positive_scale
 from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
 from attnref.reference import scaled_dot_product_attention
@@ -53,11 +53,11 @@ def blockwise_attention(
     gives zeros and finite gradients. Blocks of keys that no query of a block may see are
     skipped, and a :class:`attnref.masks.Mask` never becomes a whole tensor.
 
-    On a processor it computes in float32 at least, each product as one large matrix product by
-    oneDNN. PyTorch's fused kernel works on blocks too small for these, multiplies by MKL, on some
-    processors half as fast, and rounds the weights of half-precision inputs. What goes to it
-    because it is as fast or faster: without ``attn_mask`` all calls on a GPU, those with few pairs
-    (n m up to 1024²), and those in float64 without gradient and with d_k = d_v.
+    PyTorch's fused kernel computes what it does at least as fast, with derivatives of every order:
+    without ``attn_mask`` all calls on a GPU, those with few pairs (n m up to 1024²), and on a
+    processor those in float32 or float64 with d_k = d_v. The others go through a loop over blocks
+    whose products, by oneDNN in float32 at least, are large: the kernel would hold a mask with all
+    its pairs, and it rounds the weights of half-precision inputs.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
@@ -112,17 +112,24 @@ def blockwise(call: Call) -> Tensor:
     """The output, ``(..., n, d_v)``, by the fused kernel or block by block."""
     *lead, n, m = call.shape
     wide = call.query.dtype not in (torch.float16, torch.bfloat16)
-    trained = torch.is_grad_enabled() and any(x.requires_grad for x in call[:3])
     few = n * m <= _FEW_PAIRS
     # Copies filled up to one width would cost what the kernel saves.
-    kernel = wide and not trained and call.key.shape[-1] == call.value.shape[-1]
-    if call.attn_mask is None and n * m > 0 and (call.query.is_cuda or few or kernel):
-        return fused(call)
+    one_width = call.key.shape[-1] == call.value.shape[-1]
+    on_cpu = call.query.device.type == "cpu"
+    kernel = call.attn_mask is None and (not on_cpu or few or (wide and one_width))
+    if kernel and math.prod(call.shape) > 0:
+        trained = torch.is_grad_enabled() and any(x.requires_grad for x in call[:3])
+        if not (trained and on_cpu and one_width):
+            return fused(call)
+        if call.is_causal and call.scale <= 0:
+            call = with_positive_scale(call)
     query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors(call.query.dtype))
     if value.shape[-1] == 0:
         return query @ (key.mT @ value)
     if math.prod(call.shape) == 0:
         return query @ key.mT @ value  # sums of nothing: zeros
+    if kernel:
+        return attention(_Kernel(call.is_causal, call.scale), query, key, value)
     mask = call.attn_mask
     # With all its rows and keys, so that blocks can be cut from it.
     if mask is not None and mask.shape[-2:] != (n, m):
@@ -131,6 +138,53 @@ def blockwise(call: Call) -> Tensor:
     tensors = [mask] if isinstance(mask, Tensor) else []
     with own_precision(query.device):
         return attention(core, query, key, value, *tensors)
+
+
+class _Kernel(NamedTuple):
+    """PyTorch's fused kernel for a processor, whose own backward has no derivative."""
+
+    is_causal: bool
+    scale: float
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """The output, and the logarithm of each row's sum of exponentials, ``(..., n, 1)``."""
+        *lead, n, _ = query.shape
+        output, logsumexp = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            *map(_in_one_batch, (query, key, value)), 0.0, self.is_causal, scale=self.scale
+        )
+        return output.reshape(*lead, n, value.shape[-1]), logsumexp.reshape(*lead, n, 1)
+
+    def backward(
+        self,
+        grad: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        output: Tensor,
+        softmax: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        tensors = grad, query, key, value, output
+        gradients = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            *map(_in_one_batch, tensors),
+            _in_one_batch(softmax)[..., 0],
+            0.0,
+            self.is_causal,
+            scale=self.scale,
+        )
+        d_query, d_key, d_value = (
+            x.reshape(like.shape) for x, like in zip(gradients, tensors[1:4], strict=True)
+        )
+        return d_query, d_key, d_value
+
+    def formula(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return scaled_dot_product_attention(
+            query, key, value, is_causal=self.is_causal, scale=self.scale
+        )
+
+
+def _in_one_batch(tensor: Tensor) -> Tensor:
+    """In the four dimensions of the kernel, ``(batch, 1, length, width)``."""
+    return tensor.reshape(-1, 1, *tensor.shape[-2:])
 
 
 class _Blockwise(NamedTuple):

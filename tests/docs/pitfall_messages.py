@@ -170,7 +170,7 @@ MESSAGES = {
         (
             "window: expected an odd number for a two-sided window, got 4. The own place is in "
             "the middle: 2 on either side make 5.",
-            lambda: sliding_window(6, window=4, causal=False),
+            lambda: sliding_window(6, window=4),
         )
     ],
     "numerics/#nan": [

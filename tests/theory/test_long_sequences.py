@@ -64,9 +64,11 @@ def test_steps_from_the_first_word_to_the_last(n):
         return count
 
     assert steps(causal(n)) == 1
-    assert steps(sliding_window(n, window=2)) == n - 1
+    assert steps(sliding_window(n, window=2, is_causal=True)) == n - 1
     for window in (3, 5, 11):
-        assert steps(sliding_window(n, window=window)) == math.ceil((n - 1) / (window - 1))
+        assert steps(sliding_window(n, window=window, is_causal=True)) == math.ceil(
+            (n - 1) / (window - 1)
+        )
 
 
 @pytest.mark.claim("weights-fit-every-length")

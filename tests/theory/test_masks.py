@@ -18,7 +18,11 @@ def scores(device, generator):
 def test_forbidding_before_after_or_never_computing_is_the_same(scores, device):
     """Renormalised weights, scores of -inf, and the softmax of the allowed keys alone."""
     scores.requires_grad_()
-    for mask in (masks.causal(7), masks.sliding_window(7, window=3), masks.packed([3, 4])):
+    for mask in (
+        masks.causal(7),
+        masks.sliding_window(7, window=3, is_causal=True),
+        masks.packed([3, 4]),
+    ):
         may = mask.dense(device)
         kept = torch.softmax(scores, -1) * may
         renormalised = kept / kept.sum(-1, keepdim=True)
@@ -39,7 +43,7 @@ def test_forbidding_before_after_or_never_computing_is_the_same(scores, device):
 @pytest.mark.claim("one-global-token-makes-two-layers")
 @pytest.mark.parametrize("n", [17, 257])
 def test_two_layers_reach_everything_through_a_global_token(n, device):
-    window = masks.sliding_window(n, window=5, causal=False)
+    window = masks.sliding_window(n, window=5)
     with_hub = window | masks.global_tokens(n, positions=[n // 3])
 
     def reached(mask, layers):
@@ -55,7 +59,7 @@ def test_two_layers_reach_everything_through_a_global_token(n, device):
 
 @pytest.mark.claim("masks-obey-de-morgan")
 def test_not_both_is_not_one_or_not_the_other(device):
-    one, other = masks.causal(11), masks.sliding_window(11, window=3, causal=False)
+    one, other = masks.causal(11), masks.sliding_window(11, window=3)
     for left, right in (
         (~(one & other), ~one | ~other),
         (~(one | other), ~one & ~other),

@@ -30,7 +30,7 @@ def test_exact_variants_are_the_definition_under_their_mask(name, device, genera
         "blockwise": (lambda *qkv: blockwise_attention(*qkv, masks.causal(n)), masks.causal(n)),
         "sliding_window": (
             lambda *qkv: sliding_window_attention(*qkv, window=6, is_causal=True),
-            masks.sliding_window(n, window=6),
+            masks.sliding_window(n, window=6, is_causal=True),
         ),
         "block_sparse": (
             lambda *qkv: block_sparse_attention(*qkv, layout, block_size=5),

@@ -38,8 +38,10 @@ CALLS = {
     "blockwise, bool": (lambda q, k, v: blockwise_attention(q, k, v, BOOL.to(q.device)), BOOL),
     "blockwise, float": (lambda q, k, v: blockwise_attention(q, k, v, FLOAT.to(q.device)), FLOAT),
     "blockwise, window": (
-        lambda q, k, v: blockwise_attention(q, k, v, masks.sliding_window(N, window=3)),
-        masks.sliding_window(N, window=3),
+        lambda q, k, v: blockwise_attention(
+            q, k, v, masks.sliding_window(N, window=3, is_causal=True)
+        ),
+        masks.sliding_window(N, window=3, is_causal=True),
     ),
     "sliding window": (
         partial(sliding_window_attention, window=3),

@@ -27,7 +27,7 @@ def draw_inputs(randn, *, lead=(2, 3), n=N, m=M, dtype=torch.float64):
 MASKS = {
     "none": None,
     "causal": masks.causal(N, M, alignment="bottom-right"),
-    "window": masks.sliding_window(N, M, window=3, alignment="top-left"),
+    "window": masks.sliding_window(N, M, window=3, alignment="top-left", is_causal=True),
     "dyadic": masks.dyadic(N, M, alignment="top-left"),
     "padding": masks.padding([M, 11], M),
     "padding of everything": masks.padding([0, 11], M),

@@ -25,7 +25,7 @@ def draw_inputs(randn, n, lead=(2, 3)):
 @pytest.mark.parametrize(("n", "window", "causal"), CASES)
 def test_it_is_attention_under_the_mask(n, window, causal, device, randn, assert_same):
     inputs = draw_inputs(randn, n)
-    mask = masks.sliding_window(n, window=window, causal=causal).dense(device)
+    mask = masks.sliding_window(n, window=window, is_causal=causal).dense(device)
     ours = sliding_window_attention(*inputs, window=window, is_causal=causal)
     assert_same(ours, attnref.scaled_dot_product_attention(*inputs, mask), inputs)
 
@@ -49,7 +49,7 @@ def test_narrow_windows_of_equal_widths_go_to_the_fused_kernel(
 ):
     """With blocks inside the sequence and without, and where the last one is cut short."""
     inputs = [randn(2, 3, n, D_K).requires_grad_() for _ in range(3)]
-    mask = masks.sliding_window(n, window=window, causal=causal).dense(device)
+    mask = masks.sliding_window(n, window=window, is_causal=causal).dense(device)
     ours = sliding_window_attention(*inputs, window=window, is_causal=causal, scale=-0.7)
     expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=-0.7)
     assert_same(ours, expected, inputs)
@@ -75,7 +75,7 @@ def test_the_path_of_a_gpu_is_taken_there(monkeypatch, randn, assert_same):
 def test_heads_are_shared_and_dimensions_broadcast(device, randn, assert_same):
     query, key, value = randn(2, 6, 37, D_K), randn(1, 2, 37, D_K), randn(1, 2, 37, D_V)
     inputs = [x.requires_grad_() for x in (query, key, value)]
-    mask = masks.sliding_window(37, window=7).dense(device)
+    mask = masks.sliding_window(37, window=7, is_causal=True).dense(device)
     ours = sliding_window_attention(*inputs, window=7, is_causal=True, scale=0.7, enable_gqa=True)
     expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=True)
     assert_same(ours, expected, inputs)
@@ -114,7 +114,7 @@ def test_it_errs_no_more_than_the_budget(dtype, device, generator, monkeypatch):
     ]
     doubles = [x.detach().double().requires_grad_() for x in inputs]
     weight = torch.randn(1, 2, 257, 64, device=device, generator=generator).to(dtype)
-    mask = masks.sliding_window(257, window=61).dense(device)
+    mask = masks.sliding_window(257, window=61, is_causal=True).dense(device)
     kernel = torch.nn.functional.scaled_dot_product_attention
 
     def both(output, inputs):

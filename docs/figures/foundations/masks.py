@@ -31,10 +31,9 @@ def draw(text):
     drawn = {
         "causal": masks.causal(N),
         "padding": masks.padding([8], N).expand((1, 1, N, N)),
-        "window": masks.sliding_window(N, window=4),
+        "window": masks.sliding_window(N, window=4, is_causal=True),
         "prefix": masks.prefix_lm(N, prefix=5),
-        "global": masks.sliding_window(N, window=3, causal=False)
-        | masks.global_tokens(N, positions=[0]),
+        "global": masks.sliding_window(N, window=3) | masks.global_tokens(N, positions=[0]),
         "packed": masks.packed([5, 3, 4]),
     }
     figure = new(312)

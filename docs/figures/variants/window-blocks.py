@@ -28,7 +28,7 @@ def draw(text):
     left, top = 8, 26
     small = {"va": "center", "fontsize": SMALL}
     plane.text(left, 13, text["queries"], **small)
-    mask(plane, left, top, masks.sliding_window(N, window=WINDOW).dense(), CELL)
+    mask(plane, left, top, masks.sliding_window(N, window=WINDOW, is_causal=True).dense(), CELL)
     for start in range(0, N, ROWS):
         first, stop = max(0, start - WINDOW + 1), start + ROWS
         place = (left + CELL * first, top + CELL * start)

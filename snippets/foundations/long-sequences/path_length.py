@@ -17,8 +17,10 @@ def steps(mask):
 
 
 for name, mask in {
-    "the word before, as in a recurrence": sliding_window(n, window=2),
-    "the last 16 words": sliding_window(n, window=16),
+    "the word before, as in a recurrence": sliding_window(
+        n, window=2, is_causal=True
+    ),
+    "the last 16 words": sliding_window(n, window=16, is_causal=True),
     "distances 1, 2, 4, 8, …": dyadic(n),
     "every earlier word": causal(n),
 }.items():

@@ -4,8 +4,11 @@
 import torch
 from attnref import masks
 
-causal, window = masks.causal(6), masks.sliding_window(6, window=2)
-two_sided = masks.sliding_window(6, window=3, causal=False)
+causal, window = (
+    masks.causal(6),
+    masks.sliding_window(6, window=2, is_causal=True),
+)
+two_sided = masks.sliding_window(6, window=3)
 combined = {
     "a": causal & masks.packed([2, 4]),
     "b": two_sided | masks.global_tokens(6, positions=[0]),

@@ -6,8 +6,8 @@ from attnref import masks
 patterns = {
     "causal": masks.causal(6),
     "padding": masks.padding([4], 6).expand((1, 1, 6, 6)),
-    "window": masks.sliding_window(6, window=3),
-    "two-sided": masks.sliding_window(6, window=3, causal=False),
+    "window": masks.sliding_window(6, window=3, is_causal=True),
+    "two-sided": masks.sliding_window(6, window=3),
     "prefix": masks.prefix_lm(6, prefix=3),
     "packed": masks.packed([2, 4]),
 }

@@ -18,13 +18,13 @@ def layers(mask, goal):
 
 past = masks.causal(n)
 everything = past | ~past
-two_sided = masks.sliding_window(n, window=17, causal=False)
+two_sided = masks.sliding_window(n, window=17)
 hub = masks.global_tokens(n, positions=[0])
 
 print("mask                       pairs  layers")
 for name, mask, goal in (
     ("causal", past, past),
-    ("window of 17", masks.sliding_window(n, window=17), past),
+    ("window of 17", masks.sliding_window(n, window=17, is_causal=True), past),
     ("strided, 16", masks.strided(n, stride=16), past),
     ("dyadic", masks.dyadic(n), past),
     ("two-sided window of 17", two_sided, everything),

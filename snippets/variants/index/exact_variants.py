@@ -26,7 +26,7 @@ for name, output, query, mask in (
         "sliding_window",
         sliding_window_attention(q, k, v, window=64, is_causal=True),
         q,
-        masks.sliding_window(n, window=64),
+        masks.sliding_window(n, window=64, is_causal=True),
     ),
     (
         "block_sparse",

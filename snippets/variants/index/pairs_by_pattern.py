@@ -8,7 +8,7 @@ for n in (1024, 4096, 16384):
     counts = (
         n * n,
         masks.causal(n).count(),
-        masks.sliding_window(n, window=256).count(),
+        masks.sliding_window(n, window=256, is_causal=True).count(),
         masks.dyadic(n).count(),
         n // 512 * 512**2,
     )

@@ -22,7 +22,7 @@ for start in range(0, n, rows):
     outputs.append(weights @ value[first:stop])
     computed += scores.numel()
 
-mask = masks.sliding_window(n, window=window)
+mask = masks.sliding_window(n, window=window, is_causal=True)
 expected = attnref.scaled_dot_product_attention(
     query, key, value, mask.dense()
 )

@@ -7,7 +7,9 @@ from attnref.exercises.grading import Case, Grader
 
 
 def case(n: int, window: int) -> Case:
-    return Case({"n": n, "window": window}, masks.sliding_window(n, window=window).dense())
+    return Case(
+        {"n": n, "window": window}, masks.sliding_window(n, window=window, is_causal=True).dense()
+    )
 
 
 def own_token() -> Iterator[Case]:
