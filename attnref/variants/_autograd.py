@@ -6,6 +6,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from attnref._door import own_precision
+
 
 class Core(Protocol):
     """Attention by blocks, backward too, and as a plain formula; its masks carry no gradient."""
@@ -36,7 +38,7 @@ def attention(core: Core, *tensors: Tensor) -> Tensor:
     derived = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     # The compiler calls a function that needs no derivative as if it had no setup_context.
     alone = torch.compiler.is_compiling() and not derived
-    output, _ = core.forward(*tensors) if alone else _Attention.apply(core, *tensors)  # type: ignore[no-untyped-call]
+    output, _ = (_Attention.forward if alone else _Attention.apply)(core, *tensors)
     return output
 
 
@@ -45,7 +47,8 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(core: Core, *tensors: Tensor) -> tuple[Tensor, Tensor]:
-        return core.forward(*tensors)
+        with own_precision(tensors[0].device):
+            return core.forward(*tensors)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -76,7 +79,8 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def forward(core: Core, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return core.backward(*tensors)
+        with own_precision(tensors[0].device):
+            return core.backward(*tensors)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

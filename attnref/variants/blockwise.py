@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnref._door import Call, enter, fused, own_precision, with_positive_scale
+from attnref._door import Call, enter, fused, with_positive_scale
 from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
 from attnref.reference import scaled_dot_product_attention
@@ -136,8 +136,7 @@ def blockwise(call: Call) -> Tensor:
         mask = mask.expand((*mask.shape[:-2], n, m))
     core = _Blockwise(mask if isinstance(mask, Mask) else None, call.is_causal, call.scale)
     tensors = [mask] if isinstance(mask, Tensor) else []
-    with own_precision(query.device):
-        return attention(core, query, key, value, *tensors)
+    return attention(core, query, key, value, *tensors)
 
 
 class _Kernel(NamedTuple):
@@ -146,7 +145,9 @@ class _Kernel(NamedTuple):
     is_causal: bool
     scale: float
 
-    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The output, and the logarithm of each row's sum of exponentials, ``(..., n, 1)``."""
         *lead, n, _ = query.shape
         output, logsumexp = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
@@ -162,6 +163,7 @@ class _Kernel(NamedTuple):
         value: Tensor,
         output: Tensor,
         softmax: Tensor,
+        *masks: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         tensors = grad, query, key, value, output
         gradients = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
@@ -176,7 +178,7 @@ class _Kernel(NamedTuple):
         )
         return d_query, d_key, d_value
 
-    def formula(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def formula(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor) -> Tensor:
         return scaled_dot_product_attention(
             query, key, value, is_causal=self.is_causal, scale=self.scale
         )

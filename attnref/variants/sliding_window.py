@@ -93,10 +93,10 @@ def sliding_window_attention(
     )
     if n == 0:
         return (q @ k.mT @ v).to(query.dtype).reshape(*lead, n, value.shape[-1])
-    with own_precision(query.device):
-        if _in_turn(query.device):
-            output = attention(_SlidingWindow(call.scale, back, ahead), q, k, v)
-        else:
+    if _in_turn(query.device):
+        output = attention(_SlidingWindow(call.scale, back, ahead), q, k, v)
+    else:
+        with own_precision(query.device):
             output = _batched(q, k, v, call.scale, back, ahead)  # (heads, n, d_v)
     return output.to(query.dtype).reshape(*lead, n, value.shape[-1])
 
