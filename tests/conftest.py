@@ -1,6 +1,7 @@
 """What every test may ask for: the device of this run, a seeded generator on it, the command."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--device", default="cpu", help="device to test on: cpu (default), cuda, cuda:1, …"
     )
+
+
+def pytest_configure() -> None:
+    # A run in the background, or under nohup, ignores these, and what it starts would inherit it;
+    # what has a handler begins in the other programs with the default.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 # What runs little of attnref, or again what the tests of its parts have run: to trace their lines
