@@ -96,7 +96,10 @@ def test_nothing_is_not_a_copy(attnref, here, monkeypatch):
         ("blockwise", "blockwise_attention or cost.blockwise"),
         ("sliding_window", "sliding_window_attention or masks.sliding_window"),
         ("multihead", "KVCache, MultiHeadAttention or cost.multihead"),
-        ("reference", "attention_weights, scaled_dot_product_attention or cost.reference"),
+        (
+            "reference",
+            "attend, Attention, attention_weights, scaled_dot_product_attention or cost.reference",
+        ),
     ],
 )
 def test_the_name_of_a_method_is_not_what_the_method_costs(attnref, here, name, meant):

@@ -292,7 +292,7 @@ def test_an_entry_shows_types_defaults_formula_example_and_code(site, pages, lan
     assert entry.css_first(".doc-signature").text().startswith("sliding_window(\n    n: int,")
     default = {"pt": "padrão:", "en": "default:"}[language]
     items = [" ".join(item.text().split()) for item in entry.css("li.doc-section-item")]
-    assert any(item.startswith(f"causal (bool, {default} True") for item in items)
+    assert any(item.startswith(f"is_causal (bool, {default} False") for item in items)
     assert entry.css(".api-text .formula")
     assert ">>> print(sliding_window(4, window=2).picture())" in entry.text()
     code = entry.css_first("details.api-code")

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
+from torch.nn.functional import pad
 
 import attnref
 from attnref import masks
@@ -31,10 +32,25 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(sliding_window, "_ROWS", 4)
 
 
+def one_width(value):
+    """With zeros, as wide as the keys."""
+    return pad(value, (0, D_K - value.shape[-1]))
+
+
 # How each is called, and the mask under which the definition says the same.
 CALLS = {
     "blockwise": (blockwise_attention, None),
     "blockwise, causal": (partial(blockwise_attention, is_causal=True), masks.causal(N)),
+    "blockwise, one width": (
+        lambda q, k, v: blockwise_attention(q, k, one_width(v))[..., : v.shape[-1]],
+        None,
+    ),
+    "blockwise, one width, causal with a negative scale": (
+        lambda q, k, v: blockwise_attention(
+            -q, k, one_width(v), is_causal=True, scale=-(D_K**-0.5)
+        )[..., : v.shape[-1]],
+        masks.causal(N),
+    ),
     "blockwise, bool": (lambda q, k, v: blockwise_attention(q, k, v, BOOL.to(q.device)), BOOL),
     "blockwise, float": (lambda q, k, v: blockwise_attention(q, k, v, FLOAT.to(q.device)), FLOAT),
     "blockwise, window": (
