@@ -1,7 +1,8 @@
 """A digest of the code that a measured method runs, to tell when a recorded number is stale.
 
-Docstrings, comments and layout do not count, and neither does code that the method cannot reach:
-only the definitions that it names, in its own module and in the others of the package.
+Docstrings, comments, layout and the file in which a definition stands do not count, and neither
+does code that the method cannot reach: only the definitions that it names, in its own module and
+in the others of the package.
 """
 
 import ast
@@ -50,10 +51,10 @@ def fingerprint(*places: tuple[str, str]) -> str:
             continue
         seen.add(place)
         waiting += _reached(*place)
-    parts = [
-        (place, [_canonical(statement) for statement in _statements(place[0])[place[1]]])
-        for place in sorted(seen)
-    ]
+    parts = sorted(
+        repr((name, [_canonical(statement) for statement in _statements(module)[name]]))
+        for module, name in seen
+    )
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -102,18 +103,24 @@ def _imported(module: str) -> dict[str, tuple[str, str | None]]:
 
 
 def _reached(module: str, name: str) -> Iterator[tuple[str, str]]:
-    here, imported = _statements(module), _imported(module)
-    for node in (node for top in here[name] for node in ast.walk(top)):
-        if isinstance(node, ast.Name) and node.id in here:
-            yield module, node.id
-        elif isinstance(node, ast.Name) and node.id in imported:
-            other, wanted = imported[node.id]
-            if wanted is not None:
-                yield other, wanted
+    imported = _imported(module)
+    for node in (node for top in _statements(module)[name] for node in ast.walk(top)):
+        if isinstance(node, ast.Name):
+            yield from _home(module, node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             other, wanted = imported.get(node.value.id, ("", ""))
-            if wanted is None and node.attr in _statements(other):
-                yield other, node.attr
+            if wanted is None:
+                yield from _home(other, node.attr)
+
+
+def _home(module: str, name: str) -> Iterator[tuple[str, str]]:
+    """Where a name of a module is defined, if it is one of the package's own."""
+    if name in _statements(module):
+        yield module, name
+    else:
+        other, wanted = _imported(module).get(name, ("", None))
+        if wanted is not None:
+            yield from _home(other, wanted)
 
 
 def _canonical(node: Any) -> Any:

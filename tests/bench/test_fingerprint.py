@@ -90,8 +90,9 @@ def test_it_has_16_hexadecimal_digits_and_repeats(digest):
         {"method": METHOD.replace('    """Not reached."""', "    size = 2")},
         {"helpers": HELPERS.replace("return x\n", "return -x\n")},
         {"other": OTHER.replace("A thing", "The thing")},
+        {"helpers": "from toy.elsewhere import LIMIT, used\n", "elsewhere": HELPERS},
     ],
-    ids=["docstring", "comment", "layout", "sibling", "sibling's code", "unused", "class"],
+    ids=["docstring", "comment", "layout", "sibling", "sibling's code", "unused", "class", "file"],
 )
 def test_what_does_not_run_does_not_count(digest, changes):
     assert digest(**changes) == digest()
@@ -106,8 +107,12 @@ def test_what_does_not_run_does_not_count(digest, changes):
         {"helpers": HELPERS.replace("x + LIMIT", "x - LIMIT")},
         {"helpers": HELPERS.replace("= 3", "= 4")},
         {"other": OTHER.replace("size = 1", "size = 2")},
+        {
+            "helpers": "from toy.elsewhere import LIMIT, used\n",
+            "elsewhere": HELPERS.replace("x + LIMIT", "x - LIMIT"),
+        },
     ],
-    ids=["own code", "own constant", "helper", "helper's constant", "annotated class"],
+    ids=["own code", "own constant", "helper", "its constant", "annotated class", "elsewhere"],
 )
 def test_what_is_reached_counts(digest, changes):
     assert digest(**changes) != digest()
