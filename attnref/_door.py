@@ -237,4 +237,5 @@ def fused(call: Call) -> Tensor:
         output = scaled_dot_product_attention(
             query, key, value, mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
         )
-    return output[..., :d_v].reshape(*lead, n, d_v)
+    output = output if output.shape[-1] == d_v else output[..., :d_v]
+    return output if output.shape[:-2] == lead else output.reshape(*lead, n, d_v)

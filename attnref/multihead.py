@@ -96,7 +96,7 @@ class KVCache:
         for name, tensor, own in zip(
             ("key", "value"), (key, value), self._stored or (key, value), strict=True
         ):
-            if _kind(tensor) != _kind(own):
+            if not _alike(tensor, own):
                 raise ValueError(
                     f"{name}: expected {_kind(own)}, as the cache holds, got {_kind(tensor)}. "
                     "One cache serves one layer and one batch: make a new KVCache for another."
@@ -127,10 +127,10 @@ class KVCache:
                     value.new_empty(*value.shape[:-2], self.max_length, value.shape[-1]),
                 )
         keys, values = self._stored
-        keys[..., old:new, :] = key
-        values[..., old:new, :] = value
+        keys.narrow(-2, old, new - old).copy_(key)
+        values.narrow(-2, old, new - old).copy_(value)
         self.length = new
-        return keys[..., :new, :], values[..., :new, :]
+        return keys.narrow(-2, 0, new), values.narrow(-2, 0, new)
 
 
 class MultiHeadAttention(nn.Module):
@@ -470,6 +470,16 @@ def _split(tensor: Tensor, heads: int) -> Tensor:
 def _join(tensor: Tensor) -> Tensor:
     """Undo :func:`_split`."""
     return tensor.transpose(-3, -2).flatten(-2)  # (..., n, heads d)
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    """Whether a cache that holds one may hold the other: all but the number of tokens agrees."""
+    return (
+        one.shape[:-2] == other.shape[:-2]
+        and one.shape[-1] == other.shape[-1]
+        and one.dtype == other.dtype
+        and one.device == other.device
+    )
 
 
 def _kind(tensor: Tensor) -> str:

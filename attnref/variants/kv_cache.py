@@ -74,7 +74,9 @@ def kv_cache_attention(
     if enable_gqa:
         *before, heads = lead
         key_heads = key.shape[-3]
-        shape = (*before, key_heads, heads // key_heads, m)
-        query = query.expand(*lead, 1, -1).reshape(*shape[:-1], -1)
-        call = call._replace(query=query, enable_gqa=False, shape=shape)
+        if heads != key_heads:  # those that share a key head become the queries of one
+            shape = (*before, key_heads, heads // key_heads, m)
+            query = query.expand(*lead, 1, -1).reshape(*shape[:-1], -1)
+            call = call._replace(query=query, shape=shape)
+        call = call._replace(enable_gqa=False)
     return fused(call).reshape(*lead, 1, value.shape[-1])
