@@ -130,6 +130,15 @@ def check_tensors(**tensors: Tensor) -> None:
             _check_place(name, tensor, reference, first)
 
 
+def check_without_gradient(attn_mask: Tensor | Mask | None) -> None:
+    """A mask that a core only reads: it has no derivative by it."""
+    if isinstance(attn_mask, Tensor) and attn_mask.requires_grad:
+        raise ValueError(
+            "attn_mask: expected a tensor without gradient, got one that requires it. Detach it, "
+            "or use attnref.scaled_dot_product_attention, which gives it one."
+        )
+
+
 def check_generator(generator: torch.Generator) -> None:
     """What is drawn can be drawn again."""
     if not isinstance(generator, torch.Generator):

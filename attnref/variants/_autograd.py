@@ -33,8 +33,25 @@ class Core(Protocol):
         """The output by operations that autograd knows: second derivatives come from it."""
 
 
-def attention(core: Core, *tensors: Tensor) -> Tensor:
-    """The output of a core, ``(..., n, d_v)``, with derivatives of every order."""
+_FEW_PAIRS = 1024 * 1024  # of these the weights may be held
+
+
+def attention(core: Core, *tensors: Tensor, by_values: bool = False) -> Tensor:
+    """The output of a core, ``(..., n, d_v)``, with derivatives of every order.
+
+    ``by_values`` says that the values of a mask decide which blocks are computed. A graph that is
+    traced holds no values: there the formula computes.
+    """
+    traced = by_values and torch.compiler.is_compiling()
+    if traced and (pairs := tensors[0].shape[-2] * tensors[1].shape[-2]) > _FEW_PAIRS:
+        raise ValueError(
+            f"query: expected at most {_FEW_PAIRS} pairs of queries and keys under "
+            f"torch.compile(fullgraph=True) or torch.export, got {pairs}. Which blocks are skipped "
+            "depends on values, which a graph does not hold: leave the call out of it with "
+            "torch.compiler.disable, or give mask.block_mask() to FlexAttention."
+        )
+    if traced or tensors[0].is_meta:
+        return core.formula(*tensors)
     derived = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     # The compiler calls a function that needs no derivative as if it had no setup_context.
     alone = torch.compiler.is_compiling() and not derived
@@ -55,6 +72,7 @@ class _Attention(torch.autograd.Function):
         ctx.core, *tensors = inputs
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(*output, *tensors)  # masks too: changed in place, they would lie
+        ctx.save_for_forward(*tensors)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
@@ -65,6 +83,21 @@ class _Attention(torch.autograd.Function):
             *arguments
         )
         return None, *gradients, *(None for _ in masks)
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, None]:
+        query, key, value, *masks = ctx.saved_tensors
+        inputs = query, key, value
+        along = tuple(
+            torch.zeros_like(x) if tangent is None else tangent
+            for x, tangent in zip(inputs, tangents[:3], strict=True)
+        )
+        output, pull = torch.func.vjp(lambda *inputs: ctx.core.formula(*inputs, *masks), *inputs)[
+            :2
+        ]
+        # What pulls gradients back is linear, and its own transpose pushes tangents forward.
+        push = torch.func.vjp(pull, torch.zeros_like(output))[1]
+        return push(along)[0], None
 
     @staticmethod
     def vmap(

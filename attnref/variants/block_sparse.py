@@ -79,7 +79,7 @@ def block_sparse_attention(
     mask = block_layout(n, m, layout=layout, block_size=block_size)
     check_mask(mask.shape, call.shape)
     q, k, v = (x.expand(*lead, *x.shape[-2:]).contiguous() for x in call.tensors())
-    output = attention(_BlockSparse(block_size, call.scale), q, k, v, layout)
+    output = attention(_BlockSparse(block_size, call.scale), q, k, v, layout, by_values=True)
     return output.to(query.dtype)
 
 

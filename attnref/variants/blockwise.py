@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnref._door import Call, enter, fused, with_positive_scale
+from attnref._door import Call, check_without_gradient, enter, fused, with_positive_scale
 from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
 from attnref.reference import scaled_dot_product_attention
@@ -77,12 +77,12 @@ def blockwise_attention(
     Raises:
         TypeError, ValueError: as the reference does, and for dropout or a mask with gradient.
 
-    Exact up to rounding, in float32 or wider. Neither the loop nor the fused kernel has
-    forward-mode derivatives: take the reference for these. Unlike the reference, a NaN or inf
-    reaches every query that shares a block with one that sees it. Time ``2 p (d_k + d_v)``
+    Exact up to rounding, in float32 or wider. Unlike the reference, a NaN or inf reaches every
+    query that shares a block with one that sees it. Time ``2 p (d_k + d_v)``
     operations forward and ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in blocks that are not
     empty; a mask object adds a few operations a pair, once for all heads. Memory
-    ``O((n + m) (d_k + d_v))``, and 512 rows of the mask; second derivatives hold all n × m weights.
+    ``O((n + m) (d_k + d_v))``, and 512 rows of the mask; second and forward-mode
+    derivatives hold all n × m weights.
     Prefer ``is_causal`` to ``masks.causal``: it need not be asked.
 
     Source: Rabe and Staats 2021, arXiv 2112.05682; backward from the log-sum-exp: Dao et al.
@@ -100,11 +100,7 @@ def blockwise_attention(
             f"dropout_p: expected 0.0, got {dropout_p!r}. Weights that are never held cannot be "
             "dropped; use attnref.scaled_dot_product_attention."
         )
-    if isinstance(attn_mask, Tensor) and attn_mask.requires_grad:
-        raise ValueError(
-            "attn_mask: expected a tensor without gradient, got one that requires it. Detach it, "
-            "or use attnref.scaled_dot_product_attention, which gives it one."
-        )
+    check_without_gradient(attn_mask)
     return blockwise(call)
 
 
@@ -118,8 +114,7 @@ def blockwise(call: Call) -> Tensor:
     on_cpu = call.query.device.type == "cpu"
     kernel = call.attn_mask is None and (not on_cpu or few or (wide and one_width))
     if kernel and math.prod(call.shape) > 0:
-        trained = torch.is_grad_enabled() and any(x.requires_grad for x in call[:3])
-        if not (trained and on_cpu and one_width):
+        if not (on_cpu and one_width):
             return fused(call)
         if call.is_causal and call.scale <= 0:
             call = with_positive_scale(call)
@@ -136,7 +131,7 @@ def blockwise(call: Call) -> Tensor:
         mask = mask.expand((*mask.shape[:-2], n, m))
     core = _Blockwise(mask if isinstance(mask, Mask) else None, call.is_causal, call.scale)
     tensors = [mask] if isinstance(mask, Tensor) else []
-    return attention(core, query, key, value, *tensors)
+    return attention(core, query, key, value, *tensors, by_values=mask is not None)
 
 
 class _Kernel(NamedTuple):

@@ -6,9 +6,10 @@ r"""Linformer: attention over a fixed number of mixtures of the keys.
 import torch
 from torch import Tensor
 
-from attnref._door import check_tensors, enter, fused, own_precision
+from attnref._door import check_tensors, enter, own_precision
 from attnref.checks import broadcast_shape, check_integer
 from attnref.masks import Mask
+from attnref.variants.blockwise import blockwise
 
 __all__ = ["linformer_attention", "mean_projection"]
 
@@ -56,7 +57,7 @@ def linformer_attention(
     reaches every query, unless the mask leaves it out.
 
     Time ``2 r m (d_k + d_v) + 2 n r (d_k + d_v)`` operations; memory ``O(r (d_k + d_v))`` beside
-    the result, for the fused kernel attends to the mixtures; it has no forward-mode derivatives.
+    the result, for the fused kernel attends to the mixtures.
 
     Source: Wang et al. 2020, arXiv 2006.04768, equation 7.
 
@@ -100,7 +101,7 @@ def linformer_attention(
         key = key_projection @ key  # (..., r, d_k)
         value = value_projection @ value  # (..., r, d_v)
     shape = (*call.shape[:-1], key.shape[-2])
-    return fused(
+    return blockwise(
         call._replace(key=key, value=value, attn_mask=mixed, shape=shape, enable_gqa=False)
     )
 

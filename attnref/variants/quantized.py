@@ -8,8 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnref._door import check_tensors, enter, fused
+from attnref._door import check_tensors, check_without_gradient, enter
 from attnref.masks import Mask
+from attnref.variants.blockwise import blockwise
 
 __all__ = ["QuantizedTokens", "quantize", "quantized_attention"]
 
@@ -124,8 +125,7 @@ def quantized_attention(
     What is saved is memory, where keys are kept as :func:`quantize` returns them, not time:
     PyTorch's integer product writes its ``n m`` sums to memory, and loses to the fused kernel.
     So the kernel computes, on the rounded tokens, in float32 for half precision, with its own
-    time, ``2 n m (d_k + d_v)`` operations, and ``O(n + m)`` extra memory; it has no forward-mode
-    derivatives.
+    time, ``2 n m (d_k + d_v)`` operations, and ``O(n + m)`` extra memory.
 
     Source: Zhang et al. 2024 (SageAttention), arXiv 2410.02367, which computes with the
     integers; straight-through: Bengio et al. 2013, arXiv 1308.3432.
@@ -136,12 +136,13 @@ def quantized_attention(
         tensor([[25.7521]])
     """
     call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    check_without_gradient(attn_mask)
     dtype = query.dtype
     query, key, value = (x.to(call.dtype) for x in call[:3])
     if smooth and key.shape[-2]:
         key = key - key.mean(-2, keepdim=True)  # (..., m, d_k)
     call = call._replace(query=_rounded(query), key=_rounded(key), value=value)
-    return fused(call).to(dtype)  # (..., n, d_v)
+    return blockwise(call).to(dtype)  # (..., n, d_v)
 
 
 def _rounded(tokens: Tensor) -> Tensor:

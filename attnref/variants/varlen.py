@@ -10,7 +10,8 @@ import math
 import torch
 from torch import Tensor
 
-from attnref._door import enter, fused
+from attnref._door import enter
+from attnref.variants.blockwise import blockwise
 
 __all__ = ["varlen_attention"]
 
@@ -101,7 +102,7 @@ def varlen_attention(
             enable_gqa=False,
             shape=(count, heads, n, m),
         )
-        output = fused(run)  # (count, heads, n, d_v)
+        output = blockwise(run)  # (count, heads, n, d_v)
         outputs.append(output.transpose(0, 1).flatten(1, 2)[None])  # (1, heads, count * n, d_v)
     return torch.cat(outputs, -2).reshape(*lead, tokens, value.shape[-1])
 
@@ -126,6 +127,13 @@ def _borders(name: str, borders: Tensor, tokens: int) -> list[int]:
         raise TypeError(
             f"{name}: expected a tensor of integers of shape (sequences + 1,), got {got}. From "
             "lengths it is torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])."
+        )
+    if torch.compiler.is_dynamo_compiling():
+        raise ValueError(
+            f"{name}: expected a call outside torch.compile(fullgraph=True), got one that is "
+            "traced. The borders are values, which a graph does not hold: leave the call out of "
+            "it with torch.compiler.disable, or give masks.packed(lengths).block_mask() to "
+            "FlexAttention."
         )
     places: list[int] = borders.tolist()
     if places[:1] != [0] or places[-1] != tokens or sorted(places) != places:
