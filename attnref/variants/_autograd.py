@@ -1,5 +1,6 @@
 """Loops over blocks as functions of autograd, whose derivatives have derivatives."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -55,7 +56,7 @@ def attention(core: Core, *tensors: Tensor, by_values: bool = False) -> Tensor:
     derived = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     # The compiler calls a function that needs no derivative as if it had no setup_context.
     alone = torch.compiler.is_compiling() and not derived
-    output, _ = (_Attention.forward if alone else _Attention.apply)(core, *tensors)
+    output, _ = (_Attention.forward if alone else _function().apply)(core, *tensors)
     return output
 
 
@@ -85,6 +86,17 @@ class _Attention(torch.autograd.Function):
         return None, *gradients, *(None for _ in masks)
 
     @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], core: Core, *tensors: Tensor
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, 3)
+        return _function().apply(core, *batched), (0, 0)  # type: ignore[no-untyped-call]
+
+
+class _WithForwardMode(_Attention):
+    """The same for derivatives in forward mode, with which the compiler traces no function."""
+
+    @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, None]:
         query, key, value, *masks = ctx.saved_tensors
         inputs = query, key, value
@@ -92,19 +104,19 @@ class _Attention(torch.autograd.Function):
             torch.zeros_like(x) if tangent is None else tangent
             for x, tangent in zip(inputs, tangents[:3], strict=True)
         )
-        output, pull = torch.func.vjp(lambda *inputs: ctx.core.formula(*inputs, *masks), *inputs)[
-            :2
-        ]
+        formula = functools.partial(_formula, ctx.core, masks)
+        output, pull = torch.func.vjp(formula, *inputs)[:2]
         # What pulls gradients back is linear, and its own transpose pushes tangents forward.
         push = torch.func.vjp(pull, torch.zeros_like(output))[1]
         return push(along)[0], None
 
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[int | None, ...], core: Core, *tensors: Tensor
-    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, 3)
-        return _Attention.apply(core, *batched), (0, 0)  # type: ignore[no-untyped-call]
+
+def _function() -> type[_Attention]:
+    return _Attention if torch.compiler.is_compiling() else _WithForwardMode
+
+
+def _formula(core: Core, masks: Sequence[Tensor], *inputs: Tensor) -> Tensor:
+    return core.formula(*inputs, *masks)
 
 
 class _Gradients(torch.autograd.Function):
@@ -125,7 +137,7 @@ class _Gradients(torch.autograd.Function):
         grad, query, key, value, *masks = ctx.saved_tensors
 
         def gradients(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-            pull = torch.func.vjp(lambda *inputs: ctx.core.formula(*inputs, *masks), *inputs)[1]
+            pull = torch.func.vjp(functools.partial(_formula, ctx.core, masks), *inputs)[1]
             return tuple(pull(grad))
 
         # Output and softmax are functions of the inputs, and the formula knows it.
