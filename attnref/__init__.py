@@ -23,8 +23,9 @@ from attnref import (
     similarity,
     softmax,
 )
+from attnref.cache import KVCache
 from attnref.masks import Mask
-from attnref.multihead import KVCache, MultiHeadAttention
+from attnref.multihead import MultiHeadAttention
 from attnref.reference import Attention, attend, attention_weights, scaled_dot_product_attention
 
 if TYPE_CHECKING:

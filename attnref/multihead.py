@@ -18,119 +18,12 @@ from torch import Tensor, nn
 
 from attnref import checks, masks
 from attnref._door import both, check_mask_type
+from attnref.cache import KVCache
 from attnref.masks import Mask
 from attnref.reference import attend, scaled_dot_product_attention
 from attnref.scaling import per_head, scale_query
 
-__all__ = ["KVCache", "MultiHeadAttention"]
-
-
-class KVCache:
-    r"""The keys and values of the tokens so far, so that each is projected once.
-
-    .. math:: K \leftarrow \begin{pmatrix} K \\ K_{\text{new}} \end{pmatrix}, \qquad
-              V \leftarrow \begin{pmatrix} V \\ V_{\text{new}} \end{pmatrix}
-
-    One cache serves one layer and one batch. It is right for causal attention only, in which no
-    new token changes what the old ones made.
-
-    Args:
-        max_length: None lets the cache grow, copying what it holds at each step, and carries
-            gradients; a number allocates room for so many tokens once and writes in place,
-            for decoding without gradients.
-
-    Raises:
-        ValueError: for a ``max_length`` that is not a positive integer.
-
-    Memory ``h_kv (d_k + d_v)`` numbers a token; over n steps growing copies ``O(n^2)`` of them,
-    the preallocated one ``O(n)``.
-
-    Source: Shazeer 2019, arXiv 1911.02150, section 2.4.
-
-    Examples:
-        >>> cache = KVCache(max_length=8)
-        >>> for _ in range(3):
-        ...     key, value = cache.append(torch.ones(2, 1, 4), torch.ones(2, 1, 5))
-        >>> key.shape, value.shape, cache.length
-        (torch.Size([2, 3, 4]), torch.Size([2, 3, 5]), 3)
-    """
-
-    def __init__(self, max_length: int | None = None) -> None:
-        if max_length is not None:
-            advice = "It is the number of tokens to make room for; None lets the cache grow."
-            max_length = checks.check_integer("max_length", max_length, 1, advice)
-        self.max_length = max_length
-        self.length = 0
-        self._stored: tuple[Tensor, Tensor] | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held: with ``max_length`` those of its whole room."""
-        return sum(tensor.nbytes for tensor in self._stored or ())
-
-    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Take in n more tokens and return all keys and values.
-
-        Args:
-            key: ``(..., h_kv, n, d_k)``, rotated already where rotations are used.
-            value: ``(..., h_kv, n, d_v)``.
-
-        Returns:
-            ``(..., h_kv, length, d_k)`` and ``(..., h_kv, length, d_v)``; with ``max_length``
-            they are views of the cache.
-
-        Raises:
-            TypeError: for what is no tensor.
-            ValueError: for a shape, dtype or device that differs from what is held, past
-                ``max_length``, or for gradients into a preallocated cache.
-        """
-        for name, tensor in (("key", key), ("value", value)):
-            if not isinstance(tensor, Tensor) or tensor.dim() < 2:
-                got = tuple(tensor.shape) if isinstance(tensor, Tensor) else type(tensor).__name__
-                raise TypeError(
-                    f"{name}: expected a torch.Tensor (..., h_kv, n, d), got {got}. Project the "
-                    "new tokens first."
-                )
-        checks.check_value(key.shape, value.shape)
-        old, new = self.length, self.length + key.shape[-2]
-        for name, tensor, own in zip(
-            ("key", "value"), (key, value), self._stored or (key, value), strict=True
-        ):
-            if not _alike(tensor, own):
-                raise ValueError(
-                    f"{name}: expected {_kind(own)}, as the cache holds, got {_kind(tensor)}. "
-                    "One cache serves one layer and one batch: make a new KVCache for another."
-                )
-        if self.max_length is None:
-            # Copied at the first step too: the caller may write to its tensors again.
-            held = self._stored or (key[..., :0, :], value[..., :0, :])
-            key = torch.cat([held[0], key], dim=-2)  # (..., h_kv, length, d_k)
-            value = torch.cat([held[1], value], dim=-2)  # (..., h_kv, length, d_v)
-            self._stored, self.length = (key, value), new
-            return key, value
-
-        if new > self.max_length:
-            raise ValueError(
-                f"key: expected room for {key.shape[-2]} more tokens after {old}, got a cache of "
-                f"max_length={self.max_length}. Make it larger, or let it grow: KVCache()."
-            )
-        if torch.is_grad_enabled() and (key.requires_grad or value.requires_grad):
-            raise ValueError(
-                "key: expected keys and values without gradients, because a preallocated cache "
-                "is written in place, got requires_grad=True. Decode under torch.no_grad(), or "
-                "let the cache grow: KVCache()."
-            )
-        if self._stored is None:
-            with torch.inference_mode(False):  # what is made there can be written to nowhere else
-                self._stored = (
-                    key.new_empty(*key.shape[:-2], self.max_length, key.shape[-1]),
-                    value.new_empty(*value.shape[:-2], self.max_length, value.shape[-1]),
-                )
-        keys, values = self._stored
-        keys.narrow(-2, old, new - old).copy_(key)
-        values.narrow(-2, old, new - old).copy_(value)
-        self.length = new
-        return keys.narrow(-2, 0, new), values.narrow(-2, 0, new)
+__all__ = ["MultiHeadAttention"]
 
 
 class MultiHeadAttention(nn.Module):
@@ -470,22 +363,6 @@ def _split(tensor: Tensor, heads: int) -> Tensor:
 def _join(tensor: Tensor) -> Tensor:
     """Undo :func:`_split`."""
     return tensor.transpose(-3, -2).flatten(-2)  # (..., n, heads d)
-
-
-def _alike(one: Tensor, other: Tensor) -> bool:
-    """Whether a cache that holds one may hold the other: all but the number of tokens agrees."""
-    return (
-        one.shape[:-2] == other.shape[:-2]
-        and one.shape[-1] == other.shape[-1]
-        and one.dtype == other.dtype
-        and one.device == other.device
-    )
-
-
-def _kind(tensor: Tensor) -> str:
-    """What must stay the same from one step to the next."""
-    *lead, _, width = tensor.shape
-    return f"({', '.join(map(str, lead))}, n, {width}) {tensor.dtype} on {tensor.device}"
 
 
 def _positive(**counts: int) -> list[int]:

@@ -318,6 +318,22 @@ def test_the_default_device_is_not_asked(name, device, randn):
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
+@pytest.mark.claim("meta-tensors-give-shapes")
+@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product"])
+def test_tensors_without_numbers_give_a_shape(name):
+    functions = variants("cpu") | {"scaled_dot_product": attnref.scaled_dot_product_attention}
+    attend, tokens = functions[name], {"dtype": torch.float64, "device": "meta"}
+    needs = {
+        option: given.to("meta")
+        for option, given in getattr(attend, "keywords", {}).items()
+        if isinstance(given, torch.Tensor) and option != "cu_seqlens"  # the borders are read
+    }
+    query, key, value = (torch.empty(2, 4, N, d, **tokens) for d in (D_K, D_K, D_V))
+    found = attend(query, key, value, **needs)
+    assert found.is_meta
+    assert found.shape == (2, 4, N, D_V)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product"])
 def test_autocast_takes_nothing_away(name, dtype, device, randn):

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from attnref.bench.methods import Registry
 from attnref.bench.problems import BLOCK_SIZE, LSH_ROUNDS, WINDOW, Problem
-from attnref.multihead import KVCache, MultiHeadAttention
+from attnref.cache import KVCache
+from attnref.multihead import MultiHeadAttention
 from attnref.variants.block_sparse import block_sparse_attention
 from attnref.variants.blockwise import blockwise_attention
 from attnref.variants.hierarchical import hierarchical_attention

@@ -18,10 +18,10 @@ SITE = ""
 PAGES = {
     "adaptive_scaling": "scale/factors-compared/",
     "bounded_scores": "scale/factors-compared/",
+    "cache": "foundations/kv-cache/",
     "cost": "complexity/operations/",
     "masks": "foundations/masks/",
     "multihead": "foundations/multi-head/",
-    "multihead.KVCache": "foundations/kv-cache/",
     "positions": "foundations/positions/",
     "reference": "foundations/matrix-form/",
     "roofline": "complexity/roofline/",

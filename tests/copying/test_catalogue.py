@@ -34,7 +34,7 @@ def test_what_the_package_offers_can_be_copied():
     assert len(expected) > 40
     assert expected <= NAMES
     assert {
-        "multihead.KVCache",
+        "cache.KVCache",
         "multihead.MultiHeadAttention",
         "reference.attention_weights",
         "reference.scaled_dot_product_attention",

@@ -95,7 +95,7 @@ def test_nothing_is_not_a_copy(attnref, here, monkeypatch):
     [
         ("blockwise", "blockwise_attention or cost.blockwise"),
         ("sliding_window", "sliding_window_attention or masks.sliding_window"),
-        ("multihead", "KVCache, MultiHeadAttention or cost.multihead"),
+        ("multihead", "MultiHeadAttention or cost.multihead"),
         (
             "reference",
             "attend, Attention, attention_weights, scaled_dot_product_attention or cost.reference",

@@ -186,8 +186,8 @@ def test_what_is_not_ours_to_know_is_let_be(package, code):
         ("causal(5)", "masks.causal"),
         ("causal", None),  # also a word, and a name of an argument
         ("attention_weights", "reference.attention_weights"),
-        ("KVCache", "multihead.KVCache"),
-        ("KVCache()", "multihead.KVCache"),
+        ("KVCache", "cache.KVCache"),
+        ("KVCache()", "cache.KVCache"),
         ("Mask.dense", "masks.Mask.dense"),
         ("dense()", None),
         ("causal(n) & padding(lengths, n)", None),  # two names, and one link
@@ -250,7 +250,7 @@ def test_what_a_program_uses(package, tmp_path):
     assert set(names.used_by(program, package)) == {
         "attnref.softmax.entropy",
         "attnref.masks.causal",
-        "attnref.multihead.KVCache",
+        "attnref.cache.KVCache",
         "attnref.oracle.gradients",
         "attnref.cost.Sizes",
     }

@@ -9,10 +9,11 @@ from torch.nn.functional import pad
 
 import attnref
 from attnref import masks
-from attnref.variants import _strips, blockwise, sliding_window
+from attnref.variants import _autograd, _strips, blockwise, sliding_window
 from attnref.variants.block_sparse import block_sparse_attention
 from attnref.variants.blockwise import blockwise_attention
 from attnref.variants.sliding_window import sliding_window_attention
+from attnref.variants.varlen import varlen_attention
 
 N, D_K, D_V = 11, 3, 2
 LAYOUT = torch.tensor([[1, 0, 0], [1, 1, 0], [0, 0, 0]], dtype=torch.bool)  # blocks of 4
@@ -240,3 +241,31 @@ def test_the_least_number_masks_as_in_the_definition(dtype, device, randn):
         torch.testing.assert_close(ours, expected, rtol=4 * eps, atol=16 * eps)
     mean = inputs[2].mean(0)
     torch.testing.assert_close(found[0][0][4], mean, rtol=4 * eps, atol=4 * eps)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.claim("traced-graphs-hold-no-values")
+def test_where_a_mask_decides_a_graph_holds_the_definition(monkeypatch, inputs):
+    """Up to some pairs; beyond these it is refused in one graph, and runs outside of it."""
+    compiler = {"backend": "aot_eager"}
+    for name in ("blockwise, bool", "blockwise, window", "block sparse"):
+        attend = CALLS[name][0]
+        torch.compiler.reset()
+        close(torch.compile(attend, fullgraph=True, **compiler)(*inputs), attend(*inputs))
+        torch.compiler.reset()
+        with monkeypatch.context() as patch:
+            patch.setattr(_autograd, "_FEW_PAIRS", N * N - 1)
+            with pytest.raises(RuntimeError, match=f"expected at most {N * N - 1} pairs"):
+                torch.compile(attend, fullgraph=True, **compiler)(*inputs)
+            close(torch.compile(attend, **compiler)(*inputs), attend(*inputs))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.claim("borders-are-no-part-of-a-graph")
+def test_borders_are_no_part_of_a_graph(randn):
+    attend = partial(varlen_attention, cu_seqlens=torch.tensor([0, 4, N]))
+    query = randn(1, N, D_K)
+    torch.compiler.reset()
+    with pytest.raises(RuntimeError, match="leave the call out of it with torch"):
+        torch.compile(attend, fullgraph=True, backend="aot_eager")(query, query, query)
+    close(torch.compile(attend, backend="aot_eager")(query, query, query), attend(*[query] * 3))

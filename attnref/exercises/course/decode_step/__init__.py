@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from attnref import oracle
+from attnref.cache import KVCache
 from attnref.exercises.grading import ATTENTION, Case, Grader
 from attnref.exercises.samples import rows, single, tenths
-from attnref.multihead import KVCache
 
 
 def case(query: Tensor, key: Tensor, value: Tensor, past_key: Tensor, past_value: Tensor) -> Case:
