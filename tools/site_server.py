@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import functools
+import hashlib
 import http.server
 import os
 import shutil
@@ -19,6 +20,8 @@ from filelock import FileLock, Timeout
 
 ROOT = Path(__file__).parent.parent
 CONFIGURATION = {"pt": "mkdocs.yml", "en": "mkdocs.en.yml"}
+SITE = ROOT / "site"
+BUILT = ROOT / ".cache" / "site"  # the digest of what it was built from
 
 
 def build(site: Path) -> None:
@@ -28,6 +31,9 @@ def build(site: Path) -> None:
     """
     site.parent.mkdir(parents=True, exist_ok=True)
     with _alone(site):
+        before = digest()
+        if site == SITE:
+            BUILT.unlink(missing_ok=True)
         mkdocs(
             *(
                 ("build", "--strict", "-f", configuration, "-d", str(site / language))
@@ -38,6 +44,29 @@ def build(site: Path) -> None:
             (site / language / "404.html").unlink()  # it would need to know where the site stands
         shutil.copy(ROOT / "docs" / "choose.html", site / "index.html")
         shutil.copy(ROOT / "docs" / "not-found.html", site / "404.html")
+        if site == SITE:
+            BUILT.parent.mkdir(exist_ok=True)
+            BUILT.write_text(before, encoding="utf-8")
+
+
+def is_current() -> bool:
+    """Whether the site that is there was built from the files as they are."""
+    built = BUILT.is_file() and BUILT.read_text(encoding="utf-8") == digest()
+    return built and (SITE / "index.html").is_file()
+
+
+def digest() -> str:
+    """Of all files of the project, their names too; what is made from them does not count."""
+    made = {SITE.name, f"{SITE.name}.lock", "__pycache__"}
+    found = hashlib.sha256()
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = sorted(x for x in folders if x not in made and not x.startswith("."))
+        for name in sorted(set(files) - made):
+            if not name.startswith("."):
+                path = Path(folder, name)
+                found.update(f"{path.relative_to(ROOT)}\0".encode())
+                found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
 
 
 @contextlib.contextmanager
@@ -155,7 +184,7 @@ def main() -> None:
 def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=["build", "serve", "live"])
-    parser.add_argument("--folder", type=Path, default=ROOT / "site", help="where it is built")
+    parser.add_argument("--folder", type=Path, default=SITE, help="where it is built")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--language", default="pt")
     arguments = parser.parse_args()

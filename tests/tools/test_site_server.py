@@ -104,6 +104,30 @@ def test_ctrl_c_in_a_build_shows_no_tracebacks(builds, checkout):
     assert "ends" not in log.read_text("utf-8")
 
 
+def test_a_site_is_current_until_a_file_changes(checkout, monkeypatch):
+    site = checkout / "site"
+    for name, place in {"ROOT": checkout, "SITE": site, "BUILT": checkout / ".cache/site"}.items():
+        monkeypatch.setattr(site_server, name, place)
+
+    def mkdocs(*commands):
+        for *_, folder in commands:
+            os.makedirs(folder)
+            Path(folder, "404.html").touch()
+
+    monkeypatch.setattr(site_server, "mkdocs", mkdocs)
+    assert not site_server.is_current()
+    site_server.build(site)
+    assert site_server.is_current()
+    page = checkout / "docs" / "page.md"
+    page.write_text("new", encoding="utf-8")
+    assert not site_server.is_current()
+    page.unlink()
+    (checkout / ".hidden").touch()
+    assert site_server.is_current()
+    (site / "index.html").unlink()
+    assert not site_server.is_current()
+
+
 @pytest.mark.parametrize("port", [99999, 65536, 0, -1])
 def test_a_port_that_is_none_is_refused(port):
     with pytest.raises(SystemExit) as stopped:
