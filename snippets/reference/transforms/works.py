@@ -93,4 +93,6 @@ def slope(function, step=1e-5):
 
 def gradient(attend, *inputs):
     return func.grad(loss, argnums=(1, 2, 3))(attend, *inputs)
+
+
 # --8<-- [end:example]
