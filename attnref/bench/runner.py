@@ -130,6 +130,8 @@ def _measure_point(
             error = relative_error(forward(), expected)
             run = _with_backward(forward, problem) if settings.backward else forward
             peak, seconds = _second_call(run, shape.device)  # some compile in the first
+            # Remembered even if it is too slow, or a longer call might take all memory.
+            history[point.task, method.name] = _Seen(point.n, seconds, peak)
             _check_time(seconds, share, "takes")
         except Exception as met:  # what one method cannot do must not end the others' run
             if not point.is_probe:

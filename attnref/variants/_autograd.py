@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from attnref._door import own_precision
 
@@ -53,11 +54,23 @@ def attention(core: Core, *tensors: Tensor, by_values: bool = False) -> Tensor:
         )
     if traced or tensors[0].is_meta:
         return core.formula(*tensors)
-    derived = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+    if not torch.compiler.is_compiling():
+        output, _ = _WithForwardMode.apply(core, *tensors)  # type: ignore[no-untyped-call]
     # The compiler calls a function that needs no derivative as if it had no setup_context.
-    alone = torch.compiler.is_compiling() and not derived
-    output, _ = (_Attention.forward if alone else _function().apply)(core, *tensors)
-    return output
+    elif is_derived(*tensors):
+        output, _ = _Attention.apply(core, *tensors)  # type: ignore[no-untyped-call]
+    else:
+        output, _ = _Attention.forward(core, *tensors)
+    return output  # type: ignore[no-any-return]
+
+
+def is_derived(*tensors: Tensor) -> bool:
+    """Whether somebody wants a derivative by one of these, backwards or forwards."""
+    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+        return True
+    if torch.compiler.is_compiling():
+        return False
+    return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)  # type: ignore[no-untyped-call]
 
 
 class _Attention(torch.autograd.Function):

@@ -21,7 +21,7 @@ from attnref._door import Call, check_without_gradient, enter, fused, with_posit
 from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
 from attnref.reference import scaled_dot_product_attention
-from attnref.variants._autograd import attention
+from attnref.variants._autograd import attention, is_derived
 from attnref.variants._strips import LOG2_E, Head, Strip, strips
 
 __all__ = ["blockwise_attention"]
@@ -114,7 +114,7 @@ def blockwise(call: Call) -> Tensor:
     on_cpu = call.query.device.type == "cpu"
     kernel = call.attn_mask is None and (not on_cpu or few or (wide and one_width))
     if kernel and math.prod(call.shape) > 0:
-        if not (on_cpu and one_width):
+        if not (on_cpu and one_width and is_derived(*call[:3])):
             return fused(call)
         if call.is_causal and call.scale <= 0:
             call = with_positive_scale(call)

@@ -151,11 +151,23 @@ def test_time_that_would_not_fit_is_not_tried(tiny, monkeypatch):
 
 
 def test_a_call_that_takes_too_long_is_not_repeated(tiny, monkeypatch):
+    """Nor tried at a longer length, where it might take all memory."""
+    tried = []
+
+    def slow(problem):
+        tried.append(problem.query.shape[-2])
+        return lambda: problem.query
+
+    known = plan.methods() | {"slow": Method("slow", {"causal": slow})}
+    monkeypatch.setattr(plan, "methods", lambda: known)
     monkeypatch.setattr(runner, "_SOON", 0.0)
-    settings = dataclasses.replace(tiny, methods=["sdpa"], budget=1e-9)
-    message = r"got none\. sdpa: takes \S+ s a call; raise the budget"
+    settings = dataclasses.replace(tiny, methods=["slow"], budget=1e-9)
+    message = (
+        r"got none\. slow: takes \S+ s a call; raise the budget; slow: might take \S+ s a call"
+    )
     with pytest.raises(BenchError, match=message):
         measure(settings)
+    assert tried == [23]
 
 
 def test_the_random_state_is_left_alone(tiny):
