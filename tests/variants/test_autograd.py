@@ -91,6 +91,7 @@ def test_derivatives(check, name, inputs):
     assert check(CALLS[name][0], inputs, fast_mode=True)
 
 
+@pytest.mark.claim("blocks-have-all-derivatives")
 @each
 def test_a_gradient_penalty_is_the_definitions(name, device, inputs):
     """Of the query alone, of a tensor that is query, key and value, and of a third derivative."""
@@ -111,6 +112,16 @@ def test_a_gradient_penalty_is_the_definitions(name, device, inputs):
         return torch.autograd.grad(gradient.square().sum(), x)[0]
 
     close(of_one(ours, inputs[0]), of_one(definition, inputs[0]))
+
+
+@pytest.mark.claim("blocks-have-all-derivatives")
+def test_the_kernels_own_gradients_stop_there(randn):
+    query = randn(1, 2, N, D_K).cpu().requires_grad_()
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+        output = torch.nn.functional.scaled_dot_product_attention(query, query, query)
+        gradient = torch.autograd.grad(output.square().sum(), query, create_graph=True)[0]
+        with pytest.raises(RuntimeError, match="derivative for aten::.* is not implemented"):
+            gradient.sum().backward()
 
 
 @each
