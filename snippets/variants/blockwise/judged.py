@@ -1,17 +1,16 @@
 """What the checker says of blockwise attention, in each dtype."""
 
 # --8<-- [start:example]
-import torch
 from attnref import blockwise_attention
 from attnref.conformance import check
 
-DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+DTYPES = ("float64", "float32", "bfloat16", "float16")
 verdicts = {}
 for dtype in DTYPES:
     for result in check(blockwise_attention, dtype=dtype).results:
         verdicts.setdefault(result.property, []).append(result.verdict.value)
 
-print(" " * 24, *(f"{str(dtype)[6:]:12}" for dtype in DTYPES))
+print(" " * 24, *(f"{dtype:12}" for dtype in DTYPES))
 for name, said in verdicts.items():
     print(f"{name:24}", *(f"{verdict:12}" for verdict in said))
 # --8<-- [end:example]

@@ -23,13 +23,13 @@ def attention(
     return torch.cat(steps, dim=-2)
 
 
-DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+DTYPES = ("float64", "float32", "bfloat16", "float16")
 verdicts = {}
 for dtype in DTYPES:
     for result in check(attention, dtype=dtype).results:
         verdicts.setdefault(result.property, []).append(result.verdict.value)
 
-print(" " * 24, *(f"{str(dtype)[6:]:12}" for dtype in DTYPES))
+print(" " * 24, *(f"{dtype:12}" for dtype in DTYPES))
 for name, said in verdicts.items():
     print(f"{name:24}", *(f"{verdict:12}" for verdict in said))
 # --8<-- [end:example]
