@@ -116,8 +116,8 @@ TRANSFORMS = {
         (slope(partial(gradients, f)) * torch.stack(along)).sum(),
     ),
     "autocast": lambda f: (within_autocast(f), f(*inputs)),
-    "inference": lambda f: (without_records(f), f(*inputs)),
-    "determin.": lambda f: (deterministic(f), f(*inputs)),
+    "infer.": lambda f: (without_records(f), f(*inputs)),
+    "determ.": lambda f: (deterministic(f), f(*inputs)),
 }
 
 
@@ -131,9 +131,12 @@ def verdict(transform, attend):
     )
 
 
-print(" " * 18, *(f"{name:9}" for name in TRANSFORMS))
+print(" " * 18, *TRANSFORMS)
 for name, needs in NEEDS.items():
     attend = partial(getattr(attnref, f"{name}_attention"), **needs)
-    verdicts = [verdict(ask, attend) for ask in TRANSFORMS.values()]
-    print(f"{name:18}", *(f"{said:9}" for said in verdicts))
+    verdicts = (
+        f"{verdict(ask, attend):{len(asked)}}"
+        for asked, ask in TRANSFORMS.items()
+    )
+    print(f"{name:18}", *verdicts)
 # --8<-- [end:example]
