@@ -150,8 +150,9 @@ def test_memory_grows_linearly(is_causal, device, generator, monkeypatch, count)
     monkeypatch.setattr(blockwise, "_FEW_PAIRS", 0)
 
     def peak(n):
-        inputs = [
-            torch.randn(n, 8, device=device, generator=generator).requires_grad_() for _ in range(3)
+        inputs = [  # of two widths, for with one the kernel would take them
+            torch.randn(n, width, device=device, generator=generator).requires_grad_()
+            for width in (8, 8, 4)
         ]
 
         def run():
@@ -159,7 +160,8 @@ def test_memory_grows_linearly(is_causal, device, generator, monkeypatch, count)
 
         return count(run).peak
 
-    small, large = peak(128), peak(512)
+    small, middle, large = peak(128), peak(256), peak(512)
+    assert large - middle == 2 * (middle - small)
     assert large <= 4.0 * small
     assert large < 512 * 512 * 4  # less than one matrix of all weights
 
