@@ -294,7 +294,7 @@ def test_an_entry_shows_types_defaults_formula_example_and_code(site, pages, lan
     items = [" ".join(item.text().split()) for item in entry.css("li.doc-section-item")]
     assert any(item.startswith(f"is_causal (bool, {default} False") for item in items)
     assert entry.css(".api-text .formula")
-    assert ">>> print(sliding_window(4, window=2).picture())" in entry.text()
+    assert ">>> print(sliding_window(4, window=2, is_causal=True).picture())" in entry.text()
     code = entry.css_first("details.api-code")
     assert "back, ahead = _reach(" in code.text()
     assert '"""' not in code.text()

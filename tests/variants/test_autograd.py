@@ -254,22 +254,41 @@ def test_the_least_number_masks_as_in_the_definition(dtype, device, randn):
     torch.testing.assert_close(found[0][0][4], mean, rtol=4 * eps, atol=4 * eps)
 
 
+@pytest.mark.claim("traced-graphs-hold-no-values")
+@pytest.mark.parametrize("name", ["blockwise, bool", "blockwise, window", "block sparse"])
+def test_where_a_mask_decides_a_graph_holds_the_definition(name, monkeypatch, inputs):
+    """Up to some pairs; beyond these it is refused."""
+    attend = CALLS[name][0]
+    expected = attend(*inputs)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    close(attend(*inputs), expected)
+    monkeypatch.setattr(_autograd, "_FEW_PAIRS", N * N - 1)
+    with pytest.raises(ValueError, match=f"^query: expected at most {N * N - 1} pairs"):
+        attend(*inputs)
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.claim("traced-graphs-hold-no-values")
-def test_where_a_mask_decides_a_graph_holds_the_definition(monkeypatch, inputs):
-    """Up to some pairs; beyond these it is refused in one graph, and runs outside of it."""
-    compiler = {"backend": "aot_eager"}
-    for name in ("blockwise, bool", "blockwise, window", "block sparse"):
-        attend = CALLS[name][0]
-        torch.compiler.reset()
-        close(torch.compile(attend, fullgraph=True, **compiler)(*inputs), attend(*inputs))
-        torch.compiler.reset()
-        with monkeypatch.context() as patch:
-            patch.setattr(_autograd, "_FEW_PAIRS", N * N - 1)
-            with pytest.raises(RuntimeError, match=f"expected at most {N * N - 1} pairs"):
-                torch.compile(attend, fullgraph=True, **compiler)(*inputs)
-            close(torch.compile(attend, **compiler)(*inputs), attend(*inputs))
+def test_the_compiler_leaves_out_what_is_refused(monkeypatch, inputs):
+    attend, compiler = CALLS["block sparse"][0], {"backend": "eager"}
+    torch.compiler.reset()
+    close(torch.compile(attend, fullgraph=True, **compiler)(*inputs), attend(*inputs))
+    torch.compiler.reset()
+    monkeypatch.setattr(_autograd, "_FEW_PAIRS", N * N - 1)
+    with pytest.raises(RuntimeError, match=f"expected at most {N * N - 1} pairs"):
+        torch.compile(attend, fullgraph=True, **compiler)(*inputs)
+    close(torch.compile(attend, **compiler)(*inputs), attend(*inputs))
+
+
+def test_a_traced_call_without_derivatives_is_the_loop_alone(monkeypatch, inputs):
+    attend = CALLS["sliding window"][0]
+    expected = attend(*inputs)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    with torch.no_grad():
+        found = attend(*inputs)
+    assert found.grad_fn is None
+    close(found, expected.detach())
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
@@ -279,5 +298,12 @@ def test_borders_are_no_part_of_a_graph(randn):
     query = randn(1, N, D_K)
     torch.compiler.reset()
     with pytest.raises(RuntimeError, match="leave the call out of it with torch"):
-        torch.compile(attend, fullgraph=True, backend="aot_eager")(query, query, query)
-    close(torch.compile(attend, backend="aot_eager")(query, query, query), attend(*[query] * 3))
+        torch.compile(attend, fullgraph=True, backend="eager")(query, query, query)
+    close(torch.compile(attend, backend="eager")(query, query, query), attend(*[query] * 3))
+
+
+def test_borders_are_refused_before_they_are_read(monkeypatch, randn):
+    monkeypatch.setattr(torch.compiler, "is_dynamo_compiling", lambda: True)
+    query = randn(1, N, D_K)
+    with pytest.raises(ValueError, match=r"^cu_seqlens: expected a call outside torch\.compile"):
+        varlen_attention(query, query, query, torch.tensor([0, 4, N]))
