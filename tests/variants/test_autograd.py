@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.nn.functional import pad
 
 import attnref
@@ -112,6 +112,27 @@ def test_a_gradient_penalty_is_the_definitions(name, device, inputs):
         return torch.autograd.grad(gradient.square().sum(), x)[0]
 
     close(of_one(ours, inputs[0]), of_one(definition, inputs[0]))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.claim("blocks-have-all-derivatives")
+@each
+def test_derivatives_forwards(name, device, randn, inputs):
+    """Along a direction, and along one of the query alone."""
+    ours, definition = both(name, device)
+    inputs = tuple(x.detach() for x in inputs)
+    along = tuple(randn(*x.shape) for x in inputs)
+    for one, other in zip(
+        torch.func.jvp(ours, inputs, along), torch.func.jvp(definition, inputs, along), strict=True
+    ):
+        close(one, other)
+
+    def tangent(attend):
+        with forward_ad.dual_level():
+            output = attend(forward_ad.make_dual(inputs[0], along[0]), *inputs[1:])
+            return forward_ad.unpack_dual(output).tangent
+
+    close(tangent(ours), tangent(definition))
 
 
 @pytest.mark.claim("blocks-have-all-derivatives")
@@ -281,13 +302,16 @@ def test_the_compiler_leaves_out_what_is_refused(monkeypatch, inputs):
     close(torch.compile(attend, **compiler)(*inputs), attend(*inputs))
 
 
-def test_a_traced_call_without_derivatives_is_the_loop_alone(monkeypatch, inputs):
+@pytest.mark.parametrize("is_derived", [False, True])
+def test_a_traced_call_is_recorded_where_somebody_wants_a_derivative(
+    is_derived, monkeypatch, inputs
+):
     attend = CALLS["sliding window"][0]
     expected = attend(*inputs)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    with torch.no_grad():
+    with torch.set_grad_enabled(is_derived):
         found = attend(*inputs)
-    assert found.grad_fn is None
+    assert found.requires_grad == is_derived
     close(found, expected.detach())
 
 
