@@ -296,10 +296,10 @@ def test_an_entry_shows_types_defaults_formula_example_and_code(site, pages, lan
     assert entry.css(".api-text .formula")
     assert ">>> print(sliding_window(4, window=2, is_causal=True).picture())" in entry.text()
     code = entry.css_first("details.api-code")
-    assert "back, ahead = _reach(" in code.text()
+    assert "back, ahead = window_reach(" in code.text()
     assert '"""' not in code.text()
     # Code is for those who look at the entry: the search finds what is said of it.
     index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
     assert not [
-        each["location"] for each in index["docs"] if "back, ahead = _reach(" in each["text"]
+        each["location"] for each in index["docs"] if "back, ahead = window_reach(" in each["text"]
     ]
