@@ -117,7 +117,7 @@ class KVCache:
 
 
 def _alike(one: Tensor, other: Tensor) -> bool:
-    """Whether a cache that holds one may hold the other: all but the number of tokens agrees."""
+    """Whether both fit one cache: all but their numbers of tokens agree."""
     return (
         one.shape[:-2] == other.shape[:-2]
         and one.shape[-1] == other.shape[-1]

@@ -349,8 +349,8 @@ def sliding_window(
 
     Args:
         n, m, alignment: as in :func:`causal`.
-        window: number of keys W; odd when two-sided, for the own key is in the middle.
-        is_causal: whether the window ends at the own key or has it in the middle.
+        window: number of keys W; odd when two-sided, with the query's own key in the middle.
+        is_causal: whether the window ends at the query's own key or has it in the middle.
 
     Raises:
         ValueError: for a window below 1, or an even one when two-sided; as in :func:`causal`.

@@ -53,7 +53,7 @@ def sliding_window_attention(
         key: ``(..., n, d_k)``, same dtype and device.
         value: ``(..., n, d_v)``, same dtype and device, same leading dimensions as ``key``.
         window: number of keys W; odd when two-sided.
-        is_causal: whether the window ends at the own key or has it in the middle.
+        is_causal: whether the window ends at the query's own key or has it in the middle.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
 

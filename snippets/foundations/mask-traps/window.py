@@ -5,7 +5,7 @@ import torch
 from attnref.masks import Mask, sliding_window
 
 window = 3
-right = sliding_window(6, window=window, is_causal=True)  # the own key counts
+right = sliding_window(6, window=window, is_causal=True)  # its own key counts
 wrong = Mask((6, 6), lambda i, j: (j <= i) & (i - j <= window))
 
 for lines in zip(
