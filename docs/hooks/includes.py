@@ -1,14 +1,16 @@
 """Stops the build where an include is broken, also in the ways that pymdownx passes over.
 
-Code reaches a page only as ``--8<-- "path:section"``, alone on its line in a fenced block.
-The extension that inserts it says nothing of a section that never ends, one defined twice,
-an empty one, or a marker with a slip in it; each of them would put wrong code on the page.
+Code reaches a page only as ``--8<-- "path:section"``, alone on its line in a fenced block: of a
+snippet a section between two markers, of the package a definition by its name. The extension that
+inserts the first says nothing of a section that never ends, one defined twice, an empty one, or a
+marker with a slip in it; each of them would put wrong code on the page.
 """
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import definitions
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
@@ -94,6 +96,12 @@ def _include_problem(language: str, path: str, section: str | None, root: Path) 
         return None
     if section is None or section.isdigit():
         return f"{path}: name a section, as in {path}:section"
+    if path.startswith("attnref/"):
+        try:
+            definitions.find(text, section)
+        except definitions.DefinitionError as error:
+            return f"{path}: {error}"
+        return None
     return _section_problem(path, text.split("\n"), section)
 
 

@@ -1,0 +1,147 @@
+"""Shows the code of the package on a page, with notes at its lines.
+
+A block of Python includes a definition by its file and its name,
+``--8<-- "attnref/softmax.py:merge"``; a numbered list that follows it holds its notes. Each
+begins with a piece of code that stands in one line of the block, which gets the note's number,
+and the notes follow the order of the lines. So a note cannot outlive the line that it explains.
+"""
+
+import re
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+import definitions
+from includes import INCLUDE
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+from pages import ROOT, Block, Problem, blocks, stop_at
+
+PACKAGE = "attnref/"
+ITEM = re.compile(r"^\d+\. +(?:(?P<ticks>`+) ?(?P<code>.+?) ?(?P=ticks)(?!`))?")
+NOTED = re.compile(
+    r'(?P<start><div[^>]* data-notes="(?P<lines>[\d ]+)"[^>]*>.*?<code[^>]*>)(?P<code>.*?)'
+    r"(?P<end></code>)",
+    re.DOTALL,
+)
+
+
+class Core(NamedTuple):
+    """A block of the package's code on a page.
+
+    Attributes:
+        block: where it stands.
+        names: file and name of each definition in it.
+        code: its lines.
+        notes: of each note the line of the page, counted from 1, and its first piece of code.
+        end: the last line of the notes, or of the block.
+    """
+
+    block: Block
+    names: list[tuple[str, str]]
+    code: list[str]
+    notes: list[tuple[int, str]]
+    end: int
+
+    def line_of(self, note: str) -> list[int]:
+        """The lines of the code that a note may mean, counted from 1."""
+        return [number for number, line in enumerate(self.code, 1) if note in line]
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    stop_at(problems, page)
+    lines = markdown.split("\n")
+    for core in reversed(list(cores(markdown, ROOT))):
+        block = core.block
+        fence = lines[block.line - 1]
+        indent = fence[: len(fence) - len(fence.lstrip())]
+        body = [f"{indent}{line}".rstrip() for line in core.code]
+        path = core.names[0][0]
+        if core.notes:
+            numbers = " ".join(str(core.line_of(note)[0]) for _, note in core.notes)
+            lines[core.end :] = ["</div>", "", *lines[core.end :]]
+            start = block.end
+            lines[start:start] = ["", '<div class="notes" markdown>', ""]
+            fence = f'{indent}``` {{ .python title="{path}" data-notes="{numbers}" }}'
+        else:
+            fence = f'{indent}```python title="{path}"'
+        lines[block.line - 1 : block.end - 1] = [fence, *body]
+    return "\n".join(lines)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    return NOTED.sub(_numbered, html)
+
+
+def _numbered(match: re.Match[str]) -> str:
+    lines = match["code"].split("\n")
+    for note, number in enumerate(match["lines"].split(), 1):
+        # By style alone, so that the button that copies the code leaves it out.
+        mark = f'<span class="note" data-note="{escape(str(note))}" aria-hidden="true"></span>'
+        lines[int(number) - 1] = mark + lines[int(number) - 1]
+    return match["start"] + "\n".join(lines) + match["end"]
+
+
+def cores(text: str, root: Path) -> Iterator[Core]:
+    """Those of a page whose includes are right."""
+    lines = text.split("\n")
+    for block in blocks(text):
+        found = [INCLUDE.match(line) for line in block.body]
+        if block.language != "python" or not any(
+            m and m["path"].startswith(PACKAGE) for m in found
+        ):
+            continue
+        code, names = [], []
+        for line, match in zip(block.body, found, strict=True):
+            if match is None:
+                code.append(line)
+                continue
+            path, name = match["path"], match["section"]
+            try:
+                code += definitions.shown(root / path, name).split("\n")
+            except (OSError, definitions.DefinitionError):
+                break  # which docs/hooks/includes.py reports
+            names.append((path, name))
+        else:
+            notes, end = _notes(lines, block.end)
+            yield Core(block, names, code, notes, end)
+
+
+def _notes(lines: list[str], after: int) -> tuple[list[tuple[int, str]], int]:
+    """The list that begins behind line ``after``, and its last line."""
+    found: list[tuple[int, str]] = []
+    end = after
+    for number in range(after, len(lines)):
+        line = lines[number]
+        if item := ITEM.match(line):
+            found.append((number + 1, item["code"] or ""))
+        elif line.strip() and not (found and line.startswith("   ")):
+            break
+        if line.strip():
+            end = number + 1
+    return found, end
+
+
+def problems(page: Path, text: str, root: Path) -> list[Problem]:
+    """Notes that no line has, or several, or that are out of order."""
+    found = []
+    for core in cores(text, root):
+        last = 0
+        if len({path for path, _ in core.names}) > 1:
+            message = "a block shows the code of one file, which is its title"
+            found.append(Problem(page, core.block.line, message))
+        for line, note in core.notes:
+            where = core.line_of(note) if note else []
+            if not note:
+                message = "a note begins with code of the line that it explains: 1. `code`: …"
+            elif len(where) != 1:
+                message = f"`{note}` stands in {len(where)} lines of the block above; expected one"
+            elif where[0] < last:
+                message = f"`{note}` stands above the line of the note before; order them as lines"
+            else:
+                last = where[0]
+                continue
+            found.append(Problem(page, line, message))
+    return found

@@ -1,0 +1,71 @@
+"""Code of the package as a page shows it: a function, a class, a method or a constant, by its name.
+
+A docstring is cut to its first paragraph, for the reference has the whole one.
+"""
+
+import ast
+import textwrap
+from functools import cache
+from pathlib import Path
+
+Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
+
+
+class DefinitionError(Exception):
+    """A name that a file does not define."""
+
+
+def shown(file: Path, name: str) -> str:
+    """What ``name``, with a dot before that of a method, is in ``file``.
+
+    Raises:
+        DefinitionError: where there is no such name.
+    """
+    text = file.read_text(encoding="utf-8")
+    node = find(text, name)
+    lines: list[str | None] = list(text.split("\n"))
+    for one in ast.walk(node):
+        if isinstance(one, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(one):
+            _shorten(lines, one.body[0])
+    first = min(one.lineno for one in (node, *getattr(node, "decorator_list", [])))
+    left = [line for line in lines[first - 1 : node.end_lineno] if line is not None]
+    return textwrap.dedent("\n".join(left))
+
+
+def find(text: str, name: str) -> Definition:
+    """The definition of ``name`` in the source ``text``; the last, as Python has it."""
+    node: ast.Module | Definition = _parsed(text)
+    for part in name.split("."):
+        inside = {} if isinstance(node, ast.Assign | ast.AnnAssign) else names(node)
+        if part not in inside:
+            known = ", ".join(inside) or "nothing"
+            raise DefinitionError(f"no {part!r} in {name!r}; there is {known}")
+        node = inside[part]
+    assert not isinstance(node, ast.Module)
+    return node
+
+
+def names(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> dict[str, Definition]:
+    """What is defined directly in a module, a class or a function, by name."""
+    found: dict[str, Definition] = {}
+    for one in node.body:
+        if isinstance(one, ast.FunctionDef | ast.ClassDef):
+            found[one.name] = one
+        elif isinstance(one, ast.Assign | ast.AnnAssign):
+            targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+            found |= {t.id: one for t in targets if isinstance(t, ast.Name)}
+    return found
+
+
+@cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def _shorten(lines: list[str | None], docstring: ast.stmt) -> None:
+    """Leaves the first paragraph of a docstring; lines that go become None."""
+    first, last = docstring.lineno - 1, (docstring.end_lineno or docstring.lineno) - 1
+    blank = next((n for n in range(first, last) if not (lines[n] or "").strip()), None)
+    if blank is not None:
+        lines[blank - 1] = f'{lines[blank - 1]}"""'
+        lines[blank : last + 1] = [None] * (last + 1 - blank)
