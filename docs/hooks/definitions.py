@@ -5,6 +5,7 @@ A docstring is cut to its first paragraph, for the reference has the whole one.
 
 import ast
 import textwrap
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
@@ -54,6 +55,18 @@ def names(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> dict[str, Defini
         elif isinstance(one, ast.Assign | ast.AnnAssign):
             targets = one.targets if isinstance(one, ast.Assign) else [one.target]
             found |= {t.id: one for t in targets if isinstance(t, ast.Name)}
+    return found
+
+
+def behind(text: str, name: str, public: Collection[str]) -> set[str]:
+    """A definition, and those of its file that its code reaches without passing a public one."""
+    inside, found, new = names(_parsed(text)), {name}, {name}
+    while new:
+        used = {
+            each.id for one in new for each in ast.walk(inside[one]) if isinstance(each, ast.Name)
+        }
+        new = {each for each in used & inside.keys() if each not in public} - found
+        found |= new
     return found
 
 

@@ -62,10 +62,13 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 def _take(url: str, words: dict[str, str]) -> str:
     """The files of the names that a page explains."""
-    items = [
-        f'<li><a href="{get_relative_url(f"code/{file(entry)}", url)}" download>{entry.name}</a></li>'
+    addresses = {
+        entry.name: get_relative_url(f"code/{file(entry)}", url)
         for entry in _entries()
         if entry.page == f"en/{url}"
+    }
+    items = [
+        f'<li><a href="{address}" download>{name}</a></li>' for name, address in addresses.items()
     ]
     if not items:
         return ""

@@ -13,11 +13,16 @@ from pathlib import Path
 
 import citations
 import claims
+import cores
+import definitions
 import figures
 import glossary
+import griffe
 import includes
+import names
 import record
 import results
+import yaml
 from pages import (
     FRONT_MATTER,
     Problem,
@@ -60,6 +65,39 @@ def without_sources(text: str) -> str:
 
 def include_problems(root: Path) -> list[Problem]:
     return [p for page in pages(root) for p in includes.problems(page, page.read_text(), root)]
+
+
+# 1b. The body of each public function and class stands on a page, or is named with a reason.
+
+NOT_SHOWN = "docs/not-shown.yml"
+
+
+def body_problems(root: Path) -> list[Problem]:
+    """Public names whose code no page shows, and reasons that nothing needs."""
+    package = griffe.load("attnref", search_paths=[root])
+    assert isinstance(package, griffe.Module)
+    shown = {
+        (path, name.partition(".")[0])
+        for page in pages(root)
+        if "reference" not in page.parts
+        for core in cores.cores(page.read_text(encoding="utf-8"), root)
+        for path, name in core.names
+    }
+    reasons = yaml.safe_load((root / NOT_SHOWN).read_text(encoding="utf-8"))
+    found, unneeded = [], dict(reasons)
+    for path, one in names.entries(package).items():
+        name, file = path.removeprefix("attnref."), one.relative_package_filepath.as_posix()
+        text = (root / file).read_text(encoding="utf-8")
+        behind = definitions.behind(text, one.name, names.exports(one.module))
+        if not shown & {(file, each) for each in behind}:
+            unneeded.pop(name, None)
+            if name not in reasons:
+                message = f"{one.name}: no page shows its body, or a function behind it"
+                found.append(Problem(root / file, one.lineno or 1, message))
+    for name in unneeded:
+        message = f"{name}: a page shows it, or there is no such public name; remove the line"
+        found.append(Problem(root / NOT_SHOWN, 1, message))
+    return found
 
 
 # 2. What a page shows as output is what the snippet prints.
