@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import BinaryIO
 
 from filelock import FileLock, Timeout
@@ -25,7 +26,7 @@ BUILT = ROOT / ".cache" / "site"  # the digest of what it was built from
 
 
 def build(site: Path) -> None:
-    """Each language into its folder of ``site``; the pages that choose between them.
+    """Each language into its folder of ``site``; the pages that choose between them; the wheel.
 
     Two builds of one folder wait for each other.
     """
@@ -42,6 +43,9 @@ def build(site: Path) -> None:
         )
         for language in CONFIGURATION:
             (site / language / "404.html").unlink()  # it would need to know where the site stands
+        shutil.rmtree(site / "dist", ignore_errors=True)
+        command = ("hatchling", "build", "--target", "wheel", "--directory", str(site / "dist"))
+        subprocess.run([sys.executable, "-m", *command], cwd=ROOT, stdout=DEVNULL, check=True)
         shutil.copy(ROOT / "docs" / "choose.html", site / "index.html")
         shutil.copy(ROOT / "docs" / "not-found.html", site / "404.html")
         if site == SITE:

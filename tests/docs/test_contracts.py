@@ -35,6 +35,7 @@ def root(tmp_path_factory):
     for name in (
         "docs/references.bib",
         "docs/glossary.yml",
+        "docs/not-shown.yml",
         "CONTRIBUTING.md",
         "CONTRIBUTING.pt.md",
         "pyproject.toml",
@@ -90,6 +91,7 @@ INCLUDE = '--8<-- "snippets/foundations/six-words/loop.py:example"'
         (INCLUDE, '--8<-- "snippets/nothing.py:example"', "no such file"),
         (INCLUDE, '--8<-- "docs/hooks/pages.py:example"', "includes from attnref/ or snippets/"),
         (INCLUDE, '--8<-- "snippets/../setup.py:example"', "includes from attnref/ or snippets/"),
+        (INCLUDE, '--8<-- "attnref/softmax.py:stabel"', "no 'stabel' in 'stabel'; there is"),
         (INCLUDE, '-8<-- "snippets/foundations/six-words/loop.py:example"', "a mistyped include"),
         (INCLUDE, '--8<- "snippets/foundations/six-words/loop.py:example"', "a mistyped include"),
         (INCLUDE, f"x {INCLUDE}", "a mistyped include"),
@@ -148,6 +150,21 @@ def test_a_broken_section_is_found(copy, old, new, message):
     problems = contracts.include_problems(copy)
     assert {problem.path.parent.parent.name for problem in problems} == {"pt", "en"}
     assert all(message in problem.message for problem in problems), messages(problems)
+
+
+def test_a_body_that_no_page_shows_is_found(copy):
+    assert contracts.body_problems(copy) == []
+    for language in ("pt", "en"):
+        page = copy / "docs" / language / "variants/blockwise.md"
+        text = page.read_text()
+        assert "attnref/variants/blockwise.py" in text
+        page.write_text(text.replace("attnref/variants/blockwise.py", "attnref/nothing.py"))
+    told = copy / contracts.NOT_SHOWN
+    told.write_text(f"{told.read_text()}softmax.stable: no reason\n")
+    body, reason = contracts.body_problems(copy)
+    assert body.path.name == "blockwise.py"
+    assert "blockwise_attention: no page shows its body" in body.message
+    assert "softmax.stable: a page shows it" in reason.message
 
 
 def test_an_empty_or_missing_output_is_found(copy):

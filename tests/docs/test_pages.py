@@ -28,6 +28,11 @@ def test_code_on_pages_is_included():
     assert not problems, listed(problems)
 
 
+def test_each_public_body_stands_on_a_page():
+    problems = contracts.body_problems(ROOT)
+    assert not problems, listed(problems)
+
+
 @pytest.mark.parametrize("snippet", record.snippets(), ids=below("snippets"))
 def test_recorded_output_is_what_the_snippet_prints(snippet):
     problems = contracts.output_problems(snippet, record.run(snippet))

@@ -1,0 +1,156 @@
+"""Where the site and the code stand on the web, once for all pages.
+
+Both addresses are ``project.urls`` in pyproject.toml: ``Documentation``, the folder that holds
+both languages, and ``Repository``. While one is missing, what needs it is left out, and the page
+on installing says how to set it. With them a page has its canonical address, one for each
+language in absolute form, what a shared link shows, and a link to correct it.
+"""
+
+import re
+import subprocess
+import tomllib
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+from pages import ROOT
+
+PROJECT = ROOT / "pyproject.toml"
+CLONE, WHEEL = "<!-- clone -->", "<!-- wheel -->"
+LANGUAGES = ("pt", "en")
+BRANCH = "main"
+ALTERNATE = re.compile(r'<link rel="alternate " [^>]*>')
+WORDS = {
+    "pt": {
+        "clone": "Esta cópia do site não sabe onde fica o repositório: quem a publica escreve o "
+        "endereço em `Repository`, sob `[project.urls]`, no `pyproject.toml`.",
+        "wheel": "Baixe [`{name}`]({link}), que foi construído com este site, e instale-o:",
+        "direct": "O pacote foi construído com este site, e se instala direto dele:",
+        "command": "com o comando attnref",
+        "foot": "{version} · {licence} · verificado com PyTorch {torch}",
+        "locale": "pt_BR",
+    },
+    "en": {
+        "clone": "This copy of the site does not know where the repository is: whoever publishes "
+        "it puts the address into `Repository`, under `[project.urls]` in `pyproject.toml`.",
+        "wheel": "Download [`{name}`]({link}), which was built together with this site, and "
+        "install it:",
+        "direct": "The package was built together with this site, and installs straight from it:",
+        "command": "with the command attnref",
+        "foot": "{version} · {licence} · tested with PyTorch {torch}",
+        "locale": "en_US",
+    },
+}
+
+
+class Address(NamedTuple):
+    """Where the project stands; None is not known."""
+
+    site: str | None
+    repository: str | None
+
+
+def read(project: dict[str, Any]) -> Address:
+    """The addresses of a pyproject.toml: the site's with a slash at its end, the other without.
+
+    Raises:
+        PluginError: for anything but an address with http or https.
+    """
+    urls = project["project"].get("urls", {})
+    for name, url in urls.items():
+        if not re.fullmatch(r"https?://[^\s/]+\S*", url):
+            raise PluginError(
+                f"pyproject.toml: project.urls.{name}: expected an address that begins with "
+                f"https://, got {url!r}"
+            )
+    site, repository = urls.get("Documentation"), urls.get("Repository")
+    return Address(site and site.rstrip("/") + "/", repository and repository.rstrip("/"))
+
+
+def wheel(project: dict[str, Any]) -> str:
+    """The name of the file that the package is built into."""
+    return f"{project['project']['name']}-{project['project']['version']}-py3-none-any.whl"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    project = _project()
+    language, address = Path(config.docs_dir).name, read(project)
+    if address.site:
+        config.site_url = f"{address.site}{language}/"
+    if address.repository:
+        config.repo_url, config.repo_name = address.repository, "attnref"
+        folder = "-/edit" if "gitlab" in address.repository else "edit"
+        config.edit_uri = f"{folder}/{BRANCH}/docs/{language}/"
+        config.theme["features"].append("content.action.edit")
+    config.copyright = WORDS[language]["foot"].format(
+        version=f"attnref {project['project']['version']}{_commit(address.repository)}",
+        licence=project["project"]["license"],
+        torch=version("torch").partition("+")[0],
+    )
+    return config
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    if CLONE not in markdown and WHEEL not in markdown:
+        return markdown
+    project, words = _project(), WORDS[Path(config.docs_dir).name]
+    address, name = read(project), wheel(project)
+    clone = words["clone"]
+    if address.repository:
+        clone = "\n\n" + _bash(f"git clone {address.repository}", f"cd {address.repository.split('/')[-1]}")
+    link = f"{'../' * (page.url.count('/') + 1)}dist/{name}"
+    said, plain, more = words["wheel"].format(name=name, link=link), name, f"{name}[cli]"
+    if address.site:
+        said, plain = words["direct"], f"{address.site}dist/{name}"
+        more = f"attnref[cli] @ {plain}"
+    install = _bash(f"pip install {plain}", f"pip install '{more}'  # {words['command']}")
+    return markdown.replace(CLONE, clone).replace(WHEEL, f"{said}\n\n{install}")
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    site = read(_project()).site
+    if not site:
+        return output
+    words = WORDS[Path(config.docs_dir).name]
+    links = [
+        f'<link rel="alternate " hreflang="{tag}" href="{site}{language}/{page.url}">'
+        for tag, language in (*zip(LANGUAGES, LANGUAGES, strict=True), ("x-default", "en"))
+    ]
+    told = {
+        "og:type": "article",
+        "og:site_name": config.site_name,
+        "og:title": str(page.title),
+        "og:description": str(page.meta.get("description") or config.site_description),
+        "og:url": str(page.canonical_url),
+        "og:locale": words["locale"],
+    }
+    links += [f'<meta property="{key}" content="{escape(said)}">' for key, said in told.items()]
+    output = ALTERNATE.sub("", output)
+    return output.replace("</head>", "\n".join((*links, "</head>")), 1)
+
+
+def _bash(*lines: str) -> str:
+    return "\n".join(("```bash", *lines, "```"))
+
+
+def _project() -> dict[str, Any]:
+    return tomllib.loads(PROJECT.read_text(encoding="utf-8"))
+
+
+def _commit(repository: str | None) -> str:
+    """The commit of which the site is built, as a link; nothing outside of a clone."""
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
+    commit = answer.stdout.strip()
+    if answer.returncode or not commit:
+        return ""
+    link = f'<a href="{repository}/commit/{commit}">{commit}</a>' if repository else commit
+    return f" ({link})"

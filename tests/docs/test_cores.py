@@ -1,0 +1,131 @@
+"""The package's code on a page: cut out by name, numbered at its lines, and never out of step."""
+
+import cores
+import definitions
+import pytest
+
+SOURCE = '''\
+"""A module."""
+
+STEP = 3  # keys
+
+
+@decorated
+def double(x):
+    """Twice x.
+
+    What one would not guess: it is 2 x.
+    """
+    y = x + x  # (n, m)
+    return _checked(y)
+
+
+def _checked(y):
+    return _again(y)
+
+
+def _again(y):
+    return y
+
+
+class Box:
+    """One line."""
+
+    def open(self):
+        """Opens it."""
+        return double(STEP)
+'''
+PAGE = """\
+Before.
+
+```python
+--8<-- "attnref/box.py:{name}"
+```
+
+1. `y = x`: the sum, $2x$,
+
+    with a second paragraph.
+2. `return`: and out.
+
+After.
+"""
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "attnref").mkdir()
+    (tmp_path / "attnref" / "box.py").write_text(SOURCE, encoding="utf-8")
+    return tmp_path
+
+
+class TestADefinition:
+    @pytest.mark.parametrize(
+        ("name", "code"),
+        [
+            ("STEP", "STEP = 3  # keys"),
+            ("_again", "def _again(y):\n    return y"),
+            ("Box.open", 'def open(self):\n    """Opens it."""\n    return double(STEP)'),
+            (
+                "double",
+                '@decorated\ndef double(x):\n    """Twice x."""\n'
+                "    y = x + x  # (n, m)\n    return _checked(y)",
+            ),
+        ],
+    )
+    def test_is_cut_out_by_its_name_with_a_short_docstring(self, root, name, code):
+        assert definitions.shown(root / "attnref/box.py", name) == code
+
+    def test_that_there_is_not_is_told_with_those_that_there_are(self, root):
+        with pytest.raises(definitions.DefinitionError, match=r"no 'shut' in 'Box.shut'.*open"):
+            definitions.shown(root / "attnref/box.py", "Box.shut")
+
+    def test_reaches_what_is_behind_it_but_nothing_public(self):
+        behind = definitions.behind(SOURCE, "double", ["double", "Box"])
+        assert behind == {"double", "_checked", "_again"}
+        assert definitions.behind(SOURCE, "Box", ["double", "Box"]) == {"Box", "STEP"}
+
+
+class TestNotes:
+    def test_belong_to_lines(self, root):
+        (core,) = cores.cores(PAGE.format(name="double"), root)
+        assert core.names == [("attnref/box.py", "double")]
+        assert core.notes == [(7, "y = x"), (10, "return")]
+        assert [core.line_of(note) for _, note in core.notes] == [[4], [5]]
+        assert core.end == 10
+
+    def test_end_where_the_list_ends(self, root):
+        text = PAGE.format(name="double").replace("2. `return`: and out.\n\n", "")
+        (core,) = cores.cores(text, root)
+        assert len(core.notes) == 1
+        assert core.end == 9
+
+    def test_number_their_lines_in_the_margin(self):
+        html = '<div class="x" data-notes="2 3"><pre><code>a\n<b>b</b>\nc</code></pre></div>'
+        first, second, third = cores.NOTED.sub(cores._numbered, html).split("\n")
+        assert "note" not in first.partition("<code>")[2]
+        assert second.startswith('<span class="note" data-note="1"')
+        assert third.startswith('<span class="note" data-note="2"')
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("`y = x`", "The sum", "a note begins with code of the line"),
+            ("`y = x`", "`y = z`", "`y = z` stands in 0 lines"),
+            ("`y = x`", "`x`", "`x` stands in 3 lines"),
+            ("`y = x`", "`y`", "`y` stands in 2 lines"),
+            ("`return`", "`def`", "`def` stands above the line of the note before"),
+            (':double"\n', ':double"\n--8<-- "attnref/other.py:_again"\n', "code of one file"),
+        ],
+    )
+    def test_out_of_step_are_found(self, root, old, new, message):
+        (root / "attnref" / "other.py").write_text(SOURCE, encoding="utf-8")
+        page = root / "page.md"
+        found = cores.problems(page, PAGE.format(name="double").replace(old, new, 1), root)
+        assert message in found[0].message
+
+    def test_in_step_are_no_problem(self, root):
+        assert cores.problems(root / "page.md", PAGE.format(name="double"), root) == []
+
+    def test_of_a_snippet_are_a_list_like_others(self, root):
+        text = PAGE.format(name="double").replace("attnref/box.py:double", "snippets/x.py:y")
+        assert list(cores.cores(text, root)) == []
