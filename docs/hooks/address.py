@@ -29,7 +29,7 @@ WORDS = {
     "pt": {
         "clone": "Esta cópia do site não sabe onde fica o repositório: quem a publica escreve o "
         "endereço em `Repository`, sob `[project.urls]`, no `pyproject.toml`.",
-        "wheel": "Baixe [`{name}`]({link}), que foi construído com este site, e instale-o:",
+        "wheel": "Baixe {link}, que foi construído com este site, e instale-o:",
         "direct": "O pacote foi construído com este site, e se instala direto dele:",
         "command": "com o comando attnref",
         "foot": "{version} · {licence} · verificado com PyTorch {torch}",
@@ -38,8 +38,7 @@ WORDS = {
     "en": {
         "clone": "This copy of the site does not know where the repository is: whoever publishes "
         "it puts the address into `Repository`, under `[project.urls]` in `pyproject.toml`.",
-        "wheel": "Download [`{name}`]({link}), which was built together with this site, and "
-        "install it:",
+        "wheel": "Download {link}, which was built together with this site, and install it:",
         "direct": "The package was built together with this site, and installs straight from it:",
         "command": "with the command attnref",
         "foot": "{version} · {licence} · tested with PyTorch {torch}",
@@ -102,9 +101,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     address, name = read(project), wheel(project)
     clone = words["clone"]
     if address.repository:
-        clone = "\n\n" + _bash(f"git clone {address.repository}", f"cd {address.repository.split('/')[-1]}")
-    link = f"{'../' * (page.url.count('/') + 1)}dist/{name}"
-    said, plain, more = words["wheel"].format(name=name, link=link), name, f"{name}[cli]"
+        folder = address.repository.rpartition("/")[2]
+        clone = "\n\n" + _bash(f"git clone {address.repository}", f"cd {folder}")
+    place = f"{'../' * (page.url.count('/') + 1)}dist/{name}"  # beside the folder of the language
+    link = f'<a href="{place}"><code>{name}</code></a>'
+    said, plain, more = words["wheel"].format(link=link), name, f"{name}[cli]"
     if address.site:
         said, plain = words["direct"], f"{address.site}dist/{name}"
         more = f"attnref[cli] @ {plain}"

@@ -6,6 +6,7 @@
   nor a sitemap.
 - Rooms and pages are named in the navigation, whose order both languages share: a room by
   ``extra.rooms`` of its language, a page by its title, or by ``nav`` in its front matter.
+- The index of the search is loaded when the search is opened.
 - What has no name gets one, so that a screen reader can tell it.
 - Each entry of the search index gets one more field, ``plain``, that holds its accented words
   without their accents, so that "atencao" finds "atenção"; mkdocs.yml declares it to the search.
@@ -27,6 +28,7 @@ from pages import without_accents
 from pylatexenc.latex2text import LatexNodes2Text
 
 SHARED = Path(__file__).parent.parent / "shared"
+ON_DEMAND = SHARED.parent / "templates" / "search-on-demand.js"
 DIALOG = '<div class="md-search" data-md-component="search" role="dialog">'
 NAMES = {"pt": "Busca", "en": "Search"}
 EMPTY_HEADER = re.compile(r"<th([^>]*)>\s*</th>")
@@ -76,6 +78,8 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
         raise PluginError("docs/hooks/theme.py: the theme's search dialog has changed")
     name = NAMES[str(config.theme["language"])]
     output = output.replace(DIALOG, f'{DIALOG[:-1]} aria-label="{name}">')
+    script = f"<script>{ON_DEMAND.read_text(encoding='utf-8')}</script>"
+    output = output.replace("</head>", f"{script}</head>", 1)
     # The theme's script asks each <link rel=alternate> for a sitemap, which only the two front
     # pages have. A space, without meaning in a list of words, hides the links from its selector.
     return output.replace('<link rel="alternate" ', '<link rel="alternate " ')

@@ -55,7 +55,7 @@ def test_without_them_nothing_is_said_of_them(project, config, page):
     assert address.on_post_page(head, page, config) == head
     shown = address.on_page_markdown(PAGE, page, config, None)
     name = "attnref-1.2-py3-none-any.whl"
-    assert f"Download [`{name}`](../../../dist/{name})" in shown
+    assert f'Download <a href="../../../dist/{name}"><code>{name}</code></a>' in shown
     assert f"\n\n```bash\npip install {name}\npip install '{name}[cli]'  # with" in shown
     assert "does not know where the repository is" in shown
 

@@ -1,0 +1,13 @@
+// The other language opens at the section that is being read, whose id is the same there, and is
+// the one in which the site opens next time.
+document.querySelectorAll(".md-select__link[hreflang]").forEach(function (link) {
+  link.addEventListener("click", function () {
+    var read = [...document.querySelectorAll("article :is(h2, h3)[id]")].filter(
+      function (heading) { return heading.getBoundingClientRect().top < innerHeight / 3; }
+    );
+    link.hash = read.length ? read.pop().id : "";
+    try {
+      localStorage.setItem("attnref.language", link.hreflang);
+    } catch { /* where nothing may be kept */ }
+  });
+});
