@@ -50,6 +50,11 @@ def test_the_package_exports_what_has_an_entry(package):
         assert names.resolve(f"attnref.{name}", package) in names.public(package), name
 
 
+def test_no_name_is_only_that_of_its_module(package):
+    """As roofline.roofline was; a class like decimal.Decimal is told apart by its capital."""
+    assert not [path for path in names.entries(package) if len(set(path.split(".")[-2:])) == 1]
+
+
 def test_every_variant_says_what_is_public(package):
     stems = {path.stem for path in (ROOT / "attnref/variants").glob("[!_]*.py")}
     assert {f"attnref.variants.{stem}" for stem in stems} <= names.modules(package).keys()
