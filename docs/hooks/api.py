@@ -126,7 +126,7 @@ class Book:
         parts = []
         for module in self.places:
             parts += [f"## `{module}` {{#{_key(module).replace('.', '-')}}}", self._said(module)]
-            inside = names.inside(module, self.package)
+            inside = [path for path in names.entries(self.package) if path.startswith(f"{module}.")]
             parts.append(
                 "\n".join(f"- [`{_name(one)}`][{one}]: {self._said(one)}" for one in inside)
             )
@@ -140,8 +140,8 @@ class Book:
 
         By its name alone, the table of contents would not tell it from a class like Cost.
         """
-        inside = [_name(path) for path in names.inside(module, self.package)]
-        return f"::: {module}\n    options:\n      toc_label: {module}\n      members: {inside}"
+        members = names.in_order(names.modules(self.package)[module])
+        return f"::: {module}\n    options:\n      toc_label: {module}\n      members: {members}"
 
     def short(self, path: str) -> str:
         """How a program that imports the package calls something."""

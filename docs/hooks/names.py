@@ -50,7 +50,7 @@ def public(package: griffe.Module) -> dict[str, griffe.Object]:
     found: dict[str, griffe.Object] = {}
     for module in sorted(_modules(package), key=rank):
         found[module.path] = module
-        for name in _in_order(module):
+        for name in in_order(module):
             path, one = f"{module.path}.{name}", _target(module.members[name])
             found[path] = one
             for method in map(_target, one.members.values() if one.is_class else ()):
@@ -59,7 +59,7 @@ def public(package: griffe.Module) -> dict[str, griffe.Object]:
     return found
 
 
-def _in_order(module: griffe.Module) -> list[str]:
+def in_order(module: griffe.Module) -> list[str]:
     """What a module names, as its lines follow; a package, whose imports are sorted, says how."""
     if module.is_init_module:
         return exports(module)
@@ -99,11 +99,6 @@ def entries(package: griffe.Module) -> dict[str, griffe.Object]:
         for path, one in public(package).items()
         if (one.is_function or one.is_class) and path.rpartition(".")[0] in modules(package)
     }
-
-
-def inside(module: str, package: griffe.Module) -> list[str]:
-    """The paths of a module's entries, in their order."""
-    return [path for path in entries(package) if path.startswith(f"{module}.")]
 
 
 @cache
