@@ -31,6 +31,7 @@ PAGES = {
     "softmax": "foundations/softmax-or-sum/",
 }
 
+_KINDS = ast.FunctionDef | ast.ClassDef
 _SUGGESTIONS = 5
 
 
@@ -40,13 +41,20 @@ class Entry(NamedTuple):
     Attributes:
         name: what to call it: its own name, after that of its module where others have it too,
             another module among them.
+        path: where it is offered; its code may stand in a module below.
         definition: its code.
         page: the address of the page that explains it.
     """
 
     name: str
+    path: str
     definition: Definition
     page: str
+
+    @property
+    def module(self) -> str:
+        """The one that offers it, by its whole name."""
+        return self.path.rpartition(".")[0]
 
     @property
     def summary(self) -> str:
@@ -62,20 +70,20 @@ def package() -> Package:
 def catalogue(package: Package) -> list[Entry]:
     """The functions and classes that the package and its variants offer, by name."""
     offered = [
-        definition
-        for module in _modules(package)
-        for definition in module.public
-        if isinstance(definition.statements[-1], ast.FunctionDef | ast.ClassDef)
+        (source.module, name, definition)
+        for source in _modules(package)
+        for name in source.exports
+        if isinstance((definition := source.public(name)).statements[-1], _KINDS)
     ]
     # One who says blockwise may mean the method, attnref.variants.blockwise, or what it costs.
-    names = [definition.names[0] for definition in offered]
-    modules = {definition.source.module for definition in offered}
+    names = [name for _, name, _ in offered]
+    modules = {module for module, _, _ in offered}
     entries = []
-    for definition in offered:
-        module, name = definition.source.module, definition.names[0]
+    for module, name, definition in offered:
         others = [other for other in modules - {module} if _last(other) == name]
         unique = name if names.count(name) == 1 and not others else f"{_last(module)}.{name}"
-        entries.append(Entry(unique, definition, _page(module, name)))
+        path = f"{package.name}.{module}.{name}"
+        entries.append(Entry(unique, path, definition, _page(module, name)))
     return sorted(entries, key=lambda entry: entry.name.lower())
 
 
@@ -85,12 +93,12 @@ def find(name: str, entries: list[Entry]) -> Entry:
     Raises:
         CopyError: for a name that none has, with those that are near, or several have.
     """
-    matching = [entry for entry in entries if f".{entry.definition}".endswith(f".{name}")]
+    matching = [entry for entry in entries if f".{entry.path}".endswith(f".{name}")]
     # A dot says which one; a bare name has to be the whole one.
     if len(matching) == 1 and ("." in name or matching[0].name == name):
         return matching[0]
     if matching:
-        inside = [entry for entry in entries if _last(entry.definition.source.module) == name]
+        inside = [entry for entry in entries if _last(entry.module) == name]
         named = dict.fromkeys(entry.name for entry in (*inside[:_SUGGESTIONS], *matching))
         raise CopyError(
             f"NAME: expected one function or class, got {name!r}, which is the name of several. "
@@ -130,11 +138,7 @@ def _near(name: str, entries: list[Entry]) -> list[str]:
     names = {entry.definition.names[0].lower(): entry.name for entry in entries}
     alike = difflib.get_close_matches(last, names, n=_SUGGESTIONS)
     holding = [one for one in names if last in one]
-    inside = [
-        entry.definition.names[0].lower()
-        for entry in entries
-        if _last(entry.definition.source.module) == last
-    ]
+    inside = [entry.definition.names[0].lower() for entry in entries if _last(entry.module) == last]
     found = dict.fromkeys(names[one] for one in (*alike, *holding, *inside))
     return list(found)[:_SUGGESTIONS]
 

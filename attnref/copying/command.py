@@ -52,7 +52,7 @@ def copy(
                 f"{path / entry.definition.names[0]}.py"
             )
         _write(path, text, replace=force)
-        typer.echo(f"{path}: {entry.definition}")
+        typer.echo(f"{path}: {entry.path}")
     except CopyError as error:
         print(f"attnref copy: {error}", file=sys.stderr)
         raise typer.Exit(2) from None

@@ -38,7 +38,7 @@ def header(entry: Entry) -> str:
     lines = [
         *textwrap.wrap(f"{entry.definition.names[0]}: {entry.summary}", _WIDTH),
         "",
-        f"Copied from attnref {attnref.__version__}: {entry.definition}",
+        f"Copied from attnref {attnref.__version__}: {entry.path}",
         f"Explained on its page: {entry.page}",
         "",
         *LICENCE.splitlines(),

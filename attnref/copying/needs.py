@@ -143,8 +143,11 @@ def find_names(
 
 
 def _qualified(definition: Definition, name: str) -> str:
-    """The name with that of its module before it, in the manner that it has."""
-    module = definition.source.module.rpartition(".")[-1]
+    """The name with that of its module before it, or of the folder whose users know it."""
+    folder, _, module = definition.source.module.rpartition(".")
+    above = definition.source.package.source(folder)
+    if folder and above is not None and name in above.inside:
+        module = folder.rpartition(".")[-1]
     plain = name.lstrip("_")
     if isinstance(definition.statements[0], ast.ClassDef):
         plain = f"{module.title().replace('_', '')}{plain}"

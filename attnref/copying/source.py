@@ -158,11 +158,9 @@ class Source:
         assert isinstance(statement, ast.Assign)
         return list(ast.literal_eval(statement.value))
 
-    @property
-    def public(self) -> list[Definition]:
-        """The definitions that its ``__all__`` names, in the order of the module."""
-        exported = set(self.exports)
-        return [one for name, one in self.definitions.items() if name in exported]
+    def public(self, name: str) -> Definition:
+        """What defines a name of its ``__all__``, here or where it is imported from."""
+        return self.package.follow((name,), self.module, name, self.dotted)[0]
 
     def reference(
         self,

@@ -11,7 +11,7 @@ import typer
 
 from attnref.conformance.text import LANGUAGES, Text, preferred
 from attnref.exercises import source
-from attnref.exercises.exercise import Exercise, exercises
+from attnref.exercises.exercise import Exercise, all_exercises
 from attnref.exercises.judging import FILE, judge
 from attnref.exercises.report import report
 
@@ -112,7 +112,7 @@ class _Learner:
         return shlex.join(["attnref", "exercise", *words, *self.options])
 
     def exercise(self, name: str) -> Exercise:
-        named = {each.name: each for each in exercises()}
+        named = {each.name: each for each in all_exercises()}
         if name not in named:
             close = difflib.get_close_matches(name, named, n=1)
             near = self.say(NEAR, name=close[0]) if close else ""
@@ -127,10 +127,10 @@ def list_(folder: Folder = _HERE, lang: Language = None) -> None:
     The files in the folder are run to see it.
     """
     learner = _Learner(lang, folder)
-    width = max(len(each.name) for each in exercises())
+    width = max(len(each.name) for each in all_exercises())
     words = max(len(learner.say(word)) for word in (STARTED, SOLVED))
     topic = ""
-    for each in exercises():
+    for each in all_exercises():
         if each.topic != topic:
             topic = each.topic
             print(f"{'' if each.number == 1 else chr(10)}{learner.say(TOPICS[topic])}")
@@ -162,7 +162,7 @@ def start(
         HEADING,
         title=each.text(learner.lang).title,
         number=each.number,
-        all=len(exercises()),
+        all=len(all_exercises()),
         check=f"attnref exercise check {name}",
         hint=f"attnref exercise hint {name}",
     )
@@ -191,7 +191,7 @@ def check(name: Name, folder: Folder = _HERE, lang: Language = None) -> None:
     if not all(outcome.passed for outcome in outcomes):
         unjudged = outcomes[-1].name == FILE
         raise typer.Exit(2 if unjudged else 1)
-    following = exercises()[each.number :]
+    following = all_exercises()[each.number :]
     print(f"\n{source.filled(each.text(learner.lang).why)}\n")
     if following:
         print(learner.say(NEXT, start=learner.command("start", following[0].name)))

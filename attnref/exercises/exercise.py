@@ -83,11 +83,11 @@ class Exercise:
         return function
 
 
-def exercises() -> tuple[Exercise, ...]:
+def all_exercises() -> tuple[Exercise, ...]:
     """All of them, in the order of the course.
 
     Examples:
-        >>> exercises()[0]
+        >>> all_exercises()[0]
         Exercise(name='dot_scores', topic='words', number=1)
     """
     named = [(name, topic) for topic, names in COURSE.items() for name in names]

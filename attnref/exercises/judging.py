@@ -52,8 +52,8 @@ def judge(exercise: Exercise, path: Path, limit: float = LIMIT) -> Iterator[Outc
             stopped after that time; elsewhere it is run in this process, and nothing stops it.
 
     Examples:
-        >>> from attnref.exercises import exercises
-        >>> first = exercises()[0]
+        >>> from attnref.exercises import all_exercises
+        >>> first = all_exercises()[0]
         >>> next(judge(first, first.solution_path)).passed
         True
     """

@@ -93,11 +93,12 @@ def sentences(root: Path) -> dict[str, str]:
     return dict(yaml.safe_load((root / SAID).read_text(encoding="utf-8")))
 
 
-def tests(path: str, root: Path) -> list[str]:
-    """The file or the folder that tests the module of an entry."""
-    folder, _, stem = _key(path).rpartition(".")[0].rpartition(".")
+def tests(path: str, defined: str, root: Path) -> list[str]:
+    """The file that tests the module in which an entry is defined, or the folder of its tests."""
+    folder, _, stem = _key(defined).rpartition(".")[0].rpartition(".")
     mirror = f"tests/{folder}/test_{stem}.py" if folder else f"tests/test_{stem}.py"
-    return [test for test in (mirror, f"tests/{stem}") if (root / test).exists()]
+    room = f"tests/{_name(path.rpartition('.')[0])}"
+    return [test for test in (mirror, room) if (root / test).exists()][:1]
 
 
 def _key(path: str) -> str:
@@ -134,6 +135,14 @@ class Book:
     def _said(self, path: str) -> str:
         return str(names.public(self.package)[path].extra["attnref"]["summary"])
 
+    def request(self, module: str) -> str:
+        """What asks mkdocstrings for a module, its names in the order of the index.
+
+        By its name alone, the table of contents would not tell it from a class like Cost.
+        """
+        members = names.in_order(names.modules(self.package)[module])
+        return f"::: {module}\n    options:\n      toc_label: {module}\n      members: {members}"
+
     def short(self, path: str) -> str:
         """How a program that imports the package calls something."""
         exported = isinstance(self.package.members.get(_name(path)), griffe.Alias)
@@ -164,7 +173,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
 
     links = {page: (title(docs / page), f"../../../{files.src_uris[page].url}") for page in order}
     speaking = names.speaking(texts, ROOT, package)
-    copies = {str(entry.definition): entry for entry in catalogue(Package(ROOT / package.name))}
+    copies = {entry.path: entry for entry in catalogue(Package(ROOT / package.name))}
     said = sentences(ROOT) if language != ENGLISH else {}
     for path, one in names.public(package).items():
         if one.docstring is None:
@@ -178,7 +187,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
         copy = copies.get(path)
         explains = f"{copy.page.removeprefix('en/').rstrip('/')}.md" if copy else ""
         foot = {
-            "tests": [(test, "") for test in tests(path, ROOT)],
+            "tests": [(test, "") for test in tests(path, one.path, ROOT)],
             "copy": [(f"attnref copy {copy.name}", "")] if copy else [],
             "explained": [links[explains]] if copy else [],
             "used": [links[page] for page in speaking.get(path, ()) if page != explains],
@@ -201,8 +210,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         shown = (
             [path for path in inside if path.startswith(start)] if match["rest"] else [start[:-1]]
         )
-        # By its name alone, the table of contents would not tell a module from a class like Cost.
-        return "\n\n".join(f"::: {one}\n    options:\n      toc_label: {one}" for one in shown)
+        return "\n\n".join(map(_book.request, shown))
 
     markdown = ASKED.sub(asked, names.linked(markdown, package))
     if page.file.src_uri.startswith(FOLDER) and PLACE in markdown:

@@ -50,13 +50,20 @@ def public(package: griffe.Module) -> dict[str, griffe.Object]:
     found: dict[str, griffe.Object] = {}
     for module in sorted(_modules(package), key=rank):
         found[module.path] = module
-        for name in sorted(exports(module), key=list(module.members).index):
+        for name in in_order(module):
             path, one = f"{module.path}.{name}", _target(module.members[name])
             found[path] = one
             for method in map(_target, one.members.values() if one.is_class else ()):
                 if not method.name.startswith("_") and method.docstring:
                     found[f"{path}.{method.name}"] = method
     return found
+
+
+def in_order(module: griffe.Module) -> list[str]:
+    """What a module names, as its lines follow; a package, whose imports are sorted, says how."""
+    if module.is_init_module:
+        return exports(module)
+    return sorted(exports(module), key=list(module.members).index)
 
 
 def exports(module: griffe.Module) -> list[str]:

@@ -19,7 +19,9 @@ def copied(tmp_path):
         root = tmp_path / "house"
         root.mkdir()
         for name, text in modules.items():
-            (root / f"{name}.py").write_text(dedent(text), encoding="utf-8")
+            path = root / f"{name}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(dedent(text), encoding="utf-8")
         module, _, name = wanted.rpartition(".")
         return assemble(Package(root).source(module).definitions[name])
 
@@ -175,6 +177,22 @@ class TestNames:
         )
         assert run(text).f(1) == 2
         assert "causal = masks_causal(n)" in text
+
+    def test_a_name_that_a_folder_offers_has_that_of_the_folder(self, copied):
+        modules = {
+            "masks/__init__": "from house.masks.patterns import causal\n",
+            "masks/patterns": "def causal(n):\n    return inner(n) + 1\n\ndef inner(n):\n"
+            "    return n\n",
+        }
+        text = copied(
+            "a.f",
+            a="from house import masks\nfrom house.masks import patterns\n\ndef f(n):\n"
+            "    inner = causal = masks.causal(n)\n    return causal + patterns.inner(inner)\n",
+            **modules,
+        )
+        assert run(text).f(1) == 4
+        assert "inner = causal = masks_causal(n)" in text
+        assert "causal + patterns_inner(inner)" in text  # not offered by the folder
 
     def test_an_import_of_the_same_name(self, copied):
         text = copied(

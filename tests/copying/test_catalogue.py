@@ -14,18 +14,18 @@ from attnref.copying.source import CopyError, Package
 
 ROOT = Path(__file__).parent.parent.parent
 ENTRIES = catalogue(package())
-NAMES = {str(entry.definition).removeprefix("attnref.") for entry in ENTRIES}
+NAMES = {entry.path.removeprefix("attnref.") for entry in ENTRIES}
 
 
 def test_what_the_package_offers_can_be_copied():
     """Every public function and class, found by importing instead of reading."""
-    modules = [attnref.masks, attnref.scaling, attnref.softmax, attnref.positions]
+    modules = [attnref.cost, attnref.masks, attnref.scaling, attnref.softmax, attnref.positions]
     modules += [
         importlib.import_module(f"attnref.variants.{path.stem}")
         for path in (ROOT / "attnref/variants").glob("[!_]*.py")
     ]
     expected = {
-        f"{thing.__module__.removeprefix('attnref.')}.{name}"
+        f"{one.__name__.removeprefix('attnref.')}.{name}"
         for one in modules
         for name, thing in vars(one).items()
         if inspect.isfunction(thing) or inspect.isclass(thing)
@@ -45,7 +45,7 @@ def test_a_module_without_a_list_of_what_is_public_offers_nothing(tmp_path):
     (tmp_path / "quiet.py").write_text("def heard():\n    return 1\n", encoding="utf-8")
     source = Package(tmp_path).source("quiet")
     assert "heard" in source.definitions
-    assert source.public == []
+    assert source.exports == []
 
 
 def test_nothing_else_can():
@@ -91,7 +91,7 @@ def test_the_site_may_get_an_address(monkeypatch):
     ["online", "softmax.online", "attnref.softmax.online"],
 )
 def test_a_name_may_be_qualified(name):
-    assert str(find(name, ENTRIES).definition) == "attnref.softmax.online"
+    assert find(name, ENTRIES).path == "attnref.softmax.online"
 
 
 @pytest.mark.parametrize(
@@ -137,6 +137,15 @@ def test_an_unknown_name_gets_those_that_are_near(name, message):
     with pytest.raises(CopyError) as error:
         find(name, ENTRIES)
     assert str(error.value).startswith(message)
+
+
+def test_what_a_folder_offers_is_found_there_and_not_where_it_is_written():
+    for name in ("causal", "masks.causal", "attnref.masks.causal"):
+        assert find(name, ENTRIES).path == "attnref.masks.causal"
+    assert str(find("causal", ENTRIES).definition) == "attnref.masks.patterns.causal"
+    assert find("cost.blockwise", ENTRIES).name == "cost.blockwise"
+    with pytest.raises(CopyError, match=r"^NAME: expected a function or class"):
+        find("patterns.causal", ENTRIES)
 
 
 @pytest.fixture

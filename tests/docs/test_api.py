@@ -50,6 +50,11 @@ def test_the_package_exports_what_has_an_entry(package):
         assert names.resolve(f"attnref.{name}", package) in names.public(package), name
 
 
+def test_no_name_is_only_that_of_its_module(package):
+    """As roofline.roofline was; a class like decimal.Decimal is told apart by its capital."""
+    assert not [path for path in names.entries(package) if len(set(path.split(".")[-2:])) == 1]
+
+
 def test_every_variant_says_what_is_public(package):
     stems = {path.stem for path in (ROOT / "attnref/variants").glob("[!_]*.py")}
     assert {f"attnref.variants.{stem}" for stem in stems} <= names.modules(package).keys()
@@ -59,7 +64,9 @@ def test_every_entry_has_a_docstring_with_an_example_and_tests(package):
     for path, one in names.entries(package).items():
         assert "Examples:\n" in one.docstring.value, path
         assert ">>> " in one.docstring.value, path
-        assert api.tests(path, ROOT), f"{path}: expected tests/test_MODULE.py or tests/MODULE"
+        assert api.tests(path, one.path, ROOT), (
+            f"{path}: expected tests/test_MODULE.py or tests/MODULE"
+        )
 
 
 def test_every_module_and_entry_has_a_sentence_in_portuguese(package):
@@ -112,15 +119,17 @@ def test_a_sentence_that_is_missing_or_too_many_is_found(package, tmp_path):
 
 
 def test_tests_mirror_the_package(tmp_path):
-    for path in ("test_masks.py", "variants/test_lsh.py", "conformance/test_any.py"):
+    for path in ("test_scaling.py", "variants/test_lsh.py", "masks/test_patterns.py"):
         (tmp_path / "tests" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / path).touch()
-    assert api.tests("attnref.masks.causal", tmp_path) == ["tests/test_masks.py"]
-    assert api.tests("attnref.variants.lsh.lsh_attention", tmp_path) == [
-        "tests/variants/test_lsh.py"
-    ]
-    assert api.tests("attnref.conformance.check", tmp_path) == ["tests/conformance"]
-    assert api.tests("attnref.softmax.naive", tmp_path) == []
+    for path, defined, expected in (
+        ("attnref.scaling.inverse", "attnref.scaling.inverse", ["tests/test_scaling.py"]),
+        ("attnref.variants.lsh.f", "attnref.variants.lsh.f", ["tests/variants/test_lsh.py"]),
+        ("attnref.masks.causal", "attnref.masks.patterns.causal", ["tests/masks/test_patterns.py"]),
+        ("attnref.masks.Mask", "attnref.masks.mask.Mask", ["tests/masks"]),
+        ("attnref.softmax.naive", "attnref.softmax.naive", []),
+    ):
+        assert api.tests(path, defined, tmp_path) == expected
 
 
 def test_variants_are_discovered(package):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from attnref.exercises import command, exercises, judge, source
+from attnref.exercises import all_exercises, command, judge, source
 from attnref.exercises.command import HEADING, REMINDER
 
-COURSE = {exercise.name: exercise for exercise in exercises()}
+COURSE = {exercise.name: exercise for exercise in all_exercises()}
 
 
 @pytest.fixture

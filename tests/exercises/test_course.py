@@ -11,12 +11,12 @@ import pytest
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.text import LANGUAGES
 from attnref.exercises import findings, grading, source
-from attnref.exercises.exercise import exercises
+from attnref.exercises.exercise import all_exercises
 from attnref.exercises.grading import grade
 from attnref.exercises.judging import FILE, judge
 
 HERE = Path(__file__).parent
-COURSE = {exercise.name: exercise for exercise in exercises()}
+COURSE = {exercise.name: exercise for exercise in all_exercises()}
 # What is wrong, where it is not a number.
 KINDS = {
     findings.SHAPE: "shape",

@@ -6,10 +6,10 @@ import pytest
 
 from attnref.conformance.isolation import Unusable
 from attnref.conformance.verdict import Finding, Verdict
-from attnref.exercises import exercises, findings, judge, judging
+from attnref.exercises import all_exercises, findings, judge, judging
 from attnref.exercises.judging import FILE, Outcome
 
-COURSE = {exercise.name: exercise for exercise in exercises()}
+COURSE = {exercise.name: exercise for exercise in all_exercises()}
 HEAD = "import torch\n\n\ndef dot_scores(query, key):\n    "
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from attnref.conformance.text import LANGUAGES, Text
 from attnref.exercises import command, findings, report
-from attnref.exercises.exercise import exercises
+from attnref.exercises.exercise import all_exercises
 
 FOLDER = Path(command.__file__).parent / "course"
-COURSE = {exercise.name: exercise for exercise in exercises()}
+COURSE = {exercise.name: exercise for exercise in all_exercises()}
 
 each_exercise = pytest.mark.parametrize("exercise", COURSE.values(), ids=COURSE)
 

@@ -281,7 +281,7 @@ def test_pages_and_entries_lead_to_each_other(pages, language):
     page = pages[f"{language}/reference/api/masks/index.html"]
     foot = after(page.css_first('[id="attnref.masks.dilated"]'), ".api-foot")
     assert "attnref copy dilated" in foot.text()
-    assert "tests/test_masks.py" in foot.text()
+    assert "tests/masks/test_patterns.py" in foot.text()
     assert foot.css_first('a[href="../../../foundations/masks/"]')
 
 

@@ -1,130 +1,19 @@
-import itertools
+"""The patterns: each is what defines it, what is known of single ones, and what they are for."""
+
 import math
-import operator
-import pickle
 import re
 
 import pytest
 import torch
-from torch.nn.attention.flex_attention import create_mask, flex_attention
+from definitions import MASKS, by_definition, every_mask
 
 from attnref import masks
-from attnref.masks import EMPTY, FULL, MIXED, Mask
+from attnref.masks import EMPTY, FULL
 from attnref.reference import attention_weights, scaled_dot_product_attention
-
-N, M = 11, 17
-LENGTHS = [5, 0, 17]
-IDS = [3, 3, -1, 0, 0, 0, 3, -1, 7, 7, 3]
-LAYOUT = [[True, False, True], [False, False, True]]
-HEAD_LAYOUTS = [LAYOUT, [[False, True, True], [True, True, False]]]
-
-
-def power_of_two(distance: int) -> bool:
-    return distance in {2**k for k in range(40)}
-
-
-# Each mask beside its definition for one pair, in plain Python: (query i, key j) or, with
-# leading dimensions, (sample b, head h, query i, key j).
-MASKS = {
-    "causal": (masks.causal(N), lambda i, j: j <= i),
-    "causal, top-left": (masks.causal(N, M, alignment="top-left"), lambda i, j: j <= i),
-    "causal, bottom-right": (
-        masks.causal(N, M, alignment="bottom-right"),
-        lambda i, j: j <= i + 6,
-    ),
-    "causal, more queries": (
-        masks.causal(M, N, alignment="bottom-right"),
-        lambda i, j: j <= i - 6,
-    ),
-    "window": (
-        masks.sliding_window(N, window=4, is_causal=True),
-        lambda i, j: j in range(i - 3, i + 1),
-    ),
-    "window of one": (masks.sliding_window(N, window=1, is_causal=True), lambda i, j: j == i),
-    "window, two-sided": (
-        masks.sliding_window(N, M, window=5, alignment="bottom-right"),
-        lambda i, j: j in range(i + 6 - 2, i + 6 + 3),
-    ),
-    "window, top-left": (
-        masks.sliding_window(N, M, window=3, alignment="top-left", is_causal=True),
-        lambda i, j: j in {i, i - 1, i - 2},
-    ),
-    "dilated": (
-        masks.dilated(N, M, window=3, dilation=2, alignment="bottom-right", is_causal=True),
-        lambda i, j: j in {i + 6, i + 4, i + 2},
-    ),
-    "dilated, two-sided": (
-        masks.dilated(M, window=5, dilation=3),
-        lambda i, j: j in {i - 6, i - 3, i, i + 3, i + 6},
-    ),
-    "strided": (
-        masks.strided(M, stride=4),
-        lambda i, j: j <= i and (i - j < 4 or (i - j) % 4 == 0),
-    ),
-    "strided, bottom-right": (
-        masks.strided(M, N, stride=3, alignment="bottom-right"),
-        lambda i, j: j <= i - 6 and (i - 6 - j < 3 or (i - 6 - j) % 3 == 0),
-    ),
-    "dyadic": (masks.dyadic(M), lambda i, j: i == j or power_of_two(i - j)),
-    "dyadic, bottom-right": (
-        masks.dyadic(N, M, alignment="bottom-right"),
-        lambda i, j: i + 6 == j or power_of_two(i + 6 - j),
-    ),
-    "prefix": (masks.prefix_lm(N, prefix=3), lambda i, j: j <= i or j < 3),
-    "documents": (masks.documents(IDS), lambda i, j: IDS[i] == IDS[j] and IDS[i] != -1),
-    "packed": (
-        masks.packed([2, 3, 0, 6]),
-        lambda i, j: (i < 2) == (j < 2) and (i < 5) == (j < 5),
-    ),
-    "global": (
-        masks.global_tokens(N, positions=[7, 2]),
-        lambda i, j: i in (2, 7) or j in (2, 7),
-    ),
-    "layout": (
-        masks.block_layout(N, M, layout=torch.tensor(LAYOUT), block_size=7),
-        lambda i, j: LAYOUT[i // 7][j // 7],
-    ),
-    "padding": (masks.padding(LENGTHS, M), lambda b, h, i, j: j < LENGTHS[b]),
-    "documents of samples": (
-        masks.documents([IDS, IDS[::-1]]),
-        lambda b, h, i, j: (ids := [IDS, IDS[::-1]][b])[i] == ids[j] and ids[i] != -1,
-    ),
-    "layouts of heads": (
-        masks.block_layout(N, M, layout=torch.tensor(HEAD_LAYOUTS), block_size=7),
-        lambda h, i, j: HEAD_LAYOUTS[h][i // 7][j // 7],
-    ),
-    "causal and padded": (
-        masks.causal(N, M, alignment="bottom-right") & masks.padding(LENGTHS, M),
-        lambda b, h, i, j: j <= i + 6 and j < LENGTHS[b],
-    ),
-    "prefixes of samples": (
-        masks.causal(M) | masks.padding(LENGTHS, M),
-        lambda b, h, i, j: j <= i or j < LENGTHS[b],
-    ),
-    "Longformer": (
-        masks.sliding_window(N, window=3) | masks.global_tokens(N, positions=[0]),
-        lambda i, j: abs(i - j) <= 1 or i == 0 or j == 0,
-    ),
-    "not causal": (~masks.causal(N), lambda i, j: j > i),
-}
-every_mask = pytest.mark.parametrize("name", MASKS)
-
-
-def by_definition(name, device):
-    mask, allowed = MASKS[name]
-    answers = [allowed(*place) for place in itertools.product(*map(range, mask.shape))]
-    return torch.tensor(answers, device=device).reshape(mask.shape)
-
-
-def exactly(text):
-    return f"^{re.escape(text)}$"
 
 
 def random(*shape, device, generator):
     return torch.randn(shape, device=device, generator=generator, dtype=torch.float64)
-
-
-# What a mask answers
 
 
 @every_mask
@@ -134,235 +23,6 @@ def test_each_mask_equals_its_definition(name, device):
     assert dense.dtype == torch.bool
     assert dense.device == torch.zeros(0, device=device).device
     assert torch.equal(dense, by_definition(name, device))
-
-
-@every_mask
-@pytest.mark.parametrize("rows", [slice(None), slice(2, 5), slice(-3, None), slice(9, 99, 4)])
-@pytest.mark.parametrize("columns", [slice(None), slice(3, 4), slice(0, 7, 3), slice(5, 2)])
-def test_a_block_is_that_part_of_the_whole(name, rows, columns, device):
-    mask, _ = MASKS[name]
-    assert torch.equal(
-        mask.block(rows, columns, device), by_definition(name, device)[..., rows, columns]
-    )
-
-
-def test_a_block_can_run_backwards(device):
-    part = masks.causal(N).block(slice(None, None, -1), slice(None), device)
-    assert torch.equal(part, by_definition("causal", device).flip(-2))
-
-
-HUGE = 2**20  # squared it is a million million pairs, a terabyte of bools
-HUGE_MASKS = {
-    "causal": masks.causal(HUGE),
-    "window": masks.sliding_window(HUGE, window=513),
-    "dilated": masks.dilated(HUGE, window=64, dilation=4, is_causal=True),
-    "strided": masks.strided(HUGE, stride=1024),
-    "dyadic": masks.dyadic(HUGE),
-    "padding": masks.padding([HUGE, 3], HUGE).expand((2, 1, HUGE, HUGE)),
-    "prefix": masks.prefix_lm(HUGE, prefix=1000),
-    "packed": masks.packed([HUGE // 2, HUGE // 2]),
-    "global": masks.global_tokens(HUGE, positions=[5]),
-    "layout": masks.block_layout(HUGE, layout=torch.eye(64).bool(), block_size=HUGE // 64),
-    "combined": ~(masks.causal(HUGE) & masks.padding([HUGE, 3], HUGE)) | masks.dyadic(HUGE),
-}
-
-
-@pytest.mark.claim("block-costs-a-block")
-@pytest.mark.parametrize("name", HUGE_MASKS)
-def test_a_block_costs_the_memory_of_a_block(name, device):
-    """The whole could not exist; nothing larger than the block is made on the way."""
-    start = HUGE - 300
-
-    class Largest(torch.overrides.TorchFunctionMode):
-        size = 0
-
-        def __torch_function__(self, function, types, args=(), kwargs=None):
-            result = function(*args, **(kwargs or {}))
-            if isinstance(result, torch.Tensor):
-                # Elements held, not those of a broadcast view; the n marks given do not count.
-                held = math.prod(
-                    size for size, step in zip(result.shape, result.stride(), strict=True) if step
-                )
-                Largest.size = max(Largest.size, held if result.shape[-1] != HUGE else 0)
-            return result
-
-    with Largest():
-        block = HUGE_MASKS[name].block(slice(start, HUGE), slice(start, HUGE), device)
-    assert block.shape[-2:] == (300, 300)
-    assert 0 < Largest.size <= 2 * 300 * 300  # two samples
-    first = {"padding": [[True], [False]], "global": False}.get(name, True)
-    assert (block[..., 0, 0] == torch.tensor(first, device=device)).all()
-
-
-@every_mask
-def test_count_is_the_number_of_allowed_pairs(name, device):
-    count = MASKS[name][0].count()
-    assert type(count) is int
-    assert count == int(by_definition(name, device).sum())
-
-
-def test_count_takes_a_strip_at_a_time():
-    """The whole, with n = 32768, would be a gigabyte, and the distances in it eight."""
-    n, asked = 32768, []
-
-    def rule(i, j):
-        asked.append(i.numel() * j.numel())
-        return j <= i
-
-    assert Mask((n, n), rule).count() == n * (n + 1) // 2
-    assert sum(asked) == n * n
-    assert max(asked) <= 2**20
-
-
-def test_count_leaves_broadcast_dimensions_in():
-    assert masks.padding([2, 3], 5).count() == 5
-    assert masks.padding([2, 3], 5).expand((2, 7, 11, 5)).count() == 7 * 11 * 5
-    assert masks.causal(0).count() == masks.padding([], 5).count() == 0
-
-
-def test_pictures():
-    assert masks.causal(2, 3, alignment="bottom-right").picture() == "##.\n###"
-    assert masks.padding([1, 2], 3).picture() == "#..\n\n##."
-    assert masks.causal(0).picture() == ""
-    picture = masks.dyadic(128).picture().split("\n")
-    assert [len(line) for line in picture] == [128] * 128
-
-
-@pytest.mark.parametrize(
-    "mask",
-    [masks.causal(129), masks.causal(3, 129, alignment="top-left"), masks.padding([1] * 129, 2)],
-)
-def test_a_picture_too_large_is_refused(mask):
-    text = (
-        f"picture: expected at most 128 lines and columns, got a mask of shape {mask.shape}. "
-        "Draw a smaller mask made with the same options."
-    )
-    with pytest.raises(ValueError, match=exactly(text)):
-        mask.picture()
-
-
-@every_mask
-@pytest.mark.parametrize("block_size", [1, 3, 4, 19])
-def test_the_summary_says_what_each_block_holds(name, block_size, device):
-    mask, _ = MASKS[name]
-    summary = mask.block_summary(block_size, device)
-    dense = by_definition(name, device)
-    rows, columns = (range(0, size, block_size) for size in mask.shape[-2:])
-    assert summary.dtype == torch.int8
-    assert summary.shape == (*mask.shape[:-2], len(rows), len(columns))
-    for (index, top), (column, left) in itertools.product(enumerate(rows), enumerate(columns)):
-        block = dense[..., top : top + block_size, left : left + block_size].flatten(-2)
-        expected = torch.full(mask.shape[:-2], MIXED, dtype=torch.int8, device=device)
-        expected[block.all(-1)] = FULL
-        expected[~block.any(-1)] = EMPTY
-        assert torch.equal(summary[..., index, column], expected)
-
-
-def test_the_summary_of_nothing(device):
-    assert masks.causal(0).block_summary(2, device).shape == (0, 0)
-    assert masks.causal(3, 0, alignment="top-left").block_summary(2, device).shape == (2, 0)
-
-
-@pytest.mark.claim("causal-leaves-half-its-blocks")
-def test_a_causal_mask_leaves_half_its_blocks_and_half_a_row_more(device):
-    """Of 32 × 32 blocks 1/2 + 1/64 = 51.6 % are not empty; a mask alone would skip none."""
-    summary = masks.causal(32 * 8).block_summary(8, device)
-    assert (summary != EMPTY).double().mean().item() == 0.515625
-    assert torch.equal(summary == MIXED, torch.eye(32, device=device).bool())
-    assert masks.causal(32 * 8).count() == 256 * 257 // 2
-
-
-# Masks together
-
-
-@pytest.mark.claim("masks-combine-as-tensors")
-@pytest.mark.parametrize("both", [operator.and_, operator.or_])
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("causal", "window"),
-        ("causal, top-left", "padding"),
-        ("padding", "causal, bottom-right"),
-        ("layouts of heads", "causal and padded"),
-        ("global", "documents of samples"),
-    ],
-)
-def test_masks_combine_as_their_tensors_do(both, one, other, device):
-    first, second = MASKS[one][0], MASKS[other][0]
-    if "heads" in one:
-        second = second & masks.padding([M, M, M], M)
-    expected = both(first.dense(device), second.dense(device))
-    assert both(first, second).shape == expected.shape
-    assert torch.equal(both(first, second).dense(device), expected)
-    assert torch.equal((~both(first, second)).dense(device), ~expected)
-
-
-def test_a_mask_of_one_query_counts_for_all_of_them(device):
-    """Its rule is asked for its only row: the position of the other mask's query is not its own."""
-    one = masks.causal(1, 5, alignment="top-left")  # the first key
-    other = masks.causal(3, 5, alignment="top-left")
-    for both in (operator.and_, operator.or_):
-        expected = both(one.dense(device), other.dense(device))
-        assert torch.equal(both(one, other).dense(device), expected)
-        assert torch.equal(both(other, one).dense(device), expected)
-    assert (one & other).count() == 3
-    column = Mask((3, 1), lambda i, j: j < i)
-    assert torch.equal(column.expand((3, 5)).dense(device), column.dense(device).expand(3, 5))
-
-
-def test_expand_reaches_the_rows_that_queries_share(device):
-    mask = masks.padding([1, 4], 5)
-    assert mask.block(slice(2, 4), slice(None), device).shape == (2, 1, 0, 5)
-    wide = mask.expand((2, 3, 7, 5))
-    assert torch.equal(wide.dense(device), mask.dense(device).expand(2, 3, 7, 5))
-    block = wide.block(slice(2, 4), slice(3, 5), device)
-    assert torch.equal(block, mask.dense(device)[..., 3:].expand(2, 3, 2, 2))
-
-
-def test_expand_names_shapes_that_do_not_fit():
-    with pytest.raises(
-        ValueError,
-        match=r"^attn_mask: expected a shape that broadcasts to the scores \(2, 3, 5, 7\)",
-    ):
-        masks.padding([1, 4], 5).expand((2, 3, 5, 7))
-
-
-@pytest.mark.parametrize("both", [operator.and_, operator.or_])
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (masks.causal(5), masks.causal(7)),
-        (masks.causal(5), masks.padding([1, 2], 7)),
-        (masks.causal(5), masks.causal(5, 1, alignment="top-left")),
-        (masks.padding([1, 0], 1), masks.causal(5)),
-        (masks.padding([1, 2], 5), masks.padding([1, 2, 3], 5)),
-    ],
-)
-def test_masks_of_unlike_shapes_do_not_combine(both, one, other):
-    text = (
-        "mask: expected shapes that broadcast and agree in the number of keys, got "
-        f"{one.shape} and {other.shape}. Build both for the same (n, m)."
-    )
-    with pytest.raises(ValueError, match=exactly(text)):
-        both(one, other)
-
-
-def test_a_mask_combines_with_masks_only():
-    text = (
-        "mask: expected another Mask to combine with, got Tensor. "
-        "Combine masks first and call .dense() last."
-    )
-    with pytest.raises(TypeError, match=exactly(text)):
-        masks.causal(2) & torch.ones(2, 2, dtype=torch.bool)
-
-
-def test_repr_and_shape():
-    mask = Mask(torch.Size([2, 3]), lambda i, j: j <= i)
-    assert mask.shape == (2, 3)
-    assert repr(mask) == "Mask(shape=(2, 3))"
-
-
-# What is known of single masks
 
 
 @pytest.mark.parametrize(("n", "pairs"), [(64, 385), (256, 2049), (1024, 10241), (4096, 49153)])
@@ -593,9 +253,6 @@ def test_bigbird_draws_uniformly(device, generator):
     assert ((drawn[1:] - rounds / 7).abs() < bound).all()
 
 
-# What a mask is used for, and the wrong versions
-
-
 @pytest.mark.claim("padding-mask-broadcast")
 def test_padding_belongs_to_samples_not_to_queries(device, generator):
     """Wrong elsewhere: keys ``(b, m)`` with b = n broadcast as ``(n, m)``, without an error."""
@@ -686,16 +343,6 @@ def test_no_position_at_all():
     assert masks.global_tokens(4, positions=[]).count() == 0
     assert masks.packed([]).shape == (0, 0)
 
-
-@every_mask
-def test_masks_can_be_compiled_in_one_piece(name, device):
-    mask, _ = MASKS[name]
-    torch.compiler.reset()
-    dense = torch.compile(lambda: mask.dense(device), backend="eager", fullgraph=True)
-    assert torch.equal(dense(), by_definition(name, device))
-
-
-# What is refused
 
 A_WINDOW = "It counts what one query sees, its own place included."
 A_LENGTH = "Count the real tokens of each sequence; m is the length of the longest or more."
@@ -819,10 +466,6 @@ def bigbird(**changes):
             f"block_size: expected an integer of 1 or more, got 0. {A_BLOCK}",
         ),
         (
-            lambda: masks.causal(5).block_summary(0),
-            f"block_size: expected an integer of 1 or more, got 0. {A_BLOCK}",
-        ),
-        (
             lambda: bigbird(block_size=0),
             f"block_size: expected an integer of 1 or more, got 0. {A_BLOCK}",
         ),
@@ -839,14 +482,10 @@ def bigbird(**changes):
             lambda: bigbird(global_blocks=-1),
             "global_blocks: expected an integer between 0 and 3, got -1. A row of blocks has 3.",
         ),
-        (
-            lambda: Mask((5,), lambda i, j: j <= i),
-            "shape: expected (..., n, m), got (5,). For a mask over keys alone write (1, m).",
-        ),
     ],
 )
 def test_a_wrong_argument_is_named(make, text):
-    with pytest.raises(ValueError, match=exactly(text)):
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         make()
 
 
@@ -863,69 +502,8 @@ def test_a_wrong_argument_is_named(make, text):
             "layout: expected a bool tensor, got list. If 1 means may attend, pass "
             "torch.as_tensor(layout).bool().",
         ),
-        (
-            lambda: masks.causal(5).block(3, slice(None)),
-            "rows: expected a slice, got int. For one position write slice(i, i + 1), for all of "
-            "them slice(None).",
-        ),
-        (
-            lambda: masks.causal(5).block(slice(None), 3),
-            "columns: expected a slice, got int. For one position write slice(i, i + 1), for all "
-            "of them slice(None).",
-        ),
-        (
-            lambda: Mask((5, 5), lambda i, j: j - i).dense(),
-            "rule: expected a bool tensor, got torch.int64. Return a comparison of positions, "
-            "such as j <= i.",
-        ),
     ],
 )
 def test_a_wrong_type_is_named(make, text):
-    with pytest.raises(TypeError, match=exactly(text)):
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         make()
-
-
-def test_a_mask_has_no_truth():
-    """`and` would silently drop one of two masks."""
-    for said in (
-        lambda: masks.causal(3) and masks.padding([1, 2], 3),
-        lambda: masks.causal(3) or masks.causal(3),
-        lambda: not masks.causal(3),
-    ):
-        with pytest.raises(TypeError, match=r"^mask: expected & between masks, \| or ~, got and"):
-            said()
-
-
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize("name", MASKS)
-def test_flexattention_is_given_the_same_mask(name, device):
-    """Every pair of its dense form, and what its kernel makes of the blocks that are left."""
-    mask, _ = MASKS[name]
-    n = N if mask.shape[-2] == 1 else mask.shape[-2]
-    whole = mask.expand((*mask.shape[:-2], n, mask.shape[-1]))
-    lead, (n, m) = (1, 1, *whole.shape[:-2])[-2:], whole.shape[-2:]
-    dense = create_mask(whole.mask_mod, *lead, n, m, device=str(device))
-    assert torch.equal(dense, whole.dense(device).expand(*lead, n, m))
-    block_mask = whole.block_mask(block_size=4, device=device)
-    assert block_mask.shape == (*lead, n, m)
-    assert block_mask.BLOCK_SIZE == (4, 4)
-    seeded = torch.Generator(device).manual_seed(0)
-    query, key, value = (
-        torch.randn(*lead, length, 5, generator=seeded, device=device) for length in (n, m, m)
-    )
-    found = flex_attention(query, key, value, block_mask=block_mask)
-    torch.testing.assert_close(found, scaled_dot_product_attention(query, key, value, whole))
-
-
-def test_flexattention_has_two_leading_dimensions():
-    mask = masks.block_layout(4, layout=torch.ones(2, 3, 5, 2, 2).bool(), block_size=2)
-    with pytest.raises(ValueError, match=r"^mask: expected \(batch, heads, n, m\) at most, got"):
-        mask.block_mask()
-
-
-@pytest.mark.parametrize("name", MASKS)
-def test_a_mask_can_be_sent_to_another_process(name, device):
-    mask, _ = MASKS[name]
-    sent = pickle.loads(pickle.dumps(mask))
-    assert sent.shape == mask.shape
-    assert torch.equal(sent.dense(device), mask.dense(device))

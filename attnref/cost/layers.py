@@ -1,0 +1,129 @@
+"""The cost of the layers around attention, and their parameters."""
+
+import torch
+
+from attnref.cost.kernels import letters, linear_layer, pass_over
+from attnref.cost.operations import Cost
+from attnref.cost.sizes import Sizes, check_sizes, itemsize
+
+
+def multihead(sizes: Sizes, embed_dim: int, core: Cost, *, bias: bool = True) -> Cost:
+    r"""A multi-head layer: four projections around a core.
+
+    .. math:: 8nD^2 + 4n^2D \text{ operations in products, for } n=m,\ hd_k=hd_v=D
+
+    so the core outweighs the projections only for :math:`n>2D`, and projections and
+    :func:`feedforward` together, :math:`24nD^2`, only for :math:`n>6D`::
+
+        query, key, value = linear(x, W_q), linear(x, W_k), linear(x, W_v)  # heads are views
+        output = core(query, key, value)                # (b, h, n, d_v)
+        output = heads side by side                     # (b, n, h d_v), a copy
+        output = linear(output, W_o)                    # (b, n, D)
+
+    Args:
+        sizes: of query, key and value; n new tokens are projected, older keys come from a cache.
+        embed_dim: D, the size of a row of x and of the output.
+        core: cost of the attention between, such as ``plain(sizes)``.
+        bias: whether the projections have one; it is the accumulator, read at no operation.
+
+    Raises:
+        ValueError: for an embed_dim below 1.
+
+    Exact for the program above. In products, training costs three times the forward pass: each
+    product has two gradients.
+
+    Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2.
+
+    Examples:
+        >>> from attnref.cost import plain
+        >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64, num_heads=12)
+        >>> core = plain(sizes)
+        >>> layer = multihead(sizes, 768, core) + feedforward(512, 768, 3072)
+        >>> core.operations.matmul / layer.operations.matmul
+        0.1
+    """
+    n, _, d_k, d_v, h, _, size = letters(sizes)
+    check_sizes(embed_dim=embed_dim)
+    tokens = sizes.batch * n
+    projected = tokens * (sizes.num_heads * d_k + sizes.kv_heads * (d_k + d_v))
+    joined = h * n * d_v
+    peak = max(
+        size * projected + core.peak_bytes,
+        size * (joined + max(joined, tokens * embed_dim)),
+    )
+    return (
+        linear_layer(tokens, embed_dim, sizes.num_heads * d_k, size, bias)
+        + linear_layer(tokens, embed_dim, sizes.kv_heads * d_k, size, bias)
+        + linear_layer(tokens, embed_dim, sizes.kv_heads * d_v, size, bias)
+        + core
+        + pass_over(joined, size)
+        + linear_layer(tokens, sizes.num_heads * d_v, embed_dim, size, bias)
+        + Cost(peak_bytes=peak)
+    )
+
+
+def multihead_parameters(sizes: Sizes, embed_dim: int, *, bias: bool = True) -> int:
+    r"""Numbers to learn in a multi-head layer: :math:`D(h+h_{kv})(d_k+d_v)`, and the biases.
+
+    Arguments and errors as in :func:`multihead`; n, m and batch do not matter.
+
+    Examples:
+        >>> multihead_parameters(Sizes(n=1, m=1, d_k=64, d_v=64, num_heads=8), 512, bias=False)
+        1048576
+    """
+    check_sizes(embed_dim=embed_dim)
+    key, query = sizes.kv_heads, sizes.num_heads
+    biases = query * sizes.d_k + key * (sizes.d_k + sizes.d_v) + embed_dim
+    return embed_dim * (query + key) * (sizes.d_k + sizes.d_v) + bias * biases
+
+
+def feedforward(
+    tokens: int,
+    embed_dim: int,
+    hidden: int,
+    *,
+    bias: bool = True,
+    dtype: torch.dtype = torch.float32,
+) -> Cost:
+    r"""The layer after attention: :math:`\mathrm{ReLU}(x W_1)\,W_2`, and the biases.
+
+    .. math:: 4nDH \text{ operations in products, } 16nD^2 \text{ for } H = 4D
+
+    Another activation changes the other operations only: here, one maximum for each hidden
+    number.
+
+    Args:
+        tokens: rows of x, batch times n.
+        embed_dim: D, the size of a row.
+        hidden: H, the size between.
+        bias: whether the two linear layers have one.
+        dtype: of all tensors.
+
+    Raises:
+        ValueError, TypeError: for a size below 1 or a dtype that is none.
+
+    Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.3.
+
+    Examples:
+        >>> feedforward(512, 768, 3072).operations.matmul == 16 * 512 * 768**2
+        True
+    """
+    check_sizes(tokens=tokens, embed_dim=embed_dim, hidden=hidden)
+    size, inner = itemsize(dtype), tokens * hidden
+    return (
+        linear_layer(tokens, embed_dim, hidden, size, bias)
+        + pass_over(inner, size, elementwise=1)
+        + linear_layer(tokens, hidden, embed_dim, size, bias)
+        + Cost(peak_bytes=size * (inner + max(inner, tokens * embed_dim)))
+    )
+
+
+def feedforward_parameters(embed_dim: int, hidden: int, *, bias: bool = True) -> int:
+    """Numbers to learn in a feed-forward layer: :math:`2 D H`, and the biases.
+
+    Examples:
+        >>> feedforward_parameters(768, 3072)
+        4722432
+    """
+    check_sizes(embed_dim=embed_dim, hidden=hidden)
+    return 2 * embed_dim * hidden + bias * (embed_dim + hidden)
