@@ -75,7 +75,7 @@ def check(
         >>> report.passed()
         False
         >>> print(report.failures[0].diagnosis("en"))
-        It behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
+        With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
     """
     return judge(
         subject(function, supports, names=names),

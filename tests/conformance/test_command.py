@@ -47,7 +47,7 @@ def test_a_right_function_ends_with_0(run):
 def test_a_wrong_one_ends_with_1_and_says_why(run):
     status, out, _ = run("mine.py:wrong", "--only", "scale", "--lang", "pt")
     assert status == 1
-    assert "Ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) =" in out
+    assert "Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) =" in out
     assert "menor chamada encontrada:" in out
     assert "pt/scale/scale-factor/" in out
     assert "1 falha" in out

@@ -55,7 +55,10 @@ def test_a_failure_shows_its_diagnosis(run):
     status, out = run("--attention", "mine:wrong", "-k", "scale", "--attention-lang", "pt")
     assert status == pytest.ExitCode.TESTS_FAILED
     assert "mine:wrong scale" in out
-    assert "\nEla se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125.\n" in out
+    assert (
+        "\nCom d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125.\n"
+        in out
+    )
     assert "\n  devolveu [[[[" in out
     assert "Traceback" not in out
 
@@ -63,7 +66,7 @@ def test_a_failure_shows_its_diagnosis(run):
 def test_its_language_is_that_of_the_locale(run, monkeypatch):
     monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
     out = run("--attention", "mine:wrong", "-k", "scale")[1]
-    assert "\nEla se comporta como 1/d_k = 0.0156; o esperado é" in out
+    assert "\nCom d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é" in out
 
 
 def test_its_options(run):

@@ -41,10 +41,10 @@ def test_results_say_what_was_found(report):
     (failure,) = report.failures
     assert failure.property == "scale"
     assert failure.diagnosis("en") == (
-        "It behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125."
+        "With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125."
     )
     assert failure.diagnosis("pt") == (
-        "Ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125."
+        "Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125."
     )
     assert report.results[0].diagnosis() == report.results[0].rule.statement.en
 
@@ -69,7 +69,7 @@ EN = """\
 attention · float32 · cpu · seed 0
 
 pass         shape: The output has one row for each query and the width of the values.
-fail         scale: It behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
+fail         scale: With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
              smallest call found:
                query = """
 
@@ -77,7 +77,7 @@ PT = """\
 attention · float32 · cpu · semente 0
 
 passa        shape: A saída tem uma linha por consulta e a largura dos valores.
-falha        scale: Ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125.
+falha        scale: Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125.
              menor chamada encontrada:
                query = """
 
@@ -135,7 +135,7 @@ def test_junit_for_machines(report, strict):
     assert list(cases["shape"]) == []
     (failure,) = cases["scale"]
     assert (failure.tag, failure.get("type")) == ("failure", "falha")
-    assert failure.get("message").startswith("Ela se comporta como 1/d_k = 0.0156")
+    assert failure.get("message").startswith("Com d_k = 64 ela se comporta como 1/d_k = 0.0156")
     assert "pt/scale/scale-factor/" in failure.text
     assert cases["window_width"][0].tag == "skipped"
     assert cases["alignment"][0].tag == "system-out"
