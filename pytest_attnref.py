@@ -3,7 +3,12 @@
 It stands beside the package, not in it, for to import anything of ``attnref`` imports PyTorch.
 """
 
+import re
+
 import pytest
+
+# What pytest prints of a property: my/file.py:attention::scale. A test has two colons everywhere.
+_ID = re.compile(r"(?P<function>.*[^:]:[\w.]+)::(?P<property>\w+)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,6 +26,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Loads the checker if there is something to check."""
-    if config.getoption("attention"):
+    """Loads the checker if there is something to check: a function, or properties by their ids."""
+    option = config.option
+    option.attention_only = getattr(option, "attention_only", None)  # set where xdist copied it
+    for argument in list(config.args):
+        found = _ID.fullmatch(argument)
+        if found and found["function"] == (option.attention or found["function"]):
+            option.attention = found["function"]
+            option.attention_only = [*(option.attention_only or []), found["property"]]
+            config.args.remove(argument)
+    if option.attention:
         config.pluginmanager.import_plugin("attnref.conformance.plugin")

@@ -51,9 +51,10 @@ def check(
         device: of the inputs.
         seed: of all random numbers.
         limit: seconds for a property. On Linux the function runs in a forked process, which is
-            stopped after that time and may crash without harm; what it prints is lost. Where
-            there is no fork, or this process has used CUDA before, it runs in this process, and
-            nothing stops it. None asks for that, to look into it with a debugger.
+            stopped after that time, may crash without harm, and may take half of the machine's
+            memory; what it prints is lost. Where there is no fork, or this process has used CUDA
+            before, it runs in this process, nothing stops it, and its memory has no limit. None
+            asks for that, to look into it with a debugger.
         names: the function's own for options, as ``{"attn_mask": "mask"}``, where True in a mask
             means that the key may be attended to.
 
@@ -75,7 +76,7 @@ def check(
         >>> report.passed()
         False
         >>> print(report.failures[0].diagnosis("en"))
-        It behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
+        With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
     """
     return judge(
         subject(function, supports, names=names),

@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 
 from attnref.conformance.case import Case
+from attnref.conformance.isolation import OUT_OF_MEMORY, ran_out_of_memory
 from attnref.conformance.property import Property
 from attnref.conformance.right import RIGHT
 from attnref.conformance.subject import Subject, subject
@@ -81,6 +82,8 @@ def _seeded(device: torch.device, seed: int) -> Iterator[None]:
 def _raised(prop: Property, trial: Trial, raised: Raised) -> Finding:
     error, place = raised.error, raised.place
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if ran_out_of_memory(error):
+        return trial.failure(OUT_OF_MEMORY, place=place)
     if prop.may_refuse and trial.declined(error):
         return Finding(Verdict.NOT_OFFERED, REFUSED, {"error": said})
     if isinstance(error, NotImplementedError) and not prop.may_refuse:

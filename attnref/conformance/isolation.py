@@ -2,8 +2,9 @@
 
 The process is forked, so that any function can be asked, closures too, and nothing is loaded
 twice. It computes on one thread, for the threads of its parent do not live on in it, and what the
-function prints goes nowhere. One that hangs is killed with all that it started, and the next
-property gets a new one. It does not outlive its parent, however that ends.
+function prints goes nowhere. It may take half of the machine's memory. One that hangs, or has run
+out of memory, is killed with all that it started, and the next property gets a new one. It does
+not outlive its parent, however that ends.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import torch
 
@@ -33,6 +35,10 @@ CRASHED = Text(
     en="It ended its process: {how}.",
     pt="Ela encerrou o próprio processo: {how}.",
 )
+OUT_OF_MEMORY = Text(
+    en="It ran out of memory (at {place}).",
+    pt="Ela ficou sem memória (em {place}).",
+)
 NOT_ASKED = Text(
     en="Not asked: it has not come back within {limit:g} s a single time, in {count}.",
     pt="Não perguntado: ela não voltou em {limit:g} s nenhuma vez, em {count}.",
@@ -45,6 +51,7 @@ _STRIKES = 3  # if it hangs so often from the start on, the rest is not asked
 _START = 120.0  # seconds that a process may take to reach the device
 _END = 5.0  # and to be gone when it has closed its connection
 _PR_SET_PDEATHSIG = 1  # of prctl(2)
+_SHARE = 0.5  # of the machine's memory, which a process may take beside what its parent holds
 
 
 class Unusable(Exception):
@@ -145,7 +152,10 @@ class _Child(Process):
             if kind == "broken":
                 raise RuntimeError(f"the property {name} itself broke:\n{said}")
             if kind == "done":
-                return found[-1]
+                finding = found[-1]
+                if finding is not None and finding.text == OUT_OF_MEMORY:
+                    self.end()  # what has filled it may still be there
+                return finding
             found.append(said)
         self.end()
         return found[-1] if found else Finding(Verdict.FAIL, HUNG, {"limit": limit})
@@ -171,6 +181,7 @@ def _answer(ask: Ask, device: torch.device, connection: Connection) -> None:
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     torch.set_num_threads(1)
+    _limit_memory()
     with (
         open(os.devnull, "w") as silent,
         contextlib.redirect_stdout(silent),
@@ -178,6 +189,28 @@ def _answer(ask: Ask, device: torch.device, connection: Connection) -> None:
         torch.enable_grad(),  # where the function's module has switched it off
     ):
         serve(connection, ask, device)
+
+
+def _limit_memory() -> None:
+    """Asking for more fails from here on; by that one that grows is stopped before the machine.
+
+    What counts is memory that can be written to: a GPU's driver reserves many more addresses.
+    """
+    import resource  # which other systems lack, as they lack /proc
+
+    page = os.sysconf("SC_PAGE_SIZE")
+    held = page * int(Path("/proc/self/statm").read_text().split()[5])
+    own = held + int(_SHARE * page * os.sysconf("SC_PHYS_PAGES"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    own = own if soft == resource.RLIM_INFINITY else min(own, soft)
+    resource.setrlimit(resource.RLIMIT_DATA, (own, hard))
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, Python's or PyTorch's, says so."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def serve(connection: Connection, ask: Ask, device: torch.device) -> None:
@@ -198,5 +231,11 @@ def serve(connection: Connection, ask: Ask, device: torch.device) -> None:
             for finding in ask(name):
                 connection.send(("found", finding))
             connection.send(("done", None))
-        except Exception:
-            connection.send(("broken", traceback.format_exc()))
+        except Exception as error:
+            if ran_out_of_memory(error):  # what the function keeps leaves none to its examiner
+                frame = traceback.extract_tb(error.__traceback__)[-1]
+                place = f"{frame.filename}:{frame.lineno}"
+                connection.send(("found", Finding(Verdict.FAIL, OUT_OF_MEMORY, {"place": place})))
+                connection.send(("done", None))
+            else:
+                connection.send(("broken", traceback.format_exc()))

@@ -11,18 +11,20 @@ import sys
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from typing import TypeVar
 
 import torch
 
 from attnref.conformance.isolation import Process
-from attnref.conformance.report import Report
 from attnref.conformance.subject import CheckError, Subject
 
-Judge = Callable[[Subject], Report]
+T = TypeVar("T")
 
 
-def judge_named(target: str, find: Callable[[], Subject], judge: Judge, limit: float) -> Report:
-    """The report on the function that ``find`` loads.
+def judge_named(
+    target: str, find: Callable[[], Subject], judge: Callable[[Subject], T], limit: float
+) -> T:
+    """What ``judge`` says of the function that ``find`` loads, a report mostly.
 
     Args:
         target: its name, as messages give it.
@@ -51,7 +53,7 @@ def judge_named(target: str, find: Callable[[], Subject], judge: Judge, limit: f
                 raise CheckError(said)
             if kind == "broken":
                 raise RuntimeError(said)
-        report: Report = pickle.loads(said)
+        report: T = pickle.loads(said)
         return report
     except EOFError:
         raise CheckError(
@@ -62,7 +64,9 @@ def judge_named(target: str, find: Callable[[], Subject], judge: Judge, limit: f
         process.end()
 
 
-def _host(find: Callable[[], Subject], judge: Judge, connection: Connection) -> None:
+def _host(
+    find: Callable[[], Subject], judge: Callable[[Subject], object], connection: Connection
+) -> None:
     """What the process does: it loads the function, and says so; then it hands over the report."""
     sys.argv = sys.argv[:1]  # for a script that reads its arguments
     sys.dont_write_bytecode = True

@@ -3,13 +3,15 @@
 ``pytest_attnref``, which pytest loads, registers this module when the option is given.
 """
 
+import functools
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from attnref.conformance.checker import check_settings, judge
+from attnref.conformance.checker import check_settings, chosen, judge
+from attnref.conformance.naming import judge_named
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.report import Result
 from attnref.conformance.subject import CheckError, Subject, listed, load, paired, subject
@@ -21,12 +23,13 @@ class Attention(pytest.Collector):
     """A function, whose properties are collected."""
 
     about: Subject
+    names: list[str]
     settings: dict[str, Any]
     lang: str
 
     def collect(self) -> Iterator[pytest.Item]:
         """One item a property, in their order."""
-        for name in PROPERTIES:
+        for name in self.names:
             yield Item.from_parent(self, name=name)
 
 
@@ -81,11 +84,15 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         settings = ("dtype", "device", "seed", "limit")
         node.settings = {name: option(f"attention_{name}") for name in settings}
         names = paired(listed(option("attention_map") or ""))
-        node.about = subject(load(target), offered, target, names)
         check_settings(only=None, **node.settings)
+        node.names = chosen(session.config.option.attention_only)
+        find = functools.cache(lambda: subject(load(target), offered, target, names))
+        # First in a process of its own: what hangs or ends it there would end all tests here.
+        judge_named(target, find, lambda about: None, node.settings["limit"])
+        node.about = find()
         if node.settings["device"] != "cpu":  # whether it can be reached, said once
             judge(node.about, only=[next(iter(PROPERTIES))], **node.settings)
-    except CheckError as error:
+    except (CheckError, RuntimeError) as error:
         raise pytest.UsageError(f"--attention, {error}") from None
     node.lang = option("attention_lang") or preferred(os.environ)
     items.extend(session.genitems(node))

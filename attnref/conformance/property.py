@@ -8,29 +8,6 @@ from attnref.conformance.text import Text
 from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
 
-# The pages that explain a property, by their path in either language.
-PAGES = (
-    "foundations/six-words",
-    "foundations/softmax-or-sum",
-    "foundations/dot-product",
-    "foundations/matrix-form",
-    "foundations/queries-keys-values",
-    "foundations/batches-and-padding",
-    "foundations/masks",
-    "foundations/mask-traps",
-    "foundations/dropout",
-    "foundations/multi-head",
-    "foundations/positions",
-    "foundations/grouped-queries",
-    "foundations/kv-cache",
-    "scale/scale-factor",
-    "scale/variance-proof",
-    "scale/saturation",
-    "scale/factors-compared",
-    "complexity/operations",
-    "complexity/memory",
-)
-
 _USUAL = Sizes()
 
 # Returns None when the property holds.
@@ -41,9 +18,10 @@ Test = Callable[[Trial, Case], Finding | None]
 class Property:
     """One thing that is true of attention.
 
-    ``needs`` are options without which it is not offered. What a property with ``may_refuse``
-    asks for, a function may decline with a clear error; ``danger`` marks what is a caution where
-    PyTorch's own function fails it too; what is not ``judged`` may take too long.
+    ``page`` explains it, one of those of :mod:`attnref.book`; ``needs`` are options without which
+    it is not offered. What a property with ``may_refuse`` asks for, a function may decline with a
+    clear error; ``danger`` marks what is a caution where PyTorch's own function fails it too; what
+    is not ``judged`` may take too long.
     """
 
     name: str
@@ -60,10 +38,6 @@ class Property:
     def __reduce__(self) -> tuple[Callable[[str], "Property"], tuple[str]]:
         """By its name, for the name of its function is the name of the property itself."""
         return _named, (self.name,)
-
-    def link(self, lang: str) -> str:
-        """Where the site explains it, seen from the site's root."""
-        return f"{lang}/{self.page}/"
 
 
 def _named(name: str) -> Property:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
+from attnref.book import where
 from attnref.conformance.property import Property
 from attnref.conformance.text import LANGUAGES, Text
 from attnref.conformance.verdict import Counterexample, Finding, Verdict
@@ -35,7 +36,7 @@ OVERLOOKED = Text(
 CALL = Text(en="smallest call found:", pt="menor chamada encontrada:")
 GOT = Text(en="returned", pt="devolveu")
 EXPECTED = Text(en="expected", pt="esperado")
-PAGE = Text(en="explained at", pt="explicado em")
+PAGE = Text(en="see", pt="veja")
 
 # What a terminal would obey, such as the colours of an error message.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -86,7 +87,7 @@ class Result:
             ):
                 if shown is not None:
                     lines.append(f"  {text.say(lang)} {_show(shown)}")
-        return [*lines, f"{PAGE.say(lang)} {self.rule.link(lang)}"]
+        return [*lines, f"{PAGE.say(lang)} {where(self.rule.page, lang)}"]
 
     @property  # the last one: from here on the name means the property of attention
     def property(self) -> str:
@@ -215,7 +216,7 @@ def _record(result: Result) -> dict[str, object]:
         "verdict": result.verdict.value,
         "statement": {lang: result.rule.statement.say(lang) for lang in LANGUAGES},
         "formula": result.rule.formula,
-        "page": {lang: result.rule.link(lang) for lang in LANGUAGES},
+        "page": {lang: where(result.rule.page, lang) for lang in LANGUAGES},
         "diagnosis": {lang: result.diagnosis(lang) for lang in LANGUAGES},
         "counterexample": None if example is None else _finite(vars(example)),
     }

@@ -240,7 +240,9 @@ def _loading(place: str) -> Iterator[None]:
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, and pytest's own, with which it skips a module
         raise CheckError(
             f"function: expected {place} to load, got {type(error).__name__}: {error}. "
             "Fix it, so that it can be imported by itself."

@@ -11,24 +11,21 @@ from typing import NamedTuple
 
 from attnref.copying.source import CopyError, Definition, Package, Source
 
-# Where the site stands, with a slash at the end; empty while it has no address.
-SITE = ""
-
 # The page of a module, or of one of its names. Each variant has a page of its own name.
 PAGES = {
-    "adaptive_scaling": "scale/factors-compared/",
-    "bounded_scores": "scale/factors-compared/",
-    "cache": "foundations/kv-cache/",
-    "cost": "complexity/operations/",
-    "masks": "foundations/masks/",
-    "multihead": "foundations/multi-head/",
-    "positions": "foundations/positions/",
-    "reference": "foundations/matrix-form/",
-    "roofline": "complexity/roofline/",
-    "scaling": "scale/factors-compared/",
-    "score_statistics": "scale/saturation/",
-    "similarity": "foundations/dot-product/",
-    "softmax": "foundations/softmax-or-sum/",
+    "adaptive_scaling": "scale/factors-compared",
+    "bounded_scores": "scale/factors-compared",
+    "cache": "foundations/kv-cache",
+    "cost": "complexity/operations",
+    "masks": "foundations/masks",
+    "multihead": "foundations/multi-head",
+    "positions": "foundations/positions",
+    "reference": "foundations/matrix-form",
+    "roofline": "complexity/roofline",
+    "scaling": "scale/factors-compared",
+    "score_statistics": "scale/saturation",
+    "similarity": "foundations/dot-product",
+    "softmax": "foundations/softmax-or-sum",
 }
 
 _KINDS = ast.FunctionDef | ast.ClassDef
@@ -43,7 +40,7 @@ class Entry(NamedTuple):
             another module among them.
         path: where it is offered; its code may stand in a module below.
         definition: its code.
-        page: the address of the page that explains it.
+        page: the one that explains it, of those of :mod:`attnref.book`.
     """
 
     name: str
@@ -124,8 +121,8 @@ def _modules(package: Package) -> list[Source]:
 
 def _page(module: str, name: str) -> str:
     folder, _, variant = module.rpartition(".")
-    own = f"variants/{variant.replace('_', '-')}/" if folder else PAGES[module]
-    return f"{SITE}en/{PAGES.get(f'{module}.{name}', own)}"
+    own = f"variants/{variant.replace('_', '-')}" if folder else PAGES[module]
+    return PAGES.get(f"{module}.{name}", own)
 
 
 def _last(module: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from attnref.book import where
 from attnref.copying.assembly import assemble
 from attnref.copying.catalogue import catalogue, find, package
 from attnref.copying.header import header
@@ -32,7 +33,7 @@ def copy(
         entries = catalogue(package())
         if show:
             width = max(len(entry.name) for entry in entries)
-            lines = (f"{e.name:{width}}  {e.summary} ({e.page})\n" for e in entries)
+            lines = (f"{e.name:{width}}  {e.summary} See {where(e.page, 'en')}.\n" for e in entries)
             typer.echo("".join(lines).encode(), nl=False)
             return
         if name is None:

@@ -395,7 +395,7 @@ def bigbird(
         generator: source of the random blocks.
 
     Raises:
-        ValueError: for a number out of range, or an even window.
+        TypeError, ValueError: for a number out of range, an even window, or no generator.
 
     Source: Zaheer et al. 2020, arXiv 2007.14062, section 2, with existing tokens as global ones.
 
@@ -413,6 +413,11 @@ def bigbird(
     advice = f"A row of blocks has {blocks}."
     random_blocks = check_integer("random_blocks", random_blocks, 0, advice, most=blocks)
     global_blocks = check_integer("global_blocks", global_blocks, 0, advice, most=blocks)
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator: expected a torch.Generator, got {type(generator).__name__}. Make one with "
+            "torch.Generator().manual_seed(0)."
+        )
 
     row = torch.arange(blocks, device=generator.device)[:, None]  # (blocks, 1)
     column = row.mT  # (1, blocks)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnref._door import Call, check_without_gradient, enter, fused, with_positive_scale
 from attnref.masks import Mask
@@ -114,7 +115,7 @@ def blockwise(call: Call) -> Tensor:
     on_cpu = call.query.device.type == "cpu"
     kernel = call.attn_mask is None and (not on_cpu or few or (wide and one_width))
     if kernel and math.prod(call.shape) > 0:
-        if not (on_cpu and one_width and is_derived(*call[:3])):
+        if not (on_cpu and is_derived(*call[:3])):
             return fused(call)
         if call.is_causal and call.scale <= 0:
             call = with_positive_scale(call)
@@ -124,14 +125,20 @@ def blockwise(call: Call) -> Tensor:
     if math.prod(call.shape) == 0:
         return query @ key.mT @ value  # sums of nothing: zeros
     if kernel:
-        return attention(_Kernel(call.is_causal, call.scale), query, key, value)
+        core, d_v = _Kernel(call.is_causal, call.scale), value.shape[-1]
+        if one_width:
+            return attention(core, query, key, value)
+        width = max(query.shape[-1], d_v)
+        filled = (pad(x, (0, width - x.shape[-1])) for x in (query, key, value))
+        return attention(core, *filled)[..., :d_v]
     mask = call.attn_mask
     # With all its rows and keys, so that blocks can be cut from it.
     if mask is not None and mask.shape[-2:] != (n, m):
         mask = mask.expand((*mask.shape[:-2], n, m))
-    core = _Blockwise(mask if isinstance(mask, Mask) else None, call.is_causal, call.scale)
+    own = mask if isinstance(mask, Mask) else None
+    by_blocks = _Blockwise(own, call.is_causal, call.scale)
     tensors = [mask] if isinstance(mask, Tensor) else []
-    return attention(core, query, key, value, *tensors, by_values=mask is not None)
+    return attention(by_blocks, query, key, value, *tensors, by_values=mask is not None)
 
 
 class _Kernel(NamedTuple):

@@ -134,18 +134,19 @@ class _SlidingWindow(NamedTuple):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
         """The output, and nothing: the fused kernel does not tell what it knows of a row."""
-        shape, (q, k, v) = (*q.shape[:-1], v.shape[-1]), _flat(q, k, v)
+        # In its final shape, and filled through a view: PyTorch's forward mode takes no view of it.
+        output = v.new_empty(*q.shape[:-1], v.shape[-1])  # (..., n, d_v)
+        flat, (q, k, v) = output.flatten(0, -3), _flat(q, k, v)
         scale, back, ahead = self
         if back + ahead + 1 < _NARROW and k.shape == v.shape:
-            output = _by_kernel(q, k, v, scale, back, ahead)
+            _fill_by_kernel(flat, q, k, v, scale, back, ahead)
         else:
-            output = torch.empty_like(v)  # (heads, n, d_v)
             band = _widest_band(q, back, ahead)
             for head, rows, columns in _blocks(q, back, ahead):
                 scaled = q[head, rows] * scale
                 weights = _weights(scaled, k[head, columns], band, rows, columns, back)
-                output[head, rows] = product_with_transpose(weights, v[head, columns].mT)
-        return output.view(shape), output.new_empty(shape[:-2])
+                flat[head, rows] = product_with_transpose(weights, v[head, columns].mT)
+        return output, output.new_empty(output.shape[:-2])
 
     def backward(
         self,
@@ -217,7 +218,9 @@ def _weights(q: Tensor, k: Tensor, band: Tensor, rows: slice, columns: slice, ba
     return torch.softmax(scores, -1, out=scores)
 
 
-def _by_kernel(q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: int) -> Tensor:
+def _fill_by_kernel(
+    output: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: int
+) -> None:
     """The output by PyTorch's fused kernel, ``(heads, n, d)``; head by head, in cache."""
     _, n, d = q.shape
     rows = _NARROW_ROWS
@@ -228,7 +231,6 @@ def _by_kernel(q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: 
         first, last = n, n  # no block has all its keys inside the sequence
     blocks = (last - first) // rows
     band = _band(q, slice(0, rows), slice(-before, rows + ahead), back, ahead)
-    output = torch.empty_like(v)
     for head in range(len(q)):
         for start, stop in ((0, first), (last, n)):
             begin, end = max(0, start - back), min(n, stop + ahead)
@@ -252,4 +254,3 @@ def _by_kernel(q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: 
                 attn_mask=band,
                 scale=scale,
             ).view(last - first, d)
-    return output

@@ -185,7 +185,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
         one.docstring.value = text
     for path, one in names.entries(package).items():
         copy = copies.get(path)
-        explains = f"{copy.page.removeprefix('en/').rstrip('/')}.md" if copy else ""
+        explains = f"{copy.page}.md" if copy else ""
         foot = {
             "tests": [(test, "") for test in tests(path, one.path, ROOT)],
             "copy": [(f"attnref copy {copy.name}", "")] if copy else [],

@@ -9,6 +9,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from attnref.book import where
+
 MODULE = """
 import torch
 
@@ -47,9 +49,9 @@ def test_a_right_function_ends_with_0(run):
 def test_a_wrong_one_ends_with_1_and_says_why(run):
     status, out, _ = run("mine.py:wrong", "--only", "scale", "--lang", "pt")
     assert status == 1
-    assert "Ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) =" in out
+    assert "Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) =" in out
     assert "menor chamada encontrada:" in out
-    assert "pt/scale/scale-factor/" in out
+    assert where("scale/scale-factor", "pt") in out
     assert "1 falha" in out
 
 
@@ -214,7 +216,7 @@ def test_what_a_terminal_would_obey_is_not_printed(odd):
 
 def test_one_root_cause_is_explained_once(odd):
     _, out, _ = odd("odd.py:coloured", "--only", "shape,dtype,row_sums", "-o", "-")
-    assert out.count("explained at") == 1
+    assert out.count(f"see {where('foundations/matrix-form', 'en')}") == 1
     assert "3 fail" in out
 
 

@@ -7,6 +7,7 @@ import functools
 import multiprocessing
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -19,7 +20,14 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention as fused
 
 from attnref.conformance import Verdict, check, isolation
-from attnref.conformance.isolation import CRASHED, HUNG, NOT_ASKED, Unusable, isolated
+from attnref.conformance.isolation import (
+    CRASHED,
+    HUNG,
+    NOT_ASKED,
+    OUT_OF_MEMORY,
+    Unusable,
+    isolated,
+)
 from attnref.conformance.text import Text
 from attnref.conformance.verdict import Finding
 
@@ -97,6 +105,62 @@ def test_one_that_never_comes_back_is_not_asked_for_ever():
     assert found["convexity"].diagnosis("en") == (
         "Not asked: it has not come back within 0.3 s a single time, in 3."
     )
+
+
+PIECE = 2**22  # bytes that one step takes
+KEPT = []
+
+
+def grows(step, keep):
+    """Takes memory step by step; what no limit stops ends after 2 GiB."""
+
+    def attention(query, key, value, is_causal=False):
+        kept = keep if is_causal else []
+        while is_causal and len(kept) < 2**31 // PIECE:
+            kept.append(step())
+        return fused(query, key, value, is_causal=is_causal)
+
+    return attention
+
+
+@pytest.mark.claim("growing-functions-are-stopped")
+@pytest.mark.parametrize("keep", [KEPT, []], ids=["kept for ever", "given back"])
+@pytest.mark.parametrize(
+    "step",
+    [lambda: torch.ones(PIECE // 4), lambda: bytearray(PIECE)],
+    ids=["tensors", "bytes"],
+)
+def test_one_that_grows_step_by_step_is_stopped(step, keep, monkeypatch):
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    monkeypatch.setattr(isolation, "_SHARE", 2**28 / machine)
+    found = asked(grows(step, keep), "row_sums", "causality", "own_token", "rectangular")
+    for name in ("causality", "own_token"):
+        assert found[name].verdict is Verdict.FAIL
+        assert found[name].finding.text == OUT_OF_MEMORY, found[name].diagnosis()
+        assert re.fullmatch(r"It ran out of memory \(at .+:\d+\)\.", found[name].diagnosis())
+    assert found["row_sums"].verdict is found["rectangular"].verdict is Verdict.PASS
+
+
+def test_a_process_may_take_half_of_the_machine_and_no_more_than_its_own_limit(monkeypatch):
+    set_to = []
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, limits: set_to.append(limits))
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for soft in (resource.RLIM_INFINITY, 2**20):
+        monkeypatch.setattr(resource, "getrlimit", lambda kind, soft=soft: (soft, 2**60))
+        isolation._limit_memory()
+    assert machine // 2 < set_to[0][0] < machine // 2 + 2**36
+    assert set_to[1][0] == 2**20
+    assert {hard for _, hard in set_to} == {2**60}
+
+
+def test_an_examiner_without_memory_says_so_too():
+    def ask(name):
+        raise MemoryError
+        yield
+
+    (found,) = isolated(["shape"], ask, CPU, 5.0)
+    assert (found.verdict, found.text) == (Verdict.FAIL, OUT_OF_MEMORY)
+    assert "test_isolation.py:" in found.values["place"]
 
 
 def test_memory_growth_is_not_judged_by_the_clock():
@@ -203,6 +267,8 @@ def test_the_server_answers_piece_by_piece():
     def ask(name):
         if name == "broken":
             raise KeyError(name)
+        if name == "full":
+            raise MemoryError
         yield None
         yield better
 
@@ -214,6 +280,9 @@ def test_the_server_answers_piece_by_piece():
             ("found", better),
             ("done", None),
         ]
+        connection.send("full")
+        assert connection.recv()[1].text == OUT_OF_MEMORY
+        assert connection.recv() == ("done", None)
         connection.send("broken")
         kind, said = connection.recv()
         assert (kind, "KeyError: 'broken'" in said) == ("broken", True)
@@ -230,12 +299,13 @@ def test_a_process_first_falls_silent(monkeypatch, capsys):
     monkeypatch.setattr(torch, "set_num_threads", lambda count: done.append(count))
     monkeypatch.setattr(faulthandler, "disable", lambda: done.append("faulthandler"))
     monkeypatch.setattr(isolation, "serve", lambda *arguments: print("unheard"))
+    monkeypatch.setattr(isolation, "_limit_memory", lambda: done.append("memory"))
     ours, theirs = multiprocessing.Pipe()
     monkeypatch.setattr(os, "setpgid", lambda *group: done.append(group))
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(prctl=lambda *what: None))
     isolation._live(theirs, ours, functools.partial(isolation._answer, nothing, CPU))
     assert ours.closed
-    assert done == ["faulthandler", (0, 0), 1, 2, 1]
+    assert done == ["faulthandler", (0, 0), 1, 2, 1, "memory"]
     assert capsys.readouterr() == ("", "")
 
 

@@ -824,13 +824,13 @@ CASES = {
         mutant(scores=lambda q, k, factor: q @ k.mT * q.shape[-2] ** -0.5),
         "scale",
         scaling.BEHAVES,
-        name="1/sqrt(n)",
+        name="1/sqrt(n = 5)",
     ),
     "divides by the width of all heads": Case(
         mutant(scores=lambda q, k, factor: q @ k.mT * (q.shape[1] * q.shape[-1]) ** -0.5),
         "scale",
         scaling.BEHAVES,
-        name="1/sqrt(heads * d_k)",
+        name="1/sqrt((heads = 3) * d_k)",
     ),
     "powers of 2": Case(
         mutant(weights=lambda scores: torch.softmax(scores * math.log(2), -1)),
@@ -1382,6 +1382,40 @@ FAILURES = {
     "scales by d_v": {"value_width"},
     "clamps": {"softcap_order"},
 }
+
+
+def shown(name, seed=0):
+    """What a mutant's property says of it, and the call that stands below."""
+    case = CASES[name]
+    (result,) = check(case.function, only=[case.rule], limit=None, seed=seed).results
+    return result.finding.values, result.counterexample
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("scales the mask too", "attn_mask"), ("swallows softcap", "softcap")]
+)
+def test_the_call_that_is_shown_has_the_option_that_is_spoken_of(name, option):
+    assert option in shown(name)[1].arguments
+
+
+def test_the_weight_that_is_spoken_of_is_one_of_the_call_that_is_shown():
+    values, example = shown("sees one key ahead", seed=3)
+    query, key = (torch.tensor(example.arguments[name]) for name in ("query", "key"))
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    seen = ones(*scores.shape[-2:], 1)
+    weights = torch.softmax(scores.masked_fill(~seen, -math.inf), -1)
+    found = weights[..., values["i"], values["j"]].max()
+    assert float(found) == pytest.approx(values["weight"])
+
+
+@pytest.mark.parametrize(
+    "name", ["does not scale", "a constant factor", "ignores scale", "scale on top"]
+)
+def test_a_factor_of_another_call_names_that_call(name):
+    values, example = shown(name)
+    assert values["d_k"] == 64 != torch.tensor(example.arguments["query"]).shape[-1]
+    case = CASES[name]
+    assert all("{d_k}" in sentence for sentence in case.text)
 
 
 @pytest.mark.parametrize("name", FAILURES)

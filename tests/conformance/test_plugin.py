@@ -1,5 +1,6 @@
 """The same properties in pytest: one item each, and nothing at all until it is asked."""
 
+import re
 import subprocess
 import sys
 
@@ -55,7 +56,10 @@ def test_a_failure_shows_its_diagnosis(run):
     status, out = run("--attention", "mine:wrong", "-k", "scale", "--attention-lang", "pt")
     assert status == pytest.ExitCode.TESTS_FAILED
     assert "mine:wrong scale" in out
-    assert "\nEla se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125.\n" in out
+    assert (
+        "\nCom d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125.\n"
+        in out
+    )
     assert "\n  devolveu [[[[" in out
     assert "Traceback" not in out
 
@@ -63,7 +67,7 @@ def test_a_failure_shows_its_diagnosis(run):
 def test_its_language_is_that_of_the_locale(run, monkeypatch):
     monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
     out = run("--attention", "mine:wrong", "-k", "scale")[1]
-    assert "\nEla se comporta como 1/d_k = 0.0156; o esperado é" in out
+    assert "\nCom d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é" in out
 
 
 def test_its_options(run):
@@ -121,9 +125,55 @@ def test_what_breaks_in_the_checker_shows_its_traceback(run, monkeypatch):
     assert "RuntimeError: the property shape itself broke" in out
 
 
-def test_a_bad_target_is_a_usage_error(run):
-    status, _ = run("--attention", "mine:nothing")
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("raise ValueError('no data')", "to load, got ValueError: no data. Fix it"),
+        ("import pytest; pytest.skip('x', allow_module_level=True)", "to load, got Skipped: "),
+        ("class Odd(Exception):\n    def __str__(self): 1 / 0\nraise Odd", "ZeroDivisionError"),
+        ("import os; os._exit(3)", "it ended its process: exit status 3. Fix it"),
+        ("import time; time.sleep(60)", "to load within 2 s, and it is not done. Fix it"),
+        ("", "expected 'attention' in "),
+    ],
+)
+def test_what_does_not_load_is_said_in_one_message(run, tmp_path, line, said):
+    (tmp_path / "odd.py").write_text(line, encoding="utf-8")
+    status, out = run("--attention", "odd.py:attention", "--attention-limit", "2")
     assert status == pytest.ExitCode.USAGE_ERROR
+    assert out.count("ERROR: --attention, ") == 1
+    assert said in out
+    assert "INTERNALERROR" not in out
+
+
+@pytest.mark.parametrize("place", ["mine", "mine.py", "a folder/mine.py"])
+def test_an_id_that_is_printed_can_be_run_again(run, tmp_path, place):
+    folder = tmp_path / place if place == "a folder/mine.py" else tmp_path / "mine.py"
+    folder.parent.mkdir(exist_ok=True)
+    folder.write_text(MODULE, encoding="utf-8")
+    (tmp_path / "test_other.py").write_text("def test_other(): pass\n", encoding="utf-8")
+    target = f"{place}:wrong"
+    _, out = run("--attention", target, "-k", "scale and not causal or row_sums")
+    (printed,) = re.findall("^FAILED (.+::scale)", out, re.MULTILINE)
+    assert printed == f"{target}::scale"
+    for again in ((printed,), (printed, "--attention", target)):
+        status, out = run(*again)
+        assert status == pytest.ExitCode.TESTS_FAILED
+        assert "collected 1 item\n" in out
+        assert f"FAILED {printed}" in out
+    status, out = run(printed, f"{target}::row_sums", "test_other.py")
+    assert "1 failed, 2 passed" in out
+
+
+def test_an_id_of_no_property_is_a_usage_error(run):
+    status, out = run("mine:wrong::no_such")
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: --attention, only: expected names of properties, got 'no_such'." in out
+
+
+def test_an_id_of_another_function_is_no_file(run):
+    status, out = run("mine:wrong::scale", "--attention", "mine:leaks")
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert "file or directory not found: mine:wrong::scale" in out
 
 
 def test_without_the_option_nothing_is_loaded(tmp_path):

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 import torch
 
+from attnref.book import where
 from attnref.conformance import Verdict, check
 from attnref.conformance.report import WORDS
 from attnref.conformance.text import LANGUAGES
@@ -41,10 +42,10 @@ def test_results_say_what_was_found(report):
     (failure,) = report.failures
     assert failure.property == "scale"
     assert failure.diagnosis("en") == (
-        "It behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125."
+        "With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125."
     )
     assert failure.diagnosis("pt") == (
-        "Ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125."
+        "Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125."
     )
     assert report.results[0].diagnosis() == report.results[0].rule.statement.en
 
@@ -69,7 +70,7 @@ EN = """\
 attention · float32 · cpu · seed 0
 
 pass         shape: The output has one row for each query and the width of the values.
-fail         scale: It behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
+fail         scale: With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
              smallest call found:
                query = """
 
@@ -77,7 +78,8 @@ PT = """\
 attention · float32 · cpu · semente 0
 
 passa        shape: A saída tem uma linha por consulta e a largura dos valores.
-falha        scale: Ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125.
+falha        scale: Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é \
+1/sqrt(d_k) = 0.125.
              menor chamada encontrada:
                query = """
 
@@ -86,7 +88,7 @@ falha        scale: Ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_
 def test_text_for_people(report, lang, start):
     text = report.text(lang)
     assert text.startswith(start)
-    assert f"{lang}/scale/scale-factor/" in text
+    assert where("scale/scale-factor", lang) in text
     for verdict in Verdict:
         assert f"1 {WORDS[verdict].say(lang)}" in text.splitlines()[-2]
 
@@ -111,7 +113,7 @@ def test_json_for_machines(report):
         for lang in LANGUAGES:
             assert written["diagnosis"][lang] == result.diagnosis(lang)
             assert written["statement"][lang] == result.rule.statement.say(lang)
-            assert written["page"][lang] == f"{lang}/{result.rule.page}/"
+            assert written["page"][lang] == where(result.rule.page, lang)
     written = {each["property"]: each for each in record["results"]}
     assert written["shape"]["counterexample"] is None
     assert set(written["scale"]["counterexample"]) == {"arguments", "got", "expected"}
@@ -135,8 +137,8 @@ def test_junit_for_machines(report, strict):
     assert list(cases["shape"]) == []
     (failure,) = cases["scale"]
     assert (failure.tag, failure.get("type")) == ("failure", "falha")
-    assert failure.get("message").startswith("Ela se comporta como 1/d_k = 0.0156")
-    assert "pt/scale/scale-factor/" in failure.text
+    assert failure.get("message").startswith("Com d_k = 64 ela se comporta como 1/d_k = 0.0156")
+    assert where("scale/scale-factor", "pt") in failure.text
     assert cases["window_width"][0].tag == "skipped"
     assert cases["alignment"][0].tag == "system-out"
     assert cases["nan_behind_mask"][0].tag == ("failure" if strict else "system-out")

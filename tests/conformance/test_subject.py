@@ -54,6 +54,13 @@ def test_a_file_finds_its_neighbours(folder):
     assert callable(load(f"{path}:f"))
 
 
+def test_ctrl_c_while_it_loads_is_ctrl_c(tmp_path):
+    path = tmp_path / "long.py"
+    path.write_text("raise KeyboardInterrupt", encoding="utf-8")
+    with pytest.raises(KeyboardInterrupt):
+        load(f"{path}:f")
+
+
 NOT_FOUND = {
     "attention": "function: expected module:function or path/to/file.py:function, got 'attention'."
     " Write for example torch.nn.functional:scaled_dot_product_attention.",

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from attnref.book import where
 from attnref.copying import assembly
 from attnref.copying.assembly import assemble
 from attnref.copying.catalogue import catalogue, find, package
@@ -180,5 +181,5 @@ def test_all_can_be_listed(attnref):
     assert len(lines) == len(catalogue(package()))
     assert (
         "causal                        Each query sees no key of its own future. "
-        "(en/foundations/masks/)"
+        f"See {where('foundations/masks', 'en')}."
     ) in lines

@@ -233,6 +233,17 @@ def test_bigbird_draws_from_its_generator_alone(device):
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.parametrize(("generator", "kind"), [(None, "NoneType"), (0, "int")])
+def test_bigbird_without_a_generator_is_refused(generator, kind):
+    sizes = {"block_size": 2, "window_blocks": 1, "random_blocks": 1, "global_blocks": 0}
+    message = (
+        f"generator: expected a torch.Generator, got {kind}. Make one with "
+        "torch.Generator().manual_seed(0)."
+    )
+    with pytest.raises(TypeError, match=exactly(message)):
+        masks.bigbird(6, **sizes, generator=generator)
+
+
 def test_bigbird_draws_uniformly(device, generator):
     """Row 0 of 8 blocks has 7 to draw from, once each: seven equal shares."""
     rounds = 700

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.nn.functional import pad
 
 import attnref
@@ -131,6 +131,36 @@ def test_derivatives_forwards(name, device, randn, inputs):
         return torch.func.jvp(lambda query: attend(query, *inputs[1:]), inputs[:1], along[:1])[1]
 
     close(tangent(ours), tangent(definition))
+
+
+EXACT = CALLS | {
+    "varlen": (
+        lambda q, k, v: varlen_attention(q, k, v, torch.tensor([0, 3, N])),
+        masks.packed([3, N - 3]),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.claim("blocks-have-all-derivatives")
+@pytest.mark.parametrize("few", [0, N * N], ids=["by blocks", "few pairs"])
+@pytest.mark.parametrize("dual", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("name", EXACT)
+def test_dual_numbers_by_hand(name, dual, few, device, randn, inputs, monkeypatch):
+    """As torch.func.jvp, where the inputs are no wrappers: of one input, and of all three."""
+    monkeypatch.setattr(blockwise, "_FEW_PAIRS", few)
+    ours, mask = EXACT[name]
+    dense = mask.dense(device) if isinstance(mask, masks.Mask) else mask
+    along = [randn(*x.shape) for x in inputs]
+    with forward_ad.dual_level():
+        given = [
+            forward_ad.make_dual(x.detach(), tangent) if place in dual else x.detach()
+            for place, (x, tangent) in enumerate(zip(inputs, along, strict=True))
+        ]
+        found = forward_ad.unpack_dual(ours(*given))
+        right = forward_ad.unpack_dual(attnref.scaled_dot_product_attention(*given, dense))
+    close(found.primal, right.primal)
+    close(found.tangent, right.tangent)
 
 
 @pytest.mark.claim("blocks-have-all-derivatives")

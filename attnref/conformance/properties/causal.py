@@ -98,18 +98,18 @@ def causality(trial: Trial, case: Case) -> Finding | None:
         found = miss(moved, kept[..., : i + 1, :], 2 * truth.allowance[..., : i + 1, :])
         if found is not None:
             values = {**found.values(), "i": found.place[-2]}
-            return _heaviest(trial, case, trial.failure(MOVED, kept, **values))
+            return _heaviest(trial, case.query, key, trial.failure(MOVED, kept, **values))
     return None
 
 
-def _heaviest(trial: Trial, case: Case, failure: Finding) -> Finding:
+def _heaviest(trial: Trial, query: Tensor, key: Tensor, failure: Finding) -> Finding:
     """Names the future key that weighs most, if one has a weight."""
-    weights = trial.weights(case.query, case.key, is_causal=True)
+    weights = trial.weights(query, key, is_causal=True)
     future = weights.triu(1).abs().nan_to_num(0.0)
     place = torch.unravel_index(future.argmax(), future.shape)
     if not future[place]:
         return failure
-    plain = trial.weights(case.query, case.key)
+    plain = trial.weights(query, key)
     text = IGNORED if bool((plain == weights).all()) else FUTURE
     values = {"i": int(place[-2]), "j": int(place[-1]), "weight": float(weights[place])}
     return failure.reworded(text, **values)

@@ -28,14 +28,14 @@ ON_OUTPUT = Text(
     "diferem, de {least:.3g} a {most:.3g}.",
 )
 SHARE = Text(
-    en="dropout_p={p} drops {share:.0%} of the weights, expected {p:.0%}.",
-    pt="dropout_p={p} descarta {share:.0%} dos pesos; o esperado é {p:.0%}.",
+    en="In {calls} calls dropout_p={p} drops {share:.0%} of the weights, expected {p:.0%}.",
+    pt="Em {calls} chamadas, dropout_p={p} descarta {share:.0%} dos pesos; o esperado é {p:.0%}.",
 )
 KEPT = Text(
-    en="dropout_p={p} multiplies the weights that it keeps by {least:.3g} to {most:.3g}, expected "
-    "1/(1 - p) = {right:.3g}, which keeps their expected value.",
-    pt="dropout_p={p} multiplica os pesos que mantém por {least:.3g} a {most:.3g}; o esperado é "
-    "1/(1 - p) = {right:.3g}, o que preserva o seu valor esperado.",
+    en="In {calls} calls dropout_p={p} multiplies the weights that it keeps by {least:.3g} to "
+    "{most:.3g}, expected 1/(1 - p) = {right:.3g}, which keeps their expected value.",
+    pt="Em {calls} chamadas, dropout_p={p} multiplica os pesos que mantém por {least:.3g} a "
+    "{most:.3g}; o esperado é 1/(1 - p) = {right:.3g}, o que preserva o seu valor esperado.",
 )
 
 REPEATED = Text(
@@ -103,13 +103,13 @@ def dropout_scale(trial: Trial, case: Case) -> Finding | None:
     # A ratio of two weights, each rounded twice, and itself rounded.
     if bool(((kept - right).abs() > 10 * torch.finfo(trial.dtype).eps + 1e-4).any()):
         values = {"least": float(kept.min()), "most": float(kept.max()), "right": right}
-        return trial.failure(KEPT, p=_P, **values)
+        return trial.failure(KEPT, p=_P, calls=_CALLS, **values)
     for axis, where in enumerate(AXES):  # two slices of fair coins hardly ever agree
         if dropped.shape[axis] > 1 and all_equal(dropped, dropped.narrow(axis, 0, 1)):
             return trial.failure(REPEATED, p=_P, where=where)
     deviation = (_P * (1 - _P) / dropped.numel()) ** 0.5
     if abs(share - _P) > _DEVIATIONS * deviation:
-        return trial.failure(SHARE, p=_P, share=share)
+        return trial.failure(SHARE, p=_P, calls=_CALLS, share=share)
     return None
 
 

@@ -202,9 +202,10 @@ def silent_arguments(trial: Trial, case: Case) -> Finding | None:
     }
     options = {name: value for name, value in asked.items() if trial.offers(name)}
     plain = _answer(trial, case)
-    alone = {name: _answer(trial, case, **{name: value}) for name, value in options.items()}
-    for name, output in alone.items():
-        if _same(output, plain):
+    alone = {}
+    for name, value in options.items():
+        alone[name] = _answer(trial, case, **{name: value})
+        if _same(alone[name], plain):
             return trial.failure(SILENT, option=name)
     for name, value in options.items():
         for other, its in options.items():

@@ -15,12 +15,15 @@ from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 
 BEHAVES = Text(
-    en="It behaves as {name} = {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}.",
-    pt="Ela se comporta como {name} = {factor:.3g}; o esperado é 1/sqrt(d_k) = {right:.3g}.",
+    en="With d_k = {d_k} it behaves as {name} = {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}.",
+    pt="Com d_k = {d_k} ela se comporta como {name} = {factor:.3g}; o esperado é 1/sqrt(d_k) = "
+    "{right:.3g}.",
 )
 BEHAVES_UNNAMED = Text(
-    en="It behaves as a factor of {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}.",
-    pt="Ela se comporta como um fator {factor:.3g}; o esperado é 1/sqrt(d_k) = {right:.3g}.",
+    en="With d_k = {d_k} it behaves as a factor of {factor:.3g}, expected 1/sqrt(d_k) = "
+    "{right:.3g}.",
+    pt="Com d_k = {d_k} ela se comporta como um fator {factor:.3g}; o esperado é 1/sqrt(d_k) = "
+    "{right:.3g}.",
 )
 UNSCALED = Text(en="no scaling", pt="nenhuma escala")
 NO_FACTOR = Text(
@@ -28,14 +31,16 @@ NO_FACTOR = Text(
     pt="Nenhum fator único explica os pesos: eles não são exponenciais dos escores.",
 )
 IGNORED = Text(
-    en="scale={asked} is accepted but ignored: it behaves as {factor:.3g} with it and without it.",
-    pt="scale={asked} é aceito mas ignorado: ela se comporta como {factor:.3g} com ele e sem ele.",
+    en="scale={asked} is accepted but ignored: with d_k = {d_k} it behaves as {factor:.3g} with it "
+    "and without it.",
+    pt="scale={asked} é aceito mas ignorado: com d_k = {d_k} ela se comporta como {factor:.3g} com "
+    "ele e sem ele.",
 )
 ON_TOP = Text(
-    en="With scale={asked} it behaves as {factor:.3g}: scale is multiplied on top of 1/sqrt(d_k), "
-    "expected to replace it.",
-    pt="Com scale={asked} ela se comporta como {factor:.3g}: scale multiplica 1/sqrt(d_k), quando "
-    "deveria substituí-lo.",
+    en="With scale={asked} and d_k = {d_k} it behaves as {factor:.3g}: scale is multiplied on top "
+    "of 1/sqrt(d_k), expected to replace it.",
+    pt="Com scale={asked} e d_k = {d_k} ela se comporta como {factor:.3g}: scale multiplica "
+    "1/sqrt(d_k), quando deveria substituí-lo.",
 )
 DIVIDES = Text(
     en="With scale={asked} it behaves as {factor:.3g}: the scores are divided by scale, expected "
@@ -44,8 +49,8 @@ DIVIDES = Text(
     "quando deveriam ser multiplicados.",
 )
 OTHER_FACTOR = Text(
-    en="With scale={asked} it behaves as a factor of {factor:.3g}.",
-    pt="Com scale={asked} ela se comporta como um fator {factor:.3g}.",
+    en="With scale={asked} and d_k = {d_k} it behaves as a factor of {factor:.3g}.",
+    pt="Com scale={asked} e d_k = {d_k} ela se comporta como um fator {factor:.3g}.",
 )
 MASK_SCALED = Text(
     en="The float mask is multiplied by {factor:.3g}, expected 1: it must be added after the "
@@ -74,7 +79,8 @@ CAUSAL_SCALE = Text(
     pt="Com is_causal e scale={asked} a saída é {got:.4g} em {index}; o esperado é "
     "{expected:.4g}: o -inf da máscara é multiplicado pelo fator. Mascare depois de escalar.",
 )
-# Where the usual mistakes are far apart.
+# Where the usual mistakes are far apart. What is found there names its sizes, for the call that is
+# shown below it may be smaller.
 _WIDE = Sizes(batch=1, heads=3, n=5, d_k=64)
 _TINY = 1e-3  # a factor that is none
 _ASKED = 0.3  # neither 1/sqrt(d_k) nor its square for any d_k
@@ -150,7 +156,7 @@ def _with(trial: Trial, case: Case, asked: float) -> Finding | None:
     for factor, name in ways:
         if fit.good and _near(fit.factor, factor):
             text = name
-    return failure.reworded(text, asked=asked, factor=fit.factor)
+    return failure.reworded(text, asked=asked, factor=fit.factor, d_k=_WIDE.d_k)
 
 
 def _near(one: float, other: float) -> bool:
@@ -167,7 +173,7 @@ def _without(trial: Trial, case: Case) -> Finding | None:
     failure = trial.failure(BEHAVES, expected.output)
     fit = effective_scale(trial, Case.draw(_WIDE, case.seed))
     right = _WIDE.d_k**-0.5
-    values: dict[str, Any] = {"factor": fit.factor, "right": right}
+    values: dict[str, Any] = {"factor": fit.factor, "right": right, "d_k": _WIDE.d_k}
     if not fit.good:
         return failure.reworded(NO_FACTOR)
     if abs(fit.factor / right - 1) < 0.02:
@@ -187,9 +193,9 @@ def _names(sizes: Sizes) -> dict[str | Text, float]:
         UNSCALED: 1.0,
         "sqrt(d_k)": d_k**0.5,
         "d_k ** -0.25": d_k**-0.25,
-        "1/sqrt(n)": n**-0.5,
-        "1/sqrt(heads * d_k)": (heads * d_k) ** -0.5,
-        "1/sqrt(heads)": heads**-0.5,
+        f"1/sqrt(n = {n})": n**-0.5,
+        f"1/sqrt((heads = {heads}) * d_k)": (heads * d_k) ** -0.5,
+        f"1/sqrt(heads = {heads})": heads**-0.5,
         "ln(2)/sqrt(d_k)": math.log(2) * d_k**-0.5,
         "log2(e)/sqrt(d_k)": d_k**-0.5 / math.log(2),
         "-1/sqrt(d_k)": -(d_k**-0.5),
@@ -237,8 +243,9 @@ def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
     n, m = case.query.shape[-2], case.key.shape[-2]
     bias = torch.randn(n, m, generator=case.generator(), dtype=torch.float64)
     bias = (4 * bias).round() / 4
-    added = trial.weights(case.query, case.key, attn_mask=bias).log()
-    added = added - trial.weights(case.query, case.key).log()
+    own = trial.weights(case.query, case.key)
+    # The call under the mask comes last: it is the one to be shown.
+    added = trial.weights(case.query, case.key, attn_mask=bias).log() - own.log()
     bias, added = (x - x.mean(-1, keepdim=True) for x in (bias, added))
     size = (bias * bias).sum()
     factor = float((added * bias).sum() / size / (added.numel() / bias.numel()))
