@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-import definitions
+import bodies
 from includes import INCLUDE
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
@@ -100,8 +100,8 @@ def cores(text: str, root: Path) -> Iterator[Core]:
                 continue
             path, name = match["path"], match["section"]
             try:
-                code += definitions.shown(root / path, name).split("\n")
-            except (OSError, definitions.DefinitionError):
+                code += bodies.shown(root / path, name).split("\n")
+            except (OSError, bodies.DefinitionError):
                 break  # which docs/hooks/includes.py reports
             names.append((path, name))
         else:

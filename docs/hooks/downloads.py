@@ -65,7 +65,7 @@ def _take(url: str, words: dict[str, str]) -> str:
     addresses = {
         entry.name: get_relative_url(f"code/{file(entry)}", url)
         for entry in _entries()
-        if entry.page == f"en/{url}"
+        if entry.page == url.rstrip("/")
     }
     items = [
         f'<li><a href="{address}" download>{name}</a></li>' for name, address in addresses.items()

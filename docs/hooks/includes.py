@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import definitions
+import bodies
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
@@ -98,8 +98,8 @@ def _include_problem(language: str, path: str, section: str | None, root: Path) 
         return f"{path}: name a section, as in {path}:section"
     if path.startswith("attnref/"):
         try:
-            definitions.find(text, section)
-        except definitions.DefinitionError as error:
+            bodies.find(text, section)
+        except bodies.DefinitionError as error:
             return f"{path}: {error}"
         return None
     return _section_problem(path, text.split("\n"), section)

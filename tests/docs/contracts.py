@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import bodies
 import citations
 import claims
 import cores
-import definitions
 import figures
 import glossary
 import griffe
@@ -84,11 +84,12 @@ def body_problems(root: Path) -> list[Problem]:
         for path, name in core.names
     }
     reasons = yaml.safe_load((root / NOT_SHOWN).read_text(encoding="utf-8"))
-    found, unneeded = [], dict(reasons)
-    for path, one in names.entries(package).items():
+    found, unneeded, entries = [], dict(reasons), names.entries(package)
+    for path, one in entries.items():
         name, file = path.removeprefix("attnref."), one.relative_package_filepath.as_posix()
         text = (root / file).read_text(encoding="utf-8")
-        behind = definitions.behind(text, one.name, names.exports(one.module))
+        public = {other.name for other in entries.values() if other.module is one.module}
+        behind = bodies.behind(text, one.name, public)
         if not shown & {(file, each) for each in behind}:
             unneeded.pop(name, None)
             if name not in reasons:

@@ -1,7 +1,7 @@
 """The package's code on a page: cut out by name, numbered at its lines, and never out of step."""
 
+import bodies
 import cores
-import definitions
 import pytest
 
 SOURCE = '''\
@@ -73,16 +73,16 @@ class TestADefinition:
         ],
     )
     def test_is_cut_out_by_its_name_with_a_short_docstring(self, root, name, code):
-        assert definitions.shown(root / "attnref/box.py", name) == code
+        assert bodies.shown(root / "attnref/box.py", name) == code
 
     def test_that_there_is_not_is_told_with_those_that_there_are(self, root):
-        with pytest.raises(definitions.DefinitionError, match=r"no 'shut' in 'Box.shut'.*open"):
-            definitions.shown(root / "attnref/box.py", "Box.shut")
+        with pytest.raises(bodies.DefinitionError, match=r"no 'shut' in 'Box.shut'.*open"):
+            bodies.shown(root / "attnref/box.py", "Box.shut")
 
     def test_reaches_what_is_behind_it_but_nothing_public(self):
-        behind = definitions.behind(SOURCE, "double", ["double", "Box"])
+        behind = bodies.behind(SOURCE, "double", ["double", "Box"])
         assert behind == {"double", "_checked", "_again"}
-        assert definitions.behind(SOURCE, "Box", ["double", "Box"]) == {"Box", "STEP"}
+        assert bodies.behind(SOURCE, "Box", ["double", "Box"]) == {"Box", "STEP"}
 
 
 class TestNotes:
