@@ -160,7 +160,8 @@ def linear_state(
     """
     check_tensors(key=key, value=value)
     checks.check_value(key.shape, value.shape)
-    return _state(key, value, feature_map)
+    with own_precision(key.device):
+        return _state(key, value, feature_map)
 
 
 def _state(key: Tensor, value: Tensor, feature_map: FeatureMap) -> LinearState:
@@ -212,6 +213,13 @@ def linear_attention_step(
             f"{tuple(key.shape)}. For a whole prompt call linear_attention(..., is_causal=True) "
             "and linear_state."
         )
+    with own_precision(query.device):
+        return _step(query, key, value, state, feature_map)
+
+
+def _step(
+    query: Tensor, key: Tensor, value: Tensor, state: LinearState | None, feature_map: FeatureMap
+) -> tuple[Tensor, LinearState]:
     new = _state(key, value, feature_map)
     if state is not None:
         new = LinearState(state.key_value + new.key_value, state.normaliser + new.normaliser)

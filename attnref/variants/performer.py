@@ -89,7 +89,10 @@ def performer_attention(
         exponents = _exponents(tokens, projection, call.scale)  # (..., m, r)
         if is_causal or tokens.shape[-2] == 0:
             return torch.exp(exponents)
-        return torch.exp(exponents - exponents.detach().amax((-2, -1), keepdim=True))
+        if (counts := call.key_mask()) is not None:  # (..., m, 1)
+            exponents = exponents.masked_fill(~counts, -torch.inf)  # or padding could be the largest
+        largest = exponents.detach().amax((-2, -1), keepdim=True)  # (..., 1, 1)
+        return torch.exp(exponents - largest.clamp(min=torch.finfo(exponents.dtype).min))
 
     return weighted_average(
         call, query_features=query_features, key_features=key_features, chunk_size=chunk_size
