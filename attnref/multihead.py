@@ -259,7 +259,7 @@ class MultiHeadAttention(nn.Module):
     def _mask_options(
         self, q: Tensor, k: Tensor, attn_mask: Tensor | Mask | None, is_causal: bool, past: int
     ) -> dict[str, Any]:
-        """All that masks and biases say, as one ``attn_mask`` or a plain ``is_causal``."""
+        """Mask, position bias and causality as one ``attn_mask``, or a plain ``is_causal``."""
         n, m = q.shape[-2], k.shape[-2]
         alignment = "bottom-right" if past else "top-left"
         if attn_mask is not None:

@@ -242,7 +242,7 @@ def _bias(attn_mask: ArrayLike | None, shape: checks.Shape) -> Array:
 
 
 def _upstream(name: str, gradient: ArrayLike, shape: checks.Shape) -> Array:
-    """What the loss does to a result has the shape of that result."""
+    """The upstream gradient, that of the loss by a result, checked to have its shape."""
     array = np.asarray(gradient, dtype=np.float64)
     if array.shape != shape:
         raise ValueError(

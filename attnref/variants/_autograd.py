@@ -74,7 +74,7 @@ def is_derived(*tensors: Tensor) -> bool:
 
 
 class _Attention(torch.autograd.Function):
-    """The output, ``(..., n, d_v)``, beside what backward wants to know."""
+    """The output, ``(..., n, d_v)``, and what the backward pass needs beside it."""
 
     @staticmethod
     def forward(core: Core, *tensors: Tensor) -> tuple[Tensor, Tensor]:

@@ -146,7 +146,7 @@ def _states(allowed: Tensor, *, everything_mixed: bool) -> Tensor:
 
 
 def _extremes(states: Tensor) -> tuple[list[int], list[int]]:
-    """Over the leading dimensions: the least that each chunk holds, and the most."""
+    """Minimum and maximum of each chunk over the leading dimensions."""
     if states.dim() == 1:
         return states.tolist(), states.tolist()
     rows = states.reshape(-1, states.shape[-1])

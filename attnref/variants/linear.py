@@ -285,7 +285,7 @@ def _sums(
 
 
 def _filled(tokens: Tensor, length: int) -> Tensor:
-    """With zeros behind the last token."""
+    """Padded with zeros behind the last token."""
     missing = length - tokens.shape[-2]
     return pad(tokens, (0, 0, 0, missing)) if missing else tokens
 

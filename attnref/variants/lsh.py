@@ -196,7 +196,7 @@ def _places(tokens: Tensor, rotation: Tensor) -> Tensor:
 
 
 def _taken(tokens: Tensor, places: Tensor) -> Tensor:
-    """The tokens ``(..., n, d)`` at these places ``(..., n)``."""
+    """The tokens ``(..., n, d)``, gathered from these places ``(..., n)``."""
     return torch.take_along_dim(tokens, places[..., None], -2)
 
 

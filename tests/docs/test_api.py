@@ -172,7 +172,7 @@ def test_a_misspelt_name_stops_the_build_where_it_stands(package, code, message)
     "code",
     [
         "masks.py",  # a file
-        "attnref/masks.py",
+        "attnref/masks/mask.py",
         "attnref.checks.check_mask",  # not public, but there
         "attnref copy causall",
         "mask.causall",  # a variable
