@@ -69,7 +69,7 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
     )  # (..., 1, 1)
     # Equal scores differ by rounding errors of some eps |q| |k|; a spread below that is none.
     info = torch.finfo(variance.dtype)
-    noise = (16 * info.eps) ** 2 * query_square * key_square
+    noise = (16 * info.eps) ** 2 * query_square * key_square  # (..., 1, 1)
     return torch.maximum(variance, noise).clamp(min=info.tiny).rsqrt()
 
 
@@ -136,9 +136,9 @@ def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
 def _moments(vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean ``(..., 1, d)``, covariance ``(..., d, d)``, mean squared length ``(..., 1, 1)``."""
     vectors = _wide(vectors)
-    mean = vectors.mean(-2, keepdim=True)
+    mean = vectors.mean(-2, keepdim=True)  # (..., 1, d)
     centred = vectors - mean
-    covariance = centred.mT @ centred / vectors.shape[-2]
+    covariance = centred.mT @ centred / vectors.shape[-2]  # (..., d, d)
     return mean, covariance, vectors.square().sum(-1, keepdim=True).mean(-2, keepdim=True)
 
 

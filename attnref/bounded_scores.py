@@ -139,4 +139,4 @@ def softcap(scores: Tensor, *, cap: float) -> Tensor:
     advice = "Without a cap, leave the scores as they are."
     if not 0.0 < check_number("cap", cap, advice) < math.inf:
         raise ValueError(f"cap: expected a finite number above 0, got {cap!r}. {advice}")
-    return cap * torch.tanh(scores / cap)
+    return cap * torch.tanh(scores / cap)  # (..., n, m)

@@ -357,7 +357,7 @@ class MultiHeadAttention(nn.Module):
 def _split(tensor: Tensor, heads: int) -> Tensor:
     """``(..., n, heads d)`` as ``(..., heads, n, d)``: each head a block of columns."""
     *lead, width = tensor.shape
-    return tensor.reshape(*lead, heads, width // heads).transpose(-3, -2)
+    return tensor.reshape(*lead, heads, width // heads).transpose(-3, -2)  # (..., heads, n, d)
 
 
 def _join(tensor: Tensor) -> Tensor:

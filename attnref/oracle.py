@@ -171,7 +171,7 @@ def gradients(
         here = (*row.place, row.i)
         weights = _softmax(row.scores)
         dp = np.array([np.dot(do[here], _at(v, row.shared)[j]) for j in row.allowed])
-        ds = weights * (dp - np.sum(weights * dp) + dl[here])
+        ds = weights * (dp - np.sum(weights * dp) + dl[here])  # (len(allowed),)
         for j, p, d, slope in zip(row.allowed, weights, ds, row.slopes, strict=True):
             _at(dv, row.shared)[j] += p * do[here]
             _at(dq, row.place)[row.i] += factor * slope * d * _at(k, row.shared)[j]

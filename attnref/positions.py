@@ -152,7 +152,7 @@ class LearnedPositions(nn.Module):
                 f"positions {offset} to {offset + length - 1}. Shorten the sequence, or train "
                 f"with a larger max_length; rotary and alibi have no such limit."
             )
-        return self.table[offset : offset + length]
+        return self.table[offset : offset + length]  # (length, d)
 
 
 def rotary(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> Tensor:
@@ -295,7 +295,7 @@ def alibi_slopes(
     _check_counts(1, num_heads=num_heads)
     power = 2 ** (num_heads.bit_length() - 1)
     whole = torch.arange(1, power + 1, dtype=torch.float64, device=device)  # (p,)
-    between = torch.arange(num_heads - power, dtype=torch.float64, device=device) + 0.5
+    between = torch.arange(num_heads - power, dtype=torch.float64, device=device) + 0.5  # (h - p,)
     return torch.exp2(-8.0 / power * torch.cat([whole, between])).to(dtype)  # (h,)
 
 
@@ -357,7 +357,7 @@ def _angles(
     """The angle of each pair at each position, ``(n, d/2)`` float64."""
     _check_counts(0, length=length, offset=offset)
     places = torch.arange(offset, offset + length, dtype=torch.float64, device=device)  # (n,)
-    return places[:, None] * frequencies(dim, base=base, device=device)
+    return places[:, None] * frequencies(dim, base=base, device=device)  # (n, d/2)
 
 
 def _turns(x: Tensor, base: float, offset: int) -> tuple[Tensor, Tensor]:

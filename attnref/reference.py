@@ -197,7 +197,7 @@ def softmax_weights(
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
 
-    allowed = torch.ones(call.shape, dtype=torch.bool, device=query.device)
+    allowed = torch.ones(call.shape, dtype=torch.bool, device=query.device)  # (..., n, m)
     if call.is_causal:
         allowed = allowed.tril()
     attn_mask = call.mask_tensor()
@@ -211,11 +211,11 @@ def softmax_weights(
     # its gradients are zeros too, and gets what it should hold afterwards.
     scores = scores.masked_fill(~allowed, -torch.inf)
     total = torch.logsumexp(scores.detach(), dim=-1)  # (..., n)
-    sound = total.isfinite()
+    sound = total.isfinite()  # (..., n)
     scores = scores.masked_fill(~sound[..., None], 0.0)
-    weights = torch.softmax(scores, dim=-1).masked_fill(~allowed, 0.0)
+    weights = torch.softmax(scores, dim=-1).masked_fill(~allowed, 0.0)  # (..., n, m)
     weights = weights.masked_fill(allowed & ~sound[..., None], torch.nan)
-    lse = torch.where(sound, torch.logsumexp(scores, dim=-1), total)
+    lse = torch.where(sound, torch.logsumexp(scores, dim=-1), total)  # (..., n)
     return weights, allowed, lse, value
 
 
@@ -226,8 +226,8 @@ def _scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
     would otherwise poison the gradients of all the others.
     """
     query = query * scale  # first: these are the smaller numbers
-    exact = query.detach() @ key.detach().mT
-    return torch.where(exact.isfinite(), _finite(query) @ _finite(key).mT, exact)
+    exact = query.detach() @ key.detach().mT  # (..., n, m)
+    return torch.where(exact.isfinite(), _finite(query) @ _finite(key).mT, exact)  # (..., n, m)
 
 
 def _average(weights: Tensor, allowed: Tensor, value: Tensor) -> Tensor:

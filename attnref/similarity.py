@@ -229,11 +229,11 @@ def _direction(vectors: Tensor) -> Tensor:
     largest = vectors.detach().abs().amax(-1, keepdim=True)  # (..., n, 1)
     sized = vectors / torch.where(largest > 0, largest, 1.0)  # (..., n, d_k)
     norms = torch.linalg.vector_norm(sized, dim=-1, keepdim=True)  # (..., n, 1)
-    return sized / torch.where(norms > 0, norms, 1.0)
+    return sized / torch.where(norms > 0, norms, 1.0)  # (..., n, d_k)
 
 
 def _negative_squared_distance(query: Tensor, key: Tensor) -> Tensor:
     """``-|q_i - k_j|²`` with one matrix product, ``(..., n, m)``."""
     query_norms = query.square().sum(-1)[..., :, None]  # (..., n, 1)
     key_norms = key.square().sum(-1)[..., None, :]  # (..., 1, m)
-    return 2 * query @ key.mT - query_norms - key_norms
+    return 2 * query @ key.mT - query_norms - key_norms  # (..., n, m)

@@ -125,7 +125,7 @@ def _attended(
     # A mean counts as often as it has keys, and not at all if it has none.
     near_bias = present.squeeze(-1)[..., near][..., None, :].log()  # (..., blocks, 1, columns)
     near_bias = near_bias.masked_fill(~allowed, -torch.inf)
-    far_bias = count.squeeze(-1).log()[..., far][..., None, :]
+    far_bias = count.squeeze(-1).log()[..., far][..., None, :]  # (..., blocks, 1, runs)
     rows = near_bias.shape[-2]
     bias = torch.cat(
         [near_bias, far_bias.expand(*far_bias.shape[:-2], rows, -1)], -1
@@ -166,7 +166,7 @@ def _near(
     """
     first = torch.arange(blocks, device=device)[:, None] * size  # (blocks, 1)
     column = torch.arange(-size, size if is_causal else 2 * size, device=device)  # (columns,)
-    rows = first + column
+    rows = first + column  # (blocks, columns)
     allowed = ((rows >= 0) & (rows < n))[:, None]  # (blocks, 1, columns)
     if is_causal:
         allowed = allowed & (column <= torch.arange(size, device=device)[:, None])
@@ -186,7 +186,7 @@ def _far(blocks: int, num_means: int, is_causal: bool, device: torch.device) -> 
         met = (index >= 0) & (index < blocks)  # (blocks at the bottom, 3), causal 2
         if is_causal:
             met = met & (index < node)
-        row = first + index[..., None] * num_means + run
+        row = first + index[..., None] * num_means + run  # (blocks at the bottom, 3, r)
         rows.append(row.masked_fill(~met[..., None], 0).flatten(1))
         first += blocks * num_means
         node, blocks = node // 2, -(-blocks // 2)

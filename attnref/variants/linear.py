@@ -130,8 +130,8 @@ class LinearState(NamedTuple):
         (torch.Size([2, 3]), tensor([1000., 1000.]))
     """
 
-    key_value: Tensor
-    normaliser: Tensor
+    key_value: Tensor  # (..., f, d_v)
+    normaliser: Tensor  # (..., f)
 
 
 def linear_state(

@@ -92,7 +92,7 @@ def linformer_attention(
             f"value_projection: expected {key_projection.shape[-2]} rows, as key_projection has, "
             f"got {value_projection.shape[-2]}. Each mixed key needs a mixed value."
         )
-    _, key, value = call.tensors(query.dtype)
+    _, key, value = call.tensors(query.dtype)  # (..., m, d_k), (..., m, d_v)
     mixed, counts = None, call.key_mask()  # (..., m, 1)
     if counts is not None:
         key, value = key.masked_fill(~counts, 0.0), value.masked_fill(~counts, 0.0)
@@ -100,7 +100,7 @@ def linformer_attention(
     with own_precision(query.device):
         key = key_projection @ key  # (..., r, d_k)
         value = value_projection @ value  # (..., r, d_v)
-    shape = (*call.shape[:-1], key.shape[-2])
+    shape = (*call.shape[:-1], key.shape[-2])  # (..., n, r)
     return blockwise(
         call._replace(key=key, value=value, attn_mask=mixed, shape=shape, enable_gqa=False)
     )
@@ -139,4 +139,4 @@ def mean_projection(
     run = torch.arange(length, device=device) * rank // length  # (length,)
     member = run == torch.arange(rank, device=device)[:, None]  # (rank, length)
     member = member.to(dtype)
-    return member / member.sum(-1, keepdim=True)
+    return member / member.sum(-1, keepdim=True)  # (rank, length)

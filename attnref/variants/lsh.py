@@ -213,7 +213,7 @@ def _meet(
     n = query.shape[-2]
     chunks = max(1, -(-n // size))
     fill = chunks * size - n
-    q = torch.unflatten(pad(query, (0, 0, 0, fill)), -2, (chunks, size))
+    q = torch.unflatten(pad(query, (0, 0, 0, fill)), -2, (chunks, size))  # (..., chunks, C, d_k)
     row = torch.unflatten(pad(query_ids.int(), (0, fill)), -1, (chunks, size))
     # With a chunk before the first and one after the last, windows of three need no copies.
     k, v = (

@@ -89,12 +89,12 @@ def nystrom_attention(
 
 
 def _pseudo_inverse(matrix: Tensor, iterations: int) -> Tensor:
-    size = matrix.abs()
+    size = matrix.abs()  # (..., r, r)
     bound = size.sum(-2).amax(-1) * size.sum(-1).amax(-1)  # (...,)
-    inverse = matrix.mT / bound[..., None, None]
-    unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    inverse = matrix.mT / bound[..., None, None]  # (..., r, r)
+    unit = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)  # (r, r)
     for _ in range(iterations):
-        product = matrix @ inverse
+        product = matrix @ inverse  # (..., r, r)
         nested = 13 * unit - product @ (15 * unit - product @ (7 * unit - product))
         inverse = inverse @ nested / 4
     return inverse  # (..., r, r)

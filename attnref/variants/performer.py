@@ -83,7 +83,7 @@ def performer_attention(
 
     def query_features(tokens: Tensor) -> Tensor:
         exponents = _exponents(tokens, projection, call.scale)  # (..., n, r)
-        return torch.exp(exponents - exponents.detach().amax(-1, keepdim=True))
+        return torch.exp(exponents - exponents.detach().amax(-1, keepdim=True))  # (..., n, r)
 
     def key_features(tokens: Tensor) -> Tensor:
         exponents = _exponents(tokens, projection, call.scale)  # (..., m, r)
@@ -193,7 +193,7 @@ def random_projection(
     gaussian = torch.randn(shape, generator=generator, device=generator.device, dtype=wide)
     if not orthogonal:
         return gaussian[0].flatten(0, 1)[:num_features].to(dtype)  # (r, d_k)
-    directions, triangle = torch.linalg.qr(gaussian[0])
+    directions, triangle = torch.linalg.qr(gaussian[0])  # (blocks, d_k, d_k) each
     # Without the signs the factor of a Gaussian matrix would not be uniform over rotations.
     directions = directions * triangle.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]
     lengths = torch.linalg.vector_norm(gaussian[1], dim=-1, keepdim=True)  # (blocks, d_k, 1)

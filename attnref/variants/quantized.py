@@ -69,9 +69,9 @@ def quantize(tokens: Tensor) -> QuantizedTokens:
 
 
 def _quantize(tokens: Tensor) -> QuantizedTokens:
-    wide = tokens.detach().to(torch.promote_types(tokens.dtype, torch.float32))
+    wide = tokens.detach().to(torch.promote_types(tokens.dtype, torch.float32))  # (..., n, d)
     largest = wide.abs().amax(-1, keepdim=True)  # (..., n, 1)
-    step = torch.where(largest == 0, 1.0, largest / 127)
+    step = torch.where(largest == 0, 1.0, largest / 127)  # (..., n, 1)
     return QuantizedTokens((wide / step).round().clamp(-127, 127).to(torch.int8), step)
 
 
@@ -147,4 +147,4 @@ def quantized_attention(
 
 def _rounded(tokens: Tensor) -> Tensor:
     """The quantised tokens, with the gradient of the tokens."""
-    return tokens + (_quantize(tokens).dequantize() - tokens).detach()
+    return tokens + (_quantize(tokens).dequantize() - tokens).detach()  # (..., n, d)

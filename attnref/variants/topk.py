@@ -74,7 +74,7 @@ def topk_attention(
     advice = "It is the number of keys that each query keeps."
     count = check_integer("count", count, 1, advice, most=m)
     with own_precision(query.device):
-        weights, _, _, value = softmax_weights(call)
+        weights, _, _, value = softmax_weights(call)  # weights: (..., n, m)
         best, places = weights.topk(count)  # (..., n, k)
         mass = best.sum(-1, keepdim=True)  # (..., n, 1)
         best = best / mass.masked_fill(mass == 0, 1.0)
