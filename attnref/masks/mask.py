@@ -92,7 +92,7 @@ class Mask:
                     [2, 1, 0],
                     [2, 2, 2]], dtype=torch.int8)
         """
-        block_size = _check_block_size(block_size)
+        block_size = check_block_size(block_size)
         *lead, n, m = self.shape
         height, width = math.ceil(n / block_size), math.ceil(m / block_size)
         summary = torch.empty((*lead, height, width), dtype=torch.int8, device=device)
@@ -288,5 +288,5 @@ def _common_shape(one: Mask, other: Mask) -> Shape:
     return shape
 
 
-def _check_block_size(block_size: int) -> int:
+def check_block_size(block_size: int) -> int:
     return check_integer("block_size", block_size, 1, "It is the side of a block, often 64 or 128.")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnref.checks import check_alignment, check_integer, check_positions
-from attnref.masks.mask import Mask, _check_block_size
+from attnref.masks.mask import Mask, check_block_size
 
 
 def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mask:
@@ -352,7 +352,7 @@ def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: in
         ####
     """
     n, m = check_positions(n=n, m=n if m is None else m)
-    block_size = _check_block_size(block_size)
+    block_size = check_block_size(block_size)
     if not isinstance(layout, Tensor) or layout.dtype != torch.bool:
         found = layout.dtype if isinstance(layout, Tensor) else type(layout).__name__
         raise TypeError(
@@ -407,7 +407,7 @@ def bigbird(
         tensor([6, 3, 3, 3, 3, 3])
     """
     (n,) = check_positions(n=n)
-    block_size = _check_block_size(block_size)
+    block_size = check_block_size(block_size)
     blocks = math.ceil(n / block_size)
     reach, _ = window_reach("window_blocks", window_blocks, is_causal=False)
     advice = f"A row of blocks has {blocks}."

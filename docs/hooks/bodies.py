@@ -1,14 +1,17 @@
 """Code of the package as a page shows it: a function, a class, a method or a constant, by its name.
 
-A docstring is cut to its first paragraph, for the reference has the whole one.
+A docstring is cut to its first paragraph, for the reference has the whole one, with links in
+place of what Sphinx writes for them.
 """
 
 import ast
+import re
 import textwrap
 from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
+ROLE = re.compile(r":[a-z]+:`~?(?P<text>[^`]+)`")
 Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
 
@@ -17,7 +20,7 @@ class DefinitionError(Exception):
 
 
 def shown(file: Path, name: str) -> str:
-    """What ``name``, with a dot before that of a method, is in ``file``.
+    """What ``name`` is in ``file``; that of a method has its class and a dot before it.
 
     Raises:
         DefinitionError: where there is no such name.
@@ -28,6 +31,7 @@ def shown(file: Path, name: str) -> str:
     for one in ast.walk(node):
         if isinstance(one, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(one):
             _shorten(lines, one.body[0])
+            _without_roles(lines, one.body[0])
     first = min(one.lineno for one in (node, *getattr(node, "decorator_list", [])))
     left = [line for line in lines[first - 1 : node.end_lineno] if line is not None]
     return textwrap.dedent("\n".join(left))
@@ -82,3 +86,8 @@ def _shorten(lines: list[str | None], docstring: ast.stmt) -> None:
     if blank is not None:
         lines[blank - 1] = f'{lines[blank - 1]}"""'
         lines[blank : last + 1] = [None] * (last + 1 - blank)
+
+
+def _without_roles(lines: list[str | None], docstring: ast.stmt) -> None:
+    for number in range(docstring.lineno - 1, docstring.end_lineno or docstring.lineno):
+        lines[number] = lines[number] and ROLE.sub(r"\g<text>", lines[number] or "")

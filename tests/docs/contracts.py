@@ -170,7 +170,11 @@ def figure_problems(page: Path, root: Path) -> list[Problem]:
         declared.add(value)
     shown = [number for output in _outputs(text, root) for number in NUMBER.findall(output)]
     used = set()
+    # The code with which a note begins stands in the block, and its numbers with it.
+    notes = {line for core in cores.cores(text, root) for line, _ in core.notes}
     for line, prose in lines_outside_blocks(without_sources(without_front_matter(text))):
+        if line in notes:
+            prose = cores.ITEM.sub("", prose)
         for figure in DECIMAL.findall(prose):
             if figure in declared:
                 used.add(figure)

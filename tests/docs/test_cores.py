@@ -32,7 +32,7 @@ class Box:
     """One line."""
 
     def open(self):
-        """Opens it."""
+        """Opens it, as :func:`~box.double` does."""
         return double(STEP)
 '''
 PAGE = """\
@@ -64,7 +64,10 @@ class TestADefinition:
         [
             ("STEP", "STEP = 3  # keys"),
             ("_again", "def _again(y):\n    return y"),
-            ("Box.open", 'def open(self):\n    """Opens it."""\n    return double(STEP)'),
+            (
+                "Box.open",
+                'def open(self):\n    """Opens it, as box.double does."""\n    return double(STEP)',
+            ),
             (
                 "double",
                 '@decorated\ndef double(x):\n    """Twice x."""\n'

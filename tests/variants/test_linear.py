@@ -279,3 +279,16 @@ def test_what_does_not_fit_is_named(randn):
     with pytest.raises(ValueError, match=r"^query: expected one token, shape") as error:
         linear_attention_step(tokens, tokens, tokens)
     assert "got (5, 3) with key (5, 3). For a whole prompt call" in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast_takes_nothing_from_the_state(dtype, device, randn):
+    query, key, value = (randn(2, 1, 8, dtype=torch.float32) for _ in range(3))
+    state = linear_state(key, value)
+    expected = linear_attention_step(query, key, value, state)
+    with torch.autocast(device.type, dtype=dtype):
+        assert linear_state(key, value).key_value.equal(state.key_value)
+        output, new = linear_attention_step(query, key, value, state)
+    assert output.equal(expected[0])
+    assert new.key_value.equal(expected[1].key_value)
+    assert new.key_value.dtype == torch.float32

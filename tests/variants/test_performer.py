@@ -246,3 +246,17 @@ def test_what_does_not_fit_is_named(generator, project, randn):
             random_projection(wrong, 3, generator=generator)
         with pytest.raises(ValueError, match=r"^head_dim: expected an integer of 1 or more"):
             random_projection(3, wrong, generator=generator)
+
+
+@pytest.mark.parametrize("size", [1.0, 14.0])
+def test_padding_is_not_the_largest_key(size, randn, generator):
+    """A key of zeros has the exponent 0, beside which those of long keys underflow in float32."""
+    query, key, value = (randn(5, 16, dtype=torch.float32) for _ in range(3))
+    key = key / key.norm(dim=-1, keepdim=True) * size * 4
+    projection = random_projection(64, 16, generator=generator)
+    expected = performer_attention(query, key[:3], value[:3], projection=projection)
+    counts = torch.tensor([True, True, True, False, False])
+    found = performer_attention(query, key, value, counts[None], projection=projection)
+    torch.testing.assert_close(found, expected)
+    nothing = performer_attention(query, key, value, counts[None] & False, projection=projection)
+    assert torch.equal(nothing, torch.zeros_like(nothing))
