@@ -6,7 +6,7 @@ r"""Linformer: attention over a fixed number of mixtures of the keys.
 import torch
 from torch import Tensor
 
-from attnref._door import check_tensors, enter, own_precision
+from attnref._door import Call, check_tensors, enter, own_precision
 from attnref.checks import broadcast_shape, check_integer
 from attnref.masks import Mask
 from attnref.variants.blockwise import blockwise
@@ -71,8 +71,30 @@ def linformer_attention(
                 [4.]])
     """
     call = enter(query, key, value, attn_mask, scale=scale, enable_gqa=enable_gqa)
+    _check_projections(call, key_projection, value_projection)
+    return _attended(call, key_projection, value_projection)
+
+
+def _attended(call: Call, key_projection: Tensor, value_projection: Tensor) -> Tensor:
+    _, key, value = call.tensors(call.query.dtype)  # (..., m, d_k), (..., m, d_v)
+    mixed, counts = None, call.key_mask()  # (..., m, 1)
+    if counts is not None:
+        key, value = key.masked_fill(~counts, 0.0), value.masked_fill(~counts, 0.0)
+        mixed = ((key_projection != 0) & counts.mT).any(-1)[..., None, :]  # (..., 1, r)
+    with own_precision(call.query.device):
+        key = key_projection @ key  # (..., r, d_k)
+        value = value_projection @ value  # (..., r, d_v)
+    shape = (*call.shape[:-1], key.shape[-2])  # (..., n, r)
+    return blockwise(
+        call._replace(key=key, value=value, attn_mask=mixed, shape=shape, enable_gqa=False)
+    )
+
+
+def _check_projections(call: Call, key_projection: Tensor, value_projection: Tensor) -> None:
     lead, m = call.shape[:-2], call.shape[-1]
-    check_tensors(query=query, key_projection=key_projection, value_projection=value_projection)
+    check_tensors(
+        query=call.query, key_projection=key_projection, value_projection=value_projection
+    )
     for name, projection in (
         ("key_projection", key_projection),
         ("value_projection", value_projection),
@@ -92,18 +114,6 @@ def linformer_attention(
             f"value_projection: expected {key_projection.shape[-2]} rows, as key_projection has, "
             f"got {value_projection.shape[-2]}. Each mixed key needs a mixed value."
         )
-    _, key, value = call.tensors(query.dtype)  # (..., m, d_k), (..., m, d_v)
-    mixed, counts = None, call.key_mask()  # (..., m, 1)
-    if counts is not None:
-        key, value = key.masked_fill(~counts, 0.0), value.masked_fill(~counts, 0.0)
-        mixed = ((key_projection != 0) & counts.mT).any(-1)[..., None, :]  # (..., 1, r)
-    with own_precision(query.device):
-        key = key_projection @ key  # (..., r, d_k)
-        value = value_projection @ value  # (..., r, d_v)
-    shape = (*call.shape[:-1], key.shape[-2])  # (..., n, r)
-    return blockwise(
-        call._replace(key=key, value=value, attn_mask=mixed, shape=shape, enable_gqa=False)
-    )
 
 
 def mean_projection(

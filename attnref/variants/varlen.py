@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from attnref._door import enter
+from attnref._door import Call, enter
 from attnref.variants.blockwise import blockwise
 
 __all__ = ["varlen_attention"]
@@ -68,7 +68,7 @@ def varlen_attention(
         tensor([2., 2., 7.])
     """
     call = enter(query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
-    *lead, tokens, key_tokens = call.shape
+    *_, tokens, key_tokens = call.shape
     rows = _borders("cu_seqlens", cu_seqlens, tokens)
     if cu_seqlens_key is None:
         columns = _borders("cu_seqlens", cu_seqlens, key_tokens)
@@ -79,10 +79,16 @@ def varlen_attention(
             f"cu_seqlens_key: expected {len(rows)} borders, as many as cu_seqlens, got "
             f"{len(columns)}. A sequence without keys repeats its border."
         )
+    return _attended(call, rows, columns)
+
+
+def _attended(call: Call, rows: list[int], columns: list[int]) -> Tensor:
+    """By the borders of the sequences among the queries, and among the keys."""
+    lead = call.shape[:-2]
     heads = math.prod(lead)
     q, k, v = (
         x.expand(*lead, *x.shape[-2:]).reshape(1, heads, *x.shape[-2:])
-        for x in call.tensors(query.dtype)
+        for x in call.tensors(call.query.dtype)
     )
     sizes = zip(itertools.pairwise(rows), itertools.pairwise(columns), strict=True)
     lengths = [(stop - start, end - first) for (start, stop), (first, end) in sizes]
@@ -104,7 +110,7 @@ def varlen_attention(
         )
         output = blockwise(run)  # (count, heads, n, d_v)
         outputs.append(output.transpose(0, 1).flatten(1, 2)[None])  # (1, heads, count * n, d_v)
-    return torch.cat(outputs, -2).reshape(*lead, tokens, value.shape[-1])
+    return torch.cat(outputs, -2).reshape(*lead, -1, call.value.shape[-1])
 
 
 def _stacked(tensor: Tensor, count: int) -> Tensor:
