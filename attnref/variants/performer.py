@@ -90,9 +90,8 @@ def performer_attention(
         if is_causal or tokens.shape[-2] == 0:
             return torch.exp(exponents)
         if (counts := call.key_mask()) is not None:  # (..., m, 1)
-            exponents = exponents.masked_fill(
-                ~counts, -torch.inf
-            )  # or padding could be the largest
+            # Or the largest could be one of padding, beside which the others underflow.
+            exponents = exponents.masked_fill(~counts, -torch.inf)
         largest = exponents.detach().amax((-2, -1), keepdim=True)  # (..., 1, 1)
         return torch.exp(exponents - largest.clamp(min=torch.finfo(exponents.dtype).min))
 
