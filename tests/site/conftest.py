@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import json
 import os
 import shutil
 import threading
@@ -51,23 +50,6 @@ def served(folder):
 def address(site):
     """Where the site is served, without a slash at the end."""
     with served(site) as address:
-        yield address
-
-
-@pytest.fixture(scope="session")
-def quiet_address(site, tmp_path_factory):
-    """Where it is served with nothing to be found, for the search takes as long as the page."""
-    folder = tmp_path_factory.mktemp("quiet")
-    for path in (*site.glob("pt/*"), *site.glob("en/*")):
-        place = folder / path.relative_to(site)
-        place.parent.mkdir(exist_ok=True)
-        if path.name != "search":
-            place.symlink_to(path)
-            continue
-        place.mkdir()
-        index = json.loads((path / "search_index.json").read_text("utf-8")) | {"docs": []}
-        (place / "search_index.json").write_text(json.dumps(index), encoding="utf-8")
-    with served(folder) as address:
         yield address
 
 

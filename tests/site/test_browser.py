@@ -23,15 +23,62 @@ def test_the_root_links_both_languages_without_javascript(new_page, address):
 
 @pytest.mark.parametrize("javascript", [True, False])
 @pytest.mark.parametrize("path", ["", "scale/variance-proof/"])
-def test_the_language_switch_keeps_the_page(new_page, quiet_address, javascript, path):
+def test_the_language_switch_keeps_the_page(new_page, address, javascript, path):
     page = new_page(java_script_enabled=javascript)
-    page.goto(f"{quiet_address}/pt/{path}")
+    page.goto(f"{address}/pt/{path}")
     page.hover(".md-select")
     page.click(".md-select__link[hreflang=en]")
-    page.wait_for_url(f"{quiet_address}/en/{path}")
+    page.wait_for_url(f"{address}/en/{path}")
     page.hover(".md-select")
     page.click(".md-select__link[hreflang=pt]")
-    page.wait_for_url(f"{quiet_address}/pt/{path}")
+    page.wait_for_url(f"{address}/pt/{path}")
+
+
+def test_the_language_switch_keeps_the_section(new_page, address):
+    page = new_page()
+    page.goto(f"{address}/pt/scale/variance-proof/")
+    section = page.locator("article h2[id]").nth(2)
+    ident = section.get_attribute("id")
+    section.scroll_into_view_if_needed()
+    page.evaluate("id => document.getElementById(id).scrollIntoView()", ident)
+    page.hover(".md-select")
+    page.click(".md-select__link[hreflang=en]")
+    page.wait_for_url(f"{address}/en/scale/variance-proof/#{ident}")
+
+
+def test_the_site_opens_in_the_language_that_was_chosen_last(new_page, address):
+    page = new_page(locale="en-GB")
+    page.goto(f"{address}/en/")
+    page.hover(".md-select")
+    page.click(".md-select__link[hreflang=pt]")
+    page.wait_for_url(f"{address}/pt/")
+    page.goto(f"{address}/")
+    page.wait_for_url(f"{address}/pt/")
+
+
+def test_the_colours_that_were_chosen_hold_in_both_languages(new_page, address):
+    page = new_page(color_scheme="light")
+    page.goto(f"{address}/en/")
+    page.click("label[for^=__palette]:not([hidden])")
+    page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
+    page.goto(f"{address}/pt/scale/entropy/")
+    assert page.evaluate("document.body.dataset.mdColorScheme") == "slate"
+
+
+def test_the_file_of_a_name_is_copied_by_its_button(new_page, address, site):
+    page = new_page()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{address}/en/variants/blockwise/")
+    page.click(".take button")
+    page.wait_for_function("document.querySelector('.take [role=status]').textContent")
+    assert page.inner_text(".take [role=status]") == "Copied: blockwise_attention"
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == (site / "en/code/blockwise_attention.py").read_text(encoding="utf-8")
+    page.context.route("**/code/*", lambda route: route.abort())
+    page.click(".take button")
+    page.wait_for_function(
+        "document.querySelector('.take [role=status]').textContent.startsWith('Copying failed')"
+    )
 
 
 def test_a_wrong_address_leads_back_to_each_language(new_page, address):
@@ -45,14 +92,27 @@ def test_a_wrong_address_leads_back_to_each_language(new_page, address):
     page.wait_for_url(f"{address}/en/")
 
 
-def test_formulas_can_be_read_without_javascript(new_page, quiet_address):
+def test_formulas_can_be_read_without_javascript(new_page, address):
     page = new_page(java_script_enabled=False)
-    page.goto(f"{quiet_address}/en/scale/variance-proof/")
+    page.goto(f"{address}/en/scale/variance-proof/")
     formula = page.locator("div.formula").nth(1)
     box = formula.bounding_box()
     assert box["width"] > 200
     assert box["height"] > 20
     assert page.locator("div.formula math").first.count() == 1
+
+
+def test_the_index_is_loaded_when_the_search_is_opened(new_page, address):
+    page, asked = new_page(), []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{address}/en/scale/entropy/")
+    page.wait_for_load_state("networkidle")
+    assert not [url for url in asked if "search_index" in url]
+    with page.expect_request("**/search_index.json"):
+        page.keyboard.press("/")
+    with page.expect_request("**/search_index.json"):
+        page.goto(f"{address}/en/scale/entropy/?h=entropy")
+    page.locator("article mark").first.wait_for()
 
 
 QUERIES = {
@@ -82,9 +142,9 @@ def test_search_finds_words_with_and_without_accents(new_page, address, language
         assert found.lower() in told, query
 
 
-def test_a_figure_wider_than_the_screen_scrolls_in_its_frame_by_keyboard(new_page, quiet_address):
+def test_a_figure_wider_than_the_screen_scrolls_in_its_frame_by_keyboard(new_page, address):
     page = new_page(viewport={"width": 280, "height": 700})
-    page.goto(f"{quiet_address}/en/foundations/six-words/")
+    page.goto(f"{address}/en/foundations/six-words/")
     drawing = page.locator(".drawing").first
     drawing.focus()
     for _ in range(3):
@@ -103,11 +163,9 @@ def word_and_meaning(page, number=0):
 
 @pytest.mark.parametrize("javascript", [True, False])
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_tab_key_reaches_a_term_and_its_meaning_shows(
-    new_page, quiet_address, language, javascript
-):
+def test_the_tab_key_reaches_a_term_and_its_meaning_shows(new_page, address, language, javascript):
     page = new_page(java_script_enabled=javascript)
-    page.goto(f"{quiet_address}/{language}/scale/scale-factor/")
+    page.goto(f"{address}/{language}/scale/scale-factor/")
     word, meaning = word_and_meaning(page)
     assert not meaning.is_visible()
     page.locator("article h1").click()  # the next Tab goes on from here
@@ -122,9 +180,9 @@ def test_the_tab_key_reaches_a_term_and_its_meaning_shows(
     assert not meaning.is_visible()
 
 
-def test_the_meaning_stays_under_the_pointer_and_goes_with_escape(new_page, quiet_address):
+def test_the_meaning_stays_under_the_pointer_and_goes_with_escape(new_page, address):
     page = new_page()
-    page.goto(f"{quiet_address}/en/scale/scale-factor/")
+    page.goto(f"{address}/en/scale/scale-factor/")
     word, meaning = word_and_meaning(page)
     word.hover()
     assert meaning.is_visible()

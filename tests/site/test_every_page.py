@@ -23,13 +23,11 @@ LANGUAGES = ("pt", "en")
 
 
 @pytest.fixture(scope="module")
-def page(browser, quiet_address):
+def page(browser, address):
     """One for all visits, so that what the pages share is loaded once; and what it says."""
-    context = browser.new_context(
-        base_url=quiet_address, reduced_motion="reduce", color_scheme="light"
-    )
+    context = browser.new_context(base_url=address, reduced_motion="reduce", color_scheme="light")
     page = context.new_page()
-    page.noise = listen(page, quiet_address)
+    page.noise = listen(page, address)
     yield page
     context.close()
 
@@ -69,10 +67,10 @@ def test_page(page, path, language):
     assert not {about: told for about, told in problems.items() if told}
 
 
-def test_the_theme_follows_the_system(new_page, quiet_address):
+def test_the_theme_follows_the_system(new_page, address):
     for scheme, theme in (("light", "default"), ("dark", "slate")):
         page = new_page(color_scheme=scheme)
-        page.goto(f"{quiet_address}/en/")
+        page.goto(f"{address}/en/")
         assert page.evaluate("document.body.dataset.mdColorScheme") == theme
 
 
@@ -255,11 +253,11 @@ def violations(page):
 
 @pytest.mark.parametrize("path", ["foundations/six-words/", "foundations/masks/"])
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_button_copies_what_the_page_shows(new_page, quiet_address, path, language):
+def test_the_button_copies_what_the_page_shows(new_page, address, path, language):
     """That this is the tested code is asked of all pages in test_html.py."""
     page = new_page()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto(f"{quiet_address}/{language}/{path}")
+    page.goto(f"{address}/{language}/{path}")
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     blocks = page.locator("div.language-python:has(.filename)").all()
     assert len(blocks) > 1

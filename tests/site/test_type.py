@@ -49,9 +49,9 @@ def show_figures(page, address, figures):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_no_label_depends_on_the_machine(machine, quiet_address, figures, view):
+def test_no_label_depends_on_the_machine(machine, address, figures, view):
     page = machine.new_page(**VIEWS[view])
-    show_figures(page, quiet_address, figures)
+    show_figures(page, address, figures)
     assert page.evaluate(PROBLEMS_OF_FIGURES) == []
     page.close()
 
@@ -99,15 +99,15 @@ def foreign(used):
     }
 
 
-def test_all_text_is_set_in_fonts_of_the_site(machine, quiet_address, figures):
+def test_all_text_is_set_in_fonts_of_the_site(machine, address, figures):
     page = machine.new_page()
-    show_figures(page, quiet_address, figures)
+    show_figures(page, address, figures)
     used = set_in(page)
     assert ("attnref Sans", True) in used
     assert foreign(used) == {}
     for language in LANGUAGES:
         for path in PATHS:
-            page.goto(f"{quiet_address}/{language}/{path}")
+            page.goto(f"{address}/{language}/{path}")
             page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
             page.evaluate("document.fonts.ready")
             used = set_in(page)
@@ -149,11 +149,11 @@ LINE = """() => {
 
 
 @pytest.mark.parametrize("machine", ["dejavu", "liberation"], indirect=True)
-def test_until_the_fonts_arrive_the_machines_own_are_as_wide_and_as_high(machine, quiet_address):
+def test_until_the_fonts_arrive_the_machines_own_are_as_wide_and_as_high(machine, address):
     page = machine.new_page()
     held, arriving = [], []
     page.route("**/*.woff2", lambda route: route.continue_() if arriving else held.append(route))
-    page.goto(f"{quiet_address}/pt/{PATHS[0]}", wait_until="domcontentloaded")
+    page.goto(f"{address}/pt/{PATHS[0]}", wait_until="domcontentloaded")
     page.wait_for_function("document.fonts.size > 0 && document.readyState !== 'loading'")
     width, height = page.evaluate(LINE)
     assert not page.evaluate("document.fonts.check('16px \"attnref Sans\"')")
@@ -166,14 +166,14 @@ def test_until_the_fonts_arrive_the_machines_own_are_as_wide_and_as_high(machine
     page.close()
 
 
-def test_a_first_view_loads_little_type(new_page, quiet_address, site):
+def test_a_first_view_loads_little_type(new_page, address, site):
     """At most 120 kB for text and code, and no font twice, though the page asks for it early."""
     for path in ("", *PATHS):
         page, loaded = new_page(), []
         page.on("request", lambda request, loaded=loaded: loaded.append(request.url))
-        page.goto(f"{quiet_address}/pt/{path}")
+        page.goto(f"{address}/pt/{path}")
         page.evaluate("document.fonts.ready")
-        fonts = [url.removeprefix(quiet_address + "/") for url in loaded if url.endswith(".woff2")]
+        fonts = [url.removeprefix(address + "/") for url in loaded if url.endswith(".woff2")]
         sizes = [(site / font).stat().st_size for font in fonts if "KaTeX" not in font]
         assert len(sizes) >= 2
         assert sum(sizes) <= 120_000

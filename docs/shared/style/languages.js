@@ -5,7 +5,7 @@ document.querySelectorAll(".md-select__link[hreflang]").forEach(function (link) 
     var read = [...document.querySelectorAll("article :is(h2, h3)[id]")].filter(
       function (heading) { return heading.getBoundingClientRect().top < innerHeight / 3; }
     );
-    link.hash = read.length ? read.pop().id : "";
+    link.hash = scrollY > 0 && read.length ? read.pop().id : "";
     try {
       localStorage.setItem("attnref.language", link.hreflang);
     } catch { /* where nothing may be kept */ }
