@@ -63,3 +63,23 @@ def test_a_pasted_message_finds_its_entry(new_page, address, language):
             except TimeoutError:
                 missed.append((place, text))
     assert not missed
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_box_of_the_home_page_finds_the_entry_of_a_message(new_page, address, language):
+    page = new_page()
+    page.goto(f"{address}/{language}/")
+    for place, message, _ in pitfall_messages.QUOTED[:2]:
+        path, anchor = place.split("#")
+        page.keyboard.press("Escape")
+        page.fill("form.find input", with_other_numbers(message))
+        page.press("form.find input", "Enter")
+        page.wait_for_function(FOUND, arg=[f"/pitfalls/{path}", f"#{anchor}"], timeout=10_000)
+
+
+def test_without_javascript_the_box_leads_to_the_page_on_errors(new_page, address):
+    page = new_page(java_script_enabled=False)
+    page.goto(f"{address}/en/")
+    page.fill("form.find input", "RuntimeError")
+    page.click("form.find button")
+    page.wait_for_url(f"{address}/en/pitfalls/?q=RuntimeError")

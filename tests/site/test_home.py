@@ -1,0 +1,28 @@
+"""The numbers of the home page are those of the book."""
+
+import re
+
+import claims
+import pytest
+
+from attnref.conformance import PROPERTIES
+from attnref.exercises import all_exercises
+
+
+@pytest.mark.parametrize("language", ["pt", "en"])
+def test_the_numbers_are_counted(site, language):
+    html = (site / language / "index.html").read_text(encoding="utf-8")
+    found = [int(number) for number in re.findall(r"<li><strong>(\d+)</strong>", html)]
+    pages, stated, programs, *rest = found
+    assert pages == len(list((site / language).rglob("index.html")))
+    page = (site / language / "reference/claims/index.html").read_text(encoding="utf-8")
+    assert stated == len(claims.tests_by_claim(claims.ROOT)) == page.count("<h2 id=")
+    folder = site / language / "source" / "snippets"
+    printing = [
+        path
+        for path in folder.rglob("*.py")
+        if (claims.ROOT / "snippets" / path.relative_to(folder)).with_suffix(".out").exists()
+    ]
+    assert programs == len(printing)
+    assert rest == [len(PROPERTIES), len(all_exercises())]
+    assert f" {len(PROPERTIES)} " in re.sub(r"<[^>]*>", "", html.partition('class="doors"')[2])
