@@ -1,15 +1,16 @@
 """Ties each claim of a page to the test that verifies it.
 
 A page states ``[what is claimed](claim:its-id)``; a test carries ``@pytest.mark.claim("its-id")``.
-The statement then shows the path of its test, as a link to the page of claims, where the test
-itself can be read. A claim without a test stops the build, and so does one whose test asserts
-nothing that it computes. Whether a test fails when the claim is false, ``make audit`` tries out.
+The statement then ends with a mark, a link to where the test can be read: each chapter has a page
+of its claims, and ``style/claims.js`` shows the entry in place. A claim without a test stops the
+build, and so does one whose test asserts nothing that it computes. Whether a test fails when the
+claim is false, ``make audit`` tries out.
 """
 
 import ast
-import os
 import posixpath
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,10 +25,12 @@ from pages import ROOT, Problem, filled, in_prose, replaced_in_prose, stop_at, t
 CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[^)]*)\)")
 IDENT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 PAGE = "reference/claims.md"
-PLACE = "<!-- every claim -->"
+PLACE, CHAPTERS = "<!-- every claim -->", "<!-- every chapter -->"
+# The chapter of what is in no chapter: the home page, and what is tried out.
+CHAPTER = {"index.md": "begin", "notebooks": "practice", "reference": "practice"}
 WORDS = {
-    "pt": {"stated": "Afirmada em", "test": "Teste"},
-    "en": {"stated": "Stated in", "test": "Test"},
+    "pt": {"stated": "Afirmada em", "test": "Teste", "count": "{} afirmações"},
+    "en": {"stated": "Stated in", "test": "Test", "count": "{} claims"},
 }
 
 
@@ -101,6 +104,16 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     return found
 
 
+def chapter(uri: str) -> str:
+    """The chapter of a page: its folder, as a rule."""
+    room = uri.partition("/")[0]
+    return CHAPTER.get(room, room.removesuffix(".md"))
+
+
+# Each claim with the pages that state it and what they say, in the order of the pages.
+_stated: dict[str, list[tuple[str, str]]] = {}
+
+
 @cache
 def _tests() -> dict[str, list[Test]]:
     return tests_by_claim(ROOT)
@@ -110,43 +123,73 @@ def on_pre_build(config: MkDocsConfig) -> None:
     _tests.cache_clear()
 
 
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    _stated.clear()
+    for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
+        text = Path(config.docs_dir, file.src_uri).read_text(encoding="utf-8")
+        for claim, statement in claims_of(text):
+            _stated.setdefault(claim, []).append((file.src_uri, statement))
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     stop_at(problems, page)
-    target = posixpath.relpath(PAGE, posixpath.dirname(page.file.src_uri) or ".")
+    here = posixpath.dirname(page.file.src_uri) or "."
 
     def show(match: re.Match[str]) -> str:
-        test = _tests()[match["id"]][0]
-        link = f"[`{test.path}`]({target}#{match['id']}){{ .claim-test }}"
+        test = _tests()[match["id"]][0].path
+        target = posixpath.relpath(_place(match["id"]), here)
+        link = f'[✓]({target}#{match["id"]} "{test}"){{ .claim-test aria-label="{test}" }}'
         statement = f'<span class="claim-statement">{match["statement"]}</span>'
-        return f'<span class="claim" id="claim-{match["id"]}">{statement} {link}</span>'
+        return f'<span class="claim" id="claim-{match["id"]}">{statement}\u2060{link}</span>'
 
     markdown = replaced_in_prose(CLAIM, show, markdown)
-    if page.file.src_uri != PAGE:
-        return markdown
-    return filled(markdown, PLACE, _catalogue(Path(config.docs_dir), files), page)
+    uri, docs_dir = page.file.src_uri, Path(config.docs_dir)
+    if uri == PAGE:
+        return filled(markdown, CHAPTERS, _chapters(docs_dir), page)
+    if posixpath.dirname(uri) == PAGE.removesuffix(".md"):
+        return filled(markdown, PLACE, _catalogue(Path(uri).stem, docs_dir), page)
+    return markdown
 
 
-def _catalogue(docs_dir: Path, files: Files) -> str:
-    """Each claim in the order of the pages: statement, pages, tests with their code."""
-    words = WORDS[docs_dir.name]
-    stated: dict[str, list[tuple[str, str]]] = {}
-    for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
-        text = (docs_dir / file.src_uri).read_text(encoding="utf-8")
-        for claim, statement in claims_of(text):
-            stated.setdefault(claim, []).append((file.src_uri, statement))
-    parts = []
-    for claim, places in stated.items():
+def _place(claim: str) -> str:
+    """The page that has the entry of a claim: that of the chapter which states it first."""
+    return f"{PAGE.removesuffix('.md')}/{chapter(_stated[claim][0][0])}.md"
+
+
+def _chapters(docs_dir: Path) -> str:
+    """A list of the pages of claims, and how many each has."""
+    count = Counter(map(_place, _stated))
+    words = WORDS[docs_dir.name]["count"]
+    return "\n".join(
+        f"- [{title(docs_dir / place)}]({posixpath.relpath(place, posixpath.dirname(PAGE))}): "
+        f"{words.format(number)}"
+        for place, number in count.items()
+    )
+
+
+def _catalogue(name: str, docs_dir: Path) -> str:
+    """The claims of a chapter, as its pages come: statement, pages, tests with their code."""
+    words, parts = WORDS[docs_dir.name], []
+    for claim, places in _stated.items():
+        here = _place(claim)
+        if Path(here).stem != name:
+            continue
         statement = places[0][1][0].upper() + places[0][1][1:] + "."
         pages = ", ".join(
-            f"[{title(docs_dir / uri)}]({os.path.relpath(uri, 'reference')}#claim-{claim})"
+            f"[{title(docs_dir / uri)}]({posixpath.relpath(uri, posixpath.dirname(here))}"
+            f"#claim-{claim})"
             for uri in dict.fromkeys(uri for uri, _ in places)
         )
-        parts.append(f"## `{claim}` {{#{claim}}}\n\n{statement}\n\n{words['stated']}: {pages}.\n")
+        parts.append(
+            f'<div class="claim-entry" id="{claim}" markdown>\n\n**{statement}**\n\n'
+            f"{words['stated']}: {pages}.\n"
+        )
         for test in _tests()[claim]:
-            # Not in colours, which would make of this page more than a browser likes to hold; nor
-            # in the index, where code would hide prose.
+            # Not in the index, where code would hide prose.
             parts.append(
-                f"{words['test']}: `{test.path}::{test.name}`\n\n"
-                f"<div data-search-exclude markdown>\n\n```text\n{test.source}\n```\n\n</div>\n"
+                f"<details data-search-exclude markdown>\n"
+                f"<summary>{words['test']}: <code>{test.path}::{test.name}</code></summary>\n\n"
+                f"```python\n{test.source}\n```\n\n</details>\n"
             )
+        parts.append("</div>\n")
     return "\n".join(parts)

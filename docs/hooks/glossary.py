@@ -33,6 +33,7 @@ UNMARKED = {
     "reference/contributing.md",
     "reference/snippets.md",
 }
+MADE = ("reference/api/", "reference/claims/")
 OTHER = {"pt": "en", "en": "pt"}
 LONGEST = 200  # characters of a meaning: what is read in one glance
 
@@ -135,7 +136,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    if page.file.src_uri in UNMARKED or page.file.src_uri.startswith("reference/api/"):
+    if page.file.src_uri in UNMARKED or page.file.src_uri.startswith(MADE):
         return html
     return mark(html, Path(config.docs_dir).name)
 

@@ -19,7 +19,7 @@ FILES = {
 INHERIT: mkdocs.yml
 docs_dir: docs/en
 site_dir: site
-nav: [page.md, other.md, reference/claims.md, reference/bibliography.md]
+nav: [page.md, other.md, reference/claims.md, reference/claims/page.md, reference/bibliography.md]
 theme: {language: en}
 plugins: {search: {lang: en}, mkdocstrings: {handlers: {python: {paths: [package]}}}}
 """,
@@ -55,7 +55,8 @@ description: The other page of this site.
 
 ## The end {#end}
 """,
-    "docs/en/reference/claims.md": "---\ntitle: Claims\n---\n\n# Claims\n\n<!-- every claim -->\n",
+    "docs/en/reference/claims.md": "---\ntitle: All\n---\n\n# All\n\n<!-- every chapter -->\n",
+    "docs/en/reference/claims/page.md": "---\ntitle: Here\n---\n\n# Here\n\n<!-- every claim -->\n",
     "docs/en/reference/bibliography.md": "---\ntitle: Sources\n---\n\n<!-- every source -->\n",
     "package/attnref/__init__.py": '"""A package that offers nothing."""\n\n__all__ = []\n',
     "docs/api.pt.yml": "{}\n",

@@ -81,6 +81,32 @@ def test_the_file_of_a_name_is_copied_by_its_button(new_page, address, site):
     )
 
 
+def test_a_claim_opens_its_test_in_place(new_page, address):
+    page = new_page()
+    page.goto(f"{address}/en/begin/how-to-read/")
+    mark = page.locator("a.claim-test").first
+    mark.click()
+    dialog = page.locator("dialog.claim-dialog")
+    dialog.wait_for()
+    assert '@pytest.mark.claim("rows-sum-to-one")' in dialog.inner_text()
+    assert "Each row of weights sums to 1." in dialog.inner_text()
+    link = dialog.locator("a").first.get_attribute("href")
+    assert page.request.get(link).ok
+    assert page.url == f"{address}/en/begin/how-to-read/"
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    mark.click()
+    dialog.locator("button").first.click()
+    dialog.wait_for(state="detached")
+
+
+def test_without_javascript_the_mark_of_a_claim_is_a_link(new_page, address):
+    page = new_page(java_script_enabled=False)
+    page.goto(f"{address}/pt/begin/how-to-read/")
+    page.locator("a.claim-test").first.click()
+    page.wait_for_url(f"{address}/pt/reference/claims/**#rows-sum-to-one")
+
+
 def test_a_wrong_address_leads_back_to_each_language(new_page, address):
     page = new_page()
     answer = page.goto(f"{address}/pt/scale/no-such-page/")
