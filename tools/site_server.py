@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from subprocess import DEVNULL
 from typing import BinaryIO
 
 from filelock import FileLock, Timeout
@@ -43,14 +42,21 @@ def build(site: Path) -> None:
         )
         for language in CONFIGURATION:
             (site / language / "404.html").unlink()  # it would need to know where the site stands
-        shutil.rmtree(site / "dist", ignore_errors=True)
-        command = ("hatchling", "build", "--target", "wheel", "--directory", str(site / "dist"))
-        subprocess.run([sys.executable, "-m", *command], cwd=ROOT, stdout=DEVNULL, check=True)
+        wheel(site / "dist")
         shutil.copy(ROOT / "docs" / "choose.html", site / "index.html")
         shutil.copy(ROOT / "docs" / "not-found.html", site / "404.html")
         if site == SITE:
             BUILT.parent.mkdir(exist_ok=True)
             BUILT.write_text(before, encoding="utf-8")
+
+
+def wheel(folder: Path) -> None:
+    """The package as pip installs it, alone in its folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    command = ("hatchling", "build", "--target", "wheel", "--directory", str(folder))
+    subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.DEVNULL, check=True
+    )
 
 
 def is_current() -> bool:

@@ -110,7 +110,7 @@ def _attended(call: Call, rows: list[int], columns: list[int]) -> Tensor:
         )
         output = blockwise(run)  # (count, heads, n, d_v)
         outputs.append(output.transpose(0, 1).flatten(1, 2)[None])  # (1, heads, count * n, d_v)
-    return torch.cat(outputs, -2).reshape(*lead, -1, call.value.shape[-1])
+    return torch.cat(outputs, -2).reshape(*lead, call.shape[-2], call.value.shape[-1])
 
 
 def _stacked(tensor: Tensor, count: int) -> Tensor:

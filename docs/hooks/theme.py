@@ -31,6 +31,8 @@ SHARED = Path(__file__).parent.parent / "shared"
 ON_DEMAND = SHARED.parent / "templates" / "search-on-demand.js"
 DIALOG = '<div class="md-search" data-md-component="search" role="dialog">'
 NAMES = {"pt": "Busca", "en": "Search"}
+PATH = re.compile(r'(<nav class="md-path") aria-label="[^"]*"')  # the theme calls all lists alike
+PLACES = {"pt": "Onde você está", "en": "You are here"}
 EMPTY_HEADER = re.compile(r"<th([^>]*)>\s*</th>")
 WORD = re.compile(r"\w+")
 TAG = re.compile(r"<[^>]*>")
@@ -76,8 +78,10 @@ def on_page_context(
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     if DIALOG not in output:
         raise PluginError("docs/hooks/theme.py: the theme's search dialog has changed")
-    name = NAMES[str(config.theme["language"])]
+    language = str(config.theme["language"])
+    name = NAMES[language]
     output = output.replace(DIALOG, f'{DIALOG[:-1]} aria-label="{name}">')
+    output = PATH.sub(rf'\1 aria-label="{PLACES[language]}"', output)
     script = f"<script>{ON_DEMAND.read_text(encoding='utf-8')}</script>"
     output = output.replace("</head>", f"{script}</head>", 1)
     # The theme's script asks each <link rel=alternate> for a sitemap, which only the two front

@@ -72,6 +72,7 @@ OURS = (
     "docs/results",
     "docs/shared",
     "docs/templates",
+    "pyproject.toml",
 )
 # Old, new, and what is said of it.
 BROKEN = [

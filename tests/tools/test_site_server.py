@@ -43,6 +43,7 @@ def checkout(tmp_path):
     (folder / "docs").mkdir(parents=True)
     for name in ("choose.html", "not-found.html"):
         (folder / "docs" / name).touch()
+    (folder / "hatchling.py").touch()  # there is nothing to make a wheel of
     return folder
 
 

@@ -141,3 +141,12 @@ def test_queries_and_keys_have_as_many_sequences(device, randn):
             cu_seqlens_key=borders([7], device),
         )
     assert "repeats its border" in str(error.value)
+
+
+@pytest.mark.parametrize("lead", [(), (0,), (2, 0)])
+@pytest.mark.parametrize("width", [0, 3])
+def test_nothing_gives_nothing(lead, width):
+    tokens = torch.ones(*lead, 4, 2)
+    borders = torch.tensor([0, 1, 4])
+    output = varlen_attention(tokens, tokens, torch.ones(*lead, 4, width), borders)
+    assert output.shape == (*lead, 4, width)
