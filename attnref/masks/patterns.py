@@ -422,7 +422,7 @@ def bigbird(
     row = torch.arange(blocks, device=generator.device)[:, None]  # (blocks, 1)
     column = row.mT  # (1, blocks)
     seen = ((row - column).abs() <= reach) | (torch.minimum(row, column) < global_blocks)
-    lot = torch.rand(seen.shape, generator=generator, device=generator.device)
+    lot = torch.rand(seen.shape, generator=generator, device=generator.device)  # (blocks, blocks)
     drawn = lot.masked_fill(seen, -1.0).topk(random_blocks).indices  # (blocks, random_blocks)
     return block_layout(n, layout=seen.scatter(-1, drawn, True), block_size=block_size)
 
@@ -431,11 +431,11 @@ def bigbird(
 
 
 def _not_after(offset: int, i: Tensor, j: Tensor) -> Tensor:
-    return j <= i + offset
+    return j <= i + offset  # (rows, columns)
 
 
 def _between(first: int, last: int, i: Tensor, j: Tensor) -> Tensor:
-    return (j >= i + first) & (j <= i + last)
+    return (j >= i + first) & (j <= i + last)  # (rows, columns)
 
 
 def _dilated(offset: int, back: int, ahead: int, dilation: int, i: Tensor, j: Tensor) -> Tensor:
@@ -455,25 +455,25 @@ def _dyadic(offset: int, i: Tensor, j: Tensor) -> Tensor:
 
 
 def _before(ends: Tensor, i: Tensor, j: Tensor) -> Tensor:
-    return j < ends.to(j.device)
+    return j < ends.to(j.device)  # (b, 1, 1, columns)
 
 
 def _prefix(prefix: int, i: Tensor, j: Tensor) -> Tensor:
-    return (j <= i) | (j < prefix)
+    return (j <= i) | (j < prefix)  # (rows, columns)
 
 
 def _same_document(labels: Tensor, i: Tensor, j: Tensor) -> Tensor:
     here = labels.to(i.device)
-    return (here[..., i] == here[..., j]) & (here[..., i] >= 0)
+    return (here[..., i] == here[..., j]) & (here[..., i] >= 0)  # (..., rows, columns)
 
 
 def _is_global(chosen: Tensor, i: Tensor, j: Tensor) -> Tensor:
     here = chosen.to(i.device)
-    return here[i] | here[j]
+    return here[i] | here[j]  # (rows, columns)
 
 
 def _laid_out(layout: Tensor, block_size: int, i: Tensor, j: Tensor) -> Tensor:
-    return layout.to(i.device)[..., i // block_size, j // block_size]
+    return layout.to(i.device)[..., i // block_size, j // block_size]  # (..., rows, columns)
 
 
 def window_reach(name: str, window: int, is_causal: bool) -> tuple[int, int]:

@@ -119,7 +119,7 @@ def _batched(q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: in
     start = torch.arange(0, n, _ROWS, device=q.device)[:, None, None]  # (blocks, 1, 1)
     i = torch.arange(_ROWS, device=q.device)[:, None] + start  # (blocks, rows, 1)
     j = torch.arange(k.shape[-1], device=q.device) - back + start  # (blocks, 1, width)
-    allowed = (j >= i - back) & (j <= i + ahead) & (j >= 0) & (j < n)
+    allowed = (j >= i - back) & (j <= i + ahead) & (j >= 0) & (j < n)  # (blocks, rows, width)
     # Finite, for rows behind the last query may see no key: their gradients must not be NaN.
     scores = (q @ k).masked_fill(~allowed, torch.finfo(q.dtype).min)
     return (torch.softmax(scores, -1) @ v.mT).flatten(-3, -2)[..., :n, :]  # (..., n, d_v)
@@ -141,9 +141,9 @@ class _SlidingWindow(NamedTuple):
         if back + ahead + 1 < _NARROW and k.shape == v.shape:
             _fill_by_kernel(flat, q, k, v, scale, back, ahead)
         else:
-            band = _widest_band(q, back, ahead)
+            band = _widest_band(q, back, ahead)  # (rows, width)
             for head, rows, columns in _blocks(q, back, ahead):
-                scaled = q[head, rows] * scale
+                scaled = q[head, rows] * scale  # (rows, d_k)
                 weights = _weights(scaled, k[head, columns], band, rows, columns, back)
                 flat[head, rows] = product_with_transpose(weights, v[head, columns].mT)
         return output, output.new_empty(output.shape[:-2])
@@ -167,7 +167,7 @@ class _SlidingWindow(NamedTuple):
         d_v = v.new_zeros(v.mT.shape)  # (heads, d_v, n)
         band = _widest_band(q, back, ahead)
         for head, rows, columns in _blocks(q, back, ahead):
-            scaled, g = q[head, rows] * scale, grad[head, rows]
+            scaled, g = q[head, rows] * scale, grad[head, rows]  # (rows, d_k), (rows, d_v)
             weights = _weights(scaled, k[head, columns], band, rows, columns, back)
             d_v[head, :, columns] += product_with_transpose(g.mT, weights.mT)
             mean = (g * output[head, rows]).sum(-1, keepdim=True)  # (rows, 1)
@@ -207,7 +207,7 @@ def _band(q: Tensor, rows: slice, columns: slice, back: int, ahead: int) -> Tens
     """0 where a query sees a key, else -inf, ``(rows, columns)``."""
     i = torch.arange(rows.start, rows.stop, device=q.device)[:, None]  # (rows, 1)
     j = torch.arange(columns.start, columns.stop, device=q.device)  # (columns,)
-    allowed = (j >= i - back) & (j <= i + ahead)
+    allowed = (j >= i - back) & (j <= i + ahead)  # (rows, columns)
     return q.new_zeros(allowed.shape).masked_fill(~allowed, -torch.inf)
 
 
