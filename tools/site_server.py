@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -25,7 +26,7 @@ BUILT = ROOT / ".cache" / "site"  # the digest of what it was built from
 
 
 def build(site: Path) -> None:
-    """Each language into its folder of ``site``; the pages that choose between them; the wheel.
+    """Each language into its folder of ``site``; the wheel, and what stands at the root.
 
     Two builds of one folder wait for each other.
     """
@@ -43,6 +44,7 @@ def build(site: Path) -> None:
         for language in CONFIGURATION:
             (site / language / "404.html").unlink()  # it would need to know where the site stands
         wheel(site / "dist")
+        announce(site)
         shutil.copy(ROOT / "docs" / "choose.html", site / "index.html")
         shutil.copy(ROOT / "docs" / "not-found.html", site / "404.html")
         if site == SITE:
@@ -57,6 +59,25 @@ def wheel(folder: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.DEVNULL, check=True
     )
+
+
+def announce(site: Path) -> None:
+    """What is read at the root by those who visit with a program: of both languages, in one file.
+
+    A map of a site wants whole addresses, so there is none while the site has no address.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    address = project.get("urls", {}).get("Documentation", "").rstrip("/")
+    told = [(site / language / "llms.txt").read_text("utf-8") for language in CONFIGURATION]
+    (site / "llms.txt").write_text("\n".join(told), encoding="utf-8")
+    robots = ["User-agent: *", "Allow: /"]
+    for language in CONFIGURATION:
+        if not address:
+            (site / language / "sitemap.xml").unlink()
+            (site / language / "sitemap.xml.gz").unlink()
+        else:
+            robots.append(f"Sitemap: {address}/{language}/sitemap.xml")
+    (site / "robots.txt").write_text("\n".join([*robots, ""]), encoding="utf-8")
 
 
 def is_current() -> bool:

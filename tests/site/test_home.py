@@ -1,6 +1,7 @@
 """The numbers of the home page are those of the book."""
 
 import re
+from pathlib import Path
 
 import claims
 import pytest
@@ -29,3 +30,17 @@ def test_the_numbers_are_counted(site, language):
     assert programs == len(printing)
     assert rest == [len(PROPERTIES), len(all_exercises())]
     assert f" {len(PROPERTIES)} " in re.sub(r"<[^>]*>", "", html.partition('class="doors"')[2])
+
+
+def test_each_page_is_listed_for_programs(site):
+    listed = (site / "llms.txt").read_text(encoding="utf-8")
+    for language in ("pt", "en"):
+        own = (site / language / "llms.txt").read_text(encoding="utf-8")
+        assert own in listed
+        pages = {
+            path.parent.relative_to(site / language)
+            for path in (site / language).rglob("index.html")
+        }
+        assert {
+            Path(address) for address in re.findall(r"^- \[[^]]*\]\(([^)]*)\)", own, re.M)
+        } == pages

@@ -23,9 +23,11 @@ folder.mkdir(parents=True, exist_ok=True)
 with open("log", "a") as log:
     print("begins", folder, file=log, flush=True)
     time.sleep(SECONDS)
-    (folder / "404.html").touch()
+    for name in NAMES:
+        (folder / name).touch()
     print("ends", folder, file=log, flush=True)
 """
+MADE = ("404.html", "llms.txt", "sitemap.xml", "sitemap.xml.gz")
 # The tool, in another checkout.
 BUILD = """
 import pathlib, sys
@@ -44,6 +46,7 @@ def checkout(tmp_path):
     for name in ("choose.html", "not-found.html"):
         (folder / "docs" / name).touch()
     (folder / "hatchling.py").touch()  # there is nothing to make a wheel of
+    (folder / "pyproject.toml").write_text("[project]\n", "utf-8")
     return folder
 
 
@@ -53,7 +56,9 @@ def builds(checkout):
     running = []
 
     def builds(seconds):
-        (checkout / "mkdocs.py").write_text(MKDOCS.replace("SECONDS", str(seconds)), "utf-8")
+        (checkout / "mkdocs.py").write_text(
+            MKDOCS.replace("SECONDS", str(seconds)).replace("NAMES", repr(MADE)), "utf-8"
+        )
         command = [sys.executable, "-c", BUILD.replace("TOOLS", repr(str(ROOT / "tools")))]
         process = subprocess.Popen(
             command,
@@ -113,7 +118,8 @@ def test_a_site_is_current_until_a_file_changes(checkout, monkeypatch):
     def mkdocs(*commands):
         for *_, folder in commands:
             os.makedirs(folder)
-            Path(folder, "404.html").touch()
+            for name in MADE:
+                Path(folder, name).touch()
 
     monkeypatch.setattr(site_server, "mkdocs", mkdocs)
     assert not site_server.is_current()
@@ -163,3 +169,25 @@ def test_a_zero_in_a_name_is_found_nowhere(tmp_path, capfd):
         running.shutdown()
     assert refused.value.code == 404
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("urls", [{}, {"Documentation": "https://example.org/book/"}])
+def test_programs_are_told_of_both_languages_at_the_root(checkout, monkeypatch, urls):
+    monkeypatch.setattr(site_server, "ROOT", checkout)
+    lines = [f'{name} = "{url}"' for name, url in urls.items()]
+    (checkout / "pyproject.toml").write_text("\n".join(["[project.urls]", *lines]), "utf-8")
+    site = checkout / "site"
+    for language in ("pt", "en"):
+        (site / language).mkdir(parents=True)
+        for name in MADE:
+            (site / language / name).write_text(f"{name} of {language}\n", "utf-8")
+    site_server.announce(site)
+    assert (site / "llms.txt").read_text("utf-8") == "llms.txt of pt\n\nllms.txt of en\n"
+    robots = (site / "robots.txt").read_text("utf-8")
+    maps = [
+        f"Sitemap: https://example.org/book/{language}/sitemap.xml" for language in ("pt", "en")
+    ]
+    assert robots.split("\n") == ["User-agent: *", "Allow: /", *(maps if urls else []), ""]
+    assert all(
+        (site / language / "sitemap.xml").exists() == bool(urls) for language in ("pt", "en")
+    )
