@@ -440,6 +440,12 @@ def long_ones_fail(query, key, value):
     return Right()(query, key, value)
 
 
+def long_ones_take_all_memory(query, key, value):
+    if query.shape[-2] > 100:
+        raise MemoryError
+    return Right()(query, key, value)
+
+
 def nothing_still(right, query, key, value, attn_mask=None, **options):
     """Rows without keys give zeros, but by way of a difference that has a gradient."""
     output = right(query, key, value, attn_mask=attn_mask, **options)
@@ -809,6 +815,9 @@ CASES = {
         around(never_causal), "oracle", PROPERTIES["oracle"].statement, verdict=Verdict.PASS
     ),
     "breaks on long inputs": Case(long_ones_fail, "oracle", examination.RAISED),
+    "has no memory for long inputs": Case(
+        long_ones_take_all_memory, "oracle", examination.OUT_OF_MEMORY
+    ),
     # scale
     "divides by d_k": Case(
         scaled(lambda d: 1 / d), "scale", scaling.BEHAVES, name="1/d_k", factor=1 / 64, right=0.125

@@ -96,7 +96,7 @@ def test_two_builds_of_a_folder_wait_for_each_other(builds, checkout):
     ]
     assert sum("waiting for another build" in out for out, _ in said) == 1
     assert {path.name for path in (checkout / "site").iterdir()} == {
-        *("pt", "en", "index.html", "404.html")
+        *("pt", "en", "index.html", "404.html", "llms.txt", "robots.txt")
     }
 
 
