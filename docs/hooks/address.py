@@ -1,4 +1,4 @@
-"""Where the site and the code stand on the web, once for all pages.
+"""Where the site and the code are on the web, once for all pages.
 
 Both addresses are ``project.urls`` in pyproject.toml: ``Documentation``, the folder that holds
 both languages, and ``Repository``. While one is missing, what needs it is left out, and the page
@@ -48,7 +48,7 @@ WORDS = {
 
 
 class Address(NamedTuple):
-    """Where the project stands; None is not known."""
+    """The addresses of the project; None where it has none yet."""
 
     site: str | None
     repository: str | None

@@ -90,7 +90,7 @@ def file(entry: Entry) -> str:
 
 
 def copies(folder: Path = COPIES) -> Path:
-    """A folder with the copy of each name, made anew when the package has changed."""
+    """A folder with the copy of each name, made again when the package has changed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):  # both languages are built at the same time
         stamp, now = folder / "of", _digest()
@@ -111,6 +111,7 @@ def _entries() -> list[Entry]:
 
 def _digest() -> str:
     found = hashlib.sha256()
-    for path in sorted((ROOT / "attnref").rglob("*.py")):
+    # pyproject.toml has the address that the copies give.
+    for path in (ROOT / "pyproject.toml", *sorted((ROOT / "attnref").rglob("*.py"))):
         found.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
     return found.hexdigest()
