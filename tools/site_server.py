@@ -26,7 +26,7 @@ BUILT = ROOT / ".cache" / "site"  # the digest of what it was built from
 
 
 def build(site: Path) -> None:
-    """Each language into its folder of ``site``; the wheel, and what stands at the root.
+    """Each language into its folder of ``site``; the wheel, and what belongs to the root.
 
     Two builds of one folder wait for each other.
     """

@@ -67,7 +67,7 @@ def include_problems(root: Path) -> list[Problem]:
     return [p for page in pages(root) for p in includes.problems(page, page.read_text(), root)]
 
 
-# 1b. The body of each public function and class stands on a page, or is named with a reason.
+# 1b. The body of each public function and class is on a page, or is named with a reason.
 
 NOT_SHOWN = "docs/not-shown.yml"
 
@@ -170,7 +170,7 @@ def figure_problems(page: Path, root: Path) -> list[Problem]:
         declared.add(value)
     shown = [number for output in _outputs(text, root) for number in NUMBER.findall(output)]
     used = set()
-    # The code with which a note begins stands in the block, and its numbers with it.
+    # The code with which a note begins is in the block, and so are its numbers.
     notes = {line for core in cores.cores(text, root) for line, _ in core.notes}
     for line, prose in lines_outside_blocks(without_sources(without_front_matter(text))):
         if line in notes:

@@ -113,10 +113,10 @@ class TestNotes:
         ("old", "new", "message"),
         [
             ("`y = x`", "The sum", "a note begins with code of the line"),
-            ("`y = x`", "`y = z`", "`y = z` stands in 0 lines"),
-            ("`y = x`", "`x`", "`x` stands in 3 lines"),
-            ("`y = x`", "`y`", "`y` stands in 2 lines"),
-            ("`return`", "`def`", "`def` stands above the line of the note before"),
+            ("`y = x`", "`y = z`", "`y = z` is in 0 lines"),
+            ("`y = x`", "`x`", "`x` is in 3 lines"),
+            ("`y = x`", "`y`", "`y` is in 2 lines"),
+            ("`return`", "`def`", "`def` is above the line of the note before"),
             (':double"\n', ':double"\n--8<-- "attnref/other.py:_again"\n', "code of one file"),
         ],
     )

@@ -10,7 +10,7 @@ PAGE = "---\ntitle: not read\n---\n\n# One {#top}\n\n" + "word " * 300
 
 
 @pytest.fixture(autouse=True)
-def anew():
+def no_dates_are_remembered():
     reading.dates.cache_clear()
     yield
     reading.dates.cache_clear()

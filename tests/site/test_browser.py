@@ -21,16 +21,19 @@ def test_the_root_links_both_languages_without_javascript(new_page, address):
         assert page.url == f"{address}/{language}/"
 
 
+def switch(page, language):
+    page.hover(".md-select")
+    page.click(f".md-select__link[hreflang={language}]")
+
+
 @pytest.mark.parametrize("javascript", [True, False])
 @pytest.mark.parametrize("path", ["", "scale/variance-proof/"])
 def test_the_language_switch_keeps_the_page(new_page, address, javascript, path):
     page = new_page(java_script_enabled=javascript)
     page.goto(f"{address}/pt/{path}")
-    page.hover(".md-select")
-    page.click(".md-select__link[hreflang=en]")
+    switch(page, "en")
     page.wait_for_url(f"{address}/en/{path}")
-    page.hover(".md-select")
-    page.click(".md-select__link[hreflang=pt]")
+    switch(page, "pt")
     page.wait_for_url(f"{address}/pt/{path}")
 
 
@@ -41,16 +44,14 @@ def test_the_language_switch_keeps_the_section(new_page, address):
     ident = section.get_attribute("id")
     section.scroll_into_view_if_needed()
     page.evaluate("id => document.getElementById(id).scrollIntoView()", ident)
-    page.hover(".md-select")
-    page.click(".md-select__link[hreflang=en]")
+    switch(page, "en")
     page.wait_for_url(f"{address}/en/scale/variance-proof/#{ident}")
 
 
 def test_the_site_opens_in_the_language_that_was_chosen_last(new_page, address):
     page = new_page(locale="en-GB")
     page.goto(f"{address}/en/")
-    page.hover(".md-select")
-    page.click(".md-select__link[hreflang=pt]")
+    switch(page, "pt")
     page.wait_for_url(f"{address}/pt/")
     page.goto(f"{address}/")
     page.wait_for_url(f"{address}/pt/")
@@ -105,6 +106,19 @@ def test_without_javascript_the_mark_of_a_claim_is_a_link(new_page, address):
     page.goto(f"{address}/pt/begin/how-to-read/")
     page.locator("a.claim-test").first.click()
     page.wait_for_url(f"{address}/pt/reference/claims/**#rows-sum-to-one")
+
+
+def test_a_claim_that_cannot_be_shown_in_place_is_gone_to(new_page, address):
+    page, asked = new_page(), []
+
+    def once(route):
+        asked.append(route.request.url)
+        route.fulfill(status=500) if len(asked) == 1 else route.continue_()
+
+    page.route("**/reference/claims/**", once)
+    page.goto(f"{address}/en/begin/how-to-read/")
+    page.locator("a.claim-test").first.click()
+    page.wait_for_url(f"{address}/en/reference/claims/**#rows-sum-to-one")
 
 
 def test_a_wrong_address_leads_back_to_each_language(new_page, address):
