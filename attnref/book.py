@@ -16,7 +16,7 @@ TITLES = {
     "foundations/mask-traps": ("Traps of masks", "Armadilhas das máscaras"),
     "foundations/masks": ("Masks", "Máscaras"),
     "foundations/matrix-form": ("The matrix form", "A forma matricial"),
-    "foundations/multi-head": ("Multi-head attention", "Atenção multi-cabeça"),
+    "foundations/multi-head": ("Multi-head attention", "Atenção multicabeça"),
     "foundations/positions": ("Positions", "Posições"),
     "foundations/queries-keys-values": ("Queries, keys and values", "Consultas, chaves e valores"),
     "foundations/six-words": ("Six words, by hand", "Seis palavras, à mão"),
@@ -60,7 +60,7 @@ def where(page: str, lang: str) -> str:
 
 @functools.cache
 def address() -> str | None:
-    """Where the site stands: ``Documentation`` of the package's ``project.urls``, if it is there.
+    """Where the site is: ``Documentation`` of the package's ``project.urls``, if it is there.
 
     None also for a package that is not installed, but lies beside the program.
     """

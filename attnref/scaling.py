@@ -174,7 +174,7 @@ def log_length(head_dim: int, visible: Tensor) -> Tensor:
             f"visible: expected a torch.Tensor of counts, got {came}. From a mask take "
             "mask.sum(-1), for causal rows torch.arange(1, n + 1)."
         )
-    # ln 0 would turn a row without keys, which attention leaves at zero, into NaN.
+    # A row without keys would multiply its query by ln 0, which is -inf.
     return (visible.clamp(min=1).log() * inverse_sqrt(head_dim))[..., None]  # (..., n, 1)
 
 

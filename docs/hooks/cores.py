@@ -2,13 +2,12 @@
 
 A block of Python includes a definition by its file and its name,
 ``--8<-- "attnref/softmax.py:merge"``; a numbered list that follows it holds its notes. Each
-begins with a piece of code that stands in one line of the block, which gets the note's number,
+begins with a piece of code from exactly one line of the block, which gets the note's number,
 and the notes follow the order of the lines. So a note cannot outlive the line that it explains.
 """
 
 import re
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +31,7 @@ class Core(NamedTuple):
     """A block of the package's code on a page.
 
     Attributes:
-        block: where it stands.
+        block: its place on the page.
         names: file and name of each definition in it.
         code: its lines.
         notes: of each note the line of the page, counted from 1, and its first piece of code.
@@ -79,7 +78,7 @@ def _numbered(match: re.Match[str]) -> str:
     lines = match["code"].split("\n")
     for note, number in enumerate(match["lines"].split(), 1):
         # By style alone, so that the button that copies the code leaves it out.
-        mark = f'<span class="note" data-note="{escape(str(note))}" aria-hidden="true"></span>'
+        mark = f'<span class="note" data-note="{note}" aria-hidden="true"></span>'
         lines[int(number) - 1] = mark + lines[int(number) - 1]
     return match["start"] + "\n".join(lines) + match["end"]
 
@@ -137,9 +136,11 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
             if not note:
                 message = "a note begins with code of the line that it explains: 1. `code`: …"
             elif len(where) != 1:
-                message = f"`{note}` stands in {len(where)} lines of the block above; expected one"
+                message = f"`{note}` is in {len(where)} lines of the block above; expected one"
             elif where[0] < last:
-                message = f"`{note}` stands above the line of the note before; order them as lines"
+                message = (
+                    f"`{note}` is above the line of the note before; order notes as their lines"
+                )
             else:
                 last = where[0]
                 continue

@@ -96,7 +96,7 @@ QUESTIONS = {
         "blocks": "um em cada dez blocos de 128 × 128 é visto",
         "packed": "oito sequências em fila, a primeira com dois terços dos tokens",
         "decode": "uma consulta por cabeça contra n chaves em cache, quatro cabeças por grupo",
-        "layer": "uma camada multi-cabeça inteira, com as projeções",
+        "layer": "uma camada multicabeça inteira, com as projeções",
     },
     "en": {
         "dense": "every query sees every key",

@@ -8,7 +8,7 @@ from attnref import KVCache, MultiHeadAttention
 
 TEXT = {
     "pt": {
-        "titles": "multi-cabeça|agrupada|multi-consulta",
+        "titles": "multicabeça|agrupada|multiconsulta",
         "queries": "consultas",
         "keys": "chaves e valores",
         "cache": "cache: {numbers} números por token",
