@@ -134,13 +134,16 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     stop_at(problems, page)
     here = posixpath.dirname(page.file.src_uri) or "."
+    shown = set()
 
     def show(match: re.Match[str]) -> str:
         test = _tests()[match["id"]][0].path
         target = posixpath.relpath(_place(match["id"]), here)
         link = f'[✓]({target}#{match["id"]} "{test}"){{ .claim-test aria-label="{test}" }}'
         statement = f'<span class="claim-statement">{match["statement"]}</span>'
-        return f'<span class="claim" id="claim-{match["id"]}">{statement}\u2060{link}</span>'
+        ident = "" if match["id"] in shown else f' id="claim-{match["id"]}"'
+        shown.add(match["id"])
+        return f'<span class="claim"{ident}>{statement}\u2060{link}</span>'
 
     markdown = replaced_in_prose(CLAIM, show, markdown)
     uri, docs_dir = page.file.src_uri, Path(config.docs_dir)

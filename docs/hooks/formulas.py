@@ -10,6 +10,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -23,9 +24,15 @@ FORMULA = re.compile(
     r"(?P<after>(?:[-’']\w+)?[.,;:?!)”’]*)",
     re.DOTALL,
 )
+MATHML = "http://www.w3.org/1998/Math/MathML"
+# With a fixed number of children.
+FIXED = ("mfrac", "mroot", "msub", "msup", "msubsup", "munder", "mover", "munderover")
+APPLIED = "\u2061"  # the sign, unseen, between a function and its argument
 # As many signs as fit on a line of every screen: a shorter formula is not broken.
 SHORT = 16
 KATEX = Path(__file__).parent.parent / "math" / "katex.min.js"
+
+ElementTree.register_namespace("", MATHML)
 
 _engine: MiniRacer | None = None
 
@@ -44,10 +51,29 @@ def render(tex: str, display: bool) -> str:
         "output": "htmlAndMathml",
     }
     try:
-        return str(_engine.eval(f"katex.renderToString({json.dumps(tex)}, {json.dumps(options)})"))
+        rendered = _engine.eval(f"katex.renderToString({json.dumps(tex)}, {json.dumps(options)})")
     except JSEvalException as error:
         reason = str(error).strip().split("\n")
         raise ValueError(next((line for line in reason if "KaTeX" in line), reason[0])) from None
+    return re.sub("<math.*?</math>", lambda math: valid(math[0]), str(rendered), flags=re.DOTALL)
+
+
+def valid(math: str) -> str:
+    r"""KaTeX's MathML, where an index of ``\max`` alone is two, and the sign ``\bmod`` has parts.
+
+    >>> valid(f'<math xmlns="{MATHML}"><msub><mi>n</mi><mi>max</mi><mo>\u2061</mo></msub></math>')
+    '<math xmlns="http://www.w3.org/1998/Math/MathML"><msub><mi>n</mi><mi>max</mi></msub></math>'
+    """
+    root = ElementTree.fromstring(math)
+    for tag in FIXED:
+        for whole in root.iter(f"{{{MATHML}}}{tag}"):
+            for child in list(whole):
+                if child.text == APPLIED:
+                    whole.remove(child)
+    for sign in root.iter(f"{{{MATHML}}}mo"):
+        sign.text = "".join(sign.itertext())
+        sign[:] = []
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 @atexit.register

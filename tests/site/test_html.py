@@ -47,7 +47,7 @@ def language_of(tag: LexborNode) -> str:
     """Of the nearest element around a tag that says it."""
     while "lang" not in tag.attributes:
         tag = tag.parent
-    return tag.attributes["lang"]
+    return tag.attributes["lang"].partition("-")[0]
 
 
 def file_of(site: Path, path: str) -> Path:
@@ -84,6 +84,12 @@ def test_no_link_is_dead(site, pages):
     assert not dead, "\n".join(dead)
 
 
+def test_no_two_parts_of_a_page_have_one_id(pages):
+    for name, page in pages.items():
+        twice = [ident for ident, tags in by_id(page).items() if len(tags) > 1]
+        assert not twice, (name, twice)
+
+
 @pytest.mark.claim("site-is-self-contained")
 def test_nothing_is_loaded_from_elsewhere(pages):
     for name, page in pages.items():
@@ -97,7 +103,8 @@ def test_each_page_says_its_language_title_and_description(pages, language):
     ours = {name: page for name, page in pages.items() if name.startswith(f"{language}/")}
     assert len(ours) >= 9
     for name, page in ours.items():
-        assert page.css_first("html").attributes["lang"] == language, name
+        spoken = {"pt": "pt-BR", "en": "en"}[language]
+        assert page.css_first("html").attributes["lang"] == spoken, name
         assert page.css_first("title").text().strip(), name
         assert page.css_first("meta[name=description]").attributes["content"], name
         alternates = [tag.attributes for tag in page.css("link[hreflang]")]
@@ -166,18 +173,32 @@ def test_formulas_are_rendered_when_the_site_is_built(pages):
     assert not page.css("script[src*=katex]")
 
 
+def test_formulas_are_valid_mathml(pages):
+    """As https://www.w3.org/TR/mathml-core/ has it: so many children, or text alone."""
+    children = dict.fromkeys(("mfrac", "mroot", "msub", "msup", "munder", "mover"), 2)
+    children |= dict.fromkeys(("msubsup", "munderover"), 3)
+    children |= dict.fromkeys(("mi", "mn", "mo", "ms", "mtext"), 0)
+    seen = set()
+    for name, page in pages.items():
+        for tag in page.css(", ".join(f"math {each}" for each in children)):
+            seen.add(tag.tag)
+            assert len(list(tag.iter())) == children[tag.tag], (name, tag.html)
+    assert {"mfrac", "msub", "msup", "msubsup", "munderover", "mo"} <= seen
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_each_claim_links_to_its_test(pages, language):
     count = 0
     for name, page in pages.items():
         if not name.startswith(f"{language}/"):
             continue
+        ids = by_id(page)
         for claim in page.css(".claim"):
             count += 1
             link = claim.css_first("a.claim-test")
             assert link.attributes["title"].startswith("tests/")
             path, _, ident = link.attributes["href"].partition("#")
-            assert claim.id == f"claim-{ident}"
+            assert ids[f"claim-{ident}"]  # the first that says it
             there = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
             (entry,) = by_id(pages[f"{there}/index.html"])[ident]
             code = entry.css_first("details pre").text()
