@@ -77,8 +77,8 @@ def wheel(project: dict[str, Any]) -> str:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    project = _project()
-    language, address = Path(config.docs_dir).name, read(project)
+    told = project()
+    language, address = Path(config.docs_dir).name, read(told)
     if address.site:
         config.site_url = f"{address.site}{language}/"
     if address.repository:
@@ -87,8 +87,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         config.edit_uri = f"{folder}/{BRANCH}/docs/{language}/"
         config.theme["features"].append("content.action.edit")
     config.copyright = WORDS[language]["foot"].format(
-        version=f"attnref {project['project']['version']}{_commit(address.repository)}",
-        licence=project["project"]["license"],
+        version=f"attnref {told['project']['version']}{_commit(address.repository)}",
+        licence=told["project"]["license"],
         torch=version("torch").partition("+")[0],
     )
     return config
@@ -97,8 +97,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     if CLONE not in markdown and WHEEL not in markdown:
         return markdown
-    project, words = _project(), WORDS[Path(config.docs_dir).name]
-    address, name = read(project), wheel(project)
+    told, words = project(), WORDS[Path(config.docs_dir).name]
+    address, name = read(told), wheel(told)
     clone = words["clone"]
     if address.repository:
         folder = address.repository.rpartition("/")[2]
@@ -114,7 +114,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    site = read(_project()).site
+    site = read(project()).site
     if not site:
         return output
     words = WORDS[Path(config.docs_dir).name]
@@ -139,19 +139,24 @@ def _bash(*lines: str) -> str:
     return "\n".join(("```bash", *lines, "```"))
 
 
-def _project() -> dict[str, Any]:
+def project() -> dict[str, Any]:
+    """What pyproject.toml says."""
     return tomllib.loads(PROJECT.read_text(encoding="utf-8"))
 
 
-def _commit(repository: str | None) -> str:
-    """The commit of which the site is built, as a link; nothing outside of a clone."""
+def short_commit() -> str:
+    """The commit of which the site is built; nothing outside of a clone."""
     command = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True)
     except FileNotFoundError:
         return ""
-    commit = answer.stdout.strip()
-    if answer.returncode or not commit:
+    return "" if answer.returncode else answer.stdout.strip()
+
+
+def _commit(repository: str | None) -> str:
+    commit = short_commit()
+    if not commit:
         return ""
     link = f'<a href="{repository}/commit/{commit}">{commit}</a>' if repository else commit
     return f" ({link})"

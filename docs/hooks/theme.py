@@ -7,6 +7,7 @@
 - Rooms and pages are named in the navigation, whose order both languages share: a room by
   ``extra.rooms`` of its language, a page by its title, or by ``nav`` in its front matter.
 - The index of the search is loaded when the search is opened.
+- Portuguese is that of Brazil, which the theme does not tell from the other.
 - What has no name gets one, so that a screen reader can tell it.
 - Each entry of the search index gets one more field, ``plain``, that holds its accented words
   without their accents, so that "atencao" finds "atenção"; mkdocs.yml declares it to the search.
@@ -23,15 +24,18 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 from mkdocs.utils.templates import TemplateContext
 from pages import without_accents
 from pylatexenc.latex2text import LatexNodes2Text
 
 SHARED = Path(__file__).parent.parent / "shared"
 ON_DEMAND = SHARED.parent / "templates" / "search-on-demand.js"
+MANIFEST = "manifest.webmanifest"  # in each language's folder
 DIALOG = '<div class="md-search" data-md-component="search" role="dialog">'
 NAMES = {"pt": "Busca", "en": "Search"}
 PATH = re.compile(r'(<nav class="md-path") aria-label="[^"]*"')  # the theme calls all lists alike
+LANGUAGE = '<html lang="pt"'
 PLACES = {"pt": "Onde você está", "en": "You are here"}
 EMPTY_HEADER = re.compile(r"<th([^>]*)>\s*</th>")
 WORD = re.compile(r"\w+")
@@ -80,10 +84,12 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
         raise PluginError("docs/hooks/theme.py: the theme's search dialog has changed")
     language = str(config.theme["language"])
     name = NAMES[language]
+    output = output.replace(LANGUAGE, f'{LANGUAGE[:-1]}-BR"', 1)
     output = output.replace(DIALOG, f'{DIALOG[:-1]} aria-label="{name}">')
     output = PATH.sub(rf'\1 aria-label="{PLACES[language]}"', output)
+    manifest = f'<link rel="manifest" href="{get_relative_url(MANIFEST, page.url)}">'
     script = f"<script>{ON_DEMAND.read_text(encoding='utf-8')}</script>"
-    output = output.replace("</head>", f"{script}</head>", 1)
+    output = output.replace("</head>", f"{manifest}{script}</head>", 1)
     # The theme's script asks each <link rel=alternate> for a sitemap, which only the two front
     # pages have. A space, without meaning in a list of words, hides the links from its selector.
     return output.replace('<link rel="alternate" ', '<link rel="alternate " ')

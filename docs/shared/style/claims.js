@@ -19,7 +19,7 @@ document.addEventListener("click", function (event) {
       dialog.setAttribute("aria-label", link.title);
       close.type = "button";
       close.textContent = "×";
-      close.setAttribute("aria-label", document.documentElement.lang === "pt" ? "Fechar" : "Close");
+      close.setAttribute("aria-label", document.documentElement.lang === "pt-BR" ? "Fechar" : "Close");
       close.addEventListener("click", function () { dialog.close(); });
       dialog.addEventListener("click", function (event) {
         if (event.target === dialog) dialog.close();

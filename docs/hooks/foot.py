@@ -1,0 +1,69 @@
+"""Ends each page with how to correct it, and how to cite it.
+
+CITATION.cff is for the book as a whole; of a page are its title, its address, if the site has
+one, and the day of its last change, to which version and commit of the build are added.
+"""
+
+import re
+from html import escape
+from pathlib import Path
+from urllib.parse import urlencode
+
+from address import project, read, short_commit
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
+from pages import path_of
+from reading import changed
+
+WORDS = {
+    "pt": {
+        "correct": "Sugira uma correção",
+        "cite": "Cite esta página",
+        "language": "brazilian",
+    },
+    "en": {
+        "correct": "Suggest a correction",
+        "cite": "Cite this page",
+        "language": "english",
+    },
+}
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    words = WORDS[Path(config.docs_dir).name]
+    repository = read(project()).repository
+    there = get_relative_url("reference/contributing/", page.url)
+    if repository:
+        folder = "/-" if "gitlab" in repository else ""
+        title = urlencode({"title": f"{Path(config.docs_dir).name}/{page.url}: "})
+        there = f"{repository}{folder}/issues/new?{title}"
+    return (
+        f'{html}<div class="foot" data-search-exclude>'
+        f'<p><a href="{escape(there)}">{words["correct"]}</a></p>'
+        f'<details class="quote"><summary>{words["cite"]}</summary>'
+        f"<pre><code>{escape(bibtex(page, config), quote=False)}</code></pre></details></div>"
+    )
+
+
+def bibtex(page: Page, config: MkDocsConfig) -> str:
+    """An entry for a list of references, in the words that BibTeX and BibLaTeX both know."""
+    told, language = project()["project"], Path(config.docs_dir).name
+    day, commit = changed(path_of(page)), short_commit()
+    fields = {
+        "title": f"{{{_tex(str(page.meta.get('title') or page.title))}}}",
+        "author": " and ".join(f"{{{each['name']}}}" for each in told["authors"]),
+        "howpublished": f"{told['name']} {told['version']}" + (f", {commit}" if commit else ""),
+        "year": day[:4],
+        "month": day[5:7],
+        "langid": WORDS[language]["language"],
+        "url": page.canonical_url or "",
+    }
+    key = re.sub(r"\W+", "-", f"{told['name']}/{page.url}").strip("-")
+    lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
+    return "\n".join((f"@misc{{{key},", *lines, "}"))
+
+
+def _tex(title: str) -> str:
+    return re.sub(r"([&%$#_{}])", r"\\\1", title)
