@@ -188,8 +188,10 @@ def live(language: str, port: int) -> None:
         known = " or ".join(CONFIGURATION)
         sys.exit(f"attnref: no language {language!r}; choose LANG={known}.")
     print(f"attnref: http://localhost:{port}/  (Ctrl+C ends it)", flush=True)
-    watched = ("-w", "snippets", "-w", "docs/figures")
-    mkdocs(("serve", "-f", CONFIGURATION[language], "-a", f"localhost:{port}", *watched))
+    os.environ["ATTNREF_LIVE"] = "1"  # docs/hooks/live.py
+    watched = ("-w", "snippets", "-w", "attnref", "-w", "docs/figures")
+    address = ("-a", f"localhost:{port}", "--livereload", "--dirty")
+    mkdocs(("serve", "-f", CONFIGURATION[language], *address, *watched))
 
 
 def check_port(port: int) -> None:
