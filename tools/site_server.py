@@ -118,12 +118,9 @@ def mkdocs(*commands: Sequence[str]) -> None:
     """Runs these at the same time. Ctrl-C ends them without a word of theirs."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which they inherit
     # Never with -q: it makes --strict end with status 0 in spite of warnings.
+    environment = {**commit_time(), **os.environ, "NO_MKDOCS_2_WARNING": "1"}
     running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "mkdocs", *command],
-            cwd=ROOT,
-            env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        )
+        subprocess.Popen([sys.executable, "-m", "mkdocs", *command], cwd=ROOT, env=environment)
         for command in commands
     ]
     signal.signal(signal.SIGINT, before)
@@ -135,6 +132,16 @@ def mkdocs(*commands: Sequence[str]) -> None:
             process.wait()
     if any(failed):
         sys.exit(f"\nattnref: mkdocs {commands[0][0]} failed; the lines above name file and line.")
+
+
+def commit_time() -> dict[str, str]:
+    """The time that builds of one commit have in common, in the name that tools agree on."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+    with contextlib.suppress(FileNotFoundError):
+        answer = subprocess.run(command, capture_output=True, text=True)
+        if answer.returncode == 0:
+            return {"SOURCE_DATE_EPOCH": answer.stdout.strip()}
+    return {}
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
