@@ -14,7 +14,7 @@ TEXT = {
         "test": "o teste",
         "code": "o código",
         "oracle": "o oráculo",
-        "no-test": "sem teste: a construção para",
+        "no-test": "sem teste: a montagem para",
         "false": "falsa: o teste falha",
         "different": "diferente: outros testes falham",
         "names": "chama",

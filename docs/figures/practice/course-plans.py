@@ -7,7 +7,7 @@ TEXT = {
         "units": "unidade",
         "plans": "todas|seis|três|sem provas|algoritmos",
         "blocks": "a fórmula|a escala|a camada|o custo",
-        "legend": "Cheio: dada. Em “algoritmos”, a 5 e as provas de custo.",
+        "legend": "Cheio: dada. “Algoritmos” acrescenta as provas de custo.",
     },
     "en": {
         "units": "unit",
