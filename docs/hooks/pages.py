@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from mdit_py_plugins.admon import admon_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
@@ -130,8 +131,8 @@ def links(text: str) -> list[Link]:
 @lru_cache(maxsize=1000)  # each page is asked for by many hooks and contracts
 def _parsed(text: str) -> tuple[list[Block], list[Heading], list[Link]]:
     blocks, headings, links = [], [], []
-    tokens = _markdown().parse(text)
-    for place, token in enumerate(tokens):
+    parsed = tokens(text)
+    for place, token in enumerate(parsed):
         first, end = token.map or (0, 0)
         if token.type in ("fence", "code_block"):
             body = tuple(token.content.split("\n")[:-1])
@@ -143,7 +144,7 @@ def _parsed(text: str) -> tuple[list[Block], list[Heading], list[Link]]:
                 language = "unclosed"
             blocks.append(Block(language, first + 1, end, body))
         elif token.type == "heading_open":
-            title, level = tokens[place + 1].content, int(token.tag[1])
+            title, level = parsed[place + 1].content, int(token.tag[1])
             ident = IDENT.search(title)
             headings.append(Heading(level, IDENT.sub("", title), ident and ident["id"], first + 1))
         elif token.type == "inline":
@@ -154,6 +155,11 @@ def _parsed(text: str) -> tuple[list[Block], list[Heading], list[Link]]:
                     target = child.attrs["src" if child.type == "image" else "href"]
                     links.append(Link(str(target), child.type == "image", line))
     return blocks, headings, links
+
+
+def tokens(text: str) -> list[Token]:
+    """A page as markdown-it reads it."""
+    return _markdown().parse(text)
 
 
 @cache

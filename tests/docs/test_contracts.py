@@ -473,6 +473,51 @@ def test_a_figure_that_no_page_shows_is_found(copy):
     assert "attention-map-six-words.py is shown on no page of docs/pt" not in found
 
 
+def test_a_page_without_a_figure_is_found(copy, monkeypatch):
+    page = copy / "docs/en" / SIX
+    assert not contracts.prose_problems(page, copy)
+    monkeypatch.setitem(contracts.NO_FIGURE, SIX, "a reason")
+    assert "has a figure: remove its line" in messages(contracts.prose_problems(page, copy))
+    edit(page, MAP, "](other.svg)")
+    assert not contracts.prose_problems(page, copy)
+    monkeypatch.delitem(contracts.NO_FIGURE, SIX)
+    assert ":1: has no figure" in messages(contracts.prose_problems(page, copy))
+
+
+PROSE = "word " * 300
+
+
+@pytest.mark.parametrize(
+    ("between", "found"),
+    [
+        ("", True),
+        ("## A heading\n", True),
+        ("$$\nx = 1\n$$\n", True),
+        ("![A photo](photo.png)\n", True),
+        ("1. a list\n2. of notes to nothing\n", True),
+        ("![A map](figure:attention-map-six-words)\n", False),
+        ("![A chart](chart:window)\n", False),
+        ("```text\n1\n```\n", False),
+        ("| a | b |\n|---|---|\n| 1 | 2 |\n", False),
+        ('!!! key "Key idea"\n    A box.\n', False),
+        ('??? question "Why?"\n    A folded one.\n', False),
+        ('??? question "Why?"\n    ' + 2 * PROSE + "\n", True),
+        ("<!-- guide -->\n", False),
+        ("```text\n1\n```\n\n1. a note " + PROSE + "\n", False),
+    ],
+)
+def test_a_stretch_of_prose_alone_is_found_where_it_begins(copy, between, found):
+    page = copy / "docs/en" / SIX
+    page.write_text(
+        f"---\ntitle: T\n---\n\n![Map{MAP}\n\n{PROSE}\n\n{between}\n{PROSE}\n", encoding="utf-8"
+    )
+    problems = contracts.prose_problems(page, copy)
+    assert bool(problems) == found
+    if found:
+        assert problems[0].line == (9 if "?" in between else 7)
+        assert re.match(r"6\d\d words without figure, program", problems[0].message)
+
+
 def test_a_drawing_and_its_script_need_each_other(copy):
     folder = copy / "docs/figures"
     (folder / "drawn/saturation.pt.svg").unlink()

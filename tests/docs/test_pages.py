@@ -83,6 +83,12 @@ def test_recorded_drawing_is_what_the_script_draws(script):
     assert not problems, listed(problems)
 
 
+@pytest.mark.parametrize("page", contracts.pages(ROOT), ids=below("docs"))
+def test_prose_rests_on_a_figure_a_program_a_table_or_a_box(page):
+    problems = contracts.prose_problems(page, ROOT)
+    assert not problems, listed(problems)
+
+
 def test_citations_resolve_and_sources_are_cited():
     problems = contracts.citation_problems(ROOT)
     assert not problems, listed(problems)
