@@ -1,4 +1,4 @@
-"""One head of the first program: five queries, seven keys and values, each tensor with its shape."""
+"""One head of the first program: five queries, seven keys and values, and their shapes."""
 
 import torch
 from drawing import STRONGEST, canvas, new

@@ -1,7 +1,7 @@
 """One token in two sentences: its numbers before attention and after it, as strips of cells."""
 
 import torch
-from drawing import FIRST, GRID, INK, SECOND, SMALL, SOFT, STRONGEST, arrow, box, canvas, new
+from drawing import FIRST, GRID, SECOND, SMALL, SOFT, STRONGEST, arrow, box, canvas, new
 
 import attnref
 
@@ -10,6 +10,7 @@ TEXT = {
         "table": "linha de bank na tabela",
         "before": "na entrada",
         "after": "depois da atenção",
+        "change": "só a mudança, {times} vezes mais forte",
         "apart": "distância {distance:.2f}",
         "legend": "Cada célula é um número:",
         "positive": "positivo",
@@ -19,6 +20,7 @@ TEXT = {
         "table": "row of bank in the table",
         "before": "at the input",
         "after": "after attention",
+        "change": "the change alone, {times} times as strong",
         "apart": "distance {distance:.2f}",
         "legend": "Each cell is a number:",
         "positive": "positive",
@@ -26,7 +28,7 @@ TEXT = {
     },
 }
 
-WIDTH, CELL, LEFT = 16, 16, 140
+WIDTH, CELL, LEFT, TIMES = 16, 16, 140, 5
 SENTENCES = {"we sat by the bank": 4, "the bank lent the bank money": 1}  # and where bank is
 
 
@@ -39,9 +41,10 @@ def draw(text):
     places = SENTENCES.values()
     before = [x[place] for x, place in zip(inputs, places, strict=True)]
     after = [y[place] for y, place in zip(outputs, places, strict=True)]
+    change = [TIMES * (y - x) for x, y in zip(before, after, strict=True)]
     largest = float(table[tokens.index("bank")].abs().max())
 
-    figure = new(308)
+    figure = new(402)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
 
@@ -55,12 +58,18 @@ def draw(text):
     middle = LEFT + CELL * WIDTH / 2
     plane.text(LEFT, 12, text["table"], **small)
     strip(22, table[tokens.index("bank")])
-    for top, key, vectors in ((72, "before", before), (178, "after", after)):
-        arrow(plane, (middle, top - 32), (middle, top - 8))
+    arrow(plane, (middle, 40), (middle, 64))
+    arrow(plane, (middle, 144), (middle, 168))
+    for top, key, vectors in (
+        (74, "before", before),
+        (178, "after", after),
+        (278, "change", change),
+    ):
         distance = float((vectors[0] - vectors[1]).norm())
-        plane.text(LEFT, top, text[key], fontweight="semibold", va="center")
-        apart = text["apart"].format(distance=distance)
-        plane.text(LEFT + CELL * WIDTH, top, apart, ha="right", **small)
+        plane.text(LEFT, top, text[key].format(times=TIMES), fontweight="semibold", va="center")
+        if key != "change":
+            apart = text["apart"].format(distance=distance)
+            plane.text(LEFT + CELL * WIDTH, top, apart, ha="right", **small)
         for index, (words, vector) in enumerate(zip(SENTENCES, vectors, strict=True)):
             y = top + 12 + 30 * index
             strip(y, vector)
@@ -69,8 +78,8 @@ def draw(text):
             second = " ".join(halves[len(halves) // 2 :])
             plane.text(LEFT - 10, y + 1, first, ha="right", color=SOFT, **small)
             plane.text(LEFT - 10, y + 15, second, ha="right", color=SOFT, **small)
-    plane.text(8, 290, text["legend"], color=INK, **small)
+    plane.text(8, 384, text["legend"], **small)
     for x, key, colour in ((172, "positive", FIRST), (272, "negative", SECOND)):
-        box(plane, x, 282, CELL, CELL, fill=colour, alpha=STRONGEST, edge=GRID)
-        plane.text(x + CELL + 8, 290, text[key], **small)
+        box(plane, x, 376, CELL, CELL, fill=colour, alpha=STRONGEST, edge=GRID)
+        plane.text(x + CELL + 8, 384, text[key], **small)
     return figure

@@ -11,7 +11,7 @@ TEXT = {
         "one": "uma cabeça por vez: {count} números",
         "all": "todas ao mesmo tempo: {count} números",
         "block": "um bloco por vez; o maior tensor é $Q$, $K$, $V$: {count}",
-        "head": "Um quadrado: os $b × n × n$ escores de uma cabeça; $b = {b}$, $n = {n}$, $h = {h}$.",
+        "head": "Um quadrado: os $b × n × n$ escores de uma cabeça; {sizes}.",
     },
     "en": {
         "loop": "loop",
@@ -20,7 +20,7 @@ TEXT = {
         "one": "one head at a time: {count} numbers",
         "all": "all at the same time: {count} numbers",
         "block": "a block at a time; the largest tensor is $Q$, $K$, $V$: {count}",
-        "head": "A square: the $b × n × n$ scores of one head; $b = {b}$, $n = {n}$, $h = {h}$.",
+        "head": "A square: the $b × n × n$ scores of one head; {sizes}.",
     },
 }
 
@@ -50,5 +50,6 @@ def draw(text):
             elif filled == "part" and head == 0:
                 box(plane, x, y, SIDE / 4, SIDE / 4, fill=SHADE, alpha=STRONGEST, edge=INK)
         plane.text(8, top + 70, text[held].format(count=f"{count:,}"), **small)
-    plane.text(8, 332, text["head"].format(n=N, b=B, h=H), color=SOFT, **small)
+    sizes = f"$b = {B}$, $n = {N}$, $h = {H}$"
+    plane.text(8, 332, text["head"].format(sizes=sizes), color=SOFT, **small)
     return figure
