@@ -6,7 +6,7 @@
 - what it weighs: a chapter explains, a list only mentions.
 
 A formula, which results would show as LaTeX, is written as in a line of text: ``1/√(d_k)``. The
-index is read by docs/shared/style/search-worker.js, which takes the place of the theme's worker, and
+index is read by docs/shared/style/search-worker.js, in the place of the theme's worker, and
 is loaded when the search is opened.
 """
 
@@ -53,7 +53,8 @@ _places: dict[str, str] = {}  # by the address of a page
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
     _places.clear()
     for page in nav.pages:
-        _places[page.url] = " › ".join(room.title for room in reversed(page.ancestors))
+        rooms = [str(room.title) for room in page.ancestors]  # the innermost first
+        _places[page.url] = " › ".join(rooms[::-1])
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
