@@ -3,11 +3,11 @@
 - where it is in the book, which a result shows: "Learn › Foundations";
 - by what other names readers call it or a section: those of docs/also-called.yml, and the terms of
   the glossary, in both languages, at the page that explains them;
-- what it weighs: a chapter explains, a list only mentions.
+- what it weighs: a chapter explains, a list only mentions; `search: {boost: 0.8}` in the front
+  matter of a page is one more factor.
 
-A formula, which results would show as LaTeX, is written as in a line of text: ``1/√(d_k)``. The
-index is read by docs/shared/style/search-worker.js, in the place of the theme's worker, and
-is loaded when the search is opened.
+Its text is plain. A formula is written as in a line of text: ``1/√(d_k)``. The index is read by
+docs/shared/style/search-worker.js, in the place of the theme's worker, when the search is opened.
 """
 
 import json
@@ -42,6 +42,7 @@ WEIGHTS = {
     "variants/benchmark/": 0.8,
     "": 1.0,
 }
+TAG = re.compile(r"<[^>]*>")
 CODE_OR_FORMULA = re.compile(
     r"<code>.*?</code>|\\\((?P<inline>.*?)\\\)|\\\[(?P<display>.*?)\\\]", re.DOTALL
 )
@@ -71,12 +72,13 @@ def on_post_build(config: MkDocsConfig) -> None:
     called = names()
     for entry in index["docs"]:
         place, _, anchor = entry["location"].partition("#")
-        entry["text"] = plain_formulas(entry["text"])
+        for part in ("title", "text"):
+            entry[part] = plain_text(plain_formulas(entry[part]))
         if found := called.get(entry["location"]):
             entry["names"] = found
         if not anchor:
             entry["where"] = _places.get(place, "")
-            entry["weight"] = weight(place)
+            entry["weight"] = weight(place) * entry.pop("boost", 1)
     path.write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
 
 
@@ -108,6 +110,15 @@ def _address(page: str) -> str:
     path, hash_, anchor = page.partition("#")
     path = path.removesuffix(".md").removesuffix(".ipynb") + "/"
     return path.removesuffix("index/") + hash_ + anchor
+
+
+def plain_text(html: str) -> str:
+    """The words and signs of ``html``, without its tags.
+
+    >>> plain_text("<p>row <code>a &lt; b</code></p>")
+    'row a < b'
+    """
+    return " ".join(unescape(TAG.sub(" ", html)).split())
 
 
 def plain_formulas(text: str) -> str:

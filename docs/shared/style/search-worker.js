@@ -2,12 +2,12 @@
 // A page is found by its names (title, headings, what docs/also-called.yml and the glossary call it)
 // and by its text. Words match without accents, in other forms, and with a slip of a letter.
 var SETUP = 0, READY = 1, QUERY = 2, RESULT = 3;
-var STOP = new Set(("a an and are as at by can could do does for from how i if in into is it its me my of on or " +
+var STOP = new Set(("a an and are as at be by can could do does for from get has have how i if in into is it its many me much my of on or " +
   "our should so that the their there these this to use using was what when where which while who why will with " +
   "would you your not " +
   "ao aos as com como da das de do dos e ela ele em entre essa esse esta este eu faz fazer ha isso mais meu minha " +
-  "na nao nas no nos num numa o os ou para pela pelo por porque qual quais quando quanta quanto que quem se sem " +
-  "ser serve seu sua tem um uma usa usar vs").split(" "));
+  "na nao nas no nos num numa o os ou para pela pelo pode por porque qual quais quando quanta quanto que quem se sem " +
+  "ser serve seu sua tem ter um uma usa usar vs").split(" "));
 var pages, sections, words, names;
 
 self.onmessage = function (event) {
@@ -27,10 +27,6 @@ function plain(text) {
 function tokens(text) {
   return plain(text).match(/[\p{L}\p{N}_]+(?:\.\d+)?/gu) || [];
 }
-function textOf(html) {
-  return html.replace(/<[^>]*>/g, " ").replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&quot;/g, '"')
-    .replace(/&#x27;/g, "'").replace(/&amp;/g, "&").replace(/\s+/g, " ").trim();
-}
 // Without the endings of the plural, of both languages: cautious, as both sides lose the same.
 function stem(word) {
   if (word.length < 4 || /ss$/.test(word)) return word;
@@ -48,8 +44,7 @@ function build(docs) {
       page = byPlace[place] = { number: pages.length, weight: doc.weight, where: doc.where, sections: [] };
       pages.push(page);
     }
-    var section = { number: sections.length, doc: doc, page: page, text: textOf(doc.text) };
-    section.title = textOf(doc.title);
+    var section = { number: sections.length, doc: doc, page: page, text: doc.text, title: doc.title };
     sections.push(section);
     page.sections.push(section);
     var all = tokens(section.title + " " + section.text);
@@ -64,7 +59,7 @@ function build(docs) {
     (doc.names || []).forEach(function (text) { name(text, section, 1); });
   });
 }
-function add(word, section, count) {
+function add(word, section) {
   var known = words.get(word);
   if (!known) words.set(word, known = { stem: stem(word), in: new Map() });
   known.in.set(section, (known.in.get(section) || 0) + 1);
