@@ -1,7 +1,7 @@
 // The search's index is larger than a page with all that belongs to it: the theme's request for it
 // waits until the search is opened, or an address brings words to be looked for.
 (function () {
-  var wanted = /[?&][hq]=/.test(location.search), waiting = [];
+  var wanted = /[?&]q=/.test(location.search), waiting = [];
   var open = XMLHttpRequest.prototype.open, send = XMLHttpRequest.prototype.send;
   XMLHttpRequest.prototype.open = function (method, url) {
     this.isIndex = /\/search_index\.json$/.test(url);

@@ -274,6 +274,12 @@ MESSAGES = {
             lambda: attnref.MultiHeadAttention(24, 3)(WORDS.mT),
         ),
     ],
+    "shapes/#width": [
+        (
+            "mat1 and mat2 shapes cannot be multiplied (30x8 and 24x24)",
+            lambda: nn.Linear(24, 24)(X),
+        )
+    ],
     "positions-and-cache/#bf16": [
         (
             "Expected query, key, and value to have the same dtype, but got query.dtype: float "

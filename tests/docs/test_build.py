@@ -66,6 +66,7 @@ description: The other page of this site.
 }
 OURS = (
     "attnref",
+    "docs/also-called.yml",
     "docs/glossary.yml",
     "docs/hooks",
     "docs/math",

@@ -151,8 +151,8 @@ def test_the_index_is_loaded_when_the_search_is_opened(new_page, address):
     with page.expect_request("**/search_index.json"):
         page.keyboard.press("/")
     with page.expect_request("**/search_index.json"):
-        page.goto(f"{address}/en/scale/entropy/?h=entropy")
-    page.locator("article mark").first.wait_for()
+        page.goto(f"{address}/en/scale/entropy/?q=entropy")
+    page.locator(".md-search-result__item").first.wait_for()
 
 
 QUERIES = {

@@ -206,12 +206,6 @@ def test_each_claim_links_to_its_test(pages, language):
     assert count >= 30
 
 
-def test_the_search_index_holds_words_without_accents(site):
-    index = json.loads((site / "pt/search/search_index.json").read_text("utf-8"))
-    assert any("atencao" in entry["plain"].split() for entry in index["docs"])
-    assert "plain" in index["config"]["fields"]
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_figures_stand_in_the_page_and_have_a_name(pages, language):
     count = 0

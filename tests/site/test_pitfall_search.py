@@ -5,7 +5,6 @@ import re
 
 import pitfall_messages
 import pytest
-from bs4 import BeautifulSoup
 from playwright.sync_api import TimeoutError
 
 LANGUAGES = ("pt", "en")
@@ -25,12 +24,9 @@ def with_other_numbers(message):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_search_index_holds_each_message_in_its_entry(site, language):
     index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
-    texts = {
-        entry["location"]: BeautifulSoup(entry["text"], "html.parser").get_text()
-        for entry in index["docs"]
-    }
+    texts = {entry["location"]: entry["text"] for entry in index["docs"]}
     for place, message, _ in pitfall_messages.QUOTED:
-        assert message in " ".join(texts[f"pitfalls/{place}"].split()), place
+        assert message in texts[f"pitfalls/{place}"], place
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -39,7 +35,7 @@ def test_search_results_show_formulas_as_text(site, language):
     texts = {entry["location"]: entry["text"] for entry in index["docs"]}
     assert "1/√(d_k)" in texts["scale/scale-factor/"]
     for place, text in texts.items():
-        assert not re.search(r"\\[(\[]", re.sub(r"<code>.*?</code>", "", text, flags=re.S)), place
+        assert not re.search(r"\\[(\[]", text), place
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

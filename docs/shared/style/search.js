@@ -1,23 +1,22 @@
-// An error message that is pasted into the search: its words are looked for together. Its signs are
-// operators of the search, its numbers those of the reader, and any message begins with its error.
-function asQuery(text) {
-  var words = (text.match(/[\p{L}\p{N}_]+/gu) || []).filter(function (word) {
-    return /^[^\d]./u.test(word) && !/(Error|Warning)$/.test(word);
-  });
-  return words.length < 4 ? null : '"' + words.join(" ") + '"';
+// The theme asks when a key is let go: what comes from a menu, a voice or a switch is asked as well.
+document.addEventListener("input", function (event) {
+  if (event.target.matches(".md-search__input")) event.target.dispatchEvent(new Event("keyup"));
+});
+// Of a text of several lines, the error that ends it, in one line: a field would join its words.
+function oneLine(text) {
+  var last = text.search(/^[\w.]*(Error|Exception|Warning)\b(?![^]*^[\w.]*(Error|Exception|Warning)\b)/m);
+  return text.slice(Math.max(0, last)).trim().replace(/\s+/g, " ");
 }
 function lookFor(query) {
   var field = document.querySelector(".md-search__input");
   field.value = query;
-  field.dispatchEvent(new Event("keyup")); // which a paste from a menu lacks
+  field.dispatchEvent(new Event("keyup"));
 }
 document.addEventListener("paste", function (event) {
-  var field = event.target;
-  if (!(field instanceof HTMLInputElement && field.matches(".md-search__input"))) return;
-  var query = asQuery(event.clipboardData.getData("text"));
-  if (!query) return;
+  var text = event.clipboardData.getData("text");
+  if (!event.target.matches(".md-search__input") || !/\n/.test(text.trim())) return;
   event.preventDefault();
-  lookFor(query);
+  lookFor(oneLine(text));
 });
 // A box on a page that opens the search with what it holds.
 document.querySelectorAll("form.find").forEach(function (form) {
@@ -26,6 +25,6 @@ document.querySelectorAll("form.find").forEach(function (form) {
     if (!text) return; // to the page of the form
     event.preventDefault();
     document.querySelector(".md-search__input").focus();
-    lookFor(asQuery(text) || text);
+    lookFor(text);
   });
 });

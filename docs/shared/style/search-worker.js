@@ -1,0 +1,204 @@
+// The search. It takes the place of the theme's own worker, speaks its messages and fills its list.
+// A page is found by its names (title, headings, what docs/also-called.yml and the glossary call it)
+// and by its text; docs/hooks/search_index.py writes both into the index.
+importScripts("search-words.js");
+var SETUP = 0, READY = 1, QUERY = 2, RESULT = 3; // messages, as the theme numbers them
+var pages, sections, names;
+var words; // {word: {section: how often}}
+
+self.onmessage = function (event) {
+  var message = event.data;
+  if (message.type === SETUP) {
+    build(message.data.docs);
+    postMessage({ type: READY });
+  } else if (message.type === QUERY) {
+    postMessage({ type: RESULT, data: { items: search(message.data) } });
+  }
+};
+
+function build(docs) {
+  pages = new Map(), sections = [], names = [], words = new Map();
+  docs.forEach(function (doc) {
+    var place = doc.location.split("#")[0], isPage = place === doc.location;
+    if (isPage) pages.set(place, { weight: doc.weight, where: doc.where, sections: [] });
+    var all = tokens(doc.title + " " + doc.text);
+    var section = { doc: doc, page: pages.get(place), length: all.length, joined: " " + all.join(" ") + " " };
+    sections.push(section);
+    section.page.sections.push(section);
+    all.forEach(function (word) {
+      add(word, section);
+      if (word.includes("_")) word.split("_").filter(Boolean).forEach(function (part) { add(part, section); });
+    });
+    name(doc.title, section, isPage ? 1 : 0.6);
+    if (doc.where) name(doc.where.split("›").pop() + " " + doc.title, section, 0.8); // "Pitfalls: masks"
+    (doc.names || []).forEach(function (text) { name(text, section, 1); });
+  });
+}
+function add(word, section) {
+  if (!words.has(word)) words.set(word, new Map());
+  if (section) words.get(word).set(section, (words.get(word).get(section) || 0) + 1);
+}
+function name(text, section, strength) {
+  var all = tokens(text), said = all.filter(function (word) { return all.length === 1 || !STOP.has(word); });
+  said.forEach(function (word) { add(word); });
+  if (said.length) names.push({ words: said, section: section, strength: strength });
+}
+// What it tells that a word is said which so many sections say.
+function worth(count) {
+  return Math.log(1 + (sections.length - count + 0.5) / (count + 0.5));
+}
+function sum(list, value) {
+  return list.reduce(function (total, one) { return total + value(one); }, 0);
+}
+function raise(map, key, value) {
+  if (value > (map.get(key) || 0)) map.set(key, value);
+}
+
+// What a word of the query may mean in the book: {word: how surely}.
+function meanings(word, unfinished) {
+  var found = new Map(), surest = 0, most = allowed(word);
+  words.forEach(function (_, other) {
+    var sure = alike(word, other, unfinished);
+    if (sure) found.set(other, sure);
+    surest = Math.max(surest, sure);
+  });
+  if (surest >= 0.6) return found;
+  for (var cut = 3; cut <= word.length - 3; cut++) { // two words in one
+    var parts = [word.slice(0, cut), word.slice(cut)];
+    if (words.has(parts[0]) && words.has(parts[1])) raise(found, parts[0], 0.8), raise(found, parts[1], 0.8);
+  }
+  if (most) words.forEach(function (_, other) {
+    var wrong = other.length > 3 ? slips(word, other, most) : most + 1;
+    if (wrong <= most) raise(found, other, 0.8 / wrong);
+  });
+  return found;
+}
+// The words of a query, in their order, and what is looked for.
+function asked(query) {
+  var all = tokens(query).slice(-60); // a long text says at its end what is wrong
+  if (all.length > 3) all = all.filter(function (word) { // in a message the numbers are the reader's own
+    return !/^\d/.test(word) && !/(error|warning)$/.test(word);
+  });
+  var kept = all.filter(function (word) { return !STOP.has(word); });
+  var open = /[\p{L}\p{N}_]$/u.test(query) && all[all.length - 1];
+  var terms = Array.from(new Set(kept.length ? kept : all), function (word) {
+    return { word: word, means: meanings(word, word === open), in: new Map() };
+  });
+  terms.forEach(function (term, i) { // one word in two
+    var next = terms[i + 1], joined = next && term.word + next.word;
+    if (words.has(joined)) term.means.set(joined, 1), next.means.set(joined, 1);
+  });
+  terms.forEach(function (term) {
+    term.means.forEach(function (sure, word) {
+      words.get(word).forEach(function (count, section) {
+        term.in.set(section, (term.in.get(section) || 0) + sure * count);
+      });
+    });
+    var exact = words.has(term.word) ? words.get(term.word).size : 0;
+    term.worth = worth(exact ? Math.max(exact, term.in.size / 2) : term.in.size);
+  });
+  return { words: all, terms: terms.filter(function (term) { return term.means.size; }) };
+}
+
+function search(query) {
+  var question = asked(query), terms = question.terms;
+  var texts = inTexts(terms), named = inNames(terms), found = [];
+  pages.forEach(function (page) {
+    var places = page.sections.map(function (section) {
+      var place = { section: section, text: texts.sections.get(section) || 0, name: named.get(section) || 0 };
+      place.phrase = place.text > 0.1 ? phrase(question.words, section) : 0;
+      place.score = place.name + 0.8 * place.text + place.phrase;
+      return place;
+    });
+    function best(part) { return Math.max.apply(null, places.map(function (place) { return place[part]; })); }
+    var inAll = texts.pages.get(page) || 0;
+    var score = page.weight * (1.6 * best("name") + 0.5 * best("text") + 0.5 * inAll + best("phrase"));
+    if (score) found.push({ page: page, score: score, places: places });
+  });
+  found.sort(function (a, b) { return b.score - a.score; });
+  return found.filter(function (one) { return one.score > 0.2 * found[0].score; }).slice(0, 20)
+    .map(function (one) { return shown(one, terms); });
+}
+// How much of what is looked for each section says, and each page as a whole, from 0 to 1.
+function inTexts(terms) {
+  var found = { sections: new Map(), pages: new Map() }, whole = sum(terms, function (term) { return term.worth; });
+  terms.forEach(function (term) {
+    var counts = new Map();
+    term.in.forEach(function (count, section) {
+      var said = count / (count + 0.5 + section.length / 350); // often says more, and more in a short text
+      found.sections.set(section, (found.sections.get(section) || 0) + said * term.worth / whole);
+      counts.set(section.page, (counts.get(section.page) || 0) + count);
+    });
+    counts.forEach(function (count, page) {
+      found.pages.set(page, (found.pages.get(page) || 0) + count / (count + 8) * term.worth / whole);
+    });
+  });
+  return found;
+}
+// How well a name of each section fits: the share of the name that is asked, times the share of the
+// query that the name answers.
+function inNames(terms) {
+  var found = new Map(), whole = sum(terms, function (term) { return term.worth; });
+  names.forEach(function (name) {
+    function sure(word, term) { return term.means.get(word) || 0; }
+    function surest(values) { return Math.max.apply(null, values); }
+    if (!name.words.some(function (word) { return terms.some(function (term) { return sure(word, term); }); })) return;
+    var value = function (word) { return worth(words.get(word).size); };
+    var said = sum(name.words, function (word) {
+      return value(word) * surest(terms.map(function (term) { return sure(word, term); }));
+    });
+    var answered = sum(terms, function (term) {
+      return term.worth * surest(name.words.map(function (word) { return sure(word, term); }));
+    });
+    raise(found, name.section, name.strength * said / sum(name.words, value) * answered / whole);
+  });
+  return found;
+}
+// Neighbours in the query that are neighbours in the text too. A message is known by them.
+function phrase(asked, section) {
+  var pairs = asked.slice(1).map(function (word, i) { return " " + asked[i] + " " + word + " "; });
+  var met = pairs.filter(function (pair) { return section.joined.includes(pair); });
+  return met.length && (pairs.length > 3 ? 1.5 : 0.4) * met.length / pairs.length;
+}
+
+// One page as the theme's list wants it: its best place first, and the page itself, which has a title.
+function shown(found, terms) {
+  var head = found.places[0];
+  var best = found.places.filter(function (place) { return place.score > 0; });
+  best = best.sort(function (a, b) { return b.score - a.score; }).slice(0, 6);
+  if (!best.includes(head)) best.push(head);
+  return best.map(function (place) {
+    var doc = place.section.doc, title = escaped(doc.title);
+    if (place === head && found.page.where)
+      title = '<span class="md-search-result__where">' + escaped(found.page.where) + " ›</span> " + title;
+    return { location: doc.location, title: title, text: excerpt(doc.text, terms), score: place.score, terms: {} };
+  });
+}
+function escaped(text) {
+  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}
+// A piece of the text that says as much of what is looked for as any other, with the words marked.
+function excerpt(text, terms) {
+  var hits = [], start = 0, most = 0;
+  for (var match of text.matchAll(/[\p{L}\p{N}_]+/gu)) {
+    var said = plain(match[0]);
+    terms.forEach(function (term) {
+      if (term.means.has(said)) hits.push({ from: match.index, to: match.index + match[0].length, term: term });
+    });
+  }
+  hits.forEach(function (hit, i) {
+    var near = new Set();
+    for (var j = i; j < hits.length && hits[j].to < hit.from + 180; j++) near.add(hits[j].term);
+    var value = sum(Array.from(near), function (term) { return term.worth; });
+    if (value > most) most = value, start = hit.from;
+  });
+  start = start < 60 ? 0 : text.lastIndexOf(" ", start - 30) + 1;
+  var end = start + 220 < text.length ? text.lastIndexOf(" ", start + 220) : text.length;
+  var piece = start ? "… " : "", at = start;
+  hits.forEach(function (hit) {
+    if (hit.from < at || hit.to > end) return;
+    piece += escaped(text.slice(at, hit.from)) + "<mark data-md-highlight>" + escaped(text.slice(hit.from, hit.to)) + "</mark>";
+    at = hit.to;
+  });
+  return piece + escaped(text.slice(at, end)) + (end < text.length ? " …" : "");
+}
