@@ -24,6 +24,7 @@ import re
 from collections import Counter
 from importlib.metadata import files
 from pathlib import Path
+from string import ascii_letters, digits
 from typing import Any
 
 from fontTools.subset import Options, Subsetter
@@ -40,13 +41,12 @@ RANGES = (
     *((0x2070, 0x209C), (0x20AC, 0x20AC), (0x2113, 0x2122), (0x2190, 0x2199), (0x2200, 0x22FF)),
     *((0x2713, 0x2713), (0x274C, 0x274C)),
 )
-# For what no font has a sign, such as the place where a word may be broken, none is asked.
-EVERY = {*range(0x20, 0x10000)} - {0x200B, 0x2060}
 # What a page needs no whole font for: the letters of both languages, and the common formulas.
 ASCII = {*range(0x20, 0x7F)}
 COMMON = ASCII | {0xA0, *map(ord, "ÀÁÂÃÇÉÊÍÓÔÕÚàáâãçéêíóôõöúüª°²·¶º×–—‘’“”…−√→↓✓")}
 GREEK = {*range(0x391, 0x3AA), *range(0x3B1, 0x3CA), *map(ord, "ϕϵ")}
-SIGNS = ASCII | {0xA0, *map(ord, "±×ˉ…′∈∑−∗∘√∞∣∥∼≈≤≥⊤⋅⋯⌈⌉⌊⌋→∂ℓ■ΔΣΠ\ue020")}
+SIGNS = ASCII | {0xA0, *map(ord, "±×ˉˊˆ˜¸…′∈∑−∗∘√∞∣∥∼≈≤≥⊤⋅⋯⌈⌉⌊⌋→∂ℓΔΣΠ∪∩←∝∫↦\ue020")}
+LARGE = {0xA0, *map(ord, "()[]{}/⌈⌉⌊⌋⟨⟩∑∏∫√∣∥⋃⋂̃̂")}
 NAMES = "ĀāĆćČčĞğıŁłŃńŐőŒœŘřŚśŞşŠšŸŹźŻżŽž"
 FEATURES = ["ccmp", "kern", "liga", "locl", "mark", "mkmk"]
 # What a font lacks, and what it has for it.
@@ -68,10 +68,14 @@ FACES = {
 # The fonts of formulas whose common characters are cut, and which those are.
 MATH = FONTS.parent / "math" / "fonts"
 FORMULAS = {
-    "Main-Regular": SIGNS, "Main-Bold": SIGNS, "Main-Italic": SIGNS, "AMS-Regular": SIGNS,
-    "Math-Italic": SIGNS | GREEK, "Math-BoldItalic": SIGNS | GREEK,
-    "Size1-Regular": None, "Size2-Regular": None, "Size3-Regular": None, "Size4-Regular": None,
-}  # fmt: skip
+    "Main-Regular": SIGNS,
+    "Main-Bold": {0xA0, *map(ord, ascii_letters + digits + " ()+−=≤≥,.")},
+    "Main-Italic": ASCII,
+    "AMS-Regular": {0xA0, *map(ord, "■□ENPRZ")},
+    "Math-Italic": ASCII | GREEK,
+    "Math-BoldItalic": ASCII,
+    **dict.fromkeys((f"Size{size}-Regular" for size in (1, 2, 3, 4)), LARGE),
+}
 # A file of an installed package, or one of matplotlib by its name.
 Source = tuple[str, str] | str
 ARIMO, ROBOTO = "fontpkg-arimo", "fontpkg-roboto"
@@ -242,7 +246,7 @@ def main() -> None:
             "font_style": style,
         }
         whole = {"src": f'url({name}.woff2) format("woff2")', "font_display": "swap"}
-        whole["unicode_range"] = spans(EVERY - COMMON)
+        whole["unicode_range"] = spans({*font.getBestCmap()} - COMMON)
         rules.append(rule(**face, **whole))
         rules.append(common(file, COMMON, **face, font_display="optional"))
         if family == "attnref Sans":
@@ -256,9 +260,10 @@ def main() -> None:
         face["font_weight"] = 700 if "Bold" in cut_of else 400
         face["font_style"] = "italic" if "Italic" in cut_of else "normal"
         file = MATH / f"KaTeX_{name}.woff2"
-        signs = signs or set(TTFont(file).getBestCmap())
         whole = {"src": f'url(../math/fonts/{file.name}) format("woff2")'}
-        rules.append(rule(**face, **whole, unicode_range=spans(EVERY - signs)))
+        rules.append(
+            rule(**face, **whole, unicode_range=spans({*TTFont(file).getBestCmap()} - signs))
+        )
         rules.append(common(file, signs, **face))
     # The Greek letters of code are those of the text.
     for weight, name in ((400, "sans-regular"), (600, "sans-bold")):

@@ -1,8 +1,8 @@
 """Leaves out of the site what no page shows: of the theme's styles, and of the marks in code.
 
 The theme's style sheets are for every site that could be made with it. A rule stays if its classes
-are on a page, or if the theme's script may put them there; one for a feature that this site has
-not switched on, for colours that it has not, for text from right to left, or a variable that no rule reads, goes.
+are on a page, or if the theme's script may put them there. One for a feature or for colours that
+this site has not chosen, or for text from right to left, goes, and so does a variable not read.
 In code, a name, a sign and a blank need no mark of their own: they have the colour of the code.
 """
 
