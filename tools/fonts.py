@@ -43,7 +43,7 @@ RANGES = (
 )
 # What a page needs no whole font for: the letters of both languages, and the common formulas.
 ASCII = {*range(0x20, 0x7F)}
-COMMON = ASCII | {0xA0, *map(ord, "ÀÁÂÃÇÉÊÍÓÔÕÚàáâãçéêíóôõöúüª°²·¶º×–—‘’“”…−√→↓✓")}
+COMMON = ASCII | {0xA0, *map(ord, "ÀÁÂÃÇÉÊÍÓÔÕÚàáâãçéêíóôõöúüª°²·¶º×–—‘’“”…−√→↑↓↕✓")}
 GREEK = {*range(0x391, 0x3AA), *range(0x3B1, 0x3CA), *map(ord, "ϕϵ")}
 SIGNS = ASCII | {0xA0, *map(ord, "±×ˉˊˆ˜¸…′∈∑−∗∘√∞∣∥∼≈≤≥⊤⋅⋯⌈⌉⌊⌋→∂ℓΔΣΠ∪∩←∝∫↦\ue020")}
 LARGE = {0xA0, *map(ord, "()[]{}/⌈⌉⌊⌋⟨⟩∑∏∫√∣∥⋃⋂̃̂")}
