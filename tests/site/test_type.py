@@ -65,7 +65,7 @@ MARK = """() => {
     if (node.closest(".katex-mathml, script, style, title, noscript")) continue
     const {fontFamily, fontWeight, fontStyle} = getComputedStyle(node)
     const before = seen.size
-    for (const sign of walker.currentNode.data.replace(/\\s/g, ""))
+    for (const sign of walker.currentNode.data.replace(/[\\s\\u200b]/g, ""))
       seen.add([fontFamily, fontWeight, fontStyle, sign].join())
     if (seen.size > before) node.toggleAttribute("data-signs", true)
   }
