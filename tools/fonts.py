@@ -12,14 +12,20 @@ formula at 1.08 times its size. Semibold is the bold: a bold one would be far da
 formula beside it.
 
 A font is cut down to what Western European languages and these pages write, and takes a name of
-its own, as its licence wants of what is changed: "Plex" is reserved. Until it arrives, the
-reader's own fonts stand in for it, stretched to the same width on average and the same height.
+its own, as its licence wants of what is changed: "Plex" is reserved. Its common characters, and
+those of the formulas' fonts, are cut once more, into files that a page can load before it is
+shown; the whole ones are asked for the rest. Text that is shown is never set again in another font:
+while the common characters are on their way, the reader's own fonts stand in for them, stretched
+to the same width on average and the same height, and they remain if the wait is long. Labels of
+figures, which are measured, wait for the site's font under a name of their own.
 """
 
 import re
 from collections import Counter
 from importlib.metadata import files
 from pathlib import Path
+from string import ascii_letters, digits
+from typing import Any
 
 from fontTools.subset import Options, Subsetter
 from fontTools.ttLib import TTFont, newTable
@@ -35,6 +41,12 @@ RANGES = (
     *((0x2070, 0x209C), (0x20AC, 0x20AC), (0x2113, 0x2122), (0x2190, 0x2199), (0x2200, 0x22FF)),
     *((0x2713, 0x2713), (0x274C, 0x274C)),
 )
+# What a page needs no whole font for: the letters of both languages, and the common formulas.
+ASCII = {*range(0x20, 0x7F)}
+COMMON = ASCII | {0xA0, *map(ord, "ÀÁÂÃÇÉÊÍÓÔÕÚàáâãçéêíóôõöúüª°²·¶º×–—‘’“”…−√→↑↓↕✓")}
+GREEK = {*range(0x391, 0x3AA), *range(0x3B1, 0x3CA), *map(ord, "ϕϵ")}
+SIGNS = ASCII | {0xA0, *map(ord, "±×ˉˊˆ˜¸…′∈∑−∗∘√∞∣∥∼≈≤≥⊤⋅⋯⌈⌉⌊⌋→∂ℓΔΣΠ∪∩←∝∫↦\ue020")}
+LARGE = {0xA0, *map(ord, "()[]{}/⌈⌉⌊⌋⟨⟩∑∏∫√∣∥⋃⋂̃̂")}
 NAMES = "ĀāĆćČčĞğıŁłŃńŐőŒœŘřŚśŞşŠšŸŹźŻżŽž"
 FEATURES = ["ccmp", "kern", "liga", "locl", "mark", "mkmk"]
 # What a font lacks, and what it has for it.
@@ -52,6 +64,17 @@ FACES = {
     "mono-regular": ("attnref Mono", 400, "normal", (MONO, "IBMPlexMono-Regular.ttf")),
     "mono-italic": ("attnref Mono", 400, "italic", (MONO, "IBMPlexMono-Italic.ttf")),
     "mono-bold": ("attnref Mono", 600, "normal", (MONO, "IBMPlexMono-SemiBold.ttf")),
+}
+# The fonts of formulas whose common characters are cut, and which those are.
+MATH = FONTS.parent / "math" / "fonts"
+FORMULAS = {
+    "Main-Regular": SIGNS,
+    "Main-Bold": {0xA0, *map(ord, ascii_letters + digits + " ()+−=≤≥,.")},
+    "Main-Italic": ASCII,
+    "AMS-Regular": {0xA0, *map(ord, "■□ENPRZ")},
+    "Math-Italic": ASCII | GREEK,
+    "Math-BoldItalic": ASCII,
+    **dict.fromkeys((f"Size{size}-Regular" for size in (1, 2, 3, 4)), LARGE),
 }
 # A file of an installed package, or one of matplotlib by its name.
 Source = tuple[str, str] | str
@@ -96,7 +119,8 @@ def published(source: Source, weight: int) -> TTFont:
     else:
         package, name = source
         font = TTFont(packaged(package, name), recalcTimestamp=False)
-    cut(font)
+    signs = {sign for first, last in RANGES for sign in range(first, last + 1)}
+    cut(font, signs | set(map(ord, NAMES)))
     if "fvar" in font:
         places = {"wght": weight, "wdth": 100}
         instantiateVariableFont(
@@ -105,10 +129,8 @@ def published(source: Source, weight: int) -> TTFont:
     return font
 
 
-def cut(font: TTFont) -> None:
-    """Leaves the characters of the site, without hints: where those matter, lines are smoothed."""
-    signs = {sign for first, last in RANGES for sign in range(first, last + 1)}
-    signs |= set(map(ord, NAMES))
+def cut(font: TTFont, signs: set[int]) -> None:
+    """Leaves these characters, without hints: where those matter, lines are smoothed."""
     for table in font["cmap"].tables:
         for missing, present in STAND_INS.items():
             if table.isUnicode() and ord(present) in table.cmap:
@@ -123,6 +145,30 @@ def cut(font: TTFont) -> None:
     subsetter.subset(font)
     font["gasp"] = newTable("gasp")
     font["gasp"].gaspRange = {0xFFFF: 0b1111}
+
+
+def common(whole: Path, signs: set[int], **face: Any) -> str:
+    """Cuts the common characters of a font of the site; the rule that asks for them."""
+    font = TTFont(whole, recalcTimestamp=False)
+    cut(font, signs & set(font.getBestCmap()))
+    file = FONTS / "common" / whole.name.removeprefix("KaTeX_").lower()
+    file.parent.mkdir(exist_ok=True)
+    if file.name != whole.name:  # whose name is reserved for what is not changed
+        rename(font, "attnref Formulas", face["font_weight"], face["font_style"])
+    font.save(file)
+    print(f"{file.stat().st_size:>6}  common/{file.name}")
+    return rule(src=f'url(common/{file.name}) format("woff2")', unicode_range=spans(signs), **face)
+
+
+def spans(signs: set[int]) -> str:
+    """Characters as CSS writes them: those that follow one another as one range."""
+    runs: list[list[int]] = []
+    for sign in sorted(signs):
+        if runs and sign == runs[-1][1] + 1:
+            runs[-1][1] = sign
+        else:
+            runs.append([sign, sign])
+    return ", ".join(f"U+{a:X}" if a == b else f"U+{a:X}-{b:X}" for a, b in runs)
 
 
 def rename(font: TTFont, family: str, weight: int, style: str) -> None:
@@ -194,16 +240,31 @@ def main() -> None:
         file = FONTS / f"{name}.woff2"
         font.save(file)
         print(f"{file.stat().st_size:>6}  {file.name}")
-        rules.append(
-            rule(
-                font_family=f'"{family}"',
-                src=f'url({name}.woff2) format("woff2")',
-                font_weight=weight,
-                font_style=style,
-                font_display="swap",
-            )
-        )
+        face: dict[str, Any] = {
+            "font_family": f'"{family}"',
+            "font_weight": weight,
+            "font_style": style,
+        }
+        whole = {"src": f'url({name}.woff2) format("woff2")', "font_display": "swap"}
+        whole["unicode_range"] = spans({*font.getBestCmap()} - COMMON)
+        rules.append(rule(**face, **whole))
+        rules.append(common(file, COMMON, **face, font_display="optional"))
+        if family == "attnref Sans":
+            face["font_family"] = '"attnref Labels"'
+            rules.append(rule(**face, **whole))
+            rules.append(common(file, COMMON, **face, font_display="swap"))
         rules.append(stand_in(family, weight, style, font, text))
+    for name, signs in FORMULAS.items():
+        family, cut_of = name.split("-")
+        face = {"font_family": f"KaTeX_{family}", "font_display": "block"}
+        face["font_weight"] = 700 if "Bold" in cut_of else 400
+        face["font_style"] = "italic" if "Italic" in cut_of else "normal"
+        file = MATH / f"KaTeX_{name}.woff2"
+        whole = {"src": f'url(../math/fonts/{file.name}) format("woff2")'}
+        rules.append(
+            rule(**face, **whole, unicode_range=spans({*TTFont(file).getBestCmap()} - signs))
+        )
+        rules.append(common(file, signs, **face))
     # The Greek letters of code are those of the text.
     for weight, name in ((400, "sans-regular"), (600, "sans-bold")):
         rules.append(
@@ -227,6 +288,8 @@ def main() -> None:
         "without the characters and hints that this site does without.\n\n"
     )
     (FONTS / "LICENSE").write_text(changed + licence.read_text("utf-8"), encoding="utf-8")
+    both = f"{(FONTS / 'LICENSE').read_text('utf-8')}\n\n{(MATH / 'LICENSE').read_text('utf-8')}"
+    (FONTS / "common" / "LICENSE").write_text(both, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ from mkdocs.utils import get_relative_url
 
 # What a page holds that is set in a font; the text is on each.
 FONTS = {
-    "fonts/sans-regular.woff2": "",
-    "fonts/sans-bold.woff2": "",
-    "fonts/mono-regular.woff2": "<code",
-    "math/fonts/KaTeX_Main-Regular.woff2": 'class="katex"',
-    "math/fonts/KaTeX_Math-Italic.woff2": "mathnormal",
+    "fonts/common/sans-regular.woff2": "",
+    "fonts/common/sans-bold.woff2": "",
+    "fonts/common/mono-regular.woff2": "<code",
+    "fonts/common/main-regular.woff2": 'class="katex"',
+    "fonts/common/math-italic.woff2": "mathnormal",
 }
 STYLES = '<link rel="stylesheet"'
 

@@ -13,7 +13,7 @@ named); a chart, alone on its line, chooses by the same names, but shows all len
 
 What stands on a page is a wish, and every number is read from docs/results when the site is
 built. Like figures, tables and charts are put there after the search index is made. A wish that
-no record fulfils stops the build.
+no record fulfils stops the build. A table can be sorted and sifted, which style/tables.js does.
 """
 
 import re
@@ -66,6 +66,8 @@ WORDS = {
         "range": "{fewest} a {most}",
         "commit": "código do commit {commit}",
         "read": "Medido em {date} e lido de {file}",
+        "sift": "Só os métodos com",
+        "shown": "{shown} de {all} linhas",
         "speed against": "A rapidez é o tempo de {baseline} dividido pelo do método.",
     },
     "en": ENGLISH
@@ -84,6 +86,8 @@ WORDS = {
         "range": "{fewest} to {most}",
         "commit": "code of commit {commit}",
         "read": "Measured on {date} and read from {file}",
+        "sift": "Only methods with",
+        "shown": "{shown} of {all} rows",
         "speed against": "The speed is the time of {baseline} divided by the method's.",
     },
 }
@@ -280,7 +284,8 @@ def table(wish: Wish, language: str) -> str:
     against = words["speed against"].format(baseline=f"<code>{baseline}</code>")
     notes = " ".join(filter(None, (against, _left_out(wish, words), provenance(wish, language))))
     return (
-        f'<div class="results"><table><caption><code>{wish.task}</code>: {question}</caption>'
+        f'<div class="results" data-sift="{words["sift"]}" data-shown="{words["shown"]}">'
+        f"<table><caption><code>{wish.task}</code>: {question}</caption>"
         f"<thead><tr>{heads}</tr></thead>{''.join(parts)}</table><p>{notes}</p></div>"
     )
 

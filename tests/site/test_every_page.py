@@ -113,7 +113,8 @@ WIDER_THAN_THE_SCREEN = """() => {
 TOO_LITTLE_CONTRAST = """() => {
   const parts = colour => {
     const [r, g, b, alpha = 1] = colour.match(/[\\d.]+/g).map(Number)
-    return [r, g, b, alpha]
+    const whole = colour.startsWith("color(srgb") ? 255 : 1  // as a mixed colour is told
+    return [r * whole, g * whole, b * whole, alpha]
   }
   const over = (top, below) => [0, 1, 2].map(i => top[3] * top[i] + (1 - top[3]) * below[i])
   const luminance = colour => {

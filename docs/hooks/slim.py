@@ -1,0 +1,81 @@
+"""Leaves out of the site what no page shows: of the theme's styles, and of the marks in code.
+
+The theme's style sheets are for every site that could be made with it. A rule stays if its classes
+are on a page, or if the theme's script may put them there. One for a feature or for colours that
+this site has not chosen, or for text from right to left, goes, and so does a variable not read.
+In code, a name, a sign and a blank need no mark of their own: they have the colour of the code.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.pages import Page
+
+PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
+RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
+LIST = re.compile(r",(?![^(]*\))")
+CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
+NOT_OURS = re.compile(r"\[dir=rtl\]|\[data-md-color-(?:primary|accent)=(?!custom)")
+OPTIONAL = re.compile(r":(?:not|is|where)\([^()]*\)")
+EMPTY = re.compile(r"@[^{}]*\{\}")
+VARIABLE = re.compile(r"""(?<=[{;])(--[\w-]+):(?:"[^"]*"|[^;}"])*;?""")
+# What the theme's script knows, and this site has not switched on.
+OFF = re.compile(
+    r"md-(?:annotation|banner|consent|feedback|progress|source|status|tag|version)|mermaid|tabbed"
+)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    return PLAIN.sub(r"\1", output)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    if os.environ.get("ATTNREF_PAGE"):
+        return  # what the other pages show is not known
+    site = Path(config.site_dir)
+    sheets = {path: path.read_text("utf-8") for path in sorted(site.glob("assets/**/*.css"))}
+    if not sheets:
+        raise PluginError("docs/hooks/slim.py: no style sheets of the theme in assets/")
+    known = classes(site)
+    kept = {path: slim(css, known) for path, css in sheets.items()}
+    own = "".join(path.read_text("utf-8") for path in site.rglob("*.css") if path not in sheets)
+    script = "".join(path.read_text("utf-8") for path in site.glob("assets/**/*.js"))
+    everything = "".join(kept.values()) + own + script
+    for path, css in kept.items():
+        read = VARIABLE.sub(lambda one: one[0] if f"({one[1]}" in everything else "", css)
+        path.write_text(EMPTY.sub("", read), encoding="utf-8")
+
+
+def classes(site: Path) -> set[str]:
+    """Those on the pages, and those that the theme's script may put there."""
+    found = set()
+    for path in site.rglob("*.html"):
+        for names in re.findall(r'class="?([^">]*)', path.read_text("utf-8")):
+            found |= set(names.split())
+    for path in site.glob("assets/javascripts/bundle*.js"):
+        words = re.findall(r"[A-Za-z_][\w-]*", path.read_text("utf-8"))
+        found |= {word for word in words if not OFF.match(word)}
+    return found
+
+
+def slim(css: str, known: set[str]) -> str:
+    """The style sheet without the selectors that nothing on the site can match.
+
+    >>> slim(".a,.b .c{top:0}@media print{.c{top:0}}[dir=rtl] .a{left:0}", {"a", "b"})
+    '.a{top:0}'
+    """
+
+    def alive(selector: str) -> bool:
+        names = CLASS.findall(OPTIONAL.sub("", selector))
+        return not NOT_OURS.search(selector) and all(name in known for name in names)
+
+    def show(rule: re.Match[str]) -> str:
+        if rule[1].startswith("@"):
+            return rule[0]
+        selectors = [selector for selector in LIST.split(rule[1]) if alive(selector)]
+        return f"{','.join(selectors)}{{{rule[2]}}}" if selectors else ""
+
+    return EMPTY.sub("", RULE.sub(show, css))

@@ -1,0 +1,55 @@
+"""Tables of results: sorted by their buttons, sifted by name, and whole without JavaScript."""
+
+import pytest
+
+PATH = "variants/benchmark/"
+# The second cells of a table's rows, in the order in which they are seen, one list for each length.
+TIMES = """box => [...box.querySelectorAll("tbody")].map(part =>
+  [...part.querySelectorAll("tr:has(td)")].filter(row => row.checkVisibility())
+    .map(row => parseFloat(row.cells[1].textContent)))"""
+
+
+@pytest.mark.parametrize("language", ["pt", "en"])
+def test_a_table_is_sorted_within_each_length_by_keyboard(new_page, address, language):
+    page = new_page()
+    page.goto(f"{address}/{language}/{PATH}")
+    box = page.locator(".results").first
+    head = box.locator("thead th").nth(1)
+    before = box.evaluate(TIMES)
+    head.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert box.evaluate(TIMES) == [sorted(times) for times in before] != before
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert box.evaluate(TIMES) == [sorted(times, reverse=True) for times in before]
+    box.locator("thead th button").first.click()
+    assert head.get_attribute("aria-sort") is None
+    names = box.locator("tbody").first.locator("th[scope=row]").all_inner_texts()
+    assert names == sorted(names, key=str.lower)
+
+
+def test_a_table_is_sifted_by_the_name_of_a_method(new_page, address):
+    page = new_page()
+    page.goto(f"{address}/en/{PATH}")
+    box = page.locator(".results:has(.sift)").first
+    every = box.locator("tbody tr:has(td)").count()
+    box.get_by_label("Only methods with").fill("SDPA")
+    seen = box.locator("tbody tr:has(td):visible")
+    names = seen.locator("th").all_inner_texts()
+    assert 0 < len(names) < every
+    assert all("sdpa" in name for name in names)
+    assert box.get_by_role("status").inner_text() == f"{len(names)} of {every} rows"
+    box.get_by_label("Only methods with").fill("")
+    assert seen.count() == every
+    assert box.get_by_role("status").inner_text() == ""
+
+
+def test_without_javascript_a_table_is_whole(new_page, address):
+    rows = {}
+    for javascript in (True, False):
+        page = new_page(java_script_enabled=javascript)
+        page.goto(f"{address}/en/{PATH}")
+        rows[javascript] = page.locator(".results tbody tr:visible").count()
+        assert (page.locator(".results button").count() > 0) == javascript
+    assert rows[True] == rows[False] > 100
