@@ -1,7 +1,11 @@
-// The search's index is larger than a page with all that belongs to it: the theme's request for it
-// waits until the search is opened, or an address brings words to be looked for.
+// The search's index is larger than a page with all that belongs to it. The theme's request for it,
+// and the worker that reads it, wait until the search is opened, or an address brings words.
 (function () {
   var wanted = /[?&]q=/.test(location.search), waiting = [];
+  function soon(go) {
+    if (wanted) go();
+    else waiting.push(go);
+  }
   var open = XMLHttpRequest.prototype.open, send = XMLHttpRequest.prototype.send;
   XMLHttpRequest.prototype.open = function (method, url) {
     this.isIndex = /\/search_index\.json$/.test(url);
@@ -9,8 +13,27 @@
   };
   XMLHttpRequest.prototype.send = function () {
     var go = send.bind(this, ...arguments);
-    if (this.isIndex && !wanted) waiting.push(go);
+    if (this.isIndex) soon(go);
     else go();
+  };
+  var Worker = window.Worker;
+  window.Worker = class extends EventTarget {
+    constructor(url) {
+      super();
+      var self = this;
+      self.sent = [];
+      soon(function () {
+        self.worker = new Worker(url);
+        self.worker.onmessage = function (event) {
+          self.dispatchEvent(new MessageEvent("message", { data: event.data }));
+        };
+        self.sent.forEach(function (message) { self.worker.postMessage(message); });
+      });
+    }
+    postMessage(message) {
+      if (this.worker) this.worker.postMessage(message);
+      else this.sent.push(message);
+    }
   };
   ["focusin", "change"].forEach(function (event) {
     document.addEventListener(event, function (event) {
