@@ -9,6 +9,7 @@ from mkdocs.utils import get_relative_url
 FONTS = {
     "fonts/common/sans-regular.woff2": "",
     "fonts/common/sans-bold.woff2": "",
+    "fonts/common/sans-italic.woff2": "<em>",
     "fonts/common/mono-regular.woff2": "<code",
     "fonts/common/main-regular.woff2": 'class="katex"',
     "fonts/common/math-italic.woff2": "mathnormal",
