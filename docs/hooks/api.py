@@ -15,13 +15,12 @@ from pathlib import Path
 import docstrings
 import griffe
 import names
-import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
-from pages import ROOT, Problem, stop_at, title
+from pages import ROOT, Problem, read_yaml, stop_at, title
 
 from attnref.copying.catalogue import catalogue
 from attnref.copying.source import Package
@@ -90,7 +89,7 @@ def sentence_problems(root: Path, package: griffe.Module) -> list[str]:
 
 def sentences(root: Path) -> dict[str, str]:
     """What the reference says of each module and entry in Portuguese."""
-    return dict(yaml.safe_load((root / SAID).read_text(encoding="utf-8")))
+    return dict(read_yaml((root / SAID).read_text(encoding="utf-8")))
 
 
 def tests(path: str, defined: str, root: Path) -> list[str]:

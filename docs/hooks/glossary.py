@@ -14,12 +14,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
-from pages import ROOT, Problem, filled, without_accents
+from pages import ROOT, Problem, filled, read_yaml, without_accents
 
 Entry = dict[str, Any]
 SOURCE = Path("docs", "glossary.yml")
@@ -53,7 +52,7 @@ VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "sour
 
 def read_glossary(root: Path) -> dict[str, Entry]:
     """The entries by their names, which are their anchors."""
-    entries: dict[str, Entry] = yaml.safe_load((root / SOURCE).read_text(encoding="utf-8"))
+    entries: dict[str, Entry] = read_yaml((root / SOURCE).read_text(encoding="utf-8"))
     return entries
 
 

@@ -213,7 +213,12 @@ def is_alone(lines: list[str], number: int) -> bool:
 def front_matter(text: str) -> dict[str, Any]:
     """What a page says of itself before its first line."""
     match = FRONT_MATTER.match(text)
-    return yaml.safe_load(match[1]) if match else {}
+    return read_yaml(match[1]) if match else {}
+
+
+def read_yaml(text: str) -> Any:
+    """As ``yaml.safe_load`` reads it; ten times faster where PyYAML has its parser in C."""
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def title(path: Path) -> str:

@@ -13,17 +13,17 @@ docs/shared/style/search-worker.js, in the place of the theme's worker, when the
 import json
 import re
 from collections import defaultdict
+from functools import cache
 from html import escape, unescape
 from pathlib import Path
 
-import yaml
 from glossary import OTHER, forms, read_glossary
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
-from pages import ROOT, without_accents
+from pages import ROOT, read_yaml, without_accents
 from pylatexenc.latex2text import LatexNodes2Text
 
 ALSO_CALLED = ROOT / "docs" / "also-called.yml"
@@ -94,7 +94,7 @@ def weight(place: str) -> float:
 def names(root: Path = ROOT) -> dict[str, list[str]]:
     """What each page or section is called, in both languages, by its address in the index."""
     found: dict[str, dict[str, str]] = defaultdict(dict)  # each name once, however it is accented
-    called = yaml.safe_load((root / ALSO_CALLED.relative_to(ROOT)).read_text(encoding="utf-8"))
+    called = read_yaml((root / ALSO_CALLED.relative_to(ROOT)).read_text(encoding="utf-8"))
     for page, texts in called.items():
         for text in texts:
             found[_address(page)].setdefault(without_accents(text).lower(), text)
@@ -121,6 +121,7 @@ def plain_text(html: str) -> str:
     return " ".join(unescape(TAG.sub(" ", html)).split())
 
 
+@cache  # make live asks again for all that has not changed
 def plain_formulas(text: str) -> str:
     r"""The HTML ``text`` with its formulas as words and signs.
 

@@ -33,8 +33,8 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    if os.environ.get("ATTNREF_PAGE"):
-        return  # what the other pages show is not known
+    if os.environ.get("ATTNREF_PAGE") or os.environ.get("ATTNREF_LIVE"):
+        return  # what the other pages show is not known, or about to change
     site = Path(config.site_dir)
     sheets = {path: path.read_text("utf-8") for path in sorted(site.glob("assets/**/*.css"))}
     if not sheets:
