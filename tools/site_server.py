@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -154,6 +154,11 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         except ValueError:  # of a zero in the name, which no file has
             self.send_error(http.HTTPStatus.NOT_FOUND)
             return None
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        """Send a file; whoever leaves meanwhile, as browsers do, is no error to tell of."""
+        with contextlib.suppress(ConnectionError):
+            super().copyfile(source, outputfile)
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Say nothing: the reader wants the address, not the requests."""

@@ -1,6 +1,7 @@
 """The builder and the server of the site, with a mkdocs that does next to nothing."""
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -133,6 +134,14 @@ def test_a_site_is_current_until_a_file_changes(checkout, monkeypatch):
     assert site_server.is_current()
     (site / "index.html").unlink()
     assert not site_server.is_current()
+
+
+def test_a_visitor_who_leaves_is_no_error():
+    class Gone(io.BytesIO):
+        def write(self, data):
+            raise BrokenPipeError
+
+    site_server.Handler.copyfile(object.__new__(site_server.Handler), io.BytesIO(b"page"), Gone())
 
 
 @pytest.mark.parametrize("port", [99999, 65536, 0, -1])
