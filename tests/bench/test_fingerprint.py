@@ -48,7 +48,7 @@ OTHER = '''class Thing:
 
 @pytest.fixture
 def digest(tmp_path, monkeypatch):
-    """Fingerprint of ``method`` in a package of these files; any may be given anew."""
+    """Fingerprint of ``method`` in a package of these files; any may be replaced."""
     numbers = itertools.count()
 
     def digest(*, name="method", **files):

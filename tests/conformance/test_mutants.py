@@ -480,7 +480,7 @@ def best_keys_only(scores):
 
 
 def chunked_past(n, m):
-    """Queries in chunks of 64; the triangle starts anew in each."""
+    """Queries in chunks of 64; the triangle restarts in each."""
     i, j = torch.arange(n)[:, None], torch.arange(m)
     return (i // 64 >= j // 64) & (i % 64 + j // 64 * 64 >= j)
 

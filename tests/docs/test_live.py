@@ -39,7 +39,7 @@ def test_a_page_is_stale_when_any_of_its_sources_is_newer(tmp_path):
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """Two pages that were built, of which one was written anew; and the links they know."""
+    """Two pages that were built, of which one has been edited since; and the links they know."""
     monkeypatch.setenv(live.NAME, "1")
     monkeypatch.setattr(names, "read", lambda config: None)
     monkeypatch.setattr(names, "public", lambda package: ["attnref.masks", "attnref.masks.causal"])

@@ -53,7 +53,7 @@ def test_every_message_of_pytorch_stands_in_the_table():
             quoted = [m for where, m, _ in pitfall_messages.QUOTED if where == place]
             assert any(m.startswith(message) for m in quoted), (language, message)
         for place, message, _ in pitfall_messages.QUOTED:
-            if not re.match(r"\w+: expected ", message):  # attnref's own name their cure
+            if not re.match(r"\w+: expected ", message):  # attnref's own name their fix
                 assert any(p == place and message.startswith(m) for p, m in listed), message
 
 

@@ -39,7 +39,7 @@ KEPT = Text(
 )
 
 REPEATED = Text(
-    en="dropout_p={p} drops the same weights {where}. Draw for each weight anew.",
+    en="dropout_p={p} drops the same weights {where}. Draw again for each weight.",
     pt="dropout_p={p} descarta os mesmos pesos {where}. Sorteie de novo para cada peso.",
 )
 AXES = (
