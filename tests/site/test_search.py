@@ -33,6 +33,9 @@ ASK = """async queries => {
   return found
 }"""
 
+SCORES = """items => items.map(item =>
+  Math.max(...Array.from(item.querySelectorAll("article"), place => place.dataset.mdScore)))"""
+
 
 @pytest.fixture
 def searching(new_page, address):
@@ -94,6 +97,9 @@ def test_a_result_names_its_place_and_leads_there_by_a_clean_address(searching, 
     place = {"en": "Learn › Foundations ›", "pt": "Aprender › Fundamentos ›"}[language]
     expect(result).to_have_text(re.compile(f"^{place} (Masks|Máscaras)"))  # when all is typed
     expect(result.locator("mark").first).to_be_visible()
+    scores = page.locator(".md-search-result__item").evaluate_all(SCORES)
+    assert len(scores) > 5
+    assert scores == sorted(scores, reverse=True)  # the highest is where Enter leads
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: url.split("#")[0].endswith(f"/{language}/foundations/masks/"))
 

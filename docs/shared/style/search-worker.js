@@ -117,7 +117,7 @@ function search(query) {
   });
   found.sort(function (a, b) { return b.score - a.score; });
   return found.filter(function (one) { return one.score > 0.2 * found[0].score; }).slice(0, 20)
-    .map(function (one) { return shown(one, terms); });
+    .map(function (one, i, kept) { return shown(one, terms, kept.length - i); });
 }
 // How much of what is looked for each section says, and each page as a whole, from 0 to 1.
 function inTexts(terms) {
@@ -162,16 +162,18 @@ function phrase(asked, section) {
 }
 
 // One page as the theme's list wants it: its best place first, and the page itself, which has a title.
-function shown(found, terms) {
+// On Enter the theme opens the place of the highest score anywhere in the list, hence the rank in it.
+function shown(found, terms, rank) {
   var head = found.places[0];
   var best = found.places.filter(function (place) { return place.score > 0; });
   best = best.sort(function (a, b) { return b.score - a.score; }).slice(0, 6);
+  var most = best.length ? best[0].score : 1;
   if (!best.includes(head)) best.push(head);
   return best.map(function (place) {
     var doc = place.section.doc, title = escaped(doc.title);
     if (place === head && found.page.where)
       title = '<span class="md-search-result__where">' + escaped(found.page.where) + " ›</span> " + title;
-    return { location: doc.location, title: title, text: excerpt(doc.text, terms), score: place.score, terms: {} };
+    return { location: doc.location, title: title, text: excerpt(doc.text, terms), score: rank + place.score / most / 2, terms: {} };
   });
 }
 function escaped(text) {
