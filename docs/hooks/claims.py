@@ -12,7 +12,7 @@ import posixpath
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from assertions import asserts, named
@@ -84,7 +84,10 @@ def claims_of(text: str) -> list[tuple[str, str]]:
 
 def problems(page: Path, text: str, root: Path) -> list[Problem]:
     """Each claim of a page that no test verifies, and each test of one that cannot fail."""
-    tests = tests_by_claim(root)
+    return _problems(page, text, root, tests_by_claim(root))
+
+
+def _problems(page: Path, text: str, root: Path, tests: dict[str, list[Test]]) -> list[Problem]:
     found = []
     for line, match in in_prose(CLAIM, text):
         claim = match["id"]
@@ -132,7 +135,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    stop_at(problems, page)
+    stop_at(partial(_problems, tests=_tests()), page)
     here = posixpath.dirname(page.file.src_uri) or "."
     shown = set()
 

@@ -1,7 +1,7 @@
-"""What the search of the site knows of each page, by its sections, in the place of the theme's index.
+"""What the search of the site knows of each page, by its sections; the theme's index knows less.
 
-- its words, as plain text, where no element says ``data-search-exclude``. A formula is written as in
-  a line of text: ``1/√(d_k)``;
+- its words, as plain text, where no element says ``data-search-exclude``; a formula is written as
+  in a line of text: ``1/√(d_k)``;
 - where it is in the book, which a result shows: "Learn › Foundations";
 - by what other names readers call it or a section: those of docs/also-called.yml, and the terms of
   the glossary, in both languages, at the page that explains them;
@@ -100,8 +100,10 @@ def on_post_build(config: MkDocsConfig) -> None:
 def entries(html: str, url: str) -> list[dict[str, Any]]:
     """What a page says, by its sections; each begins at a heading with an id, the first at the top.
 
-    >>> entries('<h1 id="top">A</h1><p>of <em>a</em>ll</p><h2 id="b">B</h2>c', "a/")
-    [{'location': 'a/', 'title': 'A', 'text': 'of all'}, {'location': 'a/#b', 'title': 'B', 'text': 'c'}]
+    >>> for entry in entries('<h1>A</h1><p>of <em>a</em>ll</p><h2 id="b">B</h2>c', "a/"):
+    ...     print(entry)
+    {'location': 'a/', 'title': '', 'text': 'A of all'}
+    {'location': 'a/#b', 'title': 'B', 'text': 'c'}
     """
     found: list[dict[str, Any]] = [{"location": url, "title": [], "text": []}]
 
