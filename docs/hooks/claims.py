@@ -24,6 +24,7 @@ from pages import ROOT, Problem, filled, in_prose, replaced_in_prose, stop_at, t
 # The statement may hold formulas with brackets of their own, one level deep. Any id is one.
 CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[^)]*)\)")
 IDENT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+MARK = re.compile(r'^\s*@pytest\.mark\.claim\("([^"]+)"\)', re.MULTILINE)
 PAGE = "reference/claims.md"
 PLACE, CHAPTERS = "<!-- every claim -->", "<!-- every chapter -->"
 # The chapter of what is in no chapter: the home page, and what is tried out.
@@ -43,6 +44,12 @@ class Test:
     source: str
     line: int
     asserts: bool
+
+
+def tested(root: Path) -> set[str]:
+    """The ids of all claims that a test is marked with."""
+    files = (root / "tests").rglob("test_*.py")
+    return {claim for path in files for claim in MARK.findall(path.read_text(encoding="utf-8"))}
 
 
 def tests_by_claim(root: Path) -> dict[str, list[Test]]:
