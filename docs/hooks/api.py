@@ -149,12 +149,7 @@ class Book:
         return _name(path) if own else ".".join(path.split(".")[-2:])
 
 
-_book: Book
-
-
-def on_pre_build(config: MkDocsConfig) -> None:
-    for cached in names.CACHED:
-        cached.cache_clear()
+_book: Book | None = None
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
@@ -162,6 +157,8 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
     global _book
     docs = Path(config.docs_dir)
     package, language = names.read(config), docs.name
+    if _book and _book.package is package:  # make live; the package is as it was
+        return
     if found := sentence_problems(ROOT, package):
         raise PluginError("\n".join(found))
     order = [page.file.src_uri for page in nav.pages if page.file.src_uri.endswith(".md")]
@@ -199,23 +196,24 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    package = _book.package
+    assert _book
+    book, package = _book, _book.package
     stop_at(lambda path, text, root: problems(path, text, package), page)
     used = names.used(markdown, ROOT, package)
 
     def asked(match: re.Match[str]) -> str:
         here, start = page.file.src_uri, f"{match['path']}."
-        inside = [path for path, there in _book.places.items() if there == here]
+        inside = [path for path, there in book.places.items() if there == here]
         shown = (
             [path for path in inside if path.startswith(start)] if match["rest"] else [start[:-1]]
         )
-        return "\n\n".join(map(_book.request, shown))
+        return "\n\n".join(map(book.request, shown))
 
     markdown = ASKED.sub(asked, names.linked(markdown, package))
     if page.file.src_uri.startswith(FOLDER) and PLACE in markdown:
-        markdown = markdown.replace(PLACE, _book.index())
+        markdown = markdown.replace(PLACE, book.index())
     if used:
-        shown = ", ".join(f"[`{_book.short(path)}`][{path}]" for path in used)
+        shown = ", ".join(f"[`{book.short(path)}`][{path}]" for path in used)
         # The search would find every page that uses a name before the entry of the name itself.
         attributes = "{ .api-uses data-search-exclude='' }"
         markdown += f"\n\n{WORDS[Path(config.docs_dir).name]['here']}: {shown}.\n{attributes}"

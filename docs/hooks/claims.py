@@ -12,7 +12,7 @@ import posixpath
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from assertions import asserts, named
@@ -24,6 +24,7 @@ from pages import ROOT, Problem, filled, in_prose, replaced_in_prose, stop_at, t
 # The statement may hold formulas with brackets of their own, one level deep. Any id is one.
 CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[^)]*)\)")
 IDENT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+MARK = re.compile(r'^\s*@pytest\.mark\.claim\("([^"]+)"\)', re.MULTILINE)
 PAGE = "reference/claims.md"
 PLACE, CHAPTERS = "<!-- every claim -->", "<!-- every chapter -->"
 # The chapter of what is in no chapter: the home page, and what is tried out.
@@ -43,6 +44,12 @@ class Test:
     source: str
     line: int
     asserts: bool
+
+
+def tested(root: Path) -> set[str]:
+    """The ids of all claims that a test is marked with."""
+    files = (root / "tests").rglob("test_*.py")
+    return {claim for path in files for claim in MARK.findall(path.read_text(encoding="utf-8"))}
 
 
 def tests_by_claim(root: Path) -> dict[str, list[Test]]:
@@ -84,7 +91,10 @@ def claims_of(text: str) -> list[tuple[str, str]]:
 
 def problems(page: Path, text: str, root: Path) -> list[Problem]:
     """Each claim of a page that no test verifies, and each test of one that cannot fail."""
-    tests = tests_by_claim(root)
+    return _problems(page, text, root, tests_by_claim(root))
+
+
+def _problems(page: Path, text: str, root: Path, tests: dict[str, list[Test]]) -> list[Problem]:
     found = []
     for line, match in in_prose(CLAIM, text):
         claim = match["id"]
@@ -132,7 +142,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    stop_at(problems, page)
+    stop_at(partial(_problems, tests=_tests()), page)
     here = posixpath.dirname(page.file.src_uri) or "."
     shown = set()
 

@@ -44,7 +44,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     numbers = (
         _pages,
-        len(claims.tests_by_claim(ROOT)),
+        len(claims.tested(ROOT)),
         len(
             [
                 path

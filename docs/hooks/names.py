@@ -10,12 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import griffe
 from includes import INCLUDE
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocstrings import MkdocstringsPlugin
-from pages import HEADING, LINK, Problem, blocks, lines_outside_blocks
+from pages import HEADING, LINK, ROOT, Problem, blocks, lines_outside_blocks
 
 CODE = re.compile(r"(?<!`)`(?P<code>[^`\n]+)`(?!`)")
 # What a link holds is passed over.
@@ -23,17 +24,34 @@ SPAN = re.compile(f"{LINK.pattern}|{CODE.pattern}")
 NAME = re.compile(r"(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?P<call>\(.*\))?")
 FILE = re.compile(r"\.(?:py|pyc|md|yml|out|json|svg|toml|pt|en)$")
 TITLE = re.compile(r"\s*(?:\?\?\?|!!!|===)")  # of an admonition
+# What is known of the package is read in these.
+READ = ("attnref/**/*.py", "snippets/**/*.py", "docs/api.pt.yml")
 # Names that PyTorch has too, where nothing else is said.
 FOREIGN = {"scaled_dot_product_attention"}
 
+_kept: tuple[list[tuple[Path, int]], dict[str, Any]] = ([], {})
+
 
 def read(config: MkDocsConfig) -> griffe.Module:
-    """The package as mkdocstrings has it while a site is built."""
+    """The package as mkdocstrings has it while a site is built.
+
+    ``make live`` builds again and again: what was read is kept until a file of it changes.
+    """
+    global _kept
     plugin = config.plugins["mkdocstrings"]
     assert isinstance(plugin, MkdocstringsPlugin)
     handler = plugin.get_handler("python")
+    sources = sorted(path for folder in READ for path in ROOT.glob(folder))
+    state = [(path, path.stat().st_mtime_ns) for path in sources]
+    collections = ("_modules_collection", "_lines_collection")
+    if state == _kept[0]:
+        vars(handler).update(_kept[1])  # each build has a new handler, which knows nothing
+    else:
+        for cached in CACHED:
+            cached.cache_clear()
     package = handler.collect("attnref", handler.get_options({}))
     assert isinstance(package, griffe.Module)
+    _kept = state, {name: vars(handler)[name] for name in collections}
     return package
 
 

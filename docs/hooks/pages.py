@@ -116,22 +116,17 @@ class Link:
 
 def blocks(text: str) -> list[Block]:
     """The blocks of code of a page, also those in a list or an admonition."""
-    return _parsed(text)[0]
+    return _structure(text)[0]
 
 
 def headings(text: str) -> list[Heading]:
-    return _parsed(text)[1]
-
-
-def links(text: str) -> list[Link]:
-    """The links and images of a page; an address alone, ``<https://…>``, is none of them."""
-    return _parsed(text)[2]
+    return _structure(text)[1]
 
 
 @lru_cache(maxsize=1000)  # each page is asked for by many hooks and contracts
-def _parsed(text: str) -> tuple[list[Block], list[Heading], list[Link]]:
-    blocks, headings, links = [], [], []
-    parsed = tokens(text)
+def _structure(text: str) -> tuple[list[Block], list[Heading]]:
+    blocks, headings = [], []
+    parsed = _markdown(with_inline=False).parse(text)
     for place, token in enumerate(parsed):
         first, end = token.map or (0, 0)
         if token.type in ("fence", "code_block"):
@@ -147,27 +142,37 @@ def _parsed(text: str) -> tuple[list[Block], list[Heading], list[Link]]:
             title, level = parsed[place + 1].content, int(token.tag[1])
             ident = IDENT.search(title)
             headings.append(Heading(level, IDENT.sub("", title), ident and ident["id"], first + 1))
-        elif token.type == "inline":
-            line = first + 1
+    return blocks, headings
+
+
+@lru_cache(maxsize=1000)
+def links(text: str) -> list[Link]:
+    """The links and images of a page; an address alone, ``<https://…>``, is none of them."""
+    links = []
+    for token in tokens(text):
+        if token.type == "inline":
+            line = (token.map or (0, 0))[0] + 1
             for child in token.children or ():
                 line += child.type in ("softbreak", "hardbreak")
                 if child.type in ("link_open", "image") and child.markup != "autolink":
                     target = child.attrs["src" if child.type == "image" else "href"]
                     links.append(Link(str(target), child.type == "image", line))
-    return blocks, headings, links
+    return links
 
 
 def tokens(text: str) -> list[Token]:
     """A page as markdown-it reads it."""
-    return _markdown().parse(text)
+    return _markdown(with_inline=True).parse(text)
 
 
 @cache
-def _markdown() -> MarkdownIt:
-    """A parser of the dialect in which the pages are written."""
+def _markdown(with_inline: bool) -> MarkdownIt:
+    """A parser of the dialect in which the pages are written; without what is in a line, faster."""
     parser = MarkdownIt("commonmark").enable("table")
     parser.use(front_matter_plugin).use(dollarmath_plugin).use(admon_plugin)
     parser.normalizeLink = lambda url: url  # type: ignore[method-assign]  # as it is written
+    if not with_inline:
+        parser.disable("inline")
     return parser
 
 

@@ -1,21 +1,23 @@
-"""What the search of the site knows of each page besides its text; the theme's index has only that.
+"""What the search of the site knows of each page, by its sections; the theme's index knows less.
 
+- its words, as plain text, where no element says ``data-search-exclude``; a formula is written as
+  in a line of text: ``1/√(d_k)``;
 - where it is in the book, which a result shows: "Learn › Foundations";
 - by what other names readers call it or a section: those of docs/also-called.yml, and the terms of
   the glossary, in both languages, at the page that explains them;
 - what it weighs: a chapter explains, a list only mentions; `search: {boost: 0.8}` in the front
   matter of a page is one more factor.
 
-Its text is plain. A formula is written as in a line of text: ``1/√(d_k)``. The index is read by
-docs/shared/style/search-worker.js, in the place of the theme's worker, when the search is opened.
+The index is read by docs/shared/style/search-worker.js, in the place of the theme's worker, when
+the search is opened.
 """
 
 import json
 import re
 from collections import defaultdict
 from functools import cache
-from html import escape, unescape
 from pathlib import Path
+from typing import Any
 
 from glossary import OTHER, forms, read_glossary
 from mkdocs.config.defaults import MkDocsConfig
@@ -25,6 +27,7 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from pages import ROOT, read_yaml, without_accents
 from pylatexenc.latex2text import LatexNodes2Text
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 ALSO_CALLED = ROOT / "docs" / "also-called.yml"
 ON_DEMAND = ROOT / "docs" / "templates" / "search-on-demand.js"
@@ -42,13 +45,17 @@ WEIGHTS = {
     "variants/benchmark/": 0.8,
     "": 1.0,
 }
-TAG = re.compile(r"<[^>]*>")
-CODE_OR_FORMULA = re.compile(
-    r"<code>.*?</code>|\\\((?P<inline>.*?)\\\)|\\\[(?P<display>.*?)\\\]", re.DOTALL
-)
+FORMULA = re.compile(r"\\\((?P<inline>.*?)\\\)|\\\[(?P<display>.*?)\\\]", re.DOTALL)
+HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
+CODE = frozenset(("code", "pre"))
+LEFT_OUT = frozenset(("object", "script", "style", "svg"))
+OUT_OF_TEXT = frozenset(("headerlink", "linenodiv"))  # classes
+# Between the words of these and what is beside them there is a blank.
+APART = frozenset(("br", "dd", "dt", "li", "p", "sub", "summary", "sup", "td", "th", *CODE))
 
 _to_text = LatexNodes2Text().latex_to_text
 _places: dict[str, str] = {}  # by the address of a page
+_entries: dict[str, list[dict[str, Any]]] = {}  # what the index says of each page, by its address
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
@@ -56,6 +63,19 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
     for page in nav.pages:
         rooms = [str(room.title) for room in page.ancestors]  # the innermost first
         _places[page.url] = " › ".join(rooms[::-1])
+    for gone in _entries.keys() - _places.keys():
+        del _entries[gone]
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    told = page.meta.get("search", {})
+    _entries[page.url] = [] if told.get("exclude") else entries(html, page.url)
+    for entry in _entries[page.url][:1]:
+        entry["title"] = entry["title"] or str(page.title)
+        entry["where"] = _places.get(page.url, "")
+        entry["weight"] = weight(page.url) * told.get("boost", 1)
+    page.meta["search"] = {"exclude": True}  # from what the theme would read
+    return html
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
@@ -70,16 +90,57 @@ def on_post_build(config: MkDocsConfig) -> None:
     path = Path(config.site_dir, "search", "search_index.json")
     index = json.loads(path.read_text(encoding="utf-8"))
     called = names()
+    index["docs"] = [entry for url in _places for entry in _entries.get(url, ())]
     for entry in index["docs"]:
-        place, _, anchor = entry["location"].partition("#")
-        for part in ("title", "text"):
-            entry[part] = plain_text(plain_formulas(entry[part]))
         if found := called.get(entry["location"]):
             entry["names"] = found
-        if not anchor:
-            entry["where"] = _places.get(place, "")
-            entry["weight"] = weight(place) * entry.pop("boost", 1)
     path.write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
+
+
+def entries(html: str, url: str) -> list[dict[str, Any]]:
+    """What a page says, by its sections; each begins at a heading with an id, the first at the top.
+
+    >>> for entry in entries('<h1>A</h1><p>of <em>a</em>ll</p><h2 id="b">B</h2>c', "a/"):
+    ...     print(entry)
+    {'location': 'a/', 'title': '', 'text': 'A of all'}
+    {'location': 'a/#b', 'title': 'B', 'text': 'c'}
+    """
+    found: list[dict[str, Any]] = [{"location": url, "title": [], "text": []}]
+
+    def read(node: LexborNode, into: list[str]) -> None:
+        """Its words; a heading within it changes where they go only as far as its end."""
+        child = node.first_child
+        while child is not None:
+            tag = child.tag
+            if tag == "-text":
+                into.append(plain_formulas(child.text_content or ""))
+            elif tag in HEADINGS and (ident := child.attributes.get("id")):
+                if tag != "h1":
+                    found.append({"location": f"{url}#{ident}", "title": [], "text": []})
+                read(child, found[-1]["title"])
+                into = found[-1]["text"]
+            elif tag not in LEFT_OUT and not _is_left_out(child):
+                apart = [" "] if tag in APART else []
+                into += apart
+                if tag in CODE:
+                    into.append(child.text())
+                else:
+                    read(child, into)
+                into += apart
+            child = child.next
+
+    body = LexborHTMLParser(html).body
+    if body is not None:
+        read(body, found[0]["text"])
+    for entry in found:
+        for part in ("title", "text"):
+            entry[part] = " ".join("".join(entry[part]).split())
+    return found
+
+
+def _is_left_out(node: LexborNode) -> bool:
+    attributes = node.attributes
+    return "data-search-exclude" in attributes or attributes.get("class") in OUT_OF_TEXT
 
 
 def weight(place: str) -> float:
@@ -112,18 +173,9 @@ def _address(page: str) -> str:
     return path.removesuffix("index/") + hash_ + anchor
 
 
-def plain_text(html: str) -> str:
-    """The words and signs of ``html``, without its tags.
-
-    >>> plain_text("<p>row <code>a &lt; b</code></p>")
-    'row a < b'
-    """
-    return " ".join(unescape(TAG.sub(" ", html)).split())
-
-
-@cache  # make live asks again for all that has not changed
+@cache  # the same formulas on many pages
 def plain_formulas(text: str) -> str:
-    r"""The HTML ``text`` with its formulas as words and signs.
+    r"""The text with its formulas as words and signs.
 
     >>> plain_formulas(r"the factor \(\tfrac{1}{\sqrt{d_k}}\)")
     'the factor 1/√(d_k)'
@@ -131,9 +183,6 @@ def plain_formulas(text: str) -> str:
 
     def show(match: re.Match[str]) -> str:
         tex = match["inline"] or match["display"]
-        if tex is None:
-            return match[0]
-        known = re.sub(r"\\[td]frac", r"\\frac", unescape(tex))
-        return escape(" ".join(_to_text(known).split()), quote=False)
+        return " ".join(_to_text(re.sub(r"\\[td]frac", r"\\frac", tex)).split())
 
-    return CODE_OR_FORMULA.sub(show, text)
+    return FORMULA.sub(show, text)

@@ -14,6 +14,7 @@
 import re
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemBytecodeCache
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -23,6 +24,7 @@ from mkdocs.utils import get_relative_url
 from mkdocs.utils.templates import TemplateContext
 
 SHARED = Path(__file__).parent.parent / "shared"
+TEMPLATES = Path(__file__).parent.parent.parent / ".cache" / "templates"
 MANIFEST = "manifest.webmanifest"  # in each language's folder
 DIALOG = '<div class="md-search" data-md-component="search" role="dialog">'
 NAMES = {"pt": "Busca", "en": "Search"}
@@ -46,6 +48,12 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
         section.title = config.extra["rooms"][section.title]
         sections += [item for item in section.children if isinstance(item, Section)]
     return nav
+
+
+def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
+    """The theme's templates are compiled once, not for each build."""
+    TEMPLATES.mkdir(parents=True, exist_ok=True)
+    env.bytecode_cache = FileSystemBytecodeCache(str(TEMPLATES))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

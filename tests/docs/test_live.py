@@ -8,6 +8,7 @@ import api
 import live
 import names
 import pytest
+from mkdocs.config import load_config
 
 TEXT = """# One {#top}
 
@@ -76,3 +77,18 @@ def test_any_other_build_is_left_alone(site, monkeypatch):
     live.on_nav(nav, config, None)
     assert Path(nav.pages[0].file.abs_dest_path).exists()
     assert not known
+
+
+def package():
+    """The package as one build after another reads it, each with a configuration of its own."""
+    config = load_config(str(names.ROOT / "mkdocs.en.yml"), hooks=[], plugins=["mkdocstrings"])
+    config.plugins["mkdocstrings"].on_config(config)
+    return names.read(config)
+
+
+def test_the_package_is_read_again_when_a_file_of_it_has_changed(monkeypatch):
+    first = package()
+    assert package() is first
+    monkeypatch.setattr(names, "READ", ("attnref/softmax.py",))
+    assert package() is not first
+    assert package().members.keys() == first.members.keys()
