@@ -24,7 +24,7 @@ import re
 from collections import Counter
 from importlib.metadata import files
 from pathlib import Path
-from string import ascii_letters, digits
+from string import ascii_letters, ascii_lowercase, digits
 from typing import Any
 
 from fontTools.subset import Options, Subsetter
@@ -43,8 +43,10 @@ RANGES = (
 )
 # What a page needs no whole font for: the letters of both languages, and the common formulas.
 ASCII = {*range(0x20, 0x7F)}
-COMMON = ASCII | {0xA0, *map(ord, "ÀÁÂÃÇÉÊÍÓÔÕÚàáâãçéêíóôõöúüª°²·¶º×–—‘’“”…−√→↑↓↕✓")}
-GREEK = {*range(0x391, 0x3AA), *range(0x3B1, 0x3CA), *map(ord, "ϕϵ")}
+COMMON = ASCII | {0xA0, *map(ord, "ÀÁÂÃÇÉÊÍÓÔÕÚàáâãçéêíóôõöúüª°²·¶º×–—‘’“”…−√→↑↓↕✓∞≈≤≥")}
+LETTERS = {*map(ord, ascii_letters)}
+GREEK = {*range(0x3B1, 0x3CA), *map(ord, "ϕϵ")}
+CODE_GREEK = {*range(0x384, 0x3CF)}
 SIGNS = ASCII | {0xA0, *map(ord, "±×ˉˊˆ˜¸…′∈∑−∗∘√∞∣∥∼≈≤≥⊤⋅⋯⌈⌉⌊⌋→∂ℓΔΣΠ∪∩←∝∫↦\ue020")}
 LARGE = {0xA0, *map(ord, "()[]{}/⌈⌉⌊⌋⟨⟩∑∏∫√∣∥⋃⋂̃̂")}
 NAMES = "ĀāĆćČčĞğıŁłŃńŐőŒœŘřŚśŞşŠšŸŹźŻżŽž"
@@ -69,11 +71,11 @@ FACES = {
 MATH = FONTS.parent / "math" / "fonts"
 FORMULAS = {
     "Main-Regular": SIGNS,
-    "Main-Bold": {0xA0, *map(ord, ascii_letters + digits + " ()+−=≤≥,.")},
+    "Main-Bold": {*map(ord, digits + " ()+−=≤≥,.")},
     "Main-Italic": ASCII,
     "AMS-Regular": {0xA0, *map(ord, "■□ENPRZ")},
-    "Math-Italic": ASCII | GREEK,
-    "Math-BoldItalic": ASCII,
+    "Math-Italic": LETTERS | GREEK,
+    "Math-BoldItalic": {*map(ord, ascii_lowercase)},  # in headings of figures
     **dict.fromkeys((f"Size{size}-Regular" for size in (1, 2, 3, 4)), LARGE),
 }
 # A file of an installed package, or one of matplotlib by its name.
@@ -147,13 +149,14 @@ def cut(font: TTFont, signs: set[int]) -> None:
     font["gasp"].gaspRange = {0xFFFF: 0b1111}
 
 
-def common(whole: Path, signs: set[int], **face: Any) -> str:
-    """Cuts the common characters of a font of the site; the rule that asks for them."""
+def common(whole: Path, signs: set[int], of: str = "", **face: Any) -> str:
+    """Cuts some characters of a font of the site; the rule that asks for them."""
     font = TTFont(whole, recalcTimestamp=False)
     cut(font, signs & set(font.getBestCmap()))
-    file = FONTS / "common" / whole.name.removeprefix("KaTeX_").lower()
+    name = whole.name.removeprefix("KaTeX_").lower()
+    file = FONTS / "common" / (name.replace("sans", of) if of else name)
     file.parent.mkdir(exist_ok=True)
-    if file.name != whole.name:  # whose name is reserved for what is not changed
+    if whole.name.startswith("KaTeX_"):  # whose name is reserved for what is not changed
         rename(font, "attnref Formulas", face["font_weight"], face["font_style"])
     font.save(file)
     print(f"{file.stat().st_size:>6}  common/{file.name}")
@@ -267,15 +270,9 @@ def main() -> None:
         rules.append(common(file, signs, **face))
     # The Greek letters of code are those of the text.
     for weight, name in ((400, "sans-regular"), (600, "sans-bold")):
-        rules.append(
-            rule(
-                font_family='"attnref Mono"',
-                src=f'url({name}.woff2) format("woff2")',
-                font_weight=weight,
-                font_display="swap",
-                unicode_range="U+384-3CE",
-            )
-        )
+        greek: dict[str, Any] = {"font_family": '"attnref Mono"', "font_weight": weight}
+        file = FONTS / f"{name}.woff2"
+        rules.append(common(file, CODE_GREEK, "greek", **greek, font_display="swap"))
     for variable, family in (("text", "attnref Sans"), ("code", "attnref Mono")):
         names = ", ".join(
             f'"{name}"' for name in (family, *(f"{family} in {own}" for own in OWN[family]))
