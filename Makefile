@@ -1,4 +1,5 @@
-# make serve | site | live LANG=pt | test | check PAGE=room/page | audit | record | agree | bench | lowest | format | clean
+# make serve | site | versions | live LANG=pt | test | check PAGE=room/page | audit | html | record | agree | bench
+#      lowest | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -17,7 +18,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site live test check audit record agree bench lowest format clean
+.PHONY: serve site versions live test check audit html record agree bench lowest format clean
 .DEFAULT_GOAL := serve
 
 # What builds the site is less than half of what the tests want.
@@ -33,6 +34,9 @@ serve: .venv/site  ## build both languages and serve them
 site: .venv/site  ## build both languages into site/
 	@$(BIN)/python tools/site_server.py build
 
+versions: site  ## put the sites of the releases beside the newest one, as they are published
+	@$(BIN)/python tools/versions.py
+
 live: .venv/site  ## rebuild one language while it is written
 	@$(BIN)/python tools/site_server.py live --language $(LANGUAGE) --port $(PORT)
 
@@ -46,8 +50,12 @@ test: .venv/ready  ## lint, types, every test, coverage
 check: .venv/ready  ## verify one page in both languages: make check PAGE=foundations/dropout
 	@OMP_NUM_THREADS=1 PYTHONPATH=docs/hooks $(BIN)/python tools/check.py "$(PAGE)"
 
-audit: .venv/ready  ## break what each claim's test calls, and list those that notice nothing
-	@OMP_NUM_THREADS=1 $(BIN)/python tools/audit.py $(CLAIM)
+audit: .venv/ready $(if $(CLAIM),,site)  ## html, and the claims whose test notices nothing that is broken
+	@status=0; $(if $(CLAIM),,$(BIN)/python tools/validity.py || status=$$?;) \
+	OMP_NUM_THREADS=1 $(BIN)/python tools/audit.py $(CLAIM) && exit $$status
+
+html: site  ## list what is not valid in the site's HTML
+	@$(BIN)/python tools/validity.py
 
 record: .venv/ready  ## run what has changed of snippets and figures, or those of PAGE
 	@$(BIN)/python tools/record.py $(PAGE)

@@ -66,18 +66,23 @@ def announce(site: Path) -> None:
 
     A map of a site wants whole addresses, so there is none while the site has no address.
     """
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    address = project.get("urls", {}).get("Documentation", "").rstrip("/")
+    place = address(ROOT)
     told = [(site / language / "llms.txt").read_text("utf-8") for language in CONFIGURATION]
     (site / "llms.txt").write_text("\n".join(told), encoding="utf-8")
     robots = ["User-agent: *", "Allow: /"]
     for language in CONFIGURATION:
-        if not address:
+        if not place:
             (site / language / "sitemap.xml").unlink()
             (site / language / "sitemap.xml.gz").unlink()
         else:
-            robots.append(f"Sitemap: {address}/{language}/sitemap.xml")
+            robots.append(f"Sitemap: {place}/{language}/sitemap.xml")
     (site / "robots.txt").write_text("\n".join([*robots, ""]), encoding="utf-8")
+
+
+def address(root: Path) -> str:
+    """Where a project's site is on the web, without a slash at the end; nothing while nowhere."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return str(project.get("urls", {}).get("Documentation", "")).rstrip("/")
 
 
 def is_current() -> bool:

@@ -27,6 +27,9 @@ OFF = re.compile(
     r"md-(?:annotation|banner|consent|feedback|progress|source|status|tag|version)|mermaid|tabbed"
 )
 
+# What tools/versions.py writes into the pages of a release, when it is old.
+LATER = {"md-banner", "md-banner--warning", "md-banner__inner"}
+
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     return PLAIN.sub(r"\1", output)
@@ -50,8 +53,8 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def classes(site: Path) -> set[str]:
-    """Those on the pages, and those that the theme's script may put there."""
-    found = set()
+    """Those on the pages, and those that the theme's script may put there, or a later version."""
+    found = set(LATER)
     for path in site.rglob("*.html"):
         for names in re.findall(r'class="?([^">]*)', path.read_text("utf-8")):
             found |= set(names.split())
