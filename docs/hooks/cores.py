@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from includes import INCLUDE, MARK, program
+from marks import changed_lines, lines_with
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
-from marks import changed_lines, lines_with
 from pages import ROOT, Block, Problem, blocks, stop_at
 
 PACKAGE = "attnref/"

@@ -87,7 +87,7 @@ def _block_problems(block: Block, root: Path) -> Iterator[tuple[int, str]]:
             if MARKER_LIKE.search(line):
                 yield number, f"an include in a block that is not {' or '.join(SOURCES)}"
         return
-    if not any(line.strip() for line in block.body):
+    if not any(line.strip() and not MARK.match(line) for line in block.body):
         yield block.line, "an empty code block"
     for number, line in enumerate(block.body, block.line + 1):
         if not line.strip() or (block.language == "python" and MARK.match(line)):
