@@ -248,8 +248,13 @@ WITH_MARKS_AND_WITHOUT = """() => Array.from(document.querySelectorAll("pre:has(
   const code = pre.querySelector("code")
   const measured = () => {
     getSelection().selectAllChildren(code)
-    const {x, width, height} = code.getBoundingClientRect()
-    return [x, width, height, code.scrollWidth, code.innerText, getSelection().toString()]
+    const words = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), places = []
+    while (words.nextNode()) {
+      const range = new Range()
+      range.selectNode(words.currentNode)
+      places.push(range.getBoundingClientRect().toJSON())
+    }
+    return [places, code.innerText, getSelection().toString()]
   }
   const marked = measured()
   for (const mark of code.querySelectorAll("mark")) mark.replaceWith(...mark.childNodes)
