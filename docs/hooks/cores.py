@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import bodies
-from includes import INCLUDE
+from includes import INCLUDE, MARK, program
+from marks import changed_lines, lines_with
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
@@ -20,11 +20,6 @@ from pages import ROOT, Block, Problem, blocks, stop_at
 
 PACKAGE = "attnref/"
 ITEM = re.compile(r"^\d+\. +(?:(?P<ticks>`+) ?(?P<code>.+?) ?(?P=ticks)(?!`))?")
-NOTED = re.compile(
-    r'(?P<start><div[^>]* data-notes="(?P<lines>[\d ]+)"[^>]*>.*?<code[^>]*>)(?P<code>.*?)'
-    r"(?P<end></code>)",
-    re.DOTALL,
-)
 
 
 class Core(NamedTuple):
@@ -46,7 +41,7 @@ class Core(NamedTuple):
 
     def line_of(self, note: str) -> list[int]:
         """The lines of the code that a note may mean, counted from 1."""
-        return [number for number, line in enumerate(self.code, 1) if note in line]
+        return lines_with(note, self.code)
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -56,7 +51,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         block = core.block
         fence = lines[block.line - 1]
         indent = fence[: len(fence) - len(fence.lstrip())]
-        body = [f"{indent}{line}".rstrip() for line in core.code]
+        marks = [line for line in block.body if MARK.match(line)]
+        body = [f"{indent}{line}".rstrip() for line in (*core.code, *marks)]
         path = core.names[0][0]
         if core.notes:
             numbers = " ".join(str(core.line_of(note)[0]) for _, note in core.notes)
@@ -71,41 +67,25 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    return NOTED.sub(_numbered, html)
+    return changed_lines("data-notes", _numbered, html)
 
 
-def _numbered(match: re.Match[str]) -> str:
-    lines = match["code"].split("\n")
-    for note, number in enumerate(match["lines"].split(), 1):
-        # By style alone, so that the button that copies the code leaves it out.
-        mark = f'<span class="note" data-note="{note}" aria-hidden="true"></span>'
-        lines[int(number) - 1] = mark + lines[int(number) - 1]
-    return match["start"] + "\n".join(lines) + match["end"]
+def _numbered(line: str, note: int) -> str:
+    # By style alone, so that the button that copies the code leaves it out.
+    return f'<span class="note" data-note="{note}" aria-hidden="true"></span>{line}'
 
 
 def cores(text: str, root: Path) -> Iterator[Core]:
     """Those of a page whose includes are right."""
     lines = text.split("\n")
     for block in blocks(text):
-        found = [INCLUDE.match(line) for line in block.body]
-        if block.language != "python" or not any(
-            m and m["path"].startswith(PACKAGE) for m in found
-        ):
-            continue
-        code, names = [], []
-        for line, match in zip(block.body, found, strict=True):
-            if match is None:
-                code.append(line)
-                continue
-            path, name = match["path"], match["section"]
-            try:
-                code += bodies.shown(root / path, name).split("\n")
-            except (OSError, bodies.DefinitionError):
-                break  # which docs/hooks/includes.py reports
-            names.append((path, name))
-        else:
-            notes, end = _notes(lines, block.end)
-            yield Core(block, names, code, notes, end)
+        found = [match for line in block.body if (match := INCLUDE.match(line))]
+        names = [(match["path"], match["section"]) for match in found]
+        if block.language == "python" and any(path.startswith(PACKAGE) for path, _ in names):
+            code = program(block, root)
+            if code is not None:
+                notes, end = _notes(lines, block.end)
+                yield Core(block, names, code, notes, end)
 
 
 def _notes(lines: list[str], after: int) -> tuple[list[tuple[int, str]], int]:

@@ -1,9 +1,10 @@
 """Stops the build where an include is broken, also in the ways that pymdownx passes over.
 
 Code reaches a page only as ``--8<-- "path:section"``, alone on its line in a fenced block: of a
-snippet a section between two markers, of the package a definition by its name. The extension that
-inserts the first says nothing of a section that never ends, one defined twice, an empty one, or a
-marker with a slip in it; each of them would put wrong code on the page.
+snippet a section between two markers, of the package a definition by its name. Beside it stands
+at most which of its lines are marked (docs/hooks/marks.py). The extension that inserts the first
+says nothing of a section that never ends, one defined twice, an empty one, or a marker with a slip
+in it; each of them would put wrong code on the page.
 """
 
 import re
@@ -17,6 +18,8 @@ from mkdocs.structure.pages import Page
 from pages import Block, Problem, blocks, stop_at
 
 INCLUDE = re.compile(r'^\s*--8<-- "(?P<path>[^":]+)(?::(?P<section>[^":]+))?"$')
+# In backticks, so that no line of Python is taken for one.
+MARK = re.compile(r"^\s*mark `(?P<code>[^`]+)`$")
 MARKER = re.compile(r"^\s*# --8<-- \[(?P<edge>start|end):(?P<section>[\w-]+)\]$")
 MARKER_LIKE = re.compile(r"-\s*8\s*[<>]|8\s*[<>]\s*-")
 
@@ -44,6 +47,29 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     return found
 
 
+def program(block: Block, root: Path) -> list[str] | None:
+    """The lines of a block of Python as it is shown; None where ``problems`` reports an include."""
+    code: list[str] = []
+    for line in block.body:
+        include = INCLUDE.match(line)
+        if include is None:
+            code += [] if MARK.match(line) else [line]
+        elif _include_problem(block.language, include["path"], include["section"], root):
+            return None
+        else:
+            code += _included(root, include["path"], include["section"])
+    return code
+
+
+def _included(root: Path, path: str, section: str) -> list[str]:
+    if path.startswith("attnref/"):
+        return bodies.shown(root / path, section).split("\n")
+    lines = (root / path).read_text(encoding="utf-8").split("\n")
+    markers = [(number, MARKER.match(line)) for number, line in enumerate(lines)]
+    start, end = (number for number, marker in markers if marker and marker["section"] == section)
+    return [line for line in lines[start + 1 : end] if not MARKER.match(line)]
+
+
 def _block_problems(block: Block, root: Path) -> Iterator[tuple[int, str]]:
     if block.language == "unclosed":
         yield block.line, "this code block is never closed"
@@ -61,10 +87,10 @@ def _block_problems(block: Block, root: Path) -> Iterator[tuple[int, str]]:
             if MARKER_LIKE.search(line):
                 yield number, f"an include in a block that is not {' or '.join(SOURCES)}"
         return
-    if not any(line.strip() for line in block.body):
+    if not any(line.strip() and not MARK.match(line) for line in block.body):
         yield block.line, "an empty code block"
     for number, line in enumerate(block.body, block.line + 1):
-        if not line.strip():
+        if not line.strip() or (block.language == "python" and MARK.match(line)):
             continue
         include = INCLUDE.match(line)
         if include is None:

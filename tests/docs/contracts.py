@@ -19,6 +19,7 @@ import figures
 import glossary
 import griffe
 import includes
+import marks
 import names
 import record
 import results
@@ -100,6 +101,36 @@ def body_problems(root: Path) -> list[Problem]:
         message = f"{name}: a page shows it, or there is no such public name; remove the line"
         found.append(Problem(root / NOT_SHOWN, 1, message))
     return found
+
+
+# 1c. A mark is at one line of its program, and both languages mark the same lines.
+
+
+def mark_problems(root: Path) -> list[Problem]:
+    found = [p for page in pages(root) for p in marks.problems(page, page.read_text(), root)]
+    for pt in sorted((root / "docs" / "pt").rglob("*.md")):
+        en = root / "docs" / "en" / pt.relative_to(root / "docs" / "pt")
+        if not en.is_file():
+            continue  # which parity_problems reports
+        for one, other in itertools.zip_longest(_marks(pt), _marks(en)):
+            if not (one and other and one[0] == other[0]):
+                here, (path, mark) = ((pt, one), (en, other)) if one else ((en, other), (pt, None))
+                there = f"{path}:{mark[1]} marks `{mark[2]}`" if mark else f"{path} does not"
+                message = (
+                    f"marks `{here[1][2]}`, but {there}; mark the same lines in both languages"
+                )
+                found.append(Problem(here[0], here[1][1], message))
+                break
+    return found
+
+
+def _marks(page: Path) -> list[tuple[tuple[int, str], int, str]]:
+    """Of each mark what must be the same in both languages, its line and the code it quotes."""
+    return [
+        ((number, code), line, code)
+        for number, block in enumerate(blocks(page.read_text(encoding="utf-8")))
+        for line, code in marks.marks_of(block)
+    ]
 
 
 # 2. What a page shows as output is what the snippet prints.
@@ -259,7 +290,10 @@ def skeleton(page: Path) -> dict[str, list[str]]:
             for a, b in EQUATION.findall(prose)
         ],
         "code blocks": [
-            line for block in blocks(text) for line in (f"```{block.language}", *block.body)
+            line
+            for block in blocks(text)
+            for line in (f"```{block.language}", *block.body)
+            if not includes.MARK.match(line)  # of which mark_problems says more
         ],
         "claims": [claim for claim, _ in claims.claims_of(text)],
         "figures": [link.target for link in links(text) if link.is_image],

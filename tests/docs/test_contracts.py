@@ -96,6 +96,7 @@ INCLUDE = '--8<-- "snippets/foundations/six-words/loop.py:example"'
         (INCLUDE, '--8<- "snippets/foundations/six-words/loop.py:example"', "a mistyped include"),
         (INCLUDE, f"x {INCLUDE}", "a mistyped include"),
         (INCLUDE, "", "an empty code block"),
+        ("mark `context[p] += weights[word]`", "mark context[p]", "code typed into the page"),
         ("```python title", "```py title", "language 'py'"),
         ("## What you have", f"{INCLUDE}\n\n## What you have", "outside a code block"),
         (
@@ -252,6 +253,30 @@ def test_a_declared_figure_must_be_used(copy):
     page = copy / "docs/en" / SIX
     edit(page, "---\ntitle", '---\nfacts: [{value: "0.9", source: "@raschka2024"}]\ntitle')
     assert "declared and not used" in messages(contracts.figure_problems(page, copy))
+
+
+@pytest.mark.parametrize(("with_mark", "without"), [("pt", "en"), ("en", "pt")])
+def test_a_line_that_one_language_alone_marks_is_found_where_it_is_marked(copy, with_mark, without):
+    one, other = (copy / "docs" / language / SIX for language in (with_mark, without))
+    last = 'mark `("softmax", lambda`'
+    edit(other, last + "\n", "")
+    (problem,) = contracts.mark_problems(copy)
+    assert problem.path == one
+    assert one.read_text().split("\n")[problem.line - 1] == last
+    assert problem.message == (
+        f'marks `("softmax", lambda`, but {other} does not; mark the same lines in both languages'
+    )
+
+
+def test_another_line_that_one_language_marks_is_told_with_both_places(copy):
+    pt, en = (copy / "docs" / language / SIX for language in ("pt", "en"))
+    edit(en, "mark `context[p] += weights[word]`", "mark `context = [`")
+    (problem,) = contracts.mark_problems(copy)
+    assert problem.path == pt
+    line = en.read_text().split("\n").index("mark `context = [`") + 1
+    assert f"marks `context[p] += weights[word]`, but {en}:{line} marks `context = [`" in str(
+        problem
+    )
 
 
 @pytest.mark.claim("claim-without-test-is-found")

@@ -33,6 +33,11 @@ def test_each_public_body_stands_on_a_page():
     assert not problems, listed(problems)
 
 
+def test_marks_are_at_the_same_lines_in_both_languages():
+    problems = contracts.mark_problems(ROOT)
+    assert not problems, listed(problems)
+
+
 @pytest.mark.parametrize("snippet", record.snippets(), ids=below("snippets"))
 def test_recorded_output_is_what_the_snippet_prints(snippet):
     problems = contracts.output_problems(snippet, record.run(snippet))

@@ -241,3 +241,56 @@ def test_the_meaning_stays_under_the_pointer_and_goes_with_escape(new_page, addr
     page.keyboard.press("Escape")
     assert not meaning.is_visible()
     assert word.evaluate("word => word === document.activeElement")
+
+
+# What a program takes up, and what one copies who selects it: with its marks, and without them.
+WITH_MARKS_AND_WITHOUT = """() => Array.from(document.querySelectorAll("pre:has(mark)"), pre => {
+  const code = pre.querySelector("code")
+  const measured = () => {
+    getSelection().selectAllChildren(code)
+    const words = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), places = []
+    while (words.nextNode()) {
+      const range = new Range()
+      range.selectNode(words.currentNode)
+      places.push(range.getBoundingClientRect().toJSON())
+    }
+    return [places, code.innerText, getSelection().toString()]
+  }
+  const marked = measured()
+  for (const mark of code.querySelectorAll("mark")) mark.replaceWith(...mark.childNodes)
+  return [marked, measured()]
+})"""
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("path", ["variants/blockwise/", "foundations/softmax-or-sum/"])
+def test_a_mark_takes_no_room_and_is_not_copied(new_page, address, path, width):
+    page = new_page(viewport={"width": width, "height": 800})
+    page.goto(f"{address}/en/{path}")
+    page.evaluate("document.fonts.ready")
+    pairs = page.evaluate(WITH_MARKS_AND_WITHOUT)
+    assert pairs
+    for marked, bare in pairs:
+        assert marked == bare
+
+
+BARS = """() => [...document.querySelectorAll(".highlight mark")].map(mark => {
+  const bar = getComputedStyle(mark, "::before"), {borderLeftStyle, borderLeftWidth} = bar
+  const ground = getComputedStyle(mark.closest("pre").parentElement).backgroundColor
+  return {style: borderLeftStyle, width: parseFloat(borderLeftWidth),
+          seen: bar.borderLeftColor !== ground && bar.borderLeftColor !== bar.backgroundColor}
+})"""
+
+
+@pytest.mark.parametrize("forced", ["none", "active"])
+@pytest.mark.parametrize("media", ["screen", "print"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_marked_line_has_a_bar_whatever_the_colours(new_page, address, scheme, media, forced):
+    page = new_page(color_scheme=scheme, forced_colors=forced)
+    page.goto(f"{address}/en/variants/blockwise/")
+    page.emulate_media(media=media)
+    bars = page.evaluate(BARS)
+    assert len(bars) == 3
+    for bar in bars:
+        assert bar == {"style": "solid", "width": bar["width"], "seen": True}
+        assert bar["width"] >= 3

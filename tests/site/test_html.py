@@ -9,7 +9,9 @@ from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 import cores
+import marks
 import pytest
+from pages import blocks
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 ROOT = Path(__file__).parent.parent.parent
@@ -153,6 +155,22 @@ def test_the_code_that_can_be_copied_is_the_tested_code(pages, language):
                 tested = {textwrap.dedent(text).rstrip("\n") for _, text in sections}
             assert block.css_first("code").text().rstrip("\n") in tested, (name, path)
     assert count > 250
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_marked_lines_are_those_that_the_page_quotes(pages, language):
+    quoted, marked = 0, 0
+    for path in (ROOT / "docs" / language).rglob("*.md"):
+        quoted += sum(len(marks.marks_of(block)) for block in blocks(path.read_text("utf-8")))
+    for name, page in pages.items():
+        if name.startswith(f"{language}/") and (shown := page.css("[data-marks]")):
+            asked = [found for one in blocks(written(name)) if (found := marks.marks_of(one))]
+            for block, expected in zip(shown, asked, strict=True):
+                for line, mark in zip(block.css("mark"), expected, strict=True):
+                    assert mark.code in line.text(), (name, mark)
+                    assert "\n" not in line.text(), (name, mark)
+                    marked += 1
+    assert marked == quoted > 100
 
 
 def written(name):

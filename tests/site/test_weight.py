@@ -12,9 +12,9 @@ FIRST_VIEW = {
     "variants/benchmark/": 150,
     "notebooks/variance/": 150,
     "reference/api/masks/": 150,
-    "scale/variance-proof/": 163,
-    "foundations/masks/": 182,
-    "reference/claims/foundations/": 226,
+    "scale/variance-proof/": 160,
+    "foundations/masks/": 170,
+    "reference/claims/foundations/": 196,
 }
 HTML, NOTEBOOK = 60, 100
 
