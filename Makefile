@@ -1,4 +1,4 @@
-# make serve | site | live LANG=pt | test | check PAGE=room/page | audit | record | agree | bench | lowest | format | clean
+# make serve | site | book | live LANG=pt | test | check PAGE=room/page | audit | record | agree | bench | lowest | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -17,7 +17,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site live test check audit record agree bench lowest format clean
+.PHONY: serve site book live test check audit record agree bench lowest format clean
 .DEFAULT_GOAL := serve
 
 # What builds the site is less than half of what the tests want.
@@ -32,6 +32,9 @@ serve: .venv/site  ## build both languages and serve them
 
 site: .venv/site  ## build both languages into site/
 	@$(BIN)/python tools/site_server.py build
+
+book: .venv/ready  ## the whole book in each language, as a zip that opens from a disk, in book/
+	@$(BIN)/python tools/book.py
 
 live: .venv/site  ## rebuild one language while it is written
 	@$(BIN)/python tools/site_server.py live --language $(LANGUAGE) --port $(PORT)
@@ -71,4 +74,4 @@ format: .venv/ready
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv site site.lock .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv site site.lock book .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
