@@ -33,7 +33,7 @@ serve: .venv/site  ## build both languages and serve them
 site: .venv/site  ## build both languages into site/
 	@$(BIN)/python tools/site_server.py build
 
-book: .venv/ready  ## the whole book in each language, as a zip that opens from a disk, in book/
+book: .venv/ready  ## the whole book in each language as PDF, and as a zip that opens from a disk
 	@$(BIN)/python tools/book.py
 
 live: .venv/site  ## rebuild one language while it is written

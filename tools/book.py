@@ -1,4 +1,4 @@
-"""Makes the whole book in each language, from the site: a zip whose pages open from a disk.
+"""Makes the whole book in each language, from the site: a PDF, and a zip that opens from a disk.
 
     python tools/book.py
 
@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import book_pdf
 import book_zip
 import chromium
 import site_server
@@ -51,8 +52,9 @@ def make(site: Path, folder: Path, written: int) -> list[Path]:
         for language in site_server.CONFIGURATION:
             pages = book_zip.unserved(site, language, folder / language)
             book_zip.verify(pages, browser)
-            made.append(folder / f"attnref-{language}.zip")
-            book_zip.pack(folder / language, made[-1], written)
+            made += [folder / f"attnref-{language}.{kind}" for kind in ("zip", "pdf")]
+            book_zip.pack(folder / language, made[-2], written)
+            made[-1].write_bytes(book_pdf.book(pages, browser, written))
     return made
 
 

@@ -20,9 +20,9 @@ ROOT = Path(__file__).parent.parent
 NAME = "attnref"
 WORKER = ROOT / "docs" / "disk" / "worker.js"
 INDEX = Path("search", "search_index.json")
-# The switch of language, and what a browser takes from a server alone.
+# The switch of language, the links to this, and what a browser takes from a server alone.
 LEFT_OUT = (
-    ".md-header__option:has(> .md-select), "
+    ".md-header__option:has(> .md-select), .offline, "
     'link:is([rel~="alternate"][hreflang], [rel="preload"], [rel="manifest"])'
 )
 # Of the theme's script: what nobody reads, and the search that the book's own one replaces.
@@ -44,6 +44,10 @@ def unserved(site: Path, language: str, folder: Path) -> Path:
         place, hash_, anchor = entry["location"].partition("#")
         entry["location"] = f"{place}index.html{hash_}{anchor}"
     (pages / INDEX).unlink()
+    fonts = pages / "fonts" / "fonts.css"
+    # Without the links that ask for them ahead, fonts come too late for what makes them optional.
+    text = fonts.read_text(encoding="utf-8")
+    fonts.write_text(text.replace("display: optional", "display: swap"), encoding="utf-8")
     script = f"var __index = {json.dumps(index, ensure_ascii=False)};\n"
     (pages / INDEX.with_suffix(".js")).write_text(script, encoding="utf-8")
     return pages
