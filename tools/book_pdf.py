@@ -15,18 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+import pikepdf
 from playwright.sync_api import Browser, ViewportSize
-from pypdf import PdfReader, PdfWriter
-from pypdf.constants import PageLabelStyle
-from pypdf.generic import (
-    BooleanObject,
-    Destination,
-    DictionaryObject,
-    Fit,
-    IndirectObject,
-    NameObject,
-    TextStringObject,
-)
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 STYLE = Path(__file__).parent.parent / "docs" / "disk" / "book.css"
@@ -188,36 +178,50 @@ def book(pages: Path, browser: Browser, written: int) -> bytes:
         f'<p class="room">{escape(" › ".join(chapter.rooms))}</p>{chapter.html}</section>'
         for chapter in every
     )
-    pdf = PdfWriter(clone_from=io.BytesIO(printed(pages, sheet(front, body), browser)))
-    places = _places(pdf, lines)
-    before = sheet(front, _title(front) + _contents(front, lines, places), BEFORE)
-    with io.BytesIO(printed(pages, before, browser)) as file:
-        added = len(PdfReader(file).pages)
-        pdf.merge(0, file, import_outline=False)
-    _link(pdf, added)
-    _outline(pdf, lines, places, added)
-    pdf.set_page_label(0, added - 1, PageLabelStyle.LOWERCASE_ROMAN)
-    pdf.set_page_label(added, len(pdf.pages) - 1, PageLabelStyle.DECIMAL, start=1)
-    _describe(pdf, front, written)
-    with io.BytesIO() as file:
-        pdf.write(file)
-        made = file.getvalue()
-    if [line[:2] for line in outline(PdfReader(io.BytesIO(made)))] != [line[:2] for line in lines]:
-        raise ValueError(f"{pages.name}: the outline of the PDF is not the site's navigation")
-    return made
+    with (
+        pikepdf.open(io.BytesIO(printed(pages, sheet(front, body), browser, tagged=True))) as pdf,
+        io.BytesIO() as file,
+    ):
+        places = _places(pdf, lines)
+        before = sheet(front, _title(front) + _contents(front, lines, places), BEFORE)
+        # Its parts have no names for screen readers: those of two files could not be told apart.
+        added = _add(pdf, printed(pages, before, browser, tagged=False))
+        _outline(pdf, lines, places, added)
+        _describe(pdf, front, added, written)
+        packed = pikepdf.ObjectStreamMode.generate  # half of the size
+        pdf.save(file, object_stream_mode=packed, deterministic_id=True)
+        return file.getvalue()
 
 
-def _places(pdf: PdfWriter, lines: Sequence[Entry]) -> dict[str, tuple[int, float]]:
+def _places(pdf: pikepdf.Pdf, lines: Sequence[Entry]) -> dict[str, tuple[int, float]]:
     """The sheet, from 0, and the height on it at which each line's part of the book begins."""
-    known = pdf.named_destinations
+    known = pdf.Root.Dests
     if lost := [line.title for line in lines if f"/{line.name}" not in known]:
         raise ValueError(f"printed nowhere: {', '.join(lost)}")
-    numbers = {page.indirect_reference: number for number, page in enumerate(pdf.pages)}
+    numbers = {page.obj.objgen: number for number, page in enumerate(pdf.pages)}
     found = {}
     for line in lines:
-        place = known[f"/{line.name}"]
-        found[line.name] = numbers[place["/Page"].indirect_reference], float(place.top or 0)
+        sheet, _, _, top, _ = known[f"/{line.name}"].as_list()
+        found[line.name] = numbers[sheet.objgen], float(top)
+    order = [number for number, _ in found.values()]
+    if order != sorted(order):
+        raise ValueError("the pages were not printed in the order of the navigation")
     return found
+
+
+def _add(pdf: pikepdf.Pdf, before: bytes) -> int:
+    """Puts these sheets before the book, into which their links lead; how many they are."""
+    with pikepdf.open(io.BytesIO(before)) as front:
+        for number, page in enumerate(front.pages):
+            pdf.pages.insert(number, page)
+        added = len(front.pages)
+    for page in pdf.pages[:added]:
+        for link in page.get("/Annots", pikepdf.Array()):
+            address = str(link.get("/A", pikepdf.Dictionary()).get("/URI", ""))
+            if address.startswith(INSIDE):
+                del link["/A"]
+                link["/Dest"] = pikepdf.Name(f"/{address.removeprefix(INSIDE)}")
+    return added
 
 
 def _title(front: LexborHTMLParser) -> str:
@@ -257,64 +261,38 @@ def _language(front: LexborHTMLParser) -> str:
     return front.css("html")[0].attributes["lang"] or ""
 
 
-def _link(pdf: PdfWriter, added: int) -> None:
-    """The contents lead into the book."""
-    for page in pdf.pages[:added]:
-        for annotation in page.get("/Annots", ()):
-            link = annotation.get_object()
-            address = link.get("/A", {}).get("/URI", "")
-            if address.startswith(INSIDE):
-                del link["/A"]
-                link[NameObject("/Dest")] = NameObject(f"/{address.removeprefix(INSIDE)}")
-
-
 def _outline(
-    pdf: PdfWriter, lines: Sequence[Entry], places: dict[str, tuple[int, float]], added: int
+    pdf: pikepdf.Pdf, lines: Sequence[Entry], places: dict[str, tuple[int, float]], added: int
 ) -> None:
-    """Only the rooms of the first depth are unfolded."""
-    above: list[IndirectObject] = []
-    for line in lines:
-        number, top = places[line.name]
-        del above[line.depth :]
-        parent, opened = (above[-1], False) if above else (None, line.kind == "room")
-        item = pdf.add_outline_item(
-            title=line.title,
-            page_number=number + added,
-            parent=parent,
-            fit=Fit.xyz(left=0, top=top),
-            is_open=opened,
-        )
-        above.append(item)
+    """What a reader shows beside the pages; only the rooms of the first depth are unfolded."""
+    with pdf.open_outline() as outline:
+        levels = [outline.root]
+        for line in lines:
+            number, top = places[line.name]
+            item = pikepdf.OutlineItem(line.title, number + added, "XYZ", left=0, top=top)
+            item.is_closed = bool(line.depth) or line.kind == "page"
+            del levels[line.depth + 1 :]
+            levels[-1].append(item)
+            levels.append(item.children)
 
 
-def _describe(pdf: PdfWriter, front: LexborHTMLParser, written: int) -> None:
-    """What a reader is told of the file."""
+def _describe(pdf: pikepdf.Pdf, front: LexborHTMLParser, added: int, written: int) -> None:
+    """What a reader is told of the file, and the numbers of its sheets."""
     when = datetime.fromtimestamp(written, UTC).strftime("D:%Y%m%d%H%M%S+00'00'")
-    pdf.metadata = {
+    told = {
         "/Title": _heading(front),
         "/Subject": _about(front),
         "/Author": "The attnref authors",
         "/CreationDate": when,
         "/ModDate": when,
     }
-    pdf.root_object[NameObject("/Lang")] = TextStringObject(_language(front))
-    shown = DictionaryObject({NameObject("/DisplayDocTitle"): BooleanObject(True)})
-    pdf.root_object[NameObject("/ViewerPreferences")] = shown
-    pdf.page_mode = "/UseOutlines"
-
-
-def outline(pdf: PdfReader) -> list[tuple[int, str, int]]:
-    """Depth, title and sheet, from 0, of what a reader shows beside the pages."""
-
-    def walk(items: Sequence[object], depth: int) -> Iterator[tuple[int, str, int]]:
-        for item in items:
-            if isinstance(item, list):
-                yield from walk(item, depth + 1)
-            elif isinstance(item, Destination):
-                number = pdf.get_destination_page_number(item)
-                yield depth, str(item.title), -1 if number is None else number
-
-    return list(walk(pdf.outline, 0))
+    for key, text in told.items():
+        pdf.docinfo[key] = text
+    pdf.Root.Lang = pikepdf.String(_language(front))
+    pdf.Root.ViewerPreferences = pikepdf.Dictionary(DisplayDocTitle=True)
+    pdf.Root.PageMode = pikepdf.Name.UseOutlines
+    roman, arabic = pikepdf.Dictionary(S=pikepdf.Name.r), pikepdf.Dictionary(S=pikepdf.Name.D)
+    pdf.Root.PageLabels = pikepdf.Dictionary(Nums=[0, roman, added, arabic])
 
 
 def sheet(front: LexborHTMLParser, body: str, more: str = "") -> str:
@@ -329,7 +307,7 @@ def sheet(front: LexborHTMLParser, body: str, more: str = "") -> str:
     )
 
 
-def printed(pages: Path, html: str, browser: Browser) -> bytes:
+def printed(pages: Path, html: str, browser: Browser, *, tagged: bool) -> bytes:
     """A PDF of a page that is shown as if it were one of the folder.
 
     Raises:
@@ -350,7 +328,7 @@ def printed(pages: Path, html: str, browser: Browser) -> bytes:
         wrong += page.evaluate(WRONG)
         if wrong:
             raise ValueError(f"{pages.name}, on paper:\n" + "\n".join(wrong))
-        pdf: bytes = page.pdf(prefer_css_page_size=True, print_background=True, tagged=True)
+        pdf: bytes = page.pdf(prefer_css_page_size=True, print_background=True, tagged=tagged)
         return pdf
     finally:
         context.close()
