@@ -1,5 +1,5 @@
-# make serve | site | versions | live LANG=pt | test | check PAGE=room/page | audit | html | record | agree | bench
-#      lowest | format | clean
+# make serve | site | versions | book | live LANG=pt | test | check PAGE=room/page | audit | html
+#      record | agree | bench | lowest | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -18,7 +18,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site versions live test check audit html record agree bench lowest format clean
+.PHONY: serve site versions book live test check audit html record agree bench lowest format clean
 .DEFAULT_GOAL := serve
 
 # What builds the site is less than half of what the tests want.
@@ -36,6 +36,9 @@ site: .venv/site  ## build both languages into site/
 
 versions: site  ## put the sites of the releases beside the newest one, as they are published
 	@$(BIN)/python tools/versions.py
+
+book: .venv/ready  ## the whole book in each language as PDF, and as a zip that opens from a disk
+	@$(BIN)/python tools/book.py
 
 live: .venv/site  ## rebuild one language while it is written
 	@$(BIN)/python tools/site_server.py live --language $(LANGUAGE) --port $(PORT)
@@ -79,4 +82,4 @@ format: .venv/ready
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv site site.lock .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv site site.lock book .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -93,7 +93,7 @@ def is_current() -> bool:
 
 def digest() -> str:
     """Of all files of the project, their names too; what is made from them does not count."""
-    made = {SITE.name, f"{SITE.name}.lock", "__pycache__"}
+    made = {SITE.name, f"{SITE.name}.lock", "book", "__pycache__"}
     found = hashlib.sha256()
     for folder, folders, files in os.walk(ROOT):
         folders[:] = sorted(x for x in folders if x not in made and not x.startswith("."))

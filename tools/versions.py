@@ -140,6 +140,7 @@ def stamp(published: Path, place: str, is_old: dict[str, bool]) -> None:
             text = path.read_text("utf-8")
             if version.folder:
                 text = canonical(text, page, place, pages)
+                text = text.replace(f"{place}/{version.folder}/book/", f"{place}/book/")
             if page.partition("/")[0] in WORDS:
                 text = linked(text, page, version, versions)
             path.write_text(text, "utf-8")

@@ -33,6 +33,7 @@ WORDS = {
         "direct": "O pacote foi construído com este site, e se instala direto dele:",
         "command": "com o comando attnref",
         "foot": "{version} · {licence} · verificado com PyTorch {torch}",
+        "offline": "leia sem internet: {pdf}, {zip}",
         "locale": "pt_BR",
     },
     "en": {
@@ -42,6 +43,7 @@ WORDS = {
         "direct": "The package was built together with this site, and installs straight from it:",
         "command": "with the command attnref",
         "foot": "{version} · {licence} · tested with PyTorch {torch}",
+        "offline": "read it offline: {pdf}, {zip}",
         "locale": "en_US",
     },
 }
@@ -91,6 +93,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         licence=told["project"]["license"],
         torch=version("torch").partition("+")[0],
     )
+    if address.site:  # which .github/workflows/publish.yml puts the book beside
+        files = {
+            kind: f'<a href="{address.site}book/attnref-{language}.{kind}">{kind}</a>'
+            for kind in ("pdf", "zip")
+        }
+        said = WORDS[language]["offline"].format(**files)
+        config.copyright += f' <span class="offline">· {said}</span>'
     return config
 
 

@@ -91,9 +91,14 @@ def test_the_foot_of_a_page_says_of_what_it_was_built(project, config, monkeypat
     assert config.copyright.startswith("attnref 1.2 (<a href")
     assert f'"{THERE}/commit/' in config.copyright
     assert " · MIT · tested with PyTorch " in config.copyright
+    for kind in ("pdf", "zip"):
+        assert f'<a href="{HERE}/book/attnref-en.{kind}">{kind}</a>' in config.copyright
     monkeypatch.setattr(address, "ROOT", address.PROJECT.parent)  # no clone
     address.on_config(config)
     assert config.copyright.startswith("attnref 1.2 · MIT")
+    project("")
+    address.on_config(config)
+    assert "offline" not in config.copyright
 
 
 def test_an_address_on_gitlab_is_edited_in_its_way(project, config):

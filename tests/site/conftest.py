@@ -3,26 +3,12 @@
 import contextlib
 import functools
 import os
-import shutil
 import threading
 
+import chromium
 import pytest
 import site_server
 from playwright.sync_api import Browser, sync_playwright
-
-CHROMIUM = os.environ.get("CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 def pytest_collection_modifyitems(items):
@@ -56,13 +42,14 @@ def address(site):
 @pytest.fixture(scope="session")
 def launch():
     """Starts a browser, with options of its own."""
-    if CHROMIUM is None:
-        reason = "no Chromium found: install one, or set CHROMIUM to its path"
+    if chromium.PATH is None:
         if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+            pytest.fail(chromium.MISSING)
+        pytest.skip(chromium.MISSING)
     with sync_playwright() as playwright:
-        yield functools.partial(playwright.chromium.launch, executable_path=CHROMIUM, args=FLAGS)
+        yield functools.partial(
+            playwright.chromium.launch, executable_path=chromium.PATH, args=chromium.FLAGS
+        )
 
 
 @pytest.fixture(scope="session")

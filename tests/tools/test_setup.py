@@ -33,7 +33,13 @@ def checkout(tmp_path):
 
 @pytest.mark.parametrize(
     ("target", "extras"),
-    [("site", ["docs"]), ("serve", ["docs"]), ("live", ["docs"]), ("test", ["docs,test"])],
+    [
+        ("site", ["docs"]),
+        ("serve", ["docs"]),
+        ("live", ["docs"]),
+        ("book", ["docs,test"]),
+        ("test", ["docs,test"]),
+    ],
 )
 def test_who_reads_installs_no_tools_of_the_tests(checkout, target, extras):
     said = run(["make", "-n", target], checkout).stdout

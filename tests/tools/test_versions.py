@@ -11,6 +11,7 @@ from selectolax.lexbor import LexborHTMLParser
 PAGE = (
     "<head>{head}</head>"
     '<header class="md-header"><div class="md-header__option"> <div class="md-select"></header>'
+    '<a class="offline" href="https://example.org/book/v0.9.0/book/en.pdf">pdf</a>'
 )
 HERE = "https://example.org/book"
 # What it makes of the pages says which address it was told.
@@ -61,6 +62,11 @@ def selected(page, name):
 
 def read(path):
     return LexborHTMLParser(path.read_text("utf-8"))
+
+
+def test_the_book_as_a_file_is_that_of_the_newest(repository):
+    page = read(versions.publish(repository) / "v0.9.0" / KEPT[2])
+    assert page.css_first("a.offline").attributes["href"] == f"{HERE}/book/en.pdf"
 
 
 def test_each_release_has_its_place_and_is_told_of_it(repository):

@@ -2,7 +2,7 @@
 // Without this script, or where the page of claims cannot be read, it is the link that it was.
 document.addEventListener("click", function (event) {
   var link = event.target.closest("a.claim-test");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (!link || location.protocol === "file:" || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   fetch(link.href)
     .then(function (answer) { return answer.text(); })

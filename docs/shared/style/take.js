@@ -1,5 +1,6 @@
-// A button beside each file of code that can be taken, which copies what is in it.
-document.querySelectorAll(".take").forEach(function (box) {
+// A button beside each file of code that can be taken, which copies what is in it. From a disk no
+// file can be read here: there the links are what they are.
+if (location.protocol !== "file:") document.querySelectorAll(".take").forEach(function (box) {
   var words = box.dataset;
   box.querySelectorAll("a[download]").forEach(function (link) {
     var button = document.createElement("button");
