@@ -24,7 +24,6 @@ from pages import ROOT, Problem, filled, in_prose, replaced_in_prose, stop_at, t
 # The statement may hold formulas with brackets of their own, one level deep. Any id is one.
 CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[^)]*)\)")
 IDENT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-MARK = re.compile(r'^\s*@pytest\.mark\.claim\("([^"]+)"\)', re.MULTILINE)
 PAGE = "reference/claims.md"
 PLACE, CHAPTERS = "<!-- every claim -->", "<!-- every chapter -->"
 # The chapter of what is in no chapter: the home page, and what is tried out.
@@ -44,12 +43,6 @@ class Test:
     source: str
     line: int
     asserts: bool
-
-
-def tested(root: Path) -> set[str]:
-    """The ids of all claims that a test is marked with."""
-    files = (root / "tests").rglob("test_*.py")
-    return {claim for path in files for claim in MARK.findall(path.read_text(encoding="utf-8"))}
 
 
 def tests_by_claim(root: Path) -> dict[str, list[Test]]:
@@ -120,7 +113,6 @@ def chapter(uri: str) -> str:
     return CHAPTER.get(room, room.removesuffix(".md"))
 
 
-# Each claim with the pages that state it and what they say, in the order of the pages.
 _stated: dict[str, list[tuple[str, str]]] = {}
 
 
@@ -135,10 +127,17 @@ def on_pre_build(config: MkDocsConfig) -> None:
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
     _stated.clear()
+    _stated.update(stated(files, config))
+
+
+def stated(files: Files, config: MkDocsConfig) -> dict[str, list[tuple[str, str]]]:
+    """Each claim with the pages that state it and what they say, in the order of the pages."""
+    found: dict[str, list[tuple[str, str]]] = {}
     for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
         text = Path(config.docs_dir, file.src_uri).read_text(encoding="utf-8")
         for claim, statement in claims_of(text):
-            _stated.setdefault(claim, []).append((file.src_uri, statement))
+            found.setdefault(claim, []).append((file.src_uri, statement))
+    return found
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

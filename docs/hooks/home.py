@@ -44,7 +44,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     numbers = (
         _pages,
-        len(claims.tested(ROOT)),
+        len(claims.stated(files, config)),
         len(
             [
                 path
