@@ -1,15 +1,17 @@
 r"""Scale factors read off the queries and keys: a wanted variance, or a wanted entropy.
 
-Both look at **all** queries and keys of a sequence. Do not use them
+:func:`from_variance` and :func:`from_entropy` look at **all** queries and keys of a sequence. Do
+not use these two
 
 - in a causal model: the last token then changes the factor of the first rows, which leaks
-  the future into training and cannot be repeated when decoding;
+  the future into training and cannot be repeated when decoding; there :func:`from_past` gives
+  each row a factor of its own, from the scores up to it;
 - over padding: cut it off first, for its vectors would count as keys;
 - where training and use must agree, unless an average kept from training takes the place of
   the statistic.
 
-And a factor that undoes whatever spread the scores have takes from the model the means to
-sharpen its attention by growing them. What is left: measuring, choosing the constants of
+And a factor that undoes whatever spread the scores have, as all three do, takes from the model the
+means to sharpen its attention by growing them. What is left: measuring, choosing the constants of
 :func:`attnref.scaling.per_head`, encoders over whole sequences.
 """
 
@@ -21,7 +23,7 @@ from torch import Tensor
 from attnref import checks
 from attnref._door import check_tensors
 
-__all__ = ["from_entropy", "from_variance"]
+__all__ = ["from_entropy", "from_past", "from_variance"]
 
 
 def from_variance(query: Tensor, key: Tensor) -> Tensor:
@@ -131,6 +133,69 @@ def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
         too_flat = entropy > target  # (..., 1, 1)
         low, high = torch.where(too_flat, middle, low), torch.where(too_flat, high, middle)
     return unit * high.exp2()
+
+
+def from_past(query: Tensor, key: Tensor) -> Tensor:
+    r"""A factor for each row of causal self-attention, from the scores up to that row.
+
+    .. math:: \frac{1}{c_i^2} = \frac{1}{N_i}\sum_{a\le i}\sum_{b\le a}
+              \bigl(q_a\cdot k_b - \bar s_a\bigr)^2, \qquad
+              \bar s_a = \frac1a\sum_{b\le a} q_a\cdot k_b, \qquad
+              N_i = \sum_{a\le i}(a-1) = \frac{i(i-1)}{2}
+
+    Rows and keys count from 1, and row a sees the keys 1 to a. Each row's scores are compared with
+    their own mean, since a softmax sees only differences; a row of a scores has a - 1 of these.
+    A first row has one key, whose weight is 1 whatever the factor; it gets :math:`1/\sqrt{d_k}`.
+
+    Logit variance: in the mean over independent keys :math:`1/c_i^2` is the variance of the scores
+    from the second row on, but the first few rows estimate it from few scores. Entropy: as with
+    :func:`from_variance` once i is large. Gradient: that of a constant factor, for none flows
+    through it. A decoder keeps two numbers a head, the sum and :math:`N_i`.
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype.
+        key: ``(..., n, d_k)``, leading dimensions that broadcast with the query's.
+
+    Returns:
+        ``(..., n, 1)``, detached, in float32 or, for float64 input, float64; for
+        :func:`attnref.scaling.scale_query`. Where all scores so far are equal up to rounding it
+        is large but finite.
+
+    Raises:
+        TypeError, ValueError: for tensors of other dtypes, shapes that do not belong together, or
+            queries and keys of different lengths.
+
+    Exact up to rounding. Time ``O(n² d_k)``, memory ``O(n²)``.
+
+    Examples:
+        >>> query = torch.ones(3, 1)
+        >>> key = torch.tensor([[1.0], [3.0], [2.0]])
+        >>> from_past(query, key)  # deviations 0; -1, 1; -1, 1, 0, and N is 0, 1, 3
+        tensor([[1.0000],
+                [0.7071],
+                [0.8660]])
+    """
+    check_tensors(query=query, key=key)
+    n, m = checks.scores_shape(query.shape, key.shape)[-2:]
+    if n != m:
+        raise ValueError(
+            f"key: expected as many keys as queries, {n}, got {m}: row i is compared with the "
+            "keys up to i. When decoding, pass all tokens so far and keep the last row."
+        )
+    query, key = _wide(query), _wide(key)
+    scores = query @ key.mT  # (..., n, n)
+    seen = torch.ones(n, n, dtype=torch.bool, device=scores.device).tril()
+    count = torch.arange(1, n + 1, device=scores.device).to(scores.dtype)  # (n,)
+    mean = torch.where(seen, scores, 0.0).sum(-1) / count  # (..., n)
+    spread = torch.where(seen, scores - mean[..., None], 0.0).square().sum(-1)  # (..., n)
+    differences = (count - 1).cumsum(0)  # (n,): 0, 1, 3, 6
+    variance = spread.cumsum(-1) / differences.clamp(min=1)  # (..., n)
+    # Equal scores differ by rounding errors of some eps |q| |k|; a spread below that is none.
+    info = torch.finfo(variance.dtype)
+    query_square, key_square = (x.square().sum(-1).cumsum(-1) / count for x in (query, key))
+    noise = (16 * info.eps) ** 2 * query_square * key_square  # (..., n)
+    factor = torch.maximum(variance, noise).clamp(min=info.tiny).rsqrt()
+    return torch.where(differences == 0, key.shape[-1] ** -0.5, factor)[..., None]
 
 
 def _moments(vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import attnref
 from attnref import masks, scaling
-from attnref.adaptive_scaling import from_entropy, from_variance
+from attnref.adaptive_scaling import from_entropy, from_past, from_variance
 
 
 def mean_entropy(query, key, factor):
@@ -316,4 +316,105 @@ def test_adaptive_factors_vmap_and_compile(adaptive, randn):
     together = adaptive(query, key)
     torch.testing.assert_close(torch.vmap(adaptive)(query, key), together, rtol=1e-9, atol=0)
     compiled = torch.compile(adaptive, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(query, key), together, rtol=1e-9, atol=0)
+
+
+# ---- a factor for each row, from the scores up to it
+
+
+def past_by_hand(query, key):
+    """The variance of the formula, with a loop for each of its sums."""
+    total = degrees = 0.0
+    variances = []
+    for i, row in enumerate(query):
+        seen = [(row @ other).item() for other in key[: i + 1]]
+        mean = sum(seen) / len(seen)
+        total, degrees = total + sum((s - mean) ** 2 for s in seen), degrees + i
+        variances.append(total / degrees if degrees else float(len(row)))
+    return torch.tensor(variances, dtype=torch.float64, device=query.device)
+
+
+def test_from_past_is_its_formula_in_every_head(randn):
+    query, key = randn(2, 3, 11, 5), 0.3 + randn(3, 11, 5)
+    factor = from_past(query, key)
+    assert factor.shape == (2, 3, 11, 1)
+    for one, q, k in zip(
+        factor.flatten(0, 1), query.flatten(0, 1), torch.cat([key, key]), strict=True
+    ):
+        torch.testing.assert_close(one[:, 0] ** -2, past_by_hand(q, k), rtol=1e-12, atol=0)
+
+
+@pytest.mark.claim("past-factor-decodes-as-it-trains")
+def test_a_factor_from_the_past_reads_no_future_and_is_the_same_when_decoded(randn):
+    n = 11
+    x, projections, value = randn(n, 7), randn(2, 7, 5), randn(n, 3)
+    for last in (0, 4, 10):
+        changed = x.clone()
+        changed[last:] = torch.nan  # what comes later may be anything
+        rows = []
+        for tokens in (x, changed):
+            query, key = tokens @ projections
+            factor = from_past(query, key)
+            scaled = scaling.scale_query(query, factor)
+            output = attnref.scaled_dot_product_attention(
+                scaled, key, value, is_causal=True, scale=1.0
+            )
+            rows.append(torch.cat([factor, output], dim=-1)[:last])
+        assert rows[1].isfinite().all()
+        torch.testing.assert_close(rows[0], rows[1], rtol=1e-13, atol=1e-13)
+    query, key = x @ projections
+    whole = from_past(query, key)
+    for length in range(1, n + 1):
+        so_far = from_past(query[:length], key[:length])
+        torch.testing.assert_close(so_far[-1], whole[length - 1], rtol=1e-12, atol=0)
+    # It does read the past, and its own row.
+    moved = from_past(query, torch.cat([3 * key[:1], key[1:]])) / whole - 1
+    assert (moved[1:].abs() > 1e-3).all()
+
+
+@pytest.mark.claim("past-factor-knows-the-variance")
+def test_from_past_estimates_the_variance_of_the_scores_from_the_second_row_on(randn):
+    """Mean of 1/c² over draws, each within five standard errors; the spread falls with the row."""
+    draws, n, d_k = 4000, 13, 7
+    query, key, common = randn(draws, n, d_k), randn(draws, n, d_k), 5 * randn(d_k)
+    factor = from_past(query, key)
+    estimate = factor[..., 0] ** -2  # (draws, n)
+    assert (estimate[:, 0] - d_k).abs().max() < 1e-12  # the usual factor, which asks no score
+    error = estimate.std(0)[1:] / math.sqrt(draws)
+    assert ((estimate.mean(0)[1:] - d_k).abs() < 5 * error).all()
+    assert (estimate.std(0)[1:].diff() < 0).all()
+    assert error[0] > 5 * error[-1]
+    # A part that all keys share is no spread, as a softmax sees it; all pairs together show it.
+    torch.testing.assert_close(from_past(query, key + common), factor, rtol=1e-9, atol=0)
+    assert from_variance(query, key + common).median() < 0.5 * from_variance(query, key).median()
+    # And it undoes the size of the scores, as every factor read off them does.
+    torch.testing.assert_close(from_past(3 * query, key)[:, 1:], factor[:, 1:] / 3)
+
+
+def test_from_past_needs_as_many_keys_as_queries(randn):
+    expected = r"^key: expected as many keys as queries, 5, got 11: .* keep the last row\.$"
+    with pytest.raises(ValueError, match=expected):
+        from_past(randn(5, 7), randn(11, 7))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_from_past_in_half_precision_of_equal_keys_and_detached(dtype, randn):
+    query, key = 300 * randn(7, 5, dtype=dtype), randn(7, 5, dtype=dtype).requires_grad_()
+    factor = from_past(query, key)
+    assert factor.dtype == torch.float32
+    assert not factor.requires_grad
+    exact = from_past(query.double(), key.double())
+    torch.testing.assert_close(factor.double(), exact, rtol=49 * 2**-23, atol=0)
+    equal = from_past(query, key[:1].expand(7, 5))
+    assert equal.isfinite().all()
+    # What differs between equal scores, eps of their size, is left below 1.
+    size = query.float().norm(dim=-1).max() * key[0].float().norm()
+    assert (equal[1:] * size * torch.finfo(torch.float32).eps < 1).all()
+
+
+def test_from_past_vmaps_and_compiles(randn):
+    query, key = randn(3, 7, 5), randn(3, 7, 5)
+    together = from_past(query, key)
+    torch.testing.assert_close(torch.vmap(from_past)(query, key), together, rtol=1e-9, atol=0)
+    compiled = torch.compile(from_past, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(query, key), together, rtol=1e-9, atol=0)

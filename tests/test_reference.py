@@ -458,11 +458,15 @@ def test_half_precision_is_rounded_once(dtype, normal):
 
 @pytest.mark.claim("minus-billion-in-half-precision")
 def test_minus_a_billion_does_not_fit_float16(device, normal):
-    """The listing's fill value raises in float16, and is another number in bfloat16."""
+    """The listing's fill value raises in float16, added it is -inf; bfloat16 rounds it."""
     tensors = [normal(n, 3) for n in (5, 7, 7)]
     mask = bottomless((5, 7), device)
     with pytest.raises(RuntimeError, match="without overflow"):
         listing(*(x.half() for x in tensors), mask)
+    scores = normal(5, 7).half()
+    empty = scores + -1e9  # added, it is no error but minus infinity
+    assert (empty == -INF).all()
+    assert torch.softmax(empty, -1).isnan().all()
     assert torch.tensor(-1e9, dtype=torch.bfloat16).item() == -998_244_352
     for dtype in HALF:
         output = scaled_dot_product_attention(*(x.to(dtype) for x in tensors), mask)

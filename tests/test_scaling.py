@@ -17,6 +17,26 @@ def test_factors(head_dim):
     assert scaling.inverse(head_dim) == pytest.approx(1 / head_dim, rel=1e-15)
 
 
+@pytest.mark.claim("root-in-float32")
+def test_a_root_in_float32_is_off_unless_the_width_is_a_square(device):
+    """By 2**-24 of it, or 2**-23 where a kernel is off by a digit: in float64 all the error."""
+
+    def off(head_dim):
+        root = torch.sqrt(torch.tensor(head_dim, device=device).float()).double().item()
+        return abs(root * scaling.inverse_sqrt(head_dim) - 1)
+
+    errors = {head_dim: off(head_dim) for head_dim in range(1, 1025)}
+    assert 5e-8 < max(errors.values()) <= 2**-23
+    for head_dim, error in errors.items():
+        assert (error < 1e-15) == (math.isqrt(head_dim) ** 2 == head_dim)
+    query = torch.full((1, 80), 0.5, dtype=torch.float64, device=device)
+    key = query.sign()
+    scores = query @ key.mT / torch.sqrt(torch.tensor(80, device=device).float())
+    exact = 40 * scaling.inverse_sqrt(80)
+    assert abs(scores.item() / exact - 1) == pytest.approx(errors[80], rel=1e-6)
+    assert errors[80] > 1e-8
+
+
 @pytest.mark.parametrize("factor", POWERS)
 @pytest.mark.parametrize("wrong", [0, -3, 2.5, True, "64"])
 def test_a_wrong_width_is_named(factor, wrong):

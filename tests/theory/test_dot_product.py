@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import attnref
+from attnref import similarity, softmax
 
 
 @pytest.mark.claim("row-times-column")
@@ -32,3 +33,19 @@ def test_self_attention_stretches_a_change_by_two_thirds_of_t_squared(t, device)
     assert rest.norm() < 2
     stretch = torch.linalg.matrix_norm(slopes, ord=2).item()
     assert stretch == pytest.approx(2 * t**2 / 3, abs=2 + 1 / 3)
+
+
+@pytest.mark.claim("distance-needs-one-projection")
+@pytest.mark.parametrize("t", [10.0, 100.0, 1000.0])
+def test_attention_by_distances_stretches_little_only_if_keys_are_the_queries(t, device):
+    """With k = 2q the word at t is as far from its own key as from the other: it can be tipped."""
+    x = torch.tensor([[t], [0.0]], dtype=torch.float64, device=device)
+
+    def stretch(ratio):
+        slopes = torch.autograd.functional.jacobian(
+            lambda x: softmax.stable(similarity.euclidean_scores(x, ratio * x)) @ x, x
+        )
+        return torch.linalg.matrix_norm(slopes.view(2, 2), ord=2).item()
+
+    assert stretch(1.0) == pytest.approx(1, rel=1e-12)
+    assert stretch(2.0) == pytest.approx(t**2, abs=1)

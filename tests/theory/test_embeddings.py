@@ -33,6 +33,23 @@ def test_a_lookup_is_a_product_and_teaches_the_rows_that_occur(randn, device):
     assert torch.equal(gradient.abs().sum(-1) > 0, occurs)
 
 
+@pytest.mark.claim("rows-without-gradient")
+def test_rows_of_other_tokens_get_a_gradient_only_from_a_table_shared_with_the_output(
+    randn, device
+):
+    ids, target = torch.tensor([[3, 7, 3, 0], [7, 3, 0, 3]], device=device)
+    occurs = torch.zeros(11, dtype=torch.bool, device=device)
+    occurs[ids] = True
+    for shared in (False, True):
+        table = randn(11, 5).requires_grad_()
+        output = table if shared else randn(11, 5)
+        logits = attend(table[ids]) @ output.mT
+        loss = torch.nn.functional.cross_entropy(logits, target)
+        (gradient,) = torch.autograd.grad(loss, table)
+        expected = torch.ones_like(occurs) if shared else occurs
+        assert torch.equal(gradient.abs().sum(-1) > 0, expected)
+
+
 @pytest.mark.claim("same-token-before-and-after")
 def test_one_token_in_two_sentences(randn, device):
     table = randn(11, 5)

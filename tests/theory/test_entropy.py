@@ -99,6 +99,29 @@ def test_what_the_index_tells_of_the_query(c, device, generator):
     assert (information > 0.01) == (c > 0)
 
 
+@pytest.mark.claim("information-of-small-factors")
+def test_for_small_factors_the_index_tells_half_the_variance_of_the_scores(device, generator):
+    """To second order in c; what is left out is of the order of c times σ², by the third moment."""
+    d_k, n, queries = 16, 256, 4000
+    q = torch.randn(queries, d_k, dtype=torch.float64, device=device, generator=generator)
+    k = torch.randn(n, d_k, dtype=torch.float64, device=device, generator=generator)
+
+    def told(q, c):
+        scores = c * q @ k.mT
+        p = softmax.stable(scores)
+        information = softmax.entropy(p.mean(0)) - softmax.entropy(p).mean()
+        return information.item(), scores.var(-1, correction=0).mean().item()
+
+    for c in (1 / 64, 1 / 32, 1 / 16):
+        information, variance = told(q, c)
+        assert information == pytest.approx(variance / 2, rel=c)
+    # Not for a factor that is not small, nor for queries that have much in common.
+    information, variance = told(q, 1.0)
+    assert information < variance / 4
+    information, variance = told(q + 3 * q[:1], 1 / 16)
+    assert information < variance / 4
+
+
 @pytest.mark.claim("root-of-the-logarithm-keeps-the-share")
 def test_random_scores_keep_their_share_of_the_entropy_under_the_root_of_the_logarithm(
     device, generator

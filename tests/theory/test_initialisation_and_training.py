@@ -157,6 +157,44 @@ def test_without_a_factor_a_tiny_change_of_the_start_grows_a_thousand_times_as_m
     assert growth(scaling.unscaled) > 1000 * growth(scaling.inverse_sqrt)
 
 
+@pytest.mark.claim("one-step-in-a-network")
+@pytest.mark.parametrize("seed", range(3))
+def test_one_step_of_the_query_projection_where_both_widths_grow(seed, device):
+    """d_model is 4 d_k; Adam's rate is divided by it. From d_k = 32 to 128, for 100 projections.
+
+    Adam's step is c d_k, that of gradient descent c² d_k d_model, here in proportion to its square:
+    under the root 2 and 4, under 1/d_k 1.
+    """
+    rows, n = 100, 16
+
+    def moved(factor, d_k, adam):
+        generator = torch.Generator(device).manual_seed(seed)
+        c, d_model = factor(d_k), 4 * d_k
+        x = torch.nn.functional.layer_norm(draw(generator, rows, n, d_model), (d_model,))
+        asking = (x[:, :1] + draw(generator, rows, 1, d_model)) / math.sqrt(2)
+        W_q = (draw(generator, rows, d_model, d_k) / math.sqrt(d_model)).requires_grad_()
+        key = x @ draw(generator, d_model, d_k) / math.sqrt(d_model)
+        before = c * (asking @ W_q @ key.mT)[:, 0]  # (rows, n)
+        (-before.log_softmax(-1)[:, 0]).sum().backward()
+        optimiser = (
+            torch.optim.Adam([W_q], lr=0.01 / d_model) if adam else torch.optim.SGD([W_q], lr=0.001)
+        )
+        optimiser.step()
+        change = (c * (asking @ W_q @ key.mT)[:, 0] - before)[:, 0].detach()
+        return change.mean().item(), change.std().item() / math.sqrt(rows)
+
+    for adam, power in ((True, 1), (False, 2)):
+        for factor, grown in ((scaling.inverse_sqrt, 2), (scaling.inverse, 1)):
+            (narrow, narrow_error), (wide, wide_error) = (
+                moved(factor, d_k, adam) for d_k in (32, 128)
+            )
+            expected = grown**power
+            # Five standard errors of the ratio, and the terms in 1/d_k that the law leaves out.
+            error = math.hypot(narrow_error / narrow, wide_error / wide)
+            assert wide / narrow == pytest.approx(expected, rel=5 * error + 2 / 32)
+            assert 5 * error < 0.4
+
+
 @pytest.mark.claim("first-step-and-width")
 def test_how_far_one_step_moves_a_score(device, generator):
     """Adam's first step is the sign of the gradient: c d_k. Gradient descent: c² d_k.

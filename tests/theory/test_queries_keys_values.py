@@ -48,11 +48,13 @@ def test_a_bias_on_keys_is_lost_and_one_on_values_comes_out(randn):
     torch.testing.assert_close(attend(query, key, value + c), expected + c, rtol=0, atol=1e-14)
     assert (attend(query + b, key, value) - expected).abs().max() > 0.1
     # Where scores are more than a product with the key, the addends differ: each key is turned by
-    # an angle of its own afterwards, or is normalised, or scores are bent.
+    # an angle of its own afterwards, or is normalised, or scores are bent, or one is no product.
     for other in (
         lambda k: attend(rotary(query[:, :4]), rotary(k[:, :4]), value),
         lambda k: attend(*bounded_scores.qk_rms_norm(query, k), value),
         lambda k: attend(query, k, value, softcap=2.0),
+        # A score of 0 beside the others, a sink, whose value is nothing.
+        lambda k: torch.softmax(torch.nn.functional.pad(query @ k.mT, (0, 1)), -1)[:, :-1] @ value,
     ):
         assert (other(key + b) - other(key)).abs().max() > 0.05
 

@@ -17,6 +17,7 @@ factors = {
         d_k, torch.arange(1, n + 1)
     ),
     "from variance": adaptive_scaling.from_variance,
+    "from the past": adaptive_scaling.from_past,
 }
 for name, factor in factors.items():
     before, after = (
