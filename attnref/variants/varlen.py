@@ -33,8 +33,7 @@ def varlen_attention(
 
     The same function as :func:`attnref.scaled_dot_product_attention` under
     :func:`attnref.masks.packed`, which computes all pairs; here each run of neighbouring
-    sequences of one length is one call of PyTorch's fused kernel, which no tensor formulation
-    beats where nothing is masked.
+    sequences of one length is one call, in most cases of PyTorch's fused kernel.
 
     Args:
         query: ``(..., tokens, d_k)``, any floating dtype of 16 bits or more.
