@@ -36,8 +36,8 @@ def elu_plus_one(tokens: Tensor) -> Tensor:
     .. math:: \phi(x) = \mathrm{elu}(x) + 1 = \begin{cases} x + 1 & x > 0 \\ e^x & x \le 0
               \end{cases}
 
-    Computed as on the right. The sum on the left is exactly 0 below -17 in float32, where
-    :math:`e^x` has all its digits: a row of zeros has no normaliser.
+    Computed as on the right. The sum on the left is exactly 0 below -17.33 in float32, where
+    :math:`e^x < 2^{-25}` has all its digits: a row of zeros has no normaliser.
 
     Args:
         tokens: any shape, any floating dtype.

@@ -52,12 +52,12 @@ def linformer_attention(
 
     Another function than attention over the m keys; equal to it for E = F = a permutation. The
     rank of random projections that suffices for given matrices does not grow with m, but what
-    the error is with learned ones, training decides. Rows of E mix past and future, so there is
-    no causal form; its m columns fix the length, so there is no cache to append to. A NaN or inf
+    the error is with learned ones, training decides. Rows of E that mix past and future leave no
+    causal form, and nothing that a cache could keep; its m columns fix the length. A NaN or inf
     reaches every query, unless the mask leaves it out.
 
-    Time ``2 r m (d_k + d_v) + 2 n r (d_k + d_v)`` operations; memory ``O(r (d_k + d_v))`` beside
-    the result, for the fused kernel attends to the mixtures.
+    Time ``2 r m (d_k + d_v) + 2 n r (d_k + d_v)`` operations; memory ``O((n + r) (d_k + d_v))``,
+    for no weights are held.
 
     Source: Wang et al. 2020, arXiv 2006.04768, equation 7.
 

@@ -33,8 +33,7 @@ def varlen_attention(
 
     The same function as :func:`attnref.scaled_dot_product_attention` under
     :func:`attnref.masks.packed`, which computes all pairs; here each run of neighbouring
-    sequences of one length is one call of PyTorch's fused kernel, which no tensor formulation
-    beats where nothing is masked.
+    sequences of one length is one call, in most cases of PyTorch's fused kernel.
 
     Args:
         query: ``(..., tokens, d_k)``, any floating dtype of 16 bits or more.
@@ -56,8 +55,8 @@ def varlen_attention(
             or order.
 
     Exact up to rounding. Unlike the reference, a NaN or inf in a value reaches every query of its
-    sequence, the earlier ones too. Time :math:`2(d_k+d_v)\sum_s n_s m_s` operations; memory that of
-    the output, for the fused kernel holds no weights. The borders are read by the processor: on a
+    sequence, the earlier ones too. Time :math:`2(d_k+d_v)\sum_s n_s m_s` operations; memory some
+    times that of the output, for no weights are held. The borders are read by the processor: on a
     GPU, hand over ``cu_seqlens`` from the processor to avoid a wait.
 
     Source: Krell et al. 2021, arXiv 2107.02027; the borders: Dao 2023, arXiv 2307.08691.

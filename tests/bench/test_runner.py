@@ -58,6 +58,36 @@ def test_the_record_holds_all_that_was_measured(tiny):
     assert (told[0][1], told[-1][1]) == ("causal n=23, sdpa", "causal n=37")
 
 
+@pytest.mark.claim("bench-warms-up")
+@pytest.mark.parametrize("backward", [False, True])
+def test_each_method_is_called_three_times_before_its_first_sample(tiny, backward, monkeypatch):
+    """For its answer, for its memory and for how often a sample repeats it; with gradients more."""
+    calls, samples = [], []
+
+    def counting(problem):
+        def run():
+            calls.append(problem.query.shape[-2])
+            return problem.query * 1.0
+
+        return run
+
+    measured = clock.seconds_of
+
+    def sampled(run, device, times=1):
+        samples.append(len(calls))
+        return measured(run, device, times)
+
+    monkeypatch.setattr(clock, "seconds_of", sampled)
+    monkeypatch.setattr(clock, "_SHORTEST_SAMPLE", 0.0)
+    known = plan.methods() | {"counting": Method("counting", {"causal": counting})}
+    monkeypatch.setattr(plan, "methods", lambda: known)
+    settings = dataclasses.replace(tiny, methods=["counting"], lengths=[23], backward=backward)
+    (result,) = measure(settings).results
+    before = samples[-result.samples]  # calls when the first of its samples begins
+    assert before == 4 if backward else before == 3
+    assert len(calls) == before + result.samples
+
+
 def test_errors_are_those_of_the_seed(tiny):
     def errors(seed):
         return [r.error for r in measure(dataclasses.replace(tiny, seed=seed)).results]

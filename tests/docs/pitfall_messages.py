@@ -5,6 +5,7 @@ import warnings
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attnref
 from attnref.masks import causal, padding, sliding_window
@@ -79,6 +80,13 @@ def written_in_place():
         cache[3 * i : 3 * i + 3] = made
         loss = loss + (made @ cache.mT).square().sum()
     loss.backward()
+
+
+def demanded_kernel():
+    """With three dimensions the fused kernel is not available; warnings say so beforehand."""
+    with warnings.catch_warnings(), sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        warnings.simplefilter("ignore")
+        sdpa(X[0], X[0], X[0])
 
 
 # anchor below pitfalls/: [(message, call)]
@@ -280,6 +288,7 @@ MESSAGES = {
             lambda: nn.Linear(24, 24)(X),
         )
     ],
+    "shapes/#not-fused": [("No available kernel. Aborting execution.", demanded_kernel)],
     "positions-and-cache/#bf16": [
         (
             "Expected query, key, and value to have the same dtype, but got query.dtype: float "

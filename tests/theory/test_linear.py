@@ -25,3 +25,23 @@ def test_with_more_keys_than_features_some_values_reach_no_query(m, d, generator
     # The weights of softmax have full rank over the keys: no values vanish for all queries.
     assert torch.linalg.matrix_rank(attnref.attention_weights(query, key)) == m
     assert torch.linalg.matrix_rank(elu_plus_one(query) @ features.mT) == d
+
+
+@pytest.mark.claim("features-and-keys-normalised")
+@pytest.mark.parametrize("n", [512, 1024])
+def test_most_of_the_error_of_the_normalised_features_is_a_factor(n, generator, device):
+    """Softmax over the features of a query and over the keys of a feature, times d ** -0.5."""
+    d = 64
+    query, key, value = (torch.randn(4, n, d, generator=generator, device=device) for _ in range(3))
+    weights = query.softmax(-1) * d**-0.5 @ key.softmax(-2).mT
+    sums = weights.sum(-1)
+    torch.testing.assert_close(sums, torch.full_like(sums, d**-0.5))
+    exact = attnref.scaled_dot_product_attention(query, key, value)
+
+    def error(output):
+        return ((output - exact).norm() / exact.norm()).item()
+
+    ours, theirs = error(linear_attention(query, key, value)), error(weights @ value)
+    assert theirs > 0.9
+    assert error(d**0.5 * weights @ value) == pytest.approx(ours, rel=0.05)
+    assert theirs > 1.15 * ours

@@ -10,8 +10,10 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attnref
+from attnref.bench.memory import peak_bytes
 from attnref.conformance import Verdict, check
 from attnref.positions import rotary, sinusoidal
 from attnref.variants.linear import linear_attention
@@ -310,6 +312,51 @@ def test_scaled_beforehand_and_told_so_is_the_default(attend, device, generator)
     # One more rounding of each of 11 terms of a score, and a convex combination of values.
     torch.testing.assert_close(attend(divided, key, value, scale=1.0), default, rtol=0, atol=1e-13)
     assert (attend(divided, key, value) - default).abs().max() > 0.01
+
+
+@pytest.mark.claim("fused-kernel-conditions")
+def test_without_its_conditions_the_call_holds_the_table():
+    """On a processor; the reason is a warning where the kernel is demanded."""
+    h, n, d = 4, 512, 32
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = torch.randn(3, 1, h, n, d, generator=generator)
+    attend, table = F.scaled_dot_product_attention, h * n * n * q.itemsize
+    narrow = v[..., :7]
+    filled = torch.cat([narrow, torch.zeros(1, h, n, d - 7)], -1)
+    learned = torch.zeros(n, n, requires_grad=True)
+    unfit = {
+        "All fused kernels requires query, key and value to be 4 dimensional": (
+            lambda: attend(q[0], k[0], v[0]),
+            lambda: attend(*(x[0][None] for x in (q, k, v)))[0],
+        ),
+        "requires q,k,v to have the same last dimension": (
+            lambda: attend(q, k, narrow),
+            lambda: attend(q, k, filled)[..., :7],
+        ),
+        "do not support non-zero dropout": (lambda: attend(q, k, v, dropout_p=1e-9), None),
+        "": (lambda: attend(q, k, v, learned), lambda: attend(q, k, v, learned.detach())),
+    }
+    for reason, (call, repaired) in unfit.items():
+        repaired = repaired or (lambda: attend(q, k, v))
+        assert peak_bytes(call, torch.device("cpu")) > table, reason
+        assert peak_bytes(repaired, torch.device("cpu")) < table / 2, reason
+        # Sums of at most 512 terms of order 1 in float32.
+        torch.testing.assert_close(call(), repaired(), rtol=1e-4, atol=1e-5)
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            repaired()
+            with pytest.raises(RuntimeError, match="No available kernel"), pytest.warns() as said:
+                call()
+        assert any(reason in str(warning.message) for warning in said)
+    several = torch.randn(3, 2, 5, h, 7, d, generator=generator)
+    joined = attend(*(x.flatten(0, -4) for x in several)).view(several.shape[1:])
+    torch.testing.assert_close(joined, attend(*several), rtol=1e-4, atol=1e-5)
+    layer = nn.MultiheadAttention(h * d, h, batch_first=True)
+    x = torch.randn(1, n, h * d, generator=generator)
+    with_weights, without = (
+        peak_bytes(lambda w=w: layer(x, x, x, need_weights=w), torch.device("cpu"))
+        for w in (True, False)
+    )
+    assert with_weights > table > without
 
 
 @pytest.mark.claim("left-padding-moves-positions")

@@ -176,10 +176,13 @@ def test_the_future_sends_no_gradient(randn):
 
 @pytest.mark.claim("elu-plus-one-loses-its-digits")
 def test_elu_plus_one_keeps_its_digits_where_the_sum_is_zero(device):
-    """elu(x) + 1 is 0 in float32 from -17 on, and a row of zeros has no normaliser."""
+    """elu(x) + 1 is 0 in float32 where e^x is below 2^-25, and such a row has no normaliser."""
     x = torch.linspace(-80, 3, 84, device=device)
     exact = torch.where(x > 0, x.double() + 1, x.double().exp())
     torch.testing.assert_close(elu_plus_one(x).double(), exact, rtol=4e-7, atol=0)
+    border = -25 * math.log(2)  # -17.33
+    near = torch.tensor([border - 0.01, border + 0.01], device=device)
+    assert (torch.nn.functional.elu(near) + 1).tolist() == [0.0, 2.0**-24]
     low = torch.full((5, 7), -20.0, device=device)
     assert (torch.nn.functional.elu(low) + 1 == 0).all()
     value = torch.arange(5.0, device=device)[:, None]

@@ -62,6 +62,54 @@ def test_it_is_exact_for_a_permutation(device, generator, randn):
     assert (apart - exact).abs().max() > 0.1
 
 
+@pytest.mark.claim("runs-have-a-causal-form")
+@pytest.mark.parametrize("run", [1, 4, 16])
+def test_runs_of_their_own_read_no_future_and_can_be_cached(run, randn):
+    """Each finished run is one key, with ln w on its score; the open run has its keys singly."""
+    n, d = 64, 5
+    query, key, value = randn(n, d), randn(n, d), randn(n, 3)
+    means = mean_projection(n // run, n, dtype=key.dtype, device=key.device)
+
+    def whole(key, value):
+        i = torch.arange(n, device=key.device)[:, None]
+        j, r = (torch.arange(count, device=key.device) for count in (n, n // run))
+        # Runs that ended before i's own began.
+        weigh = ((r + 1) * run <= i // run * run).to(key.dtype)
+        single = ((j // run == i // run) & (j <= i)).to(key.dtype)
+        bias = torch.cat([weigh.log() + math.log(run), single.log()], -1)
+        return attnref.scaled_dot_product_attention(
+            query, torch.cat([means @ key, key]), torch.cat([means @ value, value]), bias
+        )
+
+    ours = whole(key, value)
+    changed = [x.clone() for x in (key, value)]
+    for x in changed:
+        x[40:] = randn(*x[40:].shape)
+    assert torch.equal(whole(*changed)[:40], ours[:40])
+    assert (whole(*changed)[40:] - ours[40:]).abs().amax(-1).min() > 1e-3
+    # Token by token, from a cache to which one mixed key a run is appended and none is changed.
+    mixed_key, mixed_value = key[:0], value[:0]
+    for i in range(n):
+        start = i // run * run
+        open_run = slice(start, i + 1)
+        weight = key.new_tensor([run] * (start // run) + [1] * (i + 1 - start))
+        step = attnref.scaled_dot_product_attention(
+            query[i : i + 1],
+            torch.cat([mixed_key, key[open_run]]),
+            torch.cat([mixed_value, value[open_run]]),
+            weight.log()[None],
+        )
+        torch.testing.assert_close(step[0], ours[i], **CLOSE)
+        if i + 1 - start == run:
+            mixed_key = torch.cat([mixed_key, key[open_run].mean(0, keepdim=True)])
+            mixed_value = torch.cat([mixed_value, value[open_run].mean(0, keepdim=True)])
+    assert len(mixed_key) == n // run
+    # Where the keys of a run are equal, the softmax over all keys up to one's own is what it is.
+    equal = key[::run].repeat_interleave(run, 0)
+    exact = attnref.scaled_dot_product_attention(query, equal, value, is_causal=True)
+    torch.testing.assert_close(whole(equal, value), exact, **CLOSE)
+
+
 @pytest.mark.claim("linformer-error-needs-structure")
 def test_the_error_falls_with_the_rank_on_smooth_data_and_not_on_random(device, generator, randn):
     n, d = 256, 8

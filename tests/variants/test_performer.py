@@ -260,3 +260,32 @@ def test_padding_is_not_the_largest_key(size, randn, generator):
     torch.testing.assert_close(found, expected)
     nothing = performer_attention(query, key, value, counts[None] & False, projection=projection)
     assert torch.equal(nothing, torch.zeros_like(nothing))
+
+
+@pytest.mark.claim("performer-floor")
+def test_a_number_added_to_each_feature_pulls_towards_the_mean(randn, project):
+    """Features as performer-pytorch forms them, on the inputs of the benchmark, with 256 draws."""
+    n, d, floor = 1024, 64, 1e-4
+    query, key, value = (randn(2, n, d) for _ in range(3))
+    projection = project(256, d)
+    exact = attnref.scaled_dot_product_attention(query, key, value)
+
+    def features(tokens, dims):
+        exponents = feature_exponents(tokens, projection=projection)
+        largest = (exponents + tokens.square().sum(-1, keepdim=True) / (2 * d**0.5)).amax(
+            dims, keepdim=True
+        )
+        return torch.exp(exponents - largest)
+
+    q, k = features(query, -1), features(key, (-1, -2))
+    for side in (q, k):
+        assert (side < floor).double().mean() > 0.5
+
+    def error(q, k):
+        weights = q @ k.mT
+        output = weights / weights.sum(-1, keepdim=True) @ value
+        return ((output - exact).norm() / exact.norm()).item()
+
+    mean = ((value.mean(-2, keepdim=True) - exact).norm() / exact.norm()).item()
+    assert error(q, k) > 2 * mean
+    assert error(q + floor, k + floor) == pytest.approx(mean, rel=0.05)

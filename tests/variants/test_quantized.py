@@ -104,6 +104,21 @@ def test_the_error_keeps_its_bound(randn):
 
 
 @pytest.mark.claim("score-error-bound")
+def test_the_worst_case_of_a_score_needs_all_three_terms(device):
+    """All components are rounded up by nearly half a step, but the one that sets the step."""
+    d = 1001
+    token = torch.full((1, d), 2.501, device=device, dtype=torch.float64)
+    token[0, 0] = 127.0
+    tokens = quantize(token)
+    assert tokens.step.item() == 1.0
+    rounded = tokens.dequantize()
+    off = (rounded @ rounded.mT - token @ token.mT).item()
+    two = 0.5 * token.abs().sum().item() * 2
+    assert two < off <= two + d / 4
+    assert off > 0.95 * (two + d / 4)
+
+
+@pytest.mark.claim("score-error-bound")
 @pytest.mark.parametrize("size", [0.5, 3.0])
 def test_two_keys_reach_the_bound(size, device):
     """Their scores, -ε and ε without the common part, are exchanged or made equal by rounding.

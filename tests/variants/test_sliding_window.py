@@ -40,6 +40,31 @@ def test_all_blocks_at_once_give_the_same(n, window, causal, randn, assert_same)
     assert_same(ours, expected, inputs)
 
 
+@pytest.mark.claim("narrow-windows-by-the-kernel")
+def test_a_window_of_256_leaves_its_products_to_the_kernel_in_blocks_of_32(
+    randn, monkeypatch, count
+):
+    """And one of 400 keys makes its own. The ends of the sequence are calls of their own."""
+    kernel, blocks = sliding_window.scaled_dot_product_attention, []
+
+    def counted(query, *args, **kwargs):
+        blocks.append(tuple(query.shape))
+        return kernel(query, *args, **kwargs)
+
+    monkeypatch.setattr(sliding_window, "scaled_dot_product_attention", counted)
+    monkeypatch.setattr(sliding_window, "_ROWS", 256)
+    q, k, v = (randn(1, 1024, 16, dtype=torch.bfloat16) for _ in range(3))
+    work = count(lambda: sliding_window_attention(q, k, v, window=256, is_causal=True))
+    inner = [shape for shape in blocks if shape[0] > 1]
+    assert [shape[1:] for shape in inner] == [(1, 32, 16)]
+    assert sum(shape[0] for shape in inner) * 32 >= 1024 - 256 - 32
+    assert work.products == 0
+    blocks.clear()
+    work = count(lambda: sliding_window_attention(q, k, v, window=400, is_causal=True))
+    assert blocks == []
+    assert work.products > 0
+
+
 @pytest.mark.parametrize(
     ("n", "window", "causal"),
     [(257, 7, True), (257, 7, False), (64, 61, True), (97, 33, False), (33, 1, True), (1, 1, True)],
