@@ -190,7 +190,7 @@ def per_head(factors: Tensor) -> Tensor:
     (:mod:`attnref.bounded_scores`) is it a parameter of its own.
 
     Args:
-        factors: ``(h,)``, one number a head.
+        factors: ``(h,)``, one number per head.
 
     Returns:
         ``(h, 1, 1)``, which broadcasts over ``(..., h, n, d_k)``; a view.
@@ -204,7 +204,7 @@ def per_head(factors: Tensor) -> Tensor:
     """
     if factors.dim() != 1:
         raise ValueError(
-            f"factors: expected one number a head, shape (h,), got {tuple(factors.shape)}. "
+            f"factors: expected one number per head, shape (h,), got {tuple(factors.shape)}. "
             "Flatten it, or give scale_query the tensor as it is."
         )
     return factors[:, None, None]  # (h, 1, 1)
@@ -272,7 +272,7 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
 
     Raises:
         TypeError, ValueError: when the query is no floating tensor, or the factor no number and
-            no tensor that broadcasts to one number a row.
+            no tensor that broadcasts to one number per row.
 
     Exact up to one rounding of each component to the query's dtype, which ``scale`` itself
     spares half-precision queries. Time and memory ``O(n d_k)``.
@@ -290,7 +290,7 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
         rows = (*query.shape[:-1], 1)
         if checks.broadcast_shape(factor.shape, rows) != rows:
             raise ValueError(
-                f"factor: expected a shape that broadcasts to {rows}, one number a row of query, "
+                f"factor: expected a shape that broadcasts to {rows}, one number per row of query, "
                 f"got {tuple(factor.shape)}. One a head has shape (h, 1, 1): per_head makes it; "
                 "one a row has shape (n, 1)."
             )
