@@ -269,7 +269,7 @@ def test_a_factor_per_head_is_absorbed_by_the_query_projection(device, randn):
 
 
 def test_per_head_wants_one_dimension():
-    with pytest.raises(ValueError, match=r"^factors: expected one number per head, shape \(h,\)"):
+    with pytest.raises(ValueError, match=r"^factors: expected one number a head, shape \(h,\)"):
         scaling.per_head(torch.ones(2, 1))
 
 

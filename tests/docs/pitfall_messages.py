@@ -168,7 +168,7 @@ MESSAGES = {
     ],
     "masks/#window": [
         (
-            "window: expected an odd number for a two-sided window, got 4. Its own place is in "
+            "window: expected an odd number for a two-sided window, got 4. The own place is in "
             "the middle: 2 on either side make 5.",
             lambda: sliding_window(6, window=4),
         )

@@ -398,7 +398,7 @@ def bigbird(**changes):
         ),
         (
             lambda: masks.sliding_window(5, window=4),
-            "window: expected an odd number for a two-sided window, got 4. Its own place is in "
+            "window: expected an odd number for a two-sided window, got 4. The own place is in "
             "the middle: 2 on either side make 5.",
         ),
         (
@@ -482,7 +482,7 @@ def bigbird(**changes):
         ),
         (
             lambda: bigbird(window_blocks=2),
-            "window_blocks: expected an odd number for a two-sided window, got 2. Its own place "
+            "window_blocks: expected an odd number for a two-sided window, got 2. The own place "
             "is in the middle: 1 on either side make 3.",
         ),
         (
