@@ -1,4 +1,4 @@
-r"""Scores kept in an interval: vectors normalised before the product, or scores bent after it.
+r"""Scores kept in an interval: vectors normalised before the product, or scores capped after it.
 
 No factor can promise that, for training grows the vectors that it multiplies. With logits within
 :math:`\pm b` no weight of n keys exceeds :math:`1/(1+(n-1)e^{-2b})`, and none vanishes.
@@ -104,7 +104,7 @@ def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tenso
 
 
 def softcap(scores: Tensor, *, cap: float) -> Tensor:
-    r"""Scores bent smoothly into ``(-cap, cap)``; small ones stay as they are.
+    r"""Scores squeezed smoothly into ``(-cap, cap)``; small ones stay as they are.
 
     .. math:: \tilde s = cap\cdot\tanh(s/cap)
 

@@ -25,7 +25,7 @@ class KVCache:
     Raises:
         ValueError: for a ``max_length`` that is not a positive integer.
 
-    Memory ``h_kv (d_k + d_v)`` numbers a token; over n steps growing copies ``O(n^2)`` of them,
+    Memory ``h_kv (d_k + d_v)`` numbers per token; over n steps growing copies ``O(n^2)`` of them,
     the preallocated one ``O(n)``.
 
     Source: Shazeer 2019, arXiv 1911.02150, section 2.4.

@@ -35,7 +35,7 @@ class Machine:
 class Roofline:
     """What limits a method on a machine, and the least time that it takes there.
 
-    ``intensity`` is the method's operations a byte, ``balance`` those that the machine can do
+    ``intensity`` is the method's operations per byte, ``balance`` those that the machine can do
     while it moves a byte: a method of less intensity waits for memory.
 
     Examples:
@@ -55,7 +55,7 @@ class Roofline:
 
     def __str__(self) -> str:
         return (
-            f"{self.bound}-bound on {self.machine}: {self.intensity:.4g} operations a byte, "
+            f"{self.bound}-bound on {self.machine}: {self.intensity:.4g} operations per byte, "
             f"balance {self.balance:.4g}, at least {self.seconds:.2g} s"
         )
 
@@ -88,8 +88,8 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
         >>> for n in (4096, 1):  # prefill, and one step of decoding
         ...     cost = fused(Sizes(n=n, m=4096, d_k=128, d_v=128, dtype=torch.float16))
         ...     print(bound(cost, machine, dtype=torch.float16))
-        compute-bound on example: 2064 operations a byte, balance 100, at least 0.00087 s
-        memory-bound on example: 1.008 operations a byte, balance 100, at least 2.1e-05 s
+        compute-bound on example: 2064 operations per byte, balance 100, at least 0.00087 s
+        memory-bound on example: 1.008 operations per byte, balance 100, at least 2.1e-05 s
     """
     if dtype not in machine.operations_per_second:
         known = ", ".join(map(str, machine.operations_per_second))

@@ -190,7 +190,7 @@ def per_head(factors: Tensor) -> Tensor:
     (:mod:`attnref.bounded_scores`) is it a parameter of its own.
 
     Args:
-        factors: ``(h,)``, one number a head.
+        factors: ``(h,)``, one number per head.
 
     Returns:
         ``(h, 1, 1)``, which broadcasts over ``(..., h, n, d_k)``; a view.
@@ -272,7 +272,7 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
 
     Raises:
         TypeError, ValueError: when the query is no floating tensor, or the factor no number and
-            no tensor that broadcasts to one number a row.
+            no tensor that broadcasts to one number per row.
 
     Exact up to one rounding of each component to the query's dtype, which ``scale`` itself
     spares half-precision queries. Time and memory ``O(n d_k)``.

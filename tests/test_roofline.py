@@ -12,11 +12,11 @@ MACHINE = Machine("example", {torch.float16: 1e13, torch.float32: 1e12}, bytes_p
 @pytest.mark.parametrize(
     ("dtype", "matmul", "verdict"),
     [
-        (torch.float16, 5450, "compute-bound on example: 110 operations a byte, balance 100, "
+        (torch.float16, 5450, "compute-bound on example: 110 operations per byte, balance 100, "
                               "at least 5.5e-10 s"),
-        (torch.float16, 4900, "memory-bound on example: 99 operations a byte, balance 100, "
+        (torch.float16, 4900, "memory-bound on example: 99 operations per byte, balance 100, "
                               "at least 5e-10 s"),
-        (torch.float32, 4850, "compute-bound on example: 98 operations a byte, balance 10, "
+        (torch.float32, 4850, "compute-bound on example: 98 operations per byte, balance 10, "
                               "at least 4.9e-09 s"),
     ],
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """A digest of the code that a measured method runs, to tell when a recorded number is stale.
 
-Docstrings, comments, layout and the file in which a definition stands do not count, and neither
+Docstrings, comments, layout and the file in which a definition is do not count, and neither
 does code that the method cannot reach: only the definitions that it names, in its own module and
 in the others of the package.
 """
@@ -27,7 +27,7 @@ def fingerprint(*places: tuple[str, str]) -> str:
         ModuleNotFoundError: when there is no such module.
         ValueError: when a module does not define the name.
 
-    The code is read, not run. Names are followed where they stand, so code that is reached only
+    The code is read, not run. Names are followed where they are, so code that is reached only
     through an attribute of an object, such as a method of an argument, counts with the class
     that some annotation names.
 

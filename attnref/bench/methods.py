@@ -3,7 +3,7 @@
 Every public module of ``attnref.variants`` is measured: its function is named like the module,
 ``<module>_attention``. Without an entry in ``cases`` it is called as
 ``function(query, key, value)`` for the task ``dense``; an entry says for which tasks and how it
-is called otherwise. Beside them stand the entries of ``pytorch`` and of ``peers``, each of
+is called otherwise. Beside them are the entries of ``pytorch`` and of ``peers``, each of
 these with the package that it needs.
 """
 

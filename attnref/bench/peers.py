@@ -63,7 +63,7 @@ def _split(joined: Tensor, heads: int) -> Tensor:
 
 @_peer("local-attention", "local_attention", "window")
 def local_attention(problem: Problem) -> Run:
-    # It does not count the own key. Its position encoding, on by default, is switched off.
+    # It does not count its own key. Its position encoding, on by default, is switched off.
     attention = _imported("local_attention").LocalAttention(
         window_size=WINDOW - 1,
         causal=True,

@@ -23,7 +23,7 @@ def provenance(device: torch.device, distributions: list[str]) -> dict[str, obje
         distributions: packages whose versions matter beside those of this one and PyTorch.
 
     ``commit`` and ``dirty`` tell of the checkout that holds the package; both are None where it
-    was installed without one. ``dirty`` sees changes of the package only, not of what stands
+    was installed without one. ``dirty`` sees changes of the package only, not of what is
     beside it.
     """
     commit, dirty = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--", ".")

@@ -81,7 +81,7 @@ def _completed(examples: Examples, source: Source, imports: Imports) -> dict[Spa
 
 
 def _without(examples: Examples, source: Source) -> str:
-    """The docstring that they stand in, without them and their heading."""
+    """The docstring that they are in, without them and their heading."""
     start, stop = source.span(examples.docstring)
     lines = source.text[start:stop].decode().splitlines()
     first = examples.docstring.lineno

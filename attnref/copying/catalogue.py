@@ -38,7 +38,7 @@ class Entry(NamedTuple):
     Attributes:
         name: what to call it: its own name, after that of its module where others have it too,
             another module among them.
-        path: where it is offered; its code may stand in a module below.
+        path: where it is offered; its code may be in a module below.
         definition: its code.
         page: the one that explains it, of those of :mod:`attnref.book`.
     """
@@ -130,7 +130,7 @@ def _last(module: str) -> str:
 
 
 def _near(name: str, entries: list[Entry]) -> list[str]:
-    """Names that look like this one, hold it, or stand in a module called so."""
+    """Names that look like this one, hold it, or are in a module called so."""
     last = name.rpartition(".")[-1].lower()
     names = {entry.definition.names[0].lower(): entry.name for entry in entries}
     alike = difflib.get_close_matches(last, names, n=_SUGGESTIONS)

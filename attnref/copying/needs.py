@@ -13,9 +13,9 @@ Imports = dict[str, frozenset[str]]
 
 
 def find_needed(entry: Definition) -> list[Definition]:
-    """The definition and all that it needs, in the order in which they can stand.
+    """The definition and all that it needs, in the order in which they can come.
 
-    That is what its code and its examples use, and what the code of these uses. It stands in the
+    That is what its code and its examples use, and what the code of these uses. It is in the
     order of the modules, each after those that it imports, and in a module as there.
     """
     found: set[Definition] = set()
@@ -108,7 +108,7 @@ def _meaning(statements: frozenset[str]) -> str:
 def find_names(
     entry: Definition, references: Iterable[Reference], taken: Collection[str]
 ) -> dict[tuple[Definition, str], str]:
-    """Under which name each definition stands in the file.
+    """Under which name each definition is in the file.
 
     Its own, where that is free: no other definition has it, no import, and no variable where it
     is used, as in ``causal = masks.causal(n)``. Else that of its module is put before it. What is

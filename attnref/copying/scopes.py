@@ -13,7 +13,7 @@ class Use(NamedTuple):
 
     Attributes:
         names: of ``masks.causal(5)`` the ``("masks", "causal")``.
-        nodes: where they stand, each with those before it: ``masks`` and ``masks.causal``.
+        nodes: where they are, each with those before it: ``masks`` and ``masks.causal``.
         hidden: the code's own names at this place, which nothing from around may have.
     """
 

@@ -45,7 +45,7 @@ class Examples(NamedTuple):
     """The examples of one docstring, which run together and apart from all others.
 
     Attributes:
-        docstring: the one that they stand in.
+        docstring: the one that they are in.
         lines: the lines of the module that they take, counted from 1.
         imports: those of them that import from the package.
         references: what the others use from around.

@@ -151,7 +151,7 @@ def blockwise(
             output[rows] = out / total
             lse[rows] = top + log(total)                # only with return_lse
 
-    ``query``, ``key``, ``value``, ``output`` and ``lse`` stand in main memory, all else is
+    ``query``, ``key``, ``value``, ``output`` and ``lse`` are in main memory, all else is
     held for one tile. So queries are read once, but keys and values once for each block of
     queries: the larger ``block[0]``, the fewer bytes are moved.
 

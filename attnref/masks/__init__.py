@@ -8,7 +8,7 @@ booleans only where one is needed: whole with :meth:`Mask.dense`, in part with
 
 Where nothing else is said, the shape is ``(n, m)``, the same for all samples and heads. Masks
 with others, such as one row of keys for each sample, broadcast as tensors do. To make a mask
-costs no more than its arguments; to ask it costs a few operations a pair.
+costs no more than its arguments; to ask it costs a few operations per pair.
 
 Examples:
     Longformer's pattern is a window and global tokens:

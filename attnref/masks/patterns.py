@@ -15,7 +15,7 @@ def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
     r"""Each query sees no key of its own future.
 
     With as many queries as keys this is :math:`j\le i`. With :math:`n\ne m` two meanings are
-    in use, and one must be named:
+    in use, and you must name one:
 
     - ``"top-left"``: :math:`j\le i`, both sequences begin together (PyTorch's ``is_causal``);
     - ``"bottom-right"``: :math:`j\le i+m-n`, both end together, as when the last n tokens
@@ -52,7 +52,7 @@ def sliding_window(
               |i' - j| \le \tfrac{W-1}{2} \quad\text{(two-sided, odd } W)
 
     with :math:`i'=i`, or :math:`i'=i+m-n` for the alignment ``"bottom-right"``. At the borders
-    fewer keys exist. Other programs count otherwise: Longformer's two-sided w leaves the own
+    fewer keys exist. Other programs count otherwise: Longformer's two-sided w leaves its own
     key out, so that w = 512 is ``window=513``; FlashAttention's ``window_size`` is the pair
     ``(window - 1, 0)``, or ``(window // 2, window // 2)`` two-sided.
 
@@ -389,7 +389,7 @@ def bigbird(
     Args:
         n: number of queries and keys.
         block_size: side B of a block.
-        window_blocks: odd number w of blocks in the window, the own block in the middle.
+        window_blocks: odd number w of blocks in the window, its own in the middle.
         random_blocks: number of blocks drawn for each row of blocks.
         global_blocks: number g of global blocks.
         generator: source of the random blocks.

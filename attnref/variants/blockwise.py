@@ -81,7 +81,7 @@ def blockwise_attention(
     Exact up to rounding, in float32 or wider. Unlike the reference, a NaN or inf reaches every
     query that shares a block with one that sees it. Time ``2 p (d_k + d_v)``
     operations forward and ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in blocks that are not
-    empty; a mask object adds a few operations a pair, once for all heads. Memory
+    empty; a mask object adds a few operations per pair, once for all heads. Memory
     ``O((n + m) (d_k + d_v))``, and 512 rows of the mask; second and forward-mode
     derivatives hold all n × m weights.
     Prefer ``is_causal`` to ``masks.causal``: it need not be asked.

@@ -75,7 +75,7 @@ def hierarchical_attention(
     too, and all that meet its means. Half precision is
     computed in float32.
 
-    Time ``2 n L (d_k + d_v)`` operations with ``L = 3 (B + r log₂(n/2B))`` columns a query, a
+    Time ``2 n L (d_k + d_v)`` operations with ``L = 3 (B + r log₂(n/2B))`` columns per query, a
     third less if causal; memory ``O(n (d_k + d_v))``, with gradients or on a GPU
     ``O(n L (1 + (d_k + d_v)/B))``.
 
@@ -160,7 +160,7 @@ def _attended(
 def _near(
     n: int, blocks: int, size: int, is_causal: bool, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """The keys of the own block and its neighbours, and which of them count.
+    """The keys of its own block and its neighbours, and which of them count.
 
     ``(blocks, columns)`` and ``(blocks, 1, columns)``, causal ``(blocks, B, columns)``.
     """

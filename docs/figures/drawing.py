@@ -19,7 +19,7 @@ typeface.register()
 
 # The values of the light scheme; where no page gives others, they hold.
 INK = "#1c2026"  # text and axes
-SOFT = "#596170"  # what stands back: laws, remarks
+SOFT = "#596170"  # what stays back: laws, remarks
 GRID = "#d9dde3"
 GROUND = "#ffffff"  # the page behind
 FIRST, SECOND, THIRD = "#0b3558", "#a33b00", "#008275"  # series, from strong to weak in grey

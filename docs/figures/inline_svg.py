@@ -141,7 +141,7 @@ def _round(text: str) -> str:
 
 
 def _set_text(element: ET.Element, text: str, size: float) -> None:
-    """The text, with what stands between dollars set as a formula."""
+    """The text, with what is between dollars set as a formula."""
     parts = FORMULA.split(text)
     element.text = _known(parts[0], "")
     height = 0.0

@@ -1,7 +1,7 @@
 """Tokens with structure and without, and how far an output is from the exact one.
 
 They are drawn in single precision, as in the programs of the pages: another precision draws other
-numbers, and a figure would not show what stands in the table beside it.
+numbers, and a figure would not show what is in the table beside it.
 """
 
 import torch

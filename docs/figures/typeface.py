@@ -12,7 +12,7 @@ from matplotlib.font_manager import fontManager
 SHARED = Path(__file__).parent.parent / "shared"
 FAMILY = "attnref Sans"
 FACES = sorted((SHARED / "fonts").glob("sans-*.woff2"))
-# By the class of a text's part in a drawing: what stands outside formulas has none.
+# By the class of a text's part in a drawing: what is outside formulas has none.
 FOUNTS = {
     "": SHARED / "fonts" / "sans-regular.woff2",
     "variable": SHARED / "math" / "fonts" / "KaTeX_Math-Italic.woff2",

@@ -101,7 +101,7 @@ def test_inputs_must_fit_in_memory(monkeypatch, device):
         return None
 
     monkeypatch.setattr(memory, "free_bytes", lambda device: 10**6)
-    assert refused("dense", 700) is None  # 32 numbers a token, each 16 + 16 bytes
+    assert refused("dense", 700) is None  # 32 numbers per token, each 16 + 16 bytes
     assert refused("dense", 800) == (
         "n: expected a length whose inputs and exact answer fit in the 0.0 GB that are free, got "
         "800, which needs 0.0 GB for task 'dense'. Lower --n, --heads or --head-dim."

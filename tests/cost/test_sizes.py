@@ -38,7 +38,7 @@ def test_cache_of_many_tokens_and_unequal_widths():
 
 @pytest.mark.claim("latent-cache")
 def test_latent_cache(randn):
-    """512 latent and 64 rotary numbers a token, 1.76 % of 128 heads of keys and values.
+    """512 latent and 64 rotary numbers per token, 1.76 % of 128 heads of keys and values.
 
     A step from such a cache is run: the keys and values of every head come out of it.
     """

@@ -232,7 +232,7 @@ def test_decoding_with_a_cache_is_the_work_of_the_causal_pairs():
     steps = sum((cost.fused(sizes(1, m)) for m in range(1, 98)), Cost())
     prefill = cost.fused(sizes(97, 97), pairs=cost.allowed_pairs(97, 97, window=(None, 0)))
     assert steps.operations == prefill.operations
-    # Decoding reads the cache again for each token: one operation a number and byte of it,
+    # Decoding reads the cache again for each token: one operation per number and byte of it,
     # times the query heads that share it.
     step, cache = cost.fused(sizes(1, 4096)), sizes(1, 4096).cache_bytes
     assert step.operations.matmul == 4 * cache

@@ -83,7 +83,7 @@ def linear_attention(
         tokens.unflatten(-1, (q_num_heads, -1)).transpose(1, 2) for tokens in (query, key, value)
     )
     grown = torch.zeros_like(key)
-    if decay is not None:  # one number a head, or one a component of its keys
+    if decay is not None:  # one number per head, or one a component of its keys
         steps = decay.unflatten(-1, (q_num_heads, -1)).transpose(1, 2)
         grown = steps.cumsum(-2).expand_as(key)
     query, key = query * key.shape[-1] ** -0.5 * grown.exp(), key * (-grown).exp()

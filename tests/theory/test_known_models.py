@@ -67,7 +67,7 @@ def test_the_factor_by_position_is_1_below_its_threshold(device, randn):
     assert printed == {str(at): f"{times(int(at)):.3f}" for at in map(int, printed)}
     assert {times(position) for position in range(8191)} == {1.0}
     assert printed["8190"] == "1.000" < printed["8191"]
-    # One number a row, which a row keeps when it is decoded from a cache.
+    # One number per row, which a row keeps when it is decoded from a cache.
     n, first = 11, 8191 - 7  # the last four positions lie beyond the threshold
     query, key, value = randn(n, 5), randn(n, 5), randn(n, 3)
     factor = torch.tensor([times(first + i) for i in range(n)], dtype=torch.float64, device=device)

@@ -15,7 +15,7 @@ def square(n, d=64):
 @pytest.mark.claim("plain-intensity-is-bounded")
 @pytest.mark.parametrize("d", [16, 64, 128])
 def test_longer_texts_do_not_raise_the_intensity_of_the_plain_formula(d):
-    """Six tensors of scores pass through memory for 4 d + 6 operations a score."""
+    """Six tensors of scores pass through memory for 4 d + 6 operations per score."""
     limit = d / 3 + 1 / 2
     found = [plain(square(2**power, d)).intensity for power in range(6, 24)]
     assert found == sorted(found)

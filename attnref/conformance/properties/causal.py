@@ -103,7 +103,7 @@ def causality(trial: Trial, case: Case) -> Finding | None:
 
 
 def _heaviest(trial: Trial, query: Tensor, key: Tensor, failure: Finding) -> Finding:
-    """Names the future key that weighs most, if one has a weight."""
+    """Names the future key that weighs most, if any has a weight."""
     weights = trial.weights(query, key, is_causal=True)
     future = weights.triu(1).abs().nan_to_num(0.0)
     place = torch.unravel_index(future.argmax(), future.shape)

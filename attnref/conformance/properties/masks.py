@@ -184,7 +184,7 @@ def float_mask(trial: Trial, case: Case) -> Finding | None:
 def some_bias(trial: Trial, case: Case) -> Tensor:
     """Numbers to add, ``(n, m)``: tenths up to 2, with -inf where `some_mask` forbids.
 
-    Tenths, because a narrower dtype would round them. The own key has 0, which is no number to
+    Tenths, because a narrower dtype would round them. Its own key has 0, which is no number to
     multiply by, and no yes.
     """
     mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))

@@ -45,7 +45,7 @@ OVERFLOW = Text(
 CLAMPED = Text(
     en="Two scores that differ by 1 weigh differently at {low:.4g} and at {high:.4g}: the output "
     "at {index} goes from {expected:.9g} to {got:.9g}. Large scores are cut off or rounded.",
-    pt="Dois escores que diferem de 1 pesam de modo diferente em {low:.4g} e em {high:.4g}: a "
+    pt="Dois escores cuja diferença é 1 pesam de modo diferente em {low:.4g} e em {high:.4g}: a "
     "saída em {index} vai de {expected:.9g} a {got:.9g}. Escores grandes são cortados ou "
     "arredondados.",
 )

@@ -1,4 +1,4 @@
-"""Scores that a softcap bounds, and where in the row of steps it stands."""
+"""Scores that a softcap bounds, and where in the row of steps it comes."""
 
 import math
 from typing import Any

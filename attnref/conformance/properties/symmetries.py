@@ -24,7 +24,7 @@ SHIFT = Text(
 )
 NOT_LINEAR = Text(
     en="For the values 2v - w the output at {index} is {got:.6g}; twice that for v, less that for "
-    "w, is {expected:.6g}: something is done to the values beside averaging them.",
+    "w, is {expected:.6g}: something is done to the values besides averaging them.",
     pt="Para os valores 2v - w, a saída em {index} é {got:.6g}; o dobro da saída para v menos a "
     "saída para w é {expected:.6g}: algo é feito aos valores além da média.",
 )

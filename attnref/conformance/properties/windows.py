@@ -1,4 +1,4 @@
-"""Under a window a query sees the keys near to it; how many, one can count in two ways."""
+"""Under a window a query sees the keys near to it; how many can be counted in two ways."""
 
 import torch
 from torch import Tensor
@@ -11,11 +11,11 @@ from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding, Verdict
 
 BESIDES = Text(
-    en="window={window} counts the keys beside the own one: a query sees {window} + 1 keys.",
+    en="window={window} counts the keys besides its own: a query sees {window} + 1 keys.",
     pt="window={window} conta as chaves além da própria: uma consulta vê {window} + 1 chaves.",
 )
 EACH_SIDE = Text(
-    en="window={window} counts the keys on either side of the own one: a query sees "
+    en="window={window} counts the keys on either side of its own: a query sees "
     "2 · {window} + 1 keys.",
     pt="window={window} conta as chaves de cada lado da própria: uma consulta vê "
     "2 · {window} + 1 chaves.",
@@ -50,7 +50,7 @@ CAUSAL = Text(
 )
 def window_width(trial: Trial, case: Case) -> Finding | None:
     n = case.query.shape[-2]
-    width = 3  # odd, for those that put the own key in the middle
+    width = 3  # odd, for those that put its own key in the middle
     if n <= width:
         return None  # then nothing is out of reach
     seen = seen_keys(trial.weights(case.query, case.key, window=width))

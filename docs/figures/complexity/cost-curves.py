@@ -28,7 +28,7 @@ LENGTHS = [2**power for power in range(5, 17)]
 
 
 def parts(n):
-    """Operations of the core, of all that stands around it in a layer, of the projections."""
+    """Operations of the core, of all that is around it in a layer, of the projections."""
     d = WIDTH // HEADS
     sizes = Sizes(n=n, m=n, d_k=d, d_v=d, num_heads=HEADS)
     projections, hidden = multihead(sizes, WIDTH, Cost()), feedforward(n, WIDTH, 4 * WIDTH)

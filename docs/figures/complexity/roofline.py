@@ -17,7 +17,7 @@ TEXT = {
         "tiles": "miolo, em\nladrilhos",
     },
     "en": {
-        "x": "intensity: operations a byte moved",
+        "x": "intensity: operations per byte moved",
         "y": "operations a second (the machine: $10^{14}$, and $10^{12}$ bytes a second)",
         "memory": "limited by\nmemory",
         "compute": "limited by\narithmetic",
@@ -34,7 +34,7 @@ WIDTH, HEADS, D, HIDDEN = 4096, 32, 128, 16_384
 
 
 def layer(n, m, batch):
-    """The last n of m tokens, through attention and feed-forward: operations a byte."""
+    """The last n of m tokens, through attention and feed-forward: operations per byte."""
     sizes = Sizes(n=n, m=m, d_k=D, d_v=D, batch=batch, num_heads=HEADS, dtype=HALF)
     core = fused(sizes, pairs=allowed_pairs(n, m, window=(None, m - n)))
     hidden = feedforward(batch * n, WIDTH, HIDDEN, dtype=HALF)

@@ -24,7 +24,7 @@ TEXT = {
 
 QUERY = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
 ACROSS = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
-# Each key, and where its number stands.
+# Each key, and where its number is.
 KEYS = {(1, 0): (0, -14), (2, 0): (0, -14), (3, 3): (-8, 0), (0, 1): (-8, 0), (-1, 0): (0, -14)}
 LINE = torch.linspace(-6, 6, 61, dtype=torch.float64)[:, None]
 TURN = torch.linspace(0, 2 * math.pi, 73, dtype=torch.float64)[:, None]

@@ -17,7 +17,7 @@ TEXT = {
         "titles": "multi-head|grouped|multi-query",
         "queries": "queries",
         "keys": "keys and values",
-        "cache": "cache: {numbers} numbers a token",
+        "cache": "cache: {numbers} numbers per token",
     },
 }
 

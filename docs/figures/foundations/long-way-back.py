@@ -1,4 +1,4 @@
-"""The way back from the last position to the first word: along a recurrence, and by attention."""
+"""The path back from the last position to the first word: along a recurrence, and by attention."""
 
 from drawing import GROUND, INK, SECOND, SHADE, SMALL, STRONGEST, arrow, box, canvas, new
 
@@ -15,7 +15,7 @@ TEXT = {
         "recurrent": "recurrence: {steps} steps from the last word to the first",
         "attention": "attention: {steps} step from the last word to the first",
         "decoder": "to the decoder →",
-        "legend": "Thick line: the way back to $x_1$.",
+        "legend": "Thick line: the path back to $x_1$.",
     },
 }
 

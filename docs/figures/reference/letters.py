@@ -1,4 +1,4 @@
-"""The letters of one attention at their places: a score stands where its query meets its key."""
+"""The letters of one attention at their places: a score is where its query meets its key."""
 
 import torch
 from drawing import SMALL, SOFT, arrow, canvas, new

@@ -1,4 +1,4 @@
-"""Blockwise attention at work: one block of scores exists, and three numbers a query go on."""
+"""Blockwise attention at work: one block of scores exists, and three numbers per query go on."""
 
 from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new
 from matrices import Fill, grid

@@ -56,7 +56,7 @@ def draw(text):
         found = [error(method(rank, *tokens), exact) for rank in RANKS]
         look = {"dashes": dashes} if dashes else {}
         plot.plot(RANKS, found, marker=marker, color=colour, clip_on=False, **look)
-        # Both lines of random tokens end at nearly the same place: their names stand apart.
+        # Both lines of random tokens end at nearly the same place: their names are set apart.
         up = {"Linformer": 8, "Nyström": -8}[name] if kind == "random" else 8
         label(plot, (RANKS[-1], found[-1]), f"{name}, {text[kind]}", colour, offset=(9, up))
     plot.set_ylim(1e-4, 2)

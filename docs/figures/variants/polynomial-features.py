@@ -7,7 +7,7 @@ from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new, pow
 TEXT = {
     "pt": {
         "x": "maior escore $b$",
-        "y": "características para 1 % de erro em cada potência",
+        "y": "características para 1% de erro em cada potência",
         "tokens": "um milhão de tokens",
     },
     "en": {

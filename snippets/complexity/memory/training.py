@@ -1,4 +1,4 @@
-"""What training keeps: all weights, or one number a row."""
+"""What training keeps: all weights, or one number per row."""
 
 # --8<-- [start:example]
 import torch

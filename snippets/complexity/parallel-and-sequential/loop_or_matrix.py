@@ -10,6 +10,6 @@ for name, cost in {"matrix form": matrix, "loop": loop}.items():
     print(
         f"{name:11}  {cost.operations.total / 1e6:.1f} million operations  "
         f"{cost.bytes_moved / 2**20:5.1f} MiB moved  "
-        f"{cost.intensity:4.1f} operations a byte"
+        f"{cost.intensity:4.1f} operations per byte"
     )
 # --8<-- [end:example]

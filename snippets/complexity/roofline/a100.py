@@ -23,5 +23,5 @@ for name, spent in programs.items():
         f"{name}: {spent.bytes_moved / 1e9:.1f} GB moved, "
         f"at least {found.seconds * 1e3:.1f} ms, {found.bound}-bound"
     )
-print(f"ridge: {found.balance:.0f} operations a byte")
+print(f"ridge: {found.balance:.0f} operations per byte")
 # --8<-- [end:example]

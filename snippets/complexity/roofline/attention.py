@@ -9,7 +9,7 @@ half = torch.float16
 # Round numbers of no existing machine.
 machine = Machine("example", {half: 1e14}, bytes_per_second=1e12)
 
-print(f"ridge: {1e14 / machine.bytes_per_second:.0f} operations a byte")
+print(f"ridge: {1e14 / machine.bytes_per_second:.0f} operations per byte")
 print("    n  program  million op.  MB moved  intensity  limited by")
 for n, m in [(512, 512), (2048, 2048), (8192, 8192), (1, 8192)]:
     sizes = Sizes(n=n, m=m, d_k=64, d_v=64, dtype=half)

@@ -33,5 +33,5 @@ print(here, file=sys.stderr)  # differs from machine to machine
 for name, n in {"prefill": 4096, "decoding": 1}.items():
     cost = fused(Sizes(n=n, m=4096, d_k=128, d_v=128))
     found = bound(cost, here, dtype=torch.float32)
-    print(f"{name}: {found.intensity:.4g} operations a byte, {found.bound}")
+    print(f"{name}: {found.intensity:.4g} operations per byte, {found.bound}")
 # --8<-- [end:example]

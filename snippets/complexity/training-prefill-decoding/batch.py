@@ -5,7 +5,7 @@ import torch
 from attnref.cost import Cost, Sizes, fused, multihead
 
 width, d, half = 4096, 128, torch.float16
-print("batch  h_kv  projections   core   (operations a byte)")
+print("batch  h_kv  projections   core   (operations per byte)")
 for kv_heads in (32, 8):
     for batch in (1, 16, 256):
         sizes = Sizes(

@@ -8,7 +8,7 @@ query = torch.tensor([[1.0, 0.0]])
 keys = {
     "the query itself": [1.0, 0.0],
     "twice as long": [2.0, 0.0],
-    "long and aslant": [3.0, 3.0],
+    "long, off axis": [3.0, 3.0],
     "at a right angle": [0.0, 1.0],
     "opposite": [-1.0, 0.0],
 }

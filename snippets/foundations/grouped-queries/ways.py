@@ -25,7 +25,7 @@ grouped = query.unflatten(1, (h_kv, -1))  # (b, h_kv, h / h_kv, n, d)
 spread = [x[:, :, None] for x in (key, value)]  # (b, h_kv, 1, m, d)
 broadcast = attention(grouped, *spread).flatten(1, 2)
 
-# A group is more rows: its queries stand below one another.
+# A group is more rows: its queries are below one another.
 rows = grouped.flatten(2, 3)  # (b, h_kv, h / h_kv * n, d)
 stacked = attention(rows, key, value).view(b, h, n, d)
 

@@ -30,8 +30,8 @@ for way in (
     largest = max(event.self_cpu_memory_usage for event in events) // 4
     print(
         f"{way:14}  {sum(done[name] for name in products):8}"
-        f"  {done['aten::_softmax']:7}  {done[fused]:5}  {largest:14,}"
+        f"  {done['aten::_softmax']:7}  {done[fused]:5}  {largest:14}"
     )
-print(f"all scores: {b * h * n * n:,}", end="   ")
-print(f"queries, keys and values: {3 * b * n * h * d:,}")
+print(f"all scores: {b * h * n * n}", end="   ")
+print(f"queries, keys and values: {3 * b * n * h * d}")
 # --8<-- [end:example]

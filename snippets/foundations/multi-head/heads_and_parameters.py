@@ -14,11 +14,11 @@ for h in (1, 2, 4, 8, 16, 32):
     products = work.operations.matmul / 1e9
     exponentials = work.operations.exponentials / 1e6
     print(
-        f"{h:3}  {d_k:3}  {parameters:10,}  {products:7.2f}e9"
+        f"{h:3}  {d_k:3}  {parameters:10}  {products:7.2f}e9"
         f"  {exponentials:10.1f}e6  {sizes.score_bytes / 2**20:7.0f} MiB"
     )
 
 wide = cost.Sizes(n=n, m=n, d_k=d_model, d_v=d_model, num_heads=8)
 parameters = cost.multihead_parameters(wide, d_model, bias=False)
-print(f"8 heads, each as wide as the model: {parameters:,} parameters")
+print(f"8 heads, each as wide as the model: {parameters} parameters")
 # --8<-- [end:example]

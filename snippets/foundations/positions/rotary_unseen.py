@@ -10,7 +10,7 @@ omegas = frequencies(128)  # of the 64 pairs of a head
 periods = 2 * math.pi / omegas
 partial = int((periods > trained).sum())
 print(f"{partial} of {len(omegas)} pairs never made a full turn")
-print(f"the slowest has the period {periods[-1]:,.0f}")
+print(f"the slowest has the period {periods[-1]:.0f}")
 
 for name, tokens, factor in (
     ("trained", trained, 1.0),

@@ -27,7 +27,7 @@ for need in (True, False):
     same = torch.allclose(flagged, right, atol=1e-6)
     print(f"layer, need_weights={need}, both are obeyed: {same}")
 
-cured = F.scaled_dot_product_attention(x, x, narrow, both)
+fixed = F.scaled_dot_product_attention(x, x, narrow, both)
 ours = attnref.scaled_dot_product_attention(x, x, narrow, may, is_causal=True)
-print("combined, as attnref:", torch.allclose(cured, ours, atol=1e-6))
+print("combined, as attnref:", torch.allclose(fixed, ours, atol=1e-6))
 # --8<-- [end:example]

@@ -22,13 +22,13 @@ def hidden(scores):
     return wrong(scores).nan_to_num(0.0)
 
 
-def cured(scores):
+def fixed(scores):
     empty = ~may.any(-1, keepdim=True)
     weights = torch.softmax((scores + mask).masked_fill(empty, 0.0), -1)
     return weights.masked_fill(empty, 0.0)
 
 
-for weigh in (wrong, silent, hidden, cured):
+for weigh in (wrong, silent, hidden, fixed):
     scores = drawn.clone().requires_grad_()
     weights = weigh(scores)
     (weights @ value).sum().backward()

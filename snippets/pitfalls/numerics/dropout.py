@@ -1,4 +1,4 @@
-"""A layer that goes on dropping after eval(), and its cure."""
+"""A layer that goes on dropping after eval(), and its fix."""
 
 # --8<-- [start:example]
 import torch

@@ -12,10 +12,10 @@ may = torch.ones(5, 5, dtype=torch.bool)
 may[:, 4] = False  # and that nobody may look at
 
 written = torch.arange(5) < 4
-cured = value.masked_fill(~written[:, None], 0.0)
+fixed = value.masked_fill(~written[:, None], 0.0)
 for name, attend, v in (
     ("PyTorch", F.scaled_dot_product_attention, value),
-    ("PyTorch, zeros there", F.scaled_dot_product_attention, cured),
+    ("PyTorch, zeros there", F.scaled_dot_product_attention, fixed),
     ("attnref", attnref.scaled_dot_product_attention, value),
 ):
     rows = attend(query, key, v, may).isnan().any(-1).sum()

@@ -22,7 +22,7 @@ for name, q, scale in (
     print(f"{name:23} keys seen: {keys:4.1f} of {n}")
 
 value = torch.randn(h, n, d, generator=generator)
-cured = F.scaled_dot_product_attention(query / root, key, value, scale=1.0)
+fixed = F.scaled_dot_product_attention(query / root, key, value, scale=1.0)
 right = F.scaled_dot_product_attention(query, key, value)
-print("scaled beforehand, scale=1.0:", torch.allclose(cured, right, atol=1e-6))
+print("scaled beforehand, scale=1.0:", torch.allclose(fixed, right, atol=1e-6))
 # --8<-- [end:example]

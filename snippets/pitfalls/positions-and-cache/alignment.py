@@ -1,4 +1,4 @@
-"""is_causal=True with a cache: one new query, then three, and the cure."""
+"""is_causal=True with a cache: one new query, then three, and the fix."""
 
 # --8<-- [start:example]
 import torch

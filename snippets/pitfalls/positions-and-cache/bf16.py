@@ -32,8 +32,8 @@ try:
 except RuntimeError as error:
     print(textwrap.fill(str(error), 72))
 
-cured = turned.to(query.dtype)  # rounded once, at the end
-error = (cured.double() - right).abs().max()
-print(f"cured: {cured.dtype}, largest error {error:.1f}")
-F.scaled_dot_product_attention(cured, turn(key, dtype).to(key.dtype), value)
+fixed = turned.to(query.dtype)  # rounded once, at the end
+error = (fixed.double() - right).abs().max()
+print(f"fixed: {fixed.dtype}, largest error {error:.1f}")
+F.scaled_dot_product_attention(fixed, turn(key, dtype).to(key.dtype), value)
 # --8<-- [end:example]

@@ -1,4 +1,4 @@
-"""Fewer key heads than query heads: two errors, a wrong repair, the cure."""
+"""Fewer key heads than query heads: two errors, a wrong repair, the fix."""
 
 # --8<-- [start:example]
 import torch
@@ -16,14 +16,14 @@ for heads, options in ((2, {}), (4, {"enable_gqa": True})):
         print(f"{heads} key heads, {options}\n  {error}")
 
 key, value = torch.randn(2, 1, 2, 7, 8, generator=generator)  # 2 heads
-cured = sdpa(query, key, value, enable_gqa=True)
+fixed = sdpa(query, key, value, enable_gqa=True)
 for name, copy in (
     ("repeat", lambda x: x.repeat(1, 3, 1, 1)),
     ("repeat_interleave", lambda x: x.repeat_interleave(3, dim=1)),
 ):
     order = copy(torch.arange(2).view(1, 2, 1, 1)).flatten().tolist()
     same = torch.allclose(
-        sdpa(query, copy(key), copy(value)), cured, atol=1e-6
+        sdpa(query, copy(key), copy(value)), fixed, atol=1e-6
     )
     print(f"{name}: key heads {order}, as enable_gqa: {same}")
 # --8<-- [end:example]

@@ -1,4 +1,4 @@
-"""Splitting and joining heads: the errors, the silent mends and the cure."""
+"""Splitting and joining heads: the errors, the silent repairs and the fix."""
 
 # --8<-- [start:example]
 import textwrap
@@ -21,5 +21,5 @@ heads = x.view(1, n, h, d).transpose(1, 2).contiguous()
 attempt("split into 5 heads", lambda: x.view(1, n, 5, 8))
 attempt("joined by view", lambda: heads.transpose(1, 2).view(1, n, h * d))
 attempt("no transpose", lambda: heads.reshape(1, n, h * d))
-attempt("cure", lambda: heads.transpose(1, 2).reshape(1, n, h * d))
+attempt("fixed", lambda: heads.transpose(1, 2).reshape(1, n, h * d))
 # --8<-- [end:example]

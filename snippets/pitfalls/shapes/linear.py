@@ -1,4 +1,4 @@
-"""Linear attention: a sum for an average, an average of the future, cured."""
+"""Linear attention: a sum for an average, an average of the future, fixed."""
 
 # --8<-- [start:example]
 import torch

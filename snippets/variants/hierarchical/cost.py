@@ -6,7 +6,7 @@ from attnref.variants.hierarchical import hierarchical_attention
 from torch.utils.flop_counter import FlopCounterMode
 
 d = 64
-print("     n  operations (millions)  columns a query  all keys")
+print("     n  operations (millions)  columns per query  all keys")
 for n in (256, 1024, 4096, 16384):
     tokens = torch.zeros(n, d)
     with FlopCounterMode(display=False) as counter:

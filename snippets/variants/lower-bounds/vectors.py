@@ -31,6 +31,6 @@ report("as drawn ")
 a[7] = torch.eye(d)[5]  # a single one, at a place where
 b[:, 5] = 1  # all the others have a one too,
 b[100, 5] = 0  # but for this
-report("one mended")
+report("one repaired")
 print(f"1 / n = {1 / n:.6f}")
 # --8<-- [end:example]

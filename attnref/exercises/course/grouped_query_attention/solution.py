@@ -6,7 +6,7 @@ from torch import Tensor
 
 def grouped_query_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     heads, key_heads = query.shape[-3], key.shape[-3]
-    # The queries of a group stand side by side before their one key head, of size 1: nothing
+    # The queries of a group are side by side before their one key head, of size 1: nothing
     # has to be copied.
     grouped = torch.unflatten(query, -3, (key_heads, heads // key_heads))  # (..., h_kv, g, n, d)
     key, value = key.unsqueeze(-3), value.unsqueeze(-3)  # (..., h_kv, 1, m, d)

@@ -1,0 +1,115 @@
+"""What pages say of the code of others is written down with its place: docs/named-code.yml.
+
+The places themselves were read, and ``python tools/named_code.py`` reads them again in clones.
+Here it is compared what can be without them: rows, conditions and commits.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+import citations
+import named_code
+import pytest
+import yaml
+from named_code import LIST, addresses, places
+
+ROOT = Path(__file__).parent.parent.parent
+LANGUAGES = ("en", "pt")
+# A name that is not the same in both languages.
+CALLED = {
+    "Llama 1 a 3, Mistral, Qwen2, Phi-3": "Llama 1 to 3, Mistral, Qwen2, Phi-3",
+    "logaritmo do comprimento": "log-length",
+}
+
+
+def rows(page: Path) -> dict[tuple[str, str], tuple[str, list[str]]]:
+    """By section and model, what a table with sources says, and the sources."""
+    found, section = {}, ""
+    for line in page.read_text(encoding="utf-8").split("\n"):
+        if heading := re.match(r"## .*\{#([\w-]+)\}", line):
+            section = heading[1]
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| ") and len(cells) == 3 and "[@" in cells[2]:
+            name = CALLED.get(cells[0].strip(), cells[0].strip())
+            found[section, name] = cells[1], citations.cited(cells[2])
+    return found
+
+
+def problems(root: Path) -> list[str]:
+    listed = yaml.safe_load((root / LIST).read_text(encoding="utf-8"))
+    urls = addresses(root)
+    found = []
+    for page, sections in listed.items():
+        entries = {(name, one["model"]): one for name, some in sections.items() for one in some}
+        for language in LANGUAGES:
+            said = rows(root / "docs" / language / f"{page}.md")
+            tables = {section for section, _ in said}
+            of_tables = {key for key in entries if key[0] in tables}
+            for key in sorted(said.keys() ^ of_tables):
+                found.append(f"{language}: {key} is not both on {page} and in {LIST}")
+            for key in sorted(said.keys() & of_tables):
+                text, sources = said[key]
+                entry = entries[key]
+                for place in entry.get("at", ()):
+                    if place["source"] not in sources:
+                        found.append(f"{language}: {key} does not cite {place['source']}")
+                if "if" in entry and entry["says"][language] not in text:
+                    found.append(f"{language}: {key} does not say {entry['says'][language]!r}")
+        for key, entry in entries.items():
+            if ("at" in entry) == ("unread" in entry):
+                found.append(f"{key}: expected either places or why there is none")
+            for place in entry.get("at", ()):
+                url = urls.get(place["source"], "")
+                if not re.match(r"https://github\.com/[^/]+/[^/]+/(blob|tree)/[0-9a-f]{7}/", url):
+                    found.append(f"{key}: {place['source']} names no commit in the bibliography")
+                if "line" not in place and "unseen" not in place:
+                    found.append(f"{key}: a place without its line, and without the reason")
+    return found
+
+
+@pytest.fixture
+def copy(tmp_path):
+    shown = [f"docs/{language}/scale/known-models.md" for language in LANGUAGES]
+    for name in (LIST, "docs/references.bib", *shown):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def test_rows_on_named_code_have_their_place():
+    assert problems(ROOT) == []
+
+
+def test_there_are_places_to_compare():
+    assert len(list(places(ROOT))) > 30
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "now", "says"),
+    [
+        ("docs/en/scale/known-models.md", "| BERT |", "| BART |", "'BART'"),
+        ("docs/pt/scale/known-models.md", "em toda posição, se", "se", "DeepSeek-V3"),
+        ("docs/en/scale/known-models.md", "function, the default;", "function;", "Whisper"),
+        ("docs/pt/scale/known-models.md", "[@whisper-code]", "[@gemma-code]", "whisper-code"),
+        ("docs/references.bib", "whisper/blob/c0d2f62", "whisper/blob/main", "whisper-code"),
+        (LIST, "      unread: 'a paper; equation", "      why: 'a paper; equation", "log-length"),
+    ],
+)
+def test_what_disagrees_is_reported(copy, name, was, now, says):
+    text = (copy / name).read_text(encoding="utf-8")
+    assert was in text
+    (copy / name).write_text(text.replace(was, now), encoding="utf-8")
+    found = problems(copy)
+    assert found
+    assert all(says in one or "BERT" in one for one in found)
+
+
+def test_a_piece_that_a_commit_does_not_hold_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setattr(named_code, "line_at", lambda *place: "something else")
+    place = next(iter(places(ROOT)))
+    assert "something else" in str(named_code.problem(place, tmp_path))
+    monkeypatch.setattr(named_code, "line_at", lambda *place_: f"  {place.piece},")
+    assert named_code.problem(place, tmp_path) is None
+    monkeypatch.setattr(named_code, "line_at", lambda *place: None)
+    assert "no clone" in str(named_code.problem(place, tmp_path))
