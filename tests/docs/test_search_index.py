@@ -46,24 +46,45 @@ def test_a_list_weighs_less_than_a_chapter(place, weight):
     assert search_index.weight(place) == weight
 
 
-def test_each_entry_is_plain_and_a_page_has_its_place_and_weight(tmp_path, monkeypatch):
-    monkeypatch.setitem(search_index._places, "foundations/masks/", "Learn › Foundations")
-    (tmp_path / "search").mkdir()
-    path = tmp_path / "search/search_index.json"
-    docs = [
-        {"location": "foundations/masks/", "title": "Masks", "text": "<p>a</p>", "boost": 0.5},
-        {
-            "location": "foundations/masks/#x",
-            "title": "<em>n</em>",
-            "text": r"<p>\(d_k\) &lt; 1</p>",
-        },
-    ]
-    path.write_text(json.dumps({"docs": docs}), encoding="utf-8")
-    search_index.on_post_build(SimpleNamespace(site_dir=tmp_path))
-    page, section = json.loads(path.read_text(encoding="utf-8"))["docs"]
+@pytest.fixture
+def indexed(tmp_path, monkeypatch):
+    """Indexes a page; gives what the index then holds."""
+    monkeypatch.setattr(search_index, "_entries", {})
+    monkeypatch.setattr(search_index, "_places", {"foundations/masks/": "Learn › Foundations"})
+
+    def index(html, **told):
+        page = SimpleNamespace(url="foundations/masks/", title="Masks", meta={"search": told})
+        search_index.on_page_content(html, page, None, None)
+        path = tmp_path / "search/search_index.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"docs": ["the theme's"]}), encoding="utf-8")
+        search_index.on_post_build(SimpleNamespace(site_dir=tmp_path))
+        return json.loads(path.read_text(encoding="utf-8"))["docs"]
+
+    return index
+
+
+def test_each_entry_is_plain_and_a_page_has_its_place_and_weight(indexed):
+    html = r"<p>a</p><h2 id=x><em>n</em><a class=headerlink>¶</a></h2><p>\(d_k\) &lt; 1</p>"
+    page, section = indexed(html, boost=0.5)
     assert (page["where"], page["weight"], page["text"]) == ("Learn › Foundations", 0.5, "a")
+    assert page["title"] == "Masks"
     assert "causal mask" in page["names"]
     assert section == {"location": "foundations/masks/#x", "title": "n", "text": "d_k < 1"}
+
+
+def test_what_is_not_for_the_search_is_left_out(indexed):
+    (page,) = indexed(
+        r"<p data-search-exclude>a</p>b<code>\(c\)</code><script>d</script><svg>e</svg>"
+    )
+    assert page["text"] == r"b \(c\)"
+    assert indexed("a", exclude=True) == []
+
+
+def test_what_follows_a_box_belongs_to_what_is_before_it(indexed):
+    page, inside = indexed("<h1 id=t>T</h1>a<div><h3 id=i>I</h3>b</div>c")
+    assert (page["title"], page["text"]) == ("T", "ac")
+    assert (inside["location"], inside["text"]) == ("foundations/masks/#i", "b")
 
 
 def test_a_theme_that_names_its_worker_otherwise_stops_the_build():
