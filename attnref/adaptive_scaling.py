@@ -150,7 +150,7 @@ def from_past(query: Tensor, key: Tensor) -> Tensor:
     Logit variance: in the mean over independent keys :math:`1/c_i^2` is the variance of the scores
     from the second row on, but the first few rows estimate it from few scores. Entropy: as with
     :func:`from_variance` once i is large. Gradient: that of a constant factor, for none flows
-    through it. A decoder keeps two numbers a head, the sum and :math:`N_i`.
+    through it. A decoder keeps two numbers per head, the sum and :math:`N_i`.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype.
