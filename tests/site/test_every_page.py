@@ -83,12 +83,18 @@ def show(page, view):
 
 
 def listen(page, address):
-    """A list that fills with what a page says on the console, and with requests that are wrong."""
+    """A list that fills with what a page says on the console, and with requests that are wrong.
+
+    What is still on its way when the reader goes to another page is aborted: that is no fault.
+    """
     noise = []
     page.on("request", lambda r: noise.append(r.url) if not r.url.startswith(address) else None)
     page.on("console", lambda m: noise.append(m.text) if m.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: noise.append(str(error)))
-    page.on("requestfailed", lambda r: noise.append(f"failed: {r.url}"))
+    page.on(
+        "requestfailed",
+        lambda r: None if r.failure == "net::ERR_ABORTED" else noise.append(f"failed: {r.url}"),
+    )
     page.on("response", lambda r: noise.append(f"{r.status} {r.url}") if r.status > 399 else None)
     return noise
 
