@@ -4,6 +4,12 @@ The theme's style sheets are for every site that could be made with it. A rule s
 are on a page, or if the theme's script may put them there. One for a feature or for colours that
 this site has not chosen, or for text from right to left, goes, and so does a variable not read.
 In code, a name, a sign and a blank need no mark of their own: they have the colour of the code.
+
+While a page loads, the theme's script makes changes for each of which a browser recalculates the
+style of the whole page. Three rules cause it that speak of any element below an attribute: here
+they name their element, or go where nothing on this site needs them. So does a ``<meta>`` with the
+scheme of colours, which the script adds to the page: it gets a name that browsers do not know, and
+``site.css`` says which scheme is shown.
 """
 
 import os
@@ -18,7 +24,11 @@ PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
 RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 LIST = re.compile(r",(?![^(]*\))")
 CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
-NOT_OURS = re.compile(r"\[dir=rtl\]|\[data-md-color-(?:primary|accent)=(?!custom)")
+NOT_OURS = re.compile(
+    r"\[dir=rtl\]|\[data-md-color-(?:primary|accent)=(?!custom)"
+    r"|\[data-md-color-switching\]|:not\(\[class\]\)\+\*"  # see above; a table is in its scroller
+)
+IN_A_CELL = re.compile(r"(?<=:not\(\[class\]\) t[dh]>)(?=:(?:first|last)-child)")
 OPTIONAL = re.compile(r":(?:not|is|where)\([^()]*\)")
 EMPTY = re.compile(r"@[^{}]*\{\}")
 VARIABLE = re.compile(r"""(?<=[{;])(--[\w-]+):(?:"[^"]*"|[^;}"])*;?""")
@@ -26,6 +36,8 @@ VARIABLE = re.compile(r"""(?<=[{;])(--[\w-]+):(?:"[^"]*"|[^;}"])*;?""")
 OFF = re.compile(
     r"md-(?:annotation|banner|consent|feedback|progress|source|status|tag|version)|mermaid|tabbed"
 )
+
+SCHEME, UNKNOWN = 'name:"color-scheme"', 'name:"scheme"'
 
 # What tools/versions.py writes into the pages of a release, when it is old.
 LATER = {"md-banner", "md-banner--warning", "md-banner__inner"}
@@ -42,6 +54,11 @@ def on_post_build(config: MkDocsConfig) -> None:
     sheets = {path: path.read_text("utf-8") for path in sorted(site.glob("assets/**/*.css"))}
     if not sheets:
         raise PluginError("docs/hooks/slim.py: no style sheets of the theme in assets/")
+    for path in site.glob("assets/javascripts/bundle*.js"):
+        script = path.read_text("utf-8")
+        if SCHEME not in script and UNKNOWN not in script:
+            raise PluginError("docs/hooks/slim.py: the theme's script names its scheme otherwise")
+        path.write_text(script.replace(SCHEME, UNKNOWN), encoding="utf-8")
     known = classes(site)
     kept = {path: slim(css, known) for path, css in sheets.items()}
     own = "".join(path.read_text("utf-8") for path in site.rglob("*.css") if path not in sheets)
@@ -69,6 +86,8 @@ def slim(css: str, known: set[str]) -> str:
 
     >>> slim(".a,.b .c{top:0}@media print{.c{top:0}}[dir=rtl] .a{left:0}", {"a", "b"})
     '.a{top:0}'
+    >>> slim("table:not([class]) td>:last-child{margin:0}[data-md-color-switching] *{top:0}", set())
+    'table:not([class]) td>p:last-child{margin:0}'
     """
 
     def alive(selector: str) -> bool:
@@ -81,4 +100,4 @@ def slim(css: str, known: set[str]) -> str:
         selectors = [selector for selector in LIST.split(rule[1]) if alive(selector)]
         return f"{','.join(selectors)}{{{rule[2]}}}" if selectors else ""
 
-    return EMPTY.sub("", RULE.sub(show, css))
+    return EMPTY.sub("", RULE.sub(show, IN_A_CELL.sub("p", css)))
