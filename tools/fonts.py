@@ -258,6 +258,8 @@ def main() -> None:
             rules.append(common(file, COMMON, **face, font_display="swap"))
         rules.append(stand_in(family, weight, style, font, text))
     for name, signs in FORMULAS.items():
+        # A browser that looks whether a font is there asks it for a space.
+        signs = signs | {0x20}
         family, cut_of = name.split("-")
         face = {"font_family": f"KaTeX_{family}", "font_display": "block"}
         face["font_weight"] = 700 if "Bold" in cut_of else 400
