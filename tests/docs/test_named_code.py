@@ -36,6 +36,13 @@ def rows(page: Path) -> dict[tuple[str, str], tuple[str, list[str]]]:
     return found
 
 
+def paragraphs(page: Path, section: str) -> list[str]:
+    """The lines of a section, in which a paragraph is one line."""
+    text = page.read_text(encoding="utf-8")
+    parts = re.split(r"^## .*\{#([\w-]+)\}$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))[section].split("\n")
+
+
 def problems(root: Path) -> list[str]:
     listed = yaml.safe_load((root / LIST).read_text(encoding="utf-8"))
     urls = addresses(root)
@@ -56,6 +63,16 @@ def problems(root: Path) -> list[str]:
                         found.append(f"{language}: {key} does not cite {place['source']}")
                 if "if" in entry and entry["says"][language] not in text:
                     found.append(f"{language}: {key} does not say {entry['says'][language]!r}")
+            for key in sorted(entries.keys() - of_tables):
+                said_there = entries[key]["says"][language]
+                sources = {place["source"] for place in entries[key].get("at", ())}
+                if not any(
+                    said_there in line and sources <= set(citations.cited(line))
+                    for line in paragraphs(root / "docs" / language / f"{page}.md", key[0])
+                ):
+                    found.append(
+                        f"{language}: no paragraph of {page} says and cites {said_there!r}"
+                    )
         for key, entry in entries.items():
             if ("at" in entry) == ("unread" in entry):
                 found.append(f"{key}: expected either places or why there is none")
@@ -70,7 +87,8 @@ def problems(root: Path) -> list[str]:
 
 @pytest.fixture
 def copy(tmp_path):
-    shown = [f"docs/{language}/scale/known-models.md" for language in LANGUAGES]
+    listed = yaml.safe_load((ROOT / LIST).read_text(encoding="utf-8"))
+    shown = [f"docs/{language}/{page}.md" for language in LANGUAGES for page in listed]
     for name in (LIST, "docs/references.bib", *shown):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tmp_path / name)
@@ -92,6 +110,8 @@ def test_there_are_places_to_compare():
         ("docs/pt/scale/known-models.md", "em toda posição, se", "se", "DeepSeek-V3"),
         ("docs/en/scale/known-models.md", "function, the default;", "function;", "Whisper"),
         ("docs/pt/scale/known-models.md", "[@whisper-code]", "[@gemma-code]", "whisper-code"),
+        ("docs/en/foundations/dropout.md", "a tenth of them", "a fifth of them", "a tenth"),
+        ("docs/pt/foundations/mask-traps.md", "[@bert-code]", "[@devlin2018]", "-10000"),
         ("docs/references.bib", "whisper/blob/c0d2f62", "whisper/blob/main", "whisper-code"),
         (LIST, "      unread: 'a paper; equation", "      why: 'a paper; equation", "log-length"),
     ],
