@@ -1,7 +1,7 @@
 """attnref: scaled dot-product attention, as reference and as text.
 
 The definition is :func:`scaled_dot_product_attention`, and :func:`attend` is it with its weights;
-:mod:`attnref.oracle` holds the second opinion, written in NumPy. Around them, one idea a module:
+:mod:`attnref.oracle` holds the second opinion, written in NumPy. Around them, one idea per module:
 what its arguments are made of (``masks``, ``scaling``, ``adaptive_scaling``, ``bounded_scores``,
 ``positions``), what it is made of (``softmax``, ``similarity``), what is made of it
 (``MultiHeadAttention``, ``KVCache``), how to measure it (``score_statistics``, ``cost``,

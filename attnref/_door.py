@@ -1,4 +1,4 @@
-"""The door: where the arguments of an attention are checked and prepared, once a call.
+"""The door: where the arguments of an attention are checked and prepared, once per call.
 
 A public function hands its arguments to :func:`enter`, and what comes back to a core, which only
 computes. Cores take a :class:`Call`, check nothing and call other cores.

@@ -38,7 +38,7 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
     what is computed: no term is negative, so nothing cancels.
 
     Logit variance: 1 over all pairs of a head. Entropy: about :math:`\ln m-1/2` if the scores
-    are near Gaussian. Gradient: that of a constant factor, for none flows through it.
+    are near Gaussian. Gradient: that of a constant factor, since none flows through it.
     **Not for causal models**: see the module.
 
     Args:
@@ -84,7 +84,7 @@ def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
     finds the one solution; it runs for all leading dimensions at once.
 
     Logit variance: whatever the entropy needs; for the target :math:`\ln m-1/2` and Gaussian
-    scores about 1. Gradient: that of a constant factor, for none flows through it.
+    scores about 1. Gradient: that of a constant factor, since none flows through it.
     **Not for causal models**: see the module.
 
     Args:
@@ -149,7 +149,7 @@ def from_past(query: Tensor, key: Tensor) -> Tensor:
 
     Logit variance: in the mean over independent keys :math:`1/c_i^2` is the variance of the scores
     from the second row on, but the first few rows estimate it from few scores. Entropy: as with
-    :func:`from_variance` once i is large. Gradient: that of a constant factor, for none flows
+    :func:`from_variance` once i is large. Gradient: that of a constant factor, since none flows
     through it. A decoder keeps two numbers per head, the sum and :math:`N_i`.
 
     Args:

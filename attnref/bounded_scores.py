@@ -1,7 +1,7 @@
 r"""Scores kept in an interval: vectors normalised before the product, or scores capped after it.
 
-No factor can promise that, for training grows the vectors that it multiplies. With logits within
-:math:`\pm b` no weight of n keys exceeds :math:`1/(1+(n-1)e^{-2b})`, and none vanishes.
+No factor can promise that, because training grows the vectors that it multiplies. With logits
+within :math:`\pm b` no weight of n keys exceeds :math:`1/(1+(n-1)e^{-2b})`, and none vanishes.
 """
 
 import math
@@ -36,7 +36,7 @@ def qk_unit_norm(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         Both, each in its shape and dtype. A vector of zeros stays one.
 
     Raises:
-        TypeError, ValueError: for what is no floating tensor, and for two of different kinds.
+        TypeError, ValueError: for anything but a floating tensor, and for two of different kinds.
 
     Exact up to rounding; norms are formed in float32 at least. Time and memory
     ``O((n + m) d_k)``.
@@ -63,10 +63,10 @@ def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tenso
     .. math:: \hat q = \frac{q}{\sqrt{\lVert q\rVert^2/d_k + \epsilon}}, \qquad
               \hat k = \frac{k}{\sqrt{\lVert k\rVert^2/d_k + \epsilon}}
 
-    The unit vectors of :func:`qk_unit_norm` times :math:`\sqrt{d_k}`, but for
+    The unit vectors of :func:`qk_unit_norm` times :math:`\sqrt{d_k}`, except for
     :math:`\epsilon`. With the factor :math:`1/\sqrt{d_k}` random directions have logit variance
     1 and entropy near :math:`\ln n-1/2`, whatever the initialisation; the logits stay within
-    :math:`\pm\sqrt{d_k}`, and the gradient to q is orthogonal to q but for :math:`\epsilon`.
+    :math:`\pm\sqrt{d_k}`, and the gradient to q is orthogonal to q except for :math:`\epsilon`.
 
     Models that learn a gain per component multiply the results by it (Qwen3, OLMo 2, Gemma 3),
     which gives up the bound.
@@ -125,7 +125,7 @@ def softcap(scores: Tensor, *, cap: float) -> Tensor:
         ``(..., n, m)`` in the dtype of ``scores``.
 
     Raises:
-        TypeError, ValueError: for scores that are no floating tensor, or a cap that is not above 0.
+        TypeError, ValueError: for scores that are not a floating tensor, or a cap not above 0.
 
     Exact up to rounding. Time and memory ``O(n m)``.
 

@@ -48,7 +48,7 @@ class KVCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: with ``max_length`` those of its whole room."""
+        """Bytes held: with ``max_length`` those of all its room."""
         return sum(tensor.nbytes for tensor in self._stored or ())
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,7 +63,7 @@ class KVCache:
             they are views of the cache.
 
         Raises:
-            TypeError: for what is no tensor.
+            TypeError: for anything but a tensor.
             ValueError: for a shape, dtype or device that differs from what is held, past
                 ``max_length``, or for gradients into a preallocated cache.
         """

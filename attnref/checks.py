@@ -95,7 +95,7 @@ def scores_shape(
 
 
 def check_value(key: Sequence[int], value: Sequence[int]) -> None:
-    """``value`` carries one row a key, under the same leading dimensions."""
+    """``value`` carries one row per key, under the same leading dimensions."""
     key, value = tuple(key), tuple(value)
     if value[:-1] != key[:-1]:
         raise ValueError(
@@ -121,7 +121,7 @@ def check_mask(mask: Sequence[int], scores: Sequence[int]) -> None:
 
 
 def check_number(name: str, number: float | None, advice: str, *, most: str = "a number") -> float:
-    """A real number of any kind, NumPy's too, as a float; True and False are none."""
+    """A real number of any kind, NumPy's too, as a float; True and False are not numbers."""
     if isinstance(number, bool) or not isinstance(number, numbers.Real):
         raise TypeError(f"{name}: expected {most}, got {type(number).__name__}. {advice}")
     return float(number)

@@ -45,11 +45,11 @@ class MultiHeadAttention(nn.Module):
         value_head_dim: :math:`d_v`; None means ``head_dim``.
         bias: whether the four projections add one.
         scale: the factor c of all heads; None means :math:`1/\sqrt{d_k}`.
-        head_scale: instead of ``scale``, one factor a head, multiplied into the query: fixed,
+        head_scale: instead of ``scale``, one factor per head, multiplied into the query: fixed,
             a tensor ``(h,)``; or learned, a module that returns ``(h, 1, 1)``, such as
             :class:`attnref.scaling.LearnedTemperature`.
         attention: a function with the arguments of PyTorch's ``scaled_dot_product_attention``.
-            It is given those in use only, so that it need not know the others, and a mask as an
+            It gets only those in use, so that it need not know the others, and a mask as an
             object of :mod:`attnref.masks` only if its annotation of ``attn_mask`` names
             :class:`attnref.masks.Mask`; otherwise as a tensor.
         rotate: applied to queries and keys as ``rotate(x, offset=...)``:
@@ -237,7 +237,7 @@ class MultiHeadAttention(nn.Module):
 
         options = self._mask_options(q, k, attn_mask, is_causal, past)
         if self.head_scale is not None:
-            # The function knows one factor only; the query can carry one a head.
+            # The function knows one factor only; the query can carry one per head.
             factors = (  # (h, 1, 1)
                 self.head_scale()
                 if isinstance(self.head_scale, nn.Module)

@@ -65,7 +65,7 @@ def sinusoidal(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    r"""A fixed table of sines and cosines, one row a position, to be added to the embeddings.
+    r"""A fixed table of sines and cosines, one row per position, to be added to the embeddings.
 
     .. math:: PE_{t,2i} = \sin(\omega_i t), \quad PE_{t,2i+1} = \cos(\omega_i t), \qquad
               \omega_i = \text{base}^{-2i/d}
@@ -102,7 +102,7 @@ def sinusoidal(
 
 
 class LearnedPositions(nn.Module):
-    r"""A learned table, one row a position, to be added to the embeddings.
+    r"""A learned table, one row per position, to be added to the embeddings.
 
     .. math:: x_t \mapsto x_t + P_t, \qquad P \in \mathbb{R}^{n_{\max}\times d}
 
@@ -164,8 +164,8 @@ def rotary(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> Tensor:
               \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix}, \qquad
               \omega_i = \text{base}^{-2i/d}
 
-    Applied to query and key (never to the value), the score then knows the two positions by
-    their distance only: :math:`(R_t q)\cdot(R_s k) = q\cdot(R_{s-t}\,k)`. The pairs are
+    Applied to query and key (never to the value), the score then depends on the two positions
+    by their distance only: :math:`(R_t q)\cdot(R_s k) = q\cdot(R_{s-t}\,k)`. The pairs are
     :math:`(2i, 2i+1)`, as in the paper; :func:`rotary_half_split` pairs :math:`(i, i+d/2)`, and
     weights trained with one are wrong with the other until converted (:func:`to_half_split`).
 
@@ -180,7 +180,7 @@ def rotary(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> Tensor:
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
-    Exact up to rounding: float64 angles, products at least in float32. Time ``O(n d)`` a head,
+    Exact up to rounding: float64 angles, products at least in float32. Time ``O(n d)`` per head,
     and ``n d / 2`` sines and cosines shared by all heads.
 
     Source: Su et al. 2021, arXiv 2104.09864, equations 15 and 34.
@@ -285,8 +285,8 @@ def alibi_slopes(
     Raises:
         ValueError: for a number of heads that is not a positive integer.
 
-    Source: Press, Smith, Lewis 2021, arXiv 2108.12409, section 3; for an h that is no power
-    of two, the authors' code.
+    Source: Press, Smith, Lewis 2021, arXiv 2108.12409, section 3; for an h that is not a
+    power of two, the authors' code.
 
     Examples:
         >>> alibi_slopes(3)

@@ -75,7 +75,7 @@ def scaled_dot_product_attention(
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
-    Exact up to rounding. bfloat16 needs a device that has float64, which Apple's MPS has not.
+    Exact up to rounding. bfloat16 needs a device that has float64, which Apple's MPS does not have.
     Time ``2 n m (2 d_k + 4 d_v)`` operations, which is above the plain
     formula's ``2 n m (d_k + d_v)`` because NaN and inf are traced; memory ``O(n m)``.
 

@@ -49,7 +49,7 @@ def unscaled(head_dim: int) -> float:
     64 keys and :math:`d_k=64` the largest weight is 0.8 on average). Gradient: most rows get
     next to none and some a large one, so that its mean hides what its median shows.
 
-    T5 and GPT-Neo run so; T5 puts the missing factor into the initialisation of the
+    T5 and GPT-Neo do without it; T5 puts the missing factor into the initialisation of the
     query projection (Raffel et al. 2019, arXiv 1910.10683).
 
     Examples:
@@ -130,7 +130,7 @@ def yarn(head_dim: int, *, stretch: float) -> float:
 
 
 def log_length(head_dim: int, visible: Tensor) -> Tensor:
-    r"""A factor that grows with the number of keys, so that long rows stay as sharp as short.
+    r"""A factor that grows with the number of keys, so that long rows stay as sharp as short ones.
 
     .. math:: c_i = \frac{\ln n_i}{\sqrt{d_k}}
 
@@ -264,15 +264,15 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype.
-        factor: a number or a tensor that broadcasts to ``(..., n, 1)``: ``(h, 1, 1)`` is one a
-            head, ``(n, 1)`` one a row, ``(b, 1, 1, 1)`` one a sample.
+        factor: a number or a tensor that broadcasts to ``(..., n, 1)``: ``(h, 1, 1)`` is one per
+            head, ``(n, 1)`` one per row, ``(b, 1, 1, 1)`` one per sample.
 
     Returns:
         ``(..., n, d_k)`` in the dtype of ``query``.
 
     Raises:
-        TypeError, ValueError: when the query is no floating tensor, or the factor no number and
-            no tensor that broadcasts to one number per row.
+        TypeError, ValueError: when the query is not a floating tensor, or the factor neither a
+            number nor a tensor that broadcasts to one number per row.
 
     Exact up to one rounding of each component to the query's dtype, which ``scale`` itself
     spares half-precision queries. Time and memory ``O(n d_k)``.

@@ -132,7 +132,7 @@ def kernel_regression(query: Tensor, key: Tensor, value: Tensor, *, bandwidth: f
               K_h(u) = e^{-\|u\|^2/2h^2}
 
     This is attention: with :math:`h^2=\sqrt{d_k}` the scaled dot-product attention whose scores
-    get the bias :math:`-\|k_j\|^2/2h^2`, and exactly that attention where all keys have one norm.
+    get the bias :math:`-\|k_j\|^2/2h^2`, and exactly that one where all keys have the same norm.
     As :math:`h\to0` it becomes the nearest neighbour's value, as :math:`h\to\infty` the mean.
 
     Args:
@@ -198,9 +198,9 @@ def nearest_neighbours(scores: Tensor, *, count: int, dim: int = -1) -> Tensor:
 
     Raises:
         TypeError: for scores that are not a floating tensor.
-        ValueError: for a count that is no number of keys.
+        ValueError: for a count that is not from 1 to m.
 
-    Time ``O(m log m)`` a row at most; every score is needed to know the best.
+    Time ``O(m log m)`` per row at most; every score is needed to know the best.
 
     Examples:
         >>> nearest_neighbours(torch.tensor([1.0, 3.0, 2.0]), count=2)

@@ -65,7 +65,7 @@ def naive(scores: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def stable(scores: Tensor, *, dim: int = -1) -> Tensor:
-    r"""Softmax with the largest score subtracted first, so that no power exceeds 1.
+    r"""Softmax with the largest score subtracted first, so that no exponential exceeds 1.
 
     .. math:: p_i = \frac{e^{s_i-\mu}}{\sum_j e^{s_j-\mu}}, \qquad \mu = \max_j s_j
 
@@ -85,7 +85,7 @@ def stable(scores: Tensor, *, dim: int = -1) -> Tensor:
 
     The relative error of a weight is at most about
     :math:`(\mu - s_i + \ln m + 3)\,\varepsilon` as long as the weight does not underflow.
-    Time and memory ``O(m)`` a row, in three passes: maximum, sum, weights.
+    Time and memory ``O(m)`` per row, in three passes: maximum, sum, weights.
 
     Examples:
         >>> stable(torch.tensor([1.0, 2.0, 3.0])), stable(torch.tensor([1001.0, 1002.0, 1003.0]))
@@ -110,7 +110,7 @@ def online(scores: Tensor, *, block_size: int, dim: int = -1) -> Tensor:
 
     Args:
         scores: any shape, any floating dtype. ``-inf`` = may not be attended to.
-        block_size: keys a block, 1 or more; the last block may be smaller.
+        block_size: keys per block, 1 or more; the last block may be smaller.
         dim: the dimension of the keys.
 
     Returns:
@@ -120,8 +120,8 @@ def online(scores: Tensor, *, block_size: int, dim: int = -1) -> Tensor:
         TypeError: for scores that are not a floating tensor.
         ValueError: for a block size that is not a positive integer.
 
-    The relative error is that of :func:`stable` and up to about :math:`\varepsilon` more a block.
-    Time ``O(m)`` a row, in two passes instead of three; memory beside the weights: one block.
+    The relative error is that of :func:`stable` and up to about :math:`\varepsilon` more per block.
+    Time ``O(m)`` per row, in two passes instead of three; memory beside the weights: one block.
 
     Source: Milakov and Gimelshein 2018, arXiv 1805.02867, algorithm 3 (there with blocks of 1).
 
@@ -280,7 +280,7 @@ def log_sum_exp(scores: Tensor, *, dim: int = -1) -> Tensor:
         TypeError: for scores that are not a floating tensor.
 
     Absolute error at most about :math:`(|\mu| + \ln m + 3)\,\varepsilon`. Time and memory
-    ``O(m)`` a row.
+    ``O(m)`` per row.
 
     Examples:
         >>> log_sum_exp(torch.tensor([100.0, 100.0]))
@@ -347,7 +347,7 @@ def jacobian(weights: Tensor, *, dim: int = -1, scale: float = 1.0) -> Tensor:
     Raises:
         TypeError: for weights that are not a floating tensor.
 
-    Time and memory ``O(m²)`` a row; :func:`jacobian_product` needs ``O(m)``.
+    Time and memory ``O(m²)`` per row; :func:`jacobian_product` needs ``O(m)``.
 
     Examples:
         >>> jacobian(torch.tensor([0.5, 0.5]))
@@ -383,7 +383,7 @@ def jacobian_product(
     Raises:
         TypeError: for weights that are not a floating tensor.
 
-    Time and memory ``O(m)`` a row.
+    Time and memory ``O(m)`` per row.
 
     Examples:
         >>> jacobian_product(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))
@@ -410,7 +410,7 @@ def sum_normalise_jacobian(scores: Tensor, *, dim: int = -1) -> Tensor:
     Raises:
         TypeError: for scores that are not a floating tensor.
 
-    Time and memory ``O(m²)`` a row.
+    Time and memory ``O(m²)`` per row.
 
     Examples:
         >>> sum_normalise_jacobian(torch.tensor([1.0, 3.0]))

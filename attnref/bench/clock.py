@@ -17,7 +17,7 @@ _SHORTEST_SAMPLE = 0.002
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds a call: the median of ``samples`` samples, and the quartiles around it."""
+    """Seconds per call: the median of ``samples`` samples, and the quartiles around it."""
 
     median: float
     lower: float

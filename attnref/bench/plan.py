@@ -1,4 +1,4 @@
-"""What to measure, in which order, and whether it can be: the wishes of a benchmark."""
+"""What to measure, in which order, and whether it can be: what a benchmark is asked for."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

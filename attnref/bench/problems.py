@@ -25,7 +25,7 @@ _ROWS_AT_ONCE = 16  # of the float64 reference, which holds several matrices of 
 
 
 class BenchError(ValueError):
-    """A wish that cannot be measured; its message is one line for the person who asked."""
+    """A request that cannot be measured; its message is one line for the person who asked."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def blocks(shape: Shape) -> Problem:
 
 
 def packed(shape: Shape) -> Problem:
-    """Eight sequences behind each other, the first of which has two thirds of the tokens."""
+    """Eight sequences end to end, the first of which has two thirds of the tokens."""
     total = sum(LENGTHS)
     rest = [max(1, length * shape.n // total) for length in LENGTHS[1:]]
     if shape.n <= sum(rest):
@@ -124,7 +124,7 @@ def packed(shape: Shape) -> Problem:
 
 
 def decode(shape: Shape) -> Problem:
-    """One query a head against n keys in a cache, four query heads to a key head."""
+    """One query per head against n keys in a cache, four query heads per key head."""
     generator = torch.Generator(shape.device).manual_seed(shape.seed)
     key_heads = shape.heads // 4 if shape.heads % 4 == 0 else shape.heads
     query = _gaussian(shape, generator, shape.heads, 1)  # (1, heads, 1, d)

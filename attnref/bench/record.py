@@ -10,7 +10,7 @@ from attnref.bench.fingerprint import fingerprint
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One method at one length; times in seconds a call, error as in ``relative_error``."""
+    """One method at one length; times in seconds per call, error as in ``relative_error``."""
 
     task: str
     method: str

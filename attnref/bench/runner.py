@@ -38,7 +38,7 @@ def measure(settings: Settings, progress: Progress = lambda fraction, text: None
         The record, with every method that could not be measured and why.
 
     Raises:
-        BenchError: for a wish that cannot be fulfilled, in one line.
+        BenchError: for a request that cannot be fulfilled, in one line.
 
     The random state of PyTorch is left as it was. A method is left out at a length where its
     memory or time, extrapolated from shorter ones, would not fit. Ctrl-C ends the measurement and

@@ -1,4 +1,4 @@
-"""A record as tables for a terminal, one a task."""
+"""A record as tables for a terminal, one per task."""
 
 from collections.abc import Iterator
 

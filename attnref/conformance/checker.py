@@ -40,7 +40,7 @@ def check(
 
     Args:
         function: called as ``f(query, key, value, **options)`` with tensors
-            ``(batch, heads, n, d)``, of 2 samples, 3 heads and 7 positions mostly. A module is
+            ``(batch, heads, n, d)``, mostly of 2 samples, 3 heads and 7 positions. A module is
             asked in evaluation mode.
         supports: which of ``attn_mask``, ``is_causal``, ``scale``, ``enable_gqa``, ``dropout_p``,
             ``softcap`` and ``window`` it takes; None reads its signature. One with ``**kwargs`` is
@@ -59,7 +59,7 @@ def check(
             means that the key may be attended to.
 
     Returns:
-        A :class:`Report` with one result a property.
+        A :class:`Report` with one result per property.
 
     Raises:
         CheckError: when it cannot be asked: not callable, a wrong signature, an unknown name of

@@ -28,7 +28,7 @@ class Attention(pytest.Collector):
     lang: str
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item a property, in their order."""
+        """One item per property, in their order."""
         for name in self.names:
             yield Item.from_parent(self, name=name)
 

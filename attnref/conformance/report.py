@@ -181,7 +181,7 @@ class Report:
         return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
 
     def to_junit(self, lang: str = "en", strict: bool = False) -> str:
-        """The report as JUnit XML: a test case a property, what is not offered is skipped."""
+        """The report as JUnit XML: one test case per property; what is not offered is skipped."""
         bad = [_is_bad(result.verdict, strict) for result in self.results]
         skipped = [result.verdict is Verdict.NOT_OFFERED for result in self.results]
         counts = {"tests": str(len(bad)), "failures": str(sum(bad)), "skipped": str(sum(skipped))}

@@ -60,9 +60,9 @@ def copy(
 
 
 def _write(path: Path, text: str, *, replace: bool) -> None:
-    """The whole file or nothing of it, and over another one only when told so.
+    """Writes the whole file or none of it, and replaces another only when told to.
 
-    One that is replaced stays where its link leads, and who may read it.
+    A file that is replaced stays where its link leads and keeps its permissions.
     """
     taken = False
     target = Path(os.path.realpath(path))

@@ -13,7 +13,7 @@ from attnref.copying.scopes import Use, bound, uses
 
 
 class CopyError(ValueError):
-    """A wish that cannot be met; its message is one line for the person who asked."""
+    """A request that cannot be met; its message is one line for the person who asked."""
 
 
 class Span(NamedTuple):

@@ -100,7 +100,7 @@ def feedforward(
         dtype: of all tensors.
 
     Raises:
-        ValueError, TypeError: for a size below 1 or a dtype that is none.
+        ValueError, TypeError: for a size below 1 or something that is not a dtype.
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.3.
 

@@ -23,7 +23,7 @@ class Sizes:
 
     Raises:
         ValueError: for a size below 1 (d_v: below 0), or heads that num_kv_heads does not divide.
-        TypeError: for a dtype that is none.
+        TypeError: for something that is not a dtype.
 
     Examples:
         >>> Sizes(n=2048, m=2048, d_k=128, d_v=128, num_heads=32, dtype=torch.float16).score_bytes

@@ -85,7 +85,7 @@ def fused(sizes: Sizes, *, pairs: int | None = None) -> Cost:
     .. math:: bh\,\bigl(2P(d_k+d_v) + 4P + n(d_k+d_v)\bigr) \text{ operations}, \qquad
               b\,\bigl(hn+h_{kv}m\bigr)(d_k+d_v) \text{ numbers moved}
 
-    for P allowed pairs a head. Nothing but the output leaves the chip, which a real kernel
+    for P allowed pairs per head. Nothing but the output leaves the chip, which a real kernel
     nears as its tiles grow (:func:`blockwise`). Row by row, with the keys that it may see::
 
         scores = keys @ (scale * query_row)             # (allowed,)
@@ -166,7 +166,7 @@ def blockwise(
         ValueError, TypeError: as :func:`tiles`.
 
     Exact for the program above with all heads in step, tiles changed in place and one of them
-    whole; a kernel that accumulates half precision in float32 holds up to twice as much a tile.
+    whole; a kernel that accumulates half precision in float32 holds up to twice as much per tile.
 
     Source: Rabe and Staats 2021, arXiv 2112.05682; Dao 2023, arXiv 2307.08691, algorithm 1.
 
@@ -195,7 +195,7 @@ def blockwise_backward(
 
     .. math:: b\,\bigl(h(2T(3d_k+2d_v) + 4T + 2nd_v) + 2h_{kv}md_k\bigr) \text{ operations}
 
-    with five products a tile, where :func:`plain_backward` has four::
+    with five products per tile, where :func:`plain_backward` has four::
 
         delta = (grad * output).sum(-1)                 # block by block
         d_query = 0

@@ -25,7 +25,7 @@ def row(*numbers: float) -> Tensor:
 
 
 def rows(*vectors: list[float]) -> Tensor:
-    """A matrix, one vector a row."""
+    """A matrix, one vector per row."""
     return torch.tensor(vectors)
 
 

@@ -125,7 +125,7 @@ class Mask:
         return sum(int(strip.count_nonzero()) for strip in strips)
 
     def picture(self) -> str:
-        """A drawing, one line a query and one character a key: ``#`` may attend, ``.`` may not.
+        """A drawing, one line per query and one character per key: ``#`` may attend, ``.`` may not.
 
         Leading dimensions give drawings one below the other, an empty line between them.
 
@@ -171,11 +171,11 @@ class Mask:
             device: that of the query; None means the default one.
 
         Returns:
-            A ``BlockMask`` of the shape of the mask. A mask over keys alone is made whole by
-            :meth:`expand` before.
+            A ``BlockMask`` of the shape of the mask. A mask over keys alone needs :meth:`expand`
+            first.
 
         Raises:
-            ValueError: for more than two leading dimensions, which FlexAttention has not.
+            ValueError: for more than two leading dimensions, which FlexAttention does not have.
 
         Time and memory ``O(n m)``, while it is made.
 
@@ -234,7 +234,7 @@ class Mask:
         return Mask(shape, partial(_joined, both, self._allowed, other._allowed))
 
     def _allowed(self, i: Tensor, j: Tensor) -> Tensor:
-        """The rule at these positions; a dimension of size 1 has but one, whatever is asked."""
+        """The rule at these positions; a dimension of size 1 has one, whichever is asked for."""
         n, m = self.shape[-2:]
         allowed = self._rule(
             i.new_zeros(1, 1) if n == 1 else i,

@@ -52,7 +52,7 @@ def sliding_window(
               |i' - j| \le \tfrac{W-1}{2} \quad\text{(two-sided, odd } W)
 
     with :math:`i'=i`, or :math:`i'=i+m-n` for the alignment ``"bottom-right"``. At the borders
-    fewer keys exist. Other programs count otherwise: Longformer's two-sided w leaves its own
+    fewer keys exist. Other programs count differently: Longformer's two-sided w leaves its own
     key out, so that w = 512 is ``window=513``; FlashAttention's ``window_size`` is the pair
     ``(window - 1, 0)``, or ``(window // 2, window // 2)`` two-sided.
 
@@ -87,7 +87,7 @@ def dilated(
     alignment: str | None = None,
     is_causal: bool = False,
 ) -> Mask:
-    r"""A sliding window with gaps: of ``dilation`` keys in a row it sees one.
+    r"""A sliding window with gaps: it sees one in every ``dilation`` keys.
 
     .. math:: j = i' - r t, \qquad t = 0, …, W-1 \text{ (causal)}, \quad
               |t| \le \tfrac{W-1}{2} \text{ (two-sided)}
@@ -188,7 +188,7 @@ def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
 
     The shape ``(b, 1, 1, m)`` broadcasts over heads and queries. It forbids keys only: the rows
     of padded queries still hold numbers, to be left out of the loss. A tensor ``(b, m)`` would
-    broadcast otherwise: where b = n it gives query i the padding of sample i, without an error.
+    broadcast differently: where b = n it gives query i the padding of sample i, without an error.
 
     Args:
         lengths: ``(b,)`` integers between 0 and m.
@@ -214,7 +214,7 @@ def prefix_lm(n: int, *, prefix: int) -> Mask:
 
     .. math:: j \le i \quad\text{or}\quad j < \text{prefix}
 
-    For a prefix of its own in each sample write ``causal(n) | padding(prefixes, n)``, of shape
+    For a different prefix in each sample write ``causal(n) | padding(prefixes, n)``, of shape
     ``(b, 1, n, n)``.
 
     Args:
@@ -276,7 +276,7 @@ def documents(ids: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Mask:
 
 
 def packed(lengths: Tensor | Sequence[int]) -> Mask:
-    r"""Documents of these lengths, one behind the other in one row: :func:`documents` of them.
+    r"""Documents of these lengths, end to end in one row: :func:`documents` of them.
 
     Kernels for packed sequences take the borders instead, ``cu_seqlens`` = 0, 3, 5, …; from
     these the lengths are ``cu_seqlens.diff()``.

@@ -1,7 +1,7 @@
 """Variants of attention: the same function computed otherwise, and other functions in its place.
 
-One method a module, each with its formula, its function, its error and its cost; loaded when it is
-first named.
+One method per module, each with its formula, its function, its error and its cost; loaded when
+it is first named.
 """
 
 from importlib import import_module

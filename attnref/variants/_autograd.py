@@ -65,7 +65,7 @@ def attention(core: Core, *tensors: Tensor, by_values: bool = False) -> Tensor:
 
 
 def is_derived(*tensors: Tensor) -> bool:
-    """Whether somebody wants a derivative by one of these, backwards or forwards."""
+    """Whether a derivative by one of these is wanted, backwards or forwards."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
         return True
     if torch.compiler.is_compiling():

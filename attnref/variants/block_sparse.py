@@ -90,7 +90,7 @@ class _BlockSparse(NamedTuple):
     scale: float
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        """The output; the largest score of each row and its sum of powers, ``(..., n, 2)``."""
+        """The output; each row's largest score and its sum of exponentials, ``(..., n, 2)``."""
         output = v.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., n, d_v)
         maxima, totals = (q.new_full((*q.shape[:-1], 1), number) for number in (0.0, 1.0))
         bounded = self._bounded(q, k, v)
@@ -152,7 +152,7 @@ class _BlockSparse(NamedTuple):
         return scaled_dot_product_attention(q, k, v, mask.dense(q.device), scale=self.scale)
 
     def _bounded(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Whether no score is so large that values times its power could overflow."""
+        """Whether no score is so large that values times its exponential could overflow."""
         if 0 in (*q.shape, *k.shape, *v.shape):
             return True
         longest = (x.norm(dim=-1).amax() for x in (q, k))  # by Cauchy and Schwarz

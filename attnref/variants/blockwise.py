@@ -201,7 +201,7 @@ class _Blockwise(NamedTuple):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The output; the largest score of each row and its sum of powers, ``(..., n, 2)``."""
+        """The output; each row's largest score and its sum of exponentials, ``(..., n, 2)``."""
         dtype = torch.promote_types(query.dtype, torch.float32)
         keys, values = (x.to(dtype).contiguous() for x in (key, value))
         output = query.new_empty(*query.shape[:-1], value.shape[-1])  # (..., n, d_v)

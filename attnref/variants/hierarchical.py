@@ -196,7 +196,7 @@ def _far(blocks: int, num_means: int, is_causal: bool, device: torch.device) -> 
 def _run_sums(tokens: Tensor, blocks: int, block_size: int, num_means: int) -> Tensor:
     """Sums of tokens over the runs, ``(..., rows, d)``: a row of zeros, then level by level.
 
-    Each level has ``num_means`` runs a block, and blocks of twice the size of those before.
+    Each level has ``num_means`` runs per block, and blocks of twice the size of those before.
     """
     levels = [torch.zeros_like(tokens[..., :1, :])]
     sums, length = tokens, block_size // num_means

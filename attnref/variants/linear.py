@@ -82,7 +82,7 @@ def linear_attention(
         feature_map: takes ``(..., d_k)`` to ``(..., f)``, token by token; not negative, or the
             normaliser may vanish between terms of both signs. A factor on the scores would
             belong to it: there is none outside.
-        chunk_size: tokens a chunk of the causal form; any number gives the same result.
+        chunk_size: tokens per chunk of the causal form; any number gives the same result.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros where the normaliser is 0.

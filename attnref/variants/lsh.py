@@ -51,7 +51,7 @@ def lsh_attention(
         is_causal: query i sees the keys j <= i, positions being those before sorting.
         scale: the factor c; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
-        chunk_size: the number C of tokens; about two chunks a bucket leave few keys behind.
+        chunk_size: the number C of tokens; about two chunks per bucket leave few keys behind.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros for a query that met no key, which
@@ -62,7 +62,7 @@ def lsh_attention(
 
     Exact for the keys in :math:`P_i`: with :math:`\delta_i` the mass of softmax that the others
     have, :math:`\|p_i-\tilde p_i\|_1 = 2\delta_i`, and the output moves by at most
-    :math:`\delta_i` times the largest distance between two values. A round more never drops more;
+    :math:`\delta_i` times the largest distance between two values. One more round never drops more;
     how much is dropped is not bounded, for hashes find equal directions, not large
     products. Reformer ties the key to ``query / |query|``, so that both are sorted alike and
     every query meets itself, and leaves that own key out wherever another is found; where
@@ -156,7 +156,7 @@ def random_rotations(
     generator: torch.Generator,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    r"""Gaussian matrices to hash with, one a round.
+    r"""Gaussian matrices to hash with, one per round.
 
     Args:
         num_rounds: how often tokens are hashed.

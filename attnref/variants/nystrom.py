@@ -30,7 +30,7 @@ def nystrom_attention(
               A = \mathrm{softmax}(c\,\tilde Q\tilde K^\top), \quad
               B = \mathrm{softmax}(c\,\tilde QK^\top)
 
-    The pseudo-inverse is iterated, products alone, from
+    The pseudo-inverse is found by iteration, with products alone, from
     :math:`Z_0 = A^\top / (\|A\|_1\|A\|_\infty)`:
 
     .. math:: Z \leftarrow \tfrac14 Z\,(13 I - AZ\,(15 I - AZ\,(7 I - AZ)))
@@ -57,9 +57,9 @@ def nystrom_attention(
     pseudo-inverse then errs more than the mean of the values does, and the few iterations, which
     stop short of it, hardly less. Each landmark mixes past and future, so there is no causal
     form; and padding among its tokens, so there is no mask: compute sequences of other lengths
-    apart. A NaN or inf reaches every query. Half precision is computed in float32.
+    separately. A NaN or inf reaches every query. Half precision is computed in float32.
 
-    Time ``2 r (n + m) (d_k + d_v)`` operations and ``8 r³`` an iteration; memory ``O((n + m) r)``.
+    Time ``2 r (n + m) (d_k + d_v)`` operations and ``8 r³`` per iteration; memory ``O((n + m) r)``.
 
     Source: Xiong et al. 2021, arXiv 2102.03902.
 

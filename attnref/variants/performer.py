@@ -29,7 +29,7 @@ def performer_attention(
     enable_gqa: bool = False,
     chunk_size: int = 64,
 ) -> Tensor:
-    r"""Linear attention with features whose products are, on average, the powers of softmax.
+    r"""Linear attention with features whose products are, on average, the exponentials of softmax.
 
     .. math:: o_i = \frac{\phi(q_i)^\top\sum_j\phi(k_j)\,v_j^\top}{\phi(q_i)^\top\sum_j\phi(k_j)},
               \qquad \phi_l(x) = \tfrac{1}{\sqrt r}\, e^{w_l\cdot\sqrt c\,x - c\|x\|^2/2}
@@ -45,7 +45,7 @@ def performer_attention(
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c, not negative; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
-        chunk_size: tokens a chunk of the causal form; any number gives the same result.
+        chunk_size: tokens per chunk of the causal form; any number gives the same result.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros where all products underflow.
@@ -58,8 +58,8 @@ def performer_attention(
     :math:`y=\sqrt c\,k`; their ratio is not unbiased, but it converges, with an error that falls
     as :math:`1/\sqrt r`. The exponential rules: components of variance 1 at :math:`d_k=64` have
     :math:`\|x+y\|^2\approx16`, and nine million features would leave an error as large as the
-    power itself. Half precision is computed in float32. The largest exponent of a query, and of
-    all keys unless causal, is subtracted, which cancels; the causal form leaves the exponents of
+    exponential itself. Half precision is computed in float32. The largest exponent of a query, and
+    of all keys unless causal, is subtracted, which cancels; the causal form leaves the exponents of
     the keys as they are, for a maximum over the keys would read the future, and so overflows
     beyond :math:`\|w\|^2/2\approx 88` and underflows beyond :math:`c\|k\|^2/2\approx 87`.
 

@@ -1,4 +1,4 @@
-r"""Quantised attention: queries and keys of 8-bit integers, one step size a token.
+r"""Quantised attention: queries and keys of 8-bit integers, one step size per token.
 
 .. math:: \hat x = \Delta\,\mathrm{round}(x/\Delta), \qquad \Delta = \max_l |x_l| \,/\, 127
 """
@@ -50,7 +50,7 @@ def quantize(tokens: Tensor) -> QuantizedTokens:
         a step that makes all of it NaN. They carry no gradient.
 
     Raises:
-        TypeError, ValueError: for what is no floating tensor, or tokens without components.
+        TypeError, ValueError: for anything but a floating tensor, or tokens without components.
 
     A component errs by at most :math:`\Delta/2`, and rounding: one large component coarsens all
     others of its token. Time and memory ``O(n d)``.

@@ -19,7 +19,7 @@ from attnref.variants._autograd import attention
 
 __all__ = ["sliding_window_attention"]
 
-_ROWS = 256  # queries a block: fewer waste fewer products, more make each of them faster
+_ROWS = 256  # queries per block: fewer waste fewer products, more make each of them faster
 _NARROW = 400  # below so many keys, the waste of large blocks costs more than their speed gains
 _NARROW_ROWS = 32  # queries that PyTorch's fused kernel takes at once
 _LANES = 16  # float32 numbers of a vector register, which a block of keys should fill

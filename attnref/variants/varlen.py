@@ -1,6 +1,6 @@
 r"""Exact attention for packed sequences: each sees itself alone, and no padding is computed.
 
-Sequences of the lengths :math:`n_1, n_2, …` lie one behind the other in one row, and
+Sequences of the lengths :math:`n_1, n_2, …` lie end to end in one row, and
 ``cu_seqlens`` = 0, n₁, n₁ + n₂, … are their borders.
 """
 

@@ -42,7 +42,7 @@ def minus_infinity() -> Iterator[Case]:
 def added_after_the_scale() -> Iterator[Case]:
     bias = tensor([[math.log(3.0), 0.0]])
     yield case(rows([0.0, 0, 0, 0]), torch.zeros(2, 4), rows([4.0], [8.0]), bias)
-    heads = tenths(3, 1, 7, seed=3)  # one row of biases a head
+    heads = tenths(3, 1, 7, seed=3)  # one row of biases per head
     yield case(tenths(2, 3, 5, 2), tenths(2, 3, 7, 2, seed=1), tenths(2, 3, 7, 3, seed=2), heads)
 
 

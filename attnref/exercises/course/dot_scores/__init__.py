@@ -1,4 +1,4 @@
-"""Scores: one dot product a key."""
+"""Scores: one dot product per key."""
 
 from collections.abc import Iterator
 

@@ -38,7 +38,7 @@ def never_a_square() -> Iterator[Case]:
         "key": tenths(64, 2, seed=1),
         "value": tenths(64, 2, seed=2),
     }
-    limit = 64 * 64 // 4  # sums of 64 × 2 × 2 numbers, one a token, fit four times
+    limit = 64 * 64 // 4  # sums of 64 × 2 × 2 numbers, one per token, fit four times
     yield Case(arguments, limit, largest_tensor(limit))
 
 
