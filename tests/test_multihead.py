@@ -260,6 +260,8 @@ def test_a_projection_of_two_heads_is_two_projections(make, randn):
     assert distance(whole, torch.cat(parts, dim=-1)) < BOUND
     one_head = make(num_heads=1, head_dim=2 * HEAD_DIM, value_head_dim=2 * VALUE_DIM)
     one_head.load_state_dict(layer.state_dict())
+    for either in (layer, one_head):
+        assert distance(either(x), by_hand(either, x, x, x)) < BOUND
     assert distance(layer(x), one_head(x)) > 0.1
 
 
@@ -329,6 +331,7 @@ def test_any_invertible_matrix_fits_between_query_and_key(make, randn, device):
                 linear.bias[rows] = linear.bias[rows] @ matrix
     assert distance(other.query_proj.weight, layer.query_proj.weight) > 0.1
     assert distance(other(x), layer(x)) < BOUND
+    assert distance(other(x), by_hand(layer, x, x, x)) < BOUND
 
 
 @pytest.mark.claim("grouped-is-tied-multi-head")

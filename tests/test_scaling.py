@@ -55,8 +55,8 @@ def test_score_variance_follows_the_factor(head_dim, device, generator):
     pairs = 20_000
     q, k = torch.randn(2, pairs, head_dim, device=device, generator=generator, dtype=torch.float64)
     products = (q * k).sum(-1)
-    for factor in POWERS:
-        expected = factor(head_dim) ** 2 * head_dim
+    for factor, expected in zip(POWERS, (head_dim, 1, 1 / head_dim), strict=True):
+        assert factor(head_dim) ** 2 * head_dim == pytest.approx(expected, rel=1e-14)
         measured = (factor(head_dim) * products).var().item()
         # Relative s.d. of a sample variance is sqrt((kurtosis - 1) / N), with kurtosis
         # 3 + 6/d_k here; five of them fail by chance about once in two million runs.

@@ -214,6 +214,7 @@ def test_a_stale_output_is_found(copy):
 @pytest.mark.parametrize("number", ["0.2397", "$0.2397$", "3.14", "**7.5**"])
 def test_a_figure_that_nothing_printed_is_found(copy, number):
     page = copy / "docs/en" / SIX
+    assert contracts.figure_problems(page, copy) == []
     edit(page, "Now look at the result.", f"Now look at the result, {number}.")
     (problem,) = contracts.figure_problems(page, copy)
     assert number.strip("$*") in problem.message

@@ -93,6 +93,7 @@ def test_other_ways_to_be_right_pass_too(name, function):
     assert first_failure(function, COURSE[name]) is None
 
 
+@pytest.mark.claim("every-check-is-needed")
 @pytest.mark.claim("wrong-solutions-are-named")
 @each_wrong_solution
 def test_a_wrong_solution_is_caught_by_the_check_that_names_it(exercise, function, reason):

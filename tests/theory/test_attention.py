@@ -191,6 +191,8 @@ def test_only_without_the_softmax_may_the_products_be_reordered(qkv):
     left, right = (query @ key.mT) @ value, query @ (key.mT @ value)
     torch.testing.assert_close(left, right, rtol=0, atol=1e-12)
     output = attnref.scaled_dot_product_attention(query, key, value, scale=1.0)
+    weights = torch.softmax(query @ key.mT, dim=-1)
+    torch.testing.assert_close(output, weights @ value, rtol=0, atol=1e-12)
     assert (output - right).abs().min() > 1e-3
 
 

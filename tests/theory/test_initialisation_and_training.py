@@ -218,13 +218,14 @@ def test_how_far_one_step_moves_a_score(device, generator):
         change = c * ((x @ (W.detach() - before))[:, 0] * key[:, 0]).sum(-1)  # (rows,)
         return change.mean().item(), change.std().item() / math.sqrt(rows)
 
-    for factor in (scaling.inverse_sqrt, scaling.inverse):
-        for adam, power in ((True, 1), (False, 2)):
+    # From width 64 to 1024: c d_k is four times as large with the root, and stays with 1/d_k;
+    # c² d_k stays with the root, and is a sixteenth with 1/d_k.
+    for factor, laws in ((scaling.inverse_sqrt, (4, 1)), (scaling.inverse, (1, 1 / 16))):
+        for adam, expected in zip((True, False), laws, strict=True):
             for projected in (False, True):
                 (narrow, narrow_error), (wide, wide_error) = (
                     moved(factor, d_k, adam, projected) for d_k in (64, 1024)
                 )
-                expected = 16 * (factor(1024) / factor(64)) ** power
                 # Five standard errors of the ratio, and the terms in 1/d_k that the law leaves out.
                 error = math.hypot(narrow_error / narrow, wide_error / wide)
                 assert wide / narrow == pytest.approx(expected, rel=5 * error + 2 / 64)

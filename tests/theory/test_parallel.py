@@ -1,9 +1,11 @@
 """Work and depth, on programs whose every operation knows when it can begin."""
 
+import copy
 import math
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 import attnref
 
@@ -142,6 +144,13 @@ def test_a_causal_pass_is_a_pass_over_every_prefix(device, generator):
 
     parameters = [words, *(p for layer in layers for p in layer.parameters())]
     whole = model(words)
+    by_torch = copy.deepcopy(layers)
+    for layer in by_torch:
+        layer.attention = F.scaled_dot_product_attention
+    others = words
+    for layer in by_torch:
+        others = others + layer(others, is_causal=True)
+    torch.testing.assert_close(whole, others, rtol=1e-12, atol=1e-12)
     together = torch.autograd.grad(whole, parameters, upstream)
     rows = [model(words[: t + 1])[-1] for t in range(n)]
     torch.testing.assert_close(torch.stack(rows), whole, rtol=1e-12, atol=1e-12)
