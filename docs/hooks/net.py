@@ -19,6 +19,12 @@ SCHEMES = ("http", "https", "mailto", "data")
 ADDRESS = re.compile(
     r"\s(?:href|src)\s*=\s*[\"']?(?P<address>(?P<scheme>[a-z][\w+.-]*):[^\"'\s<>]*)", re.IGNORECASE
 )
+# What a browser fetches by itself, from another address.
+ELSEWHERE = re.compile(
+    r"<(?:link\s(?=[^>]*\brel=[\"'](?:stylesheet|preload|icon|manifest|apple-touch-icon)\b)"
+    r"[^>]*\bhref|(?!a\b)\w[^>]*\ssrc)\s*=\s*[\"']?(?P<address>(?:https?:)?//[^\"'\s<>]*)",
+    re.IGNORECASE,
+)
 HEADING = re.compile(r'<h[1-6][^>]*>(?:(?!</h).)*?x-tex">(?P<tex>[^<]*)<', re.DOTALL)
 # What is not running text: code, drawings, formulas, scripts.
 OTHER = re.compile(r"<(?P<tag>code|pre|script|style|svg|math)\b.*?</(?P=tag)>", re.DOTALL)
@@ -59,6 +65,11 @@ def _left(output: str) -> Iterator[tuple[str, str]]:
         if found["scheme"].lower() not in SCHEMES:
             why = f"expected a page, an address with {', '.join(SCHEMES)}, or claim:its-id"
             yield html.unescape(found["address"]), why
+    for found in ELSEWHERE.finditer(COMMENT.sub("", output)):
+        yield (
+            html.unescape(found["address"]),
+            "a browser would fetch it there; put the file below docs",
+        )
     for found in HEADING.finditer(output):
         yield html.unescape(found["tex"]), "menus show headings, which hold no formulas; use words"
     text = text.partition("<article")[2].partition("</article>")[0]

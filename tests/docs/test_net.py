@@ -30,6 +30,7 @@ BROKEN = {
     "It [holds](clame:x), they say.": "clame:x",
     "![a](figur:y)": "figur:y",
     'See <a href="chart:x">it</a>.': "chart:x",
+    "![a](https://one.org/a.png)": "https://one.org/a.png",
     "A [c][undefined] link.": "[c][undefined]",
     "A [*c*][other] link.": "][other]",
     "A [c](page.md link.": "](page.md link.",
@@ -89,6 +90,25 @@ def test_what_is_left_of_our_own_syntax_stops_the_build(project):
 def test_what_is_understood_is_built(project):
     status, said = built(project, f"# A page\n{FINE}")
     assert status == 0, said
+
+
+@pytest.mark.claim("site-is-self-contained")
+@pytest.mark.parametrize(
+    ("output", "fetched"),
+    [
+        ('<script async src="https://one.org/a.js"></script>', ["https://one.org/a.js"]),
+        ("<img alt=x src=//one.org/a.png>", ["//one.org/a.png"]),
+        ('<link rel="stylesheet" href="http://one.org/a.css">', ["http://one.org/a.css"]),
+        ('<link href="https://one.org/a.woff2" rel="preload">', ["https://one.org/a.woff2"]),
+        ('<link rel="canonical" href="https://one.org/a/">', []),
+        ('<a href="https://one.org">one</a> <img src="a.png"> <script src="a.js">', []),
+    ],
+)
+def test_what_a_browser_would_fetch_elsewhere_is_found(output, fetched, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n", encoding="utf-8")
+    left = net.problems(page, output, tmp_path)
+    assert [problem.message.partition(": a browser")[0] for problem in left] == fetched
 
 
 def test_what_is_left_is_found_where_it_was_written(tmp_path):
