@@ -26,7 +26,7 @@ def report(name, cost, tokens):
     )
 
 
-print("                         a token:")
+print("                         per token:")
 print("                        M ops.   MB moved  intensity")
 report("prefill of 4096", layer(4096, 4096, 1), 4096)
 report("training on 4096", layer(4096, 4096, 1) * 3, 4096)

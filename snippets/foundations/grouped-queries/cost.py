@@ -5,7 +5,7 @@ import torch
 from attnref.cost import Sizes, fused, multihead_parameters
 
 width, heads, layers = 8192, 64, 80
-print("h_kv  parameters  score operations  cache of a token  intensity")
+print("h_kv  parameters  score operations   cache per token  intensity")
 print("       millions          millions               KiB")
 for kv_heads in (64, 8, 1):
     # One new token, while 4096 are in the cache.

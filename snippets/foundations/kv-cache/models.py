@@ -13,7 +13,7 @@ MODELS = {
     # 512 latent and 64 rotary numbers; values are read out of them
     "DeepSeek-V2": (60, 1, 512 + 64, 0, 131_072),
 }
-print("model           KiB a token  tokens  GiB in all")
+print("model           KiB / token  tokens  GiB in all")
 for name, (layers, heads, d_k, d_v, tokens) in MODELS.items():
     sizes = Sizes(
         n=1, m=tokens, d_k=d_k, d_v=d_v, num_heads=heads, dtype=torch.float16

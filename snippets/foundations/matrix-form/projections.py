@@ -6,7 +6,7 @@ import torch
 
 n, d_model, d_k, d_v = 6, 3, 2, 5
 generator = torch.Generator().manual_seed(0)
-X = torch.rand(n, d_model, generator=generator)  # one word a row
+X = torch.rand(n, d_model, generator=generator)  # one word per row
 W_q = torch.randn(d_model, d_k, generator=generator)
 W_k = torch.randn(d_model, d_k, generator=generator)
 W_v = torch.randn(d_model, d_v, generator=generator)
