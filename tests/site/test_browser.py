@@ -290,7 +290,7 @@ def test_a_marked_line_has_a_bar_whatever_the_colours(new_page, address, scheme,
     page.goto(f"{address}/en/variants/blockwise/")
     page.emulate_media(media=media)
     bars = page.evaluate(BARS)
-    assert len(bars) == 3
+    assert len(bars) == 4
     for bar in bars:
         assert bar == {"style": "solid", "width": bar["width"], "seen": True}
         assert bar["width"] >= 3
