@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--attention-limit", type=float, default=10.0, help="seconds; default: 10")
     group.addoption("--attention-map", metavar="OPTION=PARAMETER", help="its own names of options")
     group.addoption("--attention-lang", choices=("en", "pt"), help="default: that of the locale")
-    group.addoption("--attention-strict", action="store_true", help="cautions fail too")
+    group.addoption("--attention-strict", action="store_true", help="what is unsafe fails, too")
 
 
 def pytest_configure(config: pytest.Config) -> None:

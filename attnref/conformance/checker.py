@@ -2,21 +2,27 @@
 
 import contextlib
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from attnref.conformance.consequences import followed
 from attnref.conformance.examination import examine
 from attnref.conformance.isolation import HUNG, Unusable, isolated
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.property import Property
-from attnref.conformance.report import Report, Result
+from attnref.conformance.reading import Reading, check_reading, read
+from attnref.conformance.report import Report, Result, printable
 from attnref.conformance.subject import CheckError, Subject, modules, subject
-from attnref.conformance.trial import Trial
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 
+READ = Text(en="read", pt="lida")  # carries a reading from the process that has found it
+_SHAPE = "(2, 3, 7, 8)"
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 LIMIT = 10.0
 _SEEDS = 2**63
@@ -32,6 +38,9 @@ def check(
     seed: int = 0,
     limit: float | None = LIMIT,
     names: Mapping[str, str] | None = None,
+    layout: str | None = None,
+    mask_means: str | None = None,
+    always_causal: bool | None = None,
 ) -> Report:
     r"""Judges anybody's attention function by the rules that attnref itself keeps.
 
@@ -41,7 +50,8 @@ def check(
     Args:
         function: called as ``f(query, key, value, **options)`` with tensors
             ``(batch, heads, n, d)``, mostly of 2 samples, 3 heads and 7 positions. A module is
-            asked in evaluation mode.
+            asked in evaluation mode. Other names, axes and meanings are recognised where the
+            formula's answer comes back with them, and the report says how it was read.
         supports: which of ``attn_mask``, ``is_causal``, ``scale``, ``enable_gqa``, ``dropout_p``,
             ``softcap`` and ``window`` it takes; None reads its signature. One with ``**kwargs`` is
             taken at its word, and tested on whether it obeys. What it does not take is reported
@@ -55,8 +65,11 @@ def check(
             memory; what it prints is lost. Where there is no fork, or this process has used CUDA
             before, it runs in this process, nothing stops it, and its memory has no limit. None
             asks for that, to look into it with a debugger.
-        names: the function's own for options, as ``{"attn_mask": "mask"}``, where True in a mask
-            means that the key may be attended to.
+        names: the function's own for options, as ``{"attn_mask": "mask"}``.
+        layout: of its tensors, a key of :data:`LAYOUTS`; None recognises it.
+        mask_means: what its mask says, a key of :data:`MEANINGS`; None recognises it for a
+            parameter that is not called attn_mask, which says what PyTorch's says.
+        always_causal: that it cannot be asked without causality; None recognises it.
 
     Returns:
         A :class:`Report` with one result per property.
@@ -80,6 +93,7 @@ def check(
     """
     return judge(
         subject(function, supports, names=names),
+        Reading(names or {}, layout, mask_means, causal=always_causal),
         only=only,
         dtype=dtype,
         device=device,
@@ -90,6 +104,7 @@ def check(
 
 def judge(
     about: Subject,
+    said: Reading = Reading(),  # noqa: B008 (frozen)
     *,
     only: Iterable[str] | None = None,
     dtype: str = "float32",
@@ -97,31 +112,104 @@ def judge(
     seed: int = 0,
     limit: float | None = LIMIT,
 ) -> Report:
-    """:func:`check` for a function whose options are known."""
+    """:func:`check` for a function whose options are known; ``said`` is not recognised again."""
     check_settings(only=only, dtype=dtype, device=device, seed=seed, limit=limit)
+    check_reading(said)
     names = chosen(only)
-    trial = Trial(about, getattr(torch, dtype), _device(device))
-
-    def ask(name: str) -> Iterator[Finding | None]:
-        return examine(PROPERTIES[name], trial, seed)
+    place = _device(device)
 
     with _evaluating(about.function):
-        findings = None
+        reading, limit = recognise(about, said, dtype=dtype, device=device, limit=limit)
+        trial = Trial(reading.of(about), getattr(torch, dtype), place)
+
+        def ask(name: str) -> Iterator[Finding | None]:
+            return examine(PROPERTIES[name], trial, seed)
+
         if limit is not None:
-            try:
-                findings = list(isolated(names, ask, trial.device, limit))
-            except Unusable:
-                limit = None
-        if findings is None:
-            _reach(trial.device)
+            findings = list(isolated(names, ask, place, limit))
+        else:
             findings = [list(ask(name))[-1] for name in names]
-    results = (
+    results = [
         Result(PROPERTIES[name], _judged(PROPERTIES[name], finding))
         for name, finding in zip(names, findings, strict=True)
-    )
+    ]
     return Report(
-        about.name, dtype, str(trial.device), seed, limit, tuple(results), about.overlooked
+        about.name,
+        dtype,
+        str(place),
+        seed,
+        limit,
+        _ordered(results),
+        trial.subject.overlooked,
+        tuple(reading.lines()),
     )
+
+
+def recognise(
+    about: Subject, said: Reading, *, dtype: str, device: str, limit: float | None
+) -> tuple[Reading, float | None]:
+    """How it is read, and the limit, None where it can be asked in this process alone.
+
+    Raises:
+        CheckError: when it answers no call with query, key and value.
+    """
+    place = _device(device)
+
+    def ask(name: str) -> Iterator[Finding | None]:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                reading = read(about, said, getattr(torch, dtype), place)
+            yield Finding(Verdict.PASS, READ, {"reading": reading})
+        except Raised as raised:
+            if isinstance(raised.error, NotImplementedError) and raised.own:
+                yield None  # it is not written yet, which the properties say
+                return
+            error = f"{type(raised.error).__name__}: {raised.error}"
+            yield Finding(Verdict.WRONG, READ, {"error": error, "place": raised.place})
+        except Stopped:
+            yield None  # it answers, and `shape` says what
+
+    if said.complete:
+        return said, limit
+    finding: Finding | None = None
+    if limit is not None:
+        try:
+            (finding,) = isolated(["reading"], ask, place, limit)
+        except Unusable:
+            limit = None
+    if limit is None:
+        _reach(place)
+        (finding,) = ask("reading")
+    values = {} if finding is None or finding.text != READ else finding.values
+    if "error" in values:
+        error = printable(str(values["error"])).replace("\n", " ")
+        raise CheckError(
+            f"function: expected {about.name} to answer a call with query, key and value of shape "
+            f"{_SHAPE}, got {error} (at {values['place']}). Fix it, or wrap it in a function that "
+            "takes tensors of this shape."
+        )
+    found = values.get("reading", said)
+    assert isinstance(found, Reading)
+    return found, limit
+
+
+def _ordered(results: list[Result]) -> tuple[Result, ...]:
+    """The same with what may follow from a fault below that fault."""
+    bad = [each.property for each in results if each.verdict in (Verdict.WRONG, Verdict.UNSAFE)]
+    follows = followed(bad)
+    marked = [replace(each, follows=follows.get(each.property)) for each in results]
+    below: dict[str, list[Result]] = {}
+    for each in marked:
+        if each.follows:
+            below.setdefault(each.follows, []).append(each)
+
+    def with_effects(result: Result) -> Iterator[Result]:
+        yield result
+        for each in below.get(result.property, ()):
+            yield from with_effects(each)
+
+    return tuple(each for top in marked if not top.follows for each in with_effects(top))
 
 
 def check_settings(
@@ -160,7 +248,7 @@ def _judged(prop: Property, finding: Finding | None) -> Finding:
     if finding is None:
         return Finding(Verdict.PASS, prop.statement)
     if finding.text == HUNG and not prop.judged:
-        return replace(finding, verdict=Verdict.NOT_OFFERED)
+        return replace(finding, verdict=Verdict.NOT_CLAIMED)
     return finding
 
 

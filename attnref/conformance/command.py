@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from attnref.conformance.checker import DTYPES, LIMIT, check_settings, judge
+from attnref.conformance.checker import DTYPES, LIMIT, check_settings, chosen, judge
 from attnref.conformance.naming import judge_named
 from attnref.conformance.properties import PROPERTIES
+from attnref.conformance.reading import LAYOUTS, MEANINGS, Reading, check_reading
 from attnref.conformance.subject import OPTIONS, CheckError, listed, load, paired, subject
 from attnref.conformance.table import tables
 from attnref.conformance.text import LANGUAGES, preferred
@@ -21,6 +22,7 @@ BROKEN = (
     "This is no verdict: the checker could not go on. Functions that change PyTorch for all, its "
     "default device or its tensors, can cause that."
 )
+_SETTINGS = ("only", "dtype", "device", "seed", "limit")
 FORMATS = ("text", "json", "junit")
 
 
@@ -40,10 +42,26 @@ def check(
             "--map", help="attn_mask=mask: the function's own name of an option; may be repeated."
         ),
     ] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option(help=f"Axes of its tensors: {', '.join(LAYOUTS)}. Without it: recognised."),
+    ] = None,
+    mask_means: Annotated[
+        str | None,
+        typer.Option(help=f"What its mask says: {', '.join(MEANINGS)}. Without it: recognised."),
+    ] = None,
+    always_causal: Annotated[
+        bool | None,
+        typer.Option(
+            "--always-causal/--not-always-causal",
+            help="That it cannot be asked without causality. Without it: recognised.",
+        ),
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option(help=f"Properties: {', '.join(PROPERTIES)}.")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Cautions fail too.")] = False,
+    skip: Annotated[list[str] | None, typer.Option(help="Properties that are not asked.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="What is unsafe fails, too.")] = False,
     dtype: Annotated[str, typer.Option(help=f"One of {', '.join(DTYPES)}.")] = DTYPES[0],
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:<number>.")] = "cpu",
     seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
@@ -59,8 +77,8 @@ def check(
 ) -> None:
     """Judge an attention function by the rules that attnref itself keeps.
 
-    Lists are separated by commas. The exit status is 0 when nothing failed, 1 when a property
-    did, 2 when the check could not be run.
+    Lists are separated by commas. The exit status is 0 when nothing is wrong, 1 when something
+    is, 2 when the check could not be run.
     """
     lang = preferred(os.environ) if lang is None else lang
     try:
@@ -73,13 +91,22 @@ def check(
                 f"output: expected a file in an existing folder, got {str(output)!r}. Make the "
                 "folder first, and name a file in it."
             )
+        renamed = paired(names or [])
+        said = Reading(renamed, layout, mask_means, causal=always_causal)
+        check_reading(said)
         ask = functools.partial(
-            judge, only=_split(only), dtype=dtype, device=device, seed=seed, limit=limit
+            judge,
+            said=said,
+            only=_asked(_split(only), _split(skip)),
+            dtype=dtype,
+            device=device,
+            seed=seed,
+            limit=limit,
         )
-        check_settings(**ask.keywords)
+        check_settings(**{name: ask.keywords[name] for name in _SETTINGS})
         report = judge_named(
             function,
-            lambda: subject(load(function), _split(supports), function, paired(names or [])),
+            lambda: subject(load(function), _split(supports), function, renamed),
             ask,
             limit,
         )
@@ -100,6 +127,14 @@ def check(
         print(f"attnref check: {error}\n{BROKEN}", file=sys.stderr)
         raise typer.Exit(2) from None
     raise typer.Exit(0 if report.passed(strict) else 1)
+
+
+def _asked(only: list[str] | None, skip: list[str] | None) -> list[str] | None:
+    """What is left of ``only``, or of all, without ``skip``."""
+    if not skip:
+        return only
+    skipped = chosen(skip)
+    return [name for name in chosen(only) if name not in skipped]
 
 
 def _write(text: str, output: Path | None) -> None:

@@ -17,13 +17,42 @@ class Miss(NamedTuple):
     allowed: float
 
     def values(self) -> dict[str, object]:
-        """For the places of a text."""
+        """For the places of a text; numbers that differ are written so."""
+        got, expected = apart(self.got, self.expected)
         return {
             "index": list(self.place),
-            "got": self.got,
-            "expected": self.expected,
+            "got": got,
+            "expected": expected,
             "allowed": self.allowed,
         }
+
+
+class Told(float):
+    """A number that is written with ``digits`` at least, whatever a text asks for."""
+
+    digits = 0
+
+    def __format__(self, spec: str) -> str:
+        asked = spec.removeprefix(".").removesuffix("g")
+        if spec.endswith("g") and asked.isdigit() and int(asked) < self.digits:
+            spec = f".{self.digits}g"
+        return format(float(self), spec)
+
+
+def apart(*numbers: float) -> list[float]:
+    """The same numbers, to be written with as many digits as it takes to tell them apart.
+
+    Examples:
+        >>> "{:.4g} and {:.4g}".format(*apart(1.0, 1.00002))
+        '1.00000 and 1.00002'
+    """
+    digits = next(
+        (n for n in range(3, 17) if len({f"{x:.{n}g}" for x in numbers}) == len(set(numbers))), 17
+    )
+    told = [Told(number) for number in numbers]
+    for each in told:
+        each.digits = digits
+    return list(told)
 
 
 def miss(got: Tensor, expected: Tensor, allowance: Tensor | float) -> Miss | None:

@@ -12,7 +12,7 @@ import torch
 from attnref.conformance.case import Case
 from attnref.conformance.isolation import OUT_OF_MEMORY, ran_out_of_memory
 from attnref.conformance.property import Property
-from attnref.conformance.right import RIGHT
+from attnref.conformance.right import causal_as, right_for
 from attnref.conformance.subject import Subject, subject
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Stopped, Trial
@@ -21,6 +21,10 @@ from attnref.conformance.verdict import Finding, Verdict
 REFUSED = Text(
     en="It declines with a clear error: {error}",
     pt="Ela recusa com um erro claro: {error}",
+)
+NOT_MADE = Text(
+    en="It is not made for this: {error}",
+    pt="Ela não é feita para isso: {error}",
 )
 RAISED = Text(
     en="It raised {error} (at {place}).",
@@ -43,17 +47,17 @@ def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]
     """What ``prop`` finds, None when it holds; after a failure, the same in a smaller case."""
     missing = [option for option in prop.needs if not trial.offers(option)]
     if missing:
-        yield trial.not_offered(*missing)
+        yield trial.not_claimed(*missing)
         return
     case = Case.draw(prop.sizes, seed)
     finding = ask(prop, trial, case)
-    if finding is None or finding.verdict is not Verdict.FAIL:
+    if finding is None or finding.verdict not in (Verdict.WRONG, Verdict.UNSAFE):
         yield finding
         return
-    shared = prop.danger and _fails(prop, _as(trial, _PYTORCH), case)
-    yield _caution(finding) if shared else finding
+    shared = finding.verdict is Verdict.UNSAFE and _shared(prop, trial, case, finding)
+    yield _with_pytorch(finding) if shared else finding
     finding = _shrunk(prop, trial, case, finding, shared=shared)
-    yield _caution(finding) if shared else finding
+    yield _with_pytorch(finding) if shared else finding
 
 
 def ask(prop: Property, trial: Trial, case: Case) -> Finding | None:
@@ -84,10 +88,12 @@ def _raised(prop: Property, trial: Trial, raised: Raised) -> Finding:
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if ran_out_of_memory(error):
         return trial.failure(OUT_OF_MEMORY, place=place)
-    if prop.may_refuse and trial.declined(error):
-        return Finding(Verdict.NOT_OFFERED, REFUSED, {"error": said})
-    if isinstance(error, NotImplementedError) and not prop.may_refuse:
-        return Finding(Verdict.FAIL, NOT_IMPLEMENTED, {"place": place})
+    if prop.may_refuse and trial.declined(raised):
+        return Finding(Verdict.NOT_CLAIMED, REFUSED, {"error": said})
+    if prop.may_crash:
+        return Finding(Verdict.NOT_CLAIMED, NOT_MADE, {"error": said})
+    if isinstance(error, NotImplementedError) and raised.own and not prop.may_refuse:
+        return Finding(Verdict.WRONG, NOT_IMPLEMENTED, {"place": place})
     return trial.failure(RAISED, error=said, place=place)
 
 
@@ -102,9 +108,9 @@ def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, share
         found = ask(prop, trial, case)
         if found is None or _words(found) != _words(finding):
             return None
-        if _fails(prop, _as(trial, RIGHT), case):
+        if _fails(prop, _as(trial, right_for(trial.subject)), case):
             return None
-        return found if not shared or _fails(prop, _as(trial, _PYTORCH), case) else None
+        return found if not shared or _shared(prop, trial, case, finding) else None
 
     smaller = (Case.draw(sizes, case.seed) for sizes in prop.sizes.smaller())
     for tried in itertools.islice(smaller, _TRIES):
@@ -115,6 +121,12 @@ def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, share
         if found := same(tried):
             return found
     return finding
+
+
+def _shared(prop: Property, trial: Trial, case: Case, finding: Finding) -> bool:
+    """Whether PyTorch's own function has the same fault."""
+    theirs = ask(prop, _as(trial, causal_as(trial.subject, _PYTORCH)), case)
+    return theirs is not None and _words(theirs) == _words(finding)
 
 
 def _words(finding: Finding) -> list[object]:
@@ -132,9 +144,9 @@ def _as(trial: Trial, other: Subject) -> Trial:
 
 def _fails(prop: Property, trial: Trial, case: Case) -> bool:
     found = ask(prop, trial, case)
-    return found is not None and found.verdict is Verdict.FAIL
+    return found is not None and found.verdict in (Verdict.WRONG, Verdict.UNSAFE)
 
 
-def _caution(finding: Finding) -> Finding:
+def _with_pytorch(finding: Finding) -> Finding:
     text = Text(*map(" ".join, zip(finding.text, SHARED, strict=True)))
-    return replace(finding, verdict=Verdict.CAUTION, text=text)
+    return replace(finding, text=text)

@@ -74,7 +74,7 @@ def isolated(
     try:
         for count, name in enumerate(names):
             if hung == _STRIKES:
-                yield Finding(Verdict.FAIL, NOT_ASKED, {"count": hung, "limit": limit})
+                yield Finding(Verdict.WRONG, NOT_ASKED, {"count": hung, "limit": limit})
                 continue
             if not child.alive:
                 child = _Child(ask, device)
@@ -147,7 +147,7 @@ class _Child(Process):
             try:
                 kind, said = self.connection.recv()
             except EOFError:
-                crashed = Finding(Verdict.FAIL, CRASHED, {"how": self.how_it_ended()})
+                crashed = Finding(Verdict.WRONG, CRASHED, {"how": self.how_it_ended()})
                 return found[-1] if found else crashed
             if kind == "broken":
                 raise RuntimeError(f"the property {name} itself broke:\n{said}")
@@ -158,7 +158,7 @@ class _Child(Process):
                 return finding
             found.append(said)
         self.end()
-        return found[-1] if found else Finding(Verdict.FAIL, HUNG, {"limit": limit})
+        return found[-1] if found else Finding(Verdict.WRONG, HUNG, {"limit": limit})
 
 
 def _live(connection: Connection, parents: Connection, work: Callable[[Connection], None]) -> None:
@@ -235,7 +235,7 @@ def serve(connection: Connection, ask: Ask, device: torch.device) -> None:
             if ran_out_of_memory(error):  # what the function keeps leaves none to its examiner
                 frame = traceback.extract_tb(error.__traceback__)[-1]
                 place = f"{frame.filename}:{frame.lineno}"
-                connection.send(("found", Finding(Verdict.FAIL, OUT_OF_MEMORY, {"place": place})))
+                connection.send(("found", Finding(Verdict.WRONG, OUT_OF_MEMORY, {"place": place})))
                 connection.send(("done", None))
             else:
                 connection.send(("broken", traceback.format_exc()))

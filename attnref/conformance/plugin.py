@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from attnref.conformance.checker import check_settings, chosen, judge
+from attnref.conformance.checker import check_settings, chosen, judge, recognise
 from attnref.conformance.naming import judge_named
 from attnref.conformance.properties import PROPERTIES
+from attnref.conformance.reading import Reading
 from attnref.conformance.report import Result
 from attnref.conformance.subject import CheckError, Subject, listed, load, paired, subject
 from attnref.conformance.text import preferred
@@ -23,6 +24,7 @@ class Attention(pytest.Collector):
     """A function, whose properties are collected."""
 
     about: Subject
+    reading: Reading
     names: list[str]
     settings: dict[str, Any]
     lang: str
@@ -40,11 +42,13 @@ class Item(pytest.Item):
 
     def runtest(self) -> None:
         """Asks about this property alone."""
-        report = judge(self.parent.about, only=[self.name], **self.parent.settings)
+        report = judge(
+            self.parent.about, self.parent.reading, only=[self.name], **self.parent.settings
+        )
         (result,) = report.results
         lang = self.parent.lang
         self.user_properties.append(("verdict", result.verdict.value))
-        if result.verdict is Verdict.NOT_OFFERED:
+        if result.verdict in (Verdict.NOT_CLAIMED, Verdict.NOT_ASKED):
             pytest.skip(result.diagnosis(lang))
         if not report.passed(self.config.getoption("attention_strict")):
             raise Failed(result)
@@ -62,6 +66,13 @@ class Item(pytest.Item):
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """What the heading of a failure says."""
         return self.path, None, f"{self.parent.name} {self.name}"
+
+
+def _recognised(
+    about: Subject, said: Reading, *, dtype: str, device: str, seed: int, limit: float
+) -> Reading:
+    """Once for all items."""
+    return recognise(about, said, dtype=dtype, device=device, limit=limit)[0]
 
 
 class Failed(Exception):
@@ -90,8 +101,9 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         # First in a process of its own: what hangs or ends it there would end all tests here.
         judge_named(target, find, lambda about: None, node.settings["limit"])
         node.about = find()
+        node.reading = _recognised(node.about, Reading(names), **node.settings)
         if node.settings["device"] != "cpu":  # whether it can be reached, said once
-            judge(node.about, only=[next(iter(PROPERTIES))], **node.settings)
+            judge(node.about, node.reading, only=[next(iter(PROPERTIES))], **node.settings)
     except (CheckError, RuntimeError) as error:
         raise pytest.UsageError(f"--attention, {error}") from None
     node.lang = option("attention_lang") or preferred(os.environ)

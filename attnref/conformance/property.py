@@ -19,9 +19,9 @@ class Property:
     """One thing that is true of attention.
 
     ``page`` explains it, one of those of :mod:`attnref.book`; ``needs`` are options without which
-    it is not offered. What a property with ``may_refuse`` asks for, a function may decline with a
-    clear error; ``danger`` marks what is a caution where PyTorch's own function fails it too; what
-    is not ``judged`` may take too long.
+    it is not claimed. What a property with ``may_refuse`` asks for, a function may decline with a
+    clear error; one with ``may_crash``, with any, for nothing is silently wrong; what is not
+    ``judged`` may take too long.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Property:
     sizes: Sizes
     needs: tuple[str, ...]
     may_refuse: bool
-    danger: bool
+    may_crash: bool
     judged: bool
 
     def __reduce__(self) -> tuple[Callable[[str], "Property"], tuple[str]]:
@@ -54,7 +54,7 @@ def rule(
     sizes: Sizes = _USUAL,
     needs: tuple[str, ...] = (),
     may_refuse: bool = False,
-    danger: bool = False,
+    may_crash: bool = False,
     judged: bool = True,
 ) -> Callable[[Test], Property]:
     """Makes the property that a test function of the same name tests."""
@@ -67,6 +67,6 @@ def rule(
         sizes=sizes,
         needs=needs,
         may_refuse=may_refuse or bool(needs),
-        danger=danger,
+        may_crash=may_crash,
         judged=judged,
     )

@@ -14,15 +14,17 @@ from attnref.conformance.verdict import Counterexample, Finding, Verdict
 
 WORDS = {
     Verdict.PASS: Text(en="pass", pt="passa"),
-    Verdict.FAIL: Text(en="fail", pt="falha"),
-    Verdict.CAUTION: Text(en="caution", pt="cautela"),
+    Verdict.WRONG: Text(en="wrong", pt="errado"),
+    Verdict.UNSAFE: Text(en="unsafe", pt="inseguro"),
     Verdict.CONVENTION: Text(en="convention", pt="convenção"),
-    Verdict.NOT_OFFERED: Text(en="not offered", pt="não oferece"),
+    Verdict.NOT_CLAIMED: Text(en="not claimed", pt="não promete"),
+    Verdict.NOT_ASKED: Text(en="not asked", pt="não perguntado"),
 }
 SETTINGS = Text(
     en="{function} · {dtype} · {device} · seed {seed}",
     pt="{function} · {dtype} · {device} · semente {seed}",
 )
+READ = Text(en="read as: {as}", pt="lida assim: {as}")
 UNPROTECTED = Text(
     en="Asked in this very process: nothing would have stopped a call that hangs or crashes.",
     pt="Perguntado neste mesmo processo: nada teria parado uma chamada que trava ou o derruba.",
@@ -33,6 +35,21 @@ OVERLOOKED = Text(
     pt="Nenhum {option} foi testado: ela recebe {parameter}. Se querem dizer o mesmo: --map "
     "{option}={parameter}",
 )
+FOLLOWS = Text(en="may follow from {cause}", pt="pode vir de {cause}")
+ALL_RIGHT = Text(en="Right in all that was asked.", pt="Certa em tudo o que se perguntou.")
+UNSAFE = Text(
+    en="Right where inputs are tame; unsafe in {names}.",
+    pt="Certa onde as entradas são mansas; insegura em {names}.",
+)
+WRONG = Text(en="Wrong in {names}.", pt="Errada em {names}.")
+FIX_FIRST = Text(
+    en="Wrong in {names}. Fix that first: {count} more may follow from it.",
+    pt="Errada em {names}. Conserte isso primeiro: {count} a mais podem vir daí.",
+)
+UNASKED = Text(
+    en="Not asked: {options}, which it may take by another name.",
+    pt="Não perguntado: {options}, que ela talvez receba com outro nome.",
+)
 CALL = Text(en="smallest call found:", pt="menor chamada encontrada:")
 GOT = Text(en="returned", pt="devolveu")
 EXPECTED = Text(en="expected", pt="esperado")
@@ -42,6 +59,11 @@ PAGE = Text(en="see", pt="veja")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # What XML 1.0 cannot hold, such as half of a pair of surrogates.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def printable(said: str) -> str:
+    """The same without what a terminal would obey."""
+    return _CONTROL.sub("?", said)
 
 
 @dataclass(frozen=True)
@@ -57,10 +79,11 @@ class Result:
 
     rule: Property
     finding: Finding
+    follows: str | None = None  # the property whose failure this one may follow from
 
     @property
     def verdict(self) -> Verdict:
-        """One of the five answers."""
+        """One of the six answers."""
         return self.finding.verdict
 
     @property
@@ -70,7 +93,12 @@ class Result:
 
     def diagnosis(self, lang: str = "en") -> str:
         """One or two sentences for people; the property's statement when it holds."""
-        return _CONTROL.sub("?", self.finding.text.say(lang, self.finding.values))
+        return printable(self.finding.text.say(lang, self.finding.values))
+
+    def line(self, lang: str = "en") -> str:
+        """The diagnosis, and what it may follow from."""
+        said = self.diagnosis(lang)
+        return f"{said} ({FOLLOWS.say(lang, {'cause': self.follows})})" if self.follows else said
 
     def details(self, lang: str = "en") -> list[str]:
         """Lines that show the counterexample and name the page that explains the property."""
@@ -97,10 +125,13 @@ class Result:
 
 @dataclass(frozen=True)
 class Report:
-    """The results of a check, in the order of the properties, and what was checked how.
+    """The results of a check, and what was checked how.
+
+    In the order of the properties, but for what may follow from another fault: it comes below it.
 
     ``limit`` is None when the function was asked in the caller's own process. ``overlooked`` are
-    options that it takes by another name, it seems, and that were therefore not tested.
+    options that it takes by another name, it seems, and that were therefore not tested;
+    ``reading`` says what was recognised of it, in words and what fills their places.
 
     Examples:
         >>> from attnref import conformance, scaled_dot_product_attention
@@ -116,27 +147,54 @@ class Report:
     limit: float | None
     results: tuple[Result, ...]
     overlooked: Mapping[str, str] = field(default_factory=dict)
+    reading: tuple[tuple[Text, Mapping[str, object]], ...] = ()
 
     @property
     def failures(self) -> tuple[Result, ...]:
-        """The results whose verdict is FAIL."""
-        return tuple(each for each in self.results if each.verdict is Verdict.FAIL)
+        """The results whose verdict is WRONG."""
+        return tuple(each for each in self.results if each.verdict is Verdict.WRONG)
 
     @property
     def explained(self) -> tuple[Result, ...]:
-        """The failures and cautions whose counterexamples are shown: the first of each kind."""
-        bad = [each for each in self.results if _is_bad(each.verdict, strict=True)]
+        """What is wrong or unsafe by itself, of whose kind it is the first: its call is shown."""
+        bad = [
+            each for each in self.results if _is_bad(each.verdict, strict=True) and not each.follows
+        ]
         first = {each.diagnosis(): each for each in reversed(bad)}
         return tuple(each for each in bad if first[each.diagnosis()] is each)
 
     def passed(self, strict: bool = False) -> bool:
-        """Whether nothing failed; ``strict`` counts cautions as failures."""
+        """Whether nothing is wrong; with ``strict``, nothing unsafe either."""
         return not any(_is_bad(each.verdict, strict) for each in self.results)
 
     def heading(self, lang: str = "en") -> str:
-        """What was checked how, in one line."""
+        """What was checked how, and how it was read where that is not PyTorch's way."""
         about = {name: getattr(self, name) for name in ("function", "dtype", "device", "seed")}
-        return SETTINGS.say(lang, about)
+        read = self.read_as(lang)
+        lines = [SETTINGS.say(lang, about)]
+        return "\n".join([*lines, READ.say(lang, {"as": read})] if read else lines)
+
+    def read_as(self, lang: str = "en") -> str:
+        """Its names, axes and meanings, where they are not PyTorch's."""
+        return "; ".join(text.say(lang, values) for text, values in self.reading)
+
+    def verdict(self, lang: str = "en") -> str:
+        """The whole in a sentence or two: what is wrong, what to fix first, what was not asked."""
+        named = {
+            verdict: [each for each in self.results if each.verdict is verdict]
+            for verdict in Verdict
+        }
+        causes = [each for each in self.results if each.verdict is Verdict.WRONG]
+        own = ", ".join(each.property for each in causes if not each.follows)
+        effects = sum(each.follows is not None for each in self.results)
+        unsafe = ", ".join(each.property for each in named[Verdict.UNSAFE] if not each.follows)
+        if own:
+            lines = [(FIX_FIRST if effects else WRONG).say(lang, {"names": own, "count": effects})]
+        else:
+            lines = [(UNSAFE if unsafe else ALL_RIGHT).say(lang, {"names": unsafe})]
+        if named[Verdict.NOT_ASKED]:
+            lines.append(UNASKED.say(lang, {"options": ", ".join(self.overlooked)}))
+        return " ".join(lines)
 
     def summary(self, lang: str = "en") -> str:
         """How often each verdict was given, what was overlooked, and whether it ran unprotected."""
@@ -157,10 +215,10 @@ class Report:
 
     def text(self, lang: str = "en") -> str:
         """The report for people, in plain text."""
-        lines = [self.heading(lang), ""]
+        lines = [self.heading(lang), self.verdict(lang), ""]
         for result in self.results:
             word = WORDS[result.verdict].say(lang)
-            lines.append(f"{word:<12} {result.property}: {result.diagnosis(lang)}")
+            lines.append(f"{word:<12} {result.property}: {result.line(lang)}")
             if result in self.explained:
                 lines += [f"{'':<12} {line}" for line in result.details(lang)]
         return "\n".join([*lines, "", self.summary(lang)])
@@ -174,6 +232,8 @@ class Report:
             "seed": self.seed,
             "limit": self.limit,
             "overlooked": dict(self.overlooked),
+            "read_as": {lang: self.read_as(lang) for lang in LANGUAGES},
+            "verdict": {lang: self.verdict(lang) for lang in LANGUAGES},
             "passed": self.passed(),
             "passed_strictly": self.passed(strict=True),
             "results": [_record(result) for result in self.results],
@@ -183,7 +243,8 @@ class Report:
     def to_junit(self, lang: str = "en", strict: bool = False) -> str:
         """The report as JUnit XML: one test case per property; what is not offered is skipped."""
         bad = [_is_bad(result.verdict, strict) for result in self.results]
-        skipped = [result.verdict is Verdict.NOT_OFFERED for result in self.results]
+        unasked = (Verdict.NOT_CLAIMED, Verdict.NOT_ASKED)
+        skipped = [result.verdict in unasked for result in self.results]
         counts = {"tests": str(len(bad)), "failures": str(sum(bad)), "skipped": str(sum(skipped))}
         suites = ElementTree.Element("testsuites", counts)
         named = {"name": "attnref check", **counts}
@@ -191,7 +252,7 @@ class Report:
         for result, is_bad, is_skipped in zip(self.results, bad, skipped, strict=True):
             about = {"classname": _xml(self.function), "name": result.property}
             case = ElementTree.SubElement(suite, "testcase", about)
-            diagnosis = _xml(result.diagnosis(lang))
+            diagnosis = _xml(result.line(lang))
             if is_bad:
                 kind = WORDS[result.verdict].say(lang)
                 failure = ElementTree.SubElement(case, "failure", message=diagnosis, type=kind)
@@ -206,7 +267,7 @@ class Report:
 
 
 def _is_bad(verdict: Verdict, strict: bool) -> bool:
-    return verdict is Verdict.FAIL or (strict and verdict is Verdict.CAUTION)
+    return verdict is Verdict.WRONG or (strict and verdict is Verdict.UNSAFE)
 
 
 def _record(result: Result) -> dict[str, object]:
@@ -214,6 +275,7 @@ def _record(result: Result) -> dict[str, object]:
     return {
         "property": result.property,
         "verdict": result.verdict.value,
+        "follows": result.follows,
         "statement": {lang: result.rule.statement.say(lang) for lang in LANGUAGES},
         "formula": result.rule.formula,
         "page": {lang: where(result.rule.page, lang) for lang in LANGUAGES},

@@ -1,5 +1,8 @@
 """A right function that offers everything: what a property must never fail."""
 
+from dataclasses import replace
+from typing import Any
+
 from torch import Tensor
 
 from attnref import masks
@@ -32,3 +35,20 @@ def attention(
 
 
 RIGHT: Subject = subject(attention)
+
+
+def right_for(about: Subject) -> Subject:
+    """It, or the same with causality that cannot be switched off."""
+    return causal_as(about, RIGHT)
+
+
+def causal_as(about: Subject, other: Subject) -> Subject:
+    """``other``, causal as ``about`` is."""
+    if not about.always_causal:
+        return other
+
+    def causal(*tensors: Tensor, **options: Any) -> Tensor:
+        output: Tensor = other.function(*tensors, **{**options, "is_causal": True})
+        return output
+
+    return replace(other, function=causal, always_causal=True)

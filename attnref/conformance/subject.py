@@ -36,7 +36,8 @@ class Subject:
     """A function, its name, and which of ``OPTIONS`` it takes.
 
     ``parameters`` are the names in its signature, None where it has none to read; ``overlooked``
-    are options that it does not take, each with a parameter that may be it by another name.
+    are options that it does not take, each with a parameter that may be it by another name. One
+    that is ``always_causal`` cannot be asked without causality.
     """
 
     function: Callable[..., Any]
@@ -44,6 +45,7 @@ class Subject:
     supports: tuple[str, ...]
     parameters: tuple[str, ...] | None
     overlooked: Mapping[str, str] = field(default_factory=dict)
+    always_causal: bool = False
 
 
 def load(target: str) -> Callable[..., Any]:
@@ -139,7 +141,7 @@ def subject(
     signature = _signature(function)
     if names:
         _check_names(names, signature, name)
-        function, signature = _renamed(function, signature, names)
+        function, signature = renamed(function, names), _with_our_names(signature, names)
     if signature is None:
         offered = _asked(function) if supports is None else tuple(supports)
         return Subject(function, name, offered, None)
@@ -178,19 +180,25 @@ def _check_names(names: Mapping[str, str], signature: inspect.Signature | None, 
             )
 
 
-def _renamed(
-    function: Callable[..., Any], signature: inspect.Signature | None, names: Mapping[str, str]
-) -> tuple[Callable[..., Any], inspect.Signature | None]:
-    """The function with options of our names, and its signature with them."""
+def renamed(function: Callable[..., Any], names: Mapping[str, str]) -> Callable[..., Any]:
+    """The function with options of our names, given its own for them."""
+    if not names:
+        return function
 
     def attention(*tensors: Any, **options: Any) -> Any:
         return function(*tensors, **{names.get(name, name): options[name] for name in options})
 
     attention.__wrapped__ = function  # type: ignore[attr-defined]
+    return attention
+
+
+def _with_our_names(
+    signature: inspect.Signature | None, names: Mapping[str, str]
+) -> inspect.Signature | None:
     if signature is None:
-        return attention, None
+        return None
     ours = {parameter: option for option, parameter in names.items()}
-    return attention, signature.replace(
+    return signature.replace(
         parameters=[
             each.replace(name=ours.get(name, name)) for name, each in signature.parameters.items()
         ]
@@ -251,15 +259,28 @@ def _loading(place: str) -> Iterator[None]:
 
 def modules(function: Callable[..., Any]) -> list[torch.nn.Module]:
     """Those that it is, or is bound to, or wraps, with all in them."""
+    function = _unwrapped(function)
+    owner = getattr(function, "__self__", function)  # layer.forward is judged as layer is
+    return list(owner.modules()) if isinstance(owner, torch.nn.Module) else []
+
+
+def file_of(function: Callable[..., Any]) -> str | None:
+    """The file that defines it, None where no Python does."""
+    function = _unwrapped(function)
+    if isinstance(function, torch.nn.Module):
+        function = function.forward
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    return None if code is None else str(code.co_filename)
+
+
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     while True:
         if isinstance(function, functools.partial):
             function = function.func
         elif hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         else:
-            break
-    owner = getattr(function, "__self__", function)  # layer.forward is judged as layer is
-    return list(owner.modules()) if isinstance(owner, torch.nn.Module) else []
+            return function
 
 
 def _may_be_meant(name: str, value: object) -> bool:
@@ -272,11 +293,31 @@ def _name(function: Callable[..., Any]) -> str:
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     """None for functions written in C, most of which have none."""
+    if isinstance(function, torch.jit.ScriptFunction):
+        return _scripted(function)
     called = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         return inspect.signature(called)
     except (ValueError, TypeError):
         return None
+
+
+def _scripted(function: Any) -> inspect.Signature:
+    """That of a compiled function, which its schema knows, and it itself does not."""
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                argument.name,
+                inspect.Parameter.KEYWORD_ONLY
+                if argument.kwarg_only
+                else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=argument.default_value
+                if argument.has_default_value()
+                else inspect.Parameter.empty,
+            )
+            for argument in function.schema.arguments
+        ]
+    )
 
 
 def _check_three(signature: inspect.Signature, name: str) -> None:
@@ -288,6 +329,14 @@ def _check_three(signature: inspect.Signature, name: str) -> None:
             f"{name}{signature}: {error}. Give whatever else it takes a default value, or wrap "
             "it in a function of these three."
         ) from None
+    known = {*OPTIONS, *(synonym for synonyms in SYNONYMS.values() for synonym in synonyms)}
+    for place in list(signature.parameters)[1:3]:
+        if place in known:
+            raise CheckError(
+                f"function: expected one that can be called as f(query, key, value), got "
+                f"{name}{signature}, whose {place} is no tensor to attend to. Where it is a layer, "
+                "wrap what it does between its projections in a function of these three."
+            )
 
 
 def _asked(function: Callable[..., Any]) -> tuple[str, ...]:

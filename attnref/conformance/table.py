@@ -13,22 +13,24 @@ from attnref.conformance.verdict import Verdict
 
 _STYLES = {
     Verdict.PASS: "green",
-    Verdict.FAIL: "bold red",
-    Verdict.CAUTION: "yellow",
+    Verdict.WRONG: "bold red",
+    Verdict.UNSAFE: "yellow",
     Verdict.CONVENTION: "cyan",
-    Verdict.NOT_OFFERED: "dim",
+    Verdict.NOT_CLAIMED: "dim",
+    Verdict.NOT_ASKED: "magenta",
 }
 
 
 def tables(report: Report, lang: str) -> Iterator[RenderableType]:
     """A line for each property; a counterexample for the first of each failure; the summary."""
+    yield Line(report.verdict(lang), "bold")
     table = Table(title=report.heading(lang), title_justify="left", box=SIMPLE, show_header=False)
     for result in report.results:
         style = _STYLES[result.verdict]
         table.add_row(
             Line(WORDS[result.verdict].say(lang), style),
             Line(result.property, no_wrap=True),
-            Line(result.diagnosis(lang)),
+            Line(result.line(lang)),
         )
     yield table
     for result in report.explained:

@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -12,7 +13,7 @@ from attnref.conformance import budget
 from attnref.conformance.budget import Gradient, Question, Setting, Truth
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss, plain
-from attnref.conformance.subject import Subject
+from attnref.conformance.subject import Subject, file_of
 from attnref.conformance.text import Text
 from attnref.conformance.verdict import Counterexample, Finding, Verdict
 
@@ -20,7 +21,7 @@ from attnref.conformance.verdict import Counterexample, Finding, Verdict
 # about numbers that happen not to fit.
 _MEANT = (
     *("mask", "causal", "scale", "gqa", "dropout", "softcap", "window"),
-    *("not implemented for", "support", "multiple of", "divisible"),
+    *("not implemented for", "support", "multiple of", "divisible", "unexpected keyword"),
 )
 _PYTORCH = str(Path(torch.__file__).parent)
 
@@ -49,6 +50,13 @@ MISSING = Text(
 )
 
 
+PERHAPS = Text(
+    en="Its {parameter} may be {option}, and was not asked: --map {option}={parameter}, if it is.",
+    pt="O seu {parameter} pode ser {option}, e não foi perguntado: --map {option}={parameter}, se "
+    "for.",
+)
+
+
 class Stopped(Exception):
     """A property cannot go on; ``finding`` says why."""
 
@@ -57,11 +65,19 @@ class Stopped(Exception):
 
 
 class Raised(Exception):
-    """The function raised ``error``, at ``place`` in its own code."""
+    """The function raised ``error``, at ``place`` in its own code.
 
-    def __init__(self, error: BaseException, place: str) -> None:
+    ``own`` where the file that defines the function raises it, and no library that it calls;
+    ``deliberate`` where the innermost line is a ``raise`` or an ``assert``, or cannot be read.
+    """
+
+    def __init__(
+        self, error: BaseException, place: str, *, own: bool = True, deliberate: bool = True
+    ) -> None:
         self.error = error
         self.place = place
+        self.own = own
+        self.deliberate = deliberate
 
 
 class Call(NamedTuple):
@@ -124,7 +140,14 @@ class Trial:
             for frame in frames
             if frame.filename != __file__ and not frame.filename.startswith(_PYTORCH)
         ]
-        return Raised(error, places[-1] if places else self.subject.name)
+        last = frames[-1]
+        line = last.line or "raise"
+        return Raised(
+            error,
+            places[-1] if places else self.subject.name,
+            own=last.filename == file_of(self.subject.function),
+            deliberate=line.startswith(("raise", "assert")),
+        )
 
     def output(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
         """The tensor that the function returns for these very tensors, checked in its shape.
@@ -170,16 +193,28 @@ class Trial:
             if not output.requires_grad:
                 return dict.fromkeys(leaves)
             upstream = self.given(grad_output(output.detach())).to(output.dtype)
+            found: tuple[Tensor | None, ...]
             try:
                 found = torch.autograd.grad(
                     output, tuple(leaves.values()), upstream, allow_unused=True
                 )
-            except Exception as error:
-                raise self._raised(error) from error
+            except Exception:  # a reentrant checkpoint forbids to ask for some gradients alone
+                found = self._accumulated(leaves, upstream, options)
         return {
             name: None if gradient is None else gradient.double().cpu()
             for name, gradient in zip(leaves, found, strict=True)
         }
+
+    def _accumulated(
+        self, leaves: dict[str, Tensor], upstream: Tensor, options: dict[str, Any]
+    ) -> tuple[Tensor | None, ...]:
+        """What a whole backward pass leaves at the inputs."""
+        output = self.output(*leaves.values(), **self._given(options))
+        try:
+            output.backward(upstream)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            raise self._raised(error) from error
+        return tuple(leaf.grad for leaf in leaves.values())
 
     def penalty_gradients(self, case: Case) -> dict[str, Tensor | None]:
         """The gradients of the squared gradients' sum, of a loss that squares the output.
@@ -234,6 +269,18 @@ class Trial:
             found.append(self.call(query, key, value.contiguous(), **options))
         return torch.cat(found, -1)[..., :m]
 
+    def without_future(self, case: Case) -> Tensor:
+        """What each query sees without a mask, ``(n, m)``: all, or the past of what is causal."""
+        n, m = case.query.shape[-2], case.key.shape[-2]
+        every = torch.ones(n, m, dtype=torch.bool)
+        return every.tril() if self.subject.always_causal else every
+
+    def shares(self, case: Case, allowed: Tensor | None = None) -> Tensor:
+        """Equal weights for what each query sees, and may see, ``(n, m)``."""
+        seen = self.without_future(case)
+        seen = (seen if allowed is None else seen & allowed).double()
+        return seen / seen.sum(-1, keepdim=True).clamp(min=1)
+
     def predicted(self, query: Tensor, key: Tensor, value: Tensor, factor: Tensor) -> Tensor:
         """The output if the function's own weights were multiplied by ``factor``.
 
@@ -257,11 +304,16 @@ class Trial:
         question = self._question(query, key, value, setting)
         return budget.truth(question, exact_scores=exact_scores)
 
-    def is_right(self, case: Case, /, **options: Any) -> bool:
-        """Whether the output with these options, if there is one, is what it should be."""
+    def is_right(self, case: Case, /, *, strictly: bool = False, **options: Any) -> bool:
+        """Whether the output with these options is what it should be.
+
+        Where there is none, it is not, or ``strictly``, that is raised.
+        """
         try:
             output = self.call(case.query, case.key, case.value, **options)
         except Raised:
+            if strictly:
+                raise
             return False
         right = self.truth(case.query, case.key, case.value, **options)
         return miss(output, right.output, right.allowance) is None
@@ -281,6 +333,8 @@ class Trial:
         if mask is not None and mask.is_floating_point():
             setting["attn_mask"] = mask.to(self.dtype)
         query, key, value = (x.to(self.dtype) for x in (query, key, value))
+        if self.subject.always_causal:
+            setting.setdefault("is_causal", True)
         return Question(query, key, value, Setting(**setting), self.device)
 
     def stop(self, text: Text, **values: object) -> NoReturn:
@@ -289,22 +343,31 @@ class Trial:
 
     def failure(self, text: Text, wanted: Tensor | None = None, /, **values: object) -> Finding:
         """A failure, with the last call, that should have given ``wanted``, as counterexample."""
-        return Finding(Verdict.FAIL, text, values, self.counterexample(wanted))
+        return Finding(Verdict.WRONG, text, values, self.counterexample(wanted))
 
-    def declined(self, error: BaseException) -> bool:
-        """Whether an error was meant: its type is one for wrong arguments, or it names an option.
+    def unsafe(self, text: Text, wanted: Tensor | None = None, /, **values: object) -> Finding:
+        """The same for what is right as long as the inputs are tame."""
+        return replace(self.failure(text, wanted, **values), verdict=Verdict.UNSAFE)
 
-        Shapes that happen not to fit give a RuntimeError or an IndexError about numbers only.
+    def declined(self, raised: Raised) -> bool:
+        """Whether an error was meant: it is raised on purpose, or it names an option.
+
+        Shapes that happen not to fit, and tuples that cannot be unpacked, are accidents.
         """
+        error = raised.error
         if isinstance(error, ValueError | TypeError | NotImplementedError | AssertionError):
-            return True
+            return raised.deliberate or any(word in str(error) for word in _MEANT)
         return any(word in str(error) for word in _MEANT)
 
-    def not_offered(self, *missing: str) -> Finding:
+    def not_claimed(self, *missing: str) -> Finding:
         """What to say where the function takes none of these options."""
+        for option in missing:
+            if option in self.subject.overlooked:
+                names = {"option": option, "parameter": self.subject.overlooked[option]}
+                return Finding(Verdict.NOT_ASKED, PERHAPS, names)
         known = self.subject.parameters or ("query", "key", "value", "…")
         values = {"missing": ", ".join(missing), "parameters": ", ".join(known)}
-        return Finding(Verdict.NOT_OFFERED, MISSING, values)
+        return Finding(Verdict.NOT_CLAIMED, MISSING, values)
 
     def counterexample(self, expected: Tensor | None = None) -> Counterexample:
         """The last call, in plain numbers."""

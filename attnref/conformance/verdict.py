@@ -8,21 +8,25 @@ from attnref.conformance.text import Text
 
 
 class Verdict(Enum):
-    """The five answers.
+    """The six answers.
 
-    ``CAUTION`` is unsafe, yet what PyTorch's own kernel does too. ``CONVENTION`` is one of
-    several legitimate ways. ``NOT_OFFERED`` is what the function does not claim to do.
+    ``WRONG`` contradicts the formula, obeys no mask or sees the future. ``UNSAFE`` is right as
+    long as the inputs are tame: a row that is masked throughout, NaN behind a mask, a large
+    negative number in place of -inf, an overflow. ``CONVENTION`` is one of several legitimate
+    ways. ``NOT_CLAIMED`` is what the function does not say it does, and ``NOT_ASKED`` what it may
+    do under a name that the check does not know.
 
     Examples:
         >>> [verdict.value for verdict in Verdict]
-        ['pass', 'fail', 'caution', 'convention', 'not offered']
+        ['pass', 'wrong', 'unsafe', 'convention', 'not claimed', 'not asked']
     """
 
     PASS = "pass"
-    FAIL = "fail"
-    CAUTION = "caution"
+    WRONG = "wrong"
+    UNSAFE = "unsafe"
     CONVENTION = "convention"
-    NOT_OFFERED = "not offered"
+    NOT_CLAIMED = "not claimed"
+    NOT_ASKED = "not asked"
 
 
 @dataclass(frozen=True)

@@ -92,4 +92,4 @@ SIGNATURE = Text(
 
 def failure(text: Text, **values: object) -> Finding:
     """That it failed, and why."""
-    return Finding(Verdict.FAIL, text, values)
+    return Finding(Verdict.WRONG, text, values)

@@ -42,7 +42,7 @@ def test_a_right_function_ends_with_0(run):
     assert "mine.py:right · float32 · cpu · seed 0" in out
     assert "The output is the one of the formula" in out
     assert "It takes no is_causal; its parameters are query, key, value." in out
-    assert "1 pass, 1 not offered" in out
+    assert "1 pass, 1 not claimed" in out
     assert "noise" not in out
 
 
@@ -52,7 +52,8 @@ def test_a_wrong_one_ends_with_1_and_says_why(run):
     assert "Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) =" in out
     assert "menor chamada encontrada:" in out
     assert where("scale/scale-factor", "pt") in out
-    assert "1 falha" in out
+    assert "1 errado" in out
+    assert out.startswith("Errada em scale.")
 
 
 def test_the_language_is_that_of_the_locale(run, monkeypatch):
@@ -61,7 +62,7 @@ def test_the_language_is_that_of_the_locale(run, monkeypatch):
     assert "1 passa" not in run("mine.py:right", "--only", "shape", "--lang", "en")[1]
 
 
-def test_strict_makes_a_caution_a_failure(run):
+def test_strict_makes_what_is_unsafe_a_failure(run):
     assert run("mine.py:leaks", "--only", "nan_behind_mask")[0] == 0
     assert run("mine.py:leaks", "--only", "nan_behind_mask", "--strict")[0] == 1
 
@@ -71,7 +72,7 @@ def test_supports_leaves_options_out(run):
     assert run("mine.py:wrong", *only)[0] == 1
     status, out, _ = run("mine.py:wrong", *only, "--supports", "scale, window")
     assert status == 0
-    assert "2 not offered" in out
+    assert "2 not claimed" in out
 
 
 def test_json_is_all_that_is_printed(run):
@@ -90,7 +91,7 @@ def test_reports_are_written_to_files(run, tmp_path):
         status, out, _ = run("mine.py:wrong", "--only", "scale", "-o", name, *arguments)
         assert (status, out) == (1, "")
     (failure,) = ElementTree.parse(tmp_path / "a.xml").findall(".//failure")
-    assert failure.get("type") == "falha"
+    assert failure.get("type") == "errado"
     assert not json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["passed"]
     assert "1/d_k = 0.0156" in (tmp_path / "a.txt").read_text(encoding="utf-8")
 
@@ -151,6 +152,9 @@ def moves_the_default(query, key, value):
 def others_names(query, key, value, mask=None, causal=False):
     return fused(query, key, value)
 
+def windowed(query, key, value, window_size=None):
+    return fused(query, key, value)
+
 def renamed(query, key, value, mask=None, causal=False):
     return fused(query, key, value, mask, is_causal=causal)
 
@@ -163,6 +167,9 @@ layer = Layer()
 
 def coloured(query, key, value):
     raise RuntimeError("\\x1b[31mred")
+
+def silent(query, key, value):
+    pass
 """
 
 
@@ -180,27 +187,28 @@ def test_what_breaks_in_the_checker_is_status_2_and_no_verdict(odd, name):
     assert "This is no verdict" in err
 
 
-def test_a_mask_by_another_name_is_pointed_out(odd):
-    options = ("--only", "shape,mask_polarity,causality")
-    status, out, _ = odd("odd.py:others_names", *options)
+def test_what_is_not_recognised_is_pointed_out(odd):
+    options = ("--only", "shape,window_width")
+    status, out, _ = odd("odd.py:windowed", *options)
     assert status == 0
-    assert "No attn_mask was tested: it takes mask." in out
-    assert "--map attn_mask=mask" in out
-    assert "No is_causal was tested: it takes causal." in out
-    assert "Nenhum attn_mask foi testado: ela recebe mask." in odd(
-        "odd.py:others_names", *options, "--lang", "pt", "-o", "-"
+    assert "Not asked: window, which it may take by another name." in out
+    assert "No window was tested: it takes window_size." in out
+    assert "--map window=window_size" in out
+    assert "Nenhum window foi testado: ela recebe window_size." in odd(
+        "odd.py:windowed", *options, "--lang", "pt", "-o", "-"
     )[1].replace("\n", " ")
-    out = odd("odd.py:others_names", *options, "--format", "json")[1]
-    assert json.loads(out)["overlooked"] == {"attn_mask": "mask", "is_causal": "causal"}
+    out = odd("odd.py:windowed", *options, "--format", "json")[1]
+    assert json.loads(out)["overlooked"] == {"window": "window_size"}
 
 
-def test_and_is_tested_where_it_is_mapped(odd):
-    options = ("--only", "mask_polarity,causality")
-    mapped = ("--map", "attn_mask=mask", "--map", "is_causal=causal")
-    status, out, _ = odd("odd.py:renamed", *options, *mapped)
+@pytest.mark.parametrize("mapped", [(), ("--map", "attn_mask=mask", "--map", "is_causal=causal")])
+def test_a_mask_by_another_name_is_recognised_and_can_be_said(odd, mapped):
+    options = ("--only", "mask_polarity,causality", *mapped)
+    status, out, _ = odd("odd.py:renamed", *options)
     assert (status, "2 pass" in out, "was tested" in out) == (0, True, False)
-    status, out, _ = odd("odd.py:others_names", *options, *mapped)
-    assert (status, "2 fail" in out) == (1, True)
+    assert mapped or "read as: mask is attn_mask, True = may attend; causal is is_causal" in out
+    status, out, _ = odd("odd.py:others_names", *options)
+    assert (status, "2 wrong" in out) == (1, True)
 
 
 def test_the_method_of_a_module_is_judged_as_the_module(odd):
@@ -209,15 +217,17 @@ def test_the_method_of_a_module_is_judged_as_the_module(odd):
 
 
 def test_what_a_terminal_would_obey_is_not_printed(odd):
-    _, out, _ = odd("odd.py:coloured", "--only", "shape")
-    assert "\x1b" not in out
-    assert "?[31mred" in out
+    status, out, err = odd("odd.py:coloured", "--only", "shape")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "\x1b" not in err
+    assert "?[31mred" in err
 
 
 def test_one_root_cause_is_explained_once(odd):
-    _, out, _ = odd("odd.py:coloured", "--only", "shape,dtype,row_sums", "-o", "-")
+    _, out, _ = odd("odd.py:silent", "--only", "shape,dtype,row_sums", "-o", "-")
+    assert "Wrong in shape. Fix that first: 2 more may follow from it." in out
     assert out.count(f"see {where('foundations/matrix-form', 'en')}") == 1
-    assert "3 fail" in out
+    assert "3 wrong" in out
 
 
 @pytest.mark.parametrize(

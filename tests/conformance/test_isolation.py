@@ -58,7 +58,7 @@ def test_one_that_hangs_is_stopped_and_the_next_is_asked():
     found = asked(when_causal(hang_in_c), "row_sums", "causality", "rectangular", limit=1.0)
     assert time.monotonic() - start < 20.0
     assert found["row_sums"].verdict is found["rectangular"].verdict is Verdict.PASS
-    assert found["causality"].verdict is Verdict.FAIL
+    assert found["causality"].verdict is Verdict.WRONG
     assert found["causality"].diagnosis("en") == "It did not come back within 1 s, and was stopped."
     assert found["causality"].diagnosis("pt") == "Ela não voltou em 1 s, e foi interrompida."
 
@@ -73,7 +73,7 @@ def test_one_that_hangs_is_stopped_and_the_next_is_asked():
 )
 def test_one_that_crashes_is_reported_and_the_next_is_asked(misbehave, how):
     found = asked(when_causal(misbehave), "causality", "rectangular")
-    assert found["causality"].finding == Finding(Verdict.FAIL, CRASHED, {"how": how})
+    assert found["causality"].finding == Finding(Verdict.WRONG, CRASHED, {"how": how})
     assert found["causality"].diagnosis("en") == f"It ended its process: {how}."
     assert found["rectangular"].verdict is Verdict.PASS
 
@@ -135,7 +135,7 @@ def test_one_that_grows_step_by_step_is_stopped(step, keep, monkeypatch):
     monkeypatch.setattr(isolation, "_SHARE", 2**28 / machine)
     found = asked(grows(step, keep), "row_sums", "causality", "own_token", "rectangular")
     for name in ("causality", "own_token"):
-        assert found[name].verdict is Verdict.FAIL
+        assert found[name].verdict is Verdict.WRONG
         assert found[name].finding.text == OUT_OF_MEMORY, found[name].diagnosis()
         assert re.fullmatch(r"It ran out of memory \(at .+:\d+\)\.", found[name].diagnosis())
     assert found["row_sums"].verdict is found["rectangular"].verdict is Verdict.PASS
@@ -159,7 +159,7 @@ def test_an_examiner_without_memory_says_so_too():
         yield
 
     (found,) = isolated(["shape"], ask, CPU, 5.0)
-    assert (found.verdict, found.text) == (Verdict.FAIL, OUT_OF_MEMORY)
+    assert (found.verdict, found.text) == (Verdict.WRONG, OUT_OF_MEMORY)
     assert "test_isolation.py:" in found.values["place"]
 
 
@@ -170,7 +170,7 @@ def test_memory_growth_is_not_judged_by_the_clock():
         return fused(query, key, value)
 
     found = asked(attention, "memory_growth", limit=1.0)["memory_growth"]
-    assert (found.finding.text, found.verdict) == (HUNG, Verdict.NOT_OFFERED)
+    assert (found.finding.text, found.verdict) == (HUNG, Verdict.NOT_CLAIMED)
 
 
 def test_what_it_prints_is_not_seen(capfd):
@@ -262,7 +262,7 @@ def server(ask, device=CPU):
 
 
 def test_the_server_answers_piece_by_piece():
-    better = Finding(Verdict.FAIL, Text("a", "b"))
+    better = Finding(Verdict.WRONG, Text("a", "b"))
 
     def ask(name):
         if name == "broken":

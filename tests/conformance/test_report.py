@@ -14,11 +14,11 @@ from attnref.conformance import Verdict, check
 from attnref.conformance.report import WORDS
 from attnref.conformance.text import LANGUAGES
 
-RULES = ["shape", "scale", "alignment", "nan_behind_mask", "window_width"]
+RULES = ["shape", "scale", "alignment", "nan_behind_mask", "window_width", "softcap_order"]
 
 
-def attention(query, key, value, is_causal=False):
-    """Divides by d_k; each of the five verdicts is given."""
+def attention(query, key, value, is_causal=False, window_size=None):
+    """Divides by d_k; each of the six verdicts is given."""
     scores = query @ key.mT / query.shape[-1]
     if is_causal:
         scores = scores.masked_fill(~torch.ones(scores.shape[-2:]).tril().bool(), -math.inf)
@@ -34,10 +34,11 @@ def test_results_say_what_was_found(report):
     found = {result.property: result.verdict for result in report.results}
     assert found == {
         "shape": Verdict.PASS,
-        "scale": Verdict.FAIL,
+        "scale": Verdict.WRONG,
         "alignment": Verdict.CONVENTION,
-        "window_width": Verdict.NOT_OFFERED,
-        "nan_behind_mask": Verdict.CAUTION,
+        "window_width": Verdict.NOT_ASKED,
+        "softcap_order": Verdict.NOT_CLAIMED,
+        "nan_behind_mask": Verdict.UNSAFE,
     }
     (failure,) = report.failures
     assert failure.property == "scale"
@@ -68,17 +69,19 @@ def test_the_counterexample_is_small_and_true(report):
 
 EN = """\
 attention · float32 · cpu · seed 0
+Wrong in scale. Not asked: window, which it may take by another name.
 
 pass         shape: The output has one row for each query and the width of the values.
-fail         scale: With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
+wrong        scale: With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
              smallest call found:
                query = """
 
 PT = """\
 attention · float32 · cpu · semente 0
+Errada em scale. Não perguntado: window, que ela talvez receba com outro nome.
 
 passa        shape: A saída tem uma linha por consulta e a largura dos valores.
-falha        scale: Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é \
+errado       scale: Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é \
 1/sqrt(d_k) = 0.125.
              menor chamada encontrada:
                query = """
@@ -90,7 +93,7 @@ def test_text_for_people(report, lang, start):
     assert text.startswith(start)
     assert where("scale/scale-factor", lang) in text
     for verdict in Verdict:
-        assert f"1 {WORDS[verdict].say(lang)}" in text.splitlines()[-2]
+        assert f"1 {WORDS[verdict].say(lang)}" in text.splitlines()[-3]
 
 
 def test_tensors_too_large_to_read_are_told_by_their_shape():
@@ -128,15 +131,15 @@ def test_junit_for_machines(report, strict):
     failures = 2 if strict else 1
     assert suite.attrib == {
         "name": "attnref check",
-        "tests": "5",
+        "tests": "6",
         "failures": str(failures),
-        "skipped": "1",
+        "skipped": "2",
     }
     cases = {case.get("name"): case for case in suite}
     assert {case.get("classname") for case in suite} == {"attention"}
     assert list(cases["shape"]) == []
     (failure,) = cases["scale"]
-    assert (failure.tag, failure.get("type")) == ("failure", "falha")
+    assert (failure.tag, failure.get("type")) == ("failure", "errado")
     assert failure.get("message").startswith("Com d_k = 64 ela se comporta como 1/d_k = 0.0156")
     assert where("scale/scale-factor", "pt") in failure.text
     assert cases["window_width"][0].tag == "skipped"
@@ -146,10 +149,12 @@ def test_junit_for_machines(report, strict):
 
 
 def test_an_error_with_colours_is_still_xml():
-    def coloured(query, key, value):
-        raise RuntimeError("\x1b[31mred\x1b[0m \x00 <tag> & ção")
+    def coloured(query, key, value, is_causal=False):
+        if is_causal:
+            raise RuntimeError("\x1b[31mred\x1b[0m \x00 <tag> & ção")
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value)
 
-    xml = check(coloured, only=["shape"], limit=None).to_junit()
+    xml = check(coloured, only=["causality"], limit=None).to_junit()
     (failure,) = ElementTree.fromstring(xml).findall(".//failure")
     assert re.search(r"RuntimeError: \?\[31mred\?\[0m \? <tag> & ção", failure.get("message"))
 

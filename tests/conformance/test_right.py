@@ -186,11 +186,11 @@ def test_pytorch_passes_and_is_cautioned_where_it_leaks(dtype):
     found = verdicts(fused, dtype=dtype)
     assert found == {
         name: {
-            "nan_behind_mask": Verdict.CAUTION,
-            "causal_scale": Verdict.CAUTION,
+            "nan_behind_mask": Verdict.UNSAFE,
+            "causal_scale": Verdict.UNSAFE,
             "alignment": Verdict.CONVENTION,
-            "window_width": Verdict.NOT_OFFERED,
-            "softcap_order": Verdict.NOT_OFFERED,
+            "window_width": Verdict.NOT_CLAIMED,
+            "softcap_order": Verdict.NOT_CLAIMED,
         }.get(name, Verdict.PASS)
         for name in PROPERTIES
     }
@@ -212,9 +212,9 @@ def test_attnref_passes_even_strictly():
         ("a window besides", "window_width", Verdict.CONVENTION),
         ("a window around", "window_width", Verdict.PASS),
         ("with its weights", "shape", Verdict.CONVENTION),
-        ("with its weights", "float_mask", Verdict.NOT_OFFERED),
-        ("any option", "softcap_order", Verdict.NOT_OFFERED),
-        ("a module", "dropout_off", Verdict.NOT_OFFERED),
+        ("with its weights", "float_mask", Verdict.NOT_CLAIMED),
+        ("any option", "softcap_order", Verdict.NOT_CLAIMED),
+        ("a module", "dropout_off", Verdict.NOT_CLAIMED),
     ],
 )
 def test_another_convention_is_named_and_no_failure(name, rule, verdict):

@@ -132,7 +132,7 @@ def test_properties_are_asked_when_all_checks_have_passed(tmp_path):
 def test_cautions_and_conventions_are_no_failures():
     for verdict in Verdict:
         outcome = Outcome("x", Finding(verdict, findings.UNWRITTEN))
-        assert outcome.passed == (verdict is not Verdict.FAIL)
+        assert outcome.passed == (verdict is not Verdict.WRONG)
 
 
 @pytest.fixture

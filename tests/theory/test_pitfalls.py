@@ -165,7 +165,7 @@ def unmended(mask, query):
     return mask
 
 
-FAIL, OURS = Verdict.FAIL, attnref.scaled_dot_product_attention
+FAIL, OURS = Verdict.WRONG, attnref.scaled_dot_product_attention
 # Address below pitfalls/: the fault, its mended version, and what is said of the fault.
 FAULTS = {
     "masks/#half-precision": (
@@ -191,7 +191,7 @@ FAULTS = {
     "numerics/#hidden-nan": (
         F.scaled_dot_product_attention,
         OURS,
-        {"nan_behind_mask": Verdict.CAUTION},
+        {"nan_behind_mask": Verdict.UNSAFE},
     ),
     "numerics/#axis": (
         plain(softmax=lambda scores: torch.softmax(scores, -2)),

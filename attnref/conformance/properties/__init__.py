@@ -36,6 +36,7 @@ from attnref.conformance.properties.symmetries import (
     shift_invariance,
     value_linearity,
 )
+from attnref.conformance.properties.together import options_together, other_sizes
 from attnref.conformance.properties.weights import convexity, oracle, row_sums
 from attnref.conformance.properties.windows import window_width
 from attnref.conformance.property import Property
@@ -71,6 +72,7 @@ PROPERTIES: dict[str, Property] = {
         large_scores,
         scaling_order,
         softcap_order,
+        options_together,
         grouped_queries,
         dropout_off,
         dropout_scale,
@@ -83,6 +85,7 @@ PROPERTIES: dict[str, Property] = {
         value_width,
         single_token,
         empty,
+        other_sizes,
         padding_amount,
         silent_arguments,
         memory_growth,

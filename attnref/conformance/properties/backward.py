@@ -8,16 +8,24 @@ from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import rule
-from attnref.conformance.right import RIGHT
+from attnref.conformance.right import right_for
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
-from attnref.conformance.verdict import Finding
+from attnref.conformance.verdict import Finding, Verdict
 
 NONE = Text(
     en="No gradient arrives at {name}: the way from it to the output is cut, by detach(), "
     "no_grad(), .data or a detour outside of PyTorch.",
     pt="Nenhum gradiente chega a {name}: o caminho dele até a saída está cortado, por detach(), "
     "no_grad(), .data ou um desvio para fora do PyTorch.",
+)
+INFERENCE = Text(
+    en="Its output has no gradient at all: it is for inference, or its way is cut by detach(), "
+    "no_grad(), .data or a detour outside of PyTorch. A loss that depends on nothing else raises "
+    "in backward().",
+    pt="A saída não tem gradiente algum: ela serve à inferência, ou o caminho está cortado por "
+    "detach(), no_grad(), .data ou um desvio para fora do PyTorch. Uma perda que não dependa de "
+    "mais nada lança um erro em backward().",
 )
 OTHER = Text(
     en="The gradient of {name} at {index} is {got:.6g}, expected {expected:.6g} "
@@ -57,9 +65,11 @@ def gradient_penalty(trial: Trial, case: Case) -> Finding | None:
     except Raised:
         return None  # a refusal is no silence
     query, key, value = map(trial.seen, (case.query, case.key, case.value))
-    exact = Trial(RIGHT, torch.float64, torch.device("cpu"))
+    exact = Trial(right_for(trial.subject), torch.float64, torch.device("cpu"))
     right = exact.penalty_gradients(Case(query, key, value, case.seed))
     if all(gradient is None for gradient in found.values()):
+        if all(one is None for one in trial.gradients(case, torch.ones_like).values()):
+            return None  # there is none to lose; `gradients` tells of it
         return trial.failure(LOST, name="query")
     # It is terms that get lost, not digits: they are many times larger than this.
     share = max(0.02, 32 * torch.finfo(trial.dtype).eps)
@@ -84,7 +94,9 @@ def gradient_penalty(trial: Trial, case: Case) -> Finding | None:
 def gradients(trial: Trial, case: Case) -> Finding | None:
     found = _compared(trial, case)
     mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
-    for option, value in {"is_causal": True, "attn_mask": mask}.items():
+    bias = torch.randn(mask.shape, generator=case.generator(), dtype=torch.float64)
+    ways: list[tuple[str, object]] = [("is_causal", True), ("attn_mask", mask)]
+    for option, value in [*ways, ("attn_mask", trial.seen(bias)), ("scale", 0.3)]:
         if found is None and trial.offers(option):
             options: dict[str, Any] = {option: value}
             # Where the output is wrong already, the property of the option tells of it.
@@ -97,6 +109,8 @@ def _compared(trial: Trial, case: Case, **options: Any) -> Finding | None:
     shape = (*case.query.shape[:-1], case.value.shape[-1])
     upstream = torch.randn(shape, generator=case.generator(), dtype=torch.float64)
     found = trial.gradients(case, lambda output: upstream, **options)
+    if all(gradient is None for gradient in found.values()):
+        return Finding(Verdict.NOT_CLAIMED, INFERENCE)
     right = trial.true_gradients(case, upstream, **options)
     for name, got in found.items():
         if got is None:

@@ -1,5 +1,6 @@
 """Under is_causal a query sees its past and itself, and no more."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -153,6 +154,7 @@ def _of_past(weights: Tensor) -> Tensor:
     formula=r"j \le i \quad\text{or}\quad j \le i + m - n",
     page="foundations/kv-cache",
     needs=("is_causal",),
+    may_crash=True,
 )
 def alignment(trial: Trial, case: Case) -> Finding | None:
     found: set[Text] = set()
@@ -178,7 +180,8 @@ def alignment(trial: Trial, case: Case) -> Finding | None:
             keyless = weights[..., ~keyed, :]
             if bool((keyless != 0).any()):
                 got = float(keyless[keyless != 0][0])
-                return trial.failure(KEYLESS, n=n, m=m, i=0, got=got)
+                failure = trial.failure(KEYLESS, n=n, m=m, i=0, got=got)
+                return replace(failure, verdict=Verdict.CONVENTION)
             found.add(BOTTOM_RIGHT)
         else:
             return strange_row(trial, seen, NEITHER, (top_left, bottom_right), n=n, m=m)

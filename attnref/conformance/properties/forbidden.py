@@ -8,10 +8,11 @@ from torch import Tensor
 
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
+from attnref.conformance.properties.masks import yes_or_no
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
-from attnref.conformance.verdict import Finding
+from attnref.conformance.verdict import Finding, Verdict
 
 NAN = Text(
     en="A query whose mask forbids all keys gets NaN ({kind} mask): 0/0 in the softmax. Give it "
@@ -65,6 +66,10 @@ LEAKS = Text(
     "é NaN. A memória atrás de uma máscara precisa conter números finitos.",
 )
 
+YES_OR_NO = Text(
+    en="It takes a float mask for a yes and no, so its least number cannot be asked about.",
+    pt="Ela toma a máscara de floats por um sim e não, e não há o que perguntar do menor número.",
+)
 FORBIDS = Text(
     en="A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets zeros, "
     "expected the mean of the values: only -inf forbids.",
@@ -93,8 +98,11 @@ NOT_THE_MEAN = Text(
     formula=r"b_{ij} = b \ll 0 \;\forall j \implies o_i = \tfrac1m \sum_j v_j",
     page="foundations/mask-traps",
     needs=("attn_mask",),
+    may_crash=True,
 )
 def lowest_mask(trial: Trial, case: Case) -> Finding | None:
+    if yes_or_no(trial, case):
+        return Finding(Verdict.NOT_CLAIMED, YES_OR_NO)
     allowed, row = _masked_row(case)
     least = torch.finfo(trial.dtype).min
     bias = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, least)
@@ -102,16 +110,16 @@ def lowest_mask(trial: Trial, case: Case) -> Finding | None:
     got = output[..., row : row + 1, :]
     right = trial.truth(case.query, case.key, case.value)
     # float16 has digits left beside its least number: there the scores may still be seen.
-    mean = trial.seen(case.value).mean(-2, keepdim=True).expand_as(got)
+    mean = (trial.shares(case) @ trial.seen(case.value))[..., row : row + 1, :]
     plain, allowance = (x[..., row : row + 1, :] for x in (right.output, right.allowance))
     wrong = miss(got, mean, allowance)
     if wrong is None or (trial.dtype == torch.float16 and miss(got, plain, allowance) is None):
         return None
     values = {"least": least, "dtype": str(trial.dtype).removeprefix("torch.")}
     if not got.isfinite().all():
-        return trial.failure(OVERFLOWS, mean, got=float(got[~got.isfinite()][0]), **values)
+        return trial.unsafe(OVERFLOWS, mean, got=float(got[~got.isfinite()][0]), **values)
     if not got.any():
-        return trial.failure(FORBIDS, mean, **values)
+        return trial.unsafe(FORBIDS, mean, **values)
     return trial.failure(
         *(NOT_THE_MEAN, mean),
         index=list(wrong.place),
@@ -141,23 +149,25 @@ def fully_masked(trial: Trial, case: Case) -> Finding | None:
     allowed, row = _masked_row(case)
     bias = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, -math.inf)
     zeros = torch.zeros_like(case.value[..., :1, :])
-    declined = None
-    for kind, mask in ((BOOL, allowed), (FLOAT, bias)):
+    declined = []
+    kinds = [(BOOL, allowed), (FLOAT, bias)]
+    asked = kinds[: 2 - yes_or_no(trial, case)]
+    for kind, mask in asked:
         try:
             output = trial.call(case.query, case.key, case.value, attn_mask=mask)
         except Raised as raised:
-            declined = declined or raised
+            declined.append(raised)
             continue
         got = output[..., row : row + 1, :]
         if bool((got != 0).any()):
-            failure = trial.failure(NOT_ZERO, kind=kind, got=float(got[got != 0][0]), wanted=zeros)
+            failure = trial.unsafe(NOT_ZERO, kind=kind, got=float(got[got != 0][0]), wanted=zeros)
             return _named(trial, case, failure, got, row)
         strange = ~output.isfinite()
         if bool(strange.any()):
             place = torch.nonzero(strange)[0].tolist()
-            return trial.failure(OTHERS, index=place, got=float(output[tuple(place)]))
-    if declined is not None:
-        raise declined
+            return trial.unsafe(OTHERS, index=place, got=float(output[tuple(place)]))
+    if len(declined) == len(asked):
+        raise declined[0]
     return None
 
 
@@ -197,9 +207,7 @@ def fully_masked_gradient(trial: Trial, case: Case) -> Finding | None:
         ):
             if bool(bad.any()) and (text is NOT_FINITE or name == "query"):
                 place = torch.nonzero(bad)[0].tolist()
-                return trial.failure(
-                    text, name=name, index=place, got=float(gradient[tuple(place)])
-                )
+                return trial.unsafe(text, name=name, index=place, got=float(gradient[tuple(place)]))
     return None
 
 
@@ -211,7 +219,6 @@ def fully_masked_gradient(trial: Trial, case: Case) -> Finding | None:
     formula=r"j \notin A_i \implies o_i \text{ does not depend on } k_j, v_j",
     page="foundations/mask-traps",
     may_refuse=True,
-    danger=True,
 )
 def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
     n, m = case.query.shape[-2], case.key.shape[-2]
@@ -222,7 +229,7 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
     }
     offered = [option for option in ways if trial.offers(option)]
     if not offered:
-        return trial.not_offered("attn_mask", "is_causal")
+        return trial.not_claimed("attn_mask", "is_causal")
     for option in offered:
         rows = n if option == "attn_mask" else n - 1  # that do not see the last key
         clean = trial.call(case.query, case.key, case.value, **ways[option])[..., :rows, :]
@@ -233,7 +240,7 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
                 output = trial.call(case.query, *spoilt.values(), **ways[option])[..., :rows, :]
                 found = miss(output, clean, 1e-2 * (1 + clean.abs()))
                 if found is not None:
-                    return trial.failure(
+                    return trial.unsafe(
                         LEAKS, clean, bad=bad, name=name, mask=option, i=found.place[-2]
                     )
     return None

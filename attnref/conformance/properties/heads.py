@@ -1,12 +1,14 @@
 """Heads that share their keys and values."""
 
+from dataclasses import replace
+
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
-from attnref.conformance.verdict import Finding
+from attnref.conformance.verdict import Finding, Verdict
 
 TILED = Text(
     en="Query head {head} reads another key head than {right}: the key heads are laid out 0, 1, 0, "
@@ -55,7 +57,7 @@ def grouped_queries(trial: Trial, case: Case) -> Finding | None:
     values = {**found.values(), "head": head, "right": head // group}
     failure = trial.failure(OTHER, expected, **values)
     if miss(output, trial.call(case.query, *tiled), 2 * allowance) is None:
-        return failure.reworded(TILED, **values)
+        return replace(failure.reworded(TILED, **values), verdict=Verdict.CONVENTION)
     return failure
 
 

@@ -24,6 +24,10 @@ WIDTH = Text(
     pt="Para d_v = {d_v} e d_k = {d_k}, a saída em {index} é {got:.6g}; com d_k colunas dos "
     "valores de cada vez, é {expected:.6g}.",
 )
+CAUSAL = Text(
+    en="It is always causal; `alignment` says what it does with n ≠ m.",
+    pt="Ela é sempre causal; `alignment` diz o que ela faz com n ≠ m.",
+)
 ONE_KEY = Text(
     en="For n = {n} and a single key the output at {index} is {got:.6g}, expected {expected:.6g}, "
     "the value of that key.",
@@ -66,8 +70,11 @@ NOTHING = Text(en="no keys", pt="nenhuma chave")
     page="foundations/queries-keys-values",
     sizes=Sizes(n=11, m=5),
     may_refuse=True,
+    may_crash=True,
 )
 def rectangular(trial: Trial, case: Case) -> Finding | None:
+    if trial.subject.always_causal:
+        return Finding(Verdict.NOT_CLAIMED, CAUSAL)
     n, m = case.query.shape[-2], case.key.shape[-2]
     for queries in (n, max(1, m // 2)):
         query = case.query[..., :queries, :]
@@ -102,6 +109,7 @@ def _by_squares(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Tens
     page="foundations/queries-keys-values",
     sizes=Sizes(d_k=8, d_v=13),
     may_refuse=True,
+    may_crash=True,
 )
 def value_width(trial: Trial, case: Case) -> Finding | None:
     d_k, most = case.key.shape[-1], case.value.shape[-1]
@@ -141,12 +149,24 @@ def single_token(trial: Trial, case: Case) -> Finding | None:
     query, key, value = (x[..., :1, :] for x in (case.query, case.key, case.value))
     expected = trial.seen(value)
     allowance = budget.of_mean(expected, trial.dtype)
-    for queries in (query, case.query):  # first n = m = 1, which nobody may decline
-        wanted = expected.expand(*queries.shape[:-1], -1)
-        found = miss(trial.call(queries, key, value), wanted, allowance)
-        if found is not None:
-            n = queries.shape[-2]
-            return trial.failure(ONE_KEY, wanted, n=n, **found.values())
+    found = miss(trial.call(query, key, value), expected, allowance)
+    if found is not None:
+        return trial.failure(ONE_KEY, expected, n=1, **found.values())
+    if trial.subject.always_causal:
+        return None  # whether one query, or one key among several, sees any is a convention
+    try:
+        return _one_among(trial, case)
+    except Raised:
+        return None  # `rectangular` tells whether n ≠ m is taken
+
+
+def _one_among(trial: Trial, case: Case) -> Finding | None:
+    """One key for several queries, then one query for several keys."""
+    query, key, value = (x[..., :1, :] for x in (case.query, case.key, case.value))
+    wanted = trial.seen(value).expand(*case.query.shape[:-1], -1)
+    found = miss(trial.call(case.query, key, value), wanted, budget.of_mean(wanted, trial.dtype))
+    if found is not None:
+        return trial.failure(ONE_KEY, wanted, n=case.query.shape[-2], **found.values())
     among = trial.call(case.query, case.key, case.value)[..., :1, :]
     allowed = 2 * trial.truth(query, case.key, case.value).allowance
     found = miss(trial.call(query, case.key, case.value), among, allowed)
@@ -172,7 +192,6 @@ def _one_masked(trial: Trial, case: Case, query: Tensor) -> Finding | None:
     ),
     formula=r"m = 0 \implies o_i = 0",
     page="foundations/batches-and-padding",
-    danger=True,
 )
 def empty(trial: Trial, case: Case) -> Finding | None:
     query, key, value = case.query, case.key, case.value
@@ -188,8 +207,8 @@ def empty(trial: Trial, case: Case) -> Finding | None:
             declined = declined or (what, f"{type(raised.error).__name__}: {raised.error}")
             continue
         if bool((output != 0).any()):
-            return trial.failure(NO_KEYS, got=float(output[output != 0][0]))
+            return trial.unsafe(NO_KEYS, got=float(output[output != 0][0]))
     if declined is None:
         return None
     values: dict[str, object] = {"what": declined[0], "error": declined[1]}
-    return Finding(Verdict.NOT_OFFERED, EMPTY_RAISES, values)
+    return Finding(Verdict.NOT_CLAIMED, EMPTY_RAISES, values)

@@ -1,6 +1,7 @@
 """Masks are obeyed: as bools, as numbers, in every shape, and together with causality."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -26,6 +27,10 @@ ADDED_BOOL = Text(
     "scores.masked_fill(~attn_mask, -inf).",
     pt="Ela soma os booleanos aos escores como 0 e 1. Proíba com "
     "scores.masked_fill(~attn_mask, -inf).",
+)
+NUMBERS_ALONE = Text(
+    en="Its mask is numbers to add to the scores, and no bools.",
+    pt="A sua máscara são números a somar aos escores, e não booleanos.",
 )
 TRANSPOSED = Text(
     en="It reads the mask transposed. Row i is for query i, column j for key j.",
@@ -135,7 +140,12 @@ def some_mask(case: Case, shape: tuple[int, ...]) -> Tensor:
 )
 def mask_polarity(trial: Trial, case: Case) -> Finding | None:
     mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
-    found = _compare(trial, case, mask.double(), OTHER, attn_mask=mask)
+    try:
+        found = _compare(trial, case, mask.double(), OTHER, attn_mask=mask)
+    except Raised as raised:
+        if trial.declined(raised) or not _adds_floats(trial, case):
+            raise
+        return Finding(Verdict.NOT_CLAIMED, NUMBERS_ALONE)
     if found is None:
         return None
     own = trial.weights(case.query, case.key)
@@ -163,6 +173,7 @@ def mask_polarity(trial: Trial, case: Case) -> Finding | None:
     formula=r"p_{ij} \propto e^{s_{ij} + b_{ij}}",
     page="foundations/masks",
     needs=("attn_mask",),
+    may_crash=True,
 )
 def float_mask(trial: Trial, case: Case) -> Finding | None:
     bias = some_bias(trial, case)
@@ -177,8 +188,29 @@ def float_mask(trial: Trial, case: Case) -> Finding | None:
         SUBTRACTED: own * torch.exp(-bias.masked_fill(bias == -torch.inf, torch.inf)),
     }.items():
         if _close(weights, way / way.sum(-1, keepdim=True)):
-            return found.reworded(text)
+            said = found.reworded(text)
+            # A mask that is a yes and no is a mask, and numbers to add are not promised.
+            return replace(said, verdict=Verdict.CONVENTION) if text is AS_BOOL else said
     return found
+
+
+def _adds_floats(trial: Trial, case: Case) -> bool:
+    bias = some_bias(trial, case)
+    try:
+        return _compare(trial, case, bias.exp(), OTHER, attn_mask=bias) is None
+    except Raised:
+        return False
+
+
+def yes_or_no(trial: Trial, case: Case) -> bool:
+    """Whether numbers to add are taken for a yes and no, of which `float_mask` tells."""
+    bias = some_bias(trial, case)
+    way = trial.weights(case.query, case.key) * (bias != 0)
+    try:
+        weights = trial.weights(case.query, case.key, attn_mask=bias)
+    except Raised:
+        return False
+    return _close(weights, way / way.sum(-1, keepdim=True))
 
 
 def some_bias(trial: Trial, case: Case) -> Tensor:
@@ -202,6 +234,7 @@ def some_bias(trial: Trial, case: Case) -> Tensor:
     page="foundations/masks",
     sizes=Sizes(batch=3, heads=4),
     needs=("attn_mask",),
+    may_crash=True,
 )
 def mask_broadcast(trial: Trial, case: Case) -> Finding | None:
     return _broadcast(trial, case) or _broadcast(trial, _cube(case)) or _each_its_own(trial, case)
@@ -271,7 +304,7 @@ def mask_with_causal(trial: Trial, case: Case) -> Finding | None:
     try:
         found = _compare(trial, case, (mask & causal).double(), OTHER, **options)
     except Raised as raised:
-        if not trial.declined(raised.error):
+        if not trial.declined(raised):
             raise
         error = f"{type(raised.error).__name__}: {raised.error}".rstrip(". ")
         return Finding(Verdict.CONVENTION, REFUSES, {"error": error})
@@ -291,12 +324,12 @@ def _floats_with_causal(trial: Trial, case: Case) -> Finding | None:
     bias = some_bias(trial, case)
     causal = torch.ones_like(bias).tril()
     options = {"attn_mask": bias, "is_causal": True}
+    if not _adds_floats(trial, case):
+        return None
     try:
-        if _compare(trial, case, bias.exp(), OTHER, attn_mask=bias) is not None:
-            return None
         found = _compare(trial, case, bias.exp() * causal, OTHER, **options)
     except Raised as raised:
-        if not trial.declined(raised.error):
+        if not trial.declined(raised):
             raise
         return None
     if found is None:

@@ -11,7 +11,7 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import Miss, miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Trial
+from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding
 
 VANISHED = Text(
@@ -79,24 +79,27 @@ def along_first(like: Tensor, numbers: Tensor | float) -> Tensor:
     formula=r"\mathrm{softmax}(s - a) = \mathrm{softmax}(s), \quad s_{ij} \ll 0",
     page="foundations/mask-traps",
     sizes=EXACT,
-    danger=True,
 )
 def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
     n, d_k = case.query.shape[-2:]
     value = trial.seen(case.value)
     every = torch.ones(n, n, dtype=torch.bool)
     first = (torch.arange(n) < max(1, n - 2)).expand(n, n).contiguous()
-    ways: dict[str | None, tuple[Tensor, dict[str, Any]]] = {None: (every, {})}
+    plain = trial.without_future(case)
+    ways: dict[str | None, tuple[Tensor, dict[str, Any]]] = {None: (plain, {})}
     if trial.offers("attn_mask"):
-        ways["attn_mask"] = (first, {"attn_mask": first})
+        ways["attn_mask"] = (first & plain, {"attn_mask": first})
     if trial.offers("is_causal"):
         ways["is_causal"] = (every.tril(), {"is_causal": True})
     # Every second query has scores of 0, for whom the largest score of all is subtracted from all.
     query = along_first(case.query, torch.where(torch.arange(n) % 2 == 0, _LOW, 0.0))
     score = -_LOW * _LOW * d_k**-0.5
-    for option, (allowed, options) in ways.items():
+    for option, (allowed, options) in list(ways.items()):
+        if option is not None and not _takes(trial, case, options):
+            del ways[option]  # another property tells why
+            continue
         # The forbidden keys score 0, unless some query may see them.
-        numbers = torch.where(allowed.all(0) | (option == "is_causal"), -_LOW, 0.0)
+        numbers = torch.where(_seen(trial, allowed, option), -_LOW, 0.0)
         # What a query may see has one score, and shares the weight.
         shares = allowed.double() / allowed.sum(-1, keepdim=True)
         output = trial.call(query, along_first(case.key, numbers), case.value, **options)
@@ -105,7 +108,8 @@ def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
             text = NEITHER
             if _averages(trial, case):
                 text = _cause(found, option, shares, value, output)
-            return trial.failure(text, shares @ value, score=score, option=option, **found.values())
+            said = trial.failure if text in (NEITHER, OTHER) else trial.unsafe
+            return said(text, shares @ value, score=score, option=option, **found.values())
     if trial.dtype == torch.float16:
         return None  # a product of 61504 is about the most that it holds
     for option, (allowed, options) in ways.items():
@@ -113,6 +117,20 @@ def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
         if failure is not None:
             return failure
     return None
+
+
+def _seen(trial: Trial, allowed: Tensor, option: str | None) -> Tensor:
+    """The keys that some query may see."""
+    causal = option == "is_causal" or (trial.subject.always_causal and option is None)
+    return allowed.any(0) | causal
+
+
+def _takes(trial: Trial, case: Case, options: dict[str, Any]) -> bool:
+    try:
+        trial.call(case.query, case.key, case.value, **options)
+    except Raised:
+        return False
+    return True
 
 
 def _lowest(
@@ -129,7 +147,7 @@ def _lowest(
     if not bool(blind.any()):
         return None
     value = case.value * held[:, None]
-    numbers = torch.where(allowed.all(0) | (option == "is_causal"), -_LOWEST, 0.0)
+    numbers = torch.where(_seen(trial, allowed, option), -_LOWEST, 0.0)
     query, key = along_first(case.query, _LOWEST), along_first(case.key, numbers)
     output = trial.call(query, key, value, **options)
     found = miss(torch.where(blind, output, 0.0), torch.zeros_like(output), 0.0)
@@ -137,7 +155,8 @@ def _lowest(
         return None
     text = OUTDONE if math.isfinite(found.got) else OTHER
     score = -_LOWEST * _LOWEST * d_k**-0.5
-    return trial.failure(text, score=score, option=option, **found.values())
+    said = trial.failure if text is OTHER else trial.unsafe
+    return said(text, score=score, option=option, **found.values())
 
 
 def _cause(found: Miss, option: str | None, shares: Tensor, value: Tensor, output: Tensor) -> Text:
@@ -159,7 +178,6 @@ def _cause(found: Miss, option: str | None, shares: Tensor, value: Tensor, outpu
     formula=r"\mathrm{softmax}(s) = \mathrm{softmax}(s - \max s)",
     page="scale/saturation",
     sizes=EXACT,
-    danger=True,
 )
 def large_scores(trial: Trial, case: Case) -> Finding | None:
     n, d_k = case.query.shape[-2:]
@@ -168,7 +186,7 @@ def large_scores(trial: Trial, case: Case) -> Finding | None:
     # Two keys of one large score, the others of its opposite: the mean of the two values.
     query = along_first(case.query, _LOW)
     key = along_first(case.key, torch.where(pair, _LOW, -_LOW))
-    expected = value[..., pair, :].mean(-2, keepdim=True).expand_as(value)
+    expected = trial.shares(case, pair) @ value
     output = trial.call(query, key, case.value)
     score = _LOW * _LOW * d_k**-0.5
     found = miss(output, expected, budget.of_mean(value, trial.dtype, score))
@@ -176,7 +194,8 @@ def large_scores(trial: Trial, case: Case) -> Finding | None:
         text = NEITHER
         if _averages(trial, case):
             text = OTHER if math.isfinite(found.got) and found.got else OVERFLOW
-        return trial.failure(text, expected, score=score, **found.values())
+        said = trial.failure if text in (NEITHER, OTHER) else trial.unsafe
+        return said(text, expected, score=score, **found.values())
     return _clamped(trial, case)
 
 
@@ -186,7 +205,7 @@ def _averages(trial: Trial, case: Case) -> bool:
     shown = trial.last
     output = trial.call(torch.zeros_like(case.query), case.key, case.value)
     trial.last = shown
-    mean = value.mean(-2, keepdim=True).expand_as(value)
+    mean = trial.shares(case) @ value
     return miss(output, mean, budget.of_mean(value, trial.dtype)) is None
 
 

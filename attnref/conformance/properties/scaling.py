@@ -1,9 +1,11 @@
 """What the scores are multiplied by, and when."""
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from attnref.conformance import budget
 from attnref.conformance.case import Case, Sizes
@@ -24,6 +26,12 @@ BEHAVES_UNNAMED = Text(
     "{right:.3g}.",
     pt="Com d_k = {d_k} ela se comporta como um fator {factor:.3g}; o esperado é 1/sqrt(d_k) = "
     "{right:.3g}.",
+)
+FIXED = Text(
+    en="It multiplies the scores by the same factor, {factor:.3g}, for every d_k (asked with "
+    "{widths}), expected 1/sqrt(d_k). Take the width from query.shape[-1].",
+    pt="Ela multiplica os escores pelo mesmo fator, {factor:.3g}, seja qual for d_k (perguntado "
+    "com {widths}); o esperado é 1/sqrt(d_k). Tire a largura de query.shape[-1].",
 )
 UNSCALED = Text(en="no scaling", pt="nenhuma escala")
 NO_FACTOR = Text(
@@ -82,6 +90,7 @@ CAUSAL_SCALE = Text(
 # Where the usual mistakes are far apart. What is found there names its sizes, for the call that is
 # shown below it may be smaller.
 _WIDE = Sizes(batch=1, heads=3, n=5, d_k=64)
+_NARROW = replace(_WIDE, d_k=16)
 _TINY = 1e-3  # a factor that is none
 _ASKED = 0.3  # neither 1/sqrt(d_k) nor its square for any d_k
 _UNUSUAL = (0.0, -0.3, 1.5)  # no factor, not even 0, is None, or has to be a positive fraction
@@ -99,20 +108,29 @@ def effective_scale(trial: Trial, case: Case, **options: Any) -> Fit:
 
     .. math:: \log p_{ij} - \overline{\log p_i} = c\,(q_i \cdot k_j - \overline{q_i \cdot k})
     """
+    seen = trial.without_future(case)
     for size in (1.0, 0.125):  # a large factor makes weights vanish; then smaller scores serve
         query = size * case.query
         weights = trial.weights(query, case.key, **options)  # (..., n, m)
-        if (weights > 0).all():
+        if (weights > 0).logical_or(~seen).all():
             break
     else:
         return Fit(math.nan, False)
+    if bool((weights.masked_fill(seen, 0.0) != 0).any()):
+        return Fit(math.nan, False)
     dots = trial.seen(query) @ trial.seen(case.key).mT
-    logs = weights.log()
-    dots, logs = (x - x.mean(-1, keepdim=True) for x in (dots, logs))
+    logs = weights.masked_fill(~seen, 1.0).log()
+    dots, logs = (centred(x, seen) for x in (dots, logs))
     factor = float((dots * logs).sum() / (dots * dots).sum())
     left = float((logs - factor * dots).abs().mean())
     rounding = 4 * torch.finfo(trial.dtype).eps  # of a weight, which is what is left of a factor 0
     return Fit(factor, left <= 0.02 * float(logs.abs().mean()) + rounding)
+
+
+def centred(x: Tensor, seen: Tensor) -> Tensor:
+    """Its differences from the mean of its row, over what is ``seen``; zeros elsewhere."""
+    x = x.masked_fill(~seen, 0.0)
+    return (x - x.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True)).masked_fill(~seen, 0.0)
 
 
 @rule(
@@ -132,7 +150,7 @@ def scale(trial: Trial, case: Case) -> Finding | None:
         try:
             found = _with(trial, case, asked)
         except Raised as raised:
-            if asked == _ASKED or not trial.declined(raised.error):
+            if asked == _ASKED or not trial.declined(raised):
                 raise
             continue  # these may be declined
         if found is not None:
@@ -178,10 +196,16 @@ def _without(trial: Trial, case: Case) -> Finding | None:
         return failure.reworded(NO_FACTOR)
     if abs(fit.factor / right - 1) < 0.02:
         return None  # something else is wrong
+    narrow = effective_scale(trial, Case.draw(_NARROW, case.seed))
+    same = narrow.good and _near(narrow.factor, fit.factor)
+    others = _names(_NARROW)
     for name, factor in _names(_WIDE).items():
-        if abs(fit.factor / factor - 1) < 0.02:
+        fixed = name in others and others[name] == factor
+        if abs(fit.factor / factor - 1) < 0.02 and fixed == same:
             values["name"] = name
             return failure.reworded(BEHAVES, **values)
+    if same:
+        return failure.reworded(FIXED, factor=fit.factor, widths=[_NARROW.d_k, _WIDE.d_k])
     return failure.reworded(BEHAVES_UNNAMED, **values)
 
 
@@ -211,7 +235,6 @@ def _names(sizes: Sizes) -> dict[str | Text, float]:
     page="scale/scale-factor",
     sizes=EXACT,
     may_refuse=True,
-    danger=True,
 )
 def scaling_order(trial: Trial, case: Case) -> Finding | None:
     half = trial.dtype == torch.float16
@@ -220,22 +243,25 @@ def scaling_order(trial: Trial, case: Case) -> Finding | None:
         if found is not None:
             return found
     if trial.offers("attn_mask"):
-        return _mask_scaled(trial, case)
-    return None if half else Finding(Verdict.NOT_OFFERED, NO_ORDER)
+        try:
+            return _mask_scaled(trial, case)
+        except Raised:
+            return Finding(Verdict.NOT_CLAIMED, NOT_ADDED)  # `float_mask` tells why
+    return None if half else Finding(Verdict.NOT_CLAIMED, NO_ORDER)
 
 
 def _overflows(trial: Trial, case: Case) -> Finding | None:
     """Products of 160000, beyond float16's 65504; a quarter of them, 40000, is not."""
     vectors = along_first(case.query, 400.0)
     value = trial.seen(case.value)
-    expected = value.mean(-2, keepdim=True).expand_as(value)
+    expected = trial.shares(case) @ value
     output = trial.call(vectors, vectors, case.value)
     found = miss(output, expected, budget.of_mean(value, trial.dtype))
     if found is None:
         return None
     product = 400.0 * 400.0
     score = product * case.query.shape[-1] ** -0.5
-    return trial.failure(OVERFLOW, expected, product=product, score=score, **found.values())
+    return trial.unsafe(OVERFLOW, expected, product=product, score=score, **found.values())
 
 
 def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
@@ -243,15 +269,17 @@ def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
     n, m = case.query.shape[-2], case.key.shape[-2]
     bias = torch.randn(n, m, generator=case.generator(), dtype=torch.float64)
     bias = (4 * bias).round() / 4
-    own = trial.weights(case.query, case.key)
+    seen = trial.without_future(case)
+    own = trial.weights(case.query, case.key).masked_fill(~seen, 1.0)
     # The call under the mask comes last: it is the one to be shown.
-    added = trial.weights(case.query, case.key, attn_mask=bias).log() - own.log()
-    bias, added = (x - x.mean(-1, keepdim=True) for x in (bias, added))
+    under = trial.weights(case.query, case.key, attn_mask=bias).masked_fill(~seen, 1.0)
+    added = under.log() - own.log()
+    bias, added = (centred(x, seen) for x in (bias, added))
     size = (bias * bias).sum()
     factor = float((added * bias).sum() / size / (added.numel() / bias.numel()))
     left = float((added - factor * bias).abs().mean())
     if not left <= 0.05 * abs(factor) * float(bias.abs().mean()) or abs(factor) < _TINY:
-        return Finding(Verdict.NOT_OFFERED, NOT_ADDED)  # the property `float_mask` tells of it
+        return Finding(Verdict.NOT_CLAIMED, NOT_ADDED)  # the property `float_mask` tells of it
     if abs(factor - 1) < 0.05:
         return None
     right = case.query.shape[-1] ** -0.5
@@ -266,7 +294,6 @@ def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
     formula=r"j > i \implies p_{ij} = 0 \text{ for each } c",
     page="foundations/mask-traps",
     needs=("is_causal", "scale"),
-    danger=True,
 )
 def causal_scale(trial: Trial, case: Case) -> Finding | None:
     for asked in (0.0, -_ASKED):
@@ -278,5 +305,5 @@ def causal_scale(trial: Trial, case: Case) -> Finding | None:
         wrong = miss(output, right.output, right.allowance)
         if wrong is not None:
             values = {"index": list(wrong.place), "got": wrong.got, "expected": wrong.expected}
-            return trial.failure(CAUSAL_SCALE, right.output, asked=asked, **values)
+            return trial.unsafe(CAUSAL_SCALE, right.output, asked=asked, **values)
     return None

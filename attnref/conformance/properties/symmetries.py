@@ -8,13 +8,17 @@ from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Trial
-from attnref.conformance.verdict import Finding
+from attnref.conformance.verdict import Finding, Verdict
 
 ORDER = Text(
     en="With keys and values in another order the output at {index} is {got:.6g} instead of "
     "{expected:.6g}: the position of a key matters, though nothing tells it.",
     pt="Com chaves e valores em outra ordem, a saída em {index} é {got:.6g}, e não "
     "{expected:.6g}: a posição de uma chave importa, embora nada a informe.",
+)
+CAUSAL = Text(
+    en="It is always causal, and for it the order of the keys matters.",
+    pt="Ela é sempre causal, e para ela a ordem das chaves importa.",
 )
 SHIFT = Text(
     en="When the scores of each row all grow by one number, the output at {index} goes from "
@@ -54,13 +58,22 @@ def coarse(tensor: Tensor) -> Tensor:
     page="foundations/positions",
 )
 def key_permutation(trial: Trial, case: Case) -> Finding | None:
-    order = torch.randperm(case.key.shape[-2], generator=case.generator())
-    order = order.roll(1) if bool((order == torch.arange(len(order))).all()) else order
+    if trial.subject.always_causal:
+        return Finding(Verdict.NOT_CLAIMED, CAUSAL)
+    order = _derangement(case.key.shape[-2], case.generator())
     allowance = trial.truth(case.query, case.key, case.value).allowance
     kept = trial.call(case.query, case.key, case.value)
     moved = trial.call(case.query, case.key[..., order, :], case.value[..., order, :])
     found = miss(moved, kept, 2 * allowance)
     return found and trial.failure(ORDER, kept, **found.values())
+
+
+def _derangement(m: int, generator: torch.Generator) -> Tensor:
+    """An order in which no key keeps its place: the next one on a random round through all."""
+    round_ = torch.randperm(m, generator=generator)
+    order = torch.empty_like(round_)
+    order[round_] = round_.roll(1)
+    return order
 
 
 @rule(

@@ -8,7 +8,7 @@ from shell import typed
 HERE = Path(__file__).parent
 
 WHAT = "my_attention.py:attention"
-typed(f"attnref check {WHAT}", HERE, grep="fail")
+typed(f"attnref check {WHAT}", HERE, grep="unsafe")
 typed(f"attnref check {WHAT} --only oracle,fully_masked", HERE)
 typed(f"attnref check {WHAT} --only fully_masked --lang pt", HERE)
 # --8<-- [end:example]

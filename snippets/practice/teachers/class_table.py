@@ -13,8 +13,8 @@ def names(cases, outcome):
 def print_table(folder="."):
     for report in sorted(Path(folder).glob("*.xml")):
         cases = ElementTree.parse(report).findall(".//testcase")
-        print(f"{report.stem:6} failed:      {names(cases, 'failure')}")
-        print(f"{'':6} not offered: {names(cases, 'skipped')}")
+        print(f"{report.stem:6} wrong:       {names(cases, 'failure')}")
+        print(f"{'':6} not claimed: {names(cases, 'skipped')}")
 
 
 # --8<-- [end:example]

@@ -1,0 +1,52 @@
+"""What may follow from a fault that is found already, so that the one to fix comes first."""
+
+from collections.abc import Mapping
+
+_MASKS = (
+    "options_together",
+    *("float_mask", "mask_broadcast", "mask_with_causal", "padding_amount", "fully_masked"),
+    *("fully_masked_gradient", "lowest_mask", "nan_behind_mask", "very_negative_scores"),
+    *("scaling_order", "softcap_order", "silent_arguments", "single_token", "window_width"),
+)
+_CAUSAL = (
+    *("own_token", "alignment", "mask_with_causal", "causal_scale", "window_width"),
+    *("options_together", "nan_behind_mask", "very_negative_scores", "silent_arguments"),
+)
+# What looks at numbers of the output, and takes it for an average with the weights of the formula.
+_NUMBERS = (
+    *("convexity", "oracle", "scale", "key_permutation", "shift_invariance", "value_linearity"),
+    *("batch_independence", "head_independence", "mask_polarity", "causality", "large_scores"),
+    *("grouped_queries", "dropout_off", "dropout_scale", "gradients", "gradient_penalty"),
+    *("strided", "rectangular", "value_width", "empty", "other_sizes"),
+)
+_ALL = (*_NUMBERS, *_MASKS, *_CAUSAL, "row_sums", "dtype", "inputs_unchanged")
+
+# In the order in which to fix them.
+CAUSES: Mapping[str, tuple[str, ...]] = {
+    "shape": (*_ALL, "determinism", "memory_growth", "padding_amount"),
+    "determinism": _ALL,
+    "row_sums": (*_NUMBERS, *_MASKS, *_CAUSAL),
+    "scale": ("oracle", "causal_scale", "softcap_order", "gradients", "scaling_order"),
+    "oracle": ("gradients",),
+    "mask_polarity": _MASKS,
+    "causality": _CAUSAL,
+    "own_token": _CAUSAL,
+    "fully_masked": ("fully_masked_gradient", "options_together"),
+    "mask_with_causal": ("options_together",),
+}
+"""By the name of a property, those whose failure may follow from its own."""
+
+
+def followed(failed: list[str]) -> dict[str, str]:
+    """For each of ``failed`` that may follow from another of them, that other one.
+
+    Examples:
+        >>> followed(["scale", "oracle", "strided"])
+        {'oracle': 'scale'}
+    """
+    found: dict[str, str] = {}
+    for cause, effects in CAUSES.items():
+        if cause in failed and cause not in found:
+            mine = (name for name in effects if name in failed and name != cause)
+            found |= {name: cause for name in mine if name not in found}
+    return found

@@ -1,0 +1,382 @@
+"""How a function is read: what it calls its options, how its axes lie, what it cannot switch off.
+
+Each reading is tried on one small call, and counts when the answer is the formula's, up to rounding
+or up to the factor of the scores. So a wrong function is never read as a right one of another kind.
+What is not recognised stays as PyTorch has it, and all of it can be said instead.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.properties.scaling import effective_scale
+from attnref.conformance.subject import CheckError, Subject, renamed
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Stopped, Trial
+
+LAYOUT = Text(en="axes {layout}", pt="eixos {layout}")
+NAME = Text(en="{parameter} is {option}", pt="{parameter} é {option}")
+MEANS = Text(en="{parameter} is {option}, {meaning}", pt="{parameter} é {option}, {meaning}")
+OF_FORM = Text(
+    en="{parameter} is {option}, {meaning}, {form}", pt="{parameter} é {option}, {meaning}, {form}"
+)
+CAUSAL = Text(en="always causal", pt="sempre causal")
+
+_SIZES = Sizes()
+
+
+class Layout(NamedTuple):
+    """Where query, key and value have their axes; ``call`` asks a function of that layout."""
+
+    axes: str
+    call: Callable[..., Any]
+
+
+def _mapped(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The first of what was returned, changed; the rest as it is."""
+    if isinstance(output, tuple | list) and output and isinstance(output[0], Tensor):
+        return (change(output[0]), *output[1:])
+    return change(output) if isinstance(output, Tensor) else output
+
+
+def _usual(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    return function(*tensors, **options)
+
+
+def _heads_third(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    output = function(*(x.transpose(1, 2) for x in tensors), **options)
+    return _mapped(output, lambda x: x.transpose(1, 2) if x.ndim == 4 else x)
+
+
+def _heads_in_batch(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    query, key, _ = tensors
+    mask = options.get("attn_mask")
+    if mask is not None and mask.ndim > 2:
+        full = mask.expand(*query.shape[:2], query.shape[-2], key.shape[-2])
+        options["attn_mask"] = full.flatten(0, 1)
+    output = function(*(x.flatten(0, 1) for x in tensors), **options)
+    return _mapped(
+        output, lambda x: x.reshape(*query.shape[:2], *x.shape[1:]) if x.ndim == 3 else x
+    )
+
+
+def _length_first(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    def turned(*inputs: Tensor, **others: Any) -> Any:
+        output = function(*(x.transpose(0, 1) for x in inputs), **others)
+        return _mapped(output, lambda x: x.transpose(0, 1) if x.ndim == 3 else x)
+
+    return _heads_in_batch(turned, *tensors, **options)
+
+
+def _matrices(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    query, key, value = tensors
+    mask, outputs = options.pop("attn_mask", None), []
+    for sample, head in itertools.product(*map(range, query.shape[:2])):
+        if mask is not None:
+            full = mask.expand(*query.shape[:2], query.shape[-2], key.shape[-2])
+            options["attn_mask"] = full[sample, head]
+        found = function(query[sample, head], key[sample, head], value[sample, head], **options)
+        outputs.append(found[0] if isinstance(found, tuple | list) else found)
+    if not outputs:
+        return query.new_zeros(*query.shape[:-1], value.shape[-1])
+    return torch.stack(outputs).reshape(*query.shape[:2], *outputs[0].shape)
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "bhnd": Layout("(b, h, n, d)", _usual),
+    "bnhd": Layout("(b, n, h, d)", _heads_third),
+    "bnd": Layout("(b·h, n, d)", _heads_in_batch),
+    "nbd": Layout("(n, b·h, d)", _length_first),
+    "nd": Layout("(n, d)", _matrices),
+}
+"""By their names, in the order in which they are tried."""
+
+
+def _whole(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return mask.expand(sizes)
+
+
+def _of_samples(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return _same_along(mask.expand(sizes), 1)[:, 0]
+
+
+def _of_keys(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return _same_along(_same_along(mask.expand(sizes), 1), 2)[:, :1, :1]
+
+
+def _of_keys_alone(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return _of_keys(mask, sizes)[:, 0, 0]
+
+
+def _same_along(mask: Tensor, axis: int) -> Tensor:
+    if not bool((mask == mask.narrow(axis, 0, min(1, mask.shape[axis]))).all()):
+        what = "heads" if axis == 1 else "queries"
+        raise ValueError(f"attn_mask: expected one for all {what}, which is what it can say")
+    return mask
+
+
+FORMS: Mapping[str, Callable[[Tensor, tuple[int, ...]], Tensor]] = {
+    "(n, m)": lambda mask, sizes: mask,
+    "(b, h, n, m)": _whole,
+    "(b, n, m)": _of_samples,
+    "(b, 1, 1, m)": _of_keys,
+    "(b, m)": _of_keys_alone,
+}
+"""The shapes of masks that a function may insist on, in the order in which they are tried."""
+
+
+_FEWER = ("bnd", "nbd", "nd")
+
+
+class Meaning(NamedTuple):
+    """What a mask says, and how PyTorch's is turned into one."""
+
+    said: Text
+    turned: Callable[[Tensor], Tensor]
+
+
+def _yes_or_no(mask: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        raise ValueError("attn_mask: expected bool, for it says yes or no, got numbers to add")
+    return mask
+
+
+def _to_add(mask: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        return mask
+    zeros = torch.zeros(mask.shape, device=mask.device)
+    return zeros.masked_fill(~mask, -torch.inf)
+
+
+MEANINGS: Mapping[str, Meaning] = {
+    "allowed": Meaning(Text(en="True = may attend", pt="True = pode olhar"), lambda mask: mask),
+    "forbidden": Meaning(
+        Text(en="True = forbidden", pt="True = proibido"), lambda mask: ~_yes_or_no(mask)
+    ),
+    "ones": Meaning(
+        Text(en="1 = may attend, 0 = forbidden", pt="1 = pode olhar, 0 = proibido"),
+        lambda mask: _yes_or_no(mask).float(),
+    ),
+    "added": Meaning(Text(en="added to the scores", pt="somada aos escores"), _to_add),
+}
+"""By their names, in the order in which they are tried."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was recognised of a function, or said of it; None where nothing was.
+
+    ``names`` are the function's own for options; ``causal`` says that it cannot be asked without
+    causality; ``complete`` leaves nothing to recognise.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    layout: str | None = None
+    means: str | None = None
+    form: str | None = None
+    causal: bool | None = None
+    complete: bool = False
+
+    def lines(self) -> list[tuple[Text, dict[str, object]]]:
+        """What is not as PyTorch has it, in words and what fills their places."""
+        lines: list[tuple[Text, dict[str, object]]] = []
+        if self.layout not in (None, "bhnd"):
+            lines.append((LAYOUT, {"layout": LAYOUTS[str(self.layout)].axes}))
+        named = dict(self.names)
+        if self.means is not None:
+            named.setdefault("attn_mask", "attn_mask")
+        for option, parameter in named.items():
+            about: dict[str, object] = {"option": option, "parameter": parameter}
+            if option == "attn_mask" and self.means is not None:
+                about["meaning"] = MEANINGS[self.means].said
+                usual = self.form in (None, "(n, m)")
+                lines.append((MEANS if usual else OF_FORM, {**about, "form": self.form}))
+            else:
+                lines.append((NAME, about))
+        return [*lines, (CAUSAL, {})] if self.causal else lines
+
+    def of(self, about: Subject) -> Subject:
+        """The function as it is asked: with PyTorch's names, axes and masks."""
+        overlooked = {
+            option: name for option, name in about.overlooked.items() if option not in self.names
+        }
+        supports = [*about.supports, *self.names]
+        if self.causal:
+            supports.append("is_causal")
+        layout = LAYOUTS[self.layout or "bhnd"]
+        if layout.call not in (_usual, _heads_third):  # heads that share keys have no axis there
+            supports = [option for option in supports if option != "enable_gqa"]
+        asked = functools.partial(
+            _asked,
+            function=renamed(about.function, self.names),
+            layout=layout,
+            turned=MEANINGS[self.means or "allowed"].turned,
+            shaped=FORMS[self.form or "(n, m)"],
+            drops=("is_causal",) if self.causal and "is_causal" not in about.supports else (),
+        )
+        plain = not self.names and layout.call is _usual and not self.means and not self.causal
+        return replace(
+            about,
+            function=about.function if plain else _wrapping(asked, about.function),
+            supports=tuple(dict.fromkeys(supports)),
+            overlooked=overlooked,
+            always_causal=bool(self.causal),
+        )
+
+
+def _asked(
+    *tensors: Tensor,
+    function: Callable[..., Any],
+    layout: Layout,
+    turned: Callable[[Tensor], Tensor],
+    shaped: Callable[[Tensor, tuple[int, ...]], Tensor],
+    drops: tuple[str, ...],
+    **options: Any,
+) -> Any:
+    if options.get("attn_mask") is not None:
+        sizes = (*tensors[0].shape[:-1], tensors[1].shape[-2])
+        options["attn_mask"] = turned(shaped(options["attn_mask"], sizes))
+    for option in drops:
+        options.pop(option, None)
+    return layout.call(function, *tensors, **options)
+
+
+def _wrapping(asked: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    def attention(*tensors: Tensor, **options: Any) -> Any:
+        return asked(*tensors, **options)
+
+    attention.__wrapped__ = function  # type: ignore[attr-defined]
+    return attention
+
+
+def check_reading(said: Reading) -> None:
+    """What can be said of it without a function.
+
+    Raises:
+        CheckError: naming the setting, what was expected and what came.
+    """
+    for name, got, known in (
+        ("layout", said.layout, LAYOUTS),
+        ("mask_means", said.means, MEANINGS),
+    ):
+        if got is not None and got not in known:
+            raise CheckError(f"{name}: expected one of {', '.join(known)}, got {got!r}.")
+
+
+def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device) -> Reading:
+    """``said``, and what is recognised of the rest.
+
+    Raises:
+        Raised, Stopped: what the function does when it is asked in each way, the usual one first.
+    """
+    if said.complete:
+        return said
+    reading, case = said, Case.draw(_SIZES, 0)
+    if said.layout is None or said.causal is None:
+        reading = _form(about, said, case, dtype, device)
+    for option, parameter in about.overlooked.items():
+        if option in reading.names:
+            continue
+        for tried in _named(reading, option, parameter):
+            if _obeys(Trial(tried.of(about), dtype, device), case, option):
+                reading = tried
+                break
+        else:
+            plain = replace(reading, names={**reading.names, option: parameter})
+            if _ignores(Trial(plain.of(about), dtype, device), case, option):
+                reading = plain
+    return replace(reading, complete=True)
+
+
+def _form(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """The layout, and whether it is causal by itself."""
+    layouts = LAYOUTS if said.layout is None else [said.layout]
+    causal = (False, True) if said.causal is None else (said.causal,)
+    refused: Raised | Stopped | None = None
+    answers = of_four = False
+    for layout, always in itertools.product(layouts, causal):
+        # What takes four axes and mixes two of them up may be right where it gets fewer.
+        if of_four and layout in _FEWER and said.layout is None:
+            break
+        tried = replace(said, layout=layout, causal=always)
+        try:
+            if _explained(Trial(tried.of(about), dtype, device), case):
+                return tried
+            answers, of_four = True, of_four or layout not in _FEWER
+        except (Raised, Stopped) as reason:
+            refused = refused or reason
+    if not answers and refused is not None:
+        raise refused
+    return said
+
+
+def _explained(trial: Trial, case: Case) -> bool:
+    """Whether its weights are exponentials of the scores, with whatever factor."""
+    with torch.no_grad():
+        return trial.is_right(case, strictly=True) or effective_scale(trial, case).good
+
+
+def _named(reading: Reading, option: str, parameter: str) -> Iterator[Reading]:
+    names = {**reading.names, option: parameter}
+    if option != "attn_mask" or reading.means is not None:
+        yield replace(reading, names=names)
+    else:
+        for means, form in itertools.product(MEANINGS, FORMS):
+            yield replace(reading, names=names, means=means, form=form)
+
+
+_VALUES: Mapping[str, Any] = {"is_causal": True, "scale": 0.3, "softcap": 0.5}
+
+
+def _obeys(trial: Trial, case: Case, option: str) -> bool:
+    """Whether the option, by the name that is tried, does what PyTorch's does."""
+    if option == "attn_mask":
+        n, m = case.query.shape[-2], case.key.shape[-2]
+        mask = some_mask(case, (n, m))
+        if _takes(trial, case, {"attn_mask": mask}):
+            return _multiplies(trial, case, mask)
+        hidden = (torch.arange(m) != m // 2).expand(n, m)  # what a mask of keys can say, too
+        return _multiplies(trial, case, hidden)
+    if option == "dropout_p":
+        return _takes(trial, case, {"dropout_p": 0.5})
+    return option in _VALUES and trial.is_right(case, **{option: _VALUES[option]})
+
+
+def _takes(trial: Trial, case: Case, options: dict[str, Any]) -> bool:
+    try:
+        trial.call(case.query, case.key, case.value, **options)
+    except (Raised, Stopped):
+        return False
+    return True
+
+
+def _multiplies(trial: Trial, case: Case, mask: Tensor) -> bool:
+    """Whether a mask leaves what it allows of the function's own weights."""
+    try:
+        output = trial.call(case.query, case.key, case.value, attn_mask=mask)
+    except (Raised, Stopped):
+        return False
+    expected = trial.predicted(case.query, case.key, case.value, mask.double())
+    return bool(((output - expected).abs() <= 1e-2).all())
+
+
+def _ignores(trial: Trial, case: Case, option: str) -> bool:
+    """Whether it has no effect at all, so that it is asked, and the properties say so."""
+    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    values = {**_VALUES, "attn_mask": mask}
+    if option not in values:
+        return False
+    try:
+        output = trial.call(case.query, case.key, case.value, **{option: values[option]})
+    except (Raised, Stopped):
+        return False
+    return torch.equal(output, trial.call(case.query, case.key, case.value))

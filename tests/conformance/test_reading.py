@@ -1,0 +1,204 @@
+"""How strangers' functions are read: names, axes, meanings of masks, causality that stays."""
+
+import math
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention as fused
+
+from attnref.conformance import Verdict, check
+from attnref.conformance.reading import LAYOUTS, MEANINGS
+from attnref.conformance.subject import CheckError
+from attnref.conformance.text import LANGUAGES
+
+
+def scores(query, key):
+    return query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+
+
+def heads_third(q, k, v, causal=False, softmax_scale=None):
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    return fused(q, k, v, is_causal=causal, scale=softmax_scale).transpose(1, 2)
+
+
+def heads_in_batch(query, key, value, attn_mask=None):
+    batch, n, _ = query.shape
+    weights = torch.softmax(scores(query, key).view(batch, n, -1) + _bias(attn_mask), -1)
+    return torch.bmm(weights, value)
+
+
+def _bias(mask):
+    return 0.0 if mask is None else torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
+
+
+def length_first(query, key, value):
+    query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+    batch, n, _ = query.shape
+    return (torch.softmax(scores(query, key).view(batch, n, -1), -1) @ value).transpose(0, 1)
+
+
+def matrices(q, k, v):
+    _, d = q.shape
+    return torch.softmax(q @ k.T / d**0.5, -1) @ v
+
+
+def annotated(query, key, value, mask=None, dropout=None):
+    found = scores(query, key)
+    if mask is not None:
+        found = found.masked_fill(mask == 0, -1e9)
+    weights = found.softmax(-1)
+    if dropout is not None:
+        weights = dropout(weights)
+    return weights @ value, weights
+
+
+def forbidding(q, k, v, mask=None):
+    found = scores(q, k)
+    return (found if mask is None else found.masked_fill(mask, -math.inf)).softmax(-1) @ v
+
+
+def times_ones(q, k, v, mask=None):
+    if mask is not None and mask.dtype == torch.bool:
+        raise TypeError("mask: expected numbers")
+    found = scores(q, k)
+    return (found if mask is None else found.masked_fill(mask == 0, -math.inf)).softmax(-1) @ v
+
+
+def adding(q, k, v, bias=None, scaling=None, dropout=0.0):
+    found = q @ k.mT * (q.shape[-1] ** -0.5 if scaling is None else scaling)
+    found = found if bias is None else found + bias[:, :, :, : k.shape[-2]]
+    return torch.dropout(found.softmax(-1), dropout, dropout > 0) @ v
+
+
+def of_keys(q, k, v, attention_mask=None):
+    found = scores(q, k)
+    if attention_mask is not None:
+        found = found + (1.0 - attention_mask[:, None, None, :].float()) * -10000.0
+    return found.softmax(-1) @ v
+
+
+def decoder(q, k, v, mask=None):
+    n = q.shape[-2]
+    future = torch.ones(1024, 1024, dtype=torch.bool).triu(1)[:n, :n]
+    found = scores(q, k).masked_fill(future, -math.inf)
+    return (found if mask is None else found.masked_fill(~mask, -math.inf)).softmax(-1) @ v
+
+
+def unscaled_decoder(q, k, v):
+    n = q.shape[-2]
+    future = torch.ones(n, n, dtype=torch.bool).triu(1)
+    return (q @ k.mT).masked_fill(future, -math.inf).softmax(-1) @ v
+
+
+def itself_alone(q, k, v):
+    b, h, n, d = q.shape
+    return (scores(q, k).view(b, h, n, n).softmax(-1) @ v).view(b, h, n, d)
+
+
+CASES = {
+    heads_third: "axes (b, n, h, d); causal is is_causal; softmax_scale is scale",
+    heads_in_batch: "axes (b·h, n, d)",
+    length_first: "axes (n, b·h, d)",
+    matrices: "axes (n, d)",
+    annotated: "mask is attn_mask, True = may attend",
+    forbidding: "mask is attn_mask, True = forbidden",
+    times_ones: "mask is attn_mask, 1 = may attend, 0 = forbidden",
+    adding: "bias is attn_mask, added to the scores, (b, h, n, m); scaling is scale; "
+    "dropout is dropout_p",
+    of_keys: "attention_mask is attn_mask, True = may attend, (b, m)",
+    decoder: "mask is attn_mask, True = may attend; always causal",
+    itself_alone: "",
+    fused: "",
+}
+
+
+@pytest.mark.claim("checker-raises-no-false-alarm")
+@pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
+def test_a_right_function_of_another_kind_is_read_as_that_and_nothing_is_wrong(function):
+    for seed in range(3):
+        report = check(function, limit=None, seed=seed)
+        assert report.read_as("en") == CASES[function]
+        assert report.passed(), f"seed {seed}\n{report.text()}"
+        assert "{" not in report.read_as("pt")
+
+
+@pytest.mark.parametrize("function", [annotated, forbidding, adding, decoder])
+def test_the_masks_that_are_recognised_are_asked(function):
+    report = check(function, limit=None, only=["mask_polarity", "fully_masked", "padding_amount"])
+    assert [each.verdict for each in report.results] == [
+        Verdict.PASS,
+        Verdict.UNSAFE,
+        Verdict.PASS,
+    ]
+
+
+def wrong(change):
+    return lambda *tensors, **options: change(annotated(*tensors, **options)[0])
+
+
+def ignoring(q, k, v, mask=None, causal=False):
+    return fused(q, k, v)
+
+
+def mixing_heads(q, k, v):
+    return torch.softmax(scores(q, k), dim=1) @ v
+
+
+def first_of_all(q, k, v):
+    return fused(q, k[:1].expand_as(k), v[:1].expand_as(v))
+
+
+def strict_decoder(q, k, v):
+    n = q.shape[-2]
+    future = torch.ones(n, n, dtype=torch.bool).triu()
+    return scores(q, k).masked_fill(future, -1e9).softmax(-1) @ v
+
+
+@pytest.mark.parametrize(
+    ("function", "fault"),
+    [
+        (ignoring, "mask_polarity"),
+        (mixing_heads, "row_sums"),
+        (first_of_all, "oracle"),
+        (strict_decoder, "oracle"),
+        (unscaled_decoder, "scale"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_wrong_function_is_not_read_as_a_right_one_of_another_kind(function, fault):
+    failed = {result.property for result in check(function, limit=None).failures}
+    assert fault in failed
+
+
+@pytest.mark.parametrize("limit", [None, 10.0])
+def test_what_is_said_is_not_recognised_again(limit):
+    settings = {"only": ["oracle", "mask_polarity"], "limit": limit}
+    names = {"attn_mask": "mask"}
+    said = check(forbidding, names=names, mask_means="forbidden", **settings)
+    assert (said.passed(), said.read_as("en")) == (True, CASES[forbidding])
+    assert not check(forbidding, names=names, mask_means="allowed", **settings).passed()
+    assert check(heads_third, layout="bnhd", always_causal=False, **settings).passed()
+    assert not check(heads_third, layout="bhnd", always_causal=False, **settings).passed()
+    assert not check(decoder, always_causal=False, **settings).passed()
+
+
+@pytest.mark.parametrize("setting", ["layout", "mask_means"])
+def test_a_reading_that_there_is_not_is_refused(setting):
+    with pytest.raises(CheckError, match=f"{setting}: expected one of .*, got 'hbnd'"):
+        check(fused, **{setting: "hbnd"})
+
+
+def test_axes_and_meanings_have_words_in_each_language():
+    assert {layout.axes.count("n") for layout in LAYOUTS.values()} == {1}
+    for meaning in MEANINGS.values():
+        assert len({meaning.said.say(lang) for lang in LANGUAGES}) == len(LANGUAGES)
+
+
+def test_what_a_mask_of_keys_cannot_say_is_not_claimed():
+    report = check(of_keys, limit=None, only=["mask_polarity", "mask_broadcast", "padding_amount"])
+    verdicts = {result.property: result.verdict for result in report.results}
+    assert verdicts == {
+        "mask_polarity": Verdict.NOT_CLAIMED,
+        "mask_broadcast": Verdict.NOT_CLAIMED,
+        "padding_amount": Verdict.PASS,
+    }
