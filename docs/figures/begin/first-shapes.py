@@ -25,7 +25,7 @@ TEXT = {
         "scores": "scores",
         "weights": "weights",
         "query": "queries",
-        "key": "keys, turned",
+        "key": "keys, transposed",
         "value": "values",
         "output": "output",
     },

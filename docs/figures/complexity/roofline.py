@@ -18,7 +18,7 @@ TEXT = {
     },
     "en": {
         "x": "intensity: operations per byte moved",
-        "y": "operations a second (the machine: $10^{14}$, and $10^{12}$ bytes a second)",
+        "y": "operations per second (the machine: $10^{14}$, and $10^{12}$ bytes per second)",
         "memory": "limited by\nmemory",
         "compute": "limited by\narithmetic",
         "decode": "decoding, batch {batch}",

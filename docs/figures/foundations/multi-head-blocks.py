@@ -18,7 +18,7 @@ TEXT = {
     "en": {
         "in": "1. In: each head is a block of columns",
         "attend": "2. Each head computes an attention of its own",
-        "out": "3. Out: each head's block meets its own rows only",
+        "out": "3. Out: each head's block multiplies only its own rows",
         "joined": "$[O_1|O_2|O_3]$",
         "result": "$∑ O_i W_O^{(i)}$",
         "attention": "from $Q_i$, $K_i$, $V_i$ comes $O_i$, for $i = 1, 2, 3$",

@@ -22,9 +22,9 @@ TEXT = {
     },
     "en": {
         "experiments": "1  values that are all 1: is the output 1?"
-        "|2  another last word: do earlier outputs stay?"
-        "|3  another sequence in the batch: does this one stay?"
-        "|4  the last query alone: as in the whole pass?",
+        "|2  a different last word: are earlier outputs unchanged?"
+        "|3  another sequence in the batch: is this one unchanged?"
+        "|4  the last query alone: same as in the whole pass?",
         "right": "no fault",
         "mask": "masks: one key too many",
         "axis": "numbers: softmax, other axis",

@@ -17,7 +17,7 @@ TEXT = {
         "cache": "A step with a cache of 4 words",
         "bf16": "Counting in bfloat16",
         "wrong": "by place|from 0 again|in bfloat16",
-        "right": "by word|behind the cache|in int64",
+        "right": "by word|after the cache|in int64",
         "legend": "Bold: a wrong position. −: padding.",
     },
 }

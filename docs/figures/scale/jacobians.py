@@ -16,7 +16,7 @@ TEXT = {
         "weights": "weights $p$",
         "jacobian": "Jacobian $J$",
         "trace": "trace",
-        "legend": "Outside the diagonal no number is positive.",
+        "legend": "Off the diagonal no number is positive.",
     },
 }
 

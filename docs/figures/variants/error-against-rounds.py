@@ -16,8 +16,8 @@ TEXT = {
         "directions": "direções",
     },
     "en": {
-        "x": "share of the keys met, in 1, 2, 4 and 8 rounds",
-        "y": "relative error (dashed: 1, as much as the answer zero)",
+        "x": "share of the keys seen, in 1, 2, 4 and 8 rounds",
+        "y": "relative error (dashed: 1, the error of the answer zero)",
         "random": "random",
         "smooth": "smooth",
         "directions": "directions",

@@ -14,7 +14,7 @@ TEXT = {
     },
     "en": {
         "square": "queries with keys first: $n^2$ weights",
-        "state": "keys with values first: a state that does not know $n$",
+        "state": "keys with values first: a state that does not grow with $n$",
     },
 }
 

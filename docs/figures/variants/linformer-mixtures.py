@@ -13,7 +13,7 @@ TEXT = {
         "attend": "atender às misturas: $n r$ pesos",
     },
     "en": {
-        "mix": "mix: of $m$ keys and values, $r$ of each",
+        "mix": "mix: from $m$ keys and values to $r$ of each",
         "attend": "attend to the mixtures: $n r$ weights",
     },
 }

@@ -15,7 +15,7 @@ TEXT = {
     },
     "en": {
         "sorted": "one round, by hash",
-        "one": "one round, in the text",
+        "one": "one round, in text order",
         "four": "four rounds",
     },
 }

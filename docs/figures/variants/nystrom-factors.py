@@ -7,7 +7,7 @@ from tokens import noise
 
 TEXT = {
     "pt": {"legend": "$n = m = 12$ tokens e $r = 3$ marcos; só os fatores são formados"},
-    "en": {"legend": "$n = m = 12$ tokens and $r = 3$ landmarks; the factors alone are formed"},
+    "en": {"legend": "$n = m = 12$ tokens and $r = 3$ landmarks; only the factors are formed"},
 }
 
 N, RANK, WIDTH, CELL = 12, 3, 4, 9

@@ -18,7 +18,7 @@ TEXT = {
         "x": "size of the channel common to all keys",
         "y": "relative error of the output",
         "plain": "as they come",
-        "smooth": "mean taken away",
+        "smooth": "mean subtracted",
     },
 }
 
