@@ -66,9 +66,11 @@ def check(
             before, it runs in this process, nothing stops it, and its memory has no limit. None
             asks for that, to look into it with a debugger.
         names: the function's own for options, as ``{"attn_mask": "mask"}``.
-        layout: of its tensors, a key of :data:`LAYOUTS`; None recognises it.
-        mask_means: what its mask says, a key of :data:`MEANINGS`; None recognises it for a
-            parameter that is not called attn_mask, which says what PyTorch's says.
+        layout: the axes of its tensors, ``"bhnd"``, ``"bnhd"``, ``"bnd"``, ``"nbd"`` or ``"nd"``;
+            None recognises them.
+        mask_means: what its mask says, ``"allowed"`` (True = may attend), ``"forbidden"``,
+            ``"ones"`` (1 and 0) or ``"added"``; None recognises it for a parameter that is not
+            called attn_mask, which says what PyTorch's says.
         always_causal: that it cannot be asked without causality; None recognises it.
 
     Returns:
