@@ -53,9 +53,8 @@ def check(
             asked in evaluation mode. Other names, axes and meanings are recognised where the
             formula's answer comes back with them, and the report says how it was read.
         supports: which of ``attn_mask``, ``is_causal``, ``scale``, ``enable_gqa``, ``dropout_p``,
-            ``softcap`` and ``window`` it takes; None reads its signature. One with ``**kwargs`` is
-            taken at its word, and tested on whether it obeys. What it does not take is reported
-            as not offered.
+            ``softcap`` and ``window`` it takes; None reads its signature. What it does not take
+            is reported as not claimed, and so is what it only swallows in ``**kwargs``.
         only: names of properties, those of :data:`PROPERTIES`; None means all.
         dtype: ``"float32"``, ``"float64"``, ``"bfloat16"`` or ``"float16"``.
         device: of the inputs.

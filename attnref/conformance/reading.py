@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.dlpack import from_dlpack
 
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.properties.masks import some_mask
@@ -28,6 +29,7 @@ OF_FORM = Text(
     en="{parameter} is {option}, {meaning}, {form}", pt="{parameter} é {option}, {meaning}, {form}"
 )
 CAUSAL = Text(en="always causal", pt="sempre causal")
+FOREIGN = Text(en="arrays of another library", pt="vetores de outra biblioteca")
 
 _SIZES = Sizes()
 
@@ -174,7 +176,8 @@ class Reading:
     """What was recognised of a function, or said of it; None where nothing was.
 
     ``names`` are the function's own for options; ``causal`` says that it cannot be asked without
-    causality; ``complete`` leaves nothing to recognise.
+    causality; ``ignored`` are options that it swallows and does not know, and ``foreign`` says
+    that it answers with arrays of another library. ``complete`` leaves nothing to recognise.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -182,6 +185,8 @@ class Reading:
     means: str | None = None
     form: str | None = None
     causal: bool | None = None
+    ignored: tuple[str, ...] = ()
+    foreign: bool = False
     complete: bool = False
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
@@ -200,14 +205,16 @@ class Reading:
                 lines.append((MEANS if usual else OF_FORM, {**about, "form": self.form}))
             else:
                 lines.append((NAME, about))
-        return [*lines, (CAUSAL, {})] if self.causal else lines
+        lines += [(CAUSAL, {})] if self.causal else []
+        return [*lines, (FOREIGN, {})] if self.foreign else lines
 
     def of(self, about: Subject) -> Subject:
         """The function as it is asked: with PyTorch's names, axes and masks."""
         overlooked = {
             option: name for option, name in about.overlooked.items() if option not in self.names
         }
-        supports = [*about.supports, *self.names]
+        supports = [name for name in about.supports if name not in self.ignored]
+        supports += self.names
         if self.causal:
             supports.append("is_causal")
         layout = LAYOUTS[self.layout or "bhnd"]
@@ -220,8 +227,10 @@ class Reading:
             turned=MEANINGS[self.means or "allowed"].turned,
             shaped=FORMS[self.form or "(n, m)"],
             drops=("is_causal",) if self.causal and "is_causal" not in about.supports else (),
+            foreign=self.foreign,
         )
-        plain = not self.names and layout.call is _usual and not self.means and not self.causal
+        plain = not (self.names or self.means or self.causal or self.foreign)
+        plain = plain and layout.call is _usual
         return replace(
             about,
             function=about.function if plain else _wrapping(asked, about.function),
@@ -238,14 +247,43 @@ def _asked(
     turned: Callable[[Tensor], Tensor],
     shaped: Callable[[Tensor, tuple[int, ...]], Tensor],
     drops: tuple[str, ...],
+    foreign: bool,
     **options: Any,
 ) -> Any:
+    if foreign:
+        function = _of_tensors(function)
     if options.get("attn_mask") is not None:
         sizes = (*tensors[0].shape[:-1], tensors[1].shape[-2])
         options["attn_mask"] = turned(shaped(options["attn_mask"], sizes))
     for option in drops:
         options.pop(option, None)
     return layout.call(function, *tensors, **options)
+
+
+def _of_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same with tensors for the arrays that it returns; what it is given has no gradient."""
+
+    def attention(*tensors: Tensor, **options: Any) -> Any:
+        given = {
+            name: value.detach() if isinstance(value, Tensor) else value
+            for name, value in options.items()
+        }
+        output = function(*(x.detach() for x in tensors), **given)
+        if isinstance(output, tuple | list) and output:
+            return (_as_tensor(output[0], tensors[0]), *output[1:])
+        return _as_tensor(output, tensors[0])
+
+    return attention
+
+
+def _as_tensor(array: Any, like: Tensor) -> Any:
+    if hasattr(array, "__dlpack__"):
+        array = from_dlpack(array)
+    elif hasattr(array, "__array__"):
+        array = torch.from_numpy(array.__array__())
+    if isinstance(array, Tensor) and (array.dtype, like.dtype) == (torch.float32, torch.float64):
+        raise TypeError("float64: the other library is set to answer in float32")
+    return array.clone().to(like.device) if isinstance(array, Tensor) else array
 
 
 def _wrapping(asked: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,7 +316,8 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
     """
     if said.complete:
         return said
-    reading, case = said, Case.draw(_SIZES, 0)
+    case = Case.draw(_SIZES, 0)
+    said = reading = replace(said, foreign=_is_foreign(about, case, dtype, device))
     if said.layout is None or said.causal is None:
         reading = _form(about, said, case, dtype, device)
     for option, parameter in about.overlooked.items():
@@ -289,10 +328,26 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
                 reading = tried
                 break
         else:
+            if option not in ("attn_mask", *_VALUES):
+                continue
             plain = replace(reading, names={**reading.names, option: parameter})
             if _ignores(Trial(plain.of(about), dtype, device), case, option):
                 reading = plain
-    return replace(reading, complete=True)
+    trial = Trial(reading.of(about), dtype, device)
+    ignored = tuple(each for each in about.swallowed if _ignores(trial, case, each))
+    return replace(reading, ignored=ignored, complete=True)
+
+
+def _is_foreign(about: Subject, case: Case, dtype: torch.dtype, device: torch.device) -> bool:
+    trial = Trial(about, dtype, device)
+    given = [trial.given(x) for x in (case.query, case.key, case.value)]
+    try:
+        with torch.no_grad():
+            output = trial.raw(*given)
+    except Raised:
+        return False
+    output = output[0] if isinstance(output, tuple | list) and output else output
+    return not isinstance(output, Tensor) and hasattr(output, "__array__")
 
 
 def _form(
@@ -335,6 +390,7 @@ def _named(reading: Reading, option: str, parameter: str) -> Iterator[Reading]:
 
 
 _VALUES: Mapping[str, Any] = {"is_causal": True, "scale": 0.3, "softcap": 0.5}
+_OTHERS: Mapping[str, Any] = {"dropout_p": 0.5, "window": 2}
 
 
 def _obeys(trial: Trial, case: Case, option: str) -> bool:
@@ -347,8 +403,14 @@ def _obeys(trial: Trial, case: Case, option: str) -> bool:
         hidden = (torch.arange(m) != m // 2).expand(n, m)  # what a mask of keys can say, too
         return _multiplies(trial, case, hidden)
     if option == "dropout_p":
-        return _takes(trial, case, {"dropout_p": 0.5})
+        return _takes(trial, case, {option: 0.5}) and not _ignores(trial, case, option)
     return option in _VALUES and trial.is_right(case, **{option: _VALUES[option]})
+
+
+def _shares(trial: Trial) -> bool:
+    """Whether two heads of keys serve four; a single one may be broadcast by accident."""
+    case = Case.draw(Sizes(heads=4, key_heads=2), 0)
+    return _takes(trial, case, {"enable_gqa": True})
 
 
 def _takes(trial: Trial, case: Case, options: dict[str, Any]) -> bool:
@@ -371,10 +433,10 @@ def _multiplies(trial: Trial, case: Case, mask: Tensor) -> bool:
 
 def _ignores(trial: Trial, case: Case, option: str) -> bool:
     """Whether it has no effect at all, so that it is asked, and the properties say so."""
+    if option == "enable_gqa":
+        return not _shares(trial)
     mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
-    values = {**_VALUES, "attn_mask": mask}
-    if option not in values:
-        return False
+    values = {**_VALUES, **_OTHERS, "attn_mask": mask}
     try:
         output = trial.call(case.query, case.key, case.value, **{option: values[option]})
     except (Raised, Stopped):

@@ -37,7 +37,8 @@ class Subject:
 
     ``parameters`` are the names in its signature, None where it has none to read; ``overlooked``
     are options that it does not take, each with a parameter that may be it by another name. One
-    that is ``always_causal`` cannot be asked without causality.
+    that is ``always_causal`` cannot be asked without causality. ``swallowed`` are options that it
+    takes through ``**kwargs`` alone, which says nothing about whether it knows them.
     """
 
     function: Callable[..., Any]
@@ -46,6 +47,7 @@ class Subject:
     parameters: tuple[str, ...] | None
     overlooked: Mapping[str, str] = field(default_factory=dict)
     always_causal: bool = False
+    swallowed: tuple[str, ...] = ()
 
 
 def load(target: str) -> Callable[..., Any]:
@@ -139,6 +141,9 @@ def subject(
             f"supports: expected names among {', '.join(OPTIONS)}, got {unknown[0]!r}."
         )
     signature = _signature(function)
+    if signature is not None and list(signature.parameters)[:4] == _INTERFACE:
+        function = _through_interface(function, signature)
+        signature = _signature(function)
     if names:
         _check_names(names, signature, name)
         function, signature = renamed(function, names), _with_our_names(signature, names)
@@ -152,21 +157,63 @@ def subject(
         for each, parameter in signature.parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     )
-    offered = tuple(option for option in OPTIONS if takes_any or option in named)
+    overlooked = {
+        option: parameter
+        for option, synonyms in SYNONYMS.items()
+        for parameter in reversed(synonyms)
+        if option not in named and parameter in named
+    }
+    any_other = [option for option in OPTIONS if takes_any and option not in (*named, *overlooked)]
+    offered = tuple(option for option in OPTIONS if option in named or option in any_other)
     missing = [option for option in supports or () if option not in offered]
     if missing:
         raise CheckError(
             f"supports: expected options that {name} takes, got {missing[0]!r}; its parameters "
             f"are {', '.join(named)}. Add it to them, or leave it out."
         )
-    overlooked = {
-        option: parameter
-        for option, synonyms in SYNONYMS.items()
-        for parameter in synonyms
-        if option not in offered and parameter in named
-    }
-    supported = offered if supports is None else tuple(supports)
-    return Subject(function, name, supported, named, overlooked)
+    if supports is not None:
+        return Subject(function, name, tuple(supports), named, overlooked)
+    return Subject(function, name, offered, named, overlooked, swallowed=tuple(any_other))
+
+
+# How Hugging Face's models call the attention that they are given.
+_INTERFACE = ["module", "query", "key", "value"]
+
+
+class _Layer(torch.nn.Module):
+    """What such a function reads off the layer that it belongs to."""
+
+    is_causal = False
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.num_key_value_groups = groups
+        self.eval()
+
+
+def _through_interface(
+    function: Callable[..., Any], signature: inspect.Signature
+) -> Callable[..., Any]:
+    """It without the layer, given the factor; its output comes with heads and positions swapped."""
+
+    def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
+        if "scaling" in signature.parameters and options.get("scaling") is None:
+            options["scaling"] = query.shape[-1] ** -0.5
+        if "attention_mask" in signature.parameters:
+            options.setdefault("attention_mask", None)
+        options.pop("enable_gqa", None)
+        layer = _Layer(query.shape[1] // max(1, key.shape[1]))
+        output, *rest = function(layer, query, key, value, **options)
+        return (output.transpose(1, 2), *rest)
+
+    attention.__wrapped__ = function  # type: ignore[attr-defined]
+    attention.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[
+            each.replace(default=None) if number > 2 and each.kind is not each.VAR_KEYWORD else each
+            for number, each in enumerate(list(signature.parameters.values())[1:])
+        ]
+    )
+    return attention
 
 
 def _check_names(names: Mapping[str, str], signature: inspect.Signature | None, name: str) -> None:

@@ -21,7 +21,7 @@ def right(query, key, value):
 def leaks(query, key, value, attn_mask=None):
     return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask)
 
-def wrong(query, key, value, **options):
+def wrong(query, key, value, is_causal=False, softcap=None, scale=None, window=None):
     return torch.softmax(query @ key.mT / query.shape[-1], -1) @ value
 """
 

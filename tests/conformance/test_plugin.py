@@ -17,7 +17,7 @@ def leaks(query, key, value, attn_mask=None):
 def renamed(query, key, value, mask=None):
     return torch.nn.functional.scaled_dot_product_attention(query, key, value, mask)
 
-def wrong(query, key, value, **options):
+def wrong(query, key, value, is_causal=False, softcap=None, scale=None):
     return torch.softmax(query @ key.mT / query.shape[-1], -1) @ value
 """
 

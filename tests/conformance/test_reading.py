@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention as fused
@@ -95,6 +96,27 @@ def itself_alone(q, k, v):
     return (scores(q, k).view(b, h, n, n).softmax(-1) @ v).view(b, h, n, d)
 
 
+def of_a_model(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+    """As the models of Hugging Face want it."""
+    key, value = (x.repeat_interleave(module.num_key_value_groups, 1) for x in (key, value))
+    found = query @ key.mT * scaling
+    if attention_mask is not None:
+        found = found + attention_mask
+    weights = torch.nn.functional.dropout(found.softmax(-1), dropout, module.training)
+    return (weights @ value).transpose(1, 2), weights
+
+
+def swallowing(q, k, v, **kwargs):
+    return fused(q, k, v, scale=kwargs.get("scale"))
+
+
+def in_numpy(query, key, value):
+    q, k, v = (np.swapaxes(np.asarray(x), 1, 2) for x in (query, key, value))
+    found = q @ np.swapaxes(k, -1, -2) / np.float32(math.sqrt(q.shape[-1]))
+    weights = np.exp(found - found.max(-1, keepdims=True))
+    return np.swapaxes((weights / weights.sum(-1, keepdims=True)) @ v, 1, 2).astype(np.float32)
+
+
 CASES = {
     heads_third: "axes (b, n, h, d); causal is is_causal; softmax_scale is scale",
     heads_in_batch: "axes (b·h, n, d)",
@@ -107,6 +129,9 @@ CASES = {
     "dropout is dropout_p",
     of_keys: "attention_mask is attn_mask, True = may attend, (b, m)",
     decoder: "mask is attn_mask, True = may attend; always causal",
+    of_a_model: "attention_mask is attn_mask, added to the scores; scaling is scale",
+    swallowing: "",
+    in_numpy: "axes (b, n, h, d); arrays of another library",
     itself_alone: "",
     fused: "",
 }
@@ -130,10 +155,6 @@ def test_the_masks_that_are_recognised_are_asked(function):
         Verdict.UNSAFE,
         Verdict.PASS,
     ]
-
-
-def wrong(change):
-    return lambda *tensors, **options: change(annotated(*tensors, **options)[0])
 
 
 def ignoring(q, k, v, mask=None, causal=False):
@@ -180,6 +201,27 @@ def test_what_is_said_is_not_recognised_again(limit):
     assert check(heads_third, layout="bnhd", always_causal=False, **settings).passed()
     assert not check(heads_third, layout="bhnd", always_causal=False, **settings).passed()
     assert not check(decoder, always_causal=False, **settings).passed()
+
+
+def test_what_is_swallowed_and_not_known_is_not_claimed():
+    report = check(swallowing, limit=None, only=["causality", "scale", "silent_arguments"])
+    verdicts = {result.property: result.verdict for result in report.results}
+    assert verdicts == {
+        "causality": Verdict.NOT_CLAIMED,
+        "scale": Verdict.PASS,
+        "silent_arguments": Verdict.PASS,
+    }
+
+
+def test_shared_heads_and_dropout_of_a_model_are_asked_or_said():
+    report = check(of_a_model, limit=None, only=["grouped_queries", "dropout_scale"])
+    verdicts = {result.property: result.verdict for result in report.results}
+    assert verdicts == {"grouped_queries": Verdict.PASS, "dropout_scale": Verdict.NOT_ASKED}
+
+
+def test_an_array_that_is_narrower_than_what_was_given_is_refused():
+    with pytest.raises(CheckError, match="the other library is set to answer in float32"):
+        check(in_numpy, limit=None, dtype="float64")
 
 
 @pytest.mark.parametrize("setting", ["layout", "mask_means"])

@@ -107,7 +107,11 @@ def _calls(trial: Trial, case: Case) -> Iterator[Asked]:
         key, value = (x[:, : case.query.shape[1] // 2] for x in (case.key, case.value))
         shared = Case(case.query, key, value, case.seed)
         for single in _singles(trial, shared):
-            yield Asked(shared, {"enable_gqa": True, **single}, [(shared, {"enable_gqa": True})])
+            yield Asked(
+                shared,
+                {"enable_gqa": True, **single},
+                [(shared, {"enable_gqa": True}), (case, single)],
+            )
 
 
 def _as_long(case: Case, short: Case, options: dict[str, Any]) -> list[tuple[Case, dict[str, Any]]]:
