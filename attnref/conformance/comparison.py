@@ -44,7 +44,7 @@ def apart(*numbers: float) -> list[float]:
 
     Examples:
         >>> "{:.4g} and {:.4g}".format(*apart(1.0, 1.00002))
-        '1.00000 and 1.00002'
+        '1 and 1.00002'
     """
     digits = next(
         (n for n in range(3, 17) if len({f"{x:.{n}g}" for x in numbers}) == len(set(numbers))), 17

@@ -12,7 +12,6 @@ import pytest
 
 from attnref.conformance.checker import check_settings, chosen, judge, recognise
 from attnref.conformance.naming import judge_named
-from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.reading import Reading
 from attnref.conformance.report import Result
 from attnref.conformance.subject import CheckError, Subject, listed, load, paired, subject
@@ -102,8 +101,6 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         judge_named(target, find, lambda about: None, node.settings["limit"])
         node.about = find()
         node.reading = _recognised(node.about, Reading(names), **node.settings)
-        if node.settings["device"] != "cpu":  # whether it can be reached, said once
-            judge(node.about, node.reading, only=[next(iter(PROPERTIES))], **node.settings)
     except (CheckError, RuntimeError) as error:
         raise pytest.UsageError(f"--attention, {error}") from None
     node.lang = option("attention_lang") or preferred(os.environ)

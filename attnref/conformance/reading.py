@@ -279,8 +279,6 @@ def _of_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
 def _as_tensor(array: Any, like: Tensor) -> Any:
     if hasattr(array, "__dlpack__"):
         array = from_dlpack(array)
-    elif hasattr(array, "__array__"):
-        array = torch.from_numpy(array.__array__())
     if isinstance(array, Tensor) and (array.dtype, like.dtype) == (torch.float32, torch.float64):
         raise TypeError("float64: the other library is set to answer in float32")
     return array.clone().to(like.device) if isinstance(array, Tensor) else array
@@ -314,15 +312,11 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
     Raises:
         Raised, Stopped: what the function does when it is asked in each way, the usual one first.
     """
-    if said.complete:
-        return said
     case = Case.draw(_SIZES, 0)
     said = reading = replace(said, foreign=_is_foreign(about, case, dtype, device))
     if said.layout is None or said.causal is None:
         reading = _form(about, said, case, dtype, device)
     for option, parameter in about.overlooked.items():
-        if option in reading.names:
-            continue
         for tried in _named(reading, option, parameter):
             if _obeys(Trial(tried.of(about), dtype, device), case, option):
                 reading = tried
@@ -347,7 +341,7 @@ def _is_foreign(about: Subject, case: Case, dtype: torch.dtype, device: torch.de
     except Raised:
         return False
     output = output[0] if isinstance(output, tuple | list) and output else output
-    return not isinstance(output, Tensor) and hasattr(output, "__array__")
+    return not isinstance(output, Tensor) and hasattr(output, "__dlpack__")
 
 
 def _form(

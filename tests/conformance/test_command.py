@@ -75,6 +75,12 @@ def test_supports_leaves_options_out(run):
     assert "2 not claimed" in out
 
 
+def test_what_is_skipped_is_not_asked(run):
+    status, out, _ = run("mine.py:wrong", "--only", "shape,scale", "--skip", "scale")
+    assert (status, "1 pass" in out, "scale" in out) == (0, True, False)
+    assert "44 " not in run("mine.py:right", "--skip", "memory_growth", "--only", "shape")[1]
+
+
 def test_json_is_all_that_is_printed(run):
     status, out, _ = run("mine.py:right", "--only", "shape", "--format", "json", "--seed", "7")
     record = json.loads(out)

@@ -735,6 +735,17 @@ def loses_the_end(right, query, key, value, **options):
     return right(query, key[..., :whole, :], value[..., :whole, :], **options)
 
 
+def doubles_one_key(right, query, key, value, **options):
+    lone = key.shape[-2] == 1 < query.shape[-2]
+    return right(query, key, value, **options) * (2 if lone else 1)
+
+
+def declines_floats(right, query, key, value, attn_mask=None, is_causal=False, **options):
+    if attn_mask is not None and attn_mask.dtype != torch.bool and is_causal:
+        raise ValueError("attn_mask: expected bool beside is_causal")
+    return right(query, key, value, attn_mask, is_causal=is_causal, **options)
+
+
 def always_causal(query, key, value):
     return Right()(query, key, value, is_causal=True)
 
@@ -1193,6 +1204,21 @@ CASES = {
     ),
     "loses the end of a long row": Case(
         around(loses_the_end), "other_sizes", together.SIZES, m=1100
+    ),
+    "one key for several queries": Case(
+        around(doubles_one_key), "single_token", lengths.ONE_KEY, n=2
+    ),
+    "declines numbers beside causality": Case(
+        around(declines_floats),
+        "mask_with_causal",
+        PROPERTIES["mask_with_causal"].statement,
+        verdict=Verdict.PASS,
+    ),
+    "declines causality, low scores": Case(
+        around(never_causal),
+        "very_negative_scores",
+        PROPERTIES["very_negative_scores"].statement,
+        verdict=Verdict.PASS,
     ),
     "bools break, numbers do not": Case(
         adds_alone, "mask_polarity", masks.NUMBERS_ALONE, verdict=Verdict.NOT_CLAIMED

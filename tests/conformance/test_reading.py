@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention as fused
+from torch.utils.checkpoint import checkpoint
 
 from attnref.conformance import Verdict, check
 from attnref.conformance.reading import LAYOUTS, MEANINGS
@@ -19,7 +20,7 @@ def scores(query, key):
 
 def heads_third(q, k, v, causal=False, softmax_scale=None):
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    return fused(q, k, v, is_causal=causal, scale=softmax_scale).transpose(1, 2)
+    return fused(q, k, v, is_causal=causal, scale=softmax_scale).transpose(1, 2), None
 
 
 def heads_in_batch(query, key, value, attn_mask=None):
@@ -38,9 +39,9 @@ def length_first(query, key, value):
     return (torch.softmax(scores(query, key).view(batch, n, -1), -1) @ value).transpose(0, 1)
 
 
-def matrices(q, k, v):
+def matrices(q, k, v, attn_mask=None):
     _, d = q.shape
-    return torch.softmax(q @ k.T / d**0.5, -1) @ v
+    return torch.softmax(q @ k.T / d**0.5 + _bias(attn_mask), -1) @ v
 
 
 def annotated(query, key, value, mask=None, dropout=None):
@@ -96,6 +97,10 @@ def itself_alone(q, k, v):
     return (scores(q, k).view(b, h, n, n).softmax(-1) @ v).view(b, h, n, d)
 
 
+def checkpointed(query, key, value):
+    return checkpoint(fused, query, key, value, use_reentrant=True)
+
+
 def of_a_model(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
     """As the models of Hugging Face want it."""
     key, value = (x.repeat_interleave(module.num_key_value_groups, 1) for x in (key, value))
@@ -114,7 +119,12 @@ def in_numpy(query, key, value):
     q, k, v = (np.swapaxes(np.asarray(x), 1, 2) for x in (query, key, value))
     found = q @ np.swapaxes(k, -1, -2) / np.float32(math.sqrt(q.shape[-1]))
     weights = np.exp(found - found.max(-1, keepdims=True))
-    return np.swapaxes((weights / weights.sum(-1, keepdims=True)) @ v, 1, 2).astype(np.float32)
+    output = (weights / weights.sum(-1, keepdims=True)) @ v
+    return np.swapaxes(output, 1, 2).astype(np.float32), weights
+
+
+def in_numpy_alone(query, key, value):
+    return in_numpy(query, key, value)[0]
 
 
 CASES = {
@@ -131,7 +141,9 @@ CASES = {
     decoder: "mask is attn_mask, True = may attend; always causal",
     of_a_model: "attention_mask is attn_mask, added to the scores; scaling is scale",
     swallowing: "",
+    checkpointed: "",
     in_numpy: "axes (b, n, h, d); arrays of another library",
+    in_numpy_alone: "axes (b, n, h, d); arrays of another library",
     itself_alone: "",
     fused: "",
 }

@@ -272,3 +272,30 @@ def test_a_name_that_is_none_is_said(names, message):
     assert str(error.value).startswith(message)
     with pytest.raises(CheckError, match="map: expected option=parameter, got 'attn_mask='"):
         paired(["attn_mask="])
+
+
+def to_script(query, key, value, is_causal: bool = False):
+    return fused(query, key, value, None, 0.0, is_causal)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated")
+def test_a_scripted_function_has_the_options_of_its_schema():
+    assert subject(torch.jit.script(to_script)).supports == ("is_causal",)
+
+
+def test_a_layer_that_takes_one_tensor_is_told_from_a_function_of_three():
+    def forward(x, attn_mask=None, is_causal=False):
+        return x
+
+    with pytest.raises(CheckError, match="whose attn_mask is no tensor to attend to"):
+        subject(forward)
+
+
+def test_the_name_that_is_likest_a_mask_is_taken_beside_swallowed_options():
+    def attention(query, key, value, mask=None, bias=None, **others):
+        return fused(query, key, value)
+
+    about = subject(attention)
+    assert about.overlooked == {"attn_mask": "mask"}
+    assert "attn_mask" not in about.swallowed
+    assert "scale" in about.swallowed

@@ -68,8 +68,6 @@ def gradient_penalty(trial: Trial, case: Case) -> Finding | None:
     exact = Trial(right_for(trial.subject), torch.float64, torch.device("cpu"))
     right = exact.penalty_gradients(Case(query, key, value, case.seed))
     if all(gradient is None for gradient in found.values()):
-        if all(one is None for one in trial.gradients(case, torch.ones_like).values()):
-            return None  # there is none to lose; `gradients` tells of it
         return trial.failure(LOST, name="query")
     # It is terms that get lost, not digits: they are many times larger than this.
     share = max(0.02, 32 * torch.finfo(trial.dtype).eps)
