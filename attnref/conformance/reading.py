@@ -153,8 +153,7 @@ def _yes_or_no(mask: Tensor) -> Tensor:
 def _to_add(mask: Tensor) -> Tensor:
     if mask.dtype != torch.bool:
         return mask
-    zeros = torch.zeros(mask.shape, device=mask.device)
-    return zeros.masked_fill(~mask, -torch.inf)
+    return torch.zeros_like(mask, dtype=torch.float32).masked_fill(~mask, -torch.inf)
 
 
 MEANINGS: Mapping[str, Meaning] = {
@@ -254,7 +253,9 @@ def _asked(
         function = _of_tensors(function)
     if options.get("attn_mask") is not None:
         sizes = (*tensors[0].shape[:-1], tensors[1].shape[-2])
-        options["attn_mask"] = turned(shaped(options["attn_mask"], sizes))
+        mask = turned(shaped(options["attn_mask"], sizes))
+        # Numbers in place of yes and no come in the dtype of the scores that they are added to.
+        options["attn_mask"] = mask.to(tensors[0].dtype) if mask.is_floating_point() else mask
     for option in drops:
         options.pop(option, None)
     return layout.call(function, *tensors, **options)

@@ -159,6 +159,13 @@ def test_a_right_function_of_another_kind_is_read_as_that_and_nothing_is_wrong(f
         assert "{" not in report.read_as("pt")
 
 
+@pytest.mark.parametrize("function", [times_ones, adding, of_a_model])
+def test_a_mask_that_is_turned_into_numbers_has_the_dtype_of_the_query(function):
+    report = check(function, limit=None, dtype="bfloat16", only=["mask_polarity", "float_mask"])
+    assert report.read_as("en") == CASES[function]
+    assert report.passed(), report.text()
+
+
 @pytest.mark.parametrize("function", [annotated, forbidding, adding, decoder])
 def test_the_masks_that_are_recognised_are_asked(function):
     report = check(function, limit=None, only=["mask_polarity", "fully_masked", "padding_amount"])
