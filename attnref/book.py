@@ -21,6 +21,7 @@ TITLES = {
     "foundations/queries-keys-values": ("Queries, keys and values", "Consultas, chaves e valores"),
     "foundations/six-words": ("Six words, by hand", "Seis palavras, à mão"),
     "foundations/softmax-or-sum": ("Softmax or the plain sum?", "Softmax ou soma?"),
+    "pitfalls/numerics": ("Pitfalls: numbers", "Erros comuns: números"),
     "scale/factors-compared": ("Factors compared", "Fatores comparados"),
     "scale/saturation": ("Saturation", "Saturação"),
     "scale/scale-factor": ("The scale factor", "O fator de escala"),

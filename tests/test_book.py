@@ -33,7 +33,7 @@ def published(monkeypatch):
 @pytest.mark.parametrize(("number", "lang"), list(enumerate(("en", "pt"))))
 def test_a_title_is_that_of_the_page(page, number, lang):
     text = (DOCS / lang / f"{page}.md").read_text(encoding="utf-8")
-    title = re.search(r"^title: (.*)$", text, re.MULTILINE)[1]
+    title = re.search(r'^title: "?(.*?)"?$', text, re.MULTILINE)[1]
     assert book.TITLES[page][number] == title
 
 

@@ -156,6 +156,26 @@ def gradients(question: Question, grad_output: Tensor) -> dict[str, Gradient]:
     return found
 
 
+def mask_gradient(question: Question, grad_output: Tensor) -> Gradient:
+    """The gradient of a mask of numbers ``(n, m)``, that of the scores, and its allowance.
+
+    Args:
+        question: the call, without soft-capping and shared heads.
+        grad_output: ``(..., n, d_v)``, the gradient of the loss to the output, in the dtype.
+    """
+    q, k, v, g = (x.double() for x in (*question[:3], grad_output))
+    rounding = _Rounding(question.query.dtype)
+    change = rounding.of_scores(question, exact_scores=False)
+    terms = math.prod(q.shape[:-1]) + k.shape[-2] + q.shape[-1] + v.shape[-1]
+    rho = 2 * change.amax(-1, keepdim=True) + 8 * rounding.unit + terms * rounding.sums
+    _, p = _oracle(question)
+    to_weights, most = g @ v.mT, g.abs() @ v.abs().mT  # (..., n, m)
+    each = p * (to_weights - (p * to_weights).sum(-1, keepdim=True))
+    floor = rho * p * (most + (p * most).sum(-1, keepdim=True))
+    expected = each.flatten(0, -3).sum(0)
+    return Gradient(expected, floor.flatten(0, -3).sum(0) + rounding.unit * expected.abs())
+
+
 def of_mean(value: Tensor, dtype: torch.dtype, score: float = 0.0) -> float:
     r"""What rounding does to a mean of values: to the weights, to the sum and to its result.
 

@@ -7,6 +7,7 @@ _MASKS = (
     *("float_mask", "mask_broadcast", "mask_with_causal", "padding_amount", "fully_masked"),
     *("fully_masked_gradient", "lowest_mask", "nan_behind_mask", "very_negative_scores"),
     *("scaling_order", "softcap_order", "silent_arguments", "single_token", "window_width"),
+    "mask_gradient",
 )
 _CAUSAL = (
     *("own_token", "alignment", "mask_with_causal", "causal_scale", "window_width"),
@@ -14,7 +15,8 @@ _CAUSAL = (
 )
 # What looks at numbers of the output, and takes it for an average with the weights of the formula.
 _NUMBERS = (
-    *("convexity", "oracle", "scale", "key_permutation", "shift_invariance", "value_linearity"),
+    *("convexity", "oracle", "scale", "key_permutation", "rescaling", "shift_invariance"),
+    *("value_linearity", "half_precision", "nan_seen"),
     *("batch_independence", "head_independence", "mask_polarity", "causality", "large_scores"),
     *("grouped_queries", "dropout_off", "dropout_scale", "gradients", "gradient_penalty"),
     *("strided", "rectangular", "value_width", "empty", "other_sizes"),
@@ -28,6 +30,7 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
     "row_sums": (*_NUMBERS, *_MASKS, *_CAUSAL),
     "scale": ("oracle", "causal_scale", "softcap_order", "gradients", "scaling_order"),
     "oracle": ("gradients",),
+    "gradients": ("mask_gradient", "gradient_penalty"),
     "mask_polarity": _MASKS,
     "causality": _CAUSAL,
     "own_token": _CAUSAL,

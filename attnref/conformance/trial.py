@@ -179,44 +179,49 @@ class Trial:
         Args:
             case: the inputs.
             grad_output: makes the gradient of the loss to the output, given the output.
-            options: as in :func:`call`.
+            options: as in :func:`call`; a tensor that requires its gradient gets it too.
 
         Raises:
             Raised: what the function, or its own backward, raised.
         """
-        leaves = {
-            name: self.given(tensor).detach().clone().requires_grad_()
-            for name, tensor in (("query", case.query), ("key", case.key), ("value", case.value))
-        }
+        leaves, given = self._leaves(case, options)
+        inputs = tuple(leaves.values())
         with torch.enable_grad():
-            output = self.output(*leaves.values(), **self._given(options))
+            output = self.output(*inputs[:3], **given)
             if not output.requires_grad:
                 return dict.fromkeys(leaves)
             upstream = self.given(grad_output(output.detach())).to(output.dtype)
             found: tuple[Tensor | None, ...]
             try:
-                found = torch.autograd.grad(
-                    output, tuple(leaves.values()), upstream, allow_unused=True
-                )
+                found = torch.autograd.grad(output, inputs, upstream, allow_unused=True)
             except Exception:  # a reentrant checkpoint forbids to ask for some gradients alone
-                found = self._accumulated(leaves, upstream, options)
-        return {
-            name: None if gradient is None else gradient.double().cpu()
-            for name, gradient in zip(leaves, found, strict=True)
-        }
+                found = self._accumulated(inputs, upstream, given)
+        return _in_double(leaves, found)
+
+    def _leaves(
+        self, case: Case, options: dict[str, Any]
+    ) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """What gradients are asked for, by name, and the options, with those of them in place."""
+        given = self._given(options)
+        tensors = {"query": case.query, "key": case.key, "value": case.value}
+        leaves = {name: self.given(x).detach().requires_grad_() for name, x in tensors.items()}
+        for name, option in options.items():
+            if isinstance(option, Tensor) and option.requires_grad:
+                leaves[name] = given[name] = given[name].detach().requires_grad_()
+        return leaves, given
 
     def _accumulated(
-        self, leaves: dict[str, Tensor], upstream: Tensor, options: dict[str, Any]
+        self, inputs: tuple[Tensor, ...], upstream: Tensor, options: dict[str, Any]
     ) -> tuple[Tensor | None, ...]:
         """What a whole backward pass leaves at the inputs."""
-        output = self.output(*leaves.values(), **self._given(options))
+        output = self.output(*inputs[:3], **options)
         try:
             output.backward(upstream)  # type: ignore[no-untyped-call]
         except Exception as error:
             raise self._raised(error) from error
-        return tuple(leaf.grad for leaf in leaves.values())
+        return tuple(leaf.grad for leaf in inputs)
 
-    def penalty_gradients(self, case: Case) -> dict[str, Tensor | None]:
+    def penalty_gradients(self, case: Case, **options: Any) -> dict[str, Tensor | None]:
         """The gradients of the squared gradients' sum, of a loss that squares the output.
 
         None for all where the first gradients have no graph: the penalty is a constant.
@@ -224,13 +229,10 @@ class Trial:
         Raises:
             Raised: what the function, or its backward, raised.
         """
-        leaves = {
-            name: self.given(tensor).detach().clone().requires_grad_()
-            for name, tensor in (("query", case.query), ("key", case.key), ("value", case.value))
-        }
+        leaves, given = self._leaves(case, options)
         inputs = tuple(leaves.values())
         with torch.enable_grad():
-            output = self.output(*inputs)
+            output = self.output(*inputs[:3], **given)
             try:
                 # The gradient of the sum is a constant: it tells nobody that more is to come.
                 first = torch.autograd.grad(
@@ -243,10 +245,7 @@ class Trial:
                 found = torch.autograd.grad(penalty, inputs, allow_unused=True)
             except Exception as error:
                 raise self._raised(error) from error
-        return {
-            name: None if gradient is None else gradient.double().cpu()
-            for name, gradient in zip(leaves, found, strict=True)
-        }
+        return _in_double(leaves, found)
 
     def call(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
         """The output for the rounded inputs, in float64 on the CPU, without gradients."""
@@ -325,6 +324,11 @@ class Trial:
         question = self._question(case.query, case.key, case.value, setting)
         return budget.gradients(question, grad_output.to(self.dtype))
 
+    def true_mask_gradient(self, case: Case, grad_output: Tensor, mask: Tensor) -> Gradient:
+        """What :func:`gradients` should have returned for a mask of numbers ``(n, m)``."""
+        question = self._question(case.query, case.key, case.value, {"attn_mask": mask})
+        return budget.mask_gradient(question, grad_output.to(self.dtype))
+
     def _question(
         self, query: Tensor, key: Tensor, value: Tensor, setting: dict[str, Any]
     ) -> Question:
@@ -374,3 +378,13 @@ class Trial:
         assert self.last is not None
         arguments = {name: plain(argument) for name, argument in self.last.arguments.items()}
         return Counterexample(arguments, plain(self.last.output), plain(expected))
+
+
+def _in_double(
+    leaves: dict[str, Tensor], found: tuple[Tensor | None, ...]
+) -> dict[str, Tensor | None]:
+    """Gradients by name, in float64 on the CPU."""
+    return {
+        name: None if gradient is None else gradient.double().cpu()
+        for name, gradient in zip(leaves, found, strict=True)
+    }

@@ -19,6 +19,7 @@ from attnref.conformance.properties import (
     causal,
     dropout,
     forbidden,
+    half,
     heads,
     hygiene,
     lengths,
@@ -152,12 +153,16 @@ LEVELS = {
             *(forbidden.FORBIDS, forbidden.OVERFLOWS, numerics.VANISHED, numerics.OUTDONE),
             *(numerics.OVERFLOW, scaling.OVERFLOW, scaling.CAUSAL_SCALE, lengths.NO_KEYS),
             together.BLIND,
+            *(half.RAISES, half.TOO_LARGE, half.OVERFLOWS, numerics.HIDDEN, backward.MASK_CUT),
         ],
         Verdict.UNSAFE,
     ),
     **dict.fromkeys([masks.AS_BOOL, causal.KEYLESS, heads.TILED], Verdict.CONVENTION),
     **dict.fromkeys(
-        [symmetries.CAUSAL, lengths.CAUSAL, forbidden.YES_OR_NO, backward.INFERENCE],
+        [
+            *(symmetries.CAUSAL, lengths.CAUSAL, forbidden.YES_OR_NO, backward.INFERENCE),
+            *(half.OTHER_DTYPE, half.NOT_TAKEN),
+        ],
         Verdict.NOT_CLAIMED,
     ),
 }
@@ -197,6 +202,37 @@ class Remembers:
         before = self.kept.get(key.shape, key)
         self.kept[key.shape] = key
         return Right()(query, 0.5 * (key + before), value)
+
+
+class Unsummed(torch.autograd.Function):
+    """Adds a bias, and forgets the softmax's own correction in its gradient."""
+
+    @staticmethod
+    def forward(ctx, scores, bias):
+        ctx.save_for_backward(scores)
+        return scores + bias
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, 2 * grad.flatten(0, 1).sum(0)
+
+
+def rounds_in_half(right, query, key, value, **options):
+    """As a table of exponentials of few entries does."""
+    output = right(query, key, value, **options)
+    return output if query.dtype == torch.float32 else (output * 8).round() / 8
+
+
+def wants_wide_masks(right, query, key, value, attn_mask=None, **options):
+    if attn_mask is not None and query.dtype != torch.float32:
+        torch.where(attn_mask, 0.0, -math.inf).to(query.device) @ value
+    return right(query, key, value, attn_mask=attn_mask, **options)
+
+
+def full_only(right, query, key, value, **options):
+    if query.dtype in (torch.bfloat16, torch.float16):
+        raise TypeError("query: expected float32 or float64")
+    return right(query, key, value, **options)
 
 
 class Detached(torch.autograd.Function):
@@ -817,6 +853,7 @@ MODULES = (
     causal,
     dropout,
     forbidden,
+    half,
     heads,
     hygiene,
     lengths,
@@ -832,6 +869,67 @@ MODULES = (
 )
 
 CASES = {
+    # precision
+    "hides NaN": Case(
+        mutant(output=lambda output, query: output.nan_to_num(0.0)),
+        "nan_seen",
+        numerics.HIDDEN,
+        name="query",
+    ),
+    "hides NaN of values": Case(
+        mutant(average=lambda weights, value: weights @ value.nan_to_num(0.0)),
+        "nan_seen",
+        numerics.HIDDEN,
+        name="value",
+    ),
+    "rounds in half precision": Case(
+        around(rounds_in_half), "half_precision", half.ROUGH, dtype="float32", how=half.PLAIN
+    ),
+    "has a mask of float32": Case(
+        around(wants_wide_masks), "half_precision", half.RAISES, how=half.MASKED
+    ),
+    "writes -1e9 for -inf": Case(
+        mutant(
+            forbid=lambda scores, allowed: (
+                scores if allowed.all() else scores.masked_fill(~allowed, -1e9)
+            )
+        ),
+        "half_precision",
+        half.TOO_LARGE,
+        how=half.MASKED,
+    ),
+    "scales its products": Case(
+        mutant(scores=lambda query, key, factor: query @ key.mT * factor),
+        "half_precision",
+        half.OVERFLOWS,
+    ),
+    "is asked in bfloat16": Case(Right(), "half_precision", half.OTHER_DTYPE, dtype="bfloat16"),
+    "takes no half precision": Case(around(full_only), "half_precision", half.NOT_TAKEN),
+    "rounds under autocast": Case(
+        around(
+            lambda right, *tensors, **options: (
+                right(*tensors, **options) * (1.1 if torch.is_autocast_enabled("cpu") else 1.0)
+            )
+        ),
+        "half_precision",
+        half.ROUGH,
+        how=half.AUTOCAST,
+    ),
+    "is causal in float32 alone": Case(
+        around(
+            lambda right, query, *others, is_causal=False, **options: right(
+                query, *others, is_causal=is_causal and query.dtype == torch.float32, **options
+            )
+        ),
+        "half_precision",
+        half.ROUGH,
+        how=half.CAUSAL,
+    ),
+    "clamps its queries": Case(
+        around(lambda right, query, *others, **options: right(query.clamp(-99, 99), *others)),
+        "rescaling",
+        symmetries.RESCALED,
+    ),
     # shapes
     "returns nothing": Case(lambda q, k, v: None, "shape", shapes.NOT_A_TENSOR, kind="NoneType"),
     "drops the heads": Case(lambda q, k, v: Right()(q, k, v)[:, 0], "shape", shapes.WRONG_SHAPE),
@@ -1434,6 +1532,51 @@ CASES = {
     "loses a gradient penalty": Case(
         lambda q, k, v: Once.apply(q, k, v), "gradient_penalty", backward.LOST, name="query"
     ),
+    "penalty lost beside a mask": Case(
+        around(
+            lambda right, *tensors, attn_mask=None, **options: right(
+                *(map(HalfOnce.apply, tensors) if attn_mask is not None else tensors),
+                attn_mask=attn_mask,
+            )
+        ),
+        "gradient_penalty",
+        backward.LOST,
+    ),
+    "learns no bias": Case(
+        around(
+            lambda right, *tensors, attn_mask=None, **options: right(
+                *tensors, attn_mask=attn_mask if attn_mask is None else attn_mask.detach()
+            )
+        ),
+        "mask_gradient",
+        backward.MASK_CUT,
+    ),
+    "doubles the gradient of the mask": Case(
+        mutant(
+            mask=lambda scores, allowed, attn_mask: (
+                (scores, allowed & attn_mask)
+                if attn_mask.dtype == torch.bool
+                else (Unsummed.apply(scores, attn_mask), allowed)
+            )
+        ),
+        "mask_gradient",
+        backward.OTHER,
+        name="attn_mask",
+    ),
+    "has no gradient for a mask either": Case(
+        around(
+            lambda right, *tensors, attn_mask=None: right(*tensors, attn_mask=attn_mask).detach()
+        ),
+        "mask_gradient",
+        backward.INFERENCE,
+    ),
+    "drops nothing beside a mask": Case(
+        ignores_beside("dropout_p", "attn_mask"),
+        "silent_arguments",
+        hygiene.SILENT_BESIDE,
+        option="dropout_p",
+        other="attn_mask",
+    ),
     "loses half of a gradient penalty": Case(
         lambda q, k, v: Right()(q, k, HalfOnce.apply(v)), "gradient_penalty", backward.OTHER_SECOND
     ),
@@ -1572,7 +1715,8 @@ def test_a_factor_of_another_call_names_that_call(name):
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_what_has_nothing_to_do_with_the_defect_passes(name):
-    asked = set(PROPERTIES) - {"memory_growth", "nan_behind_mask"}  # through which they all leak
+    # All of them leak, hide NaN behind a query, or overflow in float16.
+    asked = set(PROPERTIES) - {"memory_growth", "nan_behind_mask", "half_precision"}
     report = check(CASES[name].function, only=asked, limit=None)
     bad = [each for each in report.results if each.verdict in (Verdict.WRONG, Verdict.UNSAFE)]
     assert {result.property for result in bad} == FAILURES[name]

@@ -44,12 +44,12 @@ def run(tmp_path, monkeypatch, capfd):
 def test_each_property_is_an_item(run):
     status, out = run("--attention", "mine:leaks", "-v", "-rs", "--durations=0", "-rA")
     assert status == pytest.ExitCode.OK
-    assert "collected 45 items" in out
+    assert "collected 49 items" in out
     assert "mine:leaks::row_sums PASSED" in out
     assert "mine:leaks::causality SKIPPED (It takes no is_causal" in out
     assert "- Captured unsafe call -" in out
     assert "NaN in the value of a key that attn_mask forbids reaches query 0" in out
-    assert "35 passed, 10 skipped" in out
+    assert "39 passed, 10 skipped" in out
 
 
 def test_a_failure_shows_its_diagnosis(run):

@@ -12,12 +12,13 @@ from attnref.book import TITLES
 from attnref.conformance import PROPERTIES
 from attnref.conformance.text import LANGUAGES, Text
 
-NAMES = """shape, dtype, row_sums, convexity, oracle, scale, key_permutation, shift_invariance,
-value_linearity, batch_independence, head_independence, mask_polarity, float_mask, mask_broadcast,
-mask_with_causal, causality, own_token, alignment, causal_scale, window_width, fully_masked,
-fully_masked_gradient, lowest_mask, nan_behind_mask, very_negative_scores, large_scores,
-scaling_order, softcap_order, options_together, grouped_queries, dropout_off, dropout_scale,
-gradients, gradient_penalty, inputs_unchanged, strided, determinism, rectangular, value_width,
+NAMES = """shape, dtype, row_sums, convexity, oracle, scale, key_permutation, rescaling,
+shift_invariance, value_linearity, batch_independence, head_independence, mask_polarity,
+float_mask, mask_broadcast, mask_with_causal, causality, own_token, alignment, causal_scale,
+window_width, fully_masked, fully_masked_gradient, lowest_mask, nan_behind_mask, nan_seen,
+very_negative_scores, large_scores, half_precision, scaling_order, softcap_order,
+options_together, grouped_queries, dropout_off, dropout_scale, gradients, mask_gradient,
+gradient_penalty, inputs_unchanged, strided, determinism, rectangular, value_width,
 single_token, empty, other_sizes, padding_amount, silent_arguments, memory_growth"""
 
 

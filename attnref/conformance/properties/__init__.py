@@ -1,6 +1,6 @@
 """The properties, a few files by idea; ``PROPERTIES`` holds all by name, in their order."""
 
-from attnref.conformance.properties.backward import gradient_penalty, gradients
+from attnref.conformance.properties.backward import gradient_penalty, gradients, mask_gradient
 from attnref.conformance.properties.causal import alignment, causality, own_token
 from attnref.conformance.properties.dropout import dropout_off, dropout_scale
 from attnref.conformance.properties.forbidden import (
@@ -9,6 +9,7 @@ from attnref.conformance.properties.forbidden import (
     lowest_mask,
     nan_behind_mask,
 )
+from attnref.conformance.properties.half import half_precision
 from attnref.conformance.properties.heads import grouped_queries
 from attnref.conformance.properties.hygiene import (
     determinism,
@@ -25,7 +26,7 @@ from attnref.conformance.properties.masks import (
     mask_with_causal,
     padding_amount,
 )
-from attnref.conformance.properties.numerics import large_scores, very_negative_scores
+from attnref.conformance.properties.numerics import large_scores, nan_seen, very_negative_scores
 from attnref.conformance.properties.scaling import causal_scale, scale, scaling_order
 from attnref.conformance.properties.shapes import dtype, shape
 from attnref.conformance.properties.softcap import softcap_order
@@ -33,6 +34,7 @@ from attnref.conformance.properties.symmetries import (
     batch_independence,
     head_independence,
     key_permutation,
+    rescaling,
     shift_invariance,
     value_linearity,
 )
@@ -51,6 +53,7 @@ PROPERTIES: dict[str, Property] = {
         oracle,
         scale,
         key_permutation,
+        rescaling,
         shift_invariance,
         value_linearity,
         batch_independence,
@@ -68,8 +71,10 @@ PROPERTIES: dict[str, Property] = {
         fully_masked_gradient,
         lowest_mask,
         nan_behind_mask,
+        nan_seen,
         very_negative_scores,
         large_scores,
+        half_precision,
         scaling_order,
         softcap_order,
         options_together,
@@ -77,6 +82,7 @@ PROPERTIES: dict[str, Property] = {
         dropout_off,
         dropout_scale,
         gradients,
+        mask_gradient,
         gradient_penalty,
         inputs_unchanged,
         strided,

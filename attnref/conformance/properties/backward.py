@@ -48,6 +48,13 @@ OTHER_SECOND = Text(
     "{got:.6g}; o esperado é {expected:.6g} (erro permitido {allowed:.1e}).",
 )
 
+MASK_CUT = Text(
+    en="No gradient arrives at a mask of numbers, which is added to the scores: a bias that is "
+    "learned, as that of relative positions, stays as it is.",
+    pt="Nenhum gradiente chega a uma máscara de números, somada aos escores: um viés que se "
+    "aprende, como o de posições relativas, fica como está.",
+)
+
 
 @rule(
     statement=Text(
@@ -58,15 +65,24 @@ OTHER_SECOND = Text(
     page="scale/saturation",
 )
 def gradient_penalty(trial: Trial, case: Case) -> Finding | None:
-    if not trial.is_right(case):
-        return None  # the property `oracle` tells of it
+    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    found = _penalised(trial, case)
+    for options in ({"is_causal": True}, {"attn_mask": mask}):
+        if found is None and trial.offers(*options):
+            found = _penalised(trial, case, **options)
+    return found
+
+
+def _penalised(trial: Trial, case: Case, **options: Any) -> Finding | None:
+    if not trial.is_right(case, **options):
+        return None  # the property `oracle`, or that of the option, tells of it
     try:
-        found = trial.penalty_gradients(case)
+        found = trial.penalty_gradients(case, **options)
     except Raised:
         return None  # a refusal is no silence
     query, key, value = map(trial.seen, (case.query, case.key, case.value))
     exact = Trial(right_for(trial.subject), torch.float64, torch.device("cpu"))
-    right = exact.penalty_gradients(Case(query, key, value, case.seed))
+    right = exact.penalty_gradients(Case(query, key, value, case.seed), **options)
     if all(gradient is None for gradient in found.values()):
         return trial.failure(LOST, name="query")
     # It is terms that get lost, not digits: they are many times larger than this.
@@ -117,3 +133,34 @@ def _compared(trial: Trial, case: Case, **options: Any) -> Finding | None:
         if wrong is not None:
             return trial.failure(OTHER, name=name, **wrong.values())
     return None
+
+
+@rule(
+    statement=Text(
+        en="A mask of numbers, such as a learned bias, gets the gradient of the scores.",
+        pt="Uma máscara de números, como um viés que se aprende, recebe o gradiente dos escores.",
+    ),
+    formula=r"\partial L / \partial M = P \circ (dP - \mathrm{rowsum}(P \circ dP))",
+    page="foundations/masks",
+    needs=("attn_mask",),
+    may_crash=True,
+)
+def mask_gradient(trial: Trial, case: Case) -> Finding | None:
+    shape = (case.query.shape[-2], case.key.shape[-2])
+    drawn = torch.randn(shape, generator=case.generator(), dtype=torch.float64)
+    bias = trial.seen(drawn).requires_grad_()
+    if not trial.is_right(case, attn_mask=bias.detach()):
+        return None  # `float_mask` tells of it
+    width = case.value.shape[-1]
+    upstream = torch.randn(
+        (*case.query.shape[:-1], width), generator=case.generator(), dtype=torch.float64
+    )
+    found = trial.gradients(case, lambda output: upstream, attn_mask=bias)
+    if all(gradient is None for gradient in found.values()):
+        return Finding(Verdict.NOT_CLAIMED, INFERENCE)
+    got = found["attn_mask"]
+    if got is None:
+        return trial.unsafe(MASK_CUT)
+    right = trial.true_mask_gradient(case, upstream, bias.detach())
+    wrong = miss(got, right.expected, right.allowance)
+    return wrong and trial.failure(OTHER, name="attn_mask", **wrong.values())

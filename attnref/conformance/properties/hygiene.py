@@ -212,8 +212,8 @@ def silent_arguments(trial: Trial, case: Case) -> Finding | None:
             return trial.failure(SILENT, option=name)
     for name, value in options.items():
         for other, its in options.items():
-            # A window may be causal by itself, and dropout differs from call to call anyway.
-            if name == other or "dropout_p" in (name, other) or (name, other) == _IMPLIED:
+            # A window may be causal by itself, and what is dropped differs from call to call.
+            if name == other or other == "dropout_p" or (name, other) == _IMPLIED:
                 continue
             both = _answer(trial, case, **{name: value, other: its})
             if _same(both, alone[other]):

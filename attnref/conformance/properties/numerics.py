@@ -56,6 +56,12 @@ NEITHER = Text(
     pt="Com escores de {score:.4g}, a saída em {index} é {got:.4g}; o esperado é {expected:.4g}; "
     "com escores 0 ela também não é a média dos valores.",
 )
+HIDDEN = Text(
+    en="NaN in a {name} that query {i} sees leaves {got:.4g} in its output at {index}: it is "
+    "hidden, by nan_to_num perhaps, and so is the fault that it comes from.",
+    pt="NaN em {name} que a consulta {i} vê deixa {got:.4g} em sua saída em {index}: fica "
+    "escondido, talvez por nan_to_num, e com ele o defeito de que vem.",
+)
 
 # d_k = 16, so that 1/sqrt(d_k) is 1/4 and every score below is exact in every dtype.
 EXACT = Sizes(batch=1, heads=2, n=5, d_k=16, keep=("d_k",))
@@ -223,3 +229,26 @@ def _clamped(trial: Trial, case: Case) -> Finding | None:
         return None
     low, high = (16.0 * number * d_k**-0.5 for number in (0.25, 24.0))
     return trial.failure(CLAMPED, kept, low=low, high=high, **found.values())
+
+
+@rule(
+    statement=Text(
+        en="NaN in what a query sees is seen in its output.",
+        pt="NaN no que uma consulta vê aparece em sua saída.",
+    ),
+    formula=r"v_{jc} = \mathrm{NaN}, \; p_{ij} > 0 \implies o_{ic} = \mathrm{NaN}",
+    page="pitfalls/numerics",
+)
+def nan_seen(trial: Trial, case: Case) -> Finding | None:
+    for name in ("query", "value"):
+        spoilt = {"query": case.query, "key": case.key, "value": case.value}
+        spoilt[name] = spoilt[name].clone()
+        spoilt[name][..., 0, 0] = math.nan  # of the first position, which causality shows to all
+        output = trial.call(*spoilt.values())
+        rows = output[..., :1, :] if name == "query" else output[..., :1]
+        hidden = torch.nonzero(~rows.isnan())
+        if len(hidden):
+            place = hidden[0].tolist()
+            got = float(rows[tuple(place)])
+            return trial.unsafe(HIDDEN, name=name, i=place[-2], index=place, got=got)
+    return None

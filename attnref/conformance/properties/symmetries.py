@@ -32,6 +32,14 @@ NOT_LINEAR = Text(
     pt="Para os valores 2v - w, a saída em {index} é {got:.6g}; o dobro da saída para v menos a "
     "saída para w é {expected:.6g}: algo é feito aos valores além da média.",
 )
+RESCALED = Text(
+    en="With queries times {factor:g} and keys over {factor:g}, whose products are the same, the "
+    "output at {index} goes from {expected:.6g} to {got:.6g}: large entries are cut off, or "
+    "vectors are normalised.",
+    pt="Com consultas vezes {factor:g} e chaves divididas por {factor:g}, cujos produtos são os "
+    "mesmos, a saída em {index} vai de {expected:.6g} a {got:.6g}: entradas grandes são cortadas, "
+    "ou vetores são normalizados.",
+)
 SAMPLE = Text(
     en="When the other samples of the batch change, the output of sample {i} goes from "
     "{expected:.6g} to {got:.6g}.",
@@ -93,6 +101,32 @@ def shift_invariance(trial: Trial, case: Case) -> Finding | None:
     moved = trial.call(query, key + step, case.value)
     found = miss(moved, kept, before.allowance + after.allowance)
     return found and trial.failure(SHIFT, kept, **found.values())
+
+
+@rule(
+    statement=Text(
+        en="Only the products of queries and keys count, not how large each of them is.",
+        pt="Só contam os produtos de consultas e chaves, e não o tamanho de cada uma.",
+    ),
+    formula=r"f(cQ, K/c, V) = f(Q, K, V)",
+    page="foundations/dot-product",
+)
+def rescaling(trial: Trial, case: Case) -> Finding | None:
+    if not trial.is_right(case):
+        return None  # `oracle` tells of it
+    # A power of two, so that only the exponents change.
+    factor = _FACTORS.get(trial.dtype, 2.0**16)
+    query, key = trial.seen(case.query), trial.seen(case.key)
+    for large in (factor, 1 / factor):
+        output = trial.call(query * large, key / large, case.value)
+        right = trial.truth(query * large, key / large, case.value)
+        found = miss(output, right.output, right.allowance)
+        if found is not None:
+            return trial.failure(RESCALED, right.output, factor=large, **found.values())
+    return None
+
+
+_FACTORS = {torch.float16: 2.0**6}  # whose numbers end at 65504
 
 
 @rule(
