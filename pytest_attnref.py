@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("attnref", "judge an attention function (attnref)")
     group.addoption("--attention", metavar="MODULE:FUNCTION", help="whose properties to test")
     group.addoption("--attention-supports", metavar="NAMES", help="options that it takes")
-    group.addoption("--attention-dtype", default="float32", help="default: float32")
+    group.addoption("--attention-dtype", help="default: float32, or the half that it takes")
     group.addoption("--attention-device", default="cpu", help="default: cpu")
     group.addoption("--attention-seed", type=int, default=0, help="default: 0")
     group.addoption("--attention-limit", type=float, default=10.0, help="seconds; default: 10")

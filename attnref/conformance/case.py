@@ -1,6 +1,7 @@
 """Inputs of a property: sizes, and seeded tensors of these sizes."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -38,6 +39,18 @@ class Sizes:
         candidates = [each for each in candidates if each.sound()]
         candidates.sort(key=Sizes.numbers)
         yield from candidates[:-1]
+
+    def fitted(self, step: int, width: int) -> "Sizes":
+        """The same with the next multiples of ``step`` for lengths, and vectors of ``width``."""
+        n = -(-self.n // step) * step
+        m = self.m if self.m is None else -(-self.m // step) * step
+        m = n + step if m == n else m  # what differs goes on to differ
+        return replace(self, n=n, m=m, d_k=width)
+
+    def can_be(self, width: int) -> bool:
+        """Whether vectors of that width say the same: where nothing is about theirs, or exact."""
+        exact = math.isqrt(width) ** 2 == width
+        return self.d_v is None and (exact or "d_k" not in self.keep)
 
     def sound(self) -> bool:
         """Whether each key head serves an equal number of heads."""

@@ -14,7 +14,7 @@ from attnref.conformance.examination import examine
 from attnref.conformance.isolation import HUNG, Unusable, isolated
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.property import Property
-from attnref.conformance.reading import Reading, check_reading, read
+from attnref.conformance.reading import COMPILING, Reading, check_reading, read
 from attnref.conformance.report import Report, Result, printable
 from attnref.conformance.subject import CheckError, Subject, modules, subject
 from attnref.conformance.text import Text
@@ -25,6 +25,7 @@ READ = Text(en="read", pt="lida")  # carries a reading from the process that has
 _SHAPE = "(2, 3, 7, 8)"
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 LIMIT = 10.0
+_READING = 6  # times the limit, for all that is tried, and for what compiles at first
 _SEEDS = 2**63
 
 
@@ -33,7 +34,7 @@ def check(
     *,
     supports: Sequence[str] | None = None,
     only: Iterable[str] | None = None,
-    dtype: str = "float32",
+    dtype: str | None = None,
     device: str = "cpu",
     seed: int = 0,
     limit: float | None = LIMIT,
@@ -41,6 +42,7 @@ def check(
     layout: str | None = None,
     mask_means: str | None = None,
     always_causal: bool | None = None,
+    approximate: bool = False,
 ) -> Report:
     r"""Judges anybody's attention function by the rules that attnref itself keeps.
 
@@ -56,14 +58,16 @@ def check(
             ``softcap`` and ``window`` it takes; None reads its signature. What it does not take
             is reported as not claimed, and so is what it only swallows in ``**kwargs``.
         only: names of properties, those of :data:`PROPERTIES`; None means all.
-        dtype: ``"float32"``, ``"float64"``, ``"bfloat16"`` or ``"float16"``.
+        dtype: ``"float32"``, ``"float64"``, ``"bfloat16"`` or ``"float16"``; None means float32,
+            or the half precision that it takes instead.
         device: of the inputs.
         seed: of all random numbers.
         limit: seconds for a property. On Linux the function runs in a forked process, which is
             stopped after that time, may crash without harm, and may take half of the machine's
             memory; what it prints is lost. Where there is no fork, or this process has used CUDA
-            before, it runs in this process, nothing stops it, and its memory has no limit. None
-            asks for that, to look into it with a debugger.
+            before, or JAX has computed, it runs in this process, nothing stops it, and its memory
+            has no limit. None asks for that, to look into it with a debugger. What compiles for
+            each shape gets twelve times as long.
         names: the function's own for options, as ``{"attn_mask": "mask"}``.
         layout: the axes of its tensors, ``"bhnd"``, ``"bnhd"``, ``"bnd"``, ``"nbd"`` or ``"nd"``;
             None recognises them.
@@ -71,6 +75,8 @@ def check(
             ``"ones"`` (1 and 0) or ``"added"``; None recognises it for a parameter that is not
             called attn_mask, which says what PyTorch's says.
         always_causal: that it cannot be asked without causality; None recognises it.
+        approximate: that it does not promise the formula: its error is told, and it is asked what
+            holds of approximations too.
 
     Returns:
         A :class:`Report` with one result per property.
@@ -94,7 +100,7 @@ def check(
     """
     return judge(
         subject(function, supports, names=names),
-        Reading(names or {}, layout, mask_means, causal=always_causal),
+        Reading(names or {}, layout, mask_means, causal=always_causal, approximate=approximate),
         only=only,
         dtype=dtype,
         device=device,
@@ -108,7 +114,7 @@ def judge(
     said: Reading = Reading(),  # noqa: B008 (frozen)
     *,
     only: Iterable[str] | None = None,
-    dtype: str = "float32",
+    dtype: str | None = None,
     device: str = "cpu",
     seed: int = 0,
     limit: float | None = LIMIT,
@@ -121,6 +127,7 @@ def judge(
 
     with _evaluating(about.function):
         reading, limit = recognise(about, said, dtype=dtype, device=device, limit=limit)
+        dtype = dtype or reading.dtype or DTYPES[0]
         trial = Trial(reading.of(about), getattr(torch, dtype), place)
 
         def ask(name: str) -> Iterator[Finding | None]:
@@ -147,7 +154,7 @@ def judge(
 
 
 def recognise(
-    about: Subject, said: Reading, *, dtype: str, device: str, limit: float | None
+    about: Subject, said: Reading, *, dtype: str | None, device: str, limit: float | None
 ) -> tuple[Reading, float | None]:
     """How it is read, and the limit, None where it can be asked in this process alone.
 
@@ -160,7 +167,7 @@ def recognise(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                reading = read(about, said, getattr(torch, dtype), place)
+                reading = _read(about, said, dtype, place)
             yield Finding(Verdict.PASS, READ, {"reading": reading})
         except Raised as raised:
             if isinstance(raised.error, NotImplementedError) and raised.own:
@@ -176,7 +183,7 @@ def recognise(
     finding: Finding | None = None
     if limit is not None:
         try:
-            (finding,) = isolated(["reading"], ask, place, limit)
+            (finding,) = isolated(["reading"], ask, place, _READING * limit)
         except Unusable:
             limit = None
     if limit is None:
@@ -192,7 +199,19 @@ def recognise(
         )
     found = values.get("reading", said)
     assert isinstance(found, Reading)
-    return found, limit
+    return found, limit * COMPILING if limit and found.compiles else limit
+
+
+def _read(about: Subject, said: Reading, dtype: str | None, device: torch.device) -> Reading:
+    """In the dtype that is asked for; where none is, in half precision if it takes no float32."""
+    try:
+        return read(about, said, getattr(torch, dtype or DTYPES[0]), device)
+    except Raised:
+        for half in () if dtype else DTYPES[2:]:
+            with contextlib.suppress(Raised):
+                reading = read(about, said, getattr(torch, half), device)
+                return replace(reading, dtype=half)
+        raise
 
 
 def _ordered(results: list[Result]) -> tuple[Result, ...]:
@@ -214,7 +233,7 @@ def _ordered(results: list[Result]) -> tuple[Result, ...]:
 
 
 def check_settings(
-    *, only: Iterable[str] | None, dtype: str, device: str, seed: int, limit: float | None
+    *, only: Iterable[str] | None, dtype: str | None, device: str, seed: int, limit: float | None
 ) -> None:
     """What can be said of them without a function.
 
@@ -222,7 +241,7 @@ def check_settings(
         CheckError: naming the setting, what was expected and what came.
     """
     chosen(only)
-    if dtype not in DTYPES:
+    if dtype is not None and dtype not in DTYPES:
         raise CheckError(f"dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}.")
     if limit is not None and not 0 < limit < math.inf:
         raise CheckError(f"limit: expected a positive, finite number of seconds, got {limit}.")

@@ -57,12 +57,20 @@ def check(
             help="That it cannot be asked without causality. Without it: recognised.",
         ),
     ] = None,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="It promises no formula: its error is told.")
+    ] = False,
     only: Annotated[
         list[str] | None, typer.Option(help=f"Properties: {', '.join(PROPERTIES)}.")
     ] = None,
     skip: Annotated[list[str] | None, typer.Option(help="Properties that are not asked.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="What is unsafe fails, too.")] = False,
-    dtype: Annotated[str, typer.Option(help=f"One of {', '.join(DTYPES)}.")] = DTYPES[0],
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help=f"One of {', '.join(DTYPES)}; without it: {DTYPES[0]}, or the half that it takes."
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:<number>.")] = "cpu",
     seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
     limit: Annotated[float, typer.Option(help="Seconds for a property.")] = LIMIT,
@@ -92,7 +100,7 @@ def check(
                 "folder first, and name a file in it."
             )
         renamed = paired(names or [])
-        said = Reading(renamed, layout, mask_means, causal=always_causal)
+        said = Reading(renamed, layout, mask_means, causal=always_causal, approximate=approximate)
         check_reading(said)
         ask = functools.partial(
             judge,

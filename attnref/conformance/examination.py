@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from attnref.conformance.case import Case
+from attnref.conformance.case import Case, Sizes
 from attnref.conformance.isolation import OUT_OF_MEMORY, ran_out_of_memory
 from attnref.conformance.property import Property
 from attnref.conformance.right import causal_as, right_for
@@ -34,12 +34,37 @@ NOT_IMPLEMENTED = Text(
     en="It is not written yet: it raised NotImplementedError (at {place}).",
     pt="Ela ainda não foi escrita: lançou NotImplementedError (em {place}).",
 )
+UNFIT = Text(
+    en="It is asked with lengths that are multiples of {step} and vectors of {width} alone, which "
+    "this does not go with: {error}",
+    pt="Ela só é perguntada com comprimentos múltiplos de {step} e vetores de {width}, com o que "
+    "isto não combina: {error}",
+)
+UNASKED = Text(
+    en="It is asked only with lengths that are multiples of {step} and vectors of {width} numbers.",
+    pt="Ela só é perguntada com múltiplos de {step} por comprimento e vetores de {width} números.",
+)
+APPROXIMATE = Text(
+    en="Not asked: it is approximate, and this holds of the exact formula.",
+    pt="Não perguntado: ela é aproximada, e isto vale para a fórmula exata.",
+)
+ERRORS = Text(
+    en="Approximate: its relative error is {few:.2g} for n = {n_few} and {many:.2g} for n = "
+    "{n_many}, with standard normal inputs and d_k = {d_k}.",
+    pt="Aproximada: o seu erro relativo é {few:.2g} para n = {n_few} e {many:.2g} para n = "
+    "{n_many}, com entradas normais padrão e d_k = {d_k}.",
+)
 SHARED = Text(
     en="PyTorch's own function does so too.",
     pt="A função do próprio PyTorch também faz isso.",
 )
 
 _PYTORCH = subject(torch.nn.functional.scaled_dot_product_attention)
+# What holds of approximations, too; and their error, which `oracle` tells.
+_OF_APPROXIMATIONS = (
+    *("shape", "dtype", "oracle", "batch_independence", "head_independence", "causality"),
+    *("inputs_unchanged", "strided", "determinism", "silent_arguments", "memory_growth"),
+)
 _TRIES = 150  # smaller cases that are tried for one counterexample
 
 
@@ -49,7 +74,16 @@ def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]
     if missing:
         yield trial.not_claimed(*missing)
         return
-    case = Case.draw(prop.sizes, seed)
+    if trial.subject.approximate and prop.name not in _OF_APPROXIMATIONS:
+        yield Finding(Verdict.NOT_CLAIMED, APPROXIMATE)
+        return
+    fits = trial.subject.fits
+    if fits is not None and not prop.sizes.can_be(fits.width):
+        yield Finding(Verdict.NOT_CLAIMED, UNASKED, fits._asdict())
+        return
+    if trial.subject.approximate and prop.name == "oracle":
+        prop = replace(prop, test=_error)
+    case = Case.draw(trial.fitted(prop.sizes), seed)
     finding = ask(prop, trial, case)
     if finding is None or finding.verdict not in (Verdict.WRONG, Verdict.UNSAFE):
         yield finding
@@ -88,6 +122,9 @@ def _raised(prop: Property, trial: Trial, raised: Raised) -> Finding:
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if ran_out_of_memory(error):
         return trial.failure(OUT_OF_MEMORY, place=place)
+    fits = trial.subject.fits
+    if fits is not None and not trial.fitting():
+        return Finding(Verdict.NOT_CLAIMED, UNFIT, {**fits._asdict(), "error": said})
     if prop.may_refuse and trial.declined(raised):
         return Finding(Verdict.NOT_CLAIMED, REFUSED, {"error": said})
     if prop.may_crash:
@@ -95,6 +132,18 @@ def _raised(prop: Property, trial: Trial, raised: Raised) -> Finding:
     if isinstance(error, NotImplementedError) and raised.own and not prop.may_refuse:
         return Finding(Verdict.WRONG, NOT_IMPLEMENTED, {"place": place})
     return trial.failure(RAISED, error=said, place=place)
+
+
+def _error(trial: Trial, case: Case) -> Finding:
+    """How far from the formula an approximation is, in the norm of the whole output."""
+    found: dict[str, float] = {}
+    for name, n in (("few", 64), ("many", 256)):
+        sizes = trial.fitted(Sizes(n=n, d_k=32))
+        case = Case.draw(sizes, case.seed)
+        right = trial.truth(case.query, case.key, case.value).output
+        output = trial.call(case.query, case.key, case.value)
+        found |= {name: float((output - right).norm() / right.norm()), f"n_{name}": sizes.n}
+    return Finding(Verdict.PASS, ERRORS, {**found, "d_k": sizes.d_k})
 
 
 def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, shared: bool) -> Finding:

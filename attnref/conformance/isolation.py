@@ -65,10 +65,10 @@ def isolated(
 
     Raises:
         Unusable: before the first answer, when there is no fork, or when what the parent has
-            done, with CUDA or with gradients on it, leaves PyTorch unusable in a fork.
+            done, with CUDA, with gradients on it or with JAX, leaves them unusable in a fork.
     """
     used = device.type == "cuda" and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    if sys.platform != "linux" or used:
+    if sys.platform != "linux" or used or _jax_has_computed():
         raise Unusable
     child, hung = _Child(ask, device), 0
     try:
@@ -84,6 +84,12 @@ def isolated(
             yield finding
     finally:
         child.end()
+
+
+def _jax_has_computed() -> bool:
+    """Whether it has threads already, which a fork would lose, and wait for without an end."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bool(getattr(bridge, "_backends", None))
 
 
 class Process:

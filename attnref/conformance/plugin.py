@@ -68,7 +68,7 @@ class Item(pytest.Item):
 
 
 def _recognised(
-    about: Subject, said: Reading, *, dtype: str, device: str, seed: int, limit: float
+    about: Subject, said: Reading, *, dtype: str | None, device: str, seed: int, limit: float
 ) -> Reading:
     """Once for all items."""
     return recognise(about, said, dtype=dtype, device=device, limit=limit)[0]

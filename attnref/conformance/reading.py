@@ -5,8 +5,10 @@ or up to the factor of the scores. So a wrong function is never read as a right 
 What is not recognised stays as PyTorch has it, and all of it can be said instead.
 """
 
+import contextlib
 import functools
 import itertools
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -18,7 +20,7 @@ from torch.utils.dlpack import from_dlpack
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.properties.scaling import effective_scale
-from attnref.conformance.subject import CheckError, Subject, renamed
+from attnref.conformance.subject import CheckError, Fits, Subject, renamed
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Stopped, Trial
 
@@ -29,9 +31,23 @@ OF_FORM = Text(
     en="{parameter} is {option}, {meaning}, {form}", pt="{parameter} é {option}, {meaning}, {form}"
 )
 CAUSAL = Text(en="always causal", pt="sempre causal")
+SIZED = Text(
+    en="lengths that are multiples of {step}, vectors of {width}",
+    pt="comprimentos múltiplos de {step}, vetores de {width}",
+)
+IN_HALF = Text(en="{dtype}, for it takes no float32", pt="{dtype}, pois não aceita float32")
+COMPILED = Text(
+    en="compiled anew for other shapes, and given {times} times the limit",
+    pt="recompilada para outras formas, e com {times} vezes o limite",
+)
+ROUGHLY = Text(en="approximate", pt="aproximada")
 FOREIGN = Text(en="arrays of another library", pt="vetores de outra biblioteca")
 
 _SIZES = Sizes()
+# What kernels are made for, where they are not made for all: a length's factor, and a width. The
+# widths whose root is exact come first.
+_FITS = tuple(Fits(step, width) for width in (64, 16, 128, 32) for step in (16, 64, 128))
+COMPILING = 12  # times the limit, for what compiles in between
 
 
 class Layout(NamedTuple):
@@ -176,7 +192,9 @@ class Reading:
 
     ``names`` are the function's own for options; ``causal`` says that it cannot be asked without
     causality; ``ignored`` are options that it swallows and does not know, and ``foreign`` says
-    that it answers with arrays of another library. ``complete`` leaves nothing to recognise.
+    that it answers with arrays of another library. ``fits`` are the only sizes that it takes,
+    ``dtype`` is the only one, where it takes no float32, and what ``compiles`` for each shape is
+    given more time. ``complete`` leaves nothing to recognise.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -186,6 +204,10 @@ class Reading:
     causal: bool | None = None
     ignored: tuple[str, ...] = ()
     foreign: bool = False
+    fits: Fits | None = None
+    dtype: str | None = None
+    compiles: bool = False
+    approximate: bool = False
     complete: bool = False
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
@@ -205,7 +227,11 @@ class Reading:
             else:
                 lines.append((NAME, about))
         lines += [(CAUSAL, {})] if self.causal else []
-        return [*lines, (FOREIGN, {})] if self.foreign else lines
+        lines += [(ROUGHLY, {})] if self.approximate else []
+        lines += [(SIZED, self.fits._asdict())] if self.fits else []
+        lines += [(IN_HALF, {"dtype": self.dtype})] if self.dtype else []
+        lines += [(FOREIGN, {})] if self.foreign else []
+        return [*lines, (COMPILED, {"times": COMPILING})] if self.compiles else lines
 
     def of(self, about: Subject) -> Subject:
         """The function as it is asked: with PyTorch's names, axes and masks."""
@@ -236,6 +262,8 @@ class Reading:
             supports=tuple(dict.fromkeys(supports)),
             overlooked=overlooked,
             always_causal=bool(self.causal),
+            fits=self.fits,
+            approximate=self.approximate,
         )
 
 
@@ -313,10 +341,27 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
     Raises:
         Raised, Stopped: what the function does when it is asked in each way, the usual one first.
     """
-    case = Case.draw(_SIZES, 0)
+    try:
+        return _read(about, said, Case.draw(_SIZES, 0), dtype, device)
+    except Raised as raised:
+        usual = raised
+    for fits in _FITS:
+        case = Case.draw(_SIZES.fitted(*fits), 0)
+        with contextlib.suppress(Raised):
+            found = _read(about, replace(said, fits=fits), case, dtype, device)
+            if _explained(Trial(found.of(about), dtype, device), case):
+                return found  # else it may be no attention at all
+    raise usual
+
+
+def _read(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
     said = reading = replace(said, foreign=_is_foreign(about, case, dtype, device))
     if said.layout is None or said.causal is None:
         reading = _form(about, said, case, dtype, device)
+    else:
+        Trial(reading.of(about), dtype, device).call(case.query, case.key, case.value)
     for option, parameter in about.overlooked.items():
         for tried in _named(reading, option, parameter):
             if _obeys(Trial(tried.of(about), dtype, device), case, option):
@@ -330,7 +375,20 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
                 reading = plain
     trial = Trial(reading.of(about), dtype, device)
     ignored = tuple(each for each in about.swallowed if _ignores(trial, case, each))
-    return replace(reading, ignored=ignored, complete=True)
+    compiles = not reading.approximate and _compiles(trial)
+    return replace(reading, ignored=ignored, compiles=compiles, complete=True)
+
+
+def _compiles(trial: Trial) -> bool:
+    """Whether a call in a new shape takes far longer than the same call again."""
+    case = Case.draw(trial.fitted(Sizes(batch=3, heads=2, n=6)), 0)
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        if not _takes(trial, case, {}):
+            return False
+        seconds.append(time.perf_counter() - start)
+    return seconds[0] > max(0.2, 10 * seconds[1])
 
 
 def _is_foreign(about: Subject, case: Case, dtype: torch.dtype, device: torch.device) -> bool:
@@ -394,11 +452,14 @@ def _obeys(trial: Trial, case: Case, option: str) -> bool:
         n, m = case.query.shape[-2], case.key.shape[-2]
         mask = some_mask(case, (n, m))
         if _takes(trial, case, {"attn_mask": mask}):
-            return _multiplies(trial, case, mask)
+            return _multiplies(trial, case, mask, attn_mask=mask)
         hidden = (torch.arange(m) != m // 2).expand(n, m)  # what a mask of keys can say, too
-        return _multiplies(trial, case, hidden)
+        return _multiplies(trial, case, hidden, attn_mask=hidden)
     if option == "dropout_p":
         return _takes(trial, case, {option: 0.5}) and not _ignores(trial, case, option)
+    if option == "is_causal":
+        seen = torch.ones(case.query.shape[-2], case.key.shape[-2], dtype=torch.bool).tril()
+        return _multiplies(trial, case, seen, is_causal=True)
     return option in _VALUES and trial.is_right(case, **{option: _VALUES[option]})
 
 
@@ -416,13 +477,13 @@ def _takes(trial: Trial, case: Case, options: dict[str, Any]) -> bool:
     return True
 
 
-def _multiplies(trial: Trial, case: Case, mask: Tensor) -> bool:
-    """Whether a mask leaves what it allows of the function's own weights."""
+def _multiplies(trial: Trial, case: Case, seen: Tensor, **options: Any) -> bool:
+    """Whether an option leaves, of the function's own weights, those of what is ``seen``."""
     try:
-        output = trial.call(case.query, case.key, case.value, attn_mask=mask)
+        output = trial.call(case.query, case.key, case.value, **options)
     except (Raised, Stopped):
         return False
-    expected = trial.predicted(case.query, case.key, case.value, mask.double())
+    expected = trial.predicted(case.query, case.key, case.value, seen.double())
     return bool(((output - expected).abs() <= 1e-2).all())
 
 

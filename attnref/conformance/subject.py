@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -27,6 +27,13 @@ SYNONYMS = {
 }
 
 
+class Fits(NamedTuple):
+    """Lengths that are multiples of ``step``, and vectors of ``width``."""
+
+    step: int
+    width: int
+
+
 class CheckError(Exception):
     """The check cannot be run; the message says what was expected and how to fix it."""
 
@@ -38,7 +45,9 @@ class Subject:
     ``parameters`` are the names in its signature, None where it has none to read; ``overlooked``
     are options that it does not take, each with a parameter that may be it by another name. One
     that is ``always_causal`` cannot be asked without causality. ``swallowed`` are options that it
-    takes through ``**kwargs`` alone, which says nothing about whether it knows them.
+    takes through ``**kwargs`` alone, which says nothing about whether it knows them. ``fits`` are
+    the only sizes that it takes, where it does not take all; one that is ``approximate`` is asked
+    for its error and for what holds of approximations too.
     """
 
     function: Callable[..., Any]
@@ -48,6 +57,8 @@ class Subject:
     overlooked: Mapping[str, str] = field(default_factory=dict)
     always_causal: bool = False
     swallowed: tuple[str, ...] = ()
+    fits: Fits | None = None
+    approximate: bool = False
 
 
 def load(target: str) -> Callable[..., Any]:

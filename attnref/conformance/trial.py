@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnref.conformance import budget
 from attnref.conformance.budget import Gradient, Question, Setting, Truth
-from attnref.conformance.case import Case
+from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss, plain
 from attnref.conformance.subject import Subject, file_of
 from attnref.conformance.text import Text
@@ -103,6 +103,18 @@ class Trial:
     def offers(self, *options: str) -> bool:
         """Whether the function takes all of these."""
         return all(option in self.subject.supports for option in options)
+
+    def fitted(self, sizes: Sizes) -> Sizes:
+        """These, or the next ones that the function is made for."""
+        return sizes if self.subject.fits is None else sizes.fitted(*self.subject.fits)
+
+    def fitting(self) -> bool:
+        """Whether the last call had sizes that the function is made for."""
+        assert self.last is not None
+        assert self.subject.fits is not None
+        step, width = self.subject.fits
+        tensors = [x for x in self.last.arguments.values() if isinstance(x, Tensor)][:3]
+        return all(x.shape[-2] % step == 0 and x.shape[-1] == width for x in tensors)
 
     def given(self, tensor: Tensor) -> Tensor:
         """What the function gets for ``tensor``: a copy, floats in the dtype, bools as they are."""
@@ -202,7 +214,7 @@ class Trial:
         self, case: Case, options: dict[str, Any]
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What gradients are asked for, by name, and the options, with those of them in place."""
-        given = self._given(options)
+        given: dict[str, Any] = self._given(options)
         tensors = {"query": case.query, "key": case.key, "value": case.value}
         leaves = {name: self.given(x).detach().requires_grad_() for name, x in tensors.items()}
         for name, option in options.items():

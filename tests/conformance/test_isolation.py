@@ -372,3 +372,12 @@ def test_a_parent_that_is_killed_leaves_nobody(tmp_path, number):
         parent.wait()
     assert parent.returncode == (130 if number == signal.SIGINT else -number)
     assert all_gone(pids.read_text().split())
+
+
+def test_where_jax_has_computed_nothing_is_forked(monkeypatch):
+    """Its threads would be lost to the fork, which waits for them without an end."""
+    bridge = SimpleNamespace(_backends={})
+    monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", bridge)
+    assert check(fused, only=["shape"], limit=5.0).limit == 5.0
+    bridge._backends["cpu"] = object()
+    assert check(fused, only=["shape"], limit=5.0).limit is None

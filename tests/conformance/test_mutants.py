@@ -153,7 +153,7 @@ LEVELS = {
             *(forbidden.FORBIDS, forbidden.OVERFLOWS, numerics.VANISHED, numerics.OUTDONE),
             *(numerics.OVERFLOW, scaling.OVERFLOW, scaling.CAUSAL_SCALE, lengths.NO_KEYS),
             together.BLIND,
-            *(half.RAISES, half.TOO_LARGE, half.OVERFLOWS, numerics.HIDDEN, backward.MASK_CUT),
+            *(half.RAISES, half.TOO_LARGE, numerics.HIDDEN, backward.MASK_CUT),
         ],
         Verdict.UNSAFE,
     ),
@@ -901,7 +901,7 @@ CASES = {
     "scales its products": Case(
         mutant(scores=lambda query, key, factor: query @ key.mT * factor),
         "half_precision",
-        half.OVERFLOWS,
+        scaling.OVERFLOW,
     ),
     "is asked in bfloat16": Case(Right(), "half_precision", half.OTHER_DTYPE, dtype="bfloat16"),
     "takes no half precision": Case(around(full_only), "half_precision", half.NOT_TAKEN),

@@ -1,6 +1,7 @@
 """How strangers' functions are read: names, axes, meanings of masks, causality that stays."""
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -127,7 +128,31 @@ def in_numpy_alone(query, key, value):
     return in_numpy(query, key, value)[0]
 
 
+def kernel(q, k, v, causal=False, sm_scale=None):
+    """As kernels of GPUs are: for a few widths, whole blocks and half precision."""
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        raise RuntimeError("only fp16 and bf16")
+    return of_blocks(q, k, v, causal, sm_scale)
+
+
+def of_blocks(q, k, v, causal=False, sm_scale=None):
+    assert q.shape[-1] in (32, 64)
+    assert q.shape[-2] % 16 == k.shape[-2] % 16 == 0
+    return fused(q, k, v, is_causal=causal, scale=sm_scale)
+
+
+def odd_width(q, k, v):
+    assert q.shape[-1] == 32
+    assert q.shape[-2] % 16 == k.shape[-2] % 16 == 0
+    return fused(q, k, v)
+
+
 CASES = {
+    kernel: "causal is is_causal; sm_scale is scale; lengths that are multiples of 16, vectors of "
+    "64; bfloat16, for it takes no float32",
+    of_blocks: "causal is is_causal; sm_scale is scale; lengths that are multiples of 16, vectors "
+    "of 64",
+    odd_width: "lengths that are multiples of 16, vectors of 32",
     heads_third: "axes (b, n, h, d); causal is is_causal; softmax_scale is scale",
     heads_in_batch: "axes (b·h, n, d)",
     length_first: "axes (n, b·h, d)",
@@ -152,7 +177,7 @@ CASES = {
 @pytest.mark.claim("checker-raises-no-false-alarm")
 @pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
 def test_a_right_function_of_another_kind_is_read_as_that_and_nothing_is_wrong(function):
-    for seed in range(3):
+    for seed in range(1 if "multiples" in CASES[function] else 3):  # whole blocks take longer
         report = check(function, limit=None, seed=seed)
         assert report.read_as("en") == CASES[function]
         assert report.passed(), f"seed {seed}\n{report.text()}"
@@ -263,3 +288,74 @@ def test_what_a_mask_of_keys_cannot_say_is_not_claimed():
         "mask_broadcast": Verdict.NOT_CLAIMED,
         "padding_amount": Verdict.PASS,
     }
+
+
+def forgets_a_block(q, k, v, causal=False):
+    """Right for the first 64 keys."""
+    assert q.shape[-1] == 64
+    assert q.shape[-2] % 16 == k.shape[-2] % 16 == 0
+    return fused(q, k[..., :64, :], v[..., :64, :], is_causal=causal)
+
+
+def test_a_kernel_of_fixed_sizes_is_asked_with_them_and_its_fault_is_told():
+    report = check(forgets_a_block, limit=None, only=["oracle", "value_width", "single_token"])
+    oracle, width, single = report.results
+    assert oracle.verdict is Verdict.WRONG
+    assert "n = 144" in oracle.diagnosis()
+    assert (width.verdict, single.verdict) == (Verdict.NOT_CLAIMED, Verdict.NOT_CLAIMED)
+    assert width.diagnosis() == (
+        "It is asked only with lengths that are multiples of 16 and vectors of 64 numbers."
+    )
+    assert single.diagnosis().startswith("It is asked with lengths that are multiples of 16")
+
+
+def test_what_takes_no_size_is_refused_with_its_first_error():
+    def attention(query, key, value):
+        raise RuntimeError(f"no {tuple(query.shape)}")
+
+    with pytest.raises(CheckError, match=r"got RuntimeError: no \(2, 3, 7, 8\)"):
+        check(attention, limit=None)
+
+
+def averaging(q, k, v):
+    """Linear attention, which promises no softmax."""
+    return q.softmax(-1) @ (k.softmax(-2).mT @ v)
+
+
+def test_an_approximation_is_told_its_error():
+    report = check(averaging, limit=None, approximate=True)
+    assert report.passed(strict=True)
+    assert report.read_as("en") == "approximate"
+    verdicts = {each.property: each for each in report.results}
+    assert verdicts["scale"].diagnosis().startswith("Not asked: it is approximate")
+    said = verdicts["oracle"].diagnosis("pt")
+    assert said.startswith("Aproximada: o seu erro relativo é 0.7")
+    assert not check(averaging, limit=None).passed()
+
+
+def test_an_approximation_that_mixes_samples_is_wrong():
+    def mixing(q, k, v):
+        return averaging(q, k.mean(0, keepdim=True), v)
+
+    report = check(mixing, limit=None, approximate=True)
+    assert [each.property for each in report.failures] == ["batch_independence"]
+
+
+class Compiled:
+    """Takes its time for each new shape, as a compiler does."""
+
+    def __init__(self):
+        self.known = set()
+
+    def __call__(self, query, key, value):
+        if query.shape not in self.known:
+            time.sleep(0.25)
+            self.known.add(query.shape)
+        return fused(query, key, value)
+
+
+def test_what_compiles_for_each_shape_is_given_time():
+    report = check(Compiled(), limit=0.5, only=["shape", "oracle", "rectangular"])
+    assert report.limit == 6.0
+    assert report.read_as("en") == "compiled anew for other shapes, and given 12 times the limit"
+    assert [each.verdict for each in report.results] == [Verdict.PASS] * 3

@@ -165,16 +165,17 @@ def _with(trial: Trial, case: Case, asked: float) -> Finding | None:
     if miss(output, expected.output, expected.allowance) is None:
         return None
     failure = trial.failure(OTHER_FACTOR, expected.output)
-    fit = effective_scale(trial, Case.draw(_WIDE, case.seed), scale=asked)
+    wide = trial.fitted(_WIDE)
+    fit = effective_scale(trial, Case.draw(wide, case.seed), scale=asked)
     if fit.good and _near(fit.factor, asked):
         return None  # something else is wrong
-    right = _WIDE.d_k**-0.5
+    right = wide.d_k**-0.5
     text = OTHER_FACTOR if fit.good else NO_FACTOR
     ways = [(right, IGNORED), (right * asked, ON_TOP)] + ([(1 / asked, DIVIDES)] if asked else [])
     for factor, name in ways:
         if fit.good and _near(fit.factor, factor):
             text = name
-    return failure.reworded(text, asked=asked, factor=fit.factor, d_k=_WIDE.d_k)
+    return failure.reworded(text, asked=asked, factor=fit.factor, d_k=wide.d_k)
 
 
 def _near(one: float, other: float) -> bool:
@@ -189,23 +190,24 @@ def _without(trial: Trial, case: Case) -> Finding | None:
     if miss(output, expected.output, expected.allowance) is None:
         return None
     failure = trial.failure(BEHAVES, expected.output)
-    fit = effective_scale(trial, Case.draw(_WIDE, case.seed))
-    right = _WIDE.d_k**-0.5
-    values: dict[str, Any] = {"factor": fit.factor, "right": right, "d_k": _WIDE.d_k}
+    wide, narrow = trial.fitted(_WIDE), trial.fitted(_NARROW)
+    fit = effective_scale(trial, Case.draw(wide, case.seed))
+    right = wide.d_k**-0.5
+    values: dict[str, Any] = {"factor": fit.factor, "right": right, "d_k": wide.d_k}
     if not fit.good:
         return failure.reworded(NO_FACTOR)
     if abs(fit.factor / right - 1) < 0.02:
         return None  # something else is wrong
-    narrow = effective_scale(trial, Case.draw(_NARROW, case.seed))
-    same = narrow.good and _near(narrow.factor, fit.factor)
-    others = _names(_NARROW)
-    for name, factor in _names(_WIDE).items():
-        fixed = name in others and others[name] == factor
+    other = effective_scale(trial, Case.draw(narrow, case.seed))
+    same = wide != narrow and other.good and _near(other.factor, fit.factor)
+    others = _names(narrow)
+    for name, factor in _names(wide).items():
+        fixed = wide != narrow and others.get(name) == factor
         if abs(fit.factor / factor - 1) < 0.02 and fixed == same:
             values["name"] = name
             return failure.reworded(BEHAVES, **values)
     if same:
-        return failure.reworded(FIXED, factor=fit.factor, widths=[_NARROW.d_k, _WIDE.d_k])
+        return failure.reworded(FIXED, factor=fit.factor, widths=[narrow.d_k, wide.d_k])
     return failure.reworded(BEHAVES_UNNAMED, **values)
 
 
@@ -239,7 +241,7 @@ def _names(sizes: Sizes) -> dict[str | Text, float]:
 def scaling_order(trial: Trial, case: Case) -> Finding | None:
     half = trial.dtype == torch.float16
     if half:
-        found = _overflows(trial, case)
+        found = overflows(trial, case)
         if found is not None:
             return found
     if trial.offers("attn_mask"):
@@ -250,7 +252,7 @@ def scaling_order(trial: Trial, case: Case) -> Finding | None:
     return None if half else Finding(Verdict.NOT_CLAIMED, NO_ORDER)
 
 
-def _overflows(trial: Trial, case: Case) -> Finding | None:
+def overflows(trial: Trial, case: Case) -> Finding | None:
     """Products of 160000, beyond float16's 65504; a quarter of them, 40000, is not."""
     vectors = along_first(case.query, 400.0)
     value = trial.seen(case.value)

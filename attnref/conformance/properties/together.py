@@ -199,6 +199,7 @@ _OTHERS = (
     Sizes(batch=1, heads=17, n=2),
     Sizes(batch=5, heads=2, n=2),
 )
+_LARGEST = 2**23
 
 
 @rule(
@@ -212,9 +213,12 @@ _OTHERS = (
 def other_sizes(trial: Trial, case: Case) -> Finding | None:
     if not trial.is_right(case):
         return None  # `oracle` tells of it
-    for sizes in _OTHERS:
-        if sizes.m is not None and trial.subject.always_causal:
+    for usual in _OTHERS:
+        if usual.m is not None and trial.subject.always_causal:
             continue
+        sizes = trial.fitted(usual)
+        if sizes.n * (sizes.m or sizes.n) * sizes.d_k > _LARGEST:
+            continue  # one row of it was meant
         other = Case.draw(sizes, case.seed)
         try:
             found = _wrong(trial, other, {})

@@ -133,7 +133,8 @@ _EVERY = 16  # rows are compared with the oracle, which takes its time for each 
 
 def _at_length(trial: Trial, case: Case) -> Finding | None:
     """The same where blocks, heads and widths have limits, which a function may declare."""
-    long = Case.draw(_LONG, case.seed)
+    sizes = trial.fitted(_LONG)
+    long = Case.draw(sizes, case.seed)
     ways: dict[Text, dict[str, Any]] = {} if trial.subject.always_causal else {LONG: {}}
     if trial.offers("is_causal") and trial.is_right(case, is_causal=True):
         ways[LONG_CAUSAL] = {"is_causal": True}
@@ -144,16 +145,16 @@ def _at_length(trial: Trial, case: Case) -> Finding | None:
             if not trial.declined(raised):
                 raise
             continue
-        for head in range(_LONG.heads):
+        for head in range(sizes.heads):
             # Some rows of each head, others in each, the last of all among them.
-            rows = torch.arange(_LONG.n - 1 - head, -1, -_EVERY)
+            rows = torch.arange(sizes.n - 1 - head, -1, -_EVERY)
             query, key, value = (x[:, head : head + 1] for x in (long.query, long.key, long.value))
-            past = torch.arange(_LONG.n) <= rows[:, None]
+            past = torch.arange(sizes.n) <= rows[:, None]
             mask = past if options else None
             expected = trial.truth(query[..., rows, :], key, value, attn_mask=mask, is_causal=False)
             found = miss(output[:, head : head + 1, rows], expected.output, expected.allowance)
             if found is not None:
                 place = [0, head, int(rows[found.place[2]]), found.place[3]]
-                sizes = {"n": _LONG.n, "heads": _LONG.heads, "d_k": _LONG.d_k}
-                return trial.failure(text, **found.values() | {"index": place} | sizes)
+                about = {"n": sizes.n, "heads": sizes.heads, "d_k": sizes.d_k}
+                return trial.failure(text, **found.values() | {"index": place} | about)
     return None
