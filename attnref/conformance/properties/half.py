@@ -1,0 +1,128 @@
+"""Half precision beside float32, where a function takes it: asked even if nobody asks for it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnref.conformance.case import Case
+from attnref.conformance.comparison import miss
+from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.properties.numerics import EXACT
+from attnref.conformance.properties.scaling import overflows
+from attnref.conformance.property import rule
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Stopped, Trial
+from attnref.conformance.verdict import Finding, Verdict
+
+ROUGH = Text(
+    en="In {dtype} {how} the output at {index} is {got:.6g}, expected {expected:.6g} (allowed "
+    "error {allowed:.1e}), though in float32 it is right.",
+    pt="Em {dtype} {how} a saída em {index} é {got:.6g}; o esperado é {expected:.6g} (erro "
+    "permitido {allowed:.1e}), embora em float32 esteja certa.",
+)
+RAISES = Text(
+    en="In {dtype} {how} it raises {error} (at {place}), though it answers in float32, and in "
+    "{dtype} without options.",
+    pt="Em {dtype} {how} ela lança {error} (em {place}), embora responda em float32, e em "
+    "{dtype} sem opções.",
+)
+TOO_LARGE = Text(
+    en="In {dtype} {how} it raises {error} (at {place}): a number that is written down for -inf, "
+    "such as -1e9, does not fit. Write -math.inf.",
+    pt="Em {dtype} {how} ela lança {error} (em {place}): um número escrito no lugar de -inf, como "
+    "-1e9, não cabe. Escreva -math.inf.",
+)
+NOT_TAKEN = Text(
+    en="It takes neither bfloat16 nor float16.", pt="Ela não aceita nem bfloat16 nem float16."
+)
+OTHER_DTYPE = Text(
+    en="Asked beside float32 alone.",
+    pt="Perguntado só ao lado de float32.",
+)
+PLAIN = Text(en="without options", pt="sem opções")
+MASKED = Text(en="with attn_mask", pt="com attn_mask")
+CAUSAL = Text(en="with is_causal", pt="com is_causal")
+AUTOCAST = Text(en="under torch.autocast", pt="sob torch.autocast")
+
+
+@rule(
+    statement=Text(
+        en="Where it takes half precision, the answer is the one of float32, up to rounding.",
+        pt="Onde ela aceita meia precisão, a resposta é a de float32, a menos de arredondamento.",
+    ),
+    formula=r"u = 2^{-8} \text{ in bfloat16}, \quad u = 2^{-11} \text{ in float16}",
+    page="pitfalls/numerics",
+    sizes=EXACT,
+)
+def half_precision(trial: Trial, case: Case) -> Finding | None:
+    if trial.dtype != torch.float32:
+        return Finding(Verdict.NOT_CLAIMED, OTHER_DTYPE)
+    taken = False
+    for dtype in (torch.bfloat16, torch.float16):
+        half = Trial(trial.subject, dtype, trial.device)
+        if _takes(half, case):
+            taken = True
+            found = _in_half(trial, half, case)
+            if found is not None:
+                return found
+    return None if taken else Finding(Verdict.NOT_CLAIMED, NOT_TAKEN)
+
+
+def _takes(trial: Trial, case: Case) -> bool:
+    try:
+        trial.call(case.query, case.key, case.value)
+    except (Raised, Stopped):
+        return False
+    return True
+
+
+def _in_half(trial: Trial, half: Trial, case: Case) -> Finding | None:
+    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    ways: list[tuple[Text, dict[str, Any]]] = [
+        (PLAIN, {}),
+        (MASKED, {"attn_mask": mask}),
+        (CAUSAL, {"is_causal": True}),
+    ]
+    for how, options in ways:
+        if not (trial.offers(*options) and trial.is_right(case, **options)):
+            continue  # other properties tell of it
+        found = _missed(half, case, how, half.call, options)
+        if found is not None:
+            return found
+    if half.dtype == torch.bfloat16 and trial.is_right(case):
+        return _missed(half, case, AUTOCAST, _autocast(trial), {})
+    return overflows(half, case) if half.dtype == torch.float16 else None
+
+
+def _missed(
+    half: Trial,
+    case: Case,
+    how: Text,
+    call: Callable[..., Tensor],
+    options: dict[str, Any],
+) -> Finding | None:
+    query, key, value = (half.seen(x) for x in (case.query, case.key, case.value))
+    name = str(half.dtype).removeprefix("torch.")
+    try:
+        output = call(query, key, value, **options)
+    except Raised as raised:
+        if how is AUTOCAST or half.declined(raised):
+            return None  # a refusal is no silence
+        said = f"{type(raised.error).__name__}: {raised.error}"
+        text = TOO_LARGE if "without overflow" in said else RAISES
+        return half.unsafe(text, dtype=name, how=how, error=said, place=raised.place)
+    right = half.truth(query, key, value, **options)
+    found = miss(output, right.output, right.allowance)
+    return found and half.failure(ROUGH, right.output, dtype=name, how=how, **found.values())
+
+
+def _autocast(trial: Trial) -> Callable[..., Tensor]:
+    """A call with tensors of float32 whose products PyTorch takes in bfloat16."""
+
+    def call(*tensors: Tensor) -> Tensor:
+        with torch.autocast(trial.device.type, torch.bfloat16):
+            return trial.call(*tensors)
+
+    return call
