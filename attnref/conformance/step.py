@@ -4,8 +4,9 @@ The sequence is fed to the step a piece at a time, one position unless ``pieces`
 and the outputs are put together again: a function that is always causal.
 """
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnref.conformance.isolation import ran_out_of_memory
 from attnref.conformance.subject import CheckError, Subject, load, subject
 
 # What others call the cache.
@@ -23,6 +25,8 @@ CACHES = (
 SIZES = ("batch", "heads", "max_len", "head_dim", "dtype", "device")
 # Causality is what a step does by itself; a window forgets on purpose.
 _NOT_OFFERED = ("is_causal", "window")
+# Positions that each cache has room for; with fewer, few sequences could be decoded.
+_SHORT = 16
 
 
 def _usual(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
@@ -88,7 +92,10 @@ class Step:
             start, stop = stop, stop + length
             if branched == "before":
                 self.one(other, cache, start, stop, options)
-            output, after = self.one(whole, cache, start, stop, options, overwritten=overwritten)
+            with _room_may_end(start):
+                output, after = self.one(
+                    whole, cache, start, stop, options, overwritten=overwritten
+                )
             if branched == "after":
                 self.one(other, cache, start, stop, options)
             if interleaved:
@@ -175,6 +182,19 @@ class Step:
             before = after
             _, after = self.one(tensors, before, position, position + 1, {})
         return after is before and not isinstance(after, tuple)
+
+
+@contextlib.contextmanager
+def _room_may_end(position: int) -> Iterator[None]:
+    """An error late in a sequence tells of a full cache, however it is worded."""
+    try:
+        yield
+    except Exception as error:
+        if position < _SHORT or ran_out_of_memory(error):
+            raise
+        raise NotImplementedError(f"at position {position} {type(error).__name__}: {error}") from (
+            error
+        )
 
 
 def _of_rows(mask: Tensor, n: int, start: int, stop: int) -> Tensor:

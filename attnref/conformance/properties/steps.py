@@ -102,10 +102,10 @@ LONG = Text(
     "sequências curtas tenham a resposta certa.",
 )
 FORGETS = Text(
-    en="At position {position} only the last {kept} keys count: the first {lost} are gone, without "
-    "an error. Let the cache grow, or raise an error when it is full.",
-    pt="Na posição {position} só contam as últimas {kept} chaves: as {lost} primeiras sumiram, sem "
-    "erro. Deixe o cache crescer, ou lance um erro quando ele estiver cheio.",
+    en="At position {position} only the last {kept} of {all} keys count; the first are gone, "
+    "without an error. Let the cache grow, or raise an error when it is full.",
+    pt="Na posição {position} só contam as últimas {kept} das {all} chaves; as primeiras sumiram, "
+    "sem erro. Deixe o cache crescer, ou lance um erro quando ele estiver cheio.",
 )
 FULL = Text(
     en="For {n} positions it raises {error}. A full cache that says so is no fault.",
@@ -152,7 +152,7 @@ def pieces(trial: Trial, case: Case) -> Finding | None:
         try:
             output = trial.call(*inputs, pieces=cut)
         except Raised as raised:
-            error = f"{type(raised.error).__name__}: {raised.error}"
+            error = _said(raised.error)
             refused = refused or Finding(
                 Verdict.NOT_CLAIMED, UNCUT, {"pieces": _sum(cut), "error": error}
             )
@@ -166,10 +166,17 @@ def pieces(trial: Trial, case: Case) -> Finding | None:
     return refused
 
 
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(".: ")
+
+
 def _cuts(n: int) -> list[tuple[int, ...]]:
-    """At once, one and the rest, four and then one each, pieces of two and three."""
+    """At once, pieces of two and three, four and then one each, one and the rest.
+
+    In this order, for after a single position some ways to be wrong are the same.
+    """
     singles = (1,) * max(0, n - 4)
-    cuts = [(n,), (1, n - 1), (min(4, n), *singles), (2, min(3, n - 2), n - 5)]
+    cuts = [(n,), (2, min(3, n - 2), n - 5), (min(4, n), *singles), (1, n - 1)]
     return list(dict.fromkeys(tuple(x for x in cut if x > 0) for cut in cuts if n > 1))
 
 
@@ -199,6 +206,8 @@ def _explained(case: Case, cut: tuple[int, ...], got: Tensor) -> Text | None:
         made = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
         made = made @ _like(case.query, case.value)
         rows = seen.any(-1)  # what the others get is anybody's guess
+        if len(cut) > 1:
+            rows = rows & (start > 0)[:, 0]  # the first piece may be right, for it has no past
         if bool(((made - got)[..., rows, :].abs() <= _CLOSE).all()):
             return text
     return None
@@ -332,7 +341,7 @@ def long_caches(trial: Trial, case: Case) -> Finding | None:
         try:
             output = trial.call(long.query, long.key, long.value)
         except Raised as raised:
-            error = f"{type(raised.error).__name__}: {raised.error}"
+            error = _said(raised.error.__cause__ or raised.error)
             return Finding(Verdict.NOT_CLAIMED, FULL, {"n": n, "error": error})
         for row in range(n - _ROWS, n):
             query = long.query[..., row : row + 1, :]
@@ -347,7 +356,7 @@ def long_caches(trial: Trial, case: Case) -> Finding | None:
                 lost = _forgotten(query, key, value, got)
                 if lost is None:
                     return failure
-                values |= {"lost": lost, "kept": row + 1 - lost}
+                values |= {"all": row + 1, "kept": row + 1 - lost}
                 return failure.reworded(FORGETS, **values)
     return None
 
