@@ -7,8 +7,18 @@ Examples:
 """
 
 from attnref.conformance.checker import check
-from attnref.conformance.properties import PROPERTIES
+from attnref.conformance.decoding import check_steps
+from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
 from attnref.conformance.report import Report, Result
 from attnref.conformance.verdict import Counterexample, Verdict
 
-__all__ = ["PROPERTIES", "Counterexample", "Report", "Result", "Verdict", "check"]
+__all__ = [
+    "PROPERTIES",
+    "STEP_PROPERTIES",
+    "Counterexample",
+    "Report",
+    "Result",
+    "Verdict",
+    "check",
+    "check_steps",
+]

@@ -12,10 +12,12 @@ import torch
 from attnref.conformance.consequences import followed
 from attnref.conformance.examination import examine
 from attnref.conformance.isolation import HUNG, Unusable, isolated
-from attnref.conformance.properties import PROPERTIES
+from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
 from attnref.conformance.property import Property
 from attnref.conformance.reading import COMPILING, Reading, check_reading, read
 from attnref.conformance.report import Report, Result, printable
+from attnref.conformance.step import StepSubject
+from attnref.conformance.step_reading import read_step
 from attnref.conformance.subject import CheckError, Subject, modules, subject
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Stopped, Trial
@@ -23,6 +25,7 @@ from attnref.conformance.verdict import Finding, Verdict
 
 READ = Text(en="read", pt="lida")  # carries a reading from the process that has found it
 _SHAPE = "(2, 3, 7, 8)"
+_STEP_SHAPE = "(2, 3, 1, 8)"
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 LIMIT = 10.0
 _READING = 6  # times the limit, for all that is tried, and for what compiles at first
@@ -120,9 +123,10 @@ def judge(
     limit: float | None = LIMIT,
 ) -> Report:
     """:func:`check` for a function whose options are known; ``said`` is not recognised again."""
-    check_settings(only=only, dtype=dtype, device=device, seed=seed, limit=limit)
+    rules = rules_of(isinstance(about, StepSubject))
+    check_settings(only=only, dtype=dtype, device=device, seed=seed, limit=limit, rules=rules)
     check_reading(said)
-    names = chosen(only)
+    names = chosen(only, rules)
     place = _device(device)
 
     with _evaluating(about.function):
@@ -131,14 +135,14 @@ def judge(
         trial = Trial(reading.of(about), getattr(torch, dtype), place)
 
         def ask(name: str) -> Iterator[Finding | None]:
-            return examine(PROPERTIES[name], trial, seed)
+            return examine(rules[name], trial, seed)
 
         if limit is not None:
             findings = list(isolated(names, ask, place, limit))
         else:
             findings = [list(ask(name))[-1] for name in names]
     results = [
-        Result(PROPERTIES[name], _judged(PROPERTIES[name], finding))
+        Result(rules[name], _judged(rules[name], finding))
         for name, finding in zip(names, findings, strict=True)
     ]
     return Report(
@@ -167,11 +171,18 @@ def recognise(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                reading = _read(about, said, dtype, place)
+                if isinstance(about, StepSubject):
+                    chosen_dtype = getattr(torch, dtype or DTYPES[0])
+                    reading = read_step(about, said, chosen_dtype, place)
+                else:
+                    reading = _read(about, said, dtype, place)
             yield Finding(Verdict.PASS, READ, {"reading": reading})
         except Raised as raised:
             if isinstance(raised.error, NotImplementedError) and raised.own:
                 yield None  # it is not written yet, which the properties say
+                return
+            if isinstance(raised.error, CheckError):
+                yield Finding(Verdict.WRONG, READ, {"refused": str(raised.error)})
                 return
             error = f"{type(raised.error).__name__}: {raised.error}"
             yield Finding(Verdict.WRONG, READ, {"error": error, "place": raised.place})
@@ -190,8 +201,16 @@ def recognise(
         _reach(place)
         (finding,) = ask("reading")
     values = {} if finding is None or finding.text != READ else finding.values
+    if "refused" in values:
+        raise CheckError(str(values["refused"]))
     if "error" in values:
         error = printable(str(values["error"])).replace("\n", " ")
+        if isinstance(about, StepSubject):
+            raise CheckError(
+                f"function: expected {about.name} to answer a step with query, key and value of "
+                f"shape {_STEP_SHAPE}, got {error} (at {values['place']}). Fix it; where its first "
+                "cache is not None, say what makes it: --cache module:factory."
+            )
         raise CheckError(
             f"function: expected {about.name} to answer a call with query, key and value of shape "
             f"{_SHAPE}, got {error} (at {values['place']}). Fix it, or wrap it in a function that "
@@ -233,14 +252,20 @@ def _ordered(results: list[Result]) -> tuple[Result, ...]:
 
 
 def check_settings(
-    *, only: Iterable[str] | None, dtype: str | None, device: str, seed: int, limit: float | None
+    *,
+    only: Iterable[str] | None,
+    dtype: str | None,
+    device: str,
+    seed: int,
+    limit: float | None,
+    rules: Mapping[str, Property] = PROPERTIES,
 ) -> None:
     """What can be said of them without a function.
 
     Raises:
         CheckError: naming the setting, what was expected and what came.
     """
-    chosen(only)
+    chosen(only, rules)
     if dtype is not None and dtype not in DTYPES:
         raise CheckError(f"dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}.")
     if limit is not None and not 0 < limit < math.inf:
@@ -272,20 +297,24 @@ def _judged(prop: Property, finding: Finding | None) -> Finding:
     return finding
 
 
-def chosen(only: Iterable[str] | None) -> list[str]:
+def rules_of(step: bool) -> Mapping[str, Property]:
+    """What a step, or any other function, is asked for, by name."""
+    return STEP_PROPERTIES if step else PROPERTIES
+
+
+def chosen(only: Iterable[str] | None, rules: Mapping[str, Property] = PROPERTIES) -> list[str]:
     """The names of the properties to ask about, in their own order."""
-    wanted = list(PROPERTIES if only is None else only)
+    wanted = list(rules if only is None else only)
     if not wanted:
         raise CheckError(
             "only: expected the name of a property at least, got none. Leave it out to ask for all."
         )
     for name in wanted:
-        if name not in PROPERTIES:
+        if name not in rules:
             raise CheckError(
-                f"only: expected names of properties, got {name!r}. There are: "
-                f"{', '.join(PROPERTIES)}."
+                f"only: expected names of properties, got {name!r}. There are: {', '.join(rules)}."
             )
-    return [name for name in PROPERTIES if name in wanted]
+    return [name for name in rules if name in wanted]
 
 
 _NOWHERE = torch.device("meta")

@@ -3,18 +3,28 @@
 import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from attnref.conformance.checker import DTYPES, LIMIT, check_settings, chosen, judge
+from attnref.conformance.checker import DTYPES, LIMIT, check_settings, chosen, judge, rules_of
 from attnref.conformance.naming import judge_named
-from attnref.conformance.properties import PROPERTIES
+from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
+from attnref.conformance.property import Property
 from attnref.conformance.reading import LAYOUTS, MEANINGS, Reading, check_reading
-from attnref.conformance.subject import OPTIONS, CheckError, listed, load, paired, subject
+from attnref.conformance.step import SIZES, load_step, step_subject
+from attnref.conformance.subject import (
+    OPTIONS,
+    CheckError,
+    Subject,
+    listed,
+    load,
+    paired,
+    subject,
+)
 from attnref.conformance.table import tables
 from attnref.conformance.text import LANGUAGES, preferred
 
@@ -60,8 +70,25 @@ def check(
     approximate: Annotated[
         bool, typer.Option("--approximate", help="It promises no formula: its error is told.")
     ] = False,
+    step: Annotated[
+        bool,
+        typer.Option(
+            "--step", help="It is a decoding step, step(query, key, value, cache): output, cache."
+        ),
+    ] = False,
+    cache: Annotated[
+        str | None,
+        typer.Option(
+            help="module:function that makes a step's first cache, if that is not None; it is "
+            f"given what it takes among {', '.join(SIZES)}. Implies --step.",
+        ),
+    ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help=f"Properties: {', '.join(PROPERTIES)}.")
+        list[str] | None,
+        typer.Option(
+            help=f"Properties: {', '.join(PROPERTIES)}; of a step also "
+            f"{', '.join(name for name in STEP_PROPERTIES if name not in PROPERTIES)}."
+        ),
     ] = None,
     skip: Annotated[list[str] | None, typer.Option(help="Properties that are not asked.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="What is unsafe fails, too.")] = False,
@@ -83,7 +110,7 @@ def check(
         Path | None, typer.Option("--output", "-o", help="Where to write the report; - prints it.")
     ] = None,
 ) -> None:
-    """Judge an attention function by the rules that attnref itself keeps.
+    """Judge an attention function by the rules that attnref itself keeps, or a step with a cache.
 
     Lists are separated by commas. The exit status is 0 when nothing is wrong, 1 when something
     is, 2 when the check could not be run.
@@ -100,24 +127,29 @@ def check(
                 "folder first, and name a file in it."
             )
         renamed = paired(names or [])
-        said = Reading(renamed, layout, mask_means, causal=always_causal, approximate=approximate)
+        step = step or cache is not None
+        options = {option: own for option, own in renamed.items() if not step or option != "cache"}
+        said = Reading(options, layout, mask_means, causal=always_causal, approximate=approximate)
         check_reading(said)
+        rules = rules_of(step)
         ask = functools.partial(
             judge,
             said=said,
-            only=_asked(_split(only), _split(skip)),
+            only=_asked(_split(only), _split(skip), rules),
             dtype=dtype,
             device=device,
             seed=seed,
             limit=limit,
         )
-        check_settings(**{name: ask.keywords[name] for name in _SETTINGS})
-        report = judge_named(
-            function,
-            lambda: subject(load(function), _split(supports), function, renamed),
-            ask,
-            limit,
-        )
+        check_settings(**{name: ask.keywords[name] for name in _SETTINGS}, rules=rules)
+
+        def find() -> Subject:
+            if step:
+                found, makes = load_step(function, cache)
+                return step_subject(found, makes, _split(supports), function, renamed)
+            return subject(load(function), _split(supports), function, renamed)
+
+        report = judge_named(function, find, ask, limit)
         if format == "json":
             _write(report.to_json(), output)
         elif format == "junit":
@@ -137,12 +169,14 @@ def check(
     raise typer.Exit(0 if report.passed(strict) else 1)
 
 
-def _asked(only: list[str] | None, skip: list[str] | None) -> list[str] | None:
+def _asked(
+    only: list[str] | None, skip: list[str] | None, rules: Mapping[str, Property]
+) -> list[str] | None:
     """What is left of ``only``, or of all, without ``skip``."""
     if not skip:
         return only
-    skipped = chosen(skip)
-    return [name for name in chosen(only) if name not in skipped]
+    skipped = chosen(skip, rules)
+    return [name for name in chosen(only, rules) if name not in skipped]
 
 
 def _write(text: str, output: Path | None) -> None:

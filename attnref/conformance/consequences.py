@@ -21,12 +21,15 @@ _NUMBERS = (
     *("grouped_queries", "dropout_off", "dropout_scale", "gradients", "gradient_penalty"),
     *("strided", "rectangular", "value_width", "empty", "other_sizes"),
 )
-_ALL = (*_NUMBERS, *_MASKS, *_CAUSAL, "row_sums", "dtype", "inputs_unchanged")
+_STEPS = ("past_kept", "pieces", "sequences_apart", "long_caches", "cache_owns", "step_gradients")
+_ALL = (*_NUMBERS, *_MASKS, *_CAUSAL, *_STEPS, "row_sums", "dtype", "inputs_unchanged")
 
 # In the order in which to fix them.
 CAUSES: Mapping[str, tuple[str, ...]] = {
     "shape": (*_ALL, "determinism", "memory_growth", "padding_amount"),
     "determinism": _ALL,
+    "past_kept": (*_NUMBERS, *_MASKS, *_STEPS, "row_sums"),
+    "sequences_apart": (*_NUMBERS, "pieces", "cache_owns", "step_gradients"),
     "row_sums": (*_NUMBERS, *_MASKS, *_CAUSAL),
     "scale": ("oracle", "causal_scale", "softcap_order", "gradients", "scaling_order"),
     "oracle": ("gradients",),

@@ -41,9 +41,9 @@ class Property:
 
 
 def _named(name: str) -> Property:
-    from attnref.conformance.properties import PROPERTIES  # which are made of these
+    from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES  # made of these
 
-    return PROPERTIES[name]
+    return {**PROPERTIES, **STEP_PROPERTIES}[name]
 
 
 def rule(

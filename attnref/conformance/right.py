@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from attnref import masks
+from attnref.conformance.step import StepSubject, stepped
 from attnref.conformance.subject import Subject, subject
 from attnref.reference import scaled_dot_product_attention
 
@@ -44,6 +45,8 @@ def right_for(about: Subject) -> Subject:
 
 def causal_as(about: Subject, other: Subject) -> Subject:
     """``other``, causal as ``about`` is."""
+    if isinstance(about, StepSubject):
+        return stepped(other)
     if not about.always_causal:
         return other
 

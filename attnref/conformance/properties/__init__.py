@@ -30,6 +30,15 @@ from attnref.conformance.properties.numerics import large_scores, nan_seen, very
 from attnref.conformance.properties.scaling import causal_scale, scale, scaling_order
 from attnref.conformance.properties.shapes import dtype, shape
 from attnref.conformance.properties.softcap import softcap_order
+from attnref.conformance.properties.steps import (
+    cache_owns,
+    cache_unchanged,
+    long_caches,
+    past_kept,
+    pieces,
+    sequences_apart,
+    step_gradients,
+)
 from attnref.conformance.properties.symmetries import (
     batch_independence,
     head_independence,
@@ -98,3 +107,27 @@ PROPERTIES: dict[str, Property] = {
     )
 }
 """Every property by its name, in the order in which they are asked."""
+
+# A step is asked for its past alone, one position at a time, so these say nothing of it, or say it
+# in words for other functions; its own properties follow.
+_NOT_OF_STEPS = (
+    *("key_permutation", "causality", "own_token", "alignment", "causal_scale", "window_width"),
+    *("fully_masked_gradient", "gradients", "gradient_penalty", "rectangular", "empty"),
+    "memory_growth",
+)
+
+STEP_PROPERTIES: dict[str, Property] = {
+    name: each for name, each in PROPERTIES.items() if name not in _NOT_OF_STEPS
+} | {
+    each.name: each
+    for each in (
+        past_kept,
+        pieces,
+        sequences_apart,
+        long_caches,
+        cache_owns,
+        cache_unchanged,
+        step_gradients,
+    )
+}
+"""What a decoding step with a cache is asked for, by name and in order."""

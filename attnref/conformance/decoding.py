@@ -1,0 +1,74 @@
+"""The check of a decoding step with a cache."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from attnref.conformance.checker import LIMIT, judge
+from attnref.conformance.reading import Reading
+from attnref.conformance.report import Report
+from attnref.conformance.step import step_subject
+
+
+def check_steps(
+    function: Callable[..., Any],
+    *,
+    cache: Callable[..., Any] | None = None,
+    supports: Sequence[str] | None = None,
+    only: Iterable[str] | None = None,
+    dtype: str = "float32",
+    device: str = "cpu",
+    seed: int = 0,
+    limit: float | None = LIMIT,
+    names: Mapping[str, str] | None = None,
+    layout: str | None = None,
+) -> Report:
+    r"""Judges a decoding step with a cache of keys and values against one causal pass.
+
+    .. math:: o_t = \sum_{j \le t}
+              \mathrm{softmax}_j\!\left(\frac{q_t \cdot k_j}{\sqrt{d_k}}\right) v_j
+
+    Args:
+        function: called as ``step(query, key, value, cache, **options)`` with tensors
+            ``(batch, heads, n, d)`` of the n new positions, one mostly; it returns
+            ``(output, cache)``. Queries and keys hold their positions already. The cache may be
+            called ``past_key_value``, ``past_key_values``, ``layer_past``, ``kv_cache``, ``past``
+            or ``state``, too. One that ``cache`` made may be changed in place, and the output
+            returned alone.
+        cache: makes the first cache, called with what it takes by name among ``batch``, ``heads``,
+            ``max_len``, ``head_dim``, ``dtype`` and ``device``; None: the first cache is None.
+        supports: as in :func:`check`; a mask is ``(n, m)``, new positions by all so far.
+        only: names of properties, those of :data:`STEP_PROPERTIES`; None means all.
+        dtype: as in :func:`check`.
+        device: of the inputs.
+        seed: of all random numbers.
+        limit: as in :func:`check`.
+        names: the function's own for options, and for ``cache``.
+        layout: as in :func:`check`, but for ``"nd"``.
+
+    Returns:
+        A :class:`Report` with one result per property. An error of a full cache is not claimed,
+        a cache that is changed in place a convention; a key that is lost without a word is wrong.
+
+    Raises:
+        CheckError: when it cannot be asked. The message says how to fix it.
+
+    Examples:
+        >>> import torch
+        >>> def step(query, key, value, cache):
+        ...     if cache is not None:
+        ...         key, value = (torch.cat(pair, -2) for pair in zip(cache, (key, value)))
+        ...     scores = query @ key.mT / query.shape[-1] ** 0.5
+        ...     return torch.softmax(scores, -1) @ value, (key, value)
+        >>> report = check_steps(step, only=["past_kept", "pieces"])
+        >>> [each.property for each in report.failures]
+        ['pieces']
+        >>> print(report.failures[0].diagnosis("en").split(": ")[-1])
+        a causal mask is missing.
+    """
+    about = step_subject(function, cache, supports, names=names)
+    said = Reading(_without_cache(names), layout)
+    return judge(about, said, only=only, dtype=dtype, device=device, seed=seed, limit=limit)
+
+
+def _without_cache(names: Mapping[str, str] | None) -> dict[str, str]:
+    return {option: name for option, name in (names or {}).items() if option != "cache"}

@@ -1,0 +1,418 @@
+"""What a decoding step with a cache must do beside attention; asked of nothing else."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.comparison import miss
+from attnref.conformance.property import rule
+from attnref.conformance.subject import SYNONYMS
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.verdict import Finding, Verdict
+
+CUT = Text(
+    en="Fed in pieces of {pieces}, the output at {index} is {got:.6g}; one position at a time it "
+    "is {expected:.6g}.",
+    pt="Em pedaços de {pieces}, a saída em {index} é {got:.6g}; uma posição por vez, é "
+    "{expected:.6g}.",
+)
+CUT_AS = Text(
+    en="Fed in pieces of {pieces}, the output at {index} is {got:.6g}; one position at a time it "
+    "is {expected:.6g}. {how}",
+    pt="Em pedaços de {pieces}, a saída em {index} é {got:.6g}; uma posição por vez, é "
+    "{expected:.6g}. {how}",
+)
+TOP_LEFT = Text(
+    en="Inside a piece query i sees the keys j <= i, as if the cache were empty: top-left. It must "
+    "see the keys j <= i + m - n, bottom-right.",
+    pt="Dentro de um pedaço, a consulta i vê as chaves j <= i, como se o cache estivesse vazio: "
+    "top-left. Ela deve ver as chaves j <= i + m - n, bottom-right.",
+)
+UNMASKED = Text(
+    en="Inside a piece each query sees the whole piece, its own future too: a causal mask is "
+    "missing.",
+    pt="Dentro de um pedaço, cada consulta vê o pedaço inteiro, inclusive o próprio futuro: falta "
+    "uma máscara causal.",
+)
+ONE_FEWER = Text(
+    en="Inside a piece the positions are off by one: query i does not see its own key.",
+    pt="Dentro de um pedaço as posições estão deslocadas de um: a consulta i não vê a própria "
+    "chave.",
+)
+ONE_MORE = Text(
+    en="Inside a piece the positions are off by one: query i sees key i + 1, in its future.",
+    pt="Dentro de um pedaço as posições estão deslocadas de um: a consulta i vê a chave i + 1, que "
+    "está no seu futuro.",
+)
+PIECE_ALONE = Text(
+    en="The keys of a piece are all that its queries see: the cache is not read.",
+    pt="As consultas de um pedaço só veem as chaves dele: o cache não é lido.",
+)
+UNCUT = Text(
+    en="It takes one position at a time; pieces of {pieces} raise {error}. Nothing is silently "
+    "wrong.",
+    pt="Ela recebe uma posição por vez; pedaços de {pieces} lançam {error}. Nada sai errado em "
+    "silêncio.",
+)
+LOST = Text(
+    en="Query {i} gives key {j} no weight, though the key was added before it: the cache does not "
+    "keep it. Append the new keys and values to those of before.",
+    pt="A consulta {i} não dá peso à chave {j}, embora a chave tenha entrado antes dela: o cache "
+    "não a guarda. Acrescente as chaves e os valores novos aos de antes.",
+)
+NEWEST = Text(
+    en="Query {i} gives its own key, the newest, no weight. Append it to the cache first, then "
+    "attend.",
+    pt="A consulta {i} não dá peso à própria chave, a mais nova. Primeiro acrescente a chave ao "
+    "cache, depois calcule a atenção.",
+)
+WINDOWED = Text(
+    en="It takes {window}: what it forgets may be meant.",
+    pt="Ela recebe {window}: o que ela esquece pode ser de propósito.",
+)
+SHARED_CACHE = Text(
+    en="Two sequences that are decoded in turn, with a cache each, mix: the output at {index} is "
+    "{got:.6g}, alone {expected:.6g}. Something is kept outside the cache, or all get the same "
+    "one.",
+    pt="Duas sequências decodificadas alternadamente, cada uma com o seu cache, se misturam: a "
+    "saída em {index} é {got:.6g}; sozinha, {expected:.6g}. Algo é guardado fora do cache, ou "
+    "todas recebem o mesmo.",
+)
+CHANGES = Text(
+    en="A step changes the cache that it is given, so one cache cannot be continued in two ways: "
+    "with another step from it the output at {index} is {got:.6g} instead of {expected:.6g}. For "
+    "a search with several beams copy it first.",
+    pt="Um passo altera o cache que recebe, e por isso um cache não pode continuar de dois modos: "
+    "com outro passo a partir dele, a saída em {index} é {got:.6g} em vez de {expected:.6g}. Para "
+    "uma busca com vários feixes (beam search), copie o cache antes.",
+)
+ALIASED = Text(
+    en="The cache keeps the caller's own tensors: once the caller overwrites them, the output at "
+    "{index} is {got:.6g} instead of {expected:.6g}. Keep a copy.",
+    pt="O cache guarda os próprios tensores de quem chama: quando eles são sobrescritos, a saída "
+    "em {index} é {got:.6g} em vez de {expected:.6g}. Guarde uma cópia.",
+)
+LONG = Text(
+    en="At position {position} the output at {index} is {got:.6g}, expected {expected:.6g}, though "
+    "short sequences are answered right.",
+    pt="Na posição {position}, a saída em {index} é {got:.6g}; o esperado é {expected:.6g}, embora "
+    "sequências curtas tenham a resposta certa.",
+)
+FORGETS = Text(
+    en="At position {position} only the last {kept} of {all} keys count; the first are gone, "
+    "without an error. Let the cache grow, or raise an error when it is full.",
+    pt="Na posição {position} só contam as últimas {kept} das {all} chaves; as primeiras sumiram, "
+    "sem erro. Deixe o cache crescer, ou lance um erro quando ele estiver cheio.",
+)
+FULL = Text(
+    en="For {n} positions it raises {error}. A full cache that says so is no fault.",
+    pt="Para {n} posições ela lança {error}. Um cache cheio que avisa não é defeito.",
+)
+CUT_OFF = Text(
+    en="Gradients stop at the cache: {name} gets only what its own step says. So do models with a "
+    "memory of earlier segments; to train through the steps, do not detach what is kept.",
+    pt="Os gradientes param no cache: {name} só recebe o que diz o próprio passo. Assim fazem "
+    "modelos com uma memória de segmentos anteriores; para treinar através dos passos, não use "
+    "detach no que é guardado.",
+)
+WITHOUT = Text(
+    en="Its outputs have no gradient: a cache is for decoding, where none is needed.",
+    pt="As saídas não têm gradiente: um cache serve à decodificação, que não precisa de nenhum.",
+)
+GRADIENT = Text(
+    en="Through the steps the gradient of {name} at {index} is {got:.6g}, expected {expected:.6g} "
+    "(allowed error {allowed:.1e}).",
+    pt="Através dos passos, o gradiente de {name} em {index} é {got:.6g}; o esperado é "
+    "{expected:.6g} (erro permitido {allowed:.1e}).",
+)
+
+_WEIGHTLESS = 1e-6  # of normal queries and keys no key that may be seen weighs less
+_CLOSE = 1e-2  # two ways to be wrong that are this close need no telling apart
+_PAGE = "foundations/kv-cache"
+
+
+@rule(
+    statement=Text(
+        en="However a sequence is cut into pieces, each position gets the same output.",
+        pt="Como quer que se corte a sequência em pedaços, cada posição tem a mesma saída.",
+    ),
+    formula=r"f(Q_{1 \ldots n}) = [f(Q_{1 \ldots a}); f(Q_{a+1 \ldots b}); \ldots]",
+    page=_PAGE,
+)
+def pieces(trial: Trial, case: Case) -> Finding | None:
+    inputs = (case.query, case.key, case.value)
+    n = case.query.shape[-2]
+    expected = trial.call(*inputs)
+    allowed = 2 * trial.truth(*inputs).allowance
+    refused: Finding | None = None
+    for cut in _cuts(n):
+        try:
+            output = trial.call(*inputs, pieces=cut)
+        except Raised as raised:
+            error = _said(raised.error)
+            refused = refused or Finding(
+                Verdict.NOT_CLAIMED, UNCUT, {"pieces": _sum(cut), "error": error}
+            )
+            continue
+        found = miss(output, expected, allowed)
+        if found is not None:
+            values = {**found.values(), "pieces": _sum(cut)}
+            failure = trial.failure(CUT, expected, **values)
+            how = _explained(case, cut, output)
+            return failure if how is None else failure.reworded(CUT_AS, **values, how=how)
+    return refused
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(".: ")
+
+
+def _cuts(n: int) -> list[tuple[int, ...]]:
+    """At once, pieces of two and three, four and then one each, one and the rest.
+
+    In this order, for after a single position some ways to be wrong are the same.
+    """
+    singles = (1,) * max(0, n - 4)
+    cuts = [(n,), (2, min(3, n - 2), n - 5), (min(4, n), *singles), (1, n - 1)]
+    return list(dict.fromkeys(tuple(x for x in cut if x > 0) for cut in cuts if n > 1))
+
+
+def _sum(cut: Sequence[int]) -> str:
+    return " + ".join(map(str, cut))
+
+
+def _explained(case: Case, cut: tuple[int, ...], got: Tensor) -> Text | None:
+    """The mask inside of pieces that gives ``got``, None when none is known."""
+    n = case.query.shape[-2]
+    start = torch.repeat_interleave(torch.tensor([sum(cut[:i]) for i in range(len(cut))]), _t(cut))
+    size = torch.repeat_interleave(_t(cut), _t(cut))
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    stop, start, several = (start + size)[:, None], start[:, None], (size > 1)[:, None]
+    past = j <= i
+    ways = {
+        TOP_LEFT: j <= i - start,
+        UNMASKED: j < stop,
+        ONE_FEWER: torch.where(several, j < i, past),
+        ONE_MORE: torch.where(several, (j <= i + 1) & (j < stop), past),
+        PIECE_ALONE: (j <= i) & (j >= start),
+    }
+    scores = case.query @ _like(case.query, case.key).mT * case.query.shape[-1] ** -0.5
+    for text, seen in ways.items():
+        if bool((seen == past).all()):
+            continue
+        made = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
+        made = made @ _like(case.query, case.value)
+        rows = seen.any(-1)  # what the others get is anybody's guess
+        if len(cut) > 1:
+            rows = rows & (start > 0)[:, 0]  # the first piece may be right, for it has no past
+        if bool(((made - got)[..., rows, :].abs() <= _CLOSE).all()):
+            return text
+    return None
+
+
+def _t(cut: Sequence[int]) -> Tensor:
+    return torch.tensor(cut)
+
+
+def _like(query: Tensor, tensor: Tensor) -> Tensor:
+    return tensor.repeat_interleave(query.shape[1] // tensor.shape[1], 1)
+
+
+@rule(
+    statement=Text(
+        en="Each step sees every key so far, the newest included.",
+        pt="Cada passo vê todas as chaves até ali, inclusive a mais nova.",
+    ),
+    formula=r"p_{tj} > 0 \quad \text{for all } j \le t",
+    page=_PAGE,
+)
+def past_kept(trial: Trial, case: Case) -> Finding | None:
+    if window := _window(trial):
+        return window
+    weights = trial.weights(case.query, case.key)
+    n = weights.shape[-1]
+    lost = (weights.abs() < _WEIGHTLESS) & torch.ones(n, n, dtype=torch.bool).tril()
+    if not lost.any():
+        return None
+    newest = lost.diagonal(dim1=-2, dim2=-1).any()
+    text = NEWEST if bool(newest and not lost.tril(-1).any()) else LOST
+    place = torch.nonzero(lost if text is NEWEST else lost.tril(-1))[0].tolist()
+    trial.call(case.query, case.key, case.value)  # the one to be shown
+    return trial.failure(text, i=place[-2], j=place[-1])
+
+
+def _window(trial: Trial) -> Finding | None:
+    """What to say of a step that may forget on purpose."""
+    known = trial.subject.parameters or ()
+    named = next((each for each in ("window", *SYNONYMS["window"]) if each in known), None)
+    if named is None:
+        return None
+    return Finding(Verdict.NOT_CLAIMED, WINDOWED, {"window": named})
+
+
+def _same(trial: Trial, case: Case, text: Text, **flags: object) -> Finding | None:
+    """Whether the outputs are the same when the sequence is fed otherwise."""
+    inputs = (case.query, case.key, case.value)
+    expected = trial.call(*inputs)
+    output = trial.call(*inputs, **flags)
+    found = miss(output, expected, 2 * trial.truth(*inputs).allowance)
+    return found and trial.failure(text, expected, **found.values())
+
+
+@rule(
+    statement=Text(
+        en="Sequences that are decoded in turn, with a cache each, do not notice each other.",
+        pt="Sequências decodificadas alternadamente, cada uma com o seu cache, não se notam.",
+    ),
+    formula=r"\partial O / \partial (Q, K, V)' = 0",
+    page=_PAGE,
+)
+def sequences_apart(trial: Trial, case: Case) -> Finding | None:
+    return _same(trial, case, SHARED_CACHE, interleaved=True)
+
+
+@rule(
+    statement=Text(
+        en="A step leaves the cache that it is given as it was.",
+        pt="Um passo deixa o cache que recebe como estava.",
+    ),
+    formula=r"f(q_a, C),\; f(q_b, C): \quad C_{\text{after}} = C_{\text{before}}",
+    page=_PAGE,
+    may_refuse=True,
+    may_crash=True,
+)
+def cache_unchanged(trial: Trial, case: Case) -> Finding | None:
+    for when in ("before", "after"):
+        found = _same(trial, case, CHANGES, branched=when)
+        if found is not None:
+            return Finding(Verdict.CONVENTION, CHANGES, found.values)
+    return None
+
+
+@rule(
+    statement=Text(
+        en="The cache holds copies: the caller may overwrite its tensors after a step.",
+        pt="O cache guarda cópias: depois de um passo, quem chama pode sobrescrever seus tensores.",
+    ),
+    formula=r"K \leftarrow [K; K_{\text{new}}] \quad \text{(a copy)}",
+    page=_PAGE,
+)
+def cache_owns(trial: Trial, case: Case) -> Finding | None:
+    inputs = (case.query, case.key, case.value)
+    expected = trial.call(*inputs)
+    allowed = 2 * trial.truth(*inputs).allowance
+    for cut in dict.fromkeys([(1,) * case.query.shape[-2], *_cuts(case.query.shape[-2])]):
+        try:
+            output = trial.call(*inputs, pieces=cut, overwritten=True)
+        except Raised:
+            continue  # `pieces` tells whether it takes several at a time
+        found = miss(output, expected, allowed)
+        if found is not None and miss(trial.call(*inputs, pieces=cut), expected, allowed) is None:
+            trial.call(*inputs, pieces=cut, overwritten=True)  # the one to be shown
+            return trial.unsafe(ALIASED, expected, **found.values())
+    return None
+
+
+# One more than blocks of 64, 128, 256 and 1024 hold, and 1025 itself.
+_LENGTHS = (65, 129, 257, 1026)
+_ROWS = 4  # of the last positions that are compared: those around the end of a block
+
+
+@rule(
+    statement=Text(
+        en="A long cache forgets nothing: at 65, 129, 257 and 1026 positions the first key counts.",
+        pt="Um cache longo não esquece nada: com 65, 129, 257 e 1026 posições, a primeira chave "
+        "conta.",
+    ),
+    formula=r"o_t = \sum_{j=1}^{t} p_{tj} v_j, \quad t \in \{65, 129, 257, 1026\}",
+    page=_PAGE,
+    sizes=Sizes(batch=1, heads=1, n=7, keep=("batch", "heads", "n", "d_k")),
+)
+def long_caches(trial: Trial, case: Case) -> Finding | None:
+    if window := _window(trial):
+        return window
+    if not trial.is_right(case):
+        return None  # `oracle` tells of it
+    for n in _LENGTHS:
+        long = Case.draw(Sizes(batch=1, heads=1, n=n), case.seed)
+        try:
+            output = trial.call(long.query, long.key, long.value)
+        except Raised as raised:
+            error = _said(raised.error.__cause__ or raised.error)
+            return Finding(Verdict.NOT_CLAIMED, FULL, {"n": n, "error": error})
+        for row in range(n - _ROWS, n):
+            query = long.query[..., row : row + 1, :]
+            key, value = (x[..., : row + 1, :] for x in (long.key, long.value))
+            got = output[..., row : row + 1, :]
+            right = trial.truth(query, key, value, is_causal=False)
+            found = miss(got, right.output, right.allowance)
+            if found is not None:
+                index = [*found.place[:-2], row, found.place[-1]]
+                values = {**found.values(), "position": row, "index": index}
+                failure = trial.failure(LONG, **values)
+                lost = _forgotten(query, key, value, got)
+                if lost is None:
+                    return failure
+                values |= {"all": row + 1, "kept": row + 1 - lost}
+                return failure.reworded(FORGETS, **values)
+    return None
+
+
+def _forgotten(query: Tensor, key: Tensor, value: Tensor, got: Tensor) -> int | None:
+    """Without how many of the first keys ``got`` is right; None when with any number it is not."""
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    for lost in range(1, key.shape[-2]):
+        made = torch.softmax(scores[..., lost:], -1) @ value[..., lost:, :]
+        if bool(((made - got).abs() <= 1e-3).all()):
+            return lost
+    return None
+
+
+@rule(
+    statement=Text(
+        en="Gradients through the steps are those of one causal pass, or there are none.",
+        pt="Os gradientes através dos passos são os de uma passagem causal, ou não há nenhum.",
+    ),
+    formula=r"\partial L / \partial (Q, K, V), \quad O = [f(q_1); f(q_2); \ldots]",
+    page=_PAGE,
+    may_refuse=True,
+    may_crash=True,
+)
+def step_gradients(trial: Trial, case: Case) -> Finding | None:
+    if not trial.is_right(case):
+        return None  # `oracle` tells of it
+    shape = (*case.query.shape[:-1], case.value.shape[-1])
+    upstream = torch.randn(shape, generator=case.generator(), dtype=torch.float64)
+    found = trial.gradients(case, lambda output: upstream)
+    if all(gradient is None for gradient in found.values()):
+        return Finding(Verdict.NOT_CLAIMED, WITHOUT)
+    right = trial.true_gradients(case, upstream)
+    own = _own_steps(trial, case, upstream)
+    for name, gradient in found.items():
+        got = torch.zeros_like(right[name].expected) if gradient is None else gradient
+        wrong = miss(got, right[name].expected, right[name].allowance)
+        if wrong is None:
+            continue
+        if miss(got, own[name], right[name].allowance) is None:
+            return Finding(Verdict.CONVENTION, CUT_OFF, {"name": name})
+        return trial.failure(GRADIENT, right[name].expected, name=name, **wrong.values())
+    return None
+
+
+def _own_steps(trial: Trial, case: Case, upstream: Tensor) -> dict[str, Tensor]:
+    """The gradients when what earlier steps have kept counts as constant."""
+    tensors = [trial.seen(x).requires_grad_() for x in (case.query, case.key, case.value)]
+    query, key, value = tensors
+    n = query.shape[-2]
+    own = torch.eye(n, dtype=torch.bool)
+    future = torch.ones(n, n, dtype=torch.bool).triu(1)
+    with torch.enable_grad():
+        constant = query @ key.detach().mT
+        scores = torch.where(own, query @ key.mT, constant) * query.shape[-1] ** -0.5
+        weights = torch.softmax(scores.masked_fill(future, -torch.inf), -1)
+        output = weights.where(own, 0.0) @ value + weights.where(~own, 0.0) @ value.detach()
+        found = torch.autograd.grad(output, tensors, trial.seen(upstream))
+    return dict(zip(("query", "key", "value"), found, strict=True))

@@ -1,0 +1,345 @@
+"""A decoding step with a cache, as a function of a whole sequence, so that it can be asked.
+
+The sequence is fed to the step a piece at a time, one position unless ``pieces`` says otherwise,
+and the outputs are put together again: a function that is always causal.
+"""
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnref.conformance.isolation import ran_out_of_memory
+from attnref.conformance.subject import CheckError, Subject, load, subject
+
+# What others call the cache.
+CACHES = (
+    *("cache", "past_key_value", "past_key_values", "layer_past", "kv_cache", "past", "state"),
+)
+# What a function that makes a cache may ask for.
+SIZES = ("batch", "heads", "max_len", "head_dim", "dtype", "device")
+# Causality is what a step does by itself; a window forgets on purpose.
+_NOT_OFFERED = ("is_causal", "window")
+# Positions that each cache has room for; with fewer, few sequences could be decoded.
+_SHORT = 16
+
+
+def _usual(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    return function(*tensors, **options)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step, the name of its cache, and what makes the first one, None where it is None.
+
+    ``call`` asks a function of its layout. ``flagged`` says that it wants ``is_causal`` for several
+    new positions, and ``shares`` that it takes fewer key heads without an option that says so.
+    """
+
+    function: Callable[..., Any]
+    parameter: str = "cache"
+    factory: Callable[..., Any] | None = None
+    call: Callable[..., Any] = _usual
+    flagged: bool = False
+    shares: bool = False
+
+    def decode(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        /,
+        *,
+        pieces: Sequence[int] | None = None,
+        branched: str | None = None,
+        interleaved: bool = False,
+        overwritten: bool = False,
+        **options: Any,
+    ) -> Any:
+        """The outputs of all positions, ``(..., n, d_v)``.
+
+        Args:
+            query: ``(b, h, n, d_k)``.
+            key: ``(b, h_kv, n, d_k)``.
+            value: ``(b, h_kv, n, d_v)``.
+            pieces: how many positions each step gets, n in all; None is one each.
+            branched: ``"before"`` or ``"after"`` each step the same cache is also given other
+                numbers, and what comes of that is thrown away.
+            interleaved: after each step, one of another sequence with a cache of its own.
+            overwritten: after each step its inputs are overwritten, as a caller's buffers are.
+            options: as the step names them; masks are ``(n, n)``, or can be broadcast to it.
+
+        An output that cannot be put beside the others is returned alone.
+        """
+        n = query.shape[-2]
+        if key.shape[-2] != n:
+            raise ValueError(f"key: expected {n} positions, as query has, got {key.shape[-2]}")
+        options.pop("is_causal", None)
+        if self.shares:
+            options.pop("enable_gqa", None)
+        whole = (query, key, value)
+        other = tuple(1.0 - 2.0 * tensor for tensor in whole) if branched or interleaved else whole
+        room = 2 * n if branched else n
+        cache = self.start(whole, room)
+        theirs = self.start(other, room) if interleaved else None
+        outputs, stop = [], 0
+        for length in pieces or (1,) * n or (0,):
+            start, stop = stop, stop + length
+            if branched == "before":
+                self.one(other, cache, start, stop, options)
+            with _room_may_end(start):
+                output, after = self.one(
+                    whole, cache, start, stop, options, overwritten=overwritten
+                )
+            if branched == "after":
+                self.one(other, cache, start, stop, options)
+            if interleaved:
+                _, theirs = self.one(other, theirs, start, stop, options)
+            cache = after
+            if not _fits(output, query[..., start:stop, :], value):
+                return output
+            outputs.append(output)
+        return torch.cat(outputs, -2)
+
+    def start(self, tensors: Sequence[Tensor], room: int) -> Any:
+        """The cache before the first step, with room for so many positions if it asks for that."""
+        if self.factory is None:
+            return None
+        key = tensors[1]
+        sizes = (key.shape[0], key.shape[1], room, key.shape[-1], key.dtype, key.device)
+        known = inspect.signature(self.factory).parameters
+        given = zip(SIZES, sizes, strict=True)
+        return self.factory(**{name: size for name, size in given if name in known})
+
+    def one(
+        self,
+        tensors: Sequence[Tensor],
+        cache: Any,
+        start: int,
+        stop: int,
+        options: Mapping[str, Any],
+        *,
+        overwritten: bool = False,
+    ) -> tuple[Any, Any]:
+        """The output of the positions from ``start`` to ``stop``, and the cache after them."""
+        options = {
+            name: _of_rows(option, tensors[0].shape[-2], start, stop)
+            if isinstance(option, Tensor)
+            else option
+            for name, option in options.items()
+        }
+        if self.flagged and stop - start > 1:
+            options["is_causal"] = True
+        views = [tensor[..., start:stop, :] for tensor in tensors]
+        given = [
+            view.contiguous() if tensor.is_contiguous() else view
+            for view, tensor in zip(views, tensors, strict=True)
+        ]
+        if overwritten:
+            given = [tensor.clone() for tensor in given]
+
+        def step(*inputs: Tensor, **others: Any) -> Any:
+            return self.function(*inputs, **{self.parameter: cache}, **others)
+
+        output, after = self._parted(self.call(step, *given, **options), cache)
+        if overwritten:
+            for tensor in given:
+                tensor.fill_(9.0)
+        elif not torch.is_grad_enabled():
+            # What a step does to its inputs, it does to the caller's.
+            for view, tensor in zip(views, given, strict=True):
+                if tensor is not view and not torch.equal(tensor, view):
+                    view.copy_(tensor)
+        return output, after
+
+    def _parted(self, returned: Any, cache: Any) -> tuple[Any, Any]:
+        """The output, and the cache among the rest: it is seldom a plain tensor, weights are."""
+        output, *rest = returned if isinstance(returned, tuple | list) and returned else (returned,)
+        rest = [each for each in rest if each is not None]
+        if any(each is cache for each in rest):
+            return output, cache
+        others = [each for each in rest if not isinstance(each, Tensor)]
+        if cache is not None and self.factory is not None:
+            same = [each for each in rest if type(each) is type(cache)]
+            return output, [cache, *others, *same][-1]  # it changes the one that it was given
+        if not rest:
+            raise CheckError(
+                f"function: expected (output, cache), got {type(returned).__name__}. Return the "
+                "cache too; or, where a step changes it in place, say what makes the first one: "
+                "--cache module:factory."
+            )
+        return output, (others or rest)[-1]
+
+    def in_place(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether the second step hands on the very object that it was given."""
+        before = after = self.start(tensors, tensors[0].shape[-2])
+        for position in range(2):
+            before = after
+            _, after = self.one(tensors, before, position, position + 1, {})
+        return after is before and not isinstance(after, tuple)
+
+
+@contextlib.contextmanager
+def _room_may_end(position: int) -> Iterator[None]:
+    """An error late in a sequence tells of a full cache, however it is worded."""
+    try:
+        yield
+    except Exception as error:
+        if position < _SHORT or ran_out_of_memory(error):
+            raise
+        raise NotImplementedError(f"at position {position} {type(error).__name__}: {error}") from (
+            error
+        )
+
+
+def _of_rows(mask: Tensor, n: int, start: int, stop: int) -> Tensor:
+    """What a mask says of these queries, and of the keys so far."""
+    mask = mask[..., :stop]
+    whole = mask.ndim > 1 and mask.shape[-2] == n
+    return mask[..., start:stop, :] if whole else mask
+
+
+def _fits(output: Any, query: Tensor, value: Tensor) -> bool:
+    return isinstance(output, Tensor) and output.shape == (*query.shape[:-1], value.shape[-1])
+
+
+@dataclass(frozen=True)
+class StepSubject(Subject):
+    """A step, seen as the function of a whole sequence."""
+
+    step: Step = Step(_usual)
+
+    def stepping(self, step: Step) -> "StepSubject":
+        """The same with this step."""
+        return replace(self, step=step, function=_whole(step))
+
+
+def _whole(step: Step) -> Callable[..., Any]:
+    def attention(*tensors: Tensor, **options: Any) -> Any:
+        return step.decode(*tensors, **options)
+
+    attention.__wrapped__ = step.function  # type: ignore[attr-defined]
+    return attention
+
+
+def load_step(target: str, cache: str | None) -> tuple[Callable[..., Any], Any]:
+    """The step and what makes its cache, loaded once where one file holds both."""
+    function = load(target)
+    if cache is None:
+        return function, None
+    place, _, name = cache.rpartition(":")
+    if place and name and place.endswith(".py") and place == target.rpartition(":")[0]:
+        cache = f"checked_{Path(place).stem}:{name}"  # else the step would know other classes
+    try:
+        return function, load(cache)
+    except CheckError as error:
+        raise CheckError(str(error).replace("function:", "cache:", 1)) from None
+
+
+def step_subject(
+    function: Callable[..., Any],
+    cache: Callable[..., Any] | None = None,
+    supports: Sequence[str] | None = None,
+    name: str | None = None,
+    names: Mapping[str, str] | None = None,
+) -> StepSubject:
+    """The step with what its signature says; ``cache`` makes the first cache.
+
+    ``names`` are the step's own, as for :func:`subject`, and may name its ``cache`` too.
+
+    Raises:
+        CheckError: when it cannot be called as ``step(query, key, value, cache)``.
+    """
+    if inspect.isclass(function) or not callable(function):
+        subject(function)  # which says so
+    name = name or getattr(function, "__qualname__", type(function).__name__)
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    signature = inspect.signature(called)
+    names = dict(names or {})
+    said = names.pop("cache", None)
+    parameter = _cache_of(signature, said, str(name))
+    _check_factory(cache)
+
+    step = Step(function, parameter, cache, flagged="is_causal" in signature.parameters)
+    whole = _whole(step)
+    whole.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[each for each in signature.parameters.values() if each.name != parameter]
+    )
+    about = subject(whole, supports, name, names)
+    held = {each.name: getattr(about, each.name) for each in fields(about)}
+    for kind in ("supports", "swallowed"):
+        held[kind] = tuple(option for option in held[kind] if option not in _NOT_OFFERED)
+    held["overlooked"] = {
+        option: each for option, each in about.overlooked.items() if option not in _NOT_OFFERED
+    }
+    return StepSubject(**held, step=step)
+
+
+def _cache_of(signature: inspect.Signature, said: str | None, name: str) -> str:
+    """The parameter that is the cache."""
+    known = list(signature.parameters)
+    if said is not None and said not in known:
+        raise CheckError(
+            f"map: expected a parameter of {name}, which has {', '.join(known)}, got {said!r}."
+        )
+    found = said or next((each for each in CACHES if each in known), None)
+    if found is None:
+        perhaps = known[3] if len(known) > 3 else "its_name"
+        raise CheckError(
+            f"function: expected a step with a parameter for its cache ({', '.join(CACHES)}), got "
+            f"{name}{signature}. If it has one by another name, say which: --map cache={perhaps}."
+        )
+    return found
+
+
+def _check_factory(cache: Callable[..., Any] | None) -> None:
+    if cache is None:
+        return
+    if not callable(cache):
+        raise CheckError(
+            f"cache: expected a function that makes the first cache, got {type(cache).__name__}. "
+            "Give the function itself, for each sequence needs a new one."
+        )
+    name = getattr(cache, "__qualname__", type(cache).__name__)
+    signature = inspect.signature(cache)
+    try:
+        signature.bind(**{size: None for size in SIZES if size in signature.parameters})
+    except TypeError as error:
+        raise CheckError(
+            f"cache: expected a function of nothing, or of what it needs among {', '.join(SIZES)}, "
+            f"got {name}{signature}: {error}. Give whatever else it takes a default value."
+        ) from None
+
+
+def stepped(other: Subject) -> StepSubject:
+    """A right step around ``other``, which computes the attention to all that it keeps."""
+
+    def step(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        cache: Any,
+        attn_mask: Tensor | None = None,
+        **options: Any,
+    ) -> tuple[Any, Any]:
+        held = cache or (key[..., :0, :], value[..., :0, :])
+        kept = tuple(torch.cat(pair, -2) for pair in zip(held, (key, value), strict=True))
+        n, m = query.shape[-2], kept[0].shape[-2]
+        if n > 1:
+            seen = torch.ones(n, m, dtype=torch.bool, device=query.device).tril(m - n)
+            if attn_mask is None:
+                attn_mask = seen
+            elif attn_mask.dtype == torch.bool:
+                attn_mask = attn_mask & seen
+            else:
+                attn_mask = attn_mask.masked_fill(~seen, -torch.inf)
+        return other.function(query, *kept, attn_mask=attn_mask, **options), kept
+
+    held = {each.name: getattr(other, each.name) for each in fields(other)}
+    right = StepSubject(**held | {"always_causal": True})
+    return right.stepping(Step(step))

@@ -1,0 +1,85 @@
+"""How a step is read: what it calls its cache, whether it changes it in place, how its axes lie."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.reading import LAYOUTS, NAME, Reading, read
+from attnref.conformance.step import StepSubject
+from attnref.conformance.subject import Subject
+from attnref.conformance.text import Text
+from attnref.conformance.trial import Raised, Stopped, Trial
+
+STEP = Text(en="a decoding step with a cache", pt="um passo de decodificação com cache")
+IN_PLACE = Text(en="changes its cache in place", pt="altera o cache no próprio lugar")
+
+# Where a head has no axis, neither shared heads nor masks that are wider than the new keys can be
+# handed on.
+_LOST = ("enable_gqa", "attn_mask")
+
+
+@dataclass(frozen=True)
+class StepReading(Reading):
+    """The same of a step; ``parameter`` is its cache."""
+
+    parameter: str = "cache"
+    in_place: bool = False
+    shares: bool = False
+
+    def lines(self) -> list[tuple[Text, dict[str, object]]]:
+        """What is not as the plainest step has it."""
+        lines: list[tuple[Text, dict[str, object]]] = [(STEP, {})]
+        if self.parameter != "cache":
+            lines.append((NAME, {"parameter": self.parameter, "option": "cache"}))
+        if self.in_place:
+            lines.append((IN_PLACE, {}))
+        return [*lines, *Reading.lines(replace(self, causal=None))]
+
+    def of(self, about: Subject) -> Subject:
+        """The step, fed with sequences that have PyTorch's axes."""
+        assert isinstance(about, StepSubject)
+        layout = self.layout or "bhnd"
+        step = replace(about.step, call=LAYOUTS[layout].call, shares=self.shares)
+        found = Reading.of(replace(self, layout="bhnd"), about.stepping(step))
+        supports = dict.fromkeys([*found.supports, *["enable_gqa"] * self.shares])
+        if layout not in ("bhnd", "bnhd"):
+            supports = {option: None for option in supports if option not in _LOST}
+        return replace(found, supports=tuple(supports))
+
+
+def read_step(
+    about: StepSubject, said: Reading, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """``said``, and what is recognised of the rest.
+
+    Raises:
+        Raised, Stopped: what the step does when it is asked in each way, the usual one first.
+    """
+    known = StepReading(**vars(replace(said, causal=True)), parameter=about.step.parameter)
+    found = read(about, known, dtype, device)
+    assert isinstance(found, StepReading)
+    trial = Trial(found.of(about), dtype, device)
+    case = Case.draw(Sizes(), 0)
+    with torch.no_grad():
+        tensors = [trial.given(x) for x in (case.query, case.key, case.value)]
+        assert isinstance(trial.subject, StepSubject)
+        found = replace(found, in_place=trial.subject.step.in_place(tensors))
+    if "enable_gqa" in about.supports:
+        return found
+    return replace(found, shares=_shares(about, found, dtype, device))
+
+
+def _shares(
+    about: StepSubject, found: StepReading, dtype: torch.dtype, device: torch.device
+) -> bool:
+    """Whether two heads of keys serve four without a word; one may be broadcast by accident."""
+    trial = Trial(replace(found, shares=True).of(about), dtype, device)
+    if not trial.offers("enable_gqa"):
+        return False
+    case = Case.draw(Sizes(heads=4, key_heads=2), 0)
+    try:
+        trial.call(case.query, case.key, case.value, enable_gqa=True)
+    except (Raised, Stopped):
+        return False
+    return True

@@ -1,0 +1,626 @@
+"""Decoding steps with a cache: right ones of several kinds pass, and each fault is named."""
+
+import math
+import pickle
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention as fused
+
+from attnref import KVCache, scaled_dot_product_attention
+from attnref.book import TITLES
+from attnref.conformance import PROPERTIES, STEP_PROPERTIES, Verdict, check, check_steps
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.properties import steps
+from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.right import RIGHT as RIGHT_ONE
+from attnref.conformance.step import load_step, stepped
+from attnref.conformance.subject import CheckError
+from attnref.conformance.trial import Raised, Trial
+from attnref.masks import causal
+
+
+def attend(query, key, value, offset=None):
+    """Each query sees ``offset`` keys before it, by default all that are there."""
+    n, m = query.shape[-2], key.shape[-2]
+    offset = m - n if offset is None else offset
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    future = torch.ones(n, m, dtype=torch.bool).triu(offset + 1)
+    return scores.masked_fill(future, -math.inf).softmax(-1) @ value
+
+
+def joined(cache, key, value):
+    held = cache or (key[..., :0, :], value[..., :0, :])
+    return tuple(torch.cat(pair, -2) for pair in zip(held, (key, value), strict=True))
+
+
+def concatenating(query, key, value, cache):
+    cache = joined(cache, key, value)
+    return attend(query, *cache), cache
+
+
+def of_attnref(query, key, value, cache):
+    key, value = cache.append(key, value)
+    mask = causal(query.shape[-2], key.shape[-2], alignment="bottom-right")
+    return scaled_dot_product_attention(query, key, value, mask, enable_gqa=True)
+
+
+def preallocated():
+    return KVCache(max_length=2048)
+
+
+def buffers(batch, heads, max_len, head_dim, dtype, device):
+    empty = torch.zeros(batch, heads, max_len, head_dim, dtype=dtype, device=device)
+    return {"key": empty, "value": empty.clone(), "length": 0}
+
+
+def in_buffers(query, key, value, past):
+    start, stop = past["length"], past["length"] + key.shape[-2]
+    if stop > past["key"].shape[-2]:
+        raise ValueError(f"past: expected room for {stop} positions")
+    past["key"][..., start:stop, :] = key
+    past["value"][..., start:stop, :] = value
+    past["length"] = stop
+    return attend(query, past["key"][..., :stop, :], past["value"][..., :stop, :])
+
+
+def small():
+    return [torch.zeros(2, 3, 8, 8), torch.zeros(2, 3, 8, 8), 0]
+
+
+class Buffers:
+    """A layer's cache with room for 100 positions, which it says."""
+
+    def __init__(self):
+        self.kept, self.length = None, 0
+
+    def update(self, key, value):
+        if self.kept is None:
+            self.kept = [x.new_zeros(*x.shape[:2], 100, x.shape[-1]) for x in (key, value)]
+        start, self.length = self.length, self.length + key.shape[-2]
+        for room, new in zip(self.kept, (key, value), strict=True):
+            room.narrow(-2, start, new.shape[-2]).copy_(new)
+        return [room[..., : self.length, :] for room in self.kept]
+
+
+def as_models_do(q, k, v, attn_mask=None, past_key_value=None, scale=None, enable_gqa=False):
+    """As models do: output, weights, cache."""
+    k, v = past_key_value.update(k, v)
+    n, m = q.shape[-2], k.shape[-2]
+    if enable_gqa:
+        k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = scores.masked_fill(torch.ones(n, m, dtype=torch.bool).triu(m - n + 1), -math.inf)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    weights = scores.softmax(-1).nan_to_num(0.0)
+    return weights @ v, weights, past_key_value
+
+
+def with_weights(query, key, value, cache):
+    cache = joined(cache, key, value)
+    return attend(query, *cache), torch.zeros(1), cache
+
+
+def heads_third(query, key, value, state):
+    query, key, value = (x.transpose(1, 2) for x in (query, key, value))
+    output, state = concatenating(query, key, value, state)
+    return output.transpose(1, 2), state
+
+
+def heads_in_batch(query, key, value, cache):
+    batch, n, d = query.shape
+    cache = joined(cache, key.view(batch, n, d), value)
+    return attend(query, *cache), cache
+
+
+def flagged(query, key, value, cache, is_causal=False):
+    key, value = joined(cache, key, value)
+    n, m = query.shape[-2], key.shape[-2]
+    mask = torch.ones(n, m, dtype=torch.bool).tril(m - n) if is_causal else None
+    return fused(query, key, value, mask), (key, value)
+
+
+def one_by_one(query, key, value, cache):
+    if query.shape[-2] != 1:
+        raise ValueError("query: expected one position")
+    return concatenating(query, key, value, cache)
+
+
+def listed_cache(query, key, value, cache):
+    """A list that starts empty, and grows by a pair a step."""
+    cache.append((key.clone(), value.clone()))
+    return attend(query, *(torch.cat(parts, -2) for parts in zip(*cache, strict=True))), cache
+
+
+class Stacked(torch.nn.Module):
+    """A module, and one tensor for keys and values."""
+
+    def forward(self, query, key, value, kv_cache=None):
+        new = torch.stack([key, value])
+        kept = new if kv_cache is None else torch.cat([kv_cache, new], -2)
+        return attend(query, *kept), kept
+
+
+RIGHT = {
+    "concatenating": (concatenating, None, ""),
+    "of_attnref": (of_attnref, KVCache, "; changes its cache in place"),
+    "preallocated": (of_attnref, preallocated, "; changes its cache in place"),
+    "in_buffers": (in_buffers, buffers, "; past is cache; changes its cache in place"),
+    "as_models_do": (
+        as_models_do,
+        Buffers,
+        "; past_key_value is cache; changes its cache in place",
+    ),
+    "with_weights": (with_weights, None, ""),
+    "heads_third": (heads_third, None, "; state is cache; axes (b, n, h, d)"),
+    "heads_in_batch": (heads_in_batch, None, "; axes (b·h, n, d)"),
+    "flagged": (flagged, None, ""),
+    "one_by_one": (one_by_one, None, ""),
+    "listed_cache": (listed_cache, list, "; changes its cache in place"),
+    "stacked": (Stacked(), None, "; kv_cache is cache"),
+}
+
+
+def verdicts(report):
+    return {each.property: each.verdict for each in report.results}
+
+
+@pytest.mark.parametrize(("step", "cache", "read"), RIGHT.values(), ids=RIGHT)
+def test_a_right_step_is_read_as_what_it_is_and_nothing_is_wrong(step, cache, read):
+    for seed in range(5):
+        only = [name for name in STEP_PROPERTIES if seed == 0 or name != "long_caches"]
+        report = check_steps(step, cache=cache, limit=None, seed=seed, only=only)
+        assert report.read_as() == f"a decoding step with a cache{read}"
+        assert report.passed(), f"seed {seed}\n{report.text()}"
+        assert not [each for each in report.results if "{" in each.diagnosis("pt")]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_nothing_is_wrong_in_other_dtypes(dtype):
+    for step, cache in ((concatenating, None), (of_attnref, KVCache)):
+        report = check_steps(step, cache=cache, limit=None, dtype=dtype)
+        assert report.passed(), report.text()
+
+
+def test_what_is_a_convention_and_what_is_not_claimed():
+    kinds = {
+        (concatenating, None): {"pieces": "PASS", "cache_unchanged": "PASS"},
+        (of_attnref, KVCache): {
+            "cache_unchanged": "CONVENTION",
+            "grouped_queries": "PASS",
+            "cache_owns": "PASS",
+            "step_gradients": "PASS",
+        },
+        (of_attnref, preallocated): {"step_gradients": "NOT_CLAIMED", "long_caches": "PASS"},
+        (in_buffers, buffers): {"long_caches": "PASS", "step_gradients": "NOT_CLAIMED"},
+        (as_models_do, Buffers): {
+            "long_caches": "NOT_CLAIMED",
+            "mask_polarity": "PASS",
+            "scale": "PASS",
+            "grouped_queries": "PASS",
+        },
+        (flagged, None): {"pieces": "PASS"},
+        (one_by_one, None): {"pieces": "NOT_CLAIMED", "cache_owns": "PASS"},
+    }
+    for (step, cache), expected in kinds.items():
+        report = check_steps(step, cache=cache, limit=None, only=list(expected))
+        found = {name: verdict.name for name, verdict in verdicts(report).items()}
+        assert found == expected, report.text()
+
+
+def top_left(query, key, value, cache):
+    cache = joined(cache, key, value)
+    offset = 0 if query.shape[-2] > 1 else None
+    return attend(query, *cache, offset=offset), cache
+
+
+def unmasked(query, key, value, cache):
+    cache = joined(cache, key, value)
+    return fused(query, *cache), cache
+
+
+def off_by_one(query, key, value, cache, by=1):
+    several, past = query.shape[-2] > 1, 0 if cache is None else cache[0].shape[-2]
+    cache = joined(cache, key, value)
+    offset = past + by if several and (past or by > 0) else None
+    return attend(query, *cache, offset=offset), cache
+
+
+def one_too_few(query, key, value, cache):
+    return off_by_one(query, key, value, cache, by=-1)
+
+
+def piece_alone(query, key, value, cache):
+    cache = joined(cache, key, value)
+    if query.shape[-2] > 1:
+        return attend(query, key, value), cache
+    return attend(query, *cache), cache
+
+
+def doubled_in_pieces(query, key, value, cache):
+    cache = joined(cache, key, value)
+    return attend(query, *cache) * (2.0 if query.shape[-2] > 1 else 1.0), cache
+
+
+def newest_missing(query, key, value, cache):
+    output = attend(query, *(cache or (key, value)), offset=10**6)
+    return output, joined(cache, key, value)
+
+
+def overwritten(query, key, value, cache):
+    seen = joined(cache, key, value)
+    return attend(query, *seen), (key, value)
+
+
+def returned_unchanged(query, key, value, cache):
+    seen = joined(cache, key, value)
+    return attend(query, *seen), cache or (key.clone(), value.clone())
+
+
+def first_dropped(length):
+    def step(query, key, value, cache):
+        cache = joined(cache, key, value)
+        if cache[0].shape[-2] > length:
+            cache = tuple(x[..., 1:, :] for x in cache)
+        return attend(query, *cache), cache
+
+    return step
+
+
+def growing_wrong(query, key, value, cache):
+    """The blocks of a longer cache are joined in the wrong order of keys."""
+    kept = joined(cache, key, value)
+    if kept[0].shape[-2] > 128:
+        return attend(query, kept[0], kept[1].roll(1, -2)), kept
+    return attend(query, *kept), kept
+
+
+def ring(query, key, value, past):
+    room = past["key"].shape[-2]
+    for position in range(key.shape[-2]):
+        place = (past["length"] + position) % room
+        past["key"][..., place, :] = key[..., position, :]
+        past["value"][..., place, :] = value[..., position, :]
+    past["length"] += key.shape[-2]
+    stop = min(past["length"], room)
+    return attend(query, past["key"][..., :stop, :], past["value"][..., :stop, :]), past
+
+
+def ring_of_100(batch, heads, head_dim, dtype, device):
+    return buffers(batch, heads, 100, head_dim, dtype, device)
+
+
+def mixing_batch(query, key, value, cache):
+    held = cache and tuple(x.roll(1, 0) for x in cache)
+    cache = joined(held, key, value)
+    return attend(query, *cache), cache
+
+
+HELD = {}
+
+
+def remembering(query, key, value, cache):
+    HELD["cache"] = joined(None if cache is None else HELD["cache"], key, value)
+    return attend(query, *HELD["cache"]), True
+
+
+ONE = KVCache()
+
+
+def aliased(query, key, value, cache):
+    cache = [*(cache or []), (key, value)]
+    return attend(query, *(torch.cat(parts, -2) for parts in zip(*cache, strict=True))), cache
+
+
+def aliased_at_first(query, key, value, cache):
+    if cache is not None:
+        key, value = joined(cache, key, value)
+    return attend(query, key, value), (key, value)
+
+
+def detached(query, key, value, cache):
+    held = joined(cache, key, value)
+    return attend(query, *held), tuple(x.detach() for x in held)
+
+
+def half_detached(query, key, value, cache):
+    held = joined(cache, key, value)
+    return attend(query, held[0].detach(), held[1]) + 0 * key.sum(), held
+
+
+def for_inference(query, key, value, cache):
+    held = joined(cache, key.detach(), value.detach())
+    return attend(query.detach(), *held), held
+
+
+def in_a_window(query, key, value, cache, window=4):
+    cache = tuple(x[..., -window:, :] for x in joined(cache, key, value))
+    return attend(query, *cache), cache
+
+
+MUTANTS = {
+    "top_left": (top_left, None, "pieces", steps.TOP_LEFT),
+    "unmasked": (unmasked, None, "pieces", steps.UNMASKED),
+    "off_by_one": (off_by_one, None, "pieces", steps.ONE_MORE),
+    "one_too_few": (one_too_few, None, "pieces", steps.ONE_FEWER),
+    "piece_alone": (piece_alone, None, "pieces", steps.PIECE_ALONE),
+    "doubled_in_pieces": (doubled_in_pieces, None, "pieces", steps.CUT),
+    "newest_missing": (newest_missing, None, "past_kept", steps.NEWEST),
+    "overwritten": (overwritten, None, "past_kept", steps.LOST),
+    "returned_unchanged": (returned_unchanged, None, "past_kept", steps.LOST),
+    "dropped_64": (first_dropped(64), None, "long_caches", steps.FORGETS),
+    "dropped_256": (first_dropped(256), None, "long_caches", steps.FORGETS),
+    "growing_wrong": (growing_wrong, None, "long_caches", steps.LONG),
+    "ring": (ring, ring_of_100, "long_caches", steps.FORGETS),
+    "mixing_batch": (mixing_batch, None, "batch_independence", None),
+    "remembering": (remembering, None, "sequences_apart", steps.SHARED_CACHE),
+    "aliased": (aliased, None, "cache_owns", steps.ALIASED),
+    "aliased_at_first": (aliased_at_first, None, "cache_owns", steps.ALIASED),
+    "half_detached": (half_detached, None, "step_gradients", steps.GRADIENT),
+    "detached": (detached, None, "step_gradients", steps.CUT_OFF),
+    "for_inference": (for_inference, None, "step_gradients", steps.WITHOUT),
+    "in_a_window": (in_a_window, None, "long_caches", steps.WINDOWED),
+    "one_by_one": (one_by_one, None, "pieces", steps.UNCUT),
+    "of_100": (as_models_do, Buffers, "long_caches", steps.FULL),
+    "in_place": (of_attnref, KVCache, "cache_unchanged", steps.CHANGES),
+}
+LEVELS = {
+    steps.ALIASED: Verdict.UNSAFE,
+    steps.CUT_OFF: Verdict.CONVENTION,
+    steps.CHANGES: Verdict.CONVENTION,
+    steps.WITHOUT: Verdict.NOT_CLAIMED,
+    steps.WINDOWED: Verdict.NOT_CLAIMED,
+    steps.UNCUT: Verdict.NOT_CLAIMED,
+    steps.FULL: Verdict.NOT_CLAIMED,
+}
+
+
+@pytest.mark.parametrize(("step", "cache", "name", "text"), MUTANTS.values(), ids=MUTANTS)
+def test_each_fault_is_found_by_its_property_and_named(step, cache, name, text):
+    report = check_steps(step, cache=cache, limit=None, only=[name])
+    (result,) = report.results
+    assert result.verdict is LEVELS.get(text, Verdict.WRONG), report.text()
+    if text is not None:
+        found = result.finding.values.get("how", result.finding.text)
+        # What PyTorch's own function would do too is said behind it.
+        assert found == text, report.text()
+    assert "{" not in result.diagnosis("pt")
+
+
+def test_the_fault_to_fix_comes_first():
+    for step, first in ((overwritten, "past_kept"), (returned_unchanged, "past_kept")):
+        report = check_steps(step, limit=None)
+        causes = [each.property for each in report.failures if not each.follows]
+        assert causes == [first], report.text()
+    report = check_steps(top_left, limit=None)
+    assert [each.property for each in report.failures] == ["pieces"]
+
+
+def test_one_cache_for_all_is_found():
+    report = check_steps(of_attnref, cache=lambda: ONE, limit=None, only=["oracle"])
+    assert not report.passed()
+
+
+def test_how_many_keys_are_forgotten_is_said():
+    report = check_steps(first_dropped(64), only=["long_caches"])
+    said = report.failures[0].diagnosis("en")
+    assert said.startswith("At position 64 only the last 64 of 65 keys count")
+
+
+def test_a_counterexample_shows_how_the_sequence_was_cut():
+    report = check_steps(top_left, limit=None, only=["pieces"])
+    assert "pieces" in report.failures[0].counterexample.arguments
+    assert "Fed in pieces of 1 + 2," in report.failures[0].diagnosis("en")
+
+
+def test_an_output_that_does_not_fit_is_shown():
+    def squeezed(query, key, value, cache):
+        output, cache = concatenating(query, key, value, cache)
+        return output.squeeze(-2), cache
+
+    report = check_steps(squeezed, limit=None, only=["shape"])
+    assert "It returned shape" in report.failures[0].diagnosis("en")
+
+
+def test_what_changes_its_inputs_is_found():
+    def scaling(query, key, value, cache):
+        query *= 1.0 + 1e-6
+        return concatenating(query, key, value, cache)
+
+    report = check_steps(scaling, limit=None, only=["inputs_unchanged"])
+    assert not report.passed()
+
+
+def test_other_functions_are_not_asked_what_steps_are():
+    own = set(STEP_PROPERTIES) - set(PROPERTIES)
+    assert own == {
+        *("past_kept", "pieces", "sequences_apart", "long_caches", "cache_owns"),
+        *("cache_unchanged", "step_gradients"),
+    }
+    with pytest.raises(CheckError, match="expected names of properties, got 'pieces'"):
+        check(fused, only=["pieces"])
+    with pytest.raises(CheckError, match="expected names of properties, got 'rectangular'"):
+        check_steps(concatenating, only=["rectangular"])
+
+
+@pytest.mark.parametrize("prop", STEP_PROPERTIES.values(), ids=STEP_PROPERTIES)
+def test_a_property_of_steps_is_said_in_both_languages(prop):
+    assert prop.page in TITLES
+    assert prop.statement.en != prop.statement.pt
+    assert "{" not in prop.statement.en + prop.statement.pt
+    assert pickle.loads(pickle.dumps(prop)).name == prop.name
+
+
+def refused(*arguments, **settings):
+    with pytest.raises(CheckError) as error:
+        check_steps(*arguments, limit=None, **settings)
+    return str(error.value)
+
+
+def no_cache(query, key, value, memory):
+    return concatenating(query, key, value, memory)
+
+
+def bare(query, key, value):
+    return fused(query, key, value)
+
+
+def returning_output(query, key, value, cache):
+    return fused(query, key, value)
+
+
+def returning_none(query, key, value, cache):
+    return fused(query, key, value), None
+
+
+def of_size(size):
+    return []
+
+
+def test_a_step_without_a_cache_is_refused():
+    names = "cache, past_key_value, past_key_values, layer_past, kv_cache, past, state"
+    assert refused(no_cache) == (
+        f"function: expected a step with a parameter for its cache ({names}), got "
+        "no_cache(query, key, value, memory). If it has one by another name, say which: "
+        "--map cache=memory."
+    )
+    assert refused(bare).endswith("--map cache=its_name.")
+    assert refused(no_cache, names={"cache": "past"}) == (
+        "map: expected a parameter of no_cache, which has query, key, value, memory, got 'past'."
+    )
+    report = check_steps(no_cache, names={"cache": "memory"}, limit=None)
+    assert report.passed()
+    assert report.read_as("pt") == "um passo de decodificação com cache; memory é cache"
+
+
+def test_what_is_no_step_is_refused():
+    assert refused(Buffers).startswith("function: expected a function, got the class Buffers.")
+    assert refused(3) == (
+        "function: expected something to call, got int. Name the function itself."
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "kind"), [(returning_output, "Tensor"), (returning_none, "tuple")]
+)
+def test_a_step_that_returns_no_cache_is_refused(step, kind):
+    said = (
+        f"function: expected (output, cache), got {kind}. Return the cache too; or, where a step "
+        "changes it in place, say what makes the first one: --cache module:factory."
+    )
+    assert refused(step) == said
+
+
+def test_a_step_that_answers_nothing_is_refused():
+    said = refused(of_attnref)
+    assert said.startswith(
+        "function: expected of_attnref to answer a step with query, key and value of shape "
+        "(2, 3, 1, 8), got AttributeError: 'NoneType' object has no attribute 'append' (at "
+    )
+    assert said.endswith(
+        "Fix it; where its first cache is not None, say what makes it: --cache module:factory."
+    )
+
+
+def test_a_factory_is_a_function_of_sizes():
+    assert refused(of_attnref, cache=KVCache()) == (
+        "cache: expected a function that makes the first cache, got KVCache. Give the function "
+        "itself, for each sequence needs a new one."
+    )
+    assert refused(of_attnref, cache=of_size) == (
+        "cache: expected a function of nothing, or of what it needs among batch, heads, max_len, "
+        "head_dim, dtype, device, got of_size(size): missing a required argument: 'size'. Give "
+        "whatever else it takes a default value."
+    )
+
+
+def test_a_factory_is_loaded_with_the_step(tmp_path, monkeypatch):
+    path = tmp_path / "both.py"
+    path.write_text("class Cache: ...\ndef step(): return Cache\n", encoding="utf-8")
+    step, cache = load_step(f"{path}:step", f"{path}:Cache")
+    assert step() is cache
+    assert load_step(f"{path}:step", None)[1] is None
+    assert load_step(f"{path}:step", "attnref:KVCache")[1] is KVCache
+    with pytest.raises(CheckError, match=r"^cache: expected 'nothing' in attnref"):
+        load_step(f"{path}:step", "attnref:nothing")
+
+
+@pytest.mark.parametrize("pieces", [None, (3, 4), (7,)])
+def test_the_step_that_others_are_compared_with_is_right(pieces):
+    case = Case.draw(Sizes(), 0)
+    inputs = (case.query, case.key, case.value)
+    mask = some_mask(case, (7, 7))
+    bias = torch.randn(7, 7, dtype=torch.float64)
+    trial = Trial(stepped(RIGHT_ONE), torch.float64, torch.device("cpu"))
+    for options in ({}, {"attn_mask": mask}, {"attn_mask": bias}, {"scale": 0.3}):
+        expected = trial.truth(*inputs, **options)
+        output = trial.call(*inputs, pieces=pieces, **options)
+        assert ((output - expected.output).abs() <= 1e-12).all()
+    with pytest.raises(Raised) as raised:
+        trial.call(case.query, case.key[..., :5, :], case.value[..., :5, :])
+    assert str(raised.value.error) == "key: expected 7 positions, as query has, got 5"
+
+
+MODULE = """
+import torch
+
+class Cache:
+    def __init__(self):
+        self.key = self.value = None
+
+def step(query, key, value, cache):
+    assert isinstance(cache, Cache)
+    if cache.key is not None:
+        key, value = torch.cat([cache.key, key], -2), torch.cat([cache.value, value], -2)
+    cache.key, cache.value = key.clone(), value.clone()
+    n, m = query.shape[-2], key.shape[-2]
+    future = torch.ones(n, m, dtype=torch.bool).triu(m - n + 1)
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    return scores.masked_fill(future, -torch.inf).softmax(-1) @ value
+
+def forgetful(query, key, value, memory=None):
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value), (key, value)
+
+def alone(query, key, value, cache):
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value)
+"""
+
+
+@pytest.fixture
+def run(attnref, monkeypatch, tmp_path):
+    (tmp_path / "mine.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LC_ALL", "C")
+    return lambda *words: attnref("check", *words)
+
+
+def test_the_command_judges_a_step(run):
+    only = ("--only", "oracle,pieces,cache_unchanged", "--skip", "oracle")
+    status, out, err = run("mine.py:step", "--cache", "mine.py:Cache", *only)
+    assert (status, err) == (0, "")
+    assert "read as: a decoding step with a cache; changes its cache in place" in out
+    assert "1 pass, 1 convention" in out
+    assert "oracle" not in out
+
+
+def test_the_command_says_what_is_forgotten(run):
+    words = ("--step", "--map", "cache=memory", "--only", "past_kept", "--lang", "pt")
+    status, out, _ = run("mine.py:forgetful", *words)
+    assert status == 1
+    assert out.startswith("Errada em past_kept.")
+    assert "não dá peso à chave 0" in out
+
+
+def test_the_command_refuses_with_2(run):
+    status, _, err = run("mine.py:alone", "--step")
+    assert status == 2
+    assert err.startswith("attnref check: function: expected (output, cache), got Tensor.")
+    status, _, err = run("mine.py:forgetful", "--step")
+    assert (status, "--map cache=memory" in err) == (2, True)
+    status, _, err = run("mine.py:step", "--cache", "mine.py:nothing")
+    assert (status, err.startswith("attnref check: cache: expected 'nothing' in")) == (2, True)
+    status, _, err = run("mine.py:alone", "--only", "pieces")
+    assert (status, "only: expected names of properties, got 'pieces'" in err) == (2, True)
