@@ -11,10 +11,11 @@ import typer
 from rich.console import Console
 
 from attnref.conformance.checker import DTYPES, LIMIT, check_settings, chosen, judge
+from attnref.conformance.layers import judged, literals
 from attnref.conformance.naming import judge_named
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.reading import LAYOUTS, MEANINGS, Reading, check_reading
-from attnref.conformance.subject import OPTIONS, CheckError, listed, load, paired, subject
+from attnref.conformance.subject import OPTIONS, CheckError, listed, load, paired
 from attnref.conformance.table import tables
 from attnref.conformance.text import LANGUAGES, preferred
 
@@ -28,7 +29,11 @@ FORMATS = ("text", "json", "junit")
 
 def check(
     function: Annotated[
-        str, typer.Argument(help="module:function or path/to/file.py:function.", show_default=False)
+        str,
+        typer.Argument(
+            help="module:function or path/to/file.py:function; or a class of layers.",
+            show_default=False,
+        ),
     ],
     supports: Annotated[
         list[str] | None,
@@ -55,6 +60,13 @@ def check(
         typer.Option(
             "--always-causal/--not-always-causal",
             help="That it cannot be asked without causality. Without it: recognised.",
+        ),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            help="block_size=256: what a layer needs beside widths and heads; may be repeated.",
         ),
     ] = None,
     only: Annotated[
@@ -91,7 +103,7 @@ def check(
                 f"output: expected a file in an existing folder, got {str(output)!r}. Make the "
                 "folder first, and name a file in it."
             )
-        renamed = paired(names or [])
+        renamed, arguments = paired(names or []), literals(given or [])
         said = Reading(renamed, layout, mask_means, causal=always_causal)
         check_reading(said)
         ask = functools.partial(
@@ -106,7 +118,7 @@ def check(
         check_settings(**{name: ask.keywords[name] for name in _SETTINGS})
         report = judge_named(
             function,
-            lambda: subject(load(function), _split(supports), function, renamed),
+            lambda: judged(load(function), _split(supports), function, renamed, arguments),
             ask,
             limit,
         )
