@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import torch
 
@@ -74,16 +74,18 @@ class Maker:
         self.arguments = arguments
         self.taken: set[str] = set()  # of the arguments
 
-    def __call__(self, shape: Shape) -> torch.nn.Module:
-        """A layer of that shape, in evaluation mode. Random numbers go on as if there were none.
+    def __call__(self, shape: Shape) -> Any:
+        """A layer of that shape in evaluation mode, or whatever else is made.
+
+        Random numbers go on as if none had been drawn.
 
         Raises:
             CheckError: when its constructor wants something that nobody has said.
         """
         filled = self._filled(self.make, shape)
         with torch.random.fork_rng([]):
-            layer: torch.nn.Module = self.make(**filled)
-        return layer.eval()
+            made = self.make(**filled)
+        return made.eval() if isinstance(made, torch.nn.Module) else made
 
     def offers(self, names: tuple[str, ...]) -> bool:
         """Whether it can be told a number that has these names."""
@@ -107,10 +109,10 @@ class Maker:
                 self.taken.add(name)
             elif name in known and (usual is not None or (shared and name in KEY_HEADS)):
                 filled[name] = known[name]
+            elif configs.get(name) is not None and usual in (None, inspect.Parameter.empty):
+                filled[name] = configs[name](**self._filled(configs[name], shape))
             elif usual is not inspect.Parameter.empty:
                 continue
-            elif configs.get(name) is not None:
-                filled[name] = configs[name](**self._filled(configs[name], shape))
             elif _is_config(name):
                 dropouts = dict.fromkeys(_DROPOUTS, 0.0)
                 filled[name] = SimpleNamespace(**{**known, **dropouts, **self.arguments})
@@ -123,8 +125,8 @@ class Maker:
                 missing.append(name)
         if missing:
             raise CheckError(
-                f"with: expected a value for {', '.join(missing)}, which {self.name} needs, and "
-                f"got none. Write --with {missing[0]}=…, in Python arguments={{"
+                f"with: expected a value for {', '.join(missing)}, which {self.name} needs, got "
+                f"none. Write --with {missing[0]}=…, in Python arguments={{"
                 f'"{missing[0]}": …}}, or name a function make(width, heads) that returns the '
                 "layer."
             )
@@ -162,14 +164,18 @@ def _configs(make: Callable[..., Any]) -> dict[str, Any]:
         hints = {}
     found: dict[str, Any] = {}
     for name in _parameters(make):
-        hint = hints.get(name)
-        try:
-            holds = inspect.isclass(hint) and bool({*WIDTHS} & {*_parameters(hint)})
-        except (TypeError, ValueError):
-            holds = False
-        if holds or _is_config(name):
-            found[name] = hint if holds else None
+        kinds = [each for each in (hints.get(name), *get_args(hints.get(name))) if _holds(each)]
+        if kinds or _is_config(name):
+            found[name] = kinds[0] if kinds else None
     return found
+
+
+def _holds(kind: Any) -> bool:
+    """Whether it is a class whose objects hold the numbers."""
+    try:
+        return inspect.isclass(kind) and not {*WIDTHS}.isdisjoint(_parameters(kind))
+    except (TypeError, ValueError):
+        return False
 
 
 def _is_config(name: str) -> bool:

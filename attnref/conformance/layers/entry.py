@@ -19,8 +19,8 @@ _ROLE = re.compile(r"(?:.*_|x|in)?([qkv])", re.IGNORECASE)
 # What stands for no rotation, for zeros (n, d).
 _UNROTATED: Mapping[str, Callable[[Tensor], Any]] = {
     "position_embeddings": lambda zeros: (torch.ones_like(zeros)[None], zeros[None]),
-    "cos": torch.ones_like,
-    "sin": torch.zeros_like,
+    "cos": lambda zeros: torch.ones_like(zeros)[None],
+    "sin": lambda zeros: zeros[None],
     "freqs_cis": lambda zeros: torch.ones_like(zeros[:, ::2], dtype=torch.complex64),
 }
 

@@ -36,7 +36,7 @@ def as_function(
     heads = 3 if maker.offers(HEADS) else 1
     shape = Shape(heads, 8, heads)
     try:
-        first: object = maker(shape)
+        first = maker(shape)
     except CheckError:
         raise
     except Exception as error:

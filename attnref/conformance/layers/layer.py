@@ -32,7 +32,13 @@ class Layer:
         self.made = functools.lru_cache(_MADE)(self._made)
 
     def _made(self, shape: Shape, dtype: torch.dtype, device: torch.device) -> nn.Module:
-        return self.maker(shape).to(device, dtype)
+        try:
+            layer: nn.Module = self.maker(shape).to(device, dtype)
+        except Exception as error:
+            raise ValueError(
+                f"{self.maker.name}: expected other sizes than {shape}: {error}"
+            ) from error
+        return layer
 
     def _injected(
         self, plan: Projections, shape: Shape, dtype: torch.dtype, device: torch.device
@@ -76,6 +82,8 @@ class Layer:
             raise ValueError(f"key: expected {h} heads, as the layer makes them, got {key_heads}")
         if n != m and (plan.is_of_one() or not (self.entry.several or self.entry.context)):
             raise ValueError(f"key: expected {n} positions, for it takes one sequence, got {m}")
+        if self.entry.rotations and d % 2:
+            raise ValueError(f"query: expected an even width, for half of it is turned, got {d}")
         injected = self.injected(plan, Shape(h, d, key_heads), query.dtype, query.device)
         tensors = [x.transpose(1, 2).clone() for x in (query, key, value)]  # (b, n, h, d)
         sequences = tensors

@@ -142,8 +142,8 @@ def found(widths: Mapping[str, int], shape: Shape, layer: nn.Module, name: str) 
     rest: list[str] = []
     for path, width in widths.items():
         roles = by_width.get(width) or _role(path)
-        if roles == "qk" and queries == keys and "qk" not in path:
-            roles = "kv"
+        if roles == "kv" and queries == keys and re.search("qk(?!v)", path.lower()):
+            roles = "qk"
         if roles is None:
             rest.append(path)
         else:

@@ -1,6 +1,7 @@
 """Which projections a layer has, tried until its answer is the one of the formula."""
 
 import functools
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from attnref.conformance.subject import CheckError, Subject
 from attnref.conformance.trial import Raised, Stopped, Trial
 
 _CPU = torch.device("cpu")
+_ROUNDING = 1e-4  # of float32, with room
 _LOWEST = -1e4  # below this a number is a mask's, not a bias
 
 
@@ -37,33 +39,37 @@ def recognised(layer: Layer, shape: Shape, known: Projections | None = None) -> 
         plan = Projections((), None)
     else:
         plan = found(_called(layer, shape, case), shape, made, layer.maker.name)
-    answering: list[Projections] = []
+    errors: dict[Projections, float] = {}
     refused: Raised | None = None
     for each in plan.alike():
         try:
-            if _is_attention(layer, each, known, case):
-                return each
-            answering.append(each)
+            if known is None:
+                errors[each] = _error(layer, each, case)
+            else:
+                errors[each] = _sharing_error(layer, each, known, case)
         except Raised as reason:
             refused = refused or reason
         except Stopped:
-            answering.append(each)
+            errors[each] = math.inf
+        if errors.get(each, math.inf) < _ROUNDING:
+            return each
     if known is not None:
         return known
     said = plan.said().en
-    if not answering:
+    if not errors:
         assert refused is not None
         raise CheckError(
             f"function: expected {layer.maker.name} to answer where {said}, got "
             f"{type(refused.error).__name__}: {refused.error} (at {refused.place}). {WRAP}"
         )
-    more = _more(layer, answering[0], shape, case)
+    nearest = min(errors, key=lambda each: errors[each])  # the first of those that are as near
+    more = _more(layer, nearest, shape, case)
     if more:
         raise CheckError(
             f"function: expected {layer.maker.name} to be attention between its projections "
             f"({said}), got another answer, which may be due to {', '.join(more)}. {WRAP}"
         )
-    return answering[0]
+    return nearest
 
 
 def _called(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
@@ -87,7 +93,8 @@ def _called(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
         raise CheckError(
             f"function: expected {layer.maker.name} to take a sequence of shape "
             f"({b}, {n}, {shape.width}), got {type(error).__name__}: {error}. Give what it misses, "
-            f"--with name=value, in Python arguments={{…}}. {WRAP}"
+            "--with name=value, in Python arguments={…}, or wrap what it does between its "
+            "projections in a function of query, key and value."
         ) from error
     finally:
         for hook in hooks:
@@ -95,24 +102,32 @@ def _called(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
     return widths
 
 
-def _is_attention(layer: Layer, plan: Projections, known: Projections | None, case: Case) -> bool:
-    """Whether its weights are exponentials of the scores, with or without the future.
+def _error(layer: Layer, plan: Projections, case: Case) -> float:
+    """How far its weights are from exponentials of the scores, with or without the future.
 
-    Of heads that share their keys, whether they do so: the answer is what it is without.
+    Infinite where they are none at all, whatever the factor.
     """
-    asked = functools.partial(layer.asked, plan)
-    trial = Trial(Subject(asked, layer.maker.name, (), None), torch.float32, _CPU)
-    if known is None:
-        causal = Trial(replace(trial.subject, always_causal=True), torch.float32, _CPU)
-        return any(
-            each.is_right(case, strictly=True) or effective_scale(each, case).good
-            for each in (trial, causal)
-        )
-    times = case.query.shape[1] // case.key.shape[1]
-    repeated = [x.repeat_interleave(times, 1).float() for x in (case.key, case.value)]
-    expected = layer.asked(known, case.query.float(), *repeated)
+    about = Subject(functools.partial(layer.asked, plan), layer.maker.name, (), None)
+    errors = [math.inf]
+    for causal in (False, True):
+        trial = Trial(replace(about, always_causal=causal), torch.float32, _CPU)
+        fit = effective_scale(trial, case)
+        if fit.good:
+            scores = fit.factor * trial.seen(case.query) @ trial.seen(case.key).mT
+            scores = scores.masked_fill(~trial.without_future(case), -math.inf)
+            weights = trial.weights(case.query, case.key)
+            errors.append(float((weights - scores.softmax(-1)).abs().max()))
+    return min(errors)
+
+
+def _sharing_error(layer: Layer, plan: Projections, known: Projections, case: Case) -> float:
+    """How far its answer is from that of a layer with as many heads of keys, which are repeated."""
+    query, key, value = (x.float() for x in (case.query, case.key, case.value))
+    times = query.shape[1] // key.shape[1]
+    repeated = (x.repeat_interleave(times, 1) for x in (key, value))
+    trial = Trial(Subject(functools.partial(layer.asked, plan), "", (), None), torch.float32, _CPU)
     output = trial.call(case.query, case.key, case.value)
-    return torch.allclose(output, expected.double(), atol=1e-4)
+    return float((output - layer.asked(known, query, *repeated)).abs().max())
 
 
 def _more(layer: Layer, plan: Projections, shape: Shape, case: Case) -> list[str]:
