@@ -72,6 +72,9 @@ class ViT(nn.Module):
         self.qkv = nn.Linear(dim, dim * 3, bias=qkv_bias)
         self.proj = nn.Linear(dim, dim)
 
+    def train(self, mode=True):
+        super().train(mode)  # as some layers of timm have it, which return nothing
+
     def forward(self, x):
         b, n, c = x.shape
         qkv = self.qkv(self.norm(x)).reshape(b, n, 3, self.num_heads, c // self.num_heads)

@@ -85,7 +85,9 @@ class Maker:
         filled = self._filled(self.make, shape)
         with torch.random.fork_rng([]):
             made = self.make(**filled)
-        return made.eval() if isinstance(made, torch.nn.Module) else made
+        if isinstance(made, torch.nn.Module):
+            made.eval()  # which returns nothing where `train` is overridden carelessly
+        return made
 
     def offers(self, names: tuple[str, ...]) -> bool:
         """Whether it can be told a number that has these names."""
