@@ -151,7 +151,10 @@ def found(widths: Mapping[str, int], shape: Shape, layer: nn.Module, name: str) 
     missing = [role for role in "qkv" if role not in "".join(inputs.values())]
     inputs |= dict(zip(rest, missing, strict=False))  # unnamed ones are called in this order
     rest = rest[len(missing) :]
-    fits = {queries, keys, *by_width}.issuperset(widths.values())
+    fits = all(
+        widths[path] == sum(queries if role == "q" else keys for role in roles)
+        for path, roles in inputs.items()
+    )
     if not fits or sorted("".join(inputs.values())) != ["k", "q", "v"] or len(rest) > 1:
         there = [f"{path} {each}" for path, each in matrices(layer).items()]
         raise CheckError(
