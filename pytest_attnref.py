@@ -21,6 +21,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--attention-seed", type=int, default=0, help="default: 0")
     group.addoption("--attention-limit", type=float, default=10.0, help="seconds; default: 10")
     group.addoption("--attention-map", metavar="OPTION=PARAMETER", help="its own names of options")
+    group.addoption(
+        "--attention-with",
+        metavar="NAME=VALUE",
+        action="append",
+        help="what a layer needs beside widths and heads; may be repeated",
+    )
     group.addoption("--attention-lang", choices=("en", "pt"), help="default: that of the locale")
     group.addoption("--attention-strict", action="store_true", help="what is unsafe fails, too")
 

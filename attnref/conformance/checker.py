@@ -12,13 +12,14 @@ import torch
 from attnref.conformance.consequences import followed
 from attnref.conformance.examination import examine
 from attnref.conformance.isolation import HUNG, Unusable, isolated
+from attnref.conformance.layers import judged, lines
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
 from attnref.conformance.property import Property
 from attnref.conformance.reading import COMPILING, Reading, check_reading, read
 from attnref.conformance.report import Report, Result, printable
 from attnref.conformance.step import StepSubject
 from attnref.conformance.step_reading import read_step
-from attnref.conformance.subject import CheckError, Subject, modules, subject
+from attnref.conformance.subject import CheckError, Subject, modules
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
@@ -46,6 +47,7 @@ def check(
     mask_means: str | None = None,
     always_causal: bool | None = None,
     approximate: bool = False,
+    arguments: Mapping[str, Any] | None = None,
 ) -> Report:
     r"""Judges anybody's attention function by the rules that attnref itself keeps.
 
@@ -55,8 +57,10 @@ def check(
     Args:
         function: called as ``f(query, key, value, **options)`` with tensors
             ``(batch, heads, n, d)``, mostly of 2 samples, 3 heads and 7 positions. A module is
-            asked in evaluation mode. Other names, axes and meanings are recognised where the
-            formula's answer comes back with them, and the report says how it was read.
+            asked in evaluation mode. A class of layers, or a function ``make(width, heads)``
+            that returns one, is asked behind its projections, which are made transparent. Other
+            names, axes and meanings are recognised where the formula's answer comes back with
+            them, and the report says how it was read.
         supports: which of ``attn_mask``, ``is_causal``, ``scale``, ``enable_gqa``, ``dropout_p``,
             ``softcap`` and ``window`` it takes; None reads its signature. What it does not take
             is reported as not claimed, and so is what it only swallows in ``**kwargs``.
@@ -80,6 +84,7 @@ def check(
         always_causal: that it cannot be asked without causality; None recognises it.
         approximate: that it does not promise the formula: its error is told, and it is asked what
             holds of approximations too.
+        arguments: what a layer needs beside widths and heads, as ``{"block_size": 256}``.
 
     Returns:
         A :class:`Report` with one result per property.
@@ -102,7 +107,7 @@ def check(
         With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
     """
     return judge(
-        subject(function, supports, names=names),
+        judged(function, supports, names=names, arguments=arguments),
         Reading(names or {}, layout, mask_means, causal=always_causal, approximate=approximate),
         only=only,
         dtype=dtype,
@@ -153,7 +158,7 @@ def judge(
         limit,
         _ordered(results),
         trial.subject.overlooked,
-        tuple(reading.lines()),
+        (*lines(about.function), *reading.lines()),
     )
 
 

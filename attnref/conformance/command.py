@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from attnref.conformance.checker import DTYPES, LIMIT, check_settings, chosen, judge, rules_of
+from attnref.conformance.layers import judged, literals
 from attnref.conformance.naming import judge_named
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
 from attnref.conformance.property import Property
@@ -23,7 +24,6 @@ from attnref.conformance.subject import (
     listed,
     load,
     paired,
-    subject,
 )
 from attnref.conformance.table import tables
 from attnref.conformance.text import LANGUAGES, preferred
@@ -38,7 +38,11 @@ FORMATS = ("text", "json", "junit")
 
 def check(
     function: Annotated[
-        str, typer.Argument(help="module:function or path/to/file.py:function.", show_default=False)
+        str,
+        typer.Argument(
+            help="module:function or path/to/file.py:function; or a class of layers.",
+            show_default=False,
+        ),
     ],
     supports: Annotated[
         list[str] | None,
@@ -81,6 +85,13 @@ def check(
         typer.Option(
             help="module:function that makes a step's first cache, if that is not None; it is "
             f"given what it takes among {', '.join(SIZES)}. Implies --step.",
+        ),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            help="block_size=256: what a layer needs beside widths and heads; may be repeated.",
         ),
     ] = None,
     only: Annotated[
@@ -126,7 +137,7 @@ def check(
                 f"output: expected a file in an existing folder, got {str(output)!r}. Make the "
                 "folder first, and name a file in it."
             )
-        renamed = paired(names or [])
+        renamed, arguments = paired(names or []), literals(given or [])
         step = step or cache is not None
         options = {option: own for option, own in renamed.items() if not step or option != "cache"}
         said = Reading(options, layout, mask_means, causal=always_causal, approximate=approximate)
@@ -147,7 +158,7 @@ def check(
             if step:
                 found, makes = load_step(function, cache)
                 return step_subject(found, makes, _split(supports), function, renamed)
-            return subject(load(function), _split(supports), function, renamed)
+            return judged(load(function), _split(supports), function, renamed, arguments)
 
         report = judge_named(function, find, ask, limit)
         if format == "json":

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from attnref.conformance.checker import check_settings, chosen, judge, recognise
+from attnref.conformance.layers import judged, literals
 from attnref.conformance.naming import judge_named
 from attnref.conformance.reading import Reading
 from attnref.conformance.report import Result
-from attnref.conformance.subject import CheckError, Subject, listed, load, paired, subject
+from attnref.conformance.subject import CheckError, Subject, listed, load, paired
 from attnref.conformance.text import preferred
 from attnref.conformance.verdict import Verdict
 
@@ -96,7 +97,8 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         names = paired(listed(option("attention_map") or ""))
         check_settings(only=None, **node.settings)
         node.names = chosen(session.config.option.attention_only)
-        find = functools.cache(lambda: subject(load(target), offered, target, names))
+        given = literals(option("attention_with") or [])
+        find = functools.cache(lambda: judged(load(target), offered, target, names, given))
         # First in a process of its own: what hangs or ends it there would end all tests here.
         judge_named(target, find, lambda about: None, node.settings["limit"])
         node.about = find()

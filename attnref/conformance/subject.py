@@ -342,7 +342,8 @@ def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _may_be_meant(name: str, value: object) -> bool:
-    return callable(value) and not name.startswith("_") and not inspect.isclass(value)
+    is_layer = inspect.isclass(value) and issubclass(value, torch.nn.Module)
+    return callable(value) and not name.startswith("_") and (is_layer or not inspect.isclass(value))
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -19,6 +19,14 @@ def renamed(query, key, value, mask=None):
 
 def wrong(query, key, value, is_causal=False, softcap=None, scale=None):
     return torch.softmax(query @ key.mT / query.shape[-1], -1) @ value
+
+class Layer(torch.nn.Module):
+    def __init__(self, temperature):
+        super().__init__()
+        self.temperature = temperature
+
+    def forward(self, query, key, value):
+        return wrong(query * self.temperature, key, value)
 """
 
 
@@ -105,6 +113,12 @@ def test_its_own_names_its_seed_and_its_limit(run):
     limits = ("--attention-seed", "7", "--attention-limit", "9")
     status, out = run(*causal, "--attention-map", "attn_mask=mask", *limits)
     assert (status, "1 passed" in out) == (pytest.ExitCode.OK, True)
+
+
+def test_a_layer_is_given_what_it_needs(run):
+    layer = ("--attention", "mine:Layer", "-k", "row_sums", "--attention-with")
+    assert "1 passed" in run(*layer, "temperature=1.0")[1]
+    assert "ERROR: --attention, with: expected name=value" in run(*layer, "temperature")[1]
 
 
 def test_it_stands_beside_other_tests(run, tmp_path):

@@ -1,0 +1,74 @@
+"""Layers, judged as functions of query, key and value that begin behind their projections."""
+
+import inspect
+from ast import literal_eval
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from attnref.conformance.layers.construction import is_maker
+from attnref.conformance.layers.functions import as_function
+from attnref.conformance.subject import CheckError, Subject, subject
+from attnref.conformance.text import Text
+
+LAYER = Text(en="a layer: {parts}", pt="uma camada: {parts}")
+
+
+def judged(
+    function: Callable[..., Any],
+    supports: Sequence[str] | None = None,
+    name: str | None = None,
+    names: Mapping[str, str] | None = None,
+    arguments: Mapping[str, Any] | None = None,
+) -> Subject:
+    """As :func:`subject`, and for a class of layers, or a function that makes one, too.
+
+    ``arguments`` are what the layer wants beside widths and heads.
+    """
+    called = name or str(getattr(function, "__qualname__", type(function).__name__))
+    attention = as_function(function, arguments or {}, called) if is_maker(function) else None
+    if attention is None:
+        if arguments:
+            raise CheckError(
+                "with: expected a class of layers, or a function make(width, heads) that returns "
+                f"one, got {called}. Leave it out."
+            )
+        return subject(function, supports, name, names)
+    about = subject(attention, supports, called, names)
+    if supports is None and "attn_mask" in about.supports and "attn_mask" not in (names or {}):
+        # What True means there differs from layer to layer, as in nn.MultiheadAttention.
+        about = replace(
+            about,
+            supports=tuple(option for option in about.supports if option != "attn_mask"),
+            overlooked={**about.overlooked, "attn_mask": "attn_mask"},
+        )
+    return about
+
+
+def literals(pairs: Sequence[str]) -> dict[str, Any]:
+    """What ``name=literal`` says, for each.
+
+    Examples:
+        >>> literals(["block_size=256", "bias=False"])
+        {'block_size': 256, 'bias': False}
+    """
+    values = {}
+    for pair in pairs:
+        name, _, literal = pair.partition("=")
+        try:
+            values[name] = literal_eval(literal.strip())
+        except (ValueError, SyntaxError):
+            name = ""
+        if not name.isidentifier():
+            raise CheckError(
+                f"with: expected name=value, with a value as Python writes it, got {pair!r}. Write "
+                "for example block_size=256."
+            )
+    return values
+
+
+def lines(function: Callable[..., Any]) -> list[tuple[Text, Mapping[str, object]]]:
+    """How a layer was read, where the function is that of one."""
+    found = inspect.unwrap(function, stop=lambda each: hasattr(each, "of_layer"))
+    said = getattr(found, "of_layer", None)
+    return [(LAYER, {"parts": said})] if isinstance(said, Text) else []

@@ -1,0 +1,101 @@
+"""A layer as a function, with the signature of its ``forward`` behind the projections."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from attnref.conformance.layers.construction import HEADS, Maker, Shape
+from attnref.conformance.layers.entry import Entry
+from attnref.conformance.layers.layer import Layer
+from attnref.conformance.layers.projections import WRAP, matrices
+from attnref.conformance.layers.recognition import recognised
+from attnref.conformance.subject import CheckError
+from attnref.conformance.text import Text
+
+
+def as_function(
+    make: Callable[..., Any], arguments: Mapping[str, Any], name: str
+) -> Callable[..., Any] | None:
+    """The attention of a layer, called as ``f(query, key, value, **options)``.
+
+    Args:
+        make: its class, or a function that makes one, such as ``make(width, heads)``.
+        arguments: whatever else its constructor or its ``forward`` needs.
+        name: what messages call it.
+
+    Returns:
+        A function of tensors ``(b, h, n, d)``, or ``(b, n, d)`` for a layer of one head, which
+        takes the options of the layer's ``forward``; None when ``make`` makes no layer.
+
+    Raises:
+        CheckError: when it cannot be made, or when its projections cannot be made transparent.
+    """
+    maker = Maker(make, name, arguments)
+    heads = 3 if maker.offers(HEADS) else 1
+    shape = Shape(heads, 8, heads)
+    try:
+        first = maker(shape)
+    except CheckError:
+        raise
+    except Exception as error:
+        raise CheckError(
+            f"function: expected {name} to make a layer of {heads} heads of 8, got "
+            f"{type(error).__name__}: {error}. Give what it misses, --with name=value, in Python "
+            "arguments={…}, or name a function make(width, heads) that returns the layer."
+        ) from error
+    if not isinstance(first, nn.Module):
+        return None
+    entry = Entry.of(first, arguments, name)
+    _check_arguments(arguments, {*maker.taken, *entry.fixed}, name)
+    layer = Layer(maker, entry, single=heads == 1)
+    if matrices(first):
+        layer.plans = dict.fromkeys((False, True), recognised(layer, shape))
+        if layer.shares:
+            try:
+                layer.plans[True] = recognised(layer, Shape(6, 8, 2), layer.plans[False])
+            except Exception:  # what has a name for it need not be able to do it
+                layer.shares = False
+        said: Text | None = layer.plans[False].said()
+        call = layer.attend
+    elif entry.several:
+        said, call = None, layer.as_it_is
+    else:
+        raise CheckError(
+            f"function: expected {name} to have projections, or to be called with query, key and "
+            f"value, got a forward of {', '.join(entry.tensors) or 'nothing'}. {WRAP}"
+        )
+    return _with_signature(call, entry, first, said, shares=layer.shares)
+
+
+def _check_arguments(arguments: Mapping[str, Any], known: set[str], name: str) -> None:
+    unknown = [each for each in arguments if each not in known]
+    if unknown:
+        raise CheckError(
+            f"with: expected parameters of {name} or of its forward, got {unknown[0]!r}. Leave it "
+            "out, or check its spelling."
+        )
+
+
+def _with_signature(
+    call: Callable[..., Any], entry: Entry, layer: nn.Module, said: Text | None, *, shares: bool
+) -> Callable[..., Any]:
+    """The call with the options of the layer's own ``forward``, and with how it was read."""
+    kind = inspect.Parameter
+    tensors = [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in ("query", "key", "value")]
+    options = [*entry.options, *(["enable_gqa"] if shares else [])]
+    signature = inspect.Signature(
+        [*tensors, *(kind(name, kind.KEYWORD_ONLY, default=None) for name in options)]
+    )
+
+    def attention(*tensors: Tensor, **options: Any) -> Any:
+        signature.bind(*tensors, **options)
+        if shares:
+            options.pop("enable_gqa", None)
+        return call(*tensors, **options)
+
+    attention.__signature__ = signature  # type: ignore[attr-defined]
+    attention.__wrapped__ = type(layer).forward  # type: ignore[attr-defined]
+    attention.of_layer = said  # type: ignore[attr-defined]
+    return attention

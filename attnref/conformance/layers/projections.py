@@ -1,0 +1,242 @@
+"""The projections of a layer, made transparent: they return what is asked, whatever goes in.
+
+What a projection's features mean is nothing but an order of them, which learning undoes; so any
+order counts with which the layer's answer is the formula's.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeGuard
+
+import torch
+from torch import Tensor, nn
+
+from attnref.conformance.layers.construction import Shape
+from attnref.conformance.subject import CheckError
+from attnref.conformance.text import Text
+
+WRAP = (
+    "Wrap what it does between its projections in a function of query, key and value, or name a "
+    "function make(width, heads) that returns a layer of that kind."
+)
+GIVES = Text(en="{name} gives {roles}", pt="{name} dá {roles}")
+GIVES_AS = Text(en="{name} gives {roles} as {axes}", pt="{name} dá {roles} como {axes}")
+PASSES = Text(en="{name} is passed through", pt="{name} só deixa passar")
+IDENTITY = Text(en="its projections are the identity", pt="suas projeções são a identidade")
+LENGTH_FIRST = Text(en="axes (n, b, h·d)", pt="eixos (n, b, h·d)")
+
+_ROLES = {
+    "q": re.compile(r"(to|w|fc|lin|proj)?_?(q|quer(y|ies))s?(proj)?"),
+    "k": re.compile(r"(to|w|fc|lin|proj)?_?(k|key)s?(proj)?"),
+    "v": re.compile(r"(to|w|fc|lin|proj)?_?(v|value)s?(proj)?"),
+}
+_ORDERS = ("rhd", "hrd", "rdh", "hdr", "drh", "dhr")  # r: query, key or value; h: heads
+
+
+class Projections(NamedTuple):
+    """The names of a layer's projections, and what each returns: "q", "kv", "qkv", ….
+
+    ``order`` are the axes that are one in what the inputs' projections return, ``merged`` those
+    in what the output's gets; ``batch_first`` is false of a layer that wants (n, b, width).
+    """
+
+    inputs: tuple[tuple[str, str], ...]
+    output: str | None
+    order: str = "rhd"
+    merged: str = "hd"
+    batch_first: bool = True
+
+    def alike(self) -> Iterator["Projections"]:
+        """The same and all that may be meant by the same shapes, the usual first."""
+        orders, merges = list(_ORDERS), ["hd", "dh"]
+        if all(len(roles) == 1 for roles in self.roles):
+            orders = ["rhd", "rdh"]  # the others are the same
+        if not self.inputs:
+            orders, merges = orders[:1], merges[:1]
+        for batch_first, order, merged in itertools.product((True, False), orders, merges):
+            for roles in itertools.product(*map(itertools.permutations, self.roles)):
+                named = zip(self.names, map("".join, roles), strict=True)
+                yield Projections(tuple(named), self.output, order, merged, batch_first)
+
+    @property
+    def roles(self) -> list[str]:
+        """What the inputs' projections return."""
+        return [roles for _, roles in self.inputs]
+
+    @property
+    def names(self) -> list[str]:
+        """Those of the inputs' projections."""
+        return [name for name, _ in self.inputs]
+
+    def is_of_one(self) -> bool:
+        """Whether the query comes out of the same matrix as others do."""
+        return any("q" in roles and len(roles) > 1 for roles in self.roles)
+
+    def turned(self, x: Tensor) -> Tensor:
+        """Between (b, n, width) and the axes of the layer."""
+        return x if self.batch_first else x.transpose(0, 1)
+
+    def split(self, output: Tensor, heads: int) -> Tensor:
+        """(b, n, width) as (b, h, n, d)."""
+        *axes, width = output.shape
+        if self.merged == "dh":
+            return output.reshape(*axes, width // heads, heads).permute(0, 3, 1, 2)
+        return output.reshape(*axes, heads, width // heads).transpose(1, 2)
+
+    def said(self) -> Text:
+        """In words."""
+        texts = [_gives(name, roles, self.order) for name, roles in self.inputs]
+        if self.output is not None:
+            texts.append(_filled(PASSES, name=self.output))
+        if not self.inputs:
+            texts.append(IDENTITY)
+        if not self.batch_first:
+            texts.append(LENGTH_FIRST)
+        return Text(*map(", ".join, zip(*texts, strict=True)))
+
+
+def _gives(name: str, roles: str, order: str) -> Text:
+    if len(roles) == 1:
+        return _filled(GIVES, name=name, roles=roles)
+    among = f"({', '.join(roles)})"
+    if order == _ORDERS[0]:
+        return _filled(GIVES, name=name, roles=among)
+    axes = ", ".join(str(len(roles)) if axis == "r" else axis for axis in order)
+    return _filled(GIVES_AS, name=name, roles=among, axes=f"({axes})")
+
+
+def _filled(text: Text, **values: object) -> Text:
+    return Text(*(each.format(**values) for each in text))
+
+
+def matrices(layer: nn.Module) -> dict[str, tuple[int, ...]]:
+    """The names of all modules in it that multiply by a matrix, with its shape."""
+    weights = {name: getattr(module, "weight", None) for name, module in layer.named_modules()}
+    return {
+        name: tuple(weight.shape)
+        for name, weight in weights.items()
+        if _is_matrix(weight) and not isinstance(layer.get_submodule(name), nn.Embedding)
+    }
+
+
+def _is_matrix(weight: object) -> TypeGuard[Tensor]:
+    return isinstance(weight, Tensor) and weight.ndim == 2
+
+
+def found(widths: Mapping[str, int], shape: Shape, layer: nn.Module, name: str) -> Projections:
+    """Which of the projections that were called does what.
+
+    Args:
+        widths: how many features each has returned for a position, in the order of the calls.
+        shape: what the layer is made for.
+        layer: it.
+        name: what messages call it.
+
+    Raises:
+        CheckError: with all that there are, when they are not those of attention.
+    """
+    queries, keys = shape.width, shape.key_heads * shape.head_width
+    by_width = {queries + 2 * keys: "qkv", queries + keys: "qk", 2 * keys: "kv"}
+    inputs: dict[str, str] = {}
+    rest: list[str] = []
+    for path, width in widths.items():
+        roles = by_width.get(width) or _role(path)
+        if roles == "kv" and queries == keys and re.search("qk(?!v)", path.lower()):
+            roles = "qk"
+        if roles is None:
+            rest.append(path)
+        else:
+            inputs[path] = roles
+    missing = [role for role in "qkv" if role not in "".join(inputs.values())]
+    inputs |= dict(zip(rest, missing, strict=False))  # unnamed ones are called in this order
+    rest = rest[len(missing) :]
+    fits = all(
+        widths[path] == sum(queries if role == "q" else keys for role in roles)
+        for path, roles in inputs.items()
+    )
+    if not fits or sorted("".join(inputs.values())) != ["k", "q", "v"] or len(rest) > 1:
+        there = [f"{path} {each}" for path, each in matrices(layer).items()]
+        raise CheckError(
+            f"function: expected {name}, made for {shape.heads} heads of {shape.head_width}, to "
+            "have projections of the query, the key and the value, fused or not, and at most one "
+            f"of the output, got {', '.join(there)}. {WRAP}"
+        )
+    return Projections(tuple(inputs.items()), rest[0] if rest else None)
+
+
+def _role(path: str) -> str | None:
+    """By its name, the last part that says anything first."""
+    for word in reversed(re.split(r"[._\d]+", path.lower())):
+        for role, pattern in _ROLES.items():
+            if pattern.fullmatch(word):
+                return role
+    return None
+
+
+class Injection:
+    """A layer whose projections return what they are given."""
+
+    def __init__(self, layer: nn.Module, plan: Projections) -> None:
+        self.layer = layer
+        self.plan = plan
+        self.given: dict[str, Tensor] = {}
+        for name in plan.names:
+            _set_forward(layer.get_submodule(name), self._returns(name))
+        if plan.output is not None:
+            _set_forward(layer.get_submodule(plan.output), lambda x: x)
+
+    def _returns(self, name: str) -> Any:
+        def forward(inputs: Tensor, *_: Any, **__: Any) -> Tensor:
+            given = self.given[name]
+            # Some flatten batch and positions before, or split the heads.
+            same = inputs.shape[:-1] == given.shape[:-1]
+            return given if same else given.reshape(*inputs.shape[:-1], -1)
+
+        return forward
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, /, **inputs: Any) -> Any:
+        """What it returns for the inputs, with its projections' outputs set: (b, n, h, d) each."""
+        parts = {"q": query, "k": key, "v": value}
+        for name, roles in self.plan.inputs:
+            given = fused([parts[role] for role in roles], self.plan.order)
+            self.given[name] = self.plan.turned(given)
+        try:
+            return self.layer(**inputs)
+        finally:
+            self.given.clear()
+
+
+def _set_forward(module: nn.Module, forward: Any) -> None:
+    module.forward = forward  # an attribute of this module alone, weights and class stay
+
+
+def fused(parts: list[Tensor], order: str) -> Tensor:
+    """Tensors (b, n, heads, d) as one (b, n, features), its features in that order.
+
+    Examples:
+        >>> q, k = torch.tensor([[[[1, 2], [3, 4]]]]), torch.tensor([[[[5, 6], [7, 8]]]])
+        >>> fused([q, k], "rhd").tolist(), fused([q, k], "hrd").tolist()
+        ([[[1, 2, 3, 4, 5, 6, 7, 8]]], [[[1, 2, 5, 6, 3, 4, 7, 8]]])
+    """
+    if order == "rhd":
+        return torch.cat([x.flatten(2) for x in parts], -1)
+    if order == "hrd":  # several heads of queries for one of keys come together
+        groups = min(x.shape[2] for x in parts)
+        split = [x.reshape(*x.shape[:2], groups, x.shape[2] // groups, x.shape[3]) for x in parts]
+        return torch.cat(split, 3).flatten(2)
+    stacked = torch.stack(parts, 2)  # (b, n, r, h, d)
+    return stacked.permute(0, 1, *(2 + "rhd".index(axis) for axis in order)).flatten(2)
+
+
+def with_identity(layer: nn.MultiheadAttention) -> nn.MultiheadAttention:
+    """The same with projections that change nothing; they are parameters, which it reads itself."""
+    width = layer.embed_dim
+    unit = torch.eye(width)
+    with torch.no_grad():
+        layer.in_proj_weight.copy_(unit.repeat(3, 1))
+        layer.out_proj.weight.copy_(unit)
+        for bias in (layer.in_proj_bias, layer.out_proj.bias):
+            if bias is not None:
+                bias.zero_()
+    return layer

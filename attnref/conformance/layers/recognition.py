@@ -1,0 +1,162 @@
+"""Which projections a layer has, tried until its answer is the one of the formula."""
+
+import functools
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.layers.construction import Shape
+from attnref.conformance.layers.layer import Layer
+from attnref.conformance.layers.projections import WRAP, Projections, found, matrices
+from attnref.conformance.properties.scaling import effective_scale
+from attnref.conformance.subject import CheckError, Subject
+from attnref.conformance.trial import Raised, Stopped, Trial
+
+_CPU = torch.device("cpu")
+_ROUNDING = 1e-4  # of float32, with room
+_LOWEST = -1e4  # below this a number is a mask's, not a bias
+
+
+def recognised(layer: Layer, shape: Shape, known: Projections | None = None) -> Projections:
+    """The projections with which it answers what the formula does, or as near as they come.
+
+    Args:
+        layer: it.
+        shape: for which it is asked.
+        known: those that were recognised of it for another shape; they serve where none is found.
+
+    Raises:
+        CheckError: when it answers with none, or when it is more than attention, so that its
+            answer says nothing.
+    """
+    case = Case.draw(Sizes(heads=shape.heads, key_heads=shape.key_heads, d_k=shape.head_width), 0)
+    made = layer.made(shape, torch.float32, _CPU)
+    if isinstance(made, nn.MultiheadAttention):
+        plan = Projections((), None)
+    else:
+        plan = found(_called(layer, shape, case), shape, made, layer.maker.name)
+    errors: dict[Projections, float] = {}
+    refused: Raised | None = None
+    for each in plan.alike():
+        try:
+            if known is None:
+                errors[each] = _error(layer, each, case)
+            else:
+                errors[each] = _sharing_error(layer, each, known, case)
+        except Raised as reason:
+            refused = refused or reason
+        except Stopped:
+            errors[each] = math.inf
+        if errors.get(each, math.inf) < _ROUNDING:
+            return each
+    if known is not None:
+        return known
+    said = plan.said().en
+    if not errors:
+        assert refused is not None
+        raise CheckError(
+            f"function: expected {layer.maker.name} to answer where {said}, got "
+            f"{type(refused.error).__name__}: {refused.error} (at {refused.place}). {WRAP}"
+        )
+    nearest = min(errors, key=lambda each: errors[each])  # the first of those that are as near
+    more = _more(layer, nearest, shape, case)
+    if more:
+        raise CheckError(
+            f"function: expected {layer.maker.name} to be attention between its projections "
+            f"({said}), got another answer, which may be due to {', '.join(more)}. {WRAP}"
+        )
+    return nearest
+
+
+def _called(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
+    """How many features of a position each of its matrices returns, in the order of the calls."""
+    made = layer.made(shape, torch.float32, _CPU)
+    b, _, n, d = case.query.shape
+    widths: dict[str, int] = {}
+
+    def note(name: str, module: nn.Module, inputs: Any, output: Tensor) -> None:
+        widths.setdefault(name, output.numel() // (b * n))
+
+    hooks = [
+        made.get_submodule(name).register_forward_hook(functools.partial(note, name))
+        for name in matrices(made)
+    ]
+    sequences = [torch.zeros(b, n, shape.width) for _ in range(3)]
+    try:
+        with torch.no_grad():
+            made(**layer.entry.filled(sequences, torch.zeros(n, d)))
+    except Exception as error:
+        raise CheckError(
+            f"function: expected {layer.maker.name} to take a sequence of shape "
+            f"({b}, {n}, {shape.width}), got {type(error).__name__}: {error}. Give what it misses, "
+            "--with name=value, in Python arguments={…}, or wrap what it does between its "
+            "projections in a function of query, key and value."
+        ) from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return widths
+
+
+def _error(layer: Layer, plan: Projections, case: Case) -> float:
+    """How far its weights are from exponentials of the scores, with or without the future.
+
+    Infinite where they are none at all, whatever the factor.
+    """
+    about = Subject(functools.partial(layer.asked, plan), layer.maker.name, (), None)
+    errors = [math.inf]
+    for causal in (False, True):
+        trial = Trial(replace(about, always_causal=causal), torch.float32, _CPU)
+        fit = effective_scale(trial, case)
+        if fit.good:
+            scores = fit.factor * trial.seen(case.query) @ trial.seen(case.key).mT
+            scores = scores.masked_fill(~trial.without_future(case), -math.inf)
+            weights = trial.weights(case.query, case.key)
+            errors.append(float((weights - scores.softmax(-1)).abs().max()))
+    return min(errors)
+
+
+def _sharing_error(layer: Layer, plan: Projections, known: Projections, case: Case) -> float:
+    """How far its answer is from that of a layer with as many heads of keys, which are repeated."""
+    query, key, value = (x.float() for x in (case.query, case.key, case.value))
+    times = query.shape[1] // key.shape[1]
+    repeated = (x.repeat_interleave(times, 1) for x in (key, value))
+    trial = Trial(Subject(functools.partial(layer.asked, plan), "", (), None), torch.float32, _CPU)
+    output = trial.call(case.query, case.key, case.value)
+    return float((output - layer.asked(known, query, *repeated)).abs().max())
+
+
+def _more(layer: Layer, plan: Projections, shape: Shape, case: Case) -> list[str]:
+    """What else in it has a say: others' modules, numbers, parameters that move its output."""
+    made = layer.injected(plan, shape, torch.float32, _CPU).layer
+    own = {*plan.names, plan.output}
+    modules = [
+        f"{name} ({type(module).__name__})"
+        for name, module in made.named_modules()
+        if name
+        and not type(module).__module__.startswith("torch.nn.")
+        and not any(f"{each}.".startswith(f"{name}.") for each in own)
+    ]
+    numbers = [
+        f"{name} {tuple(buffer.shape)}"
+        for name, buffer in made.named_buffers()
+        if buffer.is_floating_point()
+        and bool(((buffer != 0) & (buffer != 1) & (buffer > _LOWEST)).any())
+    ]
+    inputs = [x.float() for x in (case.query, case.key, case.value)]
+    moving = []
+    with torch.no_grad(), torch.random.fork_rng([]):
+        before = layer.asked(plan, *inputs)
+        for name, parameter in made.named_parameters():
+            if name.rpartition(".")[0] in own:
+                continue
+            kept = parameter.clone()
+            parameter.add_(torch.randn_like(parameter))
+            if not torch.equal(layer.asked(plan, *inputs), before):
+                moving.append(f"{name} {tuple(parameter.shape)}")
+            parameter.copy_(kept)
+    return [*modules, *numbers, *moving]
