@@ -37,7 +37,7 @@ SIZED = Text(
 )
 IN_HALF = Text(en="{dtype}, for it takes no float32", pt="{dtype}, pois não aceita float32")
 COMPILED = Text(
-    en="compiled anew for other shapes, and given {times} times the limit",
+    en="compiled again for other shapes, and given {times} times the limit",
     pt="recompilada para outras formas, e com {times} vezes o limite",
 )
 ROUGHLY = Text(en="approximate", pt="aproximada")

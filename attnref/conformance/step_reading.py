@@ -73,7 +73,7 @@ def read_step(
 def _shares(
     about: StepSubject, found: StepReading, dtype: torch.dtype, device: torch.device
 ) -> bool:
-    """Whether two heads of keys serve four without a word; one may be broadcast by accident."""
+    """Whether two heads of keys serve four, unasked; a single one is broadcast by accident."""
     trial = Trial(replace(found, shares=True).of(about), dtype, device)
     if not trial.offers("enable_gqa"):
         return False

@@ -69,8 +69,8 @@ def hierarchical_attention(
               \|o_i - \tilde o_i\| \le \tanh(\delta_i/2)\,\mathrm{diam}(V)
 
     and :math:`\delta_i \le c\,\|q_i\|\max_j\|k_j-\bar k_{R(i,j)}\|`: small where keys change slowly
-    along the sequence. On data without such structure nothing is gained over dropping the
-    far keys, and no method that reads less than all pairs can promise more. A NaN or inf that the
+    along the sequence. On data without such structure the error is about that of the mean of
+    all values, and no method that reads less than all pairs can promise more. A NaN or inf that the
     mask does not leave out reaches the queries of its block and its neighbours, the earlier ones
     too, and all that meet its means. Half precision is
     computed in float32.

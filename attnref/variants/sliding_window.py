@@ -22,7 +22,7 @@ __all__ = ["sliding_window_attention"]
 _ROWS = 256  # queries per block: fewer waste fewer products, more make each of them faster
 _NARROW = 400  # below so many keys, the waste of large blocks costs more than their speed gains
 _NARROW_ROWS = 32  # queries that PyTorch's fused kernel takes at once
-_LANES = 16  # float32 numbers of a vector register, which a block of keys should fill
+_LANES = 16  # float32 numbers of a 512-bit register, which a block of keys should fill
 
 
 def sliding_window_attention(
@@ -66,7 +66,7 @@ def sliding_window_attention(
 
     Exact up to rounding, in float32 or wider. Unlike the reference, a NaN or inf reaches every
     query of the blocks that see it. Time ``2 n (W + 255) (d_k + d_v)`` operations forward, with
-    31 and rounding to 16 instead of 255 below 400 keys, and two and a half times as many
+    31 and rounding to 16 instead of 255 below 400 keys, and ``2 n (W + 255) (3 d_k + 2 d_v)``
     backward; linear in n. Memory ``O(n (d_k + d_v))``; on a GPU, and for second
     derivatives, ``O(n (W + 255))`` for the weights.
 

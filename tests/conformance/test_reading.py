@@ -357,5 +357,5 @@ class Compiled:
 def test_what_compiles_for_each_shape_is_given_time():
     report = check(Compiled(), limit=0.5, only=["shape", "oracle", "rectangular"])
     assert report.limit == 6.0
-    assert report.read_as("en") == "compiled anew for other shapes, and given 12 times the limit"
+    assert report.read_as("en") == "compiled again for other shapes, and given 12 times the limit"
     assert [each.verdict for each in report.results] == [Verdict.PASS] * 3
