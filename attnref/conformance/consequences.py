@@ -31,14 +31,18 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
     "past_kept": (*_NUMBERS, *_MASKS, *_STEPS, "row_sums"),
     "sequences_apart": (*_NUMBERS, "pieces", "cache_owns", "step_gradients"),
     "row_sums": (*_NUMBERS, *_MASKS, *_CAUSAL),
-    "scale": ("oracle", "causal_scale", "softcap_order", "gradients", "scaling_order"),
+    "scale": (
+        *("oracle", "causal_scale", "gradients", "scaling_order", "half_precision"),
+        *("shift_invariance", "large_scores", "very_negative_scores", "single_token"),
+    ),
     "oracle": ("gradients",),
-    "gradients": ("mask_gradient", "gradient_penalty"),
+    "gradients": ("mask_gradient", "gradient_penalty", "fully_masked_gradient"),
     "mask_polarity": _MASKS,
     "causality": _CAUSAL,
     "own_token": _CAUSAL,
     "fully_masked": ("fully_masked_gradient", "options_together"),
-    "mask_with_causal": ("options_together",),
+    "mask_with_causal": ("options_together", "silent_arguments"),
+    "mask_broadcast": ("options_together",),
 }
 """By the name of a property, those whose failure may follow from its own."""
 

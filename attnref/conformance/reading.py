@@ -194,7 +194,8 @@ class Reading:
     causality; ``ignored`` are options that it swallows and does not know, and ``foreign`` says
     that it answers with arrays of another library. ``fits`` are the only sizes that it takes,
     ``dtype`` is the only one, where it takes no float32, and what ``compiles`` for each shape is
-    given more time. ``complete`` leaves nothing to recognise.
+    given more time. ``switch`` is what it is told not to be causal by, where it is unless told.
+    ``complete`` leaves nothing to recognise.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -207,6 +208,7 @@ class Reading:
     fits: Fits | None = None
     dtype: str | None = None
     compiles: bool = False
+    switch: str | None = None
     approximate: bool = False
     complete: bool = False
 
@@ -253,8 +255,9 @@ class Reading:
             shaped=FORMS[self.form or "(n, m)"],
             drops=("is_causal",) if self.causal and "is_causal" not in about.supports else (),
             foreign=self.foreign,
+            switch=self.switch,
         )
-        plain = not (self.names or self.means or self.causal or self.foreign)
+        plain = not (self.names or self.means or self.causal or self.foreign or self.switch)
         plain = plain and layout.call is _usual
         return replace(
             about,
@@ -275,8 +278,11 @@ def _asked(
     shaped: Callable[[Tensor, tuple[int, ...]], Tensor],
     drops: tuple[str, ...],
     foreign: bool,
+    switch: str | None,
     **options: Any,
 ) -> Any:
+    if switch is not None and "is_causal" not in options:
+        options[switch] = False
     if foreign:
         function = _of_tensors(function)
     if options.get("attn_mask") is not None:
@@ -373,10 +379,26 @@ def _read(
             plain = replace(reading, names={**reading.names, option: parameter})
             if _ignores(Trial(plain.of(about), dtype, device), case, option):
                 reading = plain
+    if "attn_mask" in about.supports and reading.means is None:
+        reading = _of_its_form(about, reading, case, dtype, device)
     trial = Trial(reading.of(about), dtype, device)
     ignored = tuple(each for each in about.swallowed if _ignores(trial, case, each))
     compiles = not reading.approximate and _compiles(trial)
     return replace(reading, ignored=ignored, compiles=compiles, complete=True)
+
+
+def _of_its_form(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """The shape and kind that its attn_mask wants, where PyTorch's raises an error."""
+    n, m = case.query.shape[-2], case.key.shape[-2]
+    if _takes(Trial(said.of(about), dtype, device), case, {"attn_mask": some_mask(case, (n, m))}):
+        return said  # `mask_polarity` tells what it does with it
+    for means, form in itertools.product(("allowed", "ones", "added"), FORMS):
+        tried = replace(said, means=means, form=form)
+        if _obeys(Trial(tried.of(about), dtype, device), case, "attn_mask"):
+            return tried
+    return said
 
 
 def _compiles(trial: Trial) -> bool:
@@ -418,13 +440,30 @@ def _form(
         tried = replace(said, layout=layout, causal=always)
         try:
             if _explained(Trial(tried.of(about), dtype, device), case):
-                return tried
+                return _asked_not_to_be(about, tried, case, dtype, device) if always else tried
             answers, of_four = True, of_four or layout not in _FEWER
         except (Raised, Stopped) as reason:
             refused = refused or reason
     if not answers and refused is not None:
         raise refused
     return said
+
+
+def _asked_not_to_be(
+    about: Subject, causal: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """Without causality, where that is only what it does when nobody says otherwise."""
+    own = "is_causal" if "is_causal" in about.supports else about.overlooked.get("is_causal")
+    if own is None or own in about.swallowed:
+        return causal
+    tried = replace(causal, causal=False, switch=own)
+    trial = Trial(tried.of(about), dtype, device)
+    plain = Trial(causal.of(about), dtype, device)
+    try:
+        same = torch.equal(*(x.call(case.query, case.key, case.value) for x in (trial, plain)))
+    except (Raised, Stopped):
+        return causal
+    return causal if same else tried
 
 
 def _explained(trial: Trial, case: Case) -> bool:

@@ -186,7 +186,7 @@ class Report:
         }
         causes = [each for each in self.results if each.verdict is Verdict.WRONG]
         own = ", ".join(each.property for each in causes if not each.follows)
-        effects = sum(each.follows is not None for each in self.results)
+        effects = sum(each.follows is not None for each in causes)
         unsafe = ", ".join(each.property for each in named[Verdict.UNSAFE] if not each.follows)
         if own:
             lines = [(FIX_FIRST if effects else WRONG).say(lang, {"names": own, "count": effects})]

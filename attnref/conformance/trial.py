@@ -1,5 +1,6 @@
 """The function under test, called and compared; what a property talks to."""
 
+import re
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -158,7 +159,7 @@ class Trial:
             error,
             places[-1] if places else self.subject.name,
             own=last.filename == file_of(self.subject.function),
-            deliberate=line.startswith(("raise", "assert")),
+            deliberate=re.search(r"\b(raise|assert)\b", line) is not None,
         )
 
     def output(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:

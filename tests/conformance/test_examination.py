@@ -98,7 +98,9 @@ def test_some_shapes_of_masks_may_be_declined():
             raise ValueError("attn_mask: expected four dimensions")
         return fused(query, key, value, attn_mask)
 
-    assert judged(attention, "mask_broadcast").verdict is Verdict.NOT_CLAIMED
+    said = judged(attention, "mask_broadcast", mask_means="allowed")
+    assert said.verdict is Verdict.NOT_CLAIMED
+    assert judged(attention, "mask_broadcast").verdict is Verdict.PASS  # it is read as it wants it
 
 
 def test_different_lengths_may_be_declined_one_way():

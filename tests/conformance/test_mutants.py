@@ -133,10 +133,12 @@ def around(change):
 class Case:
     """A mutant, and what must be said of it, at the level of that text unless another is given."""
 
-    def __init__(self, function, rule, text, *, verdict=None, dtype="float32", **values):
+    def __init__(
+        self, function, rule, text, *, verdict=None, dtype="float32", mask_means=None, **values
+    ):
         self.function, self.rule, self.text = function, rule, text
         self.verdict = verdict or LEVELS.get(text, Verdict.WRONG)
-        self.dtype, self.values = dtype, values
+        self.dtype, self.mask_means, self.values = dtype, mask_means, values
 
 
 LEVELS = {
@@ -1319,7 +1321,11 @@ CASES = {
         verdict=Verdict.PASS,
     ),
     "bools break, numbers do not": Case(
-        adds_alone, "mask_polarity", masks.NUMBERS_ALONE, verdict=Verdict.NOT_CLAIMED
+        adds_alone,
+        "mask_polarity",
+        masks.NUMBERS_ALONE,
+        verdict=Verdict.NOT_CLAIMED,
+        mask_means="allowed",
     ),
     "always causal": Case(always_causal, "key_permutation", symmetries.CAUSAL),
     "always causal, other lengths": Case(always_causal, "rectangular", lengths.CAUSAL),
@@ -1645,7 +1651,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_property_that_names_the_defect_catches_it(name):
     case = CASES[name]
-    report = check(case.function, only=[case.rule], dtype=case.dtype, limit=None)
+    settings = {"dtype": case.dtype, "mask_means": case.mask_means}
+    report = check(case.function, only=[case.rule], limit=None, **settings)
     (result,) = report.results
     assert result.verdict is case.verdict, result.diagnosis()
     assert result.finding.text[0].startswith(case.text.en), result.diagnosis()

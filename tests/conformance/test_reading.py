@@ -147,7 +147,59 @@ def odd_width(q, k, v):
     return fused(q, k, v)
 
 
+def causal_unless_told(q, k, v, is_causal=True):
+    return fused(q, k, v, is_causal=is_causal)
+
+
+def causal_by_another_name(q, k, v, causal=True):
+    return fused(q, k, v, is_causal=causal)
+
+
+def never_not_causal(q, k, v, is_causal=True):
+    if not is_causal:
+        raise ValueError("is_causal: expected True")  # noqa: E701
+    return fused(q, k, v, is_causal=True)
+
+
+def deaf(q, k, v, is_causal=True):
+    return fused(q, k, v, is_causal=True)
+
+
+def keys_alone(q, k, v, attn_mask=None):
+    """Under PyTorch's name, and of another shape."""
+    return of_keys(q, k, v, attn_mask)
+
+
+def no_mask_at_all(q, k, v, attn_mask=None):
+    if attn_mask is not None:
+        raise NotImplementedError("attn_mask is not implemented")
+    return fused(q, k, v)
+
+
+class Forward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, query, key, value, scale):
+        return fused(query, key, value, scale=scale)
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise NotImplementedError("it does not support backward here")
+
+
+def for_inference(query, key, value, scale=None):
+    if scale is not None and scale < 0:
+        raise RuntimeError("overflow")
+    return Forward.apply(query, key, value, scale)
+
+
 CASES = {
+    causal_unless_told: "",
+    causal_by_another_name: "causal is is_causal",
+    never_not_causal: "always causal",
+    deaf: "always causal",
+    keys_alone: "attn_mask is attn_mask, True = may attend, (b, m)",
+    no_mask_at_all: "",
+    for_inference: "",
     kernel: "causal is is_causal; sm_scale is scale; lengths that are multiples of 16, vectors of "
     "64; bfloat16, for it takes no float32",
     of_blocks: "causal is is_causal; sm_scale is scale; lengths that are multiples of 16, vectors "
@@ -359,3 +411,12 @@ def test_what_compiles_for_each_shape_is_given_time():
     assert report.limit == 6.0
     assert report.read_as("en") == "compiled again for other shapes, and given 12 times the limit"
     assert [each.verdict for each in report.results] == [Verdict.PASS] * 3
+
+
+def garbage_unless_causal(q, k, v, is_causal=True):
+    return fused(q, k, v, is_causal=True) if is_causal else v
+
+
+def test_what_it_does_without_causality_is_asked_where_causality_is_the_default():
+    report = check(garbage_unless_causal, limit=None)
+    assert {"oracle", "scale"} & {each.property for each in report.failures}

@@ -104,6 +104,7 @@ def _penalised(trial: Trial, case: Case, **options: Any) -> Finding | None:
     ),
     formula=r"dV = P^\top dO, \quad dS = P \circ (dP - \mathrm{rowsum}(P \circ dP))",
     page="scale/saturation",
+    may_refuse=True,
 )
 def gradients(trial: Trial, case: Case) -> Finding | None:
     found = _compared(trial, case)

@@ -160,7 +160,7 @@ def fully_masked(trial: Trial, case: Case) -> Finding | None:
             continue
         got = output[..., row : row + 1, :]
         if bool((got != 0).any()):
-            failure = trial.unsafe(NOT_ZERO, kind=kind, got=float(got[got != 0][0]), wanted=zeros)
+            failure = trial.unsafe(NOT_ZERO, zeros, kind=kind, got=float(got[got != 0][0]))
             return _named(trial, case, failure, got, row)
         strange = ~output.isfinite()
         if bool(strange.any()):

@@ -150,9 +150,10 @@ def scale(trial: Trial, case: Case) -> Finding | None:
         try:
             found = _with(trial, case, asked)
         except Raised as raised:
-            if asked == _ASKED or not trial.declined(raised):
+            # One below 0 turns attention around, and an error says so; 0 is a number like others.
+            if asked == _ASKED or (asked >= 0 and not trial.declined(raised)):
                 raise
-            continue  # these may be declined
+            continue
         if found is not None:
             return found
     return None

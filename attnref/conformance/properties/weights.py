@@ -100,8 +100,7 @@ def convexity(trial: Trial, case: Case) -> Finding | None:
         return None
     place = (*found.place[:-2], 0, found.place[-1])
     return trial.failure(
-        OUTSIDE,
-        wanted=expected.output,
+        *(OUTSIDE, expected.output),
         **found.values() | {"least": float(least[place]), "most": float(most[place])},
     )
 
