@@ -876,13 +876,11 @@ CASES = {
         mutant(output=lambda output, query: output.nan_to_num(0.0)),
         "nan_seen",
         numerics.HIDDEN,
-        name="query",
     ),
     "hides NaN of values": Case(
         mutant(average=lambda weights, value: weights @ value.nan_to_num(0.0)),
         "nan_seen",
         numerics.HIDDEN,
-        name="value",
     ),
     "rounds in half precision": Case(
         around(rounds_in_half), "half_precision", half.ROUGH, dtype="float32", how=half.PLAIN

@@ -157,7 +157,7 @@ def causal_by_another_name(q, k, v, causal=True):
 
 def never_not_causal(q, k, v, is_causal=True):
     if not is_causal:
-        raise ValueError("is_causal: expected True")  # noqa: E701
+        raise ValueError("is_causal: expected True")
     return fused(q, k, v, is_causal=True)
 
 

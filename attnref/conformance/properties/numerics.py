@@ -57,9 +57,9 @@ NEITHER = Text(
     "com escores 0 ela também não é a média dos valores.",
 )
 HIDDEN = Text(
-    en="NaN in a {name} that query {i} sees leaves {got:.4g} in its output at {index}: it is "
+    en="NaN in a value that query {i} sees leaves {got:.4g} in its output at {index}: it is "
     "hidden, by nan_to_num perhaps, and so is the fault that it comes from.",
-    pt="NaN em {name} que a consulta {i} vê deixa {got:.4g} em sua saída em {index}: fica "
+    pt="NaN em um valor que a consulta {i} vê deixa {got:.4g} em sua saída em {index}: fica "
     "escondido, talvez por nan_to_num, e com ele o defeito de que vem.",
 )
 
@@ -233,22 +233,18 @@ def _clamped(trial: Trial, case: Case) -> Finding | None:
 
 @rule(
     statement=Text(
-        en="NaN in what a query sees is seen in its output.",
-        pt="NaN no que uma consulta vê aparece em sua saída.",
+        en="NaN in a value that a query sees is seen in its output.",
+        pt="NaN em um valor que uma consulta vê aparece em sua saída.",
     ),
     formula=r"v_{jc} = \mathrm{NaN}, \; p_{ij} > 0 \implies o_{ic} = \mathrm{NaN}",
     page="pitfalls/numerics",
 )
 def nan_seen(trial: Trial, case: Case) -> Finding | None:
-    for name in ("query", "value"):
-        spoilt = {"query": case.query, "key": case.key, "value": case.value}
-        spoilt[name] = spoilt[name].clone()
-        spoilt[name][..., 0, 0] = math.nan  # of the first position, which causality shows to all
-        output = trial.call(*spoilt.values())
-        rows = output[..., :1, :] if name == "query" else output[..., :1]
-        hidden = torch.nonzero(~rows.isnan())
-        if len(hidden):
-            place = hidden[0].tolist()
-            got = float(rows[tuple(place)])
-            return trial.unsafe(HIDDEN, name=name, i=place[-2], index=place, got=got)
-    return None
+    value = case.value.clone()
+    value[..., 0, 0] = math.nan  # of the first position, which causality shows to all
+    shown = trial.call(case.query, case.key, value)[..., :1]
+    hidden = torch.nonzero(~shown.isnan())
+    if not len(hidden):
+        return None
+    place = hidden[0].tolist()
+    return trial.unsafe(HIDDEN, i=place[-2], index=place, got=float(shown[tuple(place)]))
