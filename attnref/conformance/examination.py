@@ -179,10 +179,11 @@ def _shared(prop: Property, trial: Trial, case: Case, finding: Finding) -> bool:
 
 
 def _words(finding: Finding) -> list[object]:
-    """What is said, apart from how large a number is."""
+    """What is said, apart from how large a number is, and from where an error came from."""
     numbers = [value for value in finding.values.values() if isinstance(value, float)]
     parts: list[object] = [math.isfinite(number) for number in numbers]
-    parts += [value for value in finding.values.values() if isinstance(value, Text)]
+    said = {name: value for name, value in finding.values.items() if name not in ("error", "place")}
+    parts += [value for value in said.values() if isinstance(value, Text | str)]
     return [finding.verdict, finding.text, *parts]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
 from attnref.book import where
+from attnref.conformance.examination import NOT_MADE, REFUSED
 from attnref.conformance.property import Property
 from attnref.conformance.text import LANGUAGES, Text
 from attnref.conformance.verdict import Counterexample, Finding, Verdict
@@ -49,6 +50,10 @@ FIX_FIRST = Text(
 UNASKED = Text(
     en="Not asked: {options}, which it may take by another name.",
     pt="Não perguntado: {options}, que ela talvez receba com outro nome.",
+)
+DECLINED = Text(
+    en="Not taken: {options}; each call with it raised an error.",
+    pt="Não aceito: {options}; cada chamada com ele lançou um erro.",
 )
 CALL = Text(en="smallest call found:", pt="menor chamada encontrada:")
 GOT = Text(en="returned", pt="devolveu")
@@ -163,6 +168,20 @@ class Report:
         first = {each.diagnosis(): each for each in reversed(bad)}
         return tuple(each for each in bad if first[each.diagnosis()] is each)
 
+    @property
+    def declined(self) -> tuple[str, ...]:
+        """The options that it takes, and of which each property got an error alone."""
+        found: dict[str, list[Result]] = {}
+        for each in self.results:
+            if len(each.rule.needs) == 1:
+                found.setdefault(each.rule.needs[0], []).append(each)
+        return tuple(
+            option
+            for option, results in found.items()
+            if all(each.verdict is Verdict.NOT_CLAIMED for each in results)
+            and any(each.finding.text in (REFUSED, NOT_MADE) for each in results)
+        )
+
     def passed(self, strict: bool = False) -> bool:
         """Whether nothing is wrong; with ``strict``, nothing unsafe either."""
         return not any(_is_bad(each.verdict, strict) for each in self.results)
@@ -194,6 +213,8 @@ class Report:
             lines = [(UNSAFE if unsafe else ALL_RIGHT).say(lang, {"names": unsafe})]
         if named[Verdict.NOT_ASKED]:
             lines.append(UNASKED.say(lang, {"options": ", ".join(self.overlooked)}))
+        if self.declined:
+            lines.append(DECLINED.say(lang, {"options": ", ".join(self.declined)}))
         return " ".join(lines)
 
     def summary(self, lang: str = "en") -> str:
@@ -232,6 +253,7 @@ class Report:
             "seed": self.seed,
             "limit": self.limit,
             "overlooked": dict(self.overlooked),
+            "declined": list(self.declined),
             "read_as": {lang: self.read_as(lang) for lang in LANGUAGES},
             "verdict": {lang: self.verdict(lang) for lang in LANGUAGES},
             "passed": self.passed(),

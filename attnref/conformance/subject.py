@@ -196,10 +196,10 @@ class _Layer(torch.nn.Module):
 
     is_causal = False
 
-    def __init__(self, groups: int) -> None:
+    def __init__(self, groups: int, *, training: bool) -> None:
         super().__init__()
         self.num_key_value_groups = groups
-        self.eval()
+        self.train(training)
 
 
 def _through_interface(
@@ -213,7 +213,8 @@ def _through_interface(
         if "attention_mask" in signature.parameters:
             options.setdefault("attention_mask", None)
         options.pop("enable_gqa", None)
-        layer = _Layer(query.shape[1] // max(1, key.shape[1]))
+        groups = query.shape[1] // max(1, key.shape[1])
+        layer = _Layer(groups, training=bool(options.get("dropout")))  # else it would drop nothing
         output, *rest = function(layer, query, key, value, **options)
         return (output.transpose(1, 2), *rest)
 

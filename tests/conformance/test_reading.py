@@ -216,7 +216,8 @@ CASES = {
     "dropout is dropout_p",
     of_keys: "attention_mask is attn_mask, True = may attend, (b, m)",
     decoder: "mask is attn_mask, True = may attend; always causal",
-    of_a_model: "attention_mask is attn_mask, added to the scores; scaling is scale",
+    of_a_model: "attention_mask is attn_mask, added to the scores; scaling is scale; "
+    "dropout is dropout_p",
     swallowing: "",
     checkpointed: "",
     in_numpy: "axes (b, n, h, d); arrays of another library",
@@ -309,10 +310,10 @@ def test_what_is_swallowed_and_not_known_is_not_claimed():
     }
 
 
-def test_shared_heads_and_dropout_of_a_model_are_asked_or_said():
+def test_shared_heads_and_dropout_of_a_model_are_asked():
     report = check(of_a_model, limit=None, only=["grouped_queries", "dropout_scale"])
     verdicts = {result.property: result.verdict for result in report.results}
-    assert verdicts == {"grouped_queries": Verdict.PASS, "dropout_scale": Verdict.NOT_ASKED}
+    assert verdicts == {"grouped_queries": Verdict.PASS, "dropout_scale": Verdict.PASS}
 
 
 def test_an_array_that_is_narrower_than_what_was_given_is_refused():

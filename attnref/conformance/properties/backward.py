@@ -150,7 +150,7 @@ def mask_gradient(trial: Trial, case: Case) -> Finding | None:
     shape = (case.query.shape[-2], case.key.shape[-2])
     drawn = torch.randn(shape, generator=case.generator(), dtype=torch.float64)
     bias = trial.seen(drawn).requires_grad_()
-    if not trial.is_right(case, attn_mask=bias.detach()):
+    if not trial.is_right(case, strictly=True, attn_mask=bias.detach()):
         return None  # `float_mask` tells of it
     width = case.value.shape[-1]
     upstream = torch.randn(

@@ -65,6 +65,12 @@ LEAKS = Text(
     pt="{bad} em {name} de uma chave que {mask} proíbe chega à consulta {i}: um peso 0 vezes {bad} "
     "é NaN. A memória atrás de uma máscara precisa conter números finitos.",
 )
+CHANGES = Text(
+    en="{bad} in the {name} of a key that {mask} forbids changes what query {i} gets, from "
+    "{expected:.4g} to {got:.4g}: the row is taken for an empty one, perhaps by nan_to_num.",
+    pt="{bad} em {name} de uma chave que {mask} proíbe muda o que a consulta {i} recebe, de "
+    "{expected:.4g} para {got:.4g}: a linha é tomada por vazia, talvez por nan_to_num.",
+)
 
 YES_OR_NO = Text(
     en="It takes a float mask for a yes and no, so its least number cannot be asked about.",
@@ -240,7 +246,7 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
                 output = trial.call(case.query, *spoilt.values(), **ways[option])[..., :rows, :]
                 found = miss(output, clean, 1e-2 * (1 + clean.abs()))
                 if found is not None:
-                    return trial.unsafe(
-                        LEAKS, clean, bad=bad, name=name, mask=option, i=found.place[-2]
-                    )
+                    text = CHANGES if math.isfinite(found.got) else LEAKS
+                    about = {"bad": bad, "name": name, "mask": option, "i": found.place[-2]}
+                    return trial.unsafe(text, clean, **about, **found.values())
     return None
