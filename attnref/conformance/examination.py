@@ -175,15 +175,16 @@ def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, share
 def _shared(prop: Property, trial: Trial, case: Case, finding: Finding) -> bool:
     """Whether PyTorch's own function has the same fault."""
     theirs = ask(prop, _as(trial, causal_as(trial.subject, _PYTORCH)), case)
-    return theirs is not None and _words(theirs) == _words(finding)
+    if theirs is None or _words(theirs) != _words(finding):
+        return False
+    return theirs.values.get("name") == finding.values.get("name")  # of the same tensor
 
 
 def _words(finding: Finding) -> list[object]:
-    """What is said, apart from how large a number is, and from where an error came from."""
+    """What is said, apart from how large a number is."""
     numbers = [value for value in finding.values.values() if isinstance(value, float)]
     parts: list[object] = [math.isfinite(number) for number in numbers]
-    said = {name: value for name, value in finding.values.items() if name not in ("error", "place")}
-    parts += [value for value in said.values() if isinstance(value, Text | str)]
+    parts += [value for value in finding.values.values() if isinstance(value, Text)]
     return [finding.verdict, finding.text, *parts]
 
 

@@ -244,6 +244,10 @@ class Reading:
         supports += self.names
         if self.causal:
             supports.append("is_causal")
+        means = self.means or "allowed"
+        mask = functools.partial(
+            _mask, turned=MEANINGS[means].turned, shaped=FORMS[self.form or "(n, m)"]
+        )
         layout = LAYOUTS[self.layout or "bhnd"]
         if layout.call not in (_usual, _heads_third):  # heads that share keys have no axis there
             supports = [option for option in supports if option != "enable_gqa"]
@@ -251,8 +255,7 @@ class Reading:
             _asked,
             function=renamed(about.function, self.names),
             layout=layout,
-            turned=MEANINGS[self.means or "allowed"].turned,
-            shaped=FORMS[self.form or "(n, m)"],
+            mask=mask,
             drops=("is_causal",) if self.causal and "is_causal" not in about.supports else (),
             foreign=self.foreign,
             switch=self.switch,
@@ -267,15 +270,31 @@ class Reading:
             always_causal=bool(self.causal),
             fits=self.fits,
             approximate=self.approximate,
+            names=self.names,
+            mask_means=means,
+            mask=mask,
         )
+
+
+def _mask(
+    mask: Tensor,
+    query: Tensor,
+    key: Tensor,
+    *,
+    turned: Callable[[Tensor], Tensor],
+    shaped: Callable[[Tensor, tuple[int, ...]], Tensor],
+) -> Tensor:
+    """The mask that the function gets for one of PyTorch's."""
+    mask = turned(shaped(mask, (*query.shape[:-1], key.shape[-2])))
+    # Numbers in place of yes and no come in the dtype of the scores that they are added to.
+    return mask.to(query.dtype) if mask.is_floating_point() else mask
 
 
 def _asked(
     *tensors: Tensor,
     function: Callable[..., Any],
     layout: Layout,
-    turned: Callable[[Tensor], Tensor],
-    shaped: Callable[[Tensor, tuple[int, ...]], Tensor],
+    mask: Callable[[Tensor, Tensor, Tensor], Tensor],
     drops: tuple[str, ...],
     foreign: bool,
     switch: str | None,
@@ -286,10 +305,7 @@ def _asked(
     if foreign:
         function = _of_tensors(function)
     if options.get("attn_mask") is not None:
-        sizes = (*tensors[0].shape[:-1], tensors[1].shape[-2])
-        mask = turned(shaped(options["attn_mask"], sizes))
-        # Numbers in place of yes and no come in the dtype of the scores that they are added to.
-        options["attn_mask"] = mask.to(tensors[0].dtype) if mask.is_floating_point() else mask
+        options["attn_mask"] = mask(options["attn_mask"], *tensors[:2])
     for option in drops:
         options.pop(option, None)
     return layout.call(function, *tensors, **options)

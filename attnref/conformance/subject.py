@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 # What a function may offer beside query, key and value.
 OPTIONS = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p", "softcap", "window")
@@ -47,7 +48,9 @@ class Subject:
     that is ``always_causal`` cannot be asked without causality. ``swallowed`` are options that it
     takes through ``**kwargs`` alone, which says nothing about whether it knows them. ``fits`` are
     the only sizes that it takes, where it does not take all; one that is ``approximate`` is asked
-    for its error and for what holds of approximations too.
+    for its error and for what holds of approximations too. ``names`` are its own for options,
+    ``mask_means`` is what its mask says, and ``mask`` turns PyTorch's, for that query and key, into
+    it: a call is shown as it gets it.
     """
 
     function: Callable[..., Any]
@@ -59,6 +62,19 @@ class Subject:
     swallowed: tuple[str, ...] = ()
     fits: Fits | None = None
     approximate: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+    mask_means: str = "allowed"
+    mask: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+
+    def shown(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """The arguments of a call by its own names, with the mask that it gets."""
+        given = dict(arguments)
+        mask, query, key = (given.get(name) for name in ("attn_mask", "query", "key"))
+        if self.mask is not None and isinstance(mask, Tensor):
+            assert isinstance(query, Tensor)
+            assert isinstance(key, Tensor)
+            given["attn_mask"] = self.mask(mask, query, key)
+        return {self.names.get(name, name): value for name, value in given.items()}
 
 
 def load(target: str) -> Callable[..., Any]:

@@ -389,7 +389,8 @@ class Trial:
     def counterexample(self, expected: Tensor | None = None) -> Counterexample:
         """The last call, in plain numbers."""
         assert self.last is not None
-        arguments = {name: plain(argument) for name, argument in self.last.arguments.items()}
+        shown = self.subject.shown(self.last.arguments)
+        arguments = {name: plain(argument) for name, argument in shown.items()}
         return Counterexample(arguments, plain(self.last.output), plain(expected))
 
 

@@ -421,3 +421,22 @@ def garbage_unless_causal(q, k, v, is_causal=True):
 def test_what_it_does_without_causality_is_asked_where_causality_is_the_default():
     report = check(garbage_unless_causal, limit=None)
     assert {"oracle", "scale"} & {each.property for each in report.failures}
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "rows", "shown"),
+    [
+        (adding, "float", "(bias == -math.inf).all(-1, keepdim=True)", {"bias": [[[[-math.inf]]]]}),
+        (forbidding, "bool", "mask.all(-1, keepdim=True)", {"mask": [[True]]}),
+        (annotated, "bool", "~mask.any(-1, keepdim=True)", {"mask": [[False]]}),
+    ],
+)
+def test_a_call_is_shown_as_the_function_gets_it(function, kind, rows, shown):
+    (result,) = check(function, limit=None, only=["fully_masked"]).results
+    said = result.diagnosis("en")
+    assert f"({kind} mask)" in said
+    if "NaN" in said:
+        assert rows in said
+    arguments = result.counterexample.arguments
+    assert {name: arguments[name] for name in shown} == shown
+    assert set(arguments) == {"query", "key", "value", *shown}

@@ -16,10 +16,9 @@ from attnref.conformance.verdict import Finding, Verdict
 
 NAN = Text(
     en="A query whose mask forbids all keys gets NaN ({kind} mask): 0/0 in the softmax. Give it "
-    "zeros, for example with masked_fill(~attn_mask.any(-1, keepdim=True), 0.0) at the end.",
+    "zeros, for example with masked_fill({none}, 0.0) at the end.",
     pt="Uma consulta cuja máscara proíbe todas as chaves recebe NaN (máscara {kind}): 0/0 na "
-    "softmax. Dê-lhe zeros, por exemplo com masked_fill(~attn_mask.any(-1, keepdim=True), 0.0) no "
-    "fim.",
+    "softmax. Dê-lhe zeros, por exemplo com masked_fill({none}, 0.0) no fim.",
 )
 MEAN = Text(
     en="A query whose mask forbids all keys gets the mean of their values ({kind} mask): a large "
@@ -157,7 +156,8 @@ def fully_masked(trial: Trial, case: Case) -> Finding | None:
     zeros = torch.zeros_like(case.value[..., :1, :])
     declined = []
     kinds = [(BOOL, allowed), (FLOAT, bias)]
-    asked = kinds[: 2 - yes_or_no(trial, case)]
+    added = trial.subject.mask_means == "added"  # so it is never given bools
+    asked = kinds[1:] if added else kinds[: 2 - yes_or_no(trial, case)]
     for kind, mask in asked:
         try:
             output = trial.call(case.query, case.key, case.value, attn_mask=mask)
@@ -189,7 +189,19 @@ def _named(trial: Trial, case: Case, failure: Finding, got: Tensor, row: int) ->
         text = UNMASKED
     else:
         text = failure.text
-    return failure.reworded(text, **failure.values)
+    values = dict(failure.values)
+    kind, name = values["kind"], trial.subject.names.get("attn_mask", "attn_mask")
+    means = trial.subject.mask_means if kind is BOOL else "added"
+    return failure.reworded(text, **values, none=_NONE[means].format(name))
+
+
+# The rows that may attend to nothing, by what a mask says.
+_NONE = {
+    "allowed": "~{}.any(-1, keepdim=True)",
+    "forbidden": "{}.all(-1, keepdim=True)",
+    "ones": "({} == 0).all(-1, keepdim=True)",
+    "added": "({} == -math.inf).all(-1, keepdim=True)",
+}
 
 
 @rule(
