@@ -22,7 +22,7 @@ from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.properties.scaling import effective_scale
 from attnref.conformance.subject import CheckError, Fits, Subject, renamed
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Raised, Stopped, Trial
+from attnref.conformance.trial import CannotSay, Raised, Stopped, Trial
 
 LAYOUT = Text(en="axes {layout}", pt="eixos {layout}")
 NAME = Text(en="{parameter} is {option}", pt="{parameter} é {option}")
@@ -133,10 +133,14 @@ def _of_keys_alone(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
     return _of_keys(mask, sizes)[:, 0, 0]
 
 
+HEADS = Text(en="all heads", pt="todas as cabeças")
+QUERIES = Text(en="all queries", pt="todas as consultas")
+BOOLS = Text(en="each number to add", pt="todo número a somar")
+
+
 def _same_along(mask: Tensor, axis: int) -> Tensor:
     if not bool((mask == mask.narrow(axis, 0, min(1, mask.shape[axis]))).all()):
-        what = "heads" if axis == 1 else "queries"
-        raise ValueError(f"attn_mask: expected one for all {what}, which is what it can say")
+        raise CannotSay(HEADS if axis == 1 else QUERIES)
     return mask
 
 
@@ -151,6 +155,8 @@ FORMS: Mapping[str, Callable[[Tensor, tuple[int, ...]], Tensor]] = {
 
 
 _FEWER = ("bnd", "nbd", "nd")
+# The axes along which such masks are one.
+_SAME = {"(b, n, m)": (-3,), "(b, 1, 1, m)": (-3, -2), "(b, m)": (-3, -2)}
 
 
 class Meaning(NamedTuple):
@@ -162,7 +168,7 @@ class Meaning(NamedTuple):
 
 def _yes_or_no(mask: Tensor) -> Tensor:
     if mask.dtype != torch.bool:
-        raise ValueError("attn_mask: expected bool, for it says yes or no, got numbers to add")
+        raise CannotSay(BOOLS)
     return mask
 
 
@@ -273,6 +279,7 @@ class Reading:
             names=self.names,
             mask_means=means,
             mask=mask,
+            same_along=_SAME.get(self.form or "", ()),
         )
 
 

@@ -50,7 +50,8 @@ class Subject:
     the only sizes that it takes, where it does not take all; one that is ``approximate`` is asked
     for its error and for what holds of approximations too. ``names`` are its own for options,
     ``mask_means`` is what its mask says, and ``mask`` turns PyTorch's, for that query and key, into
-    it: a call is shown as it gets it.
+    it: a call is shown as it gets it. It says one thing for all heads, -3, or queries, -2, in
+    ``same_along``.
     """
 
     function: Callable[..., Any]
@@ -65,6 +66,7 @@ class Subject:
     names: Mapping[str, str] = field(default_factory=dict)
     mask_means: str = "allowed"
     mask: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+    same_along: tuple[int, ...] = ()
 
     def shown(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The arguments of a call by its own names, with the mask that it gets."""

@@ -65,6 +65,17 @@ class Stopped(Exception):
         self.finding = finding
 
 
+class CannotSay(Exception):
+    """A mask of the function says less than this; ``what`` is what it says one thing for.
+
+    Nobody has called the function then, so that this is no refusal of its own.
+    """
+
+    def __init__(self, what: Text) -> None:
+        super().__init__(what.en)
+        self.what = what
+
+
 class Raised(Exception):
     """The function raised ``error``, at ``place`` in its own code.
 
@@ -259,6 +270,14 @@ class Trial:
             except Exception as error:
                 raise self._raised(error) from error
         return _in_double(leaves, found)
+
+    def sayable(self, mask: Tensor) -> Tensor:
+        """The mask, or its first row or head for all, where the function's says no more."""
+        shape = mask.shape
+        for axis in self.subject.same_along:
+            if mask.ndim >= -axis:
+                mask = mask.narrow(axis, 0, min(1, mask.shape[axis]))
+        return mask.expand(shape).contiguous()
 
     def call(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
         """The output for the rounded inputs, in float64 on the CPU, without gradients."""

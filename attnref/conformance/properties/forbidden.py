@@ -108,15 +108,15 @@ NOT_THE_MEAN = Text(
 def lowest_mask(trial: Trial, case: Case) -> Finding | None:
     if yes_or_no(trial, case):
         return Finding(Verdict.NOT_CLAIMED, YES_OR_NO)
-    allowed, row = _masked_row(case)
+    allowed, blind = _masked_row(trial, case)
     least = torch.finfo(trial.dtype).min
     bias = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, least)
     output = trial.call(case.query, case.key, case.value, attn_mask=bias)
-    got = output[..., row : row + 1, :]
+    got = output[blind]
     right = trial.truth(case.query, case.key, case.value)
     # float16 has digits left beside its least number: there the scores may still be seen.
-    mean = (trial.shares(case) @ trial.seen(case.value))[..., row : row + 1, :]
-    plain, allowance = (x[..., row : row + 1, :] for x in (right.output, right.allowance))
+    mean = (trial.shares(case) @ trial.seen(case.value))[blind]
+    plain, allowance = (x[blind] for x in (right.output, right.allowance))
     wrong = miss(got, mean, allowance)
     if wrong is None or (trial.dtype == torch.float16 and miss(got, plain, allowance) is None):
         return None
@@ -134,11 +134,18 @@ def lowest_mask(trial: Trial, case: Case) -> Finding | None:
     )
 
 
-def _masked_row(case: Case) -> tuple[Tensor, int]:
-    """A bool mask ``(n, m)`` that forbids everything to one query and nothing to the others."""
-    n, m = case.query.shape[-2], case.key.shape[-2]
+def _masked_row(trial: Trial, case: Case) -> tuple[Tensor, tuple[slice, ...]]:
+    """A bool mask that forbids everything to one query, and nothing to others; and where that is.
+
+    To all queries of the last sample, where the function's masks are the same for all queries.
+    """
+    (b, _, n), m = case.query.shape[:3], case.key.shape[-2]
+    if -2 in trial.subject.same_along:
+        samples = (torch.arange(b) < b - 1)[:, None, None, None]
+        return samples.expand(b, 1, 1, m).contiguous(), (slice(b - 1, b),)
     row = n // 2
-    return (torch.arange(n) != row)[:, None].expand(n, m).contiguous(), row
+    rows = (torch.arange(n) != row)[:, None].expand(n, m).contiguous()
+    return rows, (slice(None), slice(None), slice(row, row + 1))
 
 
 @rule(
@@ -151,9 +158,9 @@ def _masked_row(case: Case) -> tuple[Tensor, int]:
     needs=("attn_mask",),
 )
 def fully_masked(trial: Trial, case: Case) -> Finding | None:
-    allowed, row = _masked_row(case)
+    allowed, blind = _masked_row(trial, case)
     bias = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, -math.inf)
-    zeros = torch.zeros_like(case.value[..., :1, :])
+    zeros = torch.zeros_like(case.value[blind])
     declined = []
     kinds = [(BOOL, allowed), (FLOAT, bias)]
     added = trial.subject.mask_means == "added"  # so it is never given bools
@@ -164,10 +171,10 @@ def fully_masked(trial: Trial, case: Case) -> Finding | None:
         except Raised as raised:
             declined.append(raised)
             continue
-        got = output[..., row : row + 1, :]
+        got = output[blind]
         if bool((got != 0).any()):
             failure = trial.unsafe(NOT_ZERO, zeros, kind=kind, got=float(got[got != 0][0]))
-            return _named(trial, case, failure, got, row)
+            return _named(trial, case, failure, got, blind)
         strange = ~output.isfinite()
         if bool(strange.any()):
             place = torch.nonzero(strange)[0].tolist()
@@ -177,10 +184,12 @@ def fully_masked(trial: Trial, case: Case) -> Finding | None:
     return None
 
 
-def _named(trial: Trial, case: Case, failure: Finding, got: Tensor, row: int) -> Finding:
+def _named(
+    trial: Trial, case: Case, failure: Finding, got: Tensor, blind: tuple[slice, ...]
+) -> Finding:
     """Says where a row that is not zero comes from."""
-    plain = trial.call(case.query, case.key, case.value)[..., row : row + 1, :]
-    mean = trial.seen(case.value).mean(-2, keepdim=True)
+    plain = trial.call(case.query, case.key, case.value)[blind]
+    mean = trial.seen(case.value).mean(-2, keepdim=True).expand_as(case.value)[blind]
     if bool(got.isnan().any()):
         text = NAN
     elif bool(((got - mean).abs() <= 2e-2).all()):
@@ -214,7 +223,7 @@ _NONE = {
     needs=("attn_mask",),
 )
 def fully_masked_gradient(trial: Trial, case: Case) -> Finding | None:
-    mask, _ = _masked_row(case)
+    mask, _ = _masked_row(trial, case)
     found = trial.gradients(case, torch.ones_like, attn_mask=mask)
     for name, gradient in found.items():
         if gradient is None:

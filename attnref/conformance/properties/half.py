@@ -79,7 +79,7 @@ def _takes(trial: Trial, case: Case) -> bool:
 
 
 def _in_half(trial: Trial, half: Trial, case: Case) -> Finding | None:
-    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     ways: list[tuple[Text, dict[str, Any]]] = [
         (PLAIN, {}),
         (MASKED, {"attn_mask": mask}),
