@@ -547,3 +547,36 @@ def test_what_must_be_said_and_is_no_option_is_refused():
 
     with pytest.raises(CheckError, match=r"missing a required .*argument: 'block'"):
         check(attention, limit=None)
+
+
+def sharing(q, k, v):
+    """Heads that share keys, as in a model that has fewer of them, and no flag for it."""
+    group = q.shape[1] // k.shape[1]
+    return fused(q, *(x.repeat_interleave(group, 1) for x in (k, v)))
+
+
+def sharing_in_tiles(q, k, v):
+    group = q.shape[1] // k.shape[1]
+    return fused(q, *(x.repeat(1, group, 1, 1) for x in (k, v)))
+
+
+def first_head_alone(q, k, v):
+    return fused(q, *(x[:, :1].expand_as(q) if x.shape != q.shape else x for x in (k, v)))
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict"),
+    [
+        (sharing, Verdict.PASS),
+        (sharing_in_tiles, Verdict.CONVENTION),
+        (first_head_alone, Verdict.NOT_CLAIMED),
+        (annotated, Verdict.NOT_CLAIMED),
+    ],
+)
+def test_heads_that_share_keys_without_a_flag_are_asked(function, verdict):
+    report = check(function, limit=None, only=["grouped_queries", "oracle", "silent_arguments"])
+    found = {each.property: each.verdict for each in report.results}
+    assert found["grouped_queries"] is verdict
+    assert report.passed()
+    shared = "fewer key heads are shared without a flag" in report.read_as("en")
+    assert shared is (verdict is not Verdict.NOT_CLAIMED)
