@@ -1,7 +1,7 @@
-"""Puts recorded behaviours into the page: a table for each ``behaviours`` block.
+"""Puts recorded behaviours into the page where it has a ``behaviours`` block.
 
-A block asks a question of docs/behaviours/questions.yml, and gets a row for each answer with those
-who gave it; or it asks for all projects, and gets each with its answers and the programs that show
+A block asks a question of docs/behaviours/questions.yml, and gets each answer with those who gave
+it; or it asks for all projects, and gets each with its answers and the programs that show
 them, folded:
 
     ```behaviours
@@ -35,8 +35,6 @@ IMAGE = re.compile(r'<p><img alt="" src="behaviours:(?P<kind>\w+)\?(?P<which>\w+
 OTHER, ABSENT = "other", "absent"
 WORDS = {
     "pt": {
-        "answer": "resposta",
-        "who": "quem responde assim",
         ABSENT: "sem essa opção",
         "raises": "um erro",
         OTHER: "outra resposta",
@@ -48,8 +46,6 @@ WORDS = {
         "upstream": "no projeto",
     },
     "en": {
-        "answer": "answer",
-        "who": "who answers so",
         ABSENT: "no such option",
         "raises": "an error",
         OTHER: "another answer",
@@ -146,35 +142,31 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def by_answer(question: str, root: Path, language: str) -> str:
-    """A row for each answer that was given, with those who gave it."""
-    words = WORDS[language]
-    given: dict[str, list[str]] = {}
-    absent = 0
+    """Each answer that was given, with those who gave it."""
+    given: dict[str, dict[str, list[str]]] = {}
     for record in records(root):
-        said: dict[str, list[str]] = {}
         for name, cells in record["implementations"].items():
-            cell = cells[question]
-            if cell["answer"] == ABSENT:
-                absent += 1
-                continue
-            link = f'<a href="#{_id(record, name)}"><code>{escape(name)}</code></a>'
-            detail = _detail(cell)
-            row = said.setdefault(answer(cell, question, root, language), [])
-            row.append(f"{link} ({detail})" if detail else link)
-        for text, links in said.items():
-            given.setdefault(text, []).append(f"{escape(record['project'])}: {', '.join(links)}")
-    rows = "".join(
-        f'<tr><th scope="row">{text}</th><td><ul>'
-        + "".join(f"<li>{one}</li>" for one in given[text])
-        + "</ul></td></tr>"
-        for text in _in_order(question, given, root, language)
-    )
-    note = f"<p>{words['count'].format(count=absent)}</p>" if absent else ""
+            text = answer(cells[question], question, root, language)
+            detail = _detail(cells[question])
+            link = f'<a href="#{_id(record, name)}"><code>{escape(name)}</code></a>{detail}'
+            given.setdefault(text, {}).setdefault(record["project"], []).append(link)
+    absent = given.pop(escape(WORDS[language][ABSENT]), {})
+    rows = []
+    for text in _in_order(question, given, root, language):
+        projects = given[text]
+        count = sum(map(len, projects.values()))
+        lines = "".join(
+            f"<p>{escape(project)}: {', '.join(links)}</p>" for project, links in projects.items()
+        )
+        rows.append(f"<div><dt>{text} <small>{count}</small></dt><dd>{lines}</dd></div>")
     title = escape(questions(root)[question]["title"][language])
+    note = ""
+    if absent:
+        note = WORDS[language]["count"].format(count=sum(map(len, absent.values())))
+        note = f"<p><small>{note}</small></p>"
     return (
-        f'<div class="behaviours"><table><caption>{title}</caption><thead><tr>'
-        f'<th scope="col">{words["answer"]}</th><th scope="col">{words["who"]}</th>'
-        f"</tr></thead><tbody>{rows}</tbody></table>{note}</div>"
+        f'<div class="behaviours"><dl class="answers" aria-label="{title}">{"".join(rows)}</dl>'
+        f"{note}</div>"
     )
 
 
@@ -185,19 +177,18 @@ def answer(cell: Cell, question: str, root: Path, language: str) -> str:
     return escape(text)
 
 
-def _in_order(
-    question: str, given: dict[str, list[str]], root: Path, language: str
-) -> Iterator[str]:
-    own = [escape(about[language]) for about in questions(root)[question]["answers"].values()]
-    general = [escape(WORDS[language][name]) for name in ("raises", OTHER, "ends", "late")]
-    return (text for text in dict.fromkeys([*own, *general]) if text in given)
+def _in_order(question: str, given: dict[str, Any], root: Path, language: str) -> Iterator[str]:
+    own = [about[language] for about in questions(root)[question]["answers"].values()]
+    general = [WORDS[language][name] for name in ("raises", OTHER, "ends", "late")]
+    return (text for text in dict.fromkeys(map(escape, own + general)) if text in given)
 
 
 def _detail(cell: Cell) -> str:
     """What the answer's name leaves out: the kind of an error, an output without a name."""
-    if cell["answer"] == "raises":
-        return f"<code>{escape(cell['output'].partition(':')[0])}</code>"
-    return f"<code>{escape(cell['output'])}</code>" if cell["answer"] == OTHER else ""
+    if cell["answer"] not in ("raises", OTHER):
+        return ""
+    output = cell["output"] if cell["answer"] == OTHER else cell["output"].partition(":")[0]
+    return f" (<code>{escape(output)}</code>)"
 
 
 def of_project(record: dict[str, Any], root: Path, language: str) -> str:
@@ -210,19 +201,21 @@ def of_project(record: dict[str, Any], root: Path, language: str) -> str:
         f"<p>{escape(words['where'].format_map(record))}</p>"
     ]
     for name, cells in record["implementations"].items():
-        parts.append(f'<p id="{_id(record, name)}"><code>{escape(name)}</code></p><dl>')
+        parts.append(
+            f'<p id="{_id(record, name)}"><code>{escape(name)}</code></p><dl class="answered">'
+        )
         for question, cell in cells.items():
             title = escape(questions(root)[question]["title"][language])
             told = answer(cell, question, root, language)
             address = issues(root).get((record["project"], name, question))
             link = f' <a href="{escape(address)}">{words["upstream"]}</a>' if address else ""
             if cell["answer"] == ABSENT:
-                parts.append(f"<dt>{title}</dt><dd>{told}</dd>")
+                parts.append(f"<div><dt>{title}</dt><dd>{told}</dd></div>")
                 continue
             code = escape(f"{cell['program']}# {cell['output']}", quote=False)
             parts.append(
-                f"<dt>{title}</dt><dd><details><summary>{told}</summary>"
-                f"<pre><code>{code}</code></pre></details>{link}</dd>"
+                f"<div><dt>{title}</dt><dd><details><summary>{told}</summary>"
+                f"<pre><code>{code}</code></pre></details>{link}</dd></div>"
             )
         parts.append("</dl>")
     return "".join([*parts, "</details>"])
