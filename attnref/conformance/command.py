@@ -1,30 +1,25 @@
 """The command ``attnref check``."""
 
-import functools
+import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from attnref.conformance.checker import DTYPES, LIMIT, check_settings, chosen, judge, rules_of
-from attnref.conformance.layers import judged, literals
-from attnref.conformance.naming import judge_named
+from attnref.conformance.checker import DTYPES, LIMIT
+from attnref.conformance.layers import literals
+from attnref.conformance.project import NAME, find, requests
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
-from attnref.conformance.property import Property
-from attnref.conformance.reading import LAYOUTS, MEANINGS, Reading, check_reading
-from attnref.conformance.step import SIZES, load_step, step_subject
-from attnref.conformance.subject import (
-    OPTIONS,
-    CheckError,
-    Subject,
-    listed,
-    load,
-    paired,
-)
+from attnref.conformance.reading import LAYOUTS, MEANINGS
+from attnref.conformance.report import Report, to_junit
+from attnref.conformance.request import Request
+from attnref.conformance.step import SIZES
+from attnref.conformance.subject import OPTIONS, CheckError, listed, paired
 from attnref.conformance.table import tables
 from attnref.conformance.text import LANGUAGES, preferred
 
@@ -32,18 +27,20 @@ BROKEN = (
     "This is no verdict: the checker could not go on. Functions that change PyTorch for all, its "
     "default device or its tensors, can cause that."
 )
-_SETTINGS = ("only", "dtype", "device", "seed", "limit")
+# What is said for all functions of a project at once.
+_OF_ALL = ("strict", "device", "seed", "limit")
 FORMATS = ("text", "json", "junit")
 
 
 def check(
     function: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            help="module:function or path/to/file.py:function; or a class of layers.",
+            help="module:function or path/to/file.py:function; or a class of layers. Without it: "
+            "those of [tool.attnref.check] in pyproject.toml.",
             show_default=False,
         ),
-    ],
+    ] = None,
     supports: Annotated[
         list[str] | None,
         typer.Option(
@@ -109,9 +106,13 @@ def check(
             help=f"One of {', '.join(DTYPES)}; without it: {DTYPES[0]}, or the half that it takes."
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:<number>.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
-    limit: Annotated[float, typer.Option(help="Seconds for a property.")] = LIMIT,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda or cuda:<number>; without it: cpu.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all random numbers; without it: 0.")] = None,
+    limit: Annotated[
+        float | None, typer.Option(help=f"Seconds for a property; without it: {LIMIT:g}.")
+    ] = None,
     lang: Annotated[
         str | None,
         typer.Option(help=f"{' or '.join(LANGUAGES)}; without it, the language of the locale."),
@@ -124,9 +125,27 @@ def check(
     """Judge an attention function by the rules that attnref itself keeps, or a step with a cache.
 
     Lists are separated by commas. The exit status is 0 when nothing is wrong, 1 when something
-    is, 2 when the check could not be run.
+    is, or is not what the project expects, 2 when the check could not be run.
     """
     lang = preferred(os.environ) if lang is None else lang
+    options = {
+        "supports": _split(supports),
+        "names": names,
+        "layout": layout,
+        "mask_means": mask_means,
+        "always_causal": always_causal,
+        "approximate": approximate or None,
+        "step": step or None,
+        "cache": cache,
+        "given": given,
+        "only": _split(only),
+        "skip": _split(skip),
+        "strict": strict or None,
+        "dtype": dtype,
+        "device": device,
+        "seed": seed,
+        "limit": limit,
+    }
     try:
         _check_choice("lang", lang, LANGUAGES)
         _check_choice("format", format, FORMATS)
@@ -137,57 +156,69 @@ def check(
                 f"output: expected a file in an existing folder, got {str(output)!r}. Make the "
                 "folder first, and name a file in it."
             )
-        renamed, arguments = paired(names or []), literals(given or [])
-        step = step or cache is not None
-        options = {option: own for option, own in renamed.items() if not step or option != "cache"}
-        said = Reading(options, layout, mask_means, causal=always_causal, approximate=approximate)
-        check_reading(said)
-        rules = rules_of(step)
-        ask = functools.partial(
-            judge,
-            said=said,
-            only=_asked(_split(only), _split(skip), rules),
-            dtype=dtype,
-            device=device,
-            seed=seed,
-            limit=limit,
-        )
-        check_settings(**{name: ask.keywords[name] for name in _SETTINGS}, rules=rules)
-
-        def find() -> Subject:
-            if step:
-                found, makes = load_step(function, cache)
-                return step_subject(found, makes, _split(supports), function, renamed)
-            return judged(load(function), _split(supports), function, renamed, arguments)
-
-        report = judge_named(function, find, ask, limit)
-        if format == "json":
-            _write(report.to_json(), output)
-        elif format == "junit":
-            _write(report.to_junit(lang, strict), output)
-        elif output is not None:
-            _write(report.text(lang), output)
-        else:
-            console = Console(width=None if sys.stdout.isatty() else 100)
-            for part in tables(report, lang):
-                console.print(part)
+        said = {name: value for name, value in options.items() if value is not None}
+        asked, folder = _requests(function, said)
+        reports, refused = _reports(asked, folder, None if output or format != "text" else lang)
+        if output is not None or format != "text":
+            _write(_written(asked, reports, format, lang, alone=function is not None), output)
     except CheckError as error:
         print(f"attnref check: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-    except RuntimeError as error:
-        print(f"attnref check: {error}\n{BROKEN}", file=sys.stderr)
-        raise typer.Exit(2) from None
-    raise typer.Exit(0 if report.passed(strict) else 1)
+    passed = all(
+        report.passed(request.strict) for request, report in zip(asked, reports, strict=True)
+    )
+    raise typer.Exit(2 if refused else 0 if passed else 1)
 
 
-def _asked(
-    only: list[str] | None, skip: list[str] | None, rules: Mapping[str, Property]
-) -> list[str] | None:
-    """What is left of ``only``, or of all, without ``skip``."""
-    if not skip:
-        return only
-    skipped = chosen(skip, rules)
-    return [name for name in chosen(only, rules) if name not in skipped]
+def _requests(function: str | None, said: dict[str, Any]) -> tuple[list[Request], Path]:
+    """What to ask, and the folder that names of files start from."""
+    if function is not None:
+        said["names"], said["given"] = (
+            paired(said.get("names", [])),
+            literals(said.get("given", [])),
+        )
+        return [Request(function, **said)], Path.cwd()
+    for name in said:
+        if name not in _OF_ALL:
+            option = {"names": "map", "given": "with"}.get(name, name).replace("_", "-")
+            raise CheckError(
+                f"{option}: expected a function beside it, for it is about one. Name it, or write "
+                f'{option} in [tool.attnref.check."module:function"] of {NAME}.'
+            )
+    file = find(Path.cwd())
+    return [replace(request, **said) for request in requests(file)], file.parent
+
+
+def _reports(asked: list[Request], folder: Path, shown: str | None) -> tuple[list[Report], bool]:
+    """A report for each that can be asked, and whether one cannot; shown in a language at once."""
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    reports: list[Report] = []
+    refused = False
+    for request in list(asked):
+        try:
+            with contextlib.chdir(folder):
+                report = request.report()
+        except (CheckError, RuntimeError) as error:
+            broken = "" if isinstance(error, CheckError) else f"\n{BROKEN}"
+            print(f"attnref check: {error}{broken}", file=sys.stderr)
+            asked.remove(request)
+            refused = True
+            continue
+        reports.append(report)
+        for part in tables(report, shown) if shown else ():
+            console.print(part)
+    return reports, refused
+
+
+def _written(
+    asked: list[Request], reports: list[Report], format: str, lang: str, *, alone: bool
+) -> str:
+    if format == "junit":
+        return to_junit(reports, lang, [request.strict for request in asked])
+    if format == "text":
+        return "\n\n".join(report.text(lang) for report in reports)
+    written = [report.to_json() for report in reports]
+    return written[0] if alone and written else f"[{', '.join(written)}]"
 
 
 def _write(text: str, output: Path | None) -> None:

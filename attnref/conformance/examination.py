@@ -15,12 +15,16 @@ from attnref.conformance.property import Property
 from attnref.conformance.right import causal_as, right_for
 from attnref.conformance.subject import Subject, subject
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Raised, Stopped, Trial
+from attnref.conformance.trial import CannotSay, Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 
 REFUSED = Text(
     en="It declines with a clear error: {error}",
     pt="Ela recusa com um erro claro: {error}",
+)
+CANNOT_SAY = Text(
+    en="Its mask says the same for {what}, and this takes more.",
+    pt="A sua máscara diz o mesmo para {what}, e isto pede mais.",
 )
 NOT_MADE = Text(
     en="It is not made for this: {error}",
@@ -119,6 +123,8 @@ def _seeded(device: torch.device, seed: int) -> Iterator[None]:
 
 def _raised(prop: Property, trial: Trial, raised: Raised) -> Finding:
     error, place = raised.error, raised.place
+    if isinstance(error, CannotSay):
+        return Finding(Verdict.NOT_CLAIMED, CANNOT_SAY, {"what": error.what})
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if ran_out_of_memory(error):
         return trial.failure(OUT_OF_MEMORY, place=place)
@@ -175,7 +181,9 @@ def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, share
 def _shared(prop: Property, trial: Trial, case: Case, finding: Finding) -> bool:
     """Whether PyTorch's own function has the same fault."""
     theirs = ask(prop, _as(trial, causal_as(trial.subject, _PYTORCH)), case)
-    return theirs is not None and _words(theirs) == _words(finding)
+    if theirs is None or _words(theirs) != _words(finding):
+        return False
+    return theirs.values.get("name") == finding.values.get("name")  # of the same tensor
 
 
 def _words(finding: Finding) -> list[object]:

@@ -22,7 +22,7 @@ from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.properties.scaling import effective_scale
 from attnref.conformance.subject import CheckError, Fits, Subject, renamed
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Raised, Stopped, Trial
+from attnref.conformance.trial import CannotSay, Raised, Stopped, Trial
 
 LAYOUT = Text(en="axes {layout}", pt="eixos {layout}")
 NAME = Text(en="{parameter} is {option}", pt="{parameter} é {option}")
@@ -133,10 +133,14 @@ def _of_keys_alone(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
     return _of_keys(mask, sizes)[:, 0, 0]
 
 
+HEADS = Text(en="all heads", pt="todas as cabeças")
+QUERIES = Text(en="all queries", pt="todas as consultas")
+BOOLS = Text(en="each number to add", pt="todo número a somar")
+
+
 def _same_along(mask: Tensor, axis: int) -> Tensor:
     if not bool((mask == mask.narrow(axis, 0, min(1, mask.shape[axis]))).all()):
-        what = "heads" if axis == 1 else "queries"
-        raise ValueError(f"attn_mask: expected one for all {what}, which is what it can say")
+        raise CannotSay(HEADS if axis == 1 else QUERIES)
     return mask
 
 
@@ -151,6 +155,8 @@ FORMS: Mapping[str, Callable[[Tensor, tuple[int, ...]], Tensor]] = {
 
 
 _FEWER = ("bnd", "nbd", "nd")
+# The axes along which such masks are one.
+_SAME = {"(b, n, m)": (-3,), "(b, 1, 1, m)": (-3, -2), "(b, m)": (-3, -2)}
 
 
 class Meaning(NamedTuple):
@@ -162,7 +168,7 @@ class Meaning(NamedTuple):
 
 def _yes_or_no(mask: Tensor) -> Tensor:
     if mask.dtype != torch.bool:
-        raise ValueError("attn_mask: expected bool, for it says yes or no, got numbers to add")
+        raise CannotSay(BOOLS)
     return mask
 
 
@@ -244,6 +250,10 @@ class Reading:
         supports += self.names
         if self.causal:
             supports.append("is_causal")
+        means = self.means or "allowed"
+        mask = functools.partial(
+            _mask, turned=MEANINGS[means].turned, shaped=FORMS[self.form or "(n, m)"]
+        )
         layout = LAYOUTS[self.layout or "bhnd"]
         if layout.call not in (_usual, _heads_third):  # heads that share keys have no axis there
             supports = [option for option in supports if option != "enable_gqa"]
@@ -251,8 +261,7 @@ class Reading:
             _asked,
             function=renamed(about.function, self.names),
             layout=layout,
-            turned=MEANINGS[self.means or "allowed"].turned,
-            shaped=FORMS[self.form or "(n, m)"],
+            mask=mask,
             drops=("is_causal",) if self.causal and "is_causal" not in about.supports else (),
             foreign=self.foreign,
             switch=self.switch,
@@ -267,15 +276,32 @@ class Reading:
             always_causal=bool(self.causal),
             fits=self.fits,
             approximate=self.approximate,
+            names=self.names,
+            mask_means=means,
+            mask=mask,
+            same_along=_SAME.get(self.form or "", ()),
         )
+
+
+def _mask(
+    mask: Tensor,
+    query: Tensor,
+    key: Tensor,
+    *,
+    turned: Callable[[Tensor], Tensor],
+    shaped: Callable[[Tensor, tuple[int, ...]], Tensor],
+) -> Tensor:
+    """The mask that the function gets for one of PyTorch's."""
+    mask = turned(shaped(mask, (*query.shape[:-1], key.shape[-2])))
+    # Numbers in place of yes and no come in the dtype of the scores that they are added to.
+    return mask.to(query.dtype) if mask.is_floating_point() else mask
 
 
 def _asked(
     *tensors: Tensor,
     function: Callable[..., Any],
     layout: Layout,
-    turned: Callable[[Tensor], Tensor],
-    shaped: Callable[[Tensor, tuple[int, ...]], Tensor],
+    mask: Callable[[Tensor, Tensor, Tensor], Tensor],
     drops: tuple[str, ...],
     foreign: bool,
     switch: str | None,
@@ -286,10 +312,7 @@ def _asked(
     if foreign:
         function = _of_tensors(function)
     if options.get("attn_mask") is not None:
-        sizes = (*tensors[0].shape[:-1], tensors[1].shape[-2])
-        mask = turned(shaped(options["attn_mask"], sizes))
-        # Numbers in place of yes and no come in the dtype of the scores that they are added to.
-        options["attn_mask"] = mask.to(tensors[0].dtype) if mask.is_floating_point() else mask
+        options["attn_mask"] = mask(options["attn_mask"], *tensors[:2])
     for option in drops:
         options.pop(option, None)
     return layout.call(function, *tensors, **options)

@@ -3,14 +3,16 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
 from attnref.book import where
+from attnref.conformance.examination import NOT_MADE, REFUSED
 from attnref.conformance.property import Property
 from attnref.conformance.text import LANGUAGES, Text
-from attnref.conformance.verdict import Counterexample, Finding, Verdict
+from attnref.conformance.verdict import Counterexample, Expectation, Finding, Verdict
 
 WORDS = {
     Verdict.PASS: Text(en="pass", pt="passa"),
@@ -50,6 +52,20 @@ UNASKED = Text(
     en="Not asked: {options}, which it may take by another name.",
     pt="Não perguntado: {options}, que ela talvez receba com outro nome.",
 )
+DECLINED = Text(
+    en="Not taken: {options}; each call with it raised an error.",
+    pt="Não aceito: {options}; cada chamada com ele lançou um erro.",
+)
+AS_EXPECTED = Text(en="expected: {reason}", pt="esperado: {reason}")
+NOT_EXPECTED = Text(
+    en="expected: {level}, {reason}",
+    pt="esperado: {level}, {reason}",
+)
+ACCEPTED = Text(en="As expected: {names}.", pt="Como esperado: {names}.")
+STALE = Text(
+    en="No longer as expected: {names}. Bring expect up to date.",
+    pt="Já não como esperado: {names}. Atualize expect.",
+)
 CALL = Text(en="smallest call found:", pt="menor chamada encontrada:")
 GOT = Text(en="returned", pt="devolveu")
 EXPECTED = Text(en="expected", pt="esperado")
@@ -80,11 +96,23 @@ class Result:
     rule: Property
     finding: Finding
     follows: str | None = None  # the property whose failure this one may follow from
+    expectation: Expectation | None = None  # what the project says that it finds
 
     @property
     def verdict(self) -> Verdict:
         """One of the six answers."""
         return self.finding.verdict
+
+    @property
+    def expected(self) -> bool:
+        """Whether it found what the project says that it finds."""
+        return self.expectation is not None and self.expectation.verdict is self.verdict
+
+    def fails(self, strict: bool = False) -> bool:
+        """Whether it is wrong, or unsafe if ``strict``; or not what was expected."""
+        if self.expectation is not None:
+            return not self.expected
+        return self.verdict is Verdict.WRONG or (strict and self.verdict is Verdict.UNSAFE)
 
     @property
     def counterexample(self) -> Counterexample | None:
@@ -96,9 +124,12 @@ class Result:
         return printable(self.finding.text.say(lang, self.finding.values))
 
     def line(self, lang: str = "en") -> str:
-        """The diagnosis, and what it may follow from."""
-        said = self.diagnosis(lang)
-        return f"{said} ({FOLLOWS.say(lang, {'cause': self.follows})})" if self.follows else said
+        """The diagnosis, what it may follow from, and what was expected."""
+        notes = [FOLLOWS.say(lang, {"cause": self.follows})] if self.follows else []
+        if self.expectation is not None:
+            values = {"level": WORDS[self.expectation.verdict], "reason": self.expectation.reason}
+            notes.append((AS_EXPECTED if self.expected else NOT_EXPECTED).say(lang, values))
+        return " ".join([self.diagnosis(lang), *(f"({printable(note)})" for note in notes)])
 
     def details(self, lang: str = "en") -> list[str]:
         """Lines that show the counterexample and name the page that explains the property."""
@@ -158,14 +189,31 @@ class Report:
     def explained(self) -> tuple[Result, ...]:
         """What is wrong or unsafe by itself, of whose kind it is the first: its call is shown."""
         bad = [
-            each for each in self.results if _is_bad(each.verdict, strict=True) and not each.follows
+            each
+            for each in self.results
+            if each.verdict in (Verdict.WRONG, Verdict.UNSAFE)
+            and not (each.follows or each.expected)
         ]
         first = {each.diagnosis(): each for each in reversed(bad)}
         return tuple(each for each in bad if first[each.diagnosis()] is each)
 
+    @property
+    def declined(self) -> tuple[str, ...]:
+        """The options that it takes, and of which each property got an error alone."""
+        found: dict[str, list[Result]] = {}
+        for each in self.results:
+            if len(each.rule.needs) == 1:
+                found.setdefault(each.rule.needs[0], []).append(each)
+        return tuple(
+            option
+            for option, results in found.items()
+            if all(each.verdict is Verdict.NOT_CLAIMED for each in results)
+            and any(each.finding.text in (REFUSED, NOT_MADE) for each in results)
+        )
+
     def passed(self, strict: bool = False) -> bool:
         """Whether nothing is wrong; with ``strict``, nothing unsafe either."""
-        return not any(_is_bad(each.verdict, strict) for each in self.results)
+        return not any(each.fails(strict) for each in self.results)
 
     def heading(self, lang: str = "en") -> str:
         """What was checked how, and how it was read where that is not PyTorch's way."""
@@ -181,10 +229,12 @@ class Report:
     def verdict(self, lang: str = "en") -> str:
         """The whole in a sentence or two: what is wrong, what to fix first, what was not asked."""
         named = {
-            verdict: [each for each in self.results if each.verdict is verdict]
+            verdict: [
+                each for each in self.results if each.verdict is verdict and not each.expected
+            ]
             for verdict in Verdict
         }
-        causes = [each for each in self.results if each.verdict is Verdict.WRONG]
+        causes = named[Verdict.WRONG]
         own = ", ".join(each.property for each in causes if not each.follows)
         effects = sum(each.follows is not None for each in causes)
         unsafe = ", ".join(each.property for each in named[Verdict.UNSAFE] if not each.follows)
@@ -194,6 +244,12 @@ class Report:
             lines = [(UNSAFE if unsafe else ALL_RIGHT).say(lang, {"names": unsafe})]
         if named[Verdict.NOT_ASKED]:
             lines.append(UNASKED.say(lang, {"options": ", ".join(self.overlooked)}))
+        if self.declined:
+            lines.append(DECLINED.say(lang, {"options": ", ".join(self.declined)}))
+        said = [each for each in self.results if each.expectation is not None]
+        for text, told in ((ACCEPTED, True), (STALE, False)):
+            names = ", ".join(each.property for each in said if each.expected is told)
+            lines += [text.say(lang, {"names": names})] if names else []
         return " ".join(lines)
 
     def summary(self, lang: str = "en") -> str:
@@ -232,6 +288,7 @@ class Report:
             "seed": self.seed,
             "limit": self.limit,
             "overlooked": dict(self.overlooked),
+            "declined": list(self.declined),
             "read_as": {lang: self.read_as(lang) for lang in LANGUAGES},
             "verdict": {lang: self.verdict(lang) for lang in LANGUAGES},
             "passed": self.passed(),
@@ -242,40 +299,61 @@ class Report:
 
     def to_junit(self, lang: str = "en", strict: bool = False) -> str:
         """The report as JUnit XML: one test case per property; what is not offered is skipped."""
-        bad = [_is_bad(result.verdict, strict) for result in self.results]
-        unasked = (Verdict.NOT_CLAIMED, Verdict.NOT_ASKED)
-        skipped = [result.verdict in unasked for result in self.results]
-        counts = {"tests": str(len(bad)), "failures": str(sum(bad)), "skipped": str(sum(skipped))}
-        suites = ElementTree.Element("testsuites", counts)
-        named = {"name": "attnref check", **counts}
-        suite = ElementTree.SubElement(suites, "testsuite", named)
-        for result, is_bad, is_skipped in zip(self.results, bad, skipped, strict=True):
-            about = {"classname": _xml(self.function), "name": result.property}
-            case = ElementTree.SubElement(suite, "testcase", about)
-            diagnosis = _xml(result.line(lang))
-            if is_bad:
-                kind = WORDS[result.verdict].say(lang)
-                failure = ElementTree.SubElement(case, "failure", message=diagnosis, type=kind)
-                failure.text = _xml("\n".join(result.details(lang)))
-            elif is_skipped:
-                ElementTree.SubElement(case, "skipped", message=diagnosis)
-            elif result.verdict is not Verdict.PASS:
-                ElementTree.SubElement(case, "system-out").text = diagnosis
-        # What is declared is UTF-8, whatever the encoding of the machine.
-        xml: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
-        return xml.decode()
+        return to_junit([self], lang, [strict])
 
 
-def _is_bad(verdict: Verdict, strict: bool) -> bool:
-    return verdict is Verdict.WRONG or (strict and verdict is Verdict.UNSAFE)
+def to_junit(reports: Sequence[Report], lang: str, strict: Sequence[bool]) -> str:
+    """Reports as JUnit XML: a test suite for each, in the order of the functions."""
+    suites = ElementTree.Element("testsuites")
+    total: Counter[str] = Counter()
+    for report, strictly in zip(reports, strict, strict=True):
+        counts = _add_suite(suites, report, lang, strictly)
+        total.update(counts)
+    for name, count in total.items():
+        suites.set(name, str(count))
+    # What is declared is UTF-8, whatever the encoding of the machine.
+    xml: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return xml.decode()
+
+
+def _add_suite(
+    suites: ElementTree.Element, report: Report, lang: str, strict: bool
+) -> dict[str, int]:
+    unasked = (Verdict.NOT_CLAIMED, Verdict.NOT_ASKED)
+    bad = [result.fails(strict) for result in report.results]
+    skipped = [
+        not fails and (result.verdict in unasked or result.expected)
+        for result, fails in zip(report.results, bad, strict=True)
+    ]
+    counts = {"tests": len(bad), "failures": sum(bad), "skipped": sum(skipped)}
+    named = {"name": "attnref check", **{name: str(count) for name, count in counts.items()}}
+    suite = ElementTree.SubElement(suites, "testsuite", named)
+    for result, is_bad, is_skipped in zip(report.results, bad, skipped, strict=True):
+        about = {"classname": _xml(report.function), "name": result.property}
+        case = ElementTree.SubElement(suite, "testcase", about)
+        diagnosis = _xml(result.line(lang))
+        if is_bad:
+            kind = WORDS[result.verdict].say(lang)
+            failure = ElementTree.SubElement(case, "failure", message=diagnosis, type=kind)
+            failure.text = _xml("\n".join(result.details(lang)))
+        elif is_skipped:
+            ElementTree.SubElement(case, "skipped", message=diagnosis)
+        elif result.verdict is not Verdict.PASS:
+            ElementTree.SubElement(case, "system-out").text = diagnosis
+    return counts
 
 
 def _record(result: Result) -> dict[str, object]:
-    example = result.counterexample
+    example, expectation = result.counterexample, result.expectation
     return {
         "property": result.property,
         "verdict": result.verdict.value,
         "follows": result.follows,
+        "expected": expectation
+        and {
+            "verdict": expectation.verdict.value,
+            "reason": expectation.reason,
+        },
         "statement": {lang: result.rule.statement.say(lang) for lang in LANGUAGES},
         "formula": result.rule.formula,
         "page": {lang: where(result.rule.page, lang) for lang in LANGUAGES},

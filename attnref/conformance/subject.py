@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 # What a function may offer beside query, key and value.
 OPTIONS = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p", "softcap", "window")
@@ -47,7 +48,10 @@ class Subject:
     that is ``always_causal`` cannot be asked without causality. ``swallowed`` are options that it
     takes through ``**kwargs`` alone, which says nothing about whether it knows them. ``fits`` are
     the only sizes that it takes, where it does not take all; one that is ``approximate`` is asked
-    for its error and for what holds of approximations too.
+    for its error and for what holds of approximations too. ``names`` are its own for options,
+    ``mask_means`` is what its mask says, and ``mask`` turns PyTorch's, for that query and key, into
+    it: a call is shown as it gets it. It says one thing for all heads, -3, or queries, -2, in
+    ``same_along``.
     """
 
     function: Callable[..., Any]
@@ -59,6 +63,20 @@ class Subject:
     swallowed: tuple[str, ...] = ()
     fits: Fits | None = None
     approximate: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+    mask_means: str = "allowed"
+    mask: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+    same_along: tuple[int, ...] = ()
+
+    def shown(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """The arguments of a call by its own names, with the mask that it gets."""
+        given = dict(arguments)
+        mask, query, key = (given.get(name) for name in ("attn_mask", "query", "key"))
+        if self.mask is not None and isinstance(mask, Tensor):
+            assert isinstance(query, Tensor)
+            assert isinstance(key, Tensor)
+            given["attn_mask"] = self.mask(mask, query, key)
+        return {self.names.get(name, name): value for name, value in given.items()}
 
 
 def load(target: str) -> Callable[..., Any]:
@@ -196,10 +214,10 @@ class _Layer(torch.nn.Module):
 
     is_causal = False
 
-    def __init__(self, groups: int) -> None:
+    def __init__(self, groups: int, *, training: bool) -> None:
         super().__init__()
         self.num_key_value_groups = groups
-        self.eval()
+        self.train(training)
 
 
 def _through_interface(
@@ -213,7 +231,8 @@ def _through_interface(
         if "attention_mask" in signature.parameters:
             options.setdefault("attention_mask", None)
         options.pop("enable_gqa", None)
-        layer = _Layer(query.shape[1] // max(1, key.shape[1]))
+        groups = query.shape[1] // max(1, key.shape[1])
+        layer = _Layer(groups, training=bool(options.get("dropout")))  # else it would drop nothing
         output, *rest = function(layer, query, key, value, **options)
         return (output.transpose(1, 2), *rest)
 

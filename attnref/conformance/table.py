@@ -26,7 +26,7 @@ def tables(report: Report, lang: str) -> Iterator[RenderableType]:
     yield Line(report.verdict(lang), "bold")
     table = Table(title=report.heading(lang), title_justify="left", box=SIMPLE, show_header=False)
     for result in report.results:
-        style = _STYLES[result.verdict]
+        style = "dim" if result.expected else _STYLES[result.verdict]
         table.add_row(
             Line(WORDS[result.verdict].say(lang), style),
             Line(result.property, no_wrap=True),

@@ -65,6 +65,17 @@ class Stopped(Exception):
         self.finding = finding
 
 
+class CannotSay(Exception):
+    """A mask of the function says less than this; ``what`` is what it says one thing for.
+
+    Nobody has called the function then, so that this is no refusal of its own.
+    """
+
+    def __init__(self, what: Text) -> None:
+        super().__init__(what.en)
+        self.what = what
+
+
 class Raised(Exception):
     """The function raised ``error``, at ``place`` in its own code.
 
@@ -260,6 +271,14 @@ class Trial:
                 raise self._raised(error) from error
         return _in_double(leaves, found)
 
+    def sayable(self, mask: Tensor) -> Tensor:
+        """The mask, or its first row or head for all, where the function's says no more."""
+        shape = mask.shape
+        for axis in self.subject.same_along:
+            if mask.ndim >= -axis:
+                mask = mask.narrow(axis, 0, min(1, mask.shape[axis]))
+        return mask.expand(shape).contiguous()
+
     def call(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
         """The output for the rounded inputs, in float64 on the CPU, without gradients."""
         given = (self.given(tensor) for tensor in (query, key, value))
@@ -389,7 +408,8 @@ class Trial:
     def counterexample(self, expected: Tensor | None = None) -> Counterexample:
         """The last call, in plain numbers."""
         assert self.last is not None
-        arguments = {name: plain(argument) for name, argument in self.last.arguments.items()}
+        shown = self.subject.shown(self.last.arguments)
+        arguments = {name: plain(argument) for name, argument in shown.items()}
         return Counterexample(arguments, plain(self.last.output), plain(expected))
 
 

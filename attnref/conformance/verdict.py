@@ -57,3 +57,11 @@ class Finding:
     def reworded(self, text: Text, **values: object) -> "Finding":
         """The same in words that say more."""
         return Finding(self.verdict, text, values, self.counterexample)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a project expects a property to find, and why it accepts that."""
+
+    verdict: Verdict
+    reason: str

@@ -262,7 +262,29 @@ def test_loading_is_guarded(odd, tmp_path, line, said):
     assert not multiprocessing.active_children()
 
 
-def test_where_there_is_no_fork_it_is_loaded_here(odd, monkeypatch):
+@pytest.fixture
+def without_fork(odd, monkeypatch):
+    odd("odd.py:renamed", "--only", "shape")  # what it imports looks at the platform, too
     monkeypatch.setattr(sys, "platform", "win32")
+
+
+@pytest.mark.usefixtures("without_fork")
+def test_where_there_is_no_fork_it_is_loaded_here(odd):
     status, out, _ = odd("odd.py:renamed", "--only", "shape")
     assert (status, "1 pass" in out, "very process" in out) == (0, True, True)
+
+
+@pytest.mark.usefixtures("without_fork")
+def test_without_a_fork_a_step_is_loaded_here_too(odd, tmp_path):
+    (tmp_path / "steps.py").write_text(
+        "import torch\n\ndef step(query, key, value, cache):\n"
+        "    if cache is not None:\n"
+        "        key, value = torch.cat([cache[0], key], -2), torch.cat([cache[1], value], -2)\n"
+        "    mask = torch.ones(query.shape[-2], key.shape[-2]).tril(\n"
+        "        key.shape[-2] - query.shape[-2]\n    ).bool()\n"
+        "    output = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask)\n"
+        "    return output, (key.clone(), value.clone())\n",
+        encoding="utf-8",
+    )
+    status, out, _ = odd("steps.py:step", "--step", "--only", "pieces")
+    assert (status, "1 pass" in out) == (0, True)

@@ -259,3 +259,59 @@ def test_a_counterexample_is_as_small_as_it_can_be():
     arguments = judged(attention, "causality").counterexample.arguments
     assert torch.tensor(arguments["query"]).shape == (1, 1, 3, 1)  # with 2 it is as if ignored
     assert torch.tensor(arguments["query"]).frac().eq(0).all()
+
+
+def test_a_mask_that_half_precision_declines_aloud_is_no_silence():
+    """What is refused under one dtype is asked under the other."""
+
+    def attention(query, key, value, attn_mask=None):
+        if attn_mask is not None and query.dtype == torch.bfloat16:
+            raise TypeError("attn_mask: expected float32 or float16, got bfloat16")
+        return fused(query, key, value, attn_mask)
+
+    assert judged(attention, "half_precision").verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(("mended", "verdict"), [(True, Verdict.PASS), (False, Verdict.WRONG)])
+def test_blocks_that_are_too_large_for_an_answer_by_hand_are_left_out(mended, verdict):
+    """Whole blocks of 128 make long rows large problems; the other sizes are asked all the same."""
+
+    def attention(query, key, value):
+        assert query.shape[-1] == 64
+        assert query.shape[-2] % 128 == key.shape[-2] % 128 == 0
+        if mended or query.shape[0] < 5:
+            return fused(query, key, value)
+        return fused(query, key, value.flip(0))
+
+    assert judged(attention, "other_sizes").verdict is verdict
+
+
+def test_only_what_pytorch_does_for_the_same_tensor_is_shared_with_it():
+    """PyTorch loses NaN of a query on this kind of machine, and none of a value."""
+
+    def attention(query, key, value):
+        return fused(query, key, value.nan_to_num(0.0))
+
+    found = judged(attention, "nan_seen")
+    assert "NaN in a value" in found.diagnosis("en")
+    assert "PyTorch" not in found.diagnosis("en")
+
+
+def test_an_option_that_raises_in_each_call_is_named_in_the_verdict():
+    """Otherwise what was never answered would read as right."""
+
+    def attention(query, key, value, attn_mask=None, is_causal=False):
+        if attn_mask is not None or is_causal:
+            raise NotImplementedError("neither masks nor causality")
+        return fused(query, key, value)
+
+    rules = ["mask_polarity", "mask_gradient", "scaling_order", "causality", "oracle"]
+    report = check(attention, only=rules, limit=None)
+    assert report.declined == ("attn_mask", "is_causal")
+    assert report.verdict("en") == (
+        "Right in all that was asked. "
+        "Not taken: attn_mask, is_causal; each call with it raised an error."
+    )
+    half = raising(NotImplementedError("no masks"), attn_mask=True)
+    assert check(half, only=rules, limit=None).declined == ("attn_mask",)
+    assert check(fused, only=rules, limit=None).declined == ()

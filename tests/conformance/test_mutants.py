@@ -151,8 +151,10 @@ LEVELS = {
                 forbidden.NOT_FINITE,
                 forbidden.NOT_STILL,
                 forbidden.LEAKS,
+                forbidden.CHANGES,
             ),
             *(forbidden.FORBIDS, forbidden.OVERFLOWS, numerics.VANISHED, numerics.OUTDONE),
+            numerics.TOUCHED,
             *(numerics.OVERFLOW, scaling.OVERFLOW, scaling.CAUSAL_SCALE, lengths.NO_KEYS),
             together.BLIND,
             *(half.RAISES, half.TOO_LARGE, numerics.HIDDEN, backward.MASK_CUT),
@@ -1412,12 +1414,22 @@ CASES = {
         around(nothing_still), "fully_masked_gradient", forbidden.NOT_STILL
     ),
     "NaN leaks": Case(Right(), "nan_behind_mask", forbidden.LEAKS, verdict=Verdict.UNSAFE),
+    "takes a row with NaN for an empty one": Case(
+        around(lambda right, *given, **options: right(*given, **options).nan_to_num(0.0)),
+        "nan_behind_mask",
+        forbidden.CHANGES,
+    ),
     # numerics
     "no maximum subtracted": Case(
         mutant(weights=exponentials), "very_negative_scores", numerics.VANISHED
     ),
     "forbids with -10000": Case(forbid_with(-1e4), "very_negative_scores", numerics.OUTDONE),
     "forbids with -1e9": Case(forbid_with(-1e9), "very_negative_scores", numerics.OUTDONE),
+    "gives forbidden keys a little": Case(
+        mutant(weights=lambda scores: torch.softmax(scores, -1).nan_to_num(0.0).clamp(min=2e-9)),
+        "very_negative_scores",
+        numerics.TOUCHED,
+    ),
     "subtracts one maximum from all": Case(
         mutant(weights=one_maximum), "very_negative_scores", numerics.VANISHED
     ),

@@ -216,7 +216,8 @@ CASES = {
     "dropout is dropout_p",
     of_keys: "attention_mask is attn_mask, True = may attend, (b, m)",
     decoder: "mask is attn_mask, True = may attend; always causal",
-    of_a_model: "attention_mask is attn_mask, added to the scores; scaling is scale",
+    of_a_model: "attention_mask is attn_mask, added to the scores; scaling is scale; "
+    "dropout is dropout_p",
     swallowing: "",
     checkpointed: "",
     in_numpy: "axes (b, n, h, d); arrays of another library",
@@ -309,10 +310,10 @@ def test_what_is_swallowed_and_not_known_is_not_claimed():
     }
 
 
-def test_shared_heads_and_dropout_of_a_model_are_asked_or_said():
+def test_shared_heads_and_dropout_of_a_model_are_asked():
     report = check(of_a_model, limit=None, only=["grouped_queries", "dropout_scale"])
     verdicts = {result.property: result.verdict for result in report.results}
-    assert verdicts == {"grouped_queries": Verdict.PASS, "dropout_scale": Verdict.NOT_ASKED}
+    assert verdicts == {"grouped_queries": Verdict.PASS, "dropout_scale": Verdict.PASS}
 
 
 def test_an_array_that_is_narrower_than_what_was_given_is_refused():
@@ -332,12 +333,12 @@ def test_axes_and_meanings_have_words_in_each_language():
         assert len({meaning.said.say(lang) for lang in LANGUAGES}) == len(LANGUAGES)
 
 
-def test_what_a_mask_of_keys_cannot_say_is_not_claimed():
+def test_what_a_mask_of_keys_can_say_is_asked():
     report = check(of_keys, limit=None, only=["mask_polarity", "mask_broadcast", "padding_amount"])
     verdicts = {result.property: result.verdict for result in report.results}
     assert verdicts == {
-        "mask_polarity": Verdict.NOT_CLAIMED,
-        "mask_broadcast": Verdict.NOT_CLAIMED,
+        "mask_polarity": Verdict.PASS,
+        "mask_broadcast": Verdict.PASS,
         "padding_amount": Verdict.PASS,
     }
 
@@ -420,3 +421,78 @@ def garbage_unless_causal(q, k, v, is_causal=True):
 def test_what_it_does_without_causality_is_asked_where_causality_is_the_default():
     report = check(garbage_unless_causal, limit=None)
     assert {"oracle", "scale"} & {each.property for each in report.failures}
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "rows", "shown"),
+    [
+        (adding, "float", "(bias == -math.inf).all(-1, keepdim=True)", {"bias": [[[[-math.inf]]]]}),
+        (forbidding, "bool", "mask.all(-1, keepdim=True)", {"mask": [[True]]}),
+        (annotated, "bool", "~mask.any(-1, keepdim=True)", {"mask": [[False]]}),
+    ],
+)
+def test_a_call_is_shown_as_the_function_gets_it(function, kind, rows, shown):
+    (result,) = check(function, limit=None, only=["fully_masked"]).results
+    said = result.diagnosis("en")
+    assert f"({kind} mask)" in said
+    if "NaN" in said:
+        assert rows in said
+    arguments = result.counterexample.arguments
+    assert {name: arguments[name] for name in shown} == shown
+    assert set(arguments) == {"query", "key", "value", *shown}
+
+
+def keys_beside_causality(q, k, v, mask=None, causal=False):
+    """A mask of keys for each sample, as padding is often said."""
+    found = scores(q, k)
+    if mask is not None:
+        assert mask.shape == (q.shape[0], k.shape[-2])
+        found = found.masked_fill(~mask[:, None, None], -torch.inf)
+    if causal:
+        seen = torch.ones(found.shape[-2:], dtype=torch.bool).tril()
+        found = found.masked_fill(~seen, -torch.inf)
+    return found.softmax(-1) @ v
+
+
+def keys_or_causality(q, k, v, mask=None, causal=False):
+    return keys_beside_causality(q, k, v, None if causal else mask, causal)
+
+
+def keys_of_another_sample(q, k, v, mask=None, causal=False):
+    return keys_beside_causality(q, k, v, None if mask is None else mask.flip(0), causal)
+
+
+def one_for_all_heads(q, k, v, mask=None):
+    found = scores(q, k)
+    if mask is not None:
+        assert mask.shape == (q.shape[0], q.shape[-2], k.shape[-2])
+        found = found.masked_fill(~mask[:, None], -torch.inf)
+    return found.softmax(-1) @ v
+
+
+@pytest.mark.parametrize(
+    ("function", "fault"),
+    [
+        (keys_beside_causality, None),
+        (keys_or_causality, "mask_with_causal"),
+        (keys_of_another_sample, "mask_broadcast"),
+        (one_for_all_heads, None),
+    ],
+)
+def test_masks_that_say_less_are_asked_for_what_they_say(function, fault):
+    """What they cannot say is no refusal of theirs: nobody has called them with it."""
+    report = check(function, limit=None)
+    assert [each.property for each in report.failures if not each.follows] == [fault][: bool(fault)]
+    found = {each.property: each for each in report.results}
+    assert found["fully_masked"].verdict is Verdict.UNSAFE
+    assert "clear error" not in report.text()
+    about_queries = found["float_mask"].diagnosis("en").startswith("Its mask says the same for all")
+    assert about_queries is (function is not one_for_all_heads)
+
+
+def test_what_a_mask_of_signs_cannot_say_is_no_refusal():
+    found = {each.property: each for each in check(times_ones, limit=None).results}
+    assert found["float_mask"].verdict is Verdict.NOT_CLAIMED
+    assert found["float_mask"].diagnosis("pt") == (
+        "A sua máscara diz o mesmo para todo número a somar, e isto pede mais."
+    )

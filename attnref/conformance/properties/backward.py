@@ -65,7 +65,7 @@ MASK_CUT = Text(
     page="scale/saturation",
 )
 def gradient_penalty(trial: Trial, case: Case) -> Finding | None:
-    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     found = _penalised(trial, case)
     for options in ({"is_causal": True}, {"attn_mask": mask}):
         if found is None and trial.offers(*options):
@@ -108,7 +108,7 @@ def _penalised(trial: Trial, case: Case, **options: Any) -> Finding | None:
 )
 def gradients(trial: Trial, case: Case) -> Finding | None:
     found = _compared(trial, case)
-    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     bias = torch.randn(mask.shape, generator=case.generator(), dtype=torch.float64)
     ways: list[tuple[str, object]] = [("is_causal", True), ("attn_mask", mask)]
     for option, value in [*ways, ("attn_mask", trial.seen(bias)), ("scale", 0.3)]:
@@ -150,7 +150,7 @@ def mask_gradient(trial: Trial, case: Case) -> Finding | None:
     shape = (case.query.shape[-2], case.key.shape[-2])
     drawn = torch.randn(shape, generator=case.generator(), dtype=torch.float64)
     bias = trial.seen(drawn).requires_grad_()
-    if not trial.is_right(case, attn_mask=bias.detach()):
+    if not trial.is_right(case, strictly=True, attn_mask=bias.detach()):
         return None  # `float_mask` tells of it
     width = case.value.shape[-1]
     upstream = torch.randn(

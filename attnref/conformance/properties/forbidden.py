@@ -16,10 +16,9 @@ from attnref.conformance.verdict import Finding, Verdict
 
 NAN = Text(
     en="A query whose mask forbids all keys gets NaN ({kind} mask): 0/0 in the softmax. Give it "
-    "zeros, for example with masked_fill(~attn_mask.any(-1, keepdim=True), 0.0) at the end.",
+    "zeros, for example with masked_fill({none}, 0.0) at the end.",
     pt="Uma consulta cuja máscara proíbe todas as chaves recebe NaN (máscara {kind}): 0/0 na "
-    "softmax. Dê-lhe zeros, por exemplo com masked_fill(~attn_mask.any(-1, keepdim=True), 0.0) no "
-    "fim.",
+    "softmax. Dê-lhe zeros, por exemplo com masked_fill({none}, 0.0) no fim.",
 )
 MEAN = Text(
     en="A query whose mask forbids all keys gets the mean of their values ({kind} mask): a large "
@@ -65,6 +64,12 @@ LEAKS = Text(
     pt="{bad} em {name} de uma chave que {mask} proíbe chega à consulta {i}: um peso 0 vezes {bad} "
     "é NaN. A memória atrás de uma máscara precisa conter números finitos.",
 )
+CHANGES = Text(
+    en="{bad} in the {name} of a key that {mask} forbids changes what query {i} gets, from "
+    "{expected:.4g} to {got:.4g}: the row is taken for an empty one, perhaps by nan_to_num.",
+    pt="{bad} em {name} de uma chave que {mask} proíbe muda o que a consulta {i} recebe, de "
+    "{expected:.4g} para {got:.4g}: a linha é tomada por vazia, talvez por nan_to_num.",
+)
 
 YES_OR_NO = Text(
     en="It takes a float mask for a yes and no, so its least number cannot be asked about.",
@@ -103,15 +108,15 @@ NOT_THE_MEAN = Text(
 def lowest_mask(trial: Trial, case: Case) -> Finding | None:
     if yes_or_no(trial, case):
         return Finding(Verdict.NOT_CLAIMED, YES_OR_NO)
-    allowed, row = _masked_row(case)
+    allowed, blind = _masked_row(trial, case)
     least = torch.finfo(trial.dtype).min
     bias = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, least)
     output = trial.call(case.query, case.key, case.value, attn_mask=bias)
-    got = output[..., row : row + 1, :]
+    got = output[blind]
     right = trial.truth(case.query, case.key, case.value)
     # float16 has digits left beside its least number: there the scores may still be seen.
-    mean = (trial.shares(case) @ trial.seen(case.value))[..., row : row + 1, :]
-    plain, allowance = (x[..., row : row + 1, :] for x in (right.output, right.allowance))
+    mean = (trial.shares(case) @ trial.seen(case.value))[blind]
+    plain, allowance = (x[blind] for x in (right.output, right.allowance))
     wrong = miss(got, mean, allowance)
     if wrong is None or (trial.dtype == torch.float16 and miss(got, plain, allowance) is None):
         return None
@@ -129,11 +134,18 @@ def lowest_mask(trial: Trial, case: Case) -> Finding | None:
     )
 
 
-def _masked_row(case: Case) -> tuple[Tensor, int]:
-    """A bool mask ``(n, m)`` that forbids everything to one query and nothing to the others."""
-    n, m = case.query.shape[-2], case.key.shape[-2]
+def _masked_row(trial: Trial, case: Case) -> tuple[Tensor, tuple[slice, ...]]:
+    """A bool mask that forbids everything to one query, and nothing to others; and where that is.
+
+    To all queries of the last sample, where the function's masks are the same for all queries.
+    """
+    (b, _, n), m = case.query.shape[:3], case.key.shape[-2]
+    if -2 in trial.subject.same_along:
+        samples = (torch.arange(b) < b - 1)[:, None, None, None]
+        return samples.expand(b, 1, 1, m).contiguous(), (slice(b - 1, b),)
     row = n // 2
-    return (torch.arange(n) != row)[:, None].expand(n, m).contiguous(), row
+    rows = (torch.arange(n) != row)[:, None].expand(n, m).contiguous()
+    return rows, (slice(None), slice(None), slice(row, row + 1))
 
 
 @rule(
@@ -146,22 +158,23 @@ def _masked_row(case: Case) -> tuple[Tensor, int]:
     needs=("attn_mask",),
 )
 def fully_masked(trial: Trial, case: Case) -> Finding | None:
-    allowed, row = _masked_row(case)
+    allowed, blind = _masked_row(trial, case)
     bias = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, -math.inf)
-    zeros = torch.zeros_like(case.value[..., :1, :])
+    zeros = torch.zeros_like(case.value[blind])
     declined = []
     kinds = [(BOOL, allowed), (FLOAT, bias)]
-    asked = kinds[: 2 - yes_or_no(trial, case)]
+    added = trial.subject.mask_means == "added"  # so it is never given bools
+    asked = kinds[1:] if added else kinds[: 2 - yes_or_no(trial, case)]
     for kind, mask in asked:
         try:
             output = trial.call(case.query, case.key, case.value, attn_mask=mask)
         except Raised as raised:
             declined.append(raised)
             continue
-        got = output[..., row : row + 1, :]
+        got = output[blind]
         if bool((got != 0).any()):
             failure = trial.unsafe(NOT_ZERO, zeros, kind=kind, got=float(got[got != 0][0]))
-            return _named(trial, case, failure, got, row)
+            return _named(trial, case, failure, got, blind)
         strange = ~output.isfinite()
         if bool(strange.any()):
             place = torch.nonzero(strange)[0].tolist()
@@ -171,10 +184,12 @@ def fully_masked(trial: Trial, case: Case) -> Finding | None:
     return None
 
 
-def _named(trial: Trial, case: Case, failure: Finding, got: Tensor, row: int) -> Finding:
+def _named(
+    trial: Trial, case: Case, failure: Finding, got: Tensor, blind: tuple[slice, ...]
+) -> Finding:
     """Says where a row that is not zero comes from."""
-    plain = trial.call(case.query, case.key, case.value)[..., row : row + 1, :]
-    mean = trial.seen(case.value).mean(-2, keepdim=True)
+    plain = trial.call(case.query, case.key, case.value)[blind]
+    mean = trial.seen(case.value).mean(-2, keepdim=True).expand_as(case.value)[blind]
     if bool(got.isnan().any()):
         text = NAN
     elif bool(((got - mean).abs() <= 2e-2).all()):
@@ -183,7 +198,19 @@ def _named(trial: Trial, case: Case, failure: Finding, got: Tensor, row: int) ->
         text = UNMASKED
     else:
         text = failure.text
-    return failure.reworded(text, **failure.values)
+    values = dict(failure.values)
+    kind, name = values["kind"], trial.subject.names.get("attn_mask", "attn_mask")
+    means = trial.subject.mask_means if kind is BOOL else "added"
+    return failure.reworded(text, **values, none=_NONE[means].format(name))
+
+
+# The rows that may attend to nothing, by what a mask says.
+_NONE = {
+    "allowed": "~{}.any(-1, keepdim=True)",
+    "forbidden": "{}.all(-1, keepdim=True)",
+    "ones": "({} == 0).all(-1, keepdim=True)",
+    "added": "({} == -math.inf).all(-1, keepdim=True)",
+}
 
 
 @rule(
@@ -196,7 +223,7 @@ def _named(trial: Trial, case: Case, failure: Finding, got: Tensor, row: int) ->
     needs=("attn_mask",),
 )
 def fully_masked_gradient(trial: Trial, case: Case) -> Finding | None:
-    mask, _ = _masked_row(case)
+    mask, _ = _masked_row(trial, case)
     found = trial.gradients(case, torch.ones_like, attn_mask=mask)
     for name, gradient in found.items():
         if gradient is None:
@@ -240,7 +267,7 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
                 output = trial.call(case.query, *spoilt.values(), **ways[option])[..., :rows, :]
                 found = miss(output, clean, 1e-2 * (1 + clean.abs()))
                 if found is not None:
-                    return trial.unsafe(
-                        LEAKS, clean, bad=bad, name=name, mask=option, i=found.place[-2]
-                    )
+                    text = CHANGES if math.isfinite(found.got) else LEAKS
+                    about = {"bad": bad, "name": name, "mask": option, "i": found.place[-2]}
+                    return trial.unsafe(text, clean, **about, **found.values())
     return None

@@ -79,7 +79,7 @@ def _takes(trial: Trial, case: Case) -> bool:
 
 
 def _in_half(trial: Trial, half: Trial, case: Case) -> Finding | None:
-    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     ways: list[tuple[Text, dict[str, Any]]] = [
         (PLAIN, {}),
         (MASKED, {"attn_mask": mask}),
@@ -91,9 +91,11 @@ def _in_half(trial: Trial, half: Trial, case: Case) -> Finding | None:
         found = _missed(half, case, how, half.call, options)
         if found is not None:
             return found
-    if half.dtype == torch.bfloat16 and trial.is_right(case):
+    if not trial.is_right(case):
+        return None  # what it does before the factor is not known
+    if half.dtype == torch.bfloat16:
         return _missed(half, case, AUTOCAST, _autocast(trial), {})
-    return overflows(half, case) if half.dtype == torch.float16 else None
+    return overflows(half, case)
 
 
 def _missed(

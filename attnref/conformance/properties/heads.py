@@ -64,7 +64,7 @@ def grouped_queries(trial: Trial, case: Case) -> Finding | None:
 def _masked(trial: Trial, case: Case) -> Finding | None:
     """The same under a mask that differs from head to head, where such masks are taken."""
     group = case.query.shape[1] // case.key.shape[1]
-    mask = some_mask(case, (*case.query.shape[:3], case.key.shape[-2]))
+    mask = trial.sayable(some_mask(case, (*case.query.shape[:3], case.key.shape[-2])))
     repeated = (tensor.repeat_interleave(group, 1) for tensor in (case.key, case.value))
     try:
         expected = trial.call(case.query, *repeated, attn_mask=mask)

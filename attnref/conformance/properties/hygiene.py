@@ -96,7 +96,10 @@ TOO_SLOW = Text(
 def inputs_unchanged(trial: Trial, case: Case) -> Finding | None:
     masks: list[Tensor | None] = [None]
     if trial.offers("attn_mask"):
-        masks = [some_mask(case, (case.query.shape[-2],) * 2), some_bias(trial, case)]
+        masks = [
+            trial.sayable(some_mask(case, (case.query.shape[-2],) * 2)),
+            some_bias(trial, case),
+        ]
     flags: list[dict[str, Any]] = [{}, {"is_causal": True}][: 1 + trial.offers("is_causal")]
     for flag, mask in itertools.product(flags, masks):
         tensors = {"query": case.query, "key": case.key, "value": case.value, "attn_mask": mask}
@@ -189,7 +192,7 @@ def _apart(trial: Trial, case: Case) -> Finding | None:
     page="foundations/mask-traps",
 )
 def silent_arguments(trial: Trial, case: Case) -> Finding | None:
-    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     # The first may be what the function does by itself; then the second is not.
     asked: dict[str, tuple[Any, ...]] = {
         "attn_mask": (mask,),

@@ -177,7 +177,7 @@ def _one_among(trial: Trial, case: Case) -> Finding | None:
 
 def _one_masked(trial: Trial, case: Case, query: Tensor) -> Finding | None:
     """The first query alone, and among the others, under the same row of a mask."""
-    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     row = mask[:1].contiguous()
     allowance = trial.truth(query, case.key, case.value, attn_mask=row).allowance
     among = trial.call(case.query, case.key, case.value, attn_mask=mask)[..., :1, :]

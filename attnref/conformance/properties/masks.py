@@ -11,7 +11,7 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.trial import CannotSay, Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 
 INVERTED = Text(
@@ -139,7 +139,7 @@ def some_mask(case: Case, shape: tuple[int, ...]) -> Tensor:
     needs=("attn_mask",),
 )
 def mask_polarity(trial: Trial, case: Case) -> Finding | None:
-    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     try:
         found = _compare(trial, case, mask.double(), OTHER, attn_mask=mask)
     except Raised as raised:
@@ -219,7 +219,7 @@ def some_bias(trial: Trial, case: Case) -> Tensor:
     Tenths, because a narrower dtype would round them. Its own key has 0, which is no number to
     multiply by, and no yes.
     """
-    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     bias = torch.randn(mask.shape, generator=case.generator(), dtype=torch.float64)
     bias = ((10 * bias).round().clamp(-20, 20) / 10).fill_diagonal_(0.0)
     return trial.seen(bias.masked_fill(~mask, -torch.inf))
@@ -249,23 +249,30 @@ def _cube(case: Case) -> Case:
 
 def _broadcast(trial: Trial, case: Case) -> Finding | None:
     (b, h, n), m = case.query.shape[:3], case.key.shape[-2]
-    declined = None
+    declined, asked = None, False
     for shape in ((n, m), (1, 1, n, m), (h, n, m), (b, 1, 1, m), (b, 1, n, m), (1, h, n, m)):
         mask = some_mask(case, shape)
         full = mask.expand(b, h, n, m)
         allowance = trial.truth(case.query, case.key, case.value, attn_mask=full).allowance
-        expected = trial.call(case.query, case.key, case.value, attn_mask=full.contiguous())
+        try:
+            expected = trial.call(case.query, case.key, case.value, attn_mask=full.contiguous())
+        except Raised as raised:
+            if not isinstance(raised.error, CannotSay):
+                raise
+            declined = declined or raised
+            continue
+        asked = True
         try:
             output = trial.call(case.query, case.key, case.value, attn_mask=mask)
         except Raised as raised:
-            declined = declined or raised
+            declined = raised
             continue
         found = miss(output, expected, 2 * allowance)
         if found is not None:
             return trial.failure(
                 BROADCAST, expected, shape=shape, full=(b, h, n, m), **found.values()
             )
-    if declined is not None:
+    if declined is not None and not (asked and isinstance(declined.error, CannotSay)):
         raise declined
     return None
 
@@ -273,7 +280,7 @@ def _broadcast(trial: Trial, case: Case) -> Finding | None:
 def _each_its_own(trial: Trial, case: Case) -> Finding | None:
     """Each sample and head under its part of a full mask, as if that were the mask of all."""
     (b, h, n), m = case.query.shape[:3], case.key.shape[-2]
-    full = some_mask(case, (b, h, n, m))
+    full = trial.sayable(some_mask(case, (b, h, n, m)))
     allowance = trial.truth(case.query, case.key, case.value, attn_mask=full).allowance
     for sample, head in itertools.product(range(b), range(h)):
         part = full[sample, head].contiguous()
@@ -298,13 +305,13 @@ def _each_its_own(trial: Trial, case: Case) -> Finding | None:
     needs=("attn_mask", "is_causal"),
 )
 def mask_with_causal(trial: Trial, case: Case) -> Finding | None:
-    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     causal = torch.ones_like(mask).tril()
     options = {"attn_mask": mask, "is_causal": True}
     try:
         found = _compare(trial, case, (mask & causal).double(), OTHER, **options)
     except Raised as raised:
-        if not trial.declined(raised):
+        if isinstance(raised.error, CannotSay) or not trial.declined(raised):
             raise
         error = f"{type(raised.error).__name__}: {raised.error}".rstrip(". ")
         return Finding(Verdict.CONVENTION, REFUSES, {"error": error})

@@ -30,6 +30,12 @@ OUTDONE = Text(
     "{got:.9g}; o esperado é {expected:.9g}. {option} não é obedecido, ou põe um número maior que "
     "eles no lugar de -inf.",
 )
+TOUCHED = Text(
+    en="With allowed scores at {score:.4g} the forbidden keys keep some weight: the output at "
+    "{index} is {got:.4g}, expected 0. {option} puts a finite number in place of -inf.",
+    pt="Com os escores permitidos em {score:.4g}, as chaves proibidas ficam com algum peso: a "
+    "saída em {index} é {got:.4g}; o esperado é 0. {option} põe um número finito no lugar de -inf.",
+)
 OTHER = Text(
     en="With scores of {score:.4g} the output at {index} is {got:.9g}, expected {expected:.9g} "
     "(allowed error {allowed:.1e}).",
@@ -159,7 +165,13 @@ def _lowest(
     found = miss(torch.where(blind, output, 0.0), torch.zeros_like(output), 0.0)
     if found is None:
         return None
-    text = OUTDONE if math.isfinite(found.got) else OTHER
+    text = OTHER
+    if math.isfinite(found.got):
+        shown = trial.last
+        weight = trial.call(query, key, held.double()[:, None].expand_as(value), **options)
+        trial.last = shown
+        # They share it with each other, and not all of them are among the last keys.
+        text = OUTDONE if float((weight * blind).max()) > 1 / n**2 else TOUCHED
     score = -_LOWEST * _LOWEST * d_k**-0.5
     said = trial.failure if text is OTHER else trial.unsafe
     return said(text, score=score, option=option, **found.values())

@@ -57,7 +57,7 @@ OTHER = Text(
 )
 def softcap_order(trial: Trial, case: Case) -> Finding | None:
     cap = 0.5
-    allowed = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
+    allowed = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     options: dict[str, Any] = {"softcap": cap}
     if trial.offers("attn_mask"):
         options["attn_mask"] = allowed

@@ -102,7 +102,9 @@ def _calls(trial: Trial, case: Case) -> Iterator[Asked]:
                 if count == 1 and (square or "is_causal" in options):
                     continue  # properties of their own ask this
                 before = [(short, single) for single in several]
-                yield Asked(short, options, before if count > 1 else _as_long(case, short, options))
+                yield Asked(
+                    short, options, before if count > 1 else _as_long(trial, case, short, options)
+                )
     if trial.offers("enable_gqa") and case.query.shape[1] % 2 == 0:
         key, value = (x[:, : case.query.shape[1] // 2] for x in (case.key, case.value))
         shared = Case(case.query, key, value, case.seed)
@@ -114,10 +116,14 @@ def _calls(trial: Trial, case: Case) -> Iterator[Asked]:
             )
 
 
-def _as_long(case: Case, short: Case, options: dict[str, Any]) -> list[tuple[Case, dict[str, Any]]]:
+def _as_long(
+    trial: Trial, case: Case, short: Case, options: dict[str, Any]
+) -> list[tuple[Case, dict[str, Any]]]:
     """Fewer queries without the option, and the option with as many queries as keys."""
     n = case.query.shape[-2]
-    square = {"attn_mask": some_mask(case, (n, n))} if "attn_mask" in options else options
+    square = (
+        {"attn_mask": trial.sayable(some_mask(case, (n, n)))} if "attn_mask" in options else options
+    )
     return [(short, {}), (case, square)]
 
 
@@ -125,7 +131,7 @@ def _singles(trial: Trial, case: Case) -> Iterator[dict[str, Any]]:
     (b, h, n), m = case.query.shape[:3], case.key.shape[-2]
     if trial.offers("attn_mask"):
         for shape in ((n, m), (b, h, n, m)):
-            mask = some_mask(case, shape)
+            mask = trial.sayable(some_mask(case, shape))
             mask[..., 0] = True  # so that causality leaves no row without keys
             yield {"attn_mask": mask}
         keys = torch.rand((b, 1, 1, m), generator=case.generator()) < 0.6
@@ -182,7 +188,7 @@ def _padded_left(trial: Trial, case: Case) -> Finding | None:
 
 def _obeys(trial: Trial, case: Case) -> bool:
     n, m = case.query.shape[-2], case.key.shape[-2]
-    mask = some_mask(case, (n, m))
+    mask = trial.sayable(some_mask(case, (n, m)))
     return trial.is_right(case, attn_mask=mask) and trial.is_right(
         case, attn_mask=mask, is_causal=True
     )
