@@ -120,6 +120,19 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     return found
 
 
+def outputs(text: str, root: Path) -> Iterator[str]:
+    """What the programs gave whose answers a page shows."""
+    for block in _blocks(text):
+        try:
+            _, which = wish(block, root)
+        except ValueError:
+            continue  # `problems` tells of it
+        for record in records(root):
+            for cells in record["implementations"].values():
+                shown = cells.values() if which == "all" else [cells[which]]
+                yield from (cell.get("output", "") for cell in shown)
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     stop_at(problems, page)
     lines = markdown.split("\n")
