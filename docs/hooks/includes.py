@@ -25,7 +25,7 @@ MARKER_LIKE = re.compile(r"-\s*8\s*[<>]|8\s*[<>]\s*-")
 
 # A language whose blocks must be includes, and where from; the rest may be typed on the page.
 SOURCES = {"python": ("attnref/", "snippets/"), "text": ("snippets/",)}
-TYPED = {"bash", "bibtex", "markdown", "results"}
+TYPED = {"bash", "behaviours", "bibtex", "markdown", "results"}
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> None:
