@@ -97,7 +97,7 @@ def _request(file: Path, function: str, table: object) -> Request:
     if not isinstance(table, dict):
         raise CheckError(
             f"{file}: expected a table in [{place}], got {table!r}. Names with a colon or a dot "
-            'stand in quotes: [tool.attnref.check."module:function"].'
+            'are quoted: [tool.attnref.check."module:function"].'
         )
     _known(file, place, table, _KEYS)
     fields: dict[str, Any] = {}
