@@ -35,26 +35,24 @@ IMAGE = re.compile(r'<p><img alt="" src="behaviours:(?P<kind>\w+)\?(?P<which>\w+
 OTHER, ABSENT = "other", "absent"
 WORDS = {
     "pt": {
-        ABSENT: "sem essa opção",
+        ABSENT: "não perguntado",
         "raises": "um erro",
         OTHER: "outra resposta",
         "ends": "o processo é encerrado",
         "late": "nenhuma resposta a tempo",
-        "count": "{count} implementações não têm essa opção.",
-        "on": "{package} {version}, em {date}",
+        "count": "Não perguntado a {count} implementações.",
+        "on": "{version}, em {date}",
         "where": "Python {python}, torch {torch}, {system}",
-        "upstream": "no projeto",
     },
     "en": {
-        ABSENT: "no such option",
+        ABSENT: "not asked",
         "raises": "an error",
         OTHER: "another answer",
         "ends": "the process ends",
         "late": "no answer in time",
-        "count": "{count} implementations have no such option.",
-        "on": "{package} {version}, on {date}",
+        "count": "Not asked of {count} implementations.",
+        "on": "{version}, on {date}",
         "where": "Python {python}, torch {torch}, {system}",
-        "upstream": "upstream",
     },
 }
 Cell = dict[str, str]
@@ -169,7 +167,8 @@ def by_answer(question: str, root: Path, language: str) -> str:
         projects = given[text]
         count = sum(map(len, projects.values()))
         lines = "".join(
-            f"<p>{escape(project)}: {', '.join(links)}</p>" for project, links in projects.items()
+            f"<p><b>{escape(project)}</b> {', '.join(links)}</p>"
+            for project, links in projects.items()
         )
         rows.append(f"<div><dt>{text} <small>{count}</small></dt><dd>{lines}</dd></div>")
     title = escape(questions(root)[question]["title"][language])
@@ -208,6 +207,8 @@ def of_project(record: dict[str, Any], root: Path, language: str) -> str:
     """All answers of a project, each with the program that shows it, folded."""
     words = WORDS[language]
     version = words["on"].format_map(record)
+    if record["package"].lower() != record["project"].lower():
+        version = f"{record['package']} {version}"
     parts = [
         f'<details class="behaviours"><summary>{escape(record["project"])} '
         f"<small>{escape(version)}</small></summary>"
@@ -221,7 +222,7 @@ def of_project(record: dict[str, Any], root: Path, language: str) -> str:
             title = escape(questions(root)[question]["title"][language])
             told = answer(cell, question, root, language)
             address = issues(root).get((record["project"], name, question))
-            link = f' <a href="{escape(address)}">{words["upstream"]}</a>' if address else ""
+            link = f'<a href="{escape(address)}">{_issue(address)}</a>' if address else ""
             if cell["answer"] == ABSENT:
                 parts.append(f"<div><dt>{title}</dt><dd>{told}</dd></div>")
                 continue
@@ -232,6 +233,12 @@ def of_project(record: dict[str, Any], root: Path, language: str) -> str:
             )
         parts.append("</dl>")
     return "".join([*parts, "</details>"])
+
+
+def _issue(address: str) -> str:
+    """As GitHub writes it: ``owner/name#12``."""
+    owner, name, _, number = address.split("/")[-4:]
+    return f"{owner}/{name}#{number}"
 
 
 def _id(record: dict[str, Any], name: str) -> str:
