@@ -159,7 +159,7 @@ def judge(
         limit,
         _ordered(results),
         trial.subject.overlooked,
-        (*lines(about.function), *reading.lines()),
+        (*lines(about.function), *reading.lines(), *trial.subject.lines()),
     )
 
 

@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attnref.conformance.required import filling, required
+from attnref.conformance.text import Text
+
 # What a function may offer beside query, key and value.
 OPTIONS = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p", "softcap", "window")
 # What others call them. Such a parameter is pointed out, not used: a mask may mean the opposite.
@@ -26,6 +29,9 @@ SYNONYMS = {
     "softcap": ("soft_cap", "logits_soft_cap"),
     "window": ("window_size", "sliding_window"),
 }
+
+
+GIVEN = Text(en="{parameter} given {value}", pt="{parameter} recebe {value}")
 
 
 class Fits(NamedTuple):
@@ -51,7 +57,7 @@ class Subject:
     for its error and for what holds of approximations too. ``names`` are its own for options,
     ``mask_means`` is what its mask says, and ``mask`` turns PyTorch's, for that query and key, into
     it: a call is shown as it gets it. It says one thing for all heads, -3, or queries, -2, in
-    ``same_along``.
+    ``same_along``. ``given`` says what parameters get that have no default value.
     """
 
     function: Callable[..., Any]
@@ -67,6 +73,15 @@ class Subject:
     mask_means: str = "allowed"
     mask: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
     same_along: tuple[int, ...] = ()
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    def lines(self) -> list[tuple[Text, dict[str, object]]]:
+        """What it was given without being asked about it, in words and what fills their places."""
+        return [
+            (GIVEN, {"parameter": parameter, "value": value})
+            for parameter, value in self.given.items()
+            if parameter not in (*self.names.values(), *self.names, *OPTIONS)
+        ]
 
     def shown(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The arguments of a call by its own names, with the mask that it gets."""
@@ -179,6 +194,9 @@ def subject(
     if signature is None:
         offered = _asked(function) if supports is None else tuple(supports)
         return Subject(function, name, offered, None)
+    given = required(signature, SYNONYMS)
+    if given:
+        function, signature = filling(function, signature, given, SYNONYMS)
     _check_three(signature, name)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     named = tuple(
@@ -201,8 +219,10 @@ def subject(
             f"are {', '.join(named)}. Add it to them, or leave it out."
         )
     if supports is not None:
-        return Subject(function, name, tuple(supports), named, overlooked)
-    return Subject(function, name, offered, named, overlooked, swallowed=tuple(any_other))
+        return Subject(function, name, tuple(supports), named, overlooked, given=given)
+    return Subject(
+        function, name, offered, named, overlooked, swallowed=tuple(any_other), given=given
+    )
 
 
 # How Hugging Face's models call the attention that they are given.

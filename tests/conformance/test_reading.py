@@ -220,8 +220,8 @@ CASES = {
     "dropout is dropout_p",
     swallowing: "",
     checkpointed: "",
-    in_numpy: "axes (b, n, h, d); arrays of another library",
-    in_numpy_alone: "axes (b, n, h, d); arrays of another library",
+    in_numpy: "axes (b, n, h, d); arrays of NumPy",
+    in_numpy_alone: "axes (b, n, h, d); arrays of NumPy",
     itself_alone: "",
     fused: "",
 }
@@ -496,3 +496,54 @@ def test_what_a_mask_of_signs_cannot_say_is_no_refusal():
     assert found["float_mask"].diagnosis("pt") == (
         "A sua máscara diz o mesmo para todo número a somar, e isto pede mais."
     )
+
+
+def linear_in_blocks(q, k, v):
+    """Another attention, and for a few sizes alone."""
+    assert q.shape[-1] == 64
+    assert q.shape[-2] % 64 == k.shape[-2] % 64 == 0
+    return q.softmax(-1) @ (k.softmax(-2).mT @ v)
+
+
+def test_another_attention_for_a_few_sizes_is_refused_or_asked_for_its_error():
+    with pytest.raises(CheckError) as caught:
+        check(linear_in_blocks, limit=None)
+    assert "multiples of 64 and vectors of 64 numbers alone, and not with a" in str(caught.value)
+    assert "--approximate" in str(caught.value)
+    report = check(linear_in_blocks, limit=None, approximate=True, only=["oracle", "row_sums"])
+    assert report.read_as("en") == "approximate; lengths that are multiples of 64, vectors of 64"
+    assert "relative error is 0.7" in report.results[1].diagnosis("en")
+
+
+def required_in_numpy(q, k, v, mask, sm_scale, kv_cache, *, is_causal):
+    """What takes arrays alone, and has no default values."""
+    assert kv_cache is None
+    found = np.matmul(q, k.swapaxes(-1, -2).astype(q.dtype)) * sm_scale
+    if is_causal:
+        found = np.where(np.tri(*found.shape[-2:], dtype=bool), found, -np.inf)
+    if mask is not None:
+        found = np.where(mask.astype(bool), found, -np.inf)
+    weights = np.exp(found - found.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True) @ v).astype(q.dtype)
+
+
+def test_arrays_and_what_has_no_default_value_are_handed_over():
+    report = check(required_in_numpy, limit=None)
+    assert report.read_as("en") == (
+        "mask is attn_mask, True = may attend; sm_scale is scale; arrays of NumPy; "
+        "kv_cache given None"
+    )
+    assert report.read_as("pt").endswith("vetores de NumPy; kv_cache recebe None")
+    assert report.passed(), report.text()
+    found = {each.property: each.verdict for each in report.results}
+    for name in ("mask_polarity", "scale", "causality", "mask_with_causal", "options_together"):
+        assert found[name] in (Verdict.PASS, Verdict.UNSAFE), name
+    assert found["gradients"] is Verdict.NOT_CLAIMED
+
+
+def test_what_must_be_said_and_is_no_option_is_refused():
+    def attention(query, key, value, mask, block):
+        raise AssertionError
+
+    with pytest.raises(CheckError, match=r"missing a required .*argument: 'block'"):
+        check(attention, limit=None)

@@ -112,7 +112,7 @@ def takes_any(query, key, value, **options): ...
 def takes_two(query, key): ...
 
 
-def wants_a_mask(query, key, value, mask): ...
+def wants_a_block(query, key, value, block): ...
 
 
 def test_options_are_read_from_the_signature():
@@ -180,10 +180,10 @@ WRONG = {
         "default value, or wrap it in a function of these three.",
     ),
     "four": (
-        lambda: subject(wants_a_mask),
+        lambda: subject(wants_a_block),
         "function: expected one that can be called as f(query, key, value), got "
-        "wants_a_mask(query, key, value, mask): missing a required argument: 'mask'. Give whatever "
-        "else it takes a default value, or wrap it in a function of these three.",
+        "wants_a_block(query, key, value, block): missing a required argument: 'block'. Give "
+        "whatever else it takes a default value, or wrap it in a function of these three.",
     ),
     "option": (
         lambda: subject(takes_any, ["mask"]),
