@@ -14,12 +14,16 @@ _ID = re.compile(r"(?P<function>.*[^:]:[\w.]+)::(?P<property>\w+)")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The function to judge, and how."""
     group = parser.getgroup("attnref", "judge an attention function (attnref)")
-    group.addoption("--attention", metavar="MODULE:FUNCTION", help="whose properties to test")
+    group.addoption(
+        "--attention",
+        metavar="MODULE:FUNCTION",
+        help="whose properties to test, or pyproject.toml: of all functions that it names",
+    )
     group.addoption("--attention-supports", metavar="NAMES", help="options that it takes")
     group.addoption("--attention-dtype", help="default: float32, or the half that it takes")
-    group.addoption("--attention-device", default="cpu", help="default: cpu")
-    group.addoption("--attention-seed", type=int, default=0, help="default: 0")
-    group.addoption("--attention-limit", type=float, default=10.0, help="seconds; default: 10")
+    group.addoption("--attention-device", help="default: cpu")
+    group.addoption("--attention-seed", type=int, help="default: 0")
+    group.addoption("--attention-limit", type=float, help="seconds; default: 10")
     group.addoption("--attention-map", metavar="OPTION=PARAMETER", help="its own names of options")
     group.addoption(
         "--attention-with",

@@ -9,7 +9,8 @@ Examples:
 from attnref.conformance.checker import check
 from attnref.conformance.decoding import check_steps
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
-from attnref.conformance.report import Report, Result
+from attnref.conformance.report import Report
+from attnref.conformance.result import Result
 from attnref.conformance.verdict import Counterexample, Verdict
 
 __all__ = [

@@ -16,7 +16,8 @@ from attnref.conformance.layers import judged, lines
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
 from attnref.conformance.property import Property
 from attnref.conformance.reading import COMPILING, Reading, check_reading, read
-from attnref.conformance.report import Report, Result, printable
+from attnref.conformance.report import Report
+from attnref.conformance.result import Result, printable
 from attnref.conformance.step import StepSubject
 from attnref.conformance.step_reading import read_step
 from attnref.conformance.subject import CheckError, Subject, modules
@@ -307,17 +308,23 @@ def rules_of(step: bool) -> Mapping[str, Property]:
     return STEP_PROPERTIES if step else PROPERTIES
 
 
-def chosen(only: Iterable[str] | None, rules: Mapping[str, Property] = PROPERTIES) -> list[str]:
-    """The names of the properties to ask about, in their own order."""
+def chosen(
+    only: Iterable[str] | None,
+    rules: Mapping[str, Property] = PROPERTIES,
+    setting: str = "only",
+) -> list[str]:
+    """The names of the properties to ask about, in their own order; ``setting`` gave them."""
     wanted = list(rules if only is None else only)
     if not wanted:
         raise CheckError(
-            "only: expected the name of a property at least, got none. Leave it out to ask for all."
+            f"{setting}: expected the name of a property at least, got none. Leave it out to ask "
+            "for all."
         )
     for name in wanted:
         if name not in rules:
             raise CheckError(
-                f"only: expected names of properties, got {name!r}. There are: {', '.join(rules)}."
+                f"{setting}: expected names of properties, got {name!r}. There are: "
+                f"{', '.join(rules)}."
             )
     return [name for name in rules if name in wanted]
 

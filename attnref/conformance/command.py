@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +11,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from attnref.conformance import reports
 from attnref.conformance.checker import DTYPES, LIMIT
 from attnref.conformance.layers import literals
-from attnref.conformance.project import NAME, find, requests
+from attnref.conformance.project import NAME, Project, alone, project
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
 from attnref.conformance.reading import LAYOUTS, MEANINGS
-from attnref.conformance.report import Report, to_junit
+from attnref.conformance.report import Report, as_json
+from attnref.conformance.reports import Answer, Refused
 from attnref.conformance.request import Request
 from attnref.conformance.step import SIZES
 from attnref.conformance.subject import OPTIONS, CheckError, listed, paired
@@ -124,28 +126,11 @@ def check(
 ) -> None:
     """Judge an attention function by the rules that attnref itself keeps, or a step with a cache.
 
-    Lists are separated by commas. The exit status is 0 when nothing is wrong, 1 when something
-    is, or is not what the project expects, 2 when the check could not be run.
+    Lists are separated by commas. What pyproject.toml says of a function counts where no option
+    says otherwise. The exit status is 0 when nothing is wrong, 1 when something is, or is not what
+    the project expects, 2 when the check could not be run.
     """
     lang = preferred(os.environ) if lang is None else lang
-    options = {
-        "supports": _split(supports),
-        "names": names,
-        "layout": layout,
-        "mask_means": mask_means,
-        "always_causal": always_causal,
-        "approximate": approximate or None,
-        "step": step or None,
-        "cache": cache,
-        "given": given,
-        "only": _split(only),
-        "skip": _split(skip),
-        "strict": strict or None,
-        "dtype": dtype,
-        "device": device,
-        "seed": seed,
-        "limit": limit,
-    }
     try:
         _check_choice("lang", lang, LANGUAGES)
         _check_choice("format", format, FORMATS)
@@ -156,28 +141,55 @@ def check(
                 f"output: expected a file in an existing folder, got {str(output)!r}. Make the "
                 "folder first, and name a file in it."
             )
+        options: dict[str, Any] = {
+            "supports": _split(supports),
+            "names": names and paired(names),
+            "layout": layout,
+            "mask_means": mask_means,
+            "always_causal": always_causal,
+            "approximate": approximate or None,
+            "step": step or None,
+            "cache": cache,
+            "given": given and literals(given),
+            "only": _split(only),
+            "skip": _split(skip),
+            "strict": strict or None,
+            "dtype": dtype,
+            "device": device,
+            "seed": seed,
+            "limit": limit,
+        }
         said = {name: value for name, value in options.items() if value is not None}
-        asked, folder = _requests(function, said)
-        reports, refused = _reports(asked, folder, None if output or format != "text" else lang)
-        if output is not None or format != "text":
-            _write(_written(asked, reports, format, lang, alone=function is not None), output)
+        ours = _project(function, said, lang)
+        answers = []
+        for request in ours.requests:
+            answers.append(answer := _answer(replace(request, **said), ours.folder))
+            if isinstance(answer.report, Refused):
+                about = f"{request.function}: " if function is None else ""
+                print(f"attnref check: {about}{answer.report.error}", file=sys.stderr)
+            elif format == "text" and output is None:
+                _show(answer.report, lang, last=len(ours.requests) == 1)
+        if function is not None and isinstance(answers[0].report, Refused):
+            raise typer.Exit(2)
+        if format == "junit":
+            _write(reports.to_junit(answers, lang), output)
+        elif format == "json":
+            one = as_json(answers[0].report.record())
+            _write(reports.to_json(answers) if function is None else one, output)
+        elif output is not None:
+            _write(reports.text(answers, lang), output)
+        elif len(answers) > 1:
+            typer.echo(reports.summary(answers, lang))
     except CheckError as error:
         print(f"attnref check: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-    passed = all(
-        report.passed(request.strict) for request, report in zip(asked, reports, strict=True)
-    )
-    raise typer.Exit(2 if refused else 0 if passed else 1)
+    raise typer.Exit(reports.status(answers))
 
 
-def _requests(function: str | None, said: dict[str, Any]) -> tuple[list[Request], Path]:
-    """What to ask, and the folder that names of files start from."""
+def _project(function: str | None, said: Mapping[str, object], lang: str) -> Project:
+    """What to ask of the function, or of all; ``said`` are the options beside it."""
     if function is not None:
-        said["names"], said["given"] = (
-            paired(said.get("names", [])),
-            literals(said.get("given", [])),
-        )
-        return [Request(function, **said)], Path.cwd()
+        return alone(function, lang)
     for name in said:
         if name not in _OF_ALL:
             option = {"names": "map", "given": "with"}.get(name, name).replace("_", "-")
@@ -185,40 +197,26 @@ def _requests(function: str | None, said: dict[str, Any]) -> tuple[list[Request]
                 f"{option}: expected a function beside it, for it is about one. Name it, or write "
                 f'{option} in [tool.attnref.check."module:function"] of {NAME}.'
             )
-    file = find(Path.cwd())
-    return [replace(request, **said) for request in requests(file)], file.parent
+    return project(lang)
 
 
-def _reports(asked: list[Request], folder: Path, shown: str | None) -> tuple[list[Report], bool]:
-    """A report for each that can be asked, and whether one cannot; shown in a language at once."""
+def _answer(request: Request, folder: Path) -> Answer:
+    try:
+        with contextlib.chdir(folder):
+            return Answer(request.report(), request.strict)
+    except CheckError as error:
+        return Answer(Refused(request.function, str(error)))
+    except RuntimeError as error:
+        return Answer(Refused(request.function, f"{error}\n{BROKEN}"))
+
+
+def _show(report: Report, lang: str, *, last: bool) -> None:
+    """As a table, and a blank line below it where there is more."""
     console = Console(width=None if sys.stdout.isatty() else 100)
-    reports: list[Report] = []
-    refused = False
-    for request in list(asked):
-        try:
-            with contextlib.chdir(folder):
-                report = request.report()
-        except (CheckError, RuntimeError) as error:
-            broken = "" if isinstance(error, CheckError) else f"\n{BROKEN}"
-            print(f"attnref check: {error}{broken}", file=sys.stderr)
-            asked.remove(request)
-            refused = True
-            continue
-        reports.append(report)
-        for part in tables(report, shown) if shown else ():
-            console.print(part)
-    return reports, refused
-
-
-def _written(
-    asked: list[Request], reports: list[Report], format: str, lang: str, *, alone: bool
-) -> str:
-    if format == "junit":
-        return to_junit(reports, lang, [request.strict for request in asked])
-    if format == "text":
-        return "\n\n".join(report.text(lang) for report in reports)
-    written = [report.to_json() for report in reports]
-    return written[0] if alone and written else f"[{', '.join(written)}]"
+    for part in tables(report, lang):
+        console.print(part)
+    if not last:
+        console.print()
 
 
 def _write(text: str, output: Path | None) -> None:

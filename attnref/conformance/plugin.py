@@ -1,21 +1,25 @@
-"""The properties as items of a pytest run, one each, for the function that --attention names.
+"""The properties as items of a pytest run, one each, for what --attention names.
 
 ``pytest_attnref``, which pytest loads, registers this module when the option is given.
 """
 
+import contextlib
 import functools
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from attnref.conformance.checker import check_settings, chosen, judge, recognise
-from attnref.conformance.layers import judged, literals
+from attnref.conformance.checker import judge, recognise
+from attnref.conformance.layers import literals
 from attnref.conformance.naming import judge_named
+from attnref.conformance.project import NAME, alone, project
 from attnref.conformance.reading import Reading
-from attnref.conformance.report import Result
-from attnref.conformance.subject import CheckError, Subject, listed, load, paired
+from attnref.conformance.request import Request
+from attnref.conformance.result import Result
+from attnref.conformance.subject import CheckError, Subject, listed, paired
 from attnref.conformance.text import preferred
 from attnref.conformance.verdict import Verdict
 
@@ -25,13 +29,27 @@ class Attention(pytest.Collector):
 
     about: Subject
     reading: Reading
-    names: list[str]
-    settings: dict[str, Any]
+    request: Request
     lang: str
+
+    def load(self) -> None:
+        """The function, and how it is read, once for all items."""
+        request = self.request
+        find = functools.cache(request.find)
+        # First in a process of its own: what hangs or ends it there would end all tests here.
+        judge_named(self.name, find, lambda about: None, request.limit)
+        self.about = find()
+        self.reading, _ = recognise(
+            self.about,
+            request.reading,
+            dtype=request.dtype,
+            device=request.device,
+            limit=request.limit,
+        )
 
     def collect(self) -> Iterator[pytest.Item]:
         """One item per property, in their order."""
-        for name in self.names:
+        for name in self.request.asked:
             yield Item.from_parent(self, name=name)
 
 
@@ -42,16 +60,25 @@ class Item(pytest.Item):
 
     def runtest(self) -> None:
         """Asks about this property alone."""
+        request = self.parent.request
         report = judge(
-            self.parent.about, self.parent.reading, only=[self.name], **self.parent.settings
+            self.parent.about,
+            self.parent.reading,
+            only=[self.name],
+            dtype=request.dtype,
+            device=request.device,
+            seed=request.seed,
+            limit=request.limit,
         )
-        (result,) = report.results
+        (result,) = request.expecting(report).results
         lang = self.parent.lang
         self.user_properties.append(("verdict", result.verdict.value))
+        if result.fails(request.strict):
+            raise Failed(result)
+        if result.expected:
+            pytest.xfail(result.line(lang))
         if result.verdict in (Verdict.NOT_CLAIMED, Verdict.NOT_ASKED):
             pytest.skip(result.diagnosis(lang))
-        if not report.passed(self.config.getoption("attention_strict")):
-            raise Failed(result)
         if result.verdict is not Verdict.PASS:
             self.add_report_section("call", result.verdict.value, result.diagnosis(lang))
 
@@ -61,18 +88,11 @@ class Item(pytest.Item):
             return super().repr_failure(excinfo, style)
         lang = self.parent.lang
         result = excinfo.value.result
-        return "\n".join([result.diagnosis(lang), *result.details(lang)])
+        return "\n".join([result.line(lang), *result.details(lang)])
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """What the heading of a failure says."""
         return self.path, None, f"{self.parent.name} {self.name}"
-
-
-def _recognised(
-    about: Subject, said: Reading, *, dtype: str | None, device: str, seed: int, limit: float
-) -> Reading:
-    """Once for all items."""
-    return recognise(about, said, dtype=dtype, device=device, limit=limit)[0]
 
 
 class Failed(Exception):
@@ -88,22 +108,38 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     """Adds the properties to whatever else was collected."""
     option = session.config.getoption
     target = option("attention")
-    node = Attention.from_parent(session, name=target, nodeid=target)
+    lang = option("attention_lang") or preferred(os.environ)
+    nodes = []
     try:
-        supports = option("attention_supports")
-        offered = None if supports is None else listed(supports)
-        settings = ("dtype", "device", "seed", "limit")
-        node.settings = {name: option(f"attention_{name}") for name in settings}
-        names = paired(listed(option("attention_map") or ""))
-        check_settings(only=None, **node.settings)
-        node.names = chosen(session.config.option.attention_only)
-        given = literals(option("attention_with") or [])
-        find = functools.cache(lambda: judged(load(target), offered, target, names, given))
-        # First in a process of its own: what hangs or ends it there would end all tests here.
-        judge_named(target, find, lambda about: None, node.settings["limit"])
-        node.about = find()
-        node.reading = _recognised(node.about, Reading(names), **node.settings)
+        ours = project(lang) if target == NAME else alone(target, lang)
+        requests = [replace(request, **_said(session.config)) for request in ours.requests]
+        with contextlib.chdir(ours.folder):
+            for request in requests:
+                target = request.function
+                node = Attention.from_parent(session, name=target, nodeid=target)
+                node.request, node.lang = request, lang
+                node.load()
+                nodes.append(node)
     except (CheckError, RuntimeError) as error:
-        raise pytest.UsageError(f"--attention, {error}") from None
-    node.lang = option("attention_lang") or preferred(os.environ)
-    items.extend(session.genitems(node))
+        about = f"{target}: " if option("attention") == NAME and target != NAME else ""
+        raise pytest.UsageError(f"--attention, {about}{error}") from None
+    for node in nodes:
+        items.extend(session.genitems(node))
+
+
+def _said(config: pytest.Config) -> dict[str, Any]:
+    """What the options say, by the fields of the request."""
+
+    def option(name: str) -> Any:
+        return config.getoption(f"attention_{name}")
+
+    supports, names, given = option("supports"), option("map"), option("with")
+    said = {
+        "supports": supports if supports is None else listed(supports),
+        "names": names and paired(listed(names)),
+        "given": given and literals(given),
+        "only": config.option.attention_only,
+        "strict": option("strict") or None,
+        **{name: option(name) for name in ("dtype", "device", "seed", "limit")},
+    }
+    return {name: value for name, value in said.items() if value is not None}

@@ -1,145 +1,108 @@
-"""``[tool.attnref]`` of a ``pyproject.toml``: what a project has judged, and what it expects."""
+"""What a project wants to have checked, as its ``pyproject.toml`` says."""
 
-import difflib
+import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from attnref.conformance.request import Request
+from attnref.conformance.section import Reader
 from attnref.conformance.subject import CheckError
-from attnref.conformance.verdict import Expectation, Verdict
+from attnref.conformance.text import Text
 
 NAME = "pyproject.toml"
-EXAMPLE = """\
-[tool.attnref.check."my_package.attention:attention"]
-skip = ["memory_growth"]
+EXAMPLE = Text(
+    en="""\
+[tool.attnref.check."my_module:attention"]
+skip = ["memory_growth"]  # the options of the command, all of them optional
 
-[tool.attnref.check."my_package.attention:attention".expect.fully_masked]
+[tool.attnref.check."my_module:attention".expect.fully_masked]
 verdict = "unsafe"
-reason = "no row of ours is masked throughout"
-"""
+reason = "each of our queries has a key\"""",
+    pt="""\
+[tool.attnref.check."meu_modulo:atencao"]
+skip = ["memory_growth"]  # as opções do comando, todas opcionais
+
+[tool.attnref.check."meu_modulo:atencao".expect.fully_masked]
+verdict = "unsafe"
+reason = "cada consulta nossa tem uma chave\"""",
+)
+NO_FILE = Text(
+    en="function: expected module:function or path/to/file.py:function, or a {file} in {folder} or "
+    "above it, which says what to check. Write there for example:\n\n{example}",
+    pt="function: o esperado era módulo:função ou caminho/do/arquivo.py:função, ou um {file} em "
+    "{folder} ou acima, que diga o que verificar. Escreva nele, por exemplo:\n\n{example}",
+)
+NO_SECTION = Text(
+    en="{place}: expected a table that says what to check, got none. Write for example:\n\n"
+    "{example}",
+    pt="{place}: o esperado era uma tabela que dissesse o que verificar, e não há nenhuma. "
+    "Escreva, por exemplo:\n\n{example}",
+)
+NOT_READ = Text(
+    en="{place}: expected a file of TOML, got {error}. Fix that first.",
+    pt="{place}: o esperado era um arquivo TOML, veio {error}. Conserte isso primeiro.",
+)
 
 
-def _words(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+@dataclass(frozen=True)
+class Project:
+    """What is asked for, where names of files are seen from the folder."""
+
+    folder: Path
+    requests: Sequence[Request]
 
 
-def _named(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-# The field of a request, what the value must be, and its test, by the key.
-_KEYS: Mapping[str, tuple[str, str, Callable[[object], bool]]] = {
-    "supports": ("supports", "a list of names", _words),
-    "map": ("names", "a table of names", _named),
-    "layout": ("layout", "a name", lambda value: isinstance(value, str)),
-    "mask-means": ("mask_means", "a name", lambda value: isinstance(value, str)),
-    "always-causal": ("always_causal", "true or false", lambda value: isinstance(value, bool)),
-    "approximate": ("approximate", "true or false", lambda value: isinstance(value, bool)),
-    "step": ("step", "true or false", lambda value: isinstance(value, bool)),
-    "cache": ("cache", "module:function", lambda value: isinstance(value, str)),
-    "with": ("given", "a table", lambda value: isinstance(value, dict)),
-    "only": ("only", "a list of properties", _words),
-    "skip": ("skip", "a list of properties", _words),
-    "strict": ("strict", "true or false", lambda value: isinstance(value, bool)),
-    "dtype": ("dtype", "a name", lambda value: isinstance(value, str)),
-    "device": ("device", "a name", lambda value: isinstance(value, str)),
-    "seed": ("seed", "a whole number", lambda value: type(value) is int),
-    "limit": ("limit", "a number of seconds", _number),
-    "expect": ("expect", "a table of properties", lambda value: isinstance(value, dict)),
-}
-_LEVELS = [verdict.value for verdict in Verdict if verdict is not Verdict.PASS]
-
-
-def find(start: Path) -> Path:
-    """The ``pyproject.toml`` of ``start``, or of the nearest folder above it.
+def project(lang: str) -> Project:
+    """What the ``pyproject.toml`` of this folder, or of the nearest above it, says of functions.
 
     Raises:
-        CheckError: when there is none.
+        CheckError: naming the file, the table and the key, what was expected there and how to fix
+            it, in ``lang``; also when nothing is said.
     """
-    for folder in (start, *start.parents):
-        if (folder / NAME).is_file():
-            return folder / NAME
-    raise CheckError(
-        f"function: expected one, or a {NAME} that says what to check, and there is none in "
-        f"{str(start)!r} or above it. Name a function, or write one with\n\n{EXAMPLE}"
-    )
+    file = _nearest(Path.cwd())
+    if file is None:
+        about = {"file": NAME, "folder": str(Path.cwd()), "example": EXAMPLE.say(lang)}
+        raise CheckError(NO_FILE.say(lang, about))
+    found = _read(file, lang)
+    if not found.requests:
+        about = {"place": os.path.relpath(file), "example": EXAMPLE.say(lang)}
+        raise CheckError(NO_SECTION.say(lang, about))
+    return found
 
 
-def requests(file: Path) -> list[Request]:
-    """What ``[tool.attnref.check]`` of ``file`` asks for, in its order.
+def alone(function: str, lang: str) -> Project:
+    """That function, with what is said of it, if anything is.
 
     Raises:
-        CheckError: naming the file, the table, the key, what was expected and what came.
+        CheckError: as for :func:`project`, for what is said wrongly.
     """
+    file = _nearest(Path.cwd())
+    if file is not None:
+        found = _read(file, lang)
+        wanted = _place(function, Path.cwd())
+        for request in found.requests:
+            if _place(request.function, found.folder) == wanted:
+                return Project(found.folder, [request])
+    return Project(Path.cwd(), [Request(function)])
+
+
+def _place(function: str, folder: Path) -> tuple[str, str]:
+    """What a name says, whatever folder its path is seen from."""
+    place, _, attribute = function.rpartition(":")
+    return (str((folder / place).resolve()) if place.endswith(".py") else place, attribute)
+
+
+def _nearest(folder: Path) -> Path | None:
+    candidates = (each / NAME for each in (folder, *folder.parents))
+    return next((each for each in candidates if each.is_file()), None)
+
+
+def _read(file: Path, lang: str) -> Project:
+    name = os.path.relpath(file)
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckError(f"{file}: expected a file of TOML that can be read: {error}.") from None
-    section = content.get("tool", {}).get("attnref", {})
-    _known(file, "tool.attnref", section, ("check",))
-    tables = section.get("check")
-    if not tables or not isinstance(tables, dict):
-        raise CheckError(
-            f"{file}: expected what to check, or the name of a function, and it says nothing. "
-            f"Write for example\n\n{EXAMPLE}"
-        )
-    return [_request(file, function, table) for function, table in tables.items()]
-
-
-def _request(file: Path, function: str, table: object) -> Request:
-    place = f'tool.attnref.check."{function}"'
-    if not isinstance(table, dict):
-        raise CheckError(
-            f"{file}: expected a table in [{place}], got {table!r}. Names with a colon or a dot "
-            'are quoted: [tool.attnref.check."module:function"].'
-        )
-    _known(file, place, table, _KEYS)
-    fields: dict[str, Any] = {}
-    for key, value in table.items():
-        name, kind, fits = _KEYS[key]
-        if not fits(value):
-            raise CheckError(f"{file}: {key} in [{place}]: expected {kind}, got {value!r}.")
-        fields[name] = value
-    expected = fields.get("expect", {})
-    fields["expect"] = {name: _expectation(file, place, name, expected[name]) for name in expected}
-    try:
-        return Request(function, **fields)
-    except CheckError as error:
-        raise CheckError(f"{file}: [{place}] {error}") from None
-
-
-def _expectation(file: Path, place: str, name: str, table: object) -> Expectation:
-    place = f"{place}.expect.{name}"
-    if not isinstance(table, dict):
-        raise CheckError(
-            f'{file}: expected a table in [{place}], such as {{ verdict = "unsafe", reason = '
-            f'"…" }}, got {table!r}.'
-        )
-    _known(file, place, table, ("verdict", "reason"))
-    level, reason = table.get("verdict"), table.get("reason")
-    if level not in _LEVELS:
-        raise CheckError(
-            f"{file}: verdict in [{place}]: expected one of {', '.join(_LEVELS)}, got {level!r}. "
-            "What passes needs no entry."
-        )
-    if not isinstance(reason, str) or not reason.strip():
-        raise CheckError(
-            f"{file}: reason in [{place}]: expected why that is accepted, got {reason!r}. Whoever "
-            "reads it later wants to know."
-        )
-    return Expectation(Verdict(level), reason.strip())
-
-
-def _known(file: Path, place: str, table: object, names: Iterable[str]) -> None:
-    names = list(names)
-    for key in table if isinstance(table, dict) else ():
-        if key not in names:
-            near = difflib.get_close_matches(key, names, 1)
-            hint = f" Is it {near[0]}?" if near else f" There are: {', '.join(names)}."
-            raise CheckError(f"{file}: expected a key that exists in [{place}], got {key!r}.{hint}")
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:  # of its bytes, too
+        raise CheckError(NOT_READ.say(lang, {"place": name, "error": error})) from None
+    return Project(file.parent, Reader(name, lang).requests(found))

@@ -12,7 +12,7 @@ from attnref.conformance.property import Property
 from attnref.conformance.reading import Reading, check_reading
 from attnref.conformance.report import Report
 from attnref.conformance.step import load_step, step_subject
-from attnref.conformance.subject import CheckError, Subject, load
+from attnref.conformance.subject import Subject, load
 from attnref.conformance.verdict import Expectation
 
 
@@ -47,29 +47,44 @@ class Request:
     expect: Mapping[str, Expectation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_reading(self._said)
-        check_settings(**self._settings, rules=self._rules)
-        for name in self.expect:
-            if name not in self._rules:
-                raise CheckError(
-                    f"expect: expected names of properties, got {name!r}. There are: "
-                    f"{', '.join(self._rules)}."
-                )
+        check_reading(self.reading)
+        check_settings(
+            only=self.asked,
+            dtype=self.dtype,
+            device=self.device,
+            seed=self.seed,
+            limit=self.limit,
+            rules=self.rules,
+        )
 
     @property
-    def _is_step(self) -> bool:
+    def is_step(self) -> bool:
+        """Whether it is a decoding step, which one with a cache is."""
         return self.step or self.cache is not None
 
     @property
-    def _rules(self) -> Mapping[str, Property]:
-        return rules_of(self._is_step)
+    def rules(self) -> Mapping[str, Property]:
+        """What it may be asked."""
+        return rules_of(self.is_step)
 
     @property
-    def _said(self) -> Reading:
+    def asked(self) -> list[str]:
+        """The properties that it is asked: what is left of ``only``, or of all, without ``skip``.
+
+        Raises:
+            CheckError: naming one that there is not, or that nothing is left.
+        """
+        skipped = chosen(self.skip, self.rules, "skip") if self.skip else []
+        left = [name for name in chosen(self.only, self.rules) if name not in skipped]
+        return chosen(left, self.rules)
+
+    @property
+    def reading(self) -> Reading:
+        """What is said of it."""
         options = {
             option: own
             for option, own in self.names.items()
-            if not self._is_step or option != "cache"
+            if not self.is_step or option != "cache"
         }
         return Reading(
             options,
@@ -79,27 +94,16 @@ class Request:
             approximate=self.approximate,
         )
 
-    @property
-    def _settings(self) -> dict[str, Any]:
-        only = self.only
-        if self.skip:
-            skipped = chosen(self.skip, self._rules)
-            only = [name for name in chosen(only, self._rules) if name not in skipped]
-        return {
-            "only": only,
-            "dtype": self.dtype,
-            "device": self.device,
-            "seed": self.seed,
-            "limit": self.limit,
-        }
+    def find(self) -> Subject:
+        """The function, as it is asked.
 
-    def _find(self) -> Subject:
-        if self._is_step:
+        Raises:
+            CheckError: when it is not found, or does not fit what is said of it.
+        """
+        if self.is_step:
             found, makes = load_step(self.function, self.cache)
-            return step_subject(found, makes, self.supports, self.function, dict(self.names))
-        return judged(
-            load(self.function), self.supports, self.function, dict(self.names), dict(self.given)
-        )
+            return step_subject(found, makes, self.supports, self.function, self.names)
+        return judged(load(self.function), self.supports, self.function, self.names, self.given)
 
     def report(self) -> Report:
         """What is found, beside what was expected, in a process of its own where there is a fork.
@@ -108,8 +112,19 @@ class Request:
             CheckError: when it cannot be loaded or asked.
             RuntimeError: when something broke that is not the function.
         """
-        ask = functools.partial(judge, said=self._said, **self._settings)
-        report = judge_named(self.function, self._find, ask, self.limit)
+        ask = functools.partial(
+            judge,
+            said=self.reading,
+            only=self.asked,
+            dtype=self.dtype,
+            device=self.device,
+            seed=self.seed,
+            limit=self.limit,
+        )
+        return self.expecting(judge_named(self.function, self.find, ask, self.limit))
+
+    def expecting(self, report: Report) -> Report:
+        """The same report, beside what was expected of what is asked."""
         results = (
             replace(result, expectation=self.expect.get(result.property))
             for result in report.results

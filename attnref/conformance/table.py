@@ -8,7 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text as Line
 
-from attnref.conformance.report import WORDS, Report
+from attnref.conformance.report import Report
+from attnref.conformance.result import WORDS
 from attnref.conformance.verdict import Verdict
 
 _STYLES = {
@@ -27,6 +28,7 @@ def tables(report: Report, lang: str) -> Iterator[RenderableType]:
     table = Table(title=report.heading(lang), title_justify="left", box=SIMPLE, show_header=False)
     for result in report.results:
         style = "dim" if result.expected else _STYLES[result.verdict]
+        style = "bold red" if result.outdated else style
         table.add_row(
             Line(WORDS[result.verdict].say(lang), style),
             Line(result.property, no_wrap=True),

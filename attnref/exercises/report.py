@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from attnref.conformance.isolation import CRASHED, HUNG
 from attnref.conformance.properties import PROPERTIES
-from attnref.conformance.report import EXPECTED, GOT, Result
+from attnref.conformance.result import EXPECTED, GOT, Result
 from attnref.conformance.text import Text
 from attnref.conformance.verdict import Finding
 from attnref.exercises.exercise import Exercise

@@ -130,6 +130,14 @@ def around(change):
     return attention
 
 
+def without_own_token(query, key, value, is_causal=False):
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    if is_causal:
+        n, m = scores.shape[-2:]
+        scores = scores.masked_fill(~ones(n, m, -1), -math.inf)
+    return torch.softmax(scores, -1) @ value
+
+
 class Case:
     """A mutant, and what must be said of it, at the level of that text unless another is given."""
 
@@ -1348,6 +1356,9 @@ CASES = {
         post_mask(lambda p, allowed: p * allowed), "causality", causal.MOVED
     ),
     "strictly causal": Case(mutant(past=lambda n, m: ones(n, m, -1)), "own_token", causal.STRICT),
+    "strictly causal, with NaN for the query that has no key": Case(
+        without_own_token, "own_token", causal.STRICT
+    ),
     "forgets the first key": Case(
         mutant(past=lambda n, m: ones(n, m) & ((torch.arange(m) > 0) | ~ones(n, 1, -1))),
         "own_token",

@@ -178,6 +178,46 @@ def test_an_id_that_is_printed_can_be_run_again(run, tmp_path, place):
     assert "1 failed, 2 passed" in out
 
 
+PROJECT = """
+[tool.attnref.check."mine.py:leaks"]
+only = ["shape", "fully_masked", "nan_behind_mask"]
+strict = true
+[tool.attnref.check."mine.py:leaks".expect]
+nan_behind_mask = { verdict = "unsafe", reason = "PyTorch does so" }
+shape = { verdict = "unsafe", reason = "long ago" }
+
+[tool.attnref.check."mine.py:wrong"]
+only = ["row_sums"]
+"""
+
+
+def test_all_functions_that_the_project_names_are_collected(run, tmp_path):
+    (tmp_path / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
+    status, out = run("--attention", "pyproject.toml", "-rA", "-v")
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "1 failed, 2 passed, 1 xfailed" in out
+    assert "\nmine.py:wrong::row_sums PASSED" in out
+    (expected,) = re.findall("^XFAIL mine.py:leaks::nan_behind_mask - (.+)", out, re.MULTILINE)
+    assert expected.endswith("(expected: PyTorch does so)")
+    assert "(expected: unsafe, long ago)" in out
+    status, out = run("mine.py:leaks::nan_behind_mask")
+    assert (status, "1 xfailed" in out) == (pytest.ExitCode.OK, True)
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("", "--attention, pyproject.toml: expected a table that says what to check, got none."),
+        (f"{PROJECT}[tool.attnref.check.'mine.py:gone']", "--attention, mine.py:gone: function: "),
+    ],
+)
+def test_a_project_that_cannot_be_collected_is_a_usage_error(run, tmp_path, said, error):
+    (tmp_path / "pyproject.toml").write_text(said, encoding="utf-8")
+    status, out = run("--attention", "pyproject.toml")
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: {error}" in out
+
+
 def test_an_id_of_no_property_is_a_usage_error(run):
     status, out = run("mine:wrong::no_such")
     assert status == pytest.ExitCode.USAGE_ERROR

@@ -1,6 +1,7 @@
-"""What a project has judged, and what it expects, as its ``pyproject.toml`` says it."""
+"""What pyproject.toml says of functions: read, obeyed, and refused where it is wrong."""
 
 import json
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -10,186 +11,423 @@ from attnref.conformance.subject import CheckError
 
 MODULE = """
 import torch
+from torch.nn.functional import scaled_dot_product_attention as fused
 
-def attention(query, key, value, mask=None):
-    scores = query @ key.mT * query.shape[-1] ** -0.5
+def right(query, key, value):
+    return fused(query, key, value)
+
+def hidden(query, key, value, mask=None):
+    scores = query @ key.mT / query.shape[-1] ** 0.5
     if mask is not None:
-        scores = scores.masked_fill(mask, -torch.inf)
+        scores = scores.masked_fill(mask, -1e9)
     return scores.softmax(-1) @ value
 
-def unscaled(query, key, value):
-    return (query @ key.mT).softmax(-1) @ value
+def wrong(query, key, value):
+    return (query @ key.mT / query.shape[-1]).softmax(-1) @ value
 
 def step(query, key, value, memory):
     if memory is not None:
-        key, value = torch.cat([memory[0], key], -2), torch.cat([memory[1], value], -2)
-    n, m = query.shape[-2], key.shape[-2]
-    mask = torch.ones(n, m, dtype=torch.bool).tril(m - n)
-    output = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask)
-    return output, (key.clone(), value.clone())
+        key, value = (torch.cat(pair, -2) for pair in zip(memory, (key, value)))
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    return torch.softmax(scores, -1) @ value, (key, value)
 
 class Layer(torch.nn.Module):
-    def __init__(self, width, heads, drop):
+    def __init__(self, temperature):
         super().__init__()
-        self.heads, self.drop = heads, drop
-        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.temperature = temperature
 
-    def forward(self, x):
-        q, k, v = self.qkv(x).chunk(3, -1)
-        q, k, v = (each.unflatten(-1, (self.heads, -1)).transpose(1, 2) for each in (q, k, v))
-        found = torch.nn.functional.scaled_dot_product_attention(q, k, v)
-        return self.out(found.transpose(1, 2).flatten(2))
+    def forward(self, query, key, value):
+        return right(query * self.temperature, key, value)
+
+def breaks(query, key, value):
+    torch.set_default_device("meta")
+    return right(query, key, value)
 """
-TABLES = """
-[tool.attnref.check."mine:attention"]
+
+TWO = """
+[tool.attnref.check."mine.py:hidden"]
+only = ["row_sums", "fully_masked"]
 map = { attn_mask = "mask" }
 mask-means = "forbidden"
-only = ["oracle", "fully_masked"]
-strict = true
 
-[tool.attnref.check."mine:attention".expect.fully_masked]
-verdict = "unsafe"
-reason = "no row of ours is masked throughout"
+[tool.attnref.check."mine.py:hidden".expect]
+fully_masked = { verdict = "unsafe", reason = "each of our queries has a key" }
 
-[tool.attnref.check."mine.py:unscaled"]
-skip = ["oracle"]
-only = ["scale", "oracle"]
-expect = { scale = { verdict = "wrong", reason = "the scale is in the queries" } }
-
-[tool.attnref.check."mine:step"]
-step = true
-only = ["pieces"]
-map = { cache = "memory" }
-limit = 20
-
-[tool.attnref.check."mine:Layer"]
-with = { drop = 0.0 }
-only = ["oracle"]
+[tool.attnref.check."mine.py:wrong"]
+only = ["row_sums", "scale"]
 """
 
 
 @pytest.fixture
 def run(attnref, monkeypatch, tmp_path):
-    """Runs the command in a folder of a project; gives its exit status, output and errors."""
+    """Runs the command in a folder with a module and this pyproject.toml."""
     (tmp_path / "mine.py").write_text(MODULE, encoding="utf-8")
-    (tmp_path / "deep" / "er").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "deep" / "er")
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LC_ALL", "C")
 
-    def run(tables, *words):
-        (tmp_path / "pyproject.toml").write_text(tables, encoding="utf-8")
-        return attnref("check", *words)
+    def run(said, *arguments):
+        if said is not None:
+            (tmp_path / "pyproject.toml").write_text(said, encoding="utf-8")
+        return attnref("check", *arguments)
 
     return run
 
 
-def test_all_that_a_project_says_is_judged_and_what_it_expects_is_no_failure(run):
-    status, out, err = run(TABLES)
-    assert (status, err) == (0, "")
+def test_all_functions_are_checked_and_summed_up(run):
+    status, out, err = run(TWO)
+    assert (status, err) == (1, "")
+    assert "Nothing wrong except what is expected. As expected: fully_masked." in out
     assert "read as: mask is attn_mask, True = forbidden" in out
-    assert "Right in all that was asked. As expected: fully_masked." in out
-    assert "(expected: no row of ours is masked" in out
-    assert "As expected: scale." in out
-    assert "smallest call found" not in out  # what is accepted needs no explanation
-    assert "a decoding step with a cache" in out
-    assert "mine:Layer" in out
-
-
-def test_in_portuguese_it_says_the_same(run):
-    _, out, _ = run(TABLES, "--lang", "pt", "--seed", "1")
+    assert "(expected: each of our queries has a" in out
+    assert "Wrong in scale." in out
+    assert out.count("smallest call found:") == 1
+    assert out.endswith("2 functions; failing: mine.py:wrong.\n")
+    right = TWO.replace('"scale"]', '"shape"]')
+    status, out, _ = run(right, "--lang", "pt", "--seed", "1")
+    assert (status, out.splitlines()[-1]) == (0, "2 funções, nenhuma falha.")
     assert "Como esperado: fully_masked." in out
-    assert "(esperado: no row of ours is" in " ".join(out.split())
 
 
-def test_what_no_longer_happens_fails(run):
-    """An entry that nobody needs any more would hide the next fault."""
-    stale = TABLES.replace('"wrong"', '"unsafe"').replace("fully_masked]", "oracle]")
-    status, out, _ = run(stale, "-o", "-")
+def test_what_is_expected_passes_strictly_too(run):
+    assert run(TWO, "mine.py:hidden", "--strict")[0] == 0
+    strict = '[tool.attnref.check."mine.py:hidden"]\nstrict = true\nonly = ["fully_masked"]'
+    assert run(strict)[0] == 1
+
+
+def test_a_function_that_is_named_is_checked_as_its_table_says(run, tmp_path, monkeypatch):
+    status, out, _ = run(TWO, "mine.py:hidden")
+    assert (status, "1 pass, 1 unsafe" in out, "functions" in out) == (0, True, False)
+    below = tmp_path / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    assert "1 pass, 1 unsafe" in run(None, "../mine.py:hidden")[1]
+    assert "1 pass, 1 unsafe" in run(None)[1]
+    status, _, err = run(None, "mine.py:hidden")  # seen from here there is none
+    assert (status, "'mine.py', which does not exist" in err) == (2, True)
+
+
+def test_an_option_counts_more_than_a_table(run):
+    assert run(TWO, "mine.py:wrong", "--only", "row_sums")[0] == 0
+    seed = '[tool.attnref.check."mine.py:right"]\nonly = ["shape"]\nseed = 7'
+    assert "seed 7" in run(seed)[1]
+    assert "seed 0" in run(seed, "--seed", "0")[1]
+
+
+def test_what_was_expected_and_is_not_so_fails(run):
+    outdated = """
+        [tool.attnref.check."mine.py:wrong"]
+        only = ["row_sums", "scale"]
+        [tool.attnref.check."mine.py:wrong".expect]
+        row_sums = { verdict = "unsafe", reason = "long ago" }
+        scale = { verdict = "convention", reason = "as the paper" }
+    """
+    status, out, _ = run(outdated, "--format", "junit")
     assert status == 1
-    flat = " ".join(out.split())
-    assert "No longer as expected: oracle. Bring expect up to date." in flat
-    assert "No longer as expected: scale. Bring expect up to date." in flat
-    assert "(expected: unsafe, the scale is in the queries)" in flat
+    failures = {case.get("name"): case[0].get("message") for case in ElementTree.fromstring(out)[0]}
+    assert failures["row_sums"] == (
+        "The weights of each query sum to 1. (expected: unsafe, long ago)"
+    )
+    assert failures["scale"].endswith("(expected: convention, as the paper)")
+    status, out, _ = run(outdated, "--lang", "pt")
+    assert out.startswith("Errada em scale. Diferente do esperado: row_sums, scale. Atualize")
+    assert "(esperado: inseguro, long ago)" in " ".join(out.split())
 
 
-def test_an_unexpected_fault_fails(run):
-    status, out, _ = run('[tool.attnref.check."mine:unscaled"]\nonly = ["scale"]')
-    assert (status, out.startswith("Wrong in scale.")) == (1, True)
+def test_what_follows_from_what_is_expected_is_a_fault(run):
+    status, out, _ = run(
+        """
+        [tool.attnref.check."mine.py:wrong"]
+        only = ["scale", "oracle", "nan_seen"]
+        [tool.attnref.check."mine.py:wrong".expect.scale]
+        verdict = "wrong"
+        reason = "as the paper"
+        """
+    )
+    assert status == 1
+    assert out.startswith("Wrong in oracle. As expected: scale.")
+    assert "(may follow from scale)" in " ".join(out.split())
+    assert out.count("smallest call found:") == 1
 
 
-def test_reports_for_machines_hold_all_functions(run, tmp_path):
-    file = tmp_path / "report.json"
-    status, out, _ = run(TABLES, "--format", "json", "-o", str(file))
-    assert (status, out) == (0, "")
-    reports = json.loads(file.read_text(encoding="utf-8"))
-    assert [each["function"] for each in reports] == [
-        "mine:attention",
-        "mine.py:unscaled",
-        "mine:step",
-        "mine:Layer",
-    ]
-    assert [each["passed"] for each in reports] == [True] * 4
-    (scale,) = reports[1]["results"]
-    assert scale["expected"] == {"verdict": "wrong", "reason": "the scale is in the queries"}
-    _, out, _ = run(TABLES, "--format", "junit")
-    suites = ElementTree.fromstring(out)
-    assert suites.attrib == {"tests": "5", "failures": "0", "skipped": "2"}
-    assert len(suites) == 4
-    _, out, _ = run(TABLES, "-o", str(file))
-    assert out == ""
-    assert file.read_text(encoding="utf-8").count("· float32 · cpu ·") == 4
+def test_what_is_unsafe_beside_what_is_expected_is_said(run):
+    status, out, _ = run(
+        """
+        [tool.attnref.check."mine.py:hidden"]
+        only = ["fully_masked", "nan_behind_mask"]
+        expect.fully_masked = { verdict = "unsafe", reason = "each of our queries has a key" }
+        """
+    )
+    assert status == 0
+    assert out.startswith("Except for what is expected, unsafe in nan_behind_mask. As expected: f")
 
 
-def test_what_cannot_be_asked_does_not_keep_the_others_from_it(run):
-    tables = TABLES + '[tool.attnref.check."mine:nobody"]\n'
-    status, out, err = run(tables)
+def test_an_expected_convention_is_no_fault(run):
+    said = """
+        [tool.attnref.check."torch.nn.functional:scaled_dot_product_attention"]
+        only = ["alignment", "shape"]
+        expect.alignment = { verdict = "convention", reason = "square scores alone" }
+    """
+    status, out, _ = run(said)
+    assert status == 0
+    assert out.startswith("Right in all that was asked. As expected: alignment.")
+
+
+def test_the_records_of_all_are_one_document(run, tmp_path):
+    more = TWO + '[tool.attnref.check."mine.py:gone"]\n'
+    status, out, err = run(more, "--format", "json")
     assert status == 2
-    assert "expected 'nobody' in" in err
-    assert out.count("· float32 · cpu ·") == 4
+    assert err.startswith("attnref check: mine.py:gone: function: expected 'gone' in mine.py, whic")
+    hidden, wrong, gone = json.loads(out)
+    assert (hidden["passed"], wrong["passed"], gone["passed"]) == (True, False, False)
+    assert "which has no 'gone'" in gone["error"]
+    (expected,) = [each["expected"] for each in hidden["results"] if each["expected"]]
+    assert expected == {"verdict": "unsafe", "reason": "each of our queries has a key"}
+
+    assert run(more, "--format", "junit", "-o", "all.xml", "--lang", "pt")[0] == 2
+    suites = ElementTree.parse(tmp_path / "all.xml").getroot()
+    assert suites.attrib == {"tests": "5", "failures": "1", "errors": "1", "skipped": "1"}
+    assert [suite[0].get("classname") for suite in suites] == [
+        f"mine.py:{name}" for name in ("hidden", "wrong", "gone")
+    ]
+    assert suites[2][0][0].get("message") == gone["error"]
+    (skipped,) = suites.findall(".//skipped")
+    assert skipped.get("message").endswith("(esperado: each of our queries has a key)")
+
+    assert run(more, "-o", "all.txt")[0] == 2
+    text = (tmp_path / "all.txt").read_text(encoding="utf-8")
+    assert "\n\nmine.py:wrong · float32 · cpu · seed 0\nWrong in scale.\n" in text
+    assert text.endswith("failing: mine.py:wrong. Could not be checked: mine.py:gone.\n")
+    assert "\n\nmine.py:gone\nCould not be checked: function: expected" in text
+
+
+def test_one_function_alone_needs_no_summary(run, tmp_path):
+    one = '[tool.attnref.check."mine.py:right"]\nonly = ["shape"]'
+    assert run(one)[1].endswith("\n1 pass\n")
+    run(one, "-o", "one.txt")
+    assert (tmp_path / "one.txt").read_text(encoding="utf-8").endswith("\n1 pass\n")
+    assert len(json.loads(run(one, "--format", "json")[1])) == 1
+
+
+def test_what_breaks_in_one_is_no_verdict_of_it_and_the_others_are_asked(run):
+    status, out, err = run(
+        '[tool.attnref.check."mine.py:breaks"]\nonly = ["shape"]\n'
+        '[tool.attnref.check."mine.py:right"]\nonly = ["shape"]\n'
+    )
+    assert status == 2
+    assert "This is no verdict" in err
+    assert out.endswith("1 pass\n\nCould not be checked: mine.py:breaks.\n")
+
+
+def test_each_key_is_obeyed(run):
+    """Each is there, and says to the function what the option of its name says."""
+    status, out, err = run(
+        """
+        [tool.attnref.check."mine.py:Layer"]
+        with = { temperature = 1.0 }
+        skip = ["memory_growth"]
+        only = ["row_sums", "memory_growth"]
+        dtype = "float64"
+        device = "cpu"
+        limit = 20
+        layout = "bhnd"
+        always-causal = false
+        [tool.attnref.check."mine.py:step"]
+        step = true
+        map = { cache = "memory" }
+        only = ["past_kept"]
+        [tool.attnref.check."mine.py:hidden"]
+        supports = []
+        approximate = true
+        only = ["fully_masked"]
+        [tool.attnref.check."mine.py:right"]
+        cache = "mine.py:gone"
+        """
+    )
+    assert (status, err.count("\n")) == (2, 1)
+    assert "attnref check: mine.py:right: cache: expected 'gone' in mine, which has no" in (
+        err.replace("checked_", "")
+    )
+    assert "mine.py:Layer · float64 · cpu · seed 0" in out
+    assert "memory_growth" not in out
+    assert "past_kept" in out
+    assert "; approximate" in " ".join(out.split())
+    assert "1 not claimed" in out
+
+
+EMPTY = "pyproject.toml: expected a table that says what to check, got none. Write for example:"
+AT = 'pyproject.toml, tool.attnref.check."mine.py:right"'
+
+
+def about(lines):
+    return f'[tool.attnref.check."mine.py:right"]\n{lines}'
+
+
+def expecting(entry):
+    return about(f"expect.{entry}")
 
 
 @pytest.mark.parametrize(
-    ("tables", "said"),
+    ("said", "start"),
     [
-        ("", "expected what to check, or the name of a function, and it says nothing"),
-        ("[tool.attnref]\ncheck = 3", "it says nothing"),
-        ("[tool.attnref\n", "expected a file of TOML that can be read"),
-        ('[tool.attnref.chek."a:b"]', "got 'chek'. Is it check?"),
-        ('[tool.attnref.check]\n"a:b" = 1', "expected a table in"),
-        ('[tool.attnref.check."a:b"]\nmask_means = "ones"', "got 'mask_means'. Is it mask-means?"),
-        ('[tool.attnref.check."a:b"]\nzzz = 1', "got 'zzz'. There are: supports, map"),
-        ('[tool.attnref.check."a:b"]\nskip = "oracle"', "expected a list of properties, got"),
-        ('[tool.attnref.check."a:b"]\nskip = ["oracl"]', "only: expected names of properties"),
-        ('[tool.attnref.check."a:b"]\nseed = true', "expected a whole number, got True"),
-        ('[tool.attnref.check."a:b"]\nlimit = true', "expected a number of seconds, got True"),
-        ('[tool.attnref.check."a:b"]\nlimit = -1', "expected a positive, finite number"),
-        ('[tool.attnref.check."a:b"]\nmap = { a = 1 }', "expected a table of names, got"),
-        ('[tool.attnref.check."a:b"]\nlayout = "hbnd"', "layout: expected one of bhnd"),
-        ('[tool.attnref.check."a:b"]\ndtype = "int8"', "dtype: expected one of float32"),
-        ('[tool.attnref.check."a:b".expect]\noracle = "wrong"', "expected a table in"),
+        ("", EMPTY),
+        ("[tool.attnref.check]", EMPTY),
+        ("[tool.other]", EMPTY),
         (
-            '[tool.attnref.check."a:b".expect]\norcle = { verdict = "wrong", reason = "so" }',
-            "expect: expected names of properties, got 'orcle'",
+            "a = ",
+            "pyproject.toml: expected a file of TOML, got Invalid value (at end of document).",
         ),
         (
-            '[tool.attnref.check."a:b".expect.oracle]\nverdict = "pass"\nreason = "so"',
-            "expected one of wrong, unsafe, convention, not claimed, not asked, got 'pass'",
+            "[tool.attnref.chek]",
+            "pyproject.toml, tool.attnref: expected the name of a key, go",
+        ),
+        ("tool = 3", "pyproject.toml, tool: expected a table, got 3. Write for example tool = { "),
+        (
+            "[tool.attnref.check.mine]",
+            "pyproject.toml, tool.attnref.check: expected the name of a function in quotes, module:"
+            "function or path/to/file.py:function, got 'mine'. Write for example [tool.attnref.che",
+        ),
+        ('tool.attnref.check."mine.py:right" = 3', f"{AT}: expected a table, got 3. Write for ex"),
+        (
+            about('mask_means = "x"'),
+            f"{AT}: expected the name of a key, got 'mask_means'. Di",
+        ),
+        (about('mask-means = "x"'), f"{AT}: mask_means: expected one of allowed, forbidden, ones"),
+        (about('only = "scale"'), f"{AT}.only: expected a list of strings, got 'scale'. Write for"),
+        (about("only = [1]"), f"{AT}.only: expected a list of strings, got [1]. Write for example"),
+        (about('only = ["speed"]'), f"{AT}: only: expected names of properties, got 'speed'. The"),
+        (about('skip = ["speed"]'), f"{AT}: skip: expected names of properties, got 'speed'. The"),
+        (about("layout = 1"), f"{AT}.layout: expected a string, got 1. Write for example layout ="),
+        (about("strict = 1"), f"{AT}.strict: expected true or false, got 1. Write for example st"),
+        (about("seed = true"), f"{AT}.seed: expected a whole number, got True. Write for example"),
+        (about("seed = 0.5"), f"{AT}.seed: expected a whole number, got 0.5. Write for example s"),
+        (about("seed = -1"), f"{AT}: seed: expected a number from 0 to "),
+        (about('limit = "1"'), f"{AT}.limit: expected a number, got '1'. Write for example limit"),
+        (
+            about("map = { scale = 1 }"),
+            f"{AT}.map: expected a table of strings, got {{'scale'",
+        ),
+        (about("with = 1"), f"{AT}.with: expected a table, got 1. Write for example with = {{ b"),
+        (about("expect = 1"), f"{AT}.expect: expected a table, got 1. Write for example expect ="),
+        (
+            expecting('scales = { verdict = "wrong", reason = "x" }'),
+            f"{AT}.expect: expected the name of a property, got 'scales'. Did you mean 'scale'?\n",
         ),
         (
-            '[tool.attnref.check."a:b".expect.oracle]\nverdict = "wrong"\nreason = " "',
-            "expected why that is accepted",
+            expecting('scale = "wrong"'),
+            f"{AT}.expect.scale: expected a table, got 'wrong'. Write for example scale = {{ verdi",
         ),
         (
-            '[tool.attnref.check."a:b".expect.oracle]\nverdict = "wrong"\nreazon = "so"',
-            "got 'reazon'. Is it reason?",
+            expecting('scale = { verdict = "bad", reason = "x" }'),
+            f"{AT}.expect.scale.verdict: expected a verdict, got 'bad'. There are: wrong, uns",
+        ),
+        (
+            expecting('scale = { verdict = "pass", reason = "x" }'),
+            f"{AT}.expect.scale.verdict: expected a verdict, got 'pass'. There are: wrong",
+        ),
+        (
+            expecting('scale = { level = "wrong", reason = "x" }'),
+            f"{AT}.expect.scale: expected the name of a key, got 'level'. There are: verdict,",
+        ),
+        (
+            expecting('scale = { reason = "x" }'),
+            f"{AT}.expect.scale.verdict: expected a verdict, got ''. There are: wrong, uns",
+        ),
+        (
+            expecting("scale = { verdict = 1 }"),
+            f"{AT}.expect.scale.verdict: expected a string, got 1. Write for example verdict = ",
+        ),
+        (
+            expecting('scale = { verdict = "wrong" }'),
+            f"{AT}.expect.scale: expected the reason why this is accepted, got none. Write fo",
+        ),
+        (
+            expecting('scale = { verdict = "wrong", reason = " " }'),
+            f"{AT}.expect.scale: expected the reason why this is accepted, got none. Write fo",
+        ),
+        (
+            about('skip = ["scale"]\nexpect.scale = { verdict = "wrong", reason = "x" }'),
+            f"{AT}.expect.scale: expected a property that is tested, got one that only or skip lea",
         ),
     ],
 )
-def test_what_is_written_wrongly_is_named(run, tables, said, tmp_path):
-    status, out, err = run(tables)
+def test_what_is_wrong_in_it_is_said_with_its_place(run, said, start):
+    status, out, err = run(said)
     assert (status, out) == (2, "")
-    assert err.startswith(f"attnref check: {tmp_path / 'pyproject.toml'}:")
-    assert said in err
+    assert err.startswith(f"attnref check: {start}")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("said", "near"),
+    [
+        (about('mask_means = "x"'), "'mask-means'"),
+        (expecting('scales = { verdict = "wrong", reason = "x" }'), "'scale'"),
+        (expecting('scale = { verdict = "conventional", reason = "x" }'), "'convention'"),
+    ],
+)
+def test_a_slip_is_answered_with_what_was_meant(run, said, near):
+    assert run(said)[2].endswith(f" Did you mean {near}?\n")
+    assert run(said, "--lang", "pt")[2].endswith(f" Seria {near}?\n")
+
+
+def test_without_a_file_it_says_what_to_write(run, monkeypatch):
+    monkeypatch.setattr(project, "_nearest", lambda folder: None)  # there may be one above
+    status, out, err = run(None)
+    assert (status, out) == (2, "")
+    assert "function: expected module:function or path/to/file.py:function, or a pyproject" in err
+    assert "function: o esperado era módulo:função" in run(None, "--lang", "pt")[2]
+    assert run(None, "mine.py:right", "--only", "shape")[0] == 0
+
+
+@pytest.mark.parametrize("lang", ["en", "pt"])
+def test_what_it_says_to_write_is_read(run, tmp_path, lang):
+    _, _, err = run("", "--lang", lang)
+    example = err.partition(":\n\n")[2]
+    assert len(example.splitlines()) == 6
+    (tmp_path / "pyproject.toml").write_text(example, encoding="utf-8")
+    found = project.project(lang)
+    (request,) = found.requests
+    assert request.expect["fully_masked"].reason
+    assert request.skip == ["memory_growth"]
+
+
+def test_a_file_that_is_no_text_is_refused(run, tmp_path):
+    (tmp_path / "pyproject.toml").write_bytes(b"\xff")
+    status, _, err = run(None, "mine.py:right")
+    assert (status, "pyproject.toml: expected a file of TOML, got 'utf-8'" in err) == (2, True)
+
+
+def test_where_there_is_no_fork_it_is_seen_from_the_same_folder(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "platform", "elsewhere")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    one = '[tool.attnref.check."mine.py:right"]\nonly = ["shape"]'
+    (tmp_path / "below").mkdir()
+    run(one)
+    monkeypatch.chdir(tmp_path / "below")
+    status, out, _ = run(None, "-o", "here.txt")
+    assert (status, out) == (0, "")
+    assert (tmp_path / "below" / "here.txt").is_file()
+    sys.modules.pop("checked_mine", None)
+
+
+def test_an_error_names_the_file_as_seen_from_here(run, monkeypatch, tmp_path):
+    run("tool = 3")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    with pytest.raises(CheckError, match=r"^\.\./pyproject\.toml, tool: expected a table"):
+        project.project("en")
+
+
+def test_the_nearest_file_counts(run, monkeypatch, tmp_path):
+    run(TWO)
+    below = tmp_path / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    found = [request.function for request in project.project("en").requests]
+    assert found == ["mine.py:hidden", "mine.py:wrong"]
+    (below / "pyproject.toml").write_text('[tool.attnref.check."a:b"]', encoding="utf-8")
+    (request,) = project.project("en").requests
+    assert request.function == "a:b"
 
 
 @pytest.mark.parametrize(
@@ -202,15 +440,6 @@ def test_what_is_written_wrongly_is_named(run, tables, said, tmp_path):
     ],
 )
 def test_what_is_about_one_function_wants_its_name(run, words, option):
-    status, _, err = run(TABLES, *words)
+    status, _, err = run(TWO, *words)
     assert status == 2
     assert err.startswith(f"attnref check: {option}: expected a function beside it")
-
-
-def test_without_a_project_it_says_what_to_write(monkeypatch, tmp_path):
-    with pytest.raises(CheckError, match="there is none in") as caught:
-        project.find(tmp_path)
-    assert project.EXAMPLE in str(caught.value)
-    (tmp_path / "pyproject.toml").write_text(project.EXAMPLE, encoding="utf-8")
-    (asked,) = project.requests(project.find(tmp_path))
-    assert asked.expect["fully_masked"].reason == "no row of ours is masked throughout"

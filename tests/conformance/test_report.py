@@ -11,7 +11,7 @@ import torch
 
 from attnref.book import where
 from attnref.conformance import Verdict, check
-from attnref.conformance.report import WORDS
+from attnref.conformance.result import WORDS
 from attnref.conformance.text import LANGUAGES
 
 RULES = ["shape", "scale", "alignment", "nan_behind_mask", "window_width", "softcap_order"]

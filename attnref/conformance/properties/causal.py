@@ -91,11 +91,15 @@ _WEIGHTLESS = 1e-6  # of normal queries and keys no key that may be seen weighs 
 def causality(trial: Trial, case: Case) -> Finding | None:
     kept = trial.call(case.query, case.key, case.value, is_causal=True)
     truth = trial.truth(case.query, case.key, case.value, is_causal=True)
+    # NaN that stays NaN, of a query that has no key yet, is the matter of own_token.
+    keyless = kept.isnan() & ~kept.isnan().all()
+    kept = kept.masked_fill(keyless, 0.0)
     for i in range(case.query.shape[-2] - 1):
         key, value = case.key.clone(), case.value.clone()
         key[..., i + 1 :, :] += 1.0
         value[..., i + 1 :, :] += 8.0
-        moved = trial.call(case.query, key, value, is_causal=True)[..., : i + 1, :]
+        moved = trial.call(case.query, key, value, is_causal=True)
+        moved = moved.masked_fill(keyless & moved.isnan(), 0.0)[..., : i + 1, :]
         found = miss(moved, kept[..., : i + 1, :], 2 * truth.allowance[..., : i + 1, :])
         if found is not None:
             values = {**found.values(), "i": found.place[-2]}

@@ -1,0 +1,165 @@
+"""What one property found of a function, as an object, as text, for JSON and for JUnit XML."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from attnref.book import where
+from attnref.conformance.junit import Case
+from attnref.conformance.property import Property
+from attnref.conformance.text import LANGUAGES, Text
+from attnref.conformance.verdict import Counterexample, Expectation, Finding, Verdict
+
+WORDS = {
+    Verdict.PASS: Text(en="pass", pt="passa"),
+    Verdict.WRONG: Text(en="wrong", pt="errado"),
+    Verdict.UNSAFE: Text(en="unsafe", pt="inseguro"),
+    Verdict.CONVENTION: Text(en="convention", pt="convenção"),
+    Verdict.NOT_CLAIMED: Text(en="not claimed", pt="não promete"),
+    Verdict.NOT_ASKED: Text(en="not asked", pt="não perguntado"),
+}
+FOLLOWS = Text(en="may follow from {cause}", pt="pode vir de {cause}")
+AS_EXPECTED = Text(en="expected: {reason}", pt="esperado: {reason}")
+NOT_EXPECTED = Text(en="expected: {verdict}, {reason}", pt="esperado: {verdict}, {reason}")
+CALL = Text(en="smallest call found:", pt="menor chamada encontrada:")
+GOT = Text(en="returned", pt="devolveu")
+EXPECTED = Text(en="expected", pt="esperado")
+PAGE = Text(en="see", pt="veja")
+
+# What a terminal would obey, such as the colours of an error message.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(said: str) -> str:
+    """The same without what a terminal would obey."""
+    return _CONTROL.sub("?", said)
+
+
+def is_bad(verdict: Verdict, strict: bool) -> bool:
+    """Whether it fails a check, one that is ``strict`` or not."""
+    return verdict is Verdict.WRONG or (strict and verdict is Verdict.UNSAFE)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one property found.
+
+    Examples:
+        >>> from attnref import conformance, scaled_dot_product_attention
+        >>> (result,) = conformance.check(scaled_dot_product_attention, only=["row_sums"]).results
+        >>> result.verdict.name
+        'PASS'
+    """
+
+    rule: Property
+    finding: Finding
+    follows: str | None = None  # the property whose failure this one may follow from
+    expectation: Expectation | None = None  # what the project says that it finds
+
+    @property
+    def verdict(self) -> Verdict:
+        """One of the six answers."""
+        return self.finding.verdict
+
+    @property
+    def counterexample(self) -> Counterexample | None:
+        """The smallest call found in which the property does not hold."""
+        return self.finding.counterexample
+
+    @property
+    def expected(self) -> bool:
+        """Whether it found what the project says that it finds."""
+        return self.expectation is not None and self.expectation.verdict is self.verdict
+
+    @property
+    def outdated(self) -> bool:
+        """Whether something else was expected."""
+        return self.expectation is not None and not self.expected
+
+    def fails(self, strict: bool = False) -> bool:
+        """Whether it is wrong, or unsafe if ``strict``, without being expected; or outdated."""
+        return self.outdated or (not self.expected and is_bad(self.verdict, strict))
+
+    def diagnosis(self, lang: str = "en") -> str:
+        """One or two sentences for people; the property's statement when it holds."""
+        return printable(self.finding.text.say(lang, self.finding.values))
+
+    def line(self, lang: str = "en") -> str:
+        """The diagnosis, what it may follow from, and what was expected."""
+        said = [self.diagnosis(lang)]
+        if self.follows:
+            said.append(f"({FOLLOWS.say(lang, {'cause': self.follows})})")
+        if self.expectation is not None:
+            text = AS_EXPECTED if self.expected else NOT_EXPECTED
+            about = {**vars(self.expectation), "verdict": WORDS[self.expectation.verdict]}
+            said.append(f"({printable(text.say(lang, about))})")
+        return " ".join(said)
+
+    def details(self, lang: str = "en") -> list[str]:
+        """Lines that show the counterexample and name the page that explains the property."""
+        lines = []
+        if self.counterexample is not None:
+            lines.append(CALL.say(lang))
+            lines += [
+                f"  {name} = {_show(value)}"
+                for name, value in self.counterexample.arguments.items()
+            ]
+            for text, shown in (
+                (GOT, self.counterexample.got),
+                (EXPECTED, self.counterexample.expected),
+            ):
+                if shown is not None:
+                    lines.append(f"  {text.say(lang)} {_show(shown)}")
+        return [*lines, f"{PAGE.say(lang)} {where(self.rule.page, lang)}"]
+
+    def record(self) -> dict[str, object]:
+        """What JSON has of it; diagnoses in all languages, NaN and inf as strings."""
+        example, expectation = self.counterexample, self.expectation
+        return {
+            "property": self.property,
+            "verdict": self.verdict.value,
+            "follows": self.follows,
+            "expected": expectation
+            and {"verdict": expectation.verdict.value, "reason": expectation.reason},
+            "statement": {lang: self.rule.statement.say(lang) for lang in LANGUAGES},
+            "formula": self.rule.formula,
+            "page": {lang: where(self.rule.page, lang) for lang in LANGUAGES},
+            "diagnosis": {lang: self.diagnosis(lang) for lang in LANGUAGES},
+            "counterexample": None if example is None else _finite(vars(example)),
+        }
+
+    def case(self, function: str, lang: str, strict: bool) -> Case:
+        """What JUnit XML has of it; what is not offered, or is as expected, is skipped."""
+        said = self.line(lang)
+        if self.fails(strict):
+            kind = WORDS[self.verdict].say(lang)
+            details = "\n".join(self.details(lang))
+            return Case(function, self.property, "failure", said, kind, details)
+        if self.expected or self.verdict in (Verdict.NOT_CLAIMED, Verdict.NOT_ASKED):
+            return Case(function, self.property, "skipped", said)
+        passed = self.verdict is Verdict.PASS
+        return Case(function, self.property, "passed" if passed else "noted", said)
+
+    @property  # the last one: from here on the name means the property of attention
+    def property(self) -> str:
+        """The property's name."""
+        return self.rule.name
+
+
+def _finite(value: object) -> object:
+    """The same with strings for what JSON has no number, and no name, for."""
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _show(value: object) -> str:
+    """Nested lists of numbers with four digits each."""
+    if isinstance(value, list):
+        return f"[{', '.join(_show(item) for item in value)}]"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
