@@ -501,7 +501,22 @@ def _form(
             refused = refused or reason
     if not answers and refused is not None:
         raise refused
+    for layout in layouts:
+        tried = replace(said, layout=layout)
+        if _ignores_order(Trial(tried.of(about), dtype, device), case):
+            return tried
     return said
+
+
+def _ignores_order(trial: Trial, case: Case) -> bool:
+    """Whether keys may be reordered with their values, which no other axis allows."""
+    order = torch.arange(case.key.shape[-2]).roll(1)
+    try:
+        plain = trial.call(case.query, case.key, case.value)
+        turned = trial.call(case.query, case.key[..., order, :], case.value[..., order, :])
+    except (Raised, Stopped):
+        return False
+    return bool(((plain - turned).abs() <= _NEAR * (1 + plain.abs())).all())
 
 
 def _asked_not_to_be(

@@ -580,3 +580,28 @@ def test_heads_that_share_keys_without_a_flag_are_asked(function, verdict):
     assert report.passed()
     shared = "fewer key heads are shared without a flag" in report.read_as("en")
     assert shared is (verdict is not Verdict.NOT_CLAIMED)
+
+
+def linear(q, k, v):
+    """Another attention than softmax's, in axes (b, n, h, d)."""
+    q, k = (torch.nn.functional.elu(x) + 1 for x in (q, k))
+    state = torch.einsum("bmhd,bmhe->bhde", k, v)
+    return torch.einsum("bnhd,bhde,bnh->bnhe", q, state, 1 / (q * k.sum(1, True)).sum(-1))
+
+
+def test_the_axes_of_another_attention_are_those_in_which_keys_may_be_reordered():
+    rules = ["oracle", "key_permutation", "head_independence", "batch_independence", "nan_seen"]
+    report = check(linear, limit=None, only=rules)
+    assert report.read_as("en") == "axes (b, n, h, d)"
+    failed = [each.property for each in report.results if each.verdict is Verdict.WRONG]
+    assert failed == ["oracle"]
+
+
+def moving(q, k, v):
+    """No order of its keys is as good as another, in whatever axes."""
+    return sum(x.cumsum(axis) for x in (q, k, v) for axis in range(4))
+
+
+def test_what_has_no_such_axes_is_asked_in_the_usual_ones():
+    report = check(moving, limit=None, only=["key_permutation"])
+    assert (report.read_as("en"), report.passed()) == ("", False)
