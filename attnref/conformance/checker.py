@@ -15,7 +15,8 @@ from attnref.conformance.isolation import HUNG, Unusable, isolated
 from attnref.conformance.layers import judged, lines
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
 from attnref.conformance.property import Property
-from attnref.conformance.reading import COMPILING, Reading, check_reading, read
+from attnref.conformance.reading import COMPILING, Reading, check_reading
+from attnref.conformance.recognition import read
 from attnref.conformance.report import Report
 from attnref.conformance.result import Result, printable
 from attnref.conformance.step import StepSubject

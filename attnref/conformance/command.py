@@ -14,14 +14,16 @@ from rich.console import Console
 from attnref.conformance import reports
 from attnref.conformance.checker import DTYPES, LIMIT
 from attnref.conformance.layers import literals
+from attnref.conformance.layouts import LAYOUTS
+from attnref.conformance.meanings import MEANINGS
 from attnref.conformance.project import NAME, Project, alone, project
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
-from attnref.conformance.reading import LAYOUTS, MEANINGS
 from attnref.conformance.report import Report, as_json
 from attnref.conformance.reports import Answer, Refused
 from attnref.conformance.request import Request
+from attnref.conformance.signatures import OPTIONS
 from attnref.conformance.step import SIZES
-from attnref.conformance.subject import OPTIONS, CheckError, listed, paired
+from attnref.conformance.subject import CheckError, listed, paired
 from attnref.conformance.table import tables
 from attnref.conformance.text import LANGUAGES, preferred
 

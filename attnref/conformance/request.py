@@ -7,12 +7,13 @@ from typing import Any
 
 from attnref.conformance.checker import LIMIT, check_settings, chosen, judge, rules_of
 from attnref.conformance.layers import judged
+from attnref.conformance.loading import load
 from attnref.conformance.naming import judge_named
 from attnref.conformance.property import Property
 from attnref.conformance.reading import Reading, check_reading
 from attnref.conformance.report import Report
 from attnref.conformance.step import load_step, step_subject
-from attnref.conformance.subject import Subject, load
+from attnref.conformance.subject import Subject
 from attnref.conformance.verdict import Expectation
 
 

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from attnref.conformance.isolation import ran_out_of_memory
-from attnref.conformance.subject import CheckError, Subject, load, subject
+from attnref.conformance.loading import load
+from attnref.conformance.subject import CheckError, Subject, subject
 
 # What others call the cache.
 CACHES = (

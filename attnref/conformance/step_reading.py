@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from attnref.conformance.case import Case, Sizes
-from attnref.conformance.reading import LAYOUTS, NAME, Reading, read
+from attnref.conformance.layouts import LAYOUTS
+from attnref.conformance.reading import NAME, Reading
+from attnref.conformance.recognition import read
 from attnref.conformance.step import StepSubject
 from attnref.conformance.subject import Subject
 from attnref.conformance.text import Text

@@ -1,35 +1,17 @@
 """Whom the check is about: a function, found by its name, and the options that it offers."""
 
-import contextlib
 import functools
-import importlib
-import importlib.util
 import inspect
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from attnref.conformance.required import filling, required
+from attnref.conformance.signatures import OPTIONS, SYNONYMS, options_taken, signature_of
 from attnref.conformance.text import Text
-
-# What a function may offer beside query, key and value.
-OPTIONS = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p", "softcap", "window")
-# What others call them. Such a parameter is pointed out, not used: a mask may mean the opposite.
-SYNONYMS = {
-    "attn_mask": ("mask", "attention_mask", "attn_bias", "bias"),
-    "is_causal": ("causal", "use_causal_mask"),
-    "scale": ("scaling", "scale_factor", "softmax_scale", "sm_scale"),
-    "enable_gqa": (),
-    "dropout_p": ("dropout", "p_dropout", "dropout_rate"),
-    "softcap": ("soft_cap", "logits_soft_cap"),
-    "window": ("window_size", "sliding_window"),
-}
-
 
 GIVEN = Text(en="{parameter} given {value}", pt="{parameter} recebe {value}")
 
@@ -94,42 +76,6 @@ class Subject:
         return {self.names.get(name, name): value for name, value in given.items()}
 
 
-def load(target: str) -> Callable[..., Any]:
-    """The function that ``target`` names.
-
-    Args:
-        target: ``module:function`` or ``path/to/file.py:function``; the function may be an
-            attribute of an attribute, as in ``module:layer.forward``.
-
-    Raises:
-        CheckError: saying what was not found, what there is, and how to name it.
-
-    Examples:
-        >>> load("attnref.reference:scaled_dot_product_attention").__name__
-        'scaled_dot_product_attention'
-    """
-    place, colon, attribute = target.rpartition(":")
-    if not (place and colon and attribute):
-        raise CheckError(
-            f"function: expected module:function or path/to/file.py:function, got {target!r}. "
-            "Write for example torch.nn.functional:scaled_dot_product_attention."
-        )
-    module = _from_file(Path(place)) if place.endswith(".py") else _from_name(place)
-    found: Any = module
-    for name in attribute.split("."):
-        if not hasattr(found, name):
-            there = sorted(
-                each for each, value in vars(module).items() if _may_be_meant(each, value)
-            )
-            raise CheckError(
-                f"function: expected {attribute!r} in {place}, which has no {name!r}. "
-                f"It has: {', '.join(there) or 'no function'}."
-            )
-        found = getattr(found, name)
-    function: Callable[..., Any] = found
-    return function
-
-
 def listed(names: str) -> list[str]:
     """The names of a list with commas.
 
@@ -184,15 +130,15 @@ def subject(
         raise CheckError(
             f"supports: expected names among {', '.join(OPTIONS)}, got {unknown[0]!r}."
         )
-    signature = _signature(function)
+    signature = signature_of(function)
     if signature is not None and list(signature.parameters)[:4] == _INTERFACE:
         function = _through_interface(function, signature)
-        signature = _signature(function)
+        signature = signature_of(function)
     if names:
         _check_names(names, signature, name)
         function, signature = renamed(function, names), _with_our_names(signature, names)
     if signature is None:
-        offered = _asked(function) if supports is None else tuple(supports)
+        offered = options_taken(function) if supports is None else tuple(supports)
         return Subject(function, name, offered, None)
     given = required(signature, SYNONYMS)
     if given:
@@ -302,58 +248,6 @@ def _with_our_names(
     )
 
 
-def _from_name(name: str) -> Any:
-    # A module beside the caller is found as `python -m` would find it.
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        with _loading(name):
-            return importlib.import_module(name)
-    except CheckError as error:
-        cause = error.__cause__
-        if not isinstance(cause, ModuleNotFoundError):
-            raise
-        if not f"{name}.".startswith(f"{cause.name}."):  # something that the module imports
-            raise
-        raise CheckError(
-            f"function: expected a module that can be imported, got {name!r}: there is no "
-            f"{cause.name!r}. Start where it lies, install it, or give its path: "
-            "path/to/file.py:function."
-        ) from None
-
-
-def _from_file(path: Path) -> Any:
-    if not path.is_file():
-        raise CheckError(
-            f"function: expected a file, got {str(path)!r}, which does not exist seen from "
-            f"{Path.cwd()}. Check the path."
-        )
-    name = f"checked_{path.stem}"  # so as not to hide a module of the same name
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent.resolve()))  # as `python path/to/file.py` does
-    with _loading(str(path)):
-        spec.loader.exec_module(module)
-    return module
-
-
-@contextlib.contextmanager
-def _loading(place: str) -> Iterator[None]:
-    """What the code prints meanwhile must not mix with the report."""
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # SystemExit, and pytest's own, with which it skips a module
-        raise CheckError(
-            f"function: expected {place} to load, got {type(error).__name__}: {error}. "
-            "Fix it, so that it can be imported by itself."
-        ) from error
-
-
 def modules(function: Callable[..., Any]) -> list[torch.nn.Module]:
     """Those that it is, or is bound to, or wraps, with all in them."""
     function = _unwrapped(function)
@@ -380,42 +274,8 @@ def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
             return function
 
 
-def _may_be_meant(name: str, value: object) -> bool:
-    is_layer = inspect.isclass(value) and issubclass(value, torch.nn.Module)
-    return callable(value) and not name.startswith("_") and (is_layer or not inspect.isclass(value))
-
-
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", type(function).__name__)
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """None for functions written in C, most of which have none."""
-    if isinstance(function, torch.jit.ScriptFunction):
-        return _scripted(function)
-    called = function.forward if isinstance(function, torch.nn.Module) else function
-    try:
-        return inspect.signature(called)
-    except (ValueError, TypeError):
-        return None
-
-
-def _scripted(function: Any) -> inspect.Signature:
-    """That of a compiled function, which its schema knows, and it itself does not."""
-    return inspect.Signature(
-        [
-            inspect.Parameter(
-                argument.name,
-                inspect.Parameter.KEYWORD_ONLY
-                if argument.kwarg_only
-                else inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=argument.default_value
-                if argument.has_default_value()
-                else inspect.Parameter.empty,
-            )
-            for argument in function.schema.arguments
-        ]
-    )
 
 
 def _check_three(signature: inspect.Signature, name: str) -> None:
@@ -435,31 +295,3 @@ def _check_three(signature: inspect.Signature, name: str) -> None:
                 f"{name}{signature}, whose {place} is no tensor to attend to. Where it is a layer, "
                 "wrap what it does between its projections in a function of these three."
             )
-
-
-def _asked(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Which options a function without a signature takes: it is called with each of them.
-
-    A TypeError says no. Any other answer, errors of the small inputs included, is about the
-    value and not about the name.
-    """
-    tensor = torch.zeros(1, 1, 2, 8)
-    neutral: dict[str, object] = {
-        "attn_mask": torch.ones(2, 2, dtype=torch.bool),
-        "is_causal": False,
-        "scale": 1.0,
-        "enable_gqa": False,
-        "dropout_p": 0.0,
-        "softcap": 1.0,
-        "window": 2,
-    }
-    taken = []
-    for option in OPTIONS:
-        try:
-            function(tensor, tensor, tensor, **{option: neutral[option]})
-        except TypeError:
-            continue
-        except Exception:
-            pass
-        taken.append(option)
-    return tuple(taken)

@@ -10,7 +10,8 @@ from torch.nn.functional import scaled_dot_product_attention as fused
 from torch.utils.checkpoint import checkpoint
 
 from attnref.conformance import Verdict, check
-from attnref.conformance.reading import LAYOUTS, MEANINGS
+from attnref.conformance.layouts import LAYOUTS
+from attnref.conformance.meanings import MEANINGS
 from attnref.conformance.subject import CheckError
 from attnref.conformance.text import LANGUAGES
 

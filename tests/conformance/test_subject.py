@@ -9,7 +9,9 @@ from torch.nn.functional import scaled_dot_product_attention as fused
 
 import attnref
 from attnref.conformance import check
-from attnref.conformance.subject import OPTIONS, CheckError, load, modules, paired, subject
+from attnref.conformance.loading import load
+from attnref.conformance.signatures import OPTIONS
+from attnref.conformance.subject import CheckError, modules, paired, subject
 
 SDPA = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p")
 

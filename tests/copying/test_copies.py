@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from attnref.conformance import Verdict, check
-from attnref.conformance.subject import CheckError, load
+from attnref.conformance.loading import load
+from attnref.conformance.subject import CheckError
 from attnref.copying.assembly import assemble
 from attnref.copying.catalogue import catalogue, package
 from attnref.copying.header import header

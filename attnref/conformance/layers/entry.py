@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnref.conformance.subject import OPTIONS, SYNONYMS, CheckError
+from attnref.conformance.signatures import OPTIONS, SYNONYMS
+from attnref.conformance.subject import CheckError
 
 _OPTIONS = {*OPTIONS, *(name for names in SYNONYMS.values() for name in names)}
 _CONTEXTS = (

@@ -8,7 +8,7 @@ from torch import Tensor
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
-from attnref.conformance.subject import SYNONYMS
+from attnref.conformance.signatures import SYNONYMS
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict

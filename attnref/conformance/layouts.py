@@ -1,0 +1,79 @@
+"""Where a function has the axes of query, key and value, and how it is asked there."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Layout(NamedTuple):
+    """Where query, key and value have their axes; ``call`` asks a function of that layout.
+
+    ``heads`` where they have an axis of their own.
+    """
+
+    axes: str
+    call: Callable[..., Any]
+    heads: bool = True
+
+
+def _mapped(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The first of what was returned, changed; the rest as it is."""
+    if isinstance(output, tuple | list) and output and isinstance(output[0], Tensor):
+        return (change(output[0]), *output[1:])
+    return change(output) if isinstance(output, Tensor) else output
+
+
+def _usual(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    return function(*tensors, **options)
+
+
+def _heads_third(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    output = function(*(x.transpose(1, 2) for x in tensors), **options)
+    return _mapped(output, lambda x: x.transpose(1, 2) if x.ndim == 4 else x)
+
+
+def _heads_in_batch(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    query, key, _ = tensors
+    mask = options.get("attn_mask")
+    if mask is not None and mask.ndim > 2:
+        full = mask.expand(*query.shape[:2], query.shape[-2], key.shape[-2])
+        options["attn_mask"] = full.flatten(0, 1)
+    output = function(*(x.flatten(0, 1) for x in tensors), **options)
+    return _mapped(
+        output, lambda x: x.reshape(*query.shape[:2], *x.shape[1:]) if x.ndim == 3 else x
+    )
+
+
+def _length_first(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    def turned(*inputs: Tensor, **others: Any) -> Any:
+        output = function(*(x.transpose(0, 1) for x in inputs), **others)
+        return _mapped(output, lambda x: x.transpose(0, 1) if x.ndim == 3 else x)
+
+    return _heads_in_batch(turned, *tensors, **options)
+
+
+def _matrices(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    query, key, value = tensors
+    mask, outputs = options.pop("attn_mask", None), []
+    for sample, head in itertools.product(*map(range, query.shape[:2])):
+        if mask is not None:
+            full = mask.expand(*query.shape[:2], query.shape[-2], key.shape[-2])
+            options["attn_mask"] = full[sample, head]
+        found = function(query[sample, head], key[sample, head], value[sample, head], **options)
+        outputs.append(found[0] if isinstance(found, tuple | list) else found)
+    if not outputs:
+        return query.new_zeros(*query.shape[:-1], value.shape[-1])
+    return torch.stack(outputs).reshape(*query.shape[:2], *outputs[0].shape)
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "bhnd": Layout("(b, h, n, d)", _usual),
+    "bnhd": Layout("(b, n, h, d)", _heads_third),
+    "bnd": Layout("(b·h, n, d)", _heads_in_batch, heads=False),
+    "nbd": Layout("(n, b·h, d)", _length_first, heads=False),
+    "nd": Layout("(n, d)", _matrices, heads=False),
+}
+"""By their names, in the order in which they are tried."""

@@ -1,0 +1,107 @@
+"""A function that is named, found in its module or file."""
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnref.conformance.subject import CheckError
+
+
+def load(target: str) -> Callable[..., Any]:
+    """The function that ``target`` names.
+
+    Args:
+        target: ``module:function`` or ``path/to/file.py:function``; the function may be an
+            attribute of an attribute, as in ``module:layer.forward``.
+
+    Raises:
+        CheckError: saying what was not found, what there is, and how to name it.
+
+    Examples:
+        >>> load("attnref.reference:scaled_dot_product_attention").__name__
+        'scaled_dot_product_attention'
+    """
+    place, colon, attribute = target.rpartition(":")
+    if not (place and colon and attribute):
+        raise CheckError(
+            f"function: expected module:function or path/to/file.py:function, got {target!r}. "
+            "Write for example torch.nn.functional:scaled_dot_product_attention."
+        )
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_name(place)
+    found: Any = module
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            there = sorted(
+                each for each, value in vars(module).items() if _may_be_meant(each, value)
+            )
+            raise CheckError(
+                f"function: expected {attribute!r} in {place}, which has no {name!r}. "
+                f"It has: {', '.join(there) or 'no function'}."
+            )
+        found = getattr(found, name)
+    function: Callable[..., Any] = found
+    return function
+
+
+def _from_name(name: str) -> Any:
+    # A module beside the caller is found as `python -m` would find it.
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        with _loading(name):
+            return importlib.import_module(name)
+    except CheckError as error:
+        cause = error.__cause__
+        if not isinstance(cause, ModuleNotFoundError):
+            raise
+        if not f"{name}.".startswith(f"{cause.name}."):  # something that the module imports
+            raise
+        raise CheckError(
+            f"function: expected a module that can be imported, got {name!r}: there is no "
+            f"{cause.name!r}. Start where it lies, install it, or give its path: "
+            "path/to/file.py:function."
+        ) from None
+
+
+def _from_file(path: Path) -> Any:
+    if not path.is_file():
+        raise CheckError(
+            f"function: expected a file, got {str(path)!r}, which does not exist seen from "
+            f"{Path.cwd()}. Check the path."
+        )
+    name = f"checked_{path.stem}"  # so as not to hide a module of the same name
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))  # as `python path/to/file.py` does
+    with _loading(str(path)):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def _loading(place: str) -> Iterator[None]:
+    """What the code prints meanwhile must not mix with the report."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, and pytest's own, with which it skips a module
+        raise CheckError(
+            f"function: expected {place} to load, got {type(error).__name__}: {error}. "
+            "Fix it, so that it can be imported by itself."
+        ) from error
+
+
+def _may_be_meant(name: str, value: object) -> bool:
+    is_layer = inspect.isclass(value) and issubclass(value, torch.nn.Module)
+    return callable(value) and not name.startswith("_") and (is_layer or not inspect.isclass(value))

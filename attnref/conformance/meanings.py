@@ -1,0 +1,101 @@
+"""What a function's mask says, in what shape, and how PyTorch's is turned into one."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnref.conformance.text import Text
+from attnref.conformance.trial import CannotSay
+
+HEADS = Text(en="all heads", pt="todas as cabeças")
+QUERIES = Text(en="all queries", pt="todas as consultas")
+BOOLS = Text(en="each number to add", pt="todo número a somar")
+
+
+def _whole(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return mask.expand(sizes)
+
+
+def _of_samples(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return _same_along(mask.expand(sizes), 1)[:, 0]
+
+
+def _of_keys(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return _same_along(_same_along(mask.expand(sizes), 1), 2)[:, :1, :1]
+
+
+def _of_keys_alone(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return _of_keys(mask, sizes)[:, 0, 0]
+
+
+def _same_along(mask: Tensor, axis: int) -> Tensor:
+    if not bool((mask == mask.narrow(axis, 0, min(1, mask.shape[axis]))).all()):
+        raise CannotSay(HEADS if axis == 1 else QUERIES)
+    return mask
+
+
+FORMS: Mapping[str, Callable[[Tensor, tuple[int, ...]], Tensor]] = {
+    "(n, m)": lambda mask, sizes: mask,
+    "(b, h, n, m)": _whole,
+    "(b, n, m)": _of_samples,
+    "(b, 1, 1, m)": _of_keys,
+    "(b, m)": _of_keys_alone,
+}
+"""The shapes of masks that a function may insist on, in the order in which they are tried."""
+
+
+SAME: Mapping[str, tuple[int, ...]] = {
+    "(b, n, m)": (-3,),
+    "(b, 1, 1, m)": (-3, -2),
+    "(b, m)": (-3, -2),
+}
+"""The axes along which such masks are one."""
+
+
+class Meaning(NamedTuple):
+    """What a mask says, and how PyTorch's is turned into one."""
+
+    said: Text
+    turned: Callable[[Tensor], Tensor]
+
+
+def _yes_or_no(mask: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        raise CannotSay(BOOLS)
+    return mask
+
+
+def _to_add(mask: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        return mask
+    return torch.zeros_like(mask, dtype=torch.float32).masked_fill(~mask, -torch.inf)
+
+
+MEANINGS: Mapping[str, Meaning] = {
+    "allowed": Meaning(Text(en="True = may attend", pt="True = pode olhar"), lambda mask: mask),
+    "forbidden": Meaning(
+        Text(en="True = forbidden", pt="True = proibido"), lambda mask: ~_yes_or_no(mask)
+    ),
+    "ones": Meaning(
+        Text(en="1 = may attend, 0 = forbidden", pt="1 = pode olhar, 0 = proibido"),
+        lambda mask: _yes_or_no(mask).float(),
+    ),
+    "added": Meaning(Text(en="added to the scores", pt="somada aos escores"), _to_add),
+}
+"""By their names, in the order in which they are tried."""
+
+
+def handed(
+    mask: Tensor,
+    query: Tensor,
+    key: Tensor,
+    *,
+    turned: Callable[[Tensor], Tensor],
+    shaped: Callable[[Tensor, tuple[int, ...]], Tensor],
+) -> Tensor:
+    """The mask that the function gets for one of PyTorch's."""
+    mask = turned(shaped(mask, (*query.shape[:-1], key.shape[-2])))
+    # Numbers in place of yes and no come in the dtype of the scores that they are added to.
+    return mask.to(query.dtype) if mask.is_floating_point() else mask

@@ -1,0 +1,211 @@
+"""Finds how a function is read: its names of options, its axes, what it cannot switch off.
+
+Each reading is tried on one small call, and counts when the answer is the formula's, up to rounding
+or up to the factor of the scores. So a wrong function is never read as a right one of another kind.
+What is not recognised stays as PyTorch has it, and all of it can be said instead.
+"""
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from attnref.conformance import libraries
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.layouts import LAYOUTS
+from attnref.conformance.meanings import FORMS, MEANINGS
+from attnref.conformance.probes import NEAR, VALUES, explained, ignores, ignores_order, obeys, takes
+from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.reading import Reading
+from attnref.conformance.subject import CheckError, Fits, Subject
+from attnref.conformance.trial import Raised, Stopped, Trial
+
+_SIZES = Sizes()
+# What kernels are made for, where they are not made for all: a length's factor, and a width. The
+# widths whose root is exact come first.
+_FITS = tuple(Fits(step, width) for width in (64, 16, 128, 32) for step in (16, 64, 128))
+# It may be an approximation of attention, or something else altogether.
+_OTHER_ATTENTION = (
+    "function: expected {name} to compute attention by softmax. It answers lengths that are "
+    "multiples of {step} and vectors of {width} numbers alone, and not with a weighted average "
+    "by exponentials of the scores. If it is an approximation: --approximate tells its error."
+)
+
+
+def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device) -> Reading:
+    """``said``, and what is recognised of the rest.
+
+    Raises:
+        Raised, Stopped: what the function does when it is asked in each way, the usual one first.
+    """
+    try:
+        return _read(about, said, Case.draw(_SIZES, 0), dtype, device)
+    except Raised as raised:
+        usual = raised
+    for fits in _FITS:
+        case = Case.draw(_SIZES.fitted(*fits), 0)
+        try:
+            found = _read(about, replace(said, fits=fits), case, dtype, device)
+            known = said.approximate or explained(Trial(found.of(about), dtype, device), case)
+        except Raised:
+            continue
+        if known:
+            return found
+        refusal = _OTHER_ATTENTION.format(name=about.name, **fits._asdict())
+        raise Raised(CheckError(refusal), usual.place)
+    raise usual
+
+
+def _read(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    said = reading = replace(said, library=_library(about, case, dtype, device))
+    if said.layout is None or said.causal is None:
+        reading = _form(about, said, case, dtype, device)
+    else:
+        Trial(reading.of(about), dtype, device).call(case.query, case.key, case.value)
+    for option, parameter in about.overlooked.items():
+        for tried in _named(reading, option, parameter):
+            if obeys(Trial(tried.of(about), dtype, device), case, option):
+                reading = tried
+                break
+        else:
+            if option not in ("attn_mask", *VALUES):
+                continue
+            plain = replace(reading, names={**reading.names, option: parameter})
+            if ignores(Trial(plain.of(about), dtype, device), case, option):
+                reading = plain
+    if "attn_mask" in about.supports and reading.means is None:
+        reading = _of_its_form(about, reading, case, dtype, device)
+    if not reading.approximate and "enable_gqa" not in about.supports:
+        reading = _of_shared_heads(about, reading, dtype, device)
+    trial = Trial(reading.of(about), dtype, device)
+    ignored = tuple(each for each in about.swallowed if ignores(trial, case, each))
+    compiles = not reading.approximate and _compiles(trial)
+    return replace(reading, ignored=ignored, compiles=compiles, complete=True)
+
+
+def _of_its_form(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """The shape and kind that its attn_mask wants, where PyTorch's raises an error."""
+    n, m = case.query.shape[-2], case.key.shape[-2]
+    if takes(Trial(said.of(about), dtype, device), case, {"attn_mask": some_mask(case, (n, m))}):
+        return said  # `mask_polarity` tells what it does with it
+    for means, form in itertools.product(("allowed", "ones", "added"), FORMS):
+        tried = replace(said, means=means, form=form)
+        if obeys(Trial(tried.of(about), dtype, device), case, "attn_mask"):
+            return tried
+    return said
+
+
+def _of_shared_heads(
+    about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """Whether heads share keys without a flag, in the usual order or in the other."""
+    tried = replace(said, shares=True)
+    trial = Trial(tried.of(about), dtype, device)
+    case = Case.draw(trial.fitted(Sizes(heads=4, key_heads=2)), 0)
+    if not trial.offers("enable_gqa") or not takes(trial, case, {"enable_gqa": True}):
+        return said
+    output = trial.call(case.query, case.key, case.value, enable_gqa=True)
+    for repeated in (
+        [x.repeat_interleave(2, 1) for x in (case.key, case.value)],
+        [x.repeat(1, 2, 1, 1) for x in (case.key, case.value)],
+    ):
+        if bool(((output - trial.call(case.query, *repeated)).abs() <= NEAR).all()):
+            return tried
+    return said
+
+
+def _compiles(trial: Trial) -> bool:
+    """Whether a call in a new shape takes far longer than the same call again."""
+    case = Case.draw(trial.fitted(Sizes(batch=3, heads=2, n=6)), 0)
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        if not takes(trial, case, {}):
+            return False
+        seconds.append(time.perf_counter() - start)
+    return seconds[0] > max(0.2, 10 * seconds[1])
+
+
+def _library(about: Subject, case: Case, dtype: torch.dtype, device: torch.device) -> str | None:
+    """Whose arrays it answers with, or takes where it takes no tensors; None where PyTorch's."""
+    output = _output(about, case, dtype, device)
+    if output is not None:
+        return libraries.of(output)
+    for package in libraries.loaded():
+        function = libraries.calling(package, about.function)
+        if isinstance(_output(replace(about, function=function), case, dtype, device), Tensor):
+            return package
+    return None
+
+
+def _output(about: Subject, case: Case, dtype: torch.dtype, device: torch.device) -> object:
+    """Whatever it returns for tensors, None where it raises."""
+    trial = Trial(about, dtype, device)
+    given = [trial.given(x) for x in (case.query, case.key, case.value)]
+    try:
+        with torch.no_grad():
+            output = trial.raw(*given)
+    except Raised:
+        return None
+    return output[0] if isinstance(output, tuple | list) and output else output
+
+
+def _form(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """The layout, and whether it is causal by itself."""
+    layouts = LAYOUTS if said.layout is None else [said.layout]
+    causal = (False, True) if said.causal is None else (said.causal,)
+    refused: Raised | Stopped | None = None
+    answers = of_four = False
+    for layout, always in itertools.product(layouts, causal):
+        # What takes four axes and mixes two of them up may be right where it gets fewer.
+        if of_four and not LAYOUTS[layout].heads and said.layout is None:
+            break
+        tried = replace(said, layout=layout, causal=always)
+        try:
+            if explained(Trial(tried.of(about), dtype, device), case):
+                return _asked_not_to_be(about, tried, case, dtype, device) if always else tried
+            answers, of_four = True, of_four or LAYOUTS[layout].heads
+        except (Raised, Stopped) as reason:
+            refused = refused or reason
+    if not answers and refused is not None:
+        raise refused
+    for layout in layouts:
+        tried = replace(said, layout=layout)
+        if ignores_order(Trial(tried.of(about), dtype, device), case):
+            return tried
+    return said
+
+
+def _asked_not_to_be(
+    about: Subject, causal: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """Without causality, where that is only what it does when nobody says otherwise."""
+    own = "is_causal" if "is_causal" in about.supports else about.overlooked.get("is_causal")
+    if own is None or own in about.swallowed:
+        return causal
+    tried = replace(causal, causal=False, switch=own)
+    trial = Trial(tried.of(about), dtype, device)
+    plain = Trial(causal.of(about), dtype, device)
+    try:
+        same = torch.equal(*(x.call(case.query, case.key, case.value) for x in (trial, plain)))
+    except (Raised, Stopped):
+        return causal
+    return causal if same else tried
+
+
+def _named(reading: Reading, option: str, parameter: str) -> Iterator[Reading]:
+    names = {**reading.names, option: parameter}
+    if option != "attn_mask" or reading.means is not None:
+        yield replace(reading, names=names)
+    else:
+        for means, form in itertools.product(MEANINGS, FORMS):
+            yield replace(reading, names=names, means=means, form=form)
