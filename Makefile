@@ -1,5 +1,5 @@
 # make serve | site | versions | book | live LANG=pt | test | check PAGE=room/page | audit | html
-#      record | agree | bench | lowest | format | clean
+#      record | agree | bench | behaviours | lowest | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -18,7 +18,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site versions book live test check audit html record agree bench lowest format clean
+.PHONY: serve site versions book live test check audit html record agree bench behaviours lowest format clean
 .DEFAULT_GOAL := serve
 
 # What builds the site is less than half of what the tests want.
@@ -73,6 +73,13 @@ agree: .venv/ready  ## note that both languages of the changed pages, or of PAGE
 
 bench: .venv/peers  ## measure variants and peers, and write docs/results
 	@$(BIN)/python tools/bench.py
+
+.venv/behaviours: .venv/ready
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[behaviours]'
+	@touch $@
+
+behaviours: .venv/behaviours  ## ask attention functions of all projects, and write docs/behaviours
+	@$(BIN)/python tools/behaviours.py
 
 lowest:  ## install the lowest versions that pyproject.toml allows, and run the commands
 	@$(or $(PYTHON),python3) tools/lowest.py

@@ -30,6 +30,10 @@ MEANS = Text(en="{parameter} is {option}, {meaning}", pt="{parameter} é {option
 OF_FORM = Text(
     en="{parameter} is {option}, {meaning}, {form}", pt="{parameter} é {option}, {meaning}, {form}"
 )
+SHARES = Text(
+    en="fewer key heads are shared without a flag",
+    pt="menos cabeças de chaves são divididas sem pedir",
+)
 CAUSAL = Text(en="always causal", pt="sempre causal")
 SIZED = Text(
     en="lengths that are multiples of {step}, vectors of {width}",
@@ -208,7 +212,8 @@ class Reading:
     whose arrays it takes and answers with, if that is not PyTorch. ``fits`` are the only sizes that
     it takes, ``dtype`` is the only one, where it takes no float32, and what ``compiles`` for each
     shape is given more time. ``switch`` is what it is told not to be causal by, where it is unless
-    told. ``complete`` leaves nothing to recognise.
+    told, and what ``shares`` takes fewer heads of keys without being told. ``complete`` leaves
+    nothing to recognise.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -222,6 +227,7 @@ class Reading:
     dtype: str | None = None
     compiles: bool = False
     switch: str | None = None
+    shares: bool = False
     approximate: bool = False
     complete: bool = False
 
@@ -242,6 +248,7 @@ class Reading:
             else:
                 lines.append((NAME, about))
         lines += [(CAUSAL, {})] if self.causal else []
+        lines += [(SHARES, {})] if self.shares else []
         lines += [(ROUGHLY, {})] if self.approximate else []
         lines += [(SIZED, self.fits._asdict())] if self.fits else []
         lines += [(IN_HALF, {"dtype": self.dtype})] if self.dtype else []
@@ -256,12 +263,13 @@ class Reading:
         }
         supports = [name for name in about.supports if name not in self.ignored]
         supports += self.names
-        if self.causal:
-            supports.append("is_causal")
+        supports += ["is_causal"] if self.causal else []
+        supports += ["enable_gqa"] if self.shares else []
         means = self.means or "allowed"
         mask = functools.partial(
             _mask, turned=MEANINGS[means].turned, shaped=FORMS[self.form or "(n, m)"]
         )
+        drops = ["is_causal"] if self.causal and "is_causal" not in about.supports else []
         layout = LAYOUTS[self.layout or "bhnd"]
         if layout.call not in (_usual, _heads_third):  # heads that share keys have no axis there
             supports = [option for option in supports if option != "enable_gqa"]
@@ -270,11 +278,13 @@ class Reading:
             function=renamed(about.function, self.names),
             layout=layout,
             mask=mask,
-            drops=("is_causal",) if self.causal and "is_causal" not in about.supports else (),
+            drops=(*drops, *(["enable_gqa"] if self.shares else [])),
             library=self.library,
             switch=self.switch,
         )
-        plain = not (self.names or self.means or self.causal or self.library or self.switch)
+        plain = not (
+            self.names or self.means or self.causal or self.library or self.switch or self.shares
+        )
         plain = plain and layout.call is _usual
         return replace(
             about,
@@ -393,6 +403,8 @@ def _read(
                 reading = plain
     if "attn_mask" in about.supports and reading.means is None:
         reading = _of_its_form(about, reading, case, dtype, device)
+    if not reading.approximate and "enable_gqa" not in about.supports:
+        reading = _of_shared_heads(about, reading, dtype, device)
     trial = Trial(reading.of(about), dtype, device)
     ignored = tuple(each for each in about.swallowed if _ignores(trial, case, each))
     compiles = not reading.approximate and _compiles(trial)
@@ -409,6 +421,25 @@ def _of_its_form(
     for means, form in itertools.product(("allowed", "ones", "added"), FORMS):
         tried = replace(said, means=means, form=form)
         if _obeys(Trial(tried.of(about), dtype, device), case, "attn_mask"):
+            return tried
+    return said
+
+
+def _of_shared_heads(
+    about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """Whether heads share keys without a flag, in the usual order or in the other."""
+    tried = replace(said, shares=True)
+    trial = Trial(tried.of(about), dtype, device)
+    case = Case.draw(trial.fitted(Sizes(heads=4, key_heads=2)), 0)
+    if not trial.offers("enable_gqa") or not _takes(trial, case, {"enable_gqa": True}):
+        return said
+    output = trial.call(case.query, case.key, case.value, enable_gqa=True)
+    for repeated in (
+        [x.repeat_interleave(2, 1) for x in (case.key, case.value)],
+        [x.repeat(1, 2, 1, 1) for x in (case.key, case.value)],
+    ):
+        if bool(((output - trial.call(case.query, *repeated)).abs() <= _NEAR).all()):
             return tried
     return said
 
@@ -470,7 +501,22 @@ def _form(
             refused = refused or reason
     if not answers and refused is not None:
         raise refused
+    for layout in layouts:
+        tried = replace(said, layout=layout)
+        if _ignores_order(Trial(tried.of(about), dtype, device), case):
+            return tried
     return said
+
+
+def _ignores_order(trial: Trial, case: Case) -> bool:
+    """Whether keys may be reordered with their values, which no other axis allows."""
+    order = torch.arange(case.key.shape[-2]).roll(1)
+    try:
+        plain = trial.call(case.query, case.key, case.value)
+        turned = trial.call(case.query, case.key[..., order, :], case.value[..., order, :])
+    except (Raised, Stopped):
+        return False
+    return bool(((plain - turned).abs() <= _NEAR * (1 + plain.abs())).all())
 
 
 def _asked_not_to_be(

@@ -30,7 +30,7 @@ SOURCES = {
     "toml": ("snippets/",),
     "yaml": ("snippets/",),
 }
-TYPED = {"bash", "bibtex", "markdown", "results"}
+TYPED = {"bash", "behaviours", "bibtex", "markdown", "results"}
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> None:

@@ -315,3 +315,26 @@ def test_an_option_that_raises_in_each_call_is_named_in_the_verdict():
     half = raising(NotImplementedError("no masks"), attn_mask=True)
     assert check(half, only=rules, limit=None).declined == ("attn_mask",)
     assert check(fused, only=rules, limit=None).declined == ()
+
+
+def test_a_mask_that_nobody_asked_for_is_named_as_what_it_is():
+    """What is causal by itself has no option that could be at fault."""
+
+    def attention(query, key, value):
+        scores = query @ key.mT * query.shape[-1] ** -0.5
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        return scores.masked_fill(~seen, -1e10).softmax(-1) @ value
+
+    found = judged(attention, "very_negative_scores")
+    assert found.verdict is Verdict.UNSAFE
+    assert "Its causal mask is not obeyed, or puts a number above them" in found.diagnosis("en")
+
+
+def test_a_number_that_is_none_where_scores_are_low_is_unsafe():
+    def attention(query, key, value):
+        scores = query @ key.mT * query.shape[-1] ** -0.5
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        low = (scores < -1e9).any(-1, keepdim=True)
+        return scores.masked_fill(~seen, -1e30).softmax(-1).masked_fill(low, torch.nan) @ value
+
+    assert judged(attention, "very_negative_scores").verdict is Verdict.UNSAFE

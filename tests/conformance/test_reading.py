@@ -547,3 +547,61 @@ def test_what_must_be_said_and_is_no_option_is_refused():
 
     with pytest.raises(CheckError, match=r"missing a required .*argument: 'block'"):
         check(attention, limit=None)
+
+
+def sharing(q, k, v):
+    """Heads that share keys, as in a model that has fewer of them, and no flag for it."""
+    group = q.shape[1] // k.shape[1]
+    return fused(q, *(x.repeat_interleave(group, 1) for x in (k, v)))
+
+
+def sharing_in_tiles(q, k, v):
+    group = q.shape[1] // k.shape[1]
+    return fused(q, *(x.repeat(1, group, 1, 1) for x in (k, v)))
+
+
+def first_head_alone(q, k, v):
+    return fused(q, *(x[:, :1].expand_as(q) if x.shape != q.shape else x for x in (k, v)))
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict"),
+    [
+        (sharing, Verdict.PASS),
+        (sharing_in_tiles, Verdict.CONVENTION),
+        (first_head_alone, Verdict.NOT_CLAIMED),
+        (annotated, Verdict.NOT_CLAIMED),
+    ],
+)
+def test_heads_that_share_keys_without_a_flag_are_asked(function, verdict):
+    report = check(function, limit=None, only=["grouped_queries", "oracle", "silent_arguments"])
+    found = {each.property: each.verdict for each in report.results}
+    assert found["grouped_queries"] is verdict
+    assert report.passed()
+    shared = "fewer key heads are shared without a flag" in report.read_as("en")
+    assert shared is (verdict is not Verdict.NOT_CLAIMED)
+
+
+def linear(q, k, v):
+    """Another attention than softmax's, in axes (b, n, h, d)."""
+    q, k = (torch.nn.functional.elu(x) + 1 for x in (q, k))
+    state = torch.einsum("bmhd,bmhe->bhde", k, v)
+    return torch.einsum("bnhd,bhde,bnh->bnhe", q, state, 1 / (q * k.sum(1, True)).sum(-1))
+
+
+def test_the_axes_of_another_attention_are_those_in_which_keys_may_be_reordered():
+    rules = ["oracle", "key_permutation", "head_independence", "batch_independence", "nan_seen"]
+    report = check(linear, limit=None, only=rules)
+    assert report.read_as("en") == "axes (b, n, h, d)"
+    failed = [each.property for each in report.results if each.verdict is Verdict.WRONG]
+    assert failed == ["oracle"]
+
+
+def moving(q, k, v):
+    """No order of its keys is as good as another, in whatever axes."""
+    return sum(x.cumsum(axis) for x in (q, k, v) for axis in range(4))
+
+
+def test_what_has_no_such_axes_is_asked_in_the_usual_ones():
+    report = check(moving, limit=None, only=["key_permutation"])
+    assert (report.read_as("en"), report.passed()) == ("", False)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import behaviour_tables
 import bodies
 import citations
 import claims
@@ -233,13 +234,14 @@ def _source_exists(source: str, root: Path) -> bool:
 
 
 def _outputs(text: str, root: Path) -> list[str]:
-    return [
+    recorded = [
         (root / include["path"]).read_text(encoding="utf-8")
         for block in blocks(text)
         if block.language == "text"
         for line in block.body
         if (include := includes.INCLUDE.match(line)) and (root / include["path"]).is_file()
     ]
+    return recorded + list(behaviour_tables.outputs(text, root))
 
 
 def _rounds_to(number: str, figure: str) -> bool:
@@ -422,7 +424,7 @@ def measured_problems(page: Path, root: Path) -> list[Problem]:
     source elsewhere is quoted; neither is a measurement of this project.
     """
     text = page.read_text(encoding="utf-8")
-    found = results.problems(page, text, root)
+    found = results.problems(page, text, root) + behaviour_tables.problems(page, text, root)
     facts = front_matter(text).get("facts", [])
     for fact in facts:
         if str(fact.get("source", "")).startswith("docs/results"):

@@ -67,6 +67,7 @@ description: The other page of this site.
 OURS = (
     "attnref",
     "docs/also-called.yml",
+    "docs/behaviours",
     "docs/glossary.yml",
     "docs/hooks",
     "docs/math",
@@ -84,6 +85,11 @@ BROKEN = [
     ("(figure:rise)", "(figure:fall)", f"{PAGE}:LINE: figure 'fall' is not recorded in 'en'"),
     ("(figure:rise)", "(figure:half)", f"{PAGE}:LINE: figure 'half' is not recorded in 'en'"),
     ("## What", "```results\ntask: x\n```\n\n## What", f"{PAGE}:LINE: task 'x': expected"),
+    (
+        "## What",
+        "```behaviours\nquestion: x\n```\n\n## What",
+        f"{PAGE}:LINE: question 'x': expected",
+    ),
     (r"\sum_{p=1}^{3}", r"\sun_{p=1}^{3}", f"{PAGE}:LINE: formula"),
     ("$d = 3$", "$d = {3$", f"{PAGE}:LINE: formula"),
     ("](other.md)", "](another.md)", "another.md"),

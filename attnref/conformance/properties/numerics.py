@@ -30,6 +30,7 @@ OUTDONE = Text(
     "{got:.9g}; o esperado é {expected:.9g}. {option} não é obedecido, ou põe um número maior que "
     "eles no lugar de -inf.",
 )
+CAUSAL_MASK = Text(en="Its causal mask", pt="O seu mascaramento causal")
 TOUCHED = Text(
     en="With allowed scores at {score:.4g} the forbidden keys keep some weight: the output at "
     "{index} is {got:.4g}, expected 0. {option} puts a finite number in place of -inf.",
@@ -173,8 +174,7 @@ def _lowest(
         # They share it with each other, and not all of them are among the last keys.
         text = OUTDONE if float((weight * blind).max()) > 1 / n**2 else TOUCHED
     score = -_LOWEST * _LOWEST * d_k**-0.5
-    said = trial.failure if text is OTHER else trial.unsafe
-    return said(text, score=score, option=option, **found.values())
+    return trial.unsafe(text, score=score, option=option or CAUSAL_MASK, **found.values())
 
 
 def _cause(found: Miss, option: str | None, shares: Tensor, value: Tensor, output: Tensor) -> Text:

@@ -1,0 +1,251 @@
+"""Puts recorded behaviours into the page where it has a ``behaviours`` block.
+
+A block asks a question of docs/behaviours/questions.yml, and gets each answer with those who gave
+it; or it asks for all projects, and gets each with its answers and the programs that show
+them, folded:
+
+    ```behaviours
+    question: fully_masked
+    ```
+
+    ```behaviours
+    projects: all
+    ```
+
+Every word and number is read from docs/behaviours, which tools/behaviours.py writes. Like results,
+tables are put there after the search index is made. A block that no record answers stops the build.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import yaml
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+from pages import ROOT, Block, Problem, blocks, stop_at
+
+# As Markdown renders what this hook writes for a block.
+IMAGE = re.compile(r'<p><img alt="" src="behaviours:(?P<kind>\w+)\?(?P<which>\w+)" ?/?></p>')
+OTHER, ABSENT = "other", "absent"
+WORDS = {
+    "pt": {
+        ABSENT: "não perguntado",
+        "raises": "um erro",
+        OTHER: "outra resposta",
+        "ends": "o processo é encerrado",
+        "late": "nenhuma resposta a tempo",
+        "count": "Não perguntado a {count} implementações.",
+        "on": "{version}, em {date}",
+        "where": "Python {python}, torch {torch}, {system}",
+    },
+    "en": {
+        ABSENT: "not asked",
+        "raises": "an error",
+        OTHER: "another answer",
+        "ends": "the process ends",
+        "late": "no answer in time",
+        "count": "Not asked of {count} implementations.",
+        "on": "{version}, on {date}",
+        "where": "Python {python}, torch {torch}, {system}",
+    },
+}
+Cell = dict[str, str]
+
+
+@cache
+def questions(root: Path) -> dict[str, dict[str, Any]]:
+    """What is asked, by name, in the order of the page."""
+    text = (root / "docs" / "behaviours" / "questions.yml").read_text(encoding="utf-8")
+    loaded: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    return loaded
+
+
+@cache
+def records(root: Path) -> list[dict[str, Any]]:
+    """What each project answered, in the order of docs/behaviours/implementations.yml."""
+    folder = root / "docs" / "behaviours"
+    listed = yaml.safe_load((folder / "implementations.yml").read_text(encoding="utf-8"))
+    paths = [folder / "records" / f"{about['package'].lower()}.json" for about in listed.values()]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+
+
+@cache
+def issues(root: Path) -> dict[tuple[str, str, str], str]:
+    """Where a project speaks of an answer, by project, implementation and question."""
+    path = root / "docs" / "behaviours" / "implementations.yml"
+    listed = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {
+        (project, name, question): address
+        for project, about in listed.items()
+        for name, own in about["implementations"].items()
+        for question, address in {**about.get("all", {}), **own}.get("issues", {}).items()
+    }
+
+
+def on_pre_build(config: MkDocsConfig) -> None:
+    for kept in (questions, records, issues):
+        kept.cache_clear()
+
+
+def wish(block: Block, root: Path) -> tuple[str, str]:
+    """What a block asks for; ValueError says what is wrong with it."""
+    lines = [line.strip() for line in block.body if line.strip()]
+    kind, colon, which = map(str.strip, "".join(lines).partition(":"))
+    if len(lines) != 1 or not colon or kind not in ("question", "projects"):
+        raise ValueError("expected one line, as in question: fully_masked or projects: all")
+    known = ["all"] if kind == "projects" else list(questions(root))
+    if which not in known:
+        raise ValueError(f"{kind} {which!r}: expected one of {', '.join(known)}")
+    if not records(root):
+        raise ValueError("no record in docs/behaviours/records: run make behaviours")
+    return kind, which
+
+
+def problems(page: Path, text: str, root: Path) -> list[Problem]:
+    """Every block that no record answers."""
+    found = []
+    for block in _blocks(text):
+        try:
+            wish(block, root)
+        except ValueError as error:
+            found.append(Problem(page, block.line, str(error)))
+    return found
+
+
+def outputs(text: str, root: Path) -> Iterator[str]:
+    """What the programs gave whose answers a page shows."""
+    for block in _blocks(text):
+        try:
+            _, which = wish(block, root)
+        except ValueError:
+            continue  # `problems` tells of it
+        for record in records(root):
+            for cells in record["implementations"].values():
+                shown = cells.values() if which == "all" else [cells[which]]
+                yield from (cell.get("output", "") for cell in shown)
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    stop_at(problems, page)
+    lines = markdown.split("\n")
+    for block in reversed(list(_blocks(markdown))):
+        kind, which = wish(block, ROOT)
+        image = ["", f"![](behaviours:{kind}?{which})", ""]
+        lines[block.line - 1 : block.line + len(block.body) + 1] = image
+    return "\n".join(lines)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    language = Path(config.docs_dir).name
+
+    def show(match: re.Match[str]) -> str:
+        if match["kind"] == "question":
+            return by_answer(match["which"], ROOT, language)
+        return "".join(of_project(record, ROOT, language) for record in records(ROOT))
+
+    return IMAGE.sub(show, output)
+
+
+def by_answer(question: str, root: Path, language: str) -> str:
+    """Each answer that was given, with those who gave it."""
+    given: dict[str, dict[str, list[str]]] = {}
+    for record in records(root):
+        for name, cells in record["implementations"].items():
+            text = answer(cells[question], question, root, language)
+            detail = _detail(cells[question])
+            link = f'<a href="#{_id(record, name)}"><code>{escape(name)}</code></a>{detail}'
+            given.setdefault(text, {}).setdefault(record["project"], []).append(link)
+    absent = given.pop(escape(WORDS[language][ABSENT]), {})
+    rows = []
+    for text in _in_order(question, given, root, language):
+        projects = given[text]
+        count = sum(map(len, projects.values()))
+        lines = "".join(
+            f"<p><b>{escape(project)}</b> {', '.join(links)}</p>"
+            for project, links in projects.items()
+        )
+        rows.append(f"<div><dt>{text} <small>{count}</small></dt><dd>{lines}</dd></div>")
+    title = escape(questions(root)[question]["title"][language])
+    note = ""
+    if absent:
+        note = WORDS[language]["count"].format(count=sum(map(len, absent.values())))
+        note = f"<p><small>{note}</small></p>"
+    return (
+        f'<div class="behaviours"><dl class="answers" aria-label="{title}">{"".join(rows)}</dl>'
+        f"{note}</div>"
+    )
+
+
+def answer(cell: Cell, question: str, root: Path, language: str) -> str:
+    """An answer in words."""
+    own = questions(root)[question]["answers"].get(cell["answer"])
+    text = own[language] if own else WORDS[language][cell["answer"]]
+    return escape(text)
+
+
+def _in_order(question: str, given: dict[str, Any], root: Path, language: str) -> Iterator[str]:
+    own = [about[language] for about in questions(root)[question]["answers"].values()]
+    general = [WORDS[language][name] for name in ("raises", OTHER, "ends", "late")]
+    return (text for text in dict.fromkeys(map(escape, own + general)) if text in given)
+
+
+def _detail(cell: Cell) -> str:
+    """What the answer's name leaves out: the kind of an error, an output without a name."""
+    if cell["answer"] not in ("raises", OTHER):
+        return ""
+    output = cell["output"] if cell["answer"] == OTHER else cell["output"].partition(":")[0]
+    return f" (<code>{escape(output)}</code>)"
+
+
+def of_project(record: dict[str, Any], root: Path, language: str) -> str:
+    """All answers of a project, each with the program that shows it, folded."""
+    words = WORDS[language]
+    version = words["on"].format_map(record)
+    if record["package"].lower() != record["project"].lower():
+        version = f"{record['package']} {version}"
+    parts = [
+        f'<details class="behaviours"><summary>{escape(record["project"])} '
+        f"<small>{escape(version)}</small></summary>"
+        f"<p>{escape(words['where'].format_map(record))}</p>"
+    ]
+    for name, cells in record["implementations"].items():
+        parts.append(
+            f'<p id="{_id(record, name)}"><code>{escape(name)}</code></p><dl class="answered">'
+        )
+        for question, cell in cells.items():
+            title = escape(questions(root)[question]["title"][language])
+            told = answer(cell, question, root, language)
+            address = issues(root).get((record["project"], name, question))
+            link = f'<a href="{escape(address)}">{_issue(address)}</a>' if address else ""
+            if cell["answer"] == ABSENT:
+                parts.append(f"<div><dt>{title}</dt><dd>{told}</dd></div>")
+                continue
+            code = escape(f"{cell['program']}# {cell['output']}", quote=False)
+            parts.append(
+                f"<div><dt>{title}</dt><dd><details><summary>{told}</summary>"
+                f"<pre><code>{code}</code></pre></details>{link}</dd></div>"
+            )
+        parts.append("</dl>")
+    return "".join([*parts, "</details>"])
+
+
+def _issue(address: str) -> str:
+    """As GitHub writes it: ``owner/name#12``."""
+    owner, name, _, number = address.split("/")[-4:]
+    return f"{owner}/{name}#{number}"
+
+
+def _id(record: dict[str, Any], name: str) -> str:
+    """Where an implementation is on the page, in both languages."""
+    words = re.findall(r"[a-z0-9]+", f"{record['package']} {name}".lower().replace("…", ""))
+    return "-".join(words)
+
+
+def _blocks(text: str) -> Iterator[Block]:
+    return (block for block in blocks(text) if block.language == "behaviours")

@@ -1,0 +1,158 @@
+"""Recorded behaviours on pages: read from the records, in both languages, or refused."""
+
+import json
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import behaviour_tables
+import contracts
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+DATA = ROOT / "docs" / "behaviours"
+BLOCK = "```behaviours\n{}\n```"
+PAGE = f"---\ntitle: T\n---\n\nText.\n\n{BLOCK}\n"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A project of the records, and a page that shows some of them."""
+    shutil.copytree(DATA, tmp_path / "docs" / "behaviours")
+    page = tmp_path / "docs" / "en" / "page.md"
+    page.parent.mkdir()
+    return page
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("question: fully_maskde", "question 'fully_maskde': expected one of fully_masked, "),
+        ("projects: torch", "projects 'torch': expected one of all"),
+        ("question", "expected one line, as in question: fully_masked or projects: all"),
+        ("task: window", "expected one line, as in question"),
+        ("question: half\nprojects: all", "expected one line, as in question"),
+    ],
+)
+def test_a_block_that_no_record_answers_is_found_where_it_is(tree, body, message):
+    (problem,) = behaviour_tables.problems(tree, PAGE.format(body), tree.parent.parent.parent)
+    assert message in problem.message
+    assert problem.line == 7
+
+
+def test_records_that_are_gone_are_found(tree):
+    root = tree.parent.parent.parent
+    shutil.rmtree(root / "docs" / "behaviours" / "records")
+    (problem,) = behaviour_tables.problems(tree, PAGE.format("projects: all"), root)
+    assert "no record in docs/behaviours/records: run make behaviours" in problem.message
+
+
+class Seen(HTMLParser):
+    """What a reader finds: texts, ids, links, and tags that are closed as they were opened."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
+        self.links += [value for name, value in attrs if name == "href"]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def shown(page: Path, body: str, language: str = "en") -> Seen:
+    """A page as both hooks leave it."""
+    page.write_text(PAGE.format(body), encoding="utf-8")
+    place = SimpleNamespace(file=SimpleNamespace(abs_src_path=str(page)))
+    config = SimpleNamespace(docs_dir=f"docs/{language}")
+    markdown = behaviour_tables.on_page_markdown(BLOCK.format(body), place, config, None)
+    image = markdown.strip()
+    assert image.startswith("![](behaviours:")
+    html = f'<p><img alt="" src="{image[4:-1]}" /></p>'
+    return Seen(behaviour_tables.on_post_page(html, place, config))
+
+
+def test_a_table_has_each_answer_with_those_who_gave_it(tree):
+    seen = shown(tree, "question: fully_masked")
+    text = "".join(seen.texts)
+    assert text.startswith("zeros ")
+    record = json.loads((DATA / "records" / "torch.json").read_text(encoding="utf-8"))
+    for name, cells in record["implementations"].items():
+        own = behaviour_tables.questions(ROOT)["fully_masked"]["answers"]
+        assert name in text
+        assert own[cells["fully_masked"]["answer"]]["en"] in text
+    assert seen.links[0] == "#attnref-scaled-dot-product-attention"
+
+
+def test_both_languages_show_the_same_in_their_own_words(tree):
+    for body in ("question: mask_with_causal", "projects: all"):
+        pt, en = (shown(tree, body, language) for language in ("pt", "en"))
+        assert (pt.ids, pt.links) == (en.ids, en.links)
+        assert "raises" not in pt.texts
+    assert "um erro" in "".join(shown(tree, "question: mask_with_causal", "pt").texts)
+    assert set(behaviour_tables.WORDS["pt"]) == set(behaviour_tables.WORDS["en"])
+    for about in behaviour_tables.questions(ROOT).values():
+        for said in (about["title"], *about["answers"].values()):
+            assert said["pt"]
+            assert said["en"]
+
+
+def test_each_project_has_its_version_and_every_program(tree):
+    seen = shown(tree, "projects: all")
+    assert len(seen.ids) == len(set(seen.ids)) >= 30
+    code = [text for text in seen.texts if text.startswith("import torch\n")]
+    cells = [
+        cell
+        for record in behaviour_tables.records(ROOT)
+        for cells in record["implementations"].values()
+        for cell in cells.values()
+        if cell["answer"] != "absent"
+    ]
+    assert code == [f"{cell['program']}# {cell['output']}" for cell in cells]
+    text = "".join(seen.texts)
+    for record in behaviour_tables.records(ROOT):
+        assert f"{record['version']}, on {record['date']}" in text
+
+
+def test_every_link_of_a_table_leads_to_a_project(tree):
+    ids = {f"#{one}" for one in shown(tree, "projects: all").ids}
+    for question in behaviour_tables.questions(ROOT):
+        assert set(shown(tree, f"question: {question}").links) <= ids
+
+
+def test_an_issue_upstream_is_linked_beside_the_answer(tree):
+    known = behaviour_tables.issues(ROOT)
+    assert known
+    asked = {
+        (record["project"], name, question)
+        for record in behaviour_tables.records(ROOT)
+        for name, cells in record["implementations"].items()
+        for question, cell in cells.items()
+        if cell["answer"] != "absent"
+    }
+    assert set(known) <= asked
+    seen = shown(tree, "projects: all")
+    assert set(known.values()) <= set(seen.links)
+    assert "pytorch/pytorch#41508" in seen.texts
+
+
+def test_the_page_asks_every_question_once():
+    text = (ROOT / "docs" / "en" / "practice" / "behaviours.md").read_text(encoding="utf-8")
+    asked = [
+        behaviour_tables.wish(block, ROOT)[1]
+        for block in contracts.blocks(text)
+        if block.language == "behaviours"
+    ]
+    assert sorted(asked) == sorted([*behaviour_tables.questions(ROOT), "all"])
