@@ -24,7 +24,12 @@ MARKER = re.compile(r"^\s*# --8<-- \[(?P<edge>start|end):(?P<section>[\w-]+)\]$"
 MARKER_LIKE = re.compile(r"-\s*8\s*[<>]|8\s*[<>]\s*-")
 
 # A language whose blocks must be includes, and where from; the rest may be typed on the page.
-SOURCES = {"python": ("attnref/", "snippets/"), "text": ("snippets/",)}
+SOURCES = {
+    "python": ("attnref/", "snippets/"),
+    "text": ("snippets/",),
+    "toml": ("snippets/",),
+    "yaml": ("snippets/",),
+}
 TYPED = {"bash", "behaviours", "bibtex", "markdown", "results"}
 
 

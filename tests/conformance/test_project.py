@@ -88,6 +88,7 @@ def test_all_functions_are_checked_and_summed_up(run):
     assert "Como esperado: fully_masked." in out
 
 
+@pytest.mark.claim("expectations-stay-true")
 def test_what_is_expected_passes_strictly_too(run):
     assert run(TWO, "mine.py:hidden", "--strict")[0] == 0
     strict = '[tool.attnref.check."mine.py:hidden"]\nstrict = true\nonly = ["fully_masked"]'
@@ -113,6 +114,7 @@ def test_an_option_counts_more_than_a_table(run):
     assert "seed 0" in run(seed, "--seed", "0")[1]
 
 
+@pytest.mark.claim("expectations-stay-true")
 def test_what_was_expected_and_is_not_so_fails(run):
     outdated = """
         [tool.attnref.check."mine.py:wrong"]

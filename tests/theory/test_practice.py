@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from pages import blocks
 
 from attnref.exercises import all_exercises
@@ -81,7 +82,7 @@ def test_the_plan_has_every_exercise_once(language):
 
 
 def bash_blocks():
-    for name in ("exercises", "teachers"):
+    for name in ("exercises", "checker", "teachers"):
         for block in blocks(page("en", name)):  # both languages have the same
             if block.language == "bash" and not block.body[0].startswith("pip "):
                 yield pytest.param("\n".join(block.body), id=f"{name}-{block.line}")
@@ -90,8 +91,11 @@ def bash_blocks():
 @pytest.mark.parametrize("script", list(bash_blocks()))
 def test_commands_on_the_pages_run(script, attnref, monkeypatch, tmp_path):
     """An exit status of 2, or more, says that a command is not one."""
-    for name in ("exercises/my_attention.py", "teachers/submissions.py"):
+    for name in ("checker/causal.py", "checker/fixed.py", "checker/layer.py"):
         shutil.copy(ROOT / "snippets" / "practice" / name, tmp_path)
+    shutil.copy(ROOT / "snippets" / "practice" / "teachers" / "submissions.py", tmp_path)
+    settings = ROOT / "snippets" / "practice" / "checker" / "settings.toml"
+    shutil.copy(settings, tmp_path / "pyproject.toml")
     (tmp_path / "class" / "ana").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
@@ -110,6 +114,16 @@ def test_commands_on_the_pages_run(script, attnref, monkeypatch, tmp_path):
         assert status < 2, out + err
         assert out
         assert err == ""
+
+
+def test_the_workflow_ends_with_the_command_of_the_page():
+    """What it does is the shell's; that it is YAML, and what it runs, can be tested here."""
+    text = (ROOT / "snippets" / "practice" / "checker" / "workflow.yml").read_text(encoding="utf-8")
+    steps = yaml.safe_load(text)["jobs"]["check"]["steps"]
+    assert steps[-1] == {"run": "attnref check"}
+    recorded = (ROOT / "snippets" / "practice" / "checker" / "project.out").read_text("utf-8")
+    assert recorded.startswith("$ attnref check |")
+    assert steps[-2] == {"run": 'pip install "$(ls attnref-*.whl)[cli]"'}
 
 
 def test_of_the_three_submissions_one_is_right_beyond_the_example():
