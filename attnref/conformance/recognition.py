@@ -20,6 +20,7 @@ from attnref.conformance.meanings import FORMS, MEANINGS
 from attnref.conformance.probes import NEAR, VALUES, explained, ignores, ignores_order, obeys, takes
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.reading import Reading
+from attnref.conformance.step import StepSubject
 from attnref.conformance.subject import CheckError, Fits, Subject
 from attnref.conformance.trial import Raised, Stopped, Trial
 
@@ -80,7 +81,8 @@ def _read(
                 reading = plain
     if "attn_mask" in about.supports and reading.means is None:
         reading = _of_its_form(about, reading, case, dtype, device)
-    if not reading.approximate and "enable_gqa" not in about.supports:
+    alone = not reading.approximate and not isinstance(about, StepSubject)  # which asks it itself
+    if alone and "enable_gqa" not in about.supports:
         reading = _of_shared_heads(about, reading, dtype, device)
     trial = Trial(reading.of(about), dtype, device)
     ignored = tuple(each for each in about.swallowed if ignores(trial, case, each))

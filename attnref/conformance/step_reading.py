@@ -23,11 +23,10 @@ _LOST = ("enable_gqa", "attn_mask")
 
 @dataclass(frozen=True)
 class StepReading(Reading):
-    """The same of a step; ``parameter`` is its cache."""
+    """The same of a step, which shares heads by itself; ``parameter`` is its cache."""
 
     parameter: str = "cache"
     in_place: bool = False
-    shares: bool = False
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What is not as the plainest step has it."""
@@ -36,14 +35,14 @@ class StepReading(Reading):
             lines.append((NAME, {"parameter": self.parameter, "option": "cache"}))
         if self.in_place:
             lines.append((IN_PLACE, {}))
-        return [*lines, *Reading.lines(replace(self, causal=None))]
+        return [*lines, *Reading.lines(replace(self, causal=None, shares=False))]
 
     def of(self, about: Subject) -> Subject:
         """The step, fed with sequences that have PyTorch's axes."""
         assert isinstance(about, StepSubject)
         layout = self.layout or "bhnd"
         step = replace(about.step, call=LAYOUTS[layout].call, shares=self.shares)
-        found = Reading.of(replace(self, layout="bhnd"), about.stepping(step))
+        found = Reading.of(replace(self, layout="bhnd", shares=False), about.stepping(step))
         supports = dict.fromkeys([*found.supports, *["enable_gqa"] * self.shares])
         if layout not in ("bhnd", "bnhd"):
             supports = {option: None for option in supports if option not in _LOST}
