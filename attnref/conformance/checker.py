@@ -18,6 +18,7 @@ from attnref.conformance.property import Property
 from attnref.conformance.reading import COMPILING, Reading, check_reading
 from attnref.conformance.recognition import read
 from attnref.conformance.report import Report
+from attnref.conformance.required import NOTHING
 from attnref.conformance.result import Result, printable
 from attnref.conformance.step import StepSubject
 from attnref.conformance.step_reading import read_step
@@ -80,9 +81,10 @@ def check(
         names: the function's own for options, as ``{"attn_mask": "mask"}``.
         layout: the axes of its tensors, ``"bhnd"``, ``"bnhd"``, ``"bnd"``, ``"nbd"`` or ``"nd"``;
             None recognises them.
-        mask_means: what its mask says, ``"allowed"`` (True = may attend), ``"forbidden"``,
-            ``"ones"`` (1 and 0) or ``"added"``; None recognises it for a parameter that is not
-            called attn_mask, which says what PyTorch's says.
+        mask_means: what its mask says, ``"allowed"`` (True = may attend), ``"bools"`` (the
+            same, and no numbers to add), ``"forbidden"``, ``"ones"`` (1 and 0) or ``"added"``;
+            None recognises it for a parameter that is not called attn_mask, which says what
+            PyTorch's says.
         always_causal: that it cannot be asked without causality; None recognises it.
         approximate: that it does not promise the formula: its error is told, and it is asked what
             holds of approximations too.
@@ -220,12 +222,20 @@ def recognise(
             )
         raise CheckError(
             f"function: expected {about.name} to answer a call with query, key and value of shape "
-            f"{_SHAPE}, got {error} (at {values['place']}). Fix it, or wrap it in a function that "
-            "takes tensors of this shape."
+            f"{_SHAPE}, got {error} (at {values['place']}).{_unsaid(about)} Fix it, or wrap it in "
+            "a function that takes tensors of this shape."
         )
     found = values.get("reading", said)
     assert isinstance(found, Reading)
     return found, limit * COMPILING if limit and found.compiles else limit
+
+
+def _unsaid(about: Subject) -> str:
+    """What was given None for want of a default value, which may be why it raised."""
+    names = [name for name, given in about.given.items() if given == NOTHING]
+    if not names:
+        return ""
+    return f" What has no default value was given None: {', '.join(names)}."
 
 
 def _read(about: Subject, said: Reading, dtype: str | None, device: torch.device) -> Reading:

@@ -1,6 +1,8 @@
 """Arrays of other libraries: what a function of theirs is given, and what it returns."""
 
 import importlib
+import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -8,6 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
+
+from attnref.conformance.subject import unwrapped
 
 
 class Library(NamedTuple):
@@ -36,9 +40,29 @@ def of(array: object) -> str | None:
     return known or ("numpy" if hasattr(array, "__dlpack__") else None)
 
 
-def loaded() -> list[str]:
-    """Those that the function, or whoever loaded it, has imported."""
-    return [package for package in LIBRARIES if package in sys.modules]
+def meant(function: Callable[..., Any], error: BaseException) -> list[str]:
+    """Those whose arrays a function may take that has raised ``error`` for tensors of PyTorch.
+
+    They are its own library and those that its code names; where the error is about a tensor, all
+    that are loaded.
+    """
+    found = unwrapped(function)
+    used = [getattr(found, "__module__", None), type(found).__module__]
+    if not hasattr(found, "__code__"):
+        found = type(found).__call__
+    used += getattr(getattr(found, "__code__", None), "co_names", ())
+    around: Mapping[str, object] = getattr(found, "__globals__", {})
+    for value in around.values():
+        used.append(value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", ""))
+    packages = {str(name).split(".")[0].removesuffix("lib") for name in used}
+    if of_tensors(error):
+        packages |= set(sys.modules)
+    return [package for package in LIBRARIES if package in packages and package in sys.modules]
+
+
+def of_tensors(error: BaseException) -> bool:
+    """Whether an error names PyTorch, or shows one of its tensors."""
+    return re.search(r"\btorch\b|\btensor\(", str(error)) is not None
 
 
 def calling(package: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -75,6 +75,9 @@ def _to_add(mask: Tensor) -> Tensor:
 
 MEANINGS: Mapping[str, Meaning] = {
     "allowed": Meaning(Text(en="True = may attend", pt="True = pode olhar"), lambda mask: mask),
+    "bools": Meaning(  # the same, and no numbers
+        Text(en="True = may attend", pt="True = pode olhar"), lambda mask: _yes_or_no(mask)
+    ),
     "forbidden": Meaning(
         Text(en="True = forbidden", pt="True = proibido"), lambda mask: ~_yes_or_no(mask)
     ),

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attnref.conformance import libraries
 from attnref.conformance.layouts import LAYOUTS, Layout
 from attnref.conformance.libraries import LIBRARIES
 from attnref.conformance.meanings import FORMS, MEANINGS, SAME, handed
+from attnref.conformance.required import WIDTH
 from attnref.conformance.subject import CheckError, Fits, Subject, renamed
 from attnref.conformance.text import Text
 
@@ -24,6 +26,11 @@ SHARES = Text(
     en="fewer key heads are shared without a flag",
     pt="menos cabeças de chaves são divididas sem pedir",
 )
+NEEDS = Text(
+    en="{parameter} given {value} where none is asked",
+    pt="{parameter} recebe {value} onde nada é pedido",
+)
+ALL = Text(en="a mask that allows all", pt="uma máscara que permite tudo")
 CAUSAL = Text(en="always causal", pt="sempre causal")
 SIZED = Text(
     en="lengths that are multiples of {step}, vectors of {width}",
@@ -49,8 +56,8 @@ class Reading:
     whose arrays it takes and answers with, if that is not PyTorch. ``fits`` are the only sizes that
     it takes, ``dtype`` is the only one, where it takes no float32, and what ``compiles`` for each
     shape is given more time. ``switch`` is what it is told not to be causal by, where it is unless
-    told, and what ``shares`` takes fewer heads of keys without being told. ``complete`` leaves
-    nothing to recognise.
+    told, and what ``shares`` takes fewer heads of keys without being told. ``needs`` are options
+    that it gets in each call, for it does not do without. ``complete`` leaves nothing to recognise.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -65,6 +72,7 @@ class Reading:
     compiles: bool = False
     switch: str | None = None
     shares: bool = False
+    needs: tuple[str, ...] = ()
     approximate: bool = False
     complete: bool = False
 
@@ -84,6 +92,9 @@ class Reading:
                 lines.append((MEANS if usual else OF_FORM, {**about, "form": self.form}))
             else:
                 lines.append((NAME, about))
+        for option in self.needs:
+            value = ALL if option == "attn_mask" else WIDTH
+            lines.append((NEEDS, {"parameter": self.names.get(option, option), "value": value}))
         lines += [(CAUSAL, {})] if self.causal else []
         lines += [(SHARES, {})] if self.shares else []
         lines += [(ROUGHLY, {})] if self.approximate else []
@@ -118,11 +129,10 @@ class Reading:
             drops=(*drops, *(["enable_gqa"] if self.shares else [])),
             library=self.library,
             switch=self.switch,
+            needs=self.needs,
         )
-        plain = not (
-            self.names or self.means or self.causal or self.library or self.switch or self.shares
-        )
-        plain = plain and layout is LAYOUTS["bhnd"]
+        other = (self.names, self.means, self.causal, self.library, self.switch, self.shares)
+        plain = not any((*other, self.needs)) and layout is LAYOUTS["bhnd"]
         return replace(
             about,
             function=about.function if plain else _wrapping(asked, about.function),
@@ -132,7 +142,7 @@ class Reading:
             fits=self.fits,
             approximate=self.approximate,
             names=self.names,
-            mask_means=means,
+            mask_means="allowed" if means == "bools" else means,
             mask=mask,
             same_along=SAME.get(self.form or "", ()),
         )
@@ -146,14 +156,20 @@ def _asked(
     drops: tuple[str, ...],
     library: str | None,
     switch: str | None,
+    needs: tuple[str, ...],
     **options: Any,
 ) -> Any:
+    query, key, _ = tensors
+    if "scale" in needs and options.get("scale") is None:
+        options["scale"] = query.shape[-1] ** -0.5
+    if "attn_mask" in needs and options.get("attn_mask") is None:
+        options["attn_mask"] = query.new_ones(query.shape[-2], key.shape[-2], dtype=torch.bool)
     if switch is not None and "is_causal" not in options:
         options[switch] = False
     if library:
         function = libraries.calling(library, function)
     if options.get("attn_mask") is not None:
-        options["attn_mask"] = mask(options["attn_mask"], *tensors[:2])
+        options["attn_mask"] = mask(options["attn_mask"], query, key)
     for option in drops:
         options.pop(option, None)
     return layout.call(function, *tensors, **options)

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from attnref.conformance import libraries
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.layouts import LAYOUTS
 from attnref.conformance.meanings import FORMS, MEANINGS
 from attnref.conformance.probes import NEAR, VALUES, explained, ignores, ignores_order, obeys, takes
-from attnref.conformance.properties.masks import some_mask
+from attnref.conformance.properties.masks import adds_floats, some_bias, some_mask, yes_or_no
 from attnref.conformance.reading import Reading
 from attnref.conformance.step import StepSubject
 from attnref.conformance.subject import CheckError, Fits, Subject
@@ -63,12 +62,10 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
 def _read(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
-    said = reading = replace(said, library=_library(about, case, dtype, device))
-    if said.layout is None or said.causal is None:
-        reading = _form(about, said, case, dtype, device)
-    else:
-        Trial(reading.of(about), dtype, device).call(case.query, case.key, case.value)
+    reading = _answering(about, said, case, dtype, device)
     for option, parameter in about.overlooked.items():
+        if option in reading.names:
+            continue
         for tried in _named(reading, option, parameter):
             if obeys(Trial(tried.of(about), dtype, device), case, option):
                 reading = tried
@@ -84,6 +81,7 @@ def _read(
     alone = not reading.approximate and not isinstance(about, StepSubject)  # which asks it itself
     if alone and "enable_gqa" not in about.supports:
         reading = _of_shared_heads(about, reading, dtype, device)
+    reading = _of_bools(about, reading, case, dtype, device)
     trial = Trial(reading.of(about), dtype, device)
     ignored = tuple(each for each in about.swallowed if ignores(trial, case, each))
     compiles = not reading.approximate and _compiles(trial)
@@ -102,6 +100,19 @@ def _of_its_form(
         if obeys(Trial(tried.of(about), dtype, device), case, "attn_mask"):
             return tried
     return said
+
+
+def _of_bools(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """A mask that is not PyTorch's promises nothing of numbers, and is not asked with them then."""
+    usual = "attn_mask" not in said.names and said.form in (None, "(n, m)")
+    if usual or said.means != "allowed":
+        return said
+    trial = Trial(said.of(about), dtype, device)
+    bias = some_bias(trial, case)
+    known = not takes(trial, case, {"attn_mask": bias}) or yes_or_no(trial, case)
+    return said if known or adds_floats(trial, case) else replace(said, means="bools")
 
 
 def _of_shared_heads(
@@ -135,16 +146,67 @@ def _compiles(trial: Trial) -> bool:
     return seconds[0] > max(0.2, 10 * seconds[1])
 
 
-def _library(about: Subject, case: Case, dtype: torch.dtype, device: torch.device) -> str | None:
-    """Whose arrays it answers with, or takes where it takes no tensors; None where PyTorch's."""
+def _answering(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """Whose arrays it takes, or answers with, in which axes, and whether it is causal by itself."""
     output = _output(about, case, dtype, device)
     if output is not None:
-        return libraries.of(output)
-    for package in libraries.loaded():
-        function = libraries.calling(package, about.function)
-        if isinstance(_output(replace(about, function=function), case, dtype, device), Tensor):
-            return package
-    return None
+        return _form(about, replace(said, library=libraries.of(output)), case, dtype, device)
+    try:
+        return _form(about, said, case, dtype, device)
+    except Raised as raised:
+        usual = raised
+    packages = libraries.meant(about.function, usual.error)
+    for package in packages:
+        try:
+            return _form(about, replace(said, library=package), case, dtype, device)
+        except Raised as raised:
+            if libraries.of_tensors(usual.error):
+                usual = raised  # that one is about what it is made for
+    if said.fits is None and ("None" in str(usual.error) or about.given):
+        for library in (None, *packages):
+            found = _needing(about, replace(said, library=library), case, dtype, device)
+            if found is not None:
+                return found
+    raise usual
+
+
+def _needing(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading | None:
+    """What it answers with where it gets a factor, or a mask that allows all; None if it does not.
+
+    A mask that allows all says little of its meaning; so it must be obeyed, too.
+    """
+    first = None
+    for tried in _supplied(about, said):
+        try:
+            found = _form(about, tried, case, dtype, device)
+            trial = Trial(found.of(about), dtype, device)
+            if not explained(trial, case):
+                continue
+        except (Raised, Stopped):
+            continue
+        if "attn_mask" not in found.needs or obeys(trial, case, "attn_mask"):
+            return found
+        first = first or found
+    return first
+
+
+def _supplied(about: Subject, said: Reading) -> Iterator[Reading]:
+    own = {option: option for option in about.supports if option not in about.swallowed}
+    own = {**about.overlooked, **own}
+    for needs in (("scale",), ("attn_mask",), ("scale", "attn_mask")):
+        if not all(option in own for option in needs):
+            continue
+        names = {option: own[option] for option in needs if own[option] != option}
+        tried = replace(said, names={**names, **said.names}, needs=needs)
+        if "attn_mask" not in needs:
+            yield tried
+            continue
+        for means, form in itertools.product(MEANINGS, FORMS):
+            yield replace(tried, means=said.means or means, form=form)
 
 
 def _output(about: Subject, case: Case, dtype: torch.dtype, device: torch.device) -> object:
@@ -163,10 +225,14 @@ def _form(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
     """The layout, and whether it is causal by itself."""
-    layouts = LAYOUTS if said.layout is None else [said.layout]
+    if said.layout is not None and said.causal is not None:
+        Trial(said.of(about), dtype, device).call(case.query, case.key, case.value)
+        return said
+    layouts = list(LAYOUTS) if said.layout is None else [said.layout]
     causal = (False, True) if said.causal is None else (said.causal,)
     refused: Raised | Stopped | None = None
-    answers = of_four = False
+    answering: list[str] = []
+    of_four = False
     for layout, always in itertools.product(layouts, causal):
         # What takes four axes and mixes two of them up may be right where it gets fewer.
         if of_four and not LAYOUTS[layout].heads and said.layout is None:
@@ -175,16 +241,18 @@ def _form(
         try:
             if explained(Trial(tried.of(about), dtype, device), case):
                 return _asked_not_to_be(about, tried, case, dtype, device) if always else tried
-            answers, of_four = True, of_four or LAYOUTS[layout].heads
+            answering.append(layout)
+            of_four = of_four or LAYOUTS[layout].heads
         except (Raised, Stopped) as reason:
             refused = refused or reason
-    if not answers and refused is not None:
+    if not answering and refused is not None:
         raise refused
-    for layout in layouts:
+    for layout in answering:
         tried = replace(said, layout=layout)
         if ignores_order(Trial(tried.of(about), dtype, device), case):
             return tried
-    return said
+    # One that answers PyTorch's axes with another shape is asked so, and `shape` tells of it.
+    return said if isinstance(refused, Stopped) else replace(said, layout=answering[0])
 
 
 def _asked_not_to_be(

@@ -14,28 +14,25 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[Any], object]]] = {
     "enable_gqa": ("False", lambda query: False),
     "dropout_p": ("0.0", lambda query: 0.0),
 }
-# Where one of these is in a name, the function can do without it, it seems.
-_OPTIONAL = ("mask", "bias", "cache", "past", "segment", "window", "softcap", "soft_cap")
+# A fourth parameter of such a name shows that the first is no query.
+_VALUES = ("v", "value", "values")
 
 
 def required(signature: inspect.Signature, synonyms: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """What each parameter that must be said is given, in words; those that cannot be are not there.
+    """What each parameter that must be said is given, in words.
 
     Examples:
-        >>> def attention(q, k, v, mask, sm_scale, block): ...
+        >>> def attention(q, k, v, mask, sm_scale, *, cache=None): ...
         >>> required(inspect.signature(attention), {"scale": ["sm_scale"]})
         {'mask': 'None', 'sm_scale': '1/sqrt(d_k)'}
     """
     given = {}
     for name, parameter in list(signature.parameters.items())[3:]:
         named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        if not named or parameter.default is not parameter.empty:
-            continue
-        option = _option(name, synonyms)
-        if option in _OPTIONS:
-            given[name] = _OPTIONS[option][0]
-        elif any(word in name for word in _OPTIONAL):
-            given[name] = NOTHING
+        if name in _VALUES:
+            return {}
+        if named and parameter.default is parameter.empty:
+            given[name] = _OPTIONS.get(_option(name, synonyms), (NOTHING,))[0]
     return given
 
 

@@ -1,5 +1,6 @@
 """What a function takes, as its signature has it, or as it answers where it has none."""
 
+import ast
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,10 @@ import torch
 OPTIONS = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p", "softcap", "window")
 # What others call them. Such a parameter is pointed out, not used: a mask may mean the opposite.
 SYNONYMS = {
-    "attn_mask": ("mask", "attention_mask", "attn_bias", "bias"),
+    "attn_mask": (
+        *("mask", "attention_mask", "attn_bias", "bias"),
+        *("key_mask", "key_padding_mask", "padding_mask"),
+    ),
     "is_causal": ("causal", "use_causal_mask"),
     "scale": ("scaling", "scale_factor", "softmax_scale", "sm_scale"),
     "enable_gqa": (),
@@ -22,8 +26,11 @@ SYNONYMS = {
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
     """None for functions written in C, most of which have none."""
-    if isinstance(function, torch.jit.ScriptFunction):
-        return _scripted(function)
+    schema = _schema(function)
+    if schema is not None:
+        return _of_schema(schema)
+    if hasattr(function, "__nb_signature__"):  # of nanobind, a text for each way to call it
+        return _of_text(function.__nb_signature__[0][0])
     called = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         return inspect.signature(called)
@@ -31,8 +38,18 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _scripted(function: Any) -> inspect.Signature:
-    """That of a compiled function, which its schema knows, and it itself does not."""
+def _schema(function: Any) -> Any:
+    """What PyTorch knows of a compiled function, or of an operator; None of others."""
+    if isinstance(function, torch.jit.ScriptFunction):
+        return function.schema
+    function = getattr(function, "_opoverload", function)  # of torch.library.custom_op
+    if isinstance(function, torch._ops.OpOverloadPacket):
+        first, *_ = function.overloads()  # type: ignore[no-untyped-call]
+        function = getattr(function, first)
+    return function._schema if isinstance(function, torch._ops.OpOverload) else None
+
+
+def _of_schema(schema: Any) -> inspect.Signature:
     return inspect.Signature(
         [
             inspect.Parameter(
@@ -44,9 +61,40 @@ def _scripted(function: Any) -> inspect.Signature:
                 if argument.has_default_value()
                 else inspect.Parameter.empty,
             )
-            for argument in function.schema.arguments
+            for argument in schema.arguments
         ]
     )
+
+
+def _of_text(text: str) -> inspect.Signature:
+    """That of a definition without a body; what has a default value has None.
+
+    Examples:
+        >>> _of_text("def attend(q: array, k: array, v: array, *, scale: float, mask=0) -> array")
+        <Signature (q, k, v, *, scale, mask=None)>
+    """
+    defined = ast.parse(f"{text}: ...").body[0]
+    assert isinstance(defined, ast.FunctionDef)
+    given = defined.args
+    positional = [*given.posonlyargs, *given.args]
+    some = len(positional) - len(given.defaults)  # the last ones have them
+    parameters = [
+        inspect.Parameter(
+            each.arg,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if place < some else None,
+        )
+        for place, each in enumerate(positional)
+    ]
+    parameters += [
+        inspect.Parameter(
+            each.arg,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if default is None else None,
+        )
+        for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    ]
+    return inspect.Signature(parameters)
 
 
 def options_taken(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -250,21 +250,22 @@ def _with_our_names(
 
 def modules(function: Callable[..., Any]) -> list[torch.nn.Module]:
     """Those that it is, or is bound to, or wraps, with all in them."""
-    function = _unwrapped(function)
+    function = unwrapped(function)
     owner = getattr(function, "__self__", function)  # layer.forward is judged as layer is
     return list(owner.modules()) if isinstance(owner, torch.nn.Module) else []
 
 
 def file_of(function: Callable[..., Any]) -> str | None:
     """The file that defines it, None where no Python does."""
-    function = _unwrapped(function)
+    function = unwrapped(function)
     if isinstance(function, torch.nn.Module):
         function = function.forward
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return None if code is None else str(code.co_filename)
 
 
-def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What lies under partial functions and wrappers."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func

@@ -77,7 +77,8 @@ def test_an_array_without_dlpack_is_asked_for_its_numbers(stands_for):
     tensor = torch.zeros(2, 3)
     assert torch.equal(call(tensor, tensor, tensor), torch.ones(2, 3))
     assert libraries.of(Wrapped(None)) == "tinygrad"
-    assert libraries.loaded()[-2:] == ["tinygrad", "numpy"]
+    error = TypeError("expected Tensor, got torch.Tensor")
+    assert libraries.meant(Wrapped, error)[-2:] == ["tinygrad", "numpy"]
 
 
 def test_half_precision_goes_through_float32(stands_for):

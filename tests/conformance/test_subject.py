@@ -114,7 +114,7 @@ def takes_any(query, key, value, **options): ...
 def takes_two(query, key): ...
 
 
-def wants_a_block(query, key, value, block): ...
+def of_parameters(parameters, query, key, value): ...
 
 
 def test_options_are_read_from_the_signature():
@@ -182,9 +182,9 @@ WRONG = {
         "default value, or wrap it in a function of these three.",
     ),
     "four": (
-        lambda: subject(wants_a_block),
+        lambda: subject(of_parameters),
         "function: expected one that can be called as f(query, key, value), got "
-        "wants_a_block(query, key, value, block): missing a required argument: 'block'. Give "
+        "of_parameters(parameters, query, key, value): missing a required argument: 'value'. Give "
         "whatever else it takes a default value, or wrap it in a function of these three.",
     ),
     "option": (

@@ -143,7 +143,7 @@ def mask_polarity(trial: Trial, case: Case) -> Finding | None:
     try:
         found = _compare(trial, case, mask.double(), OTHER, attn_mask=mask)
     except Raised as raised:
-        if trial.declined(raised) or not _adds_floats(trial, case):
+        if trial.declined(raised) or not adds_floats(trial, case):
             raise
         return Finding(Verdict.NOT_CLAIMED, NUMBERS_ALONE)
     if found is None:
@@ -194,7 +194,8 @@ def float_mask(trial: Trial, case: Case) -> Finding | None:
     return found
 
 
-def _adds_floats(trial: Trial, case: Case) -> bool:
+def adds_floats(trial: Trial, case: Case) -> bool:
+    """Whether numbers in a mask are added to the scores."""
     bias = some_bias(trial, case)
     try:
         return _compare(trial, case, bias.exp(), OTHER, attn_mask=bias) is None
@@ -219,10 +220,10 @@ def some_bias(trial: Trial, case: Case) -> Tensor:
     Tenths, because a narrower dtype would round them. Its own key has 0, which is no number to
     multiply by, and no yes.
     """
-    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
+    mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
     bias = torch.randn(mask.shape, generator=case.generator(), dtype=torch.float64)
     bias = ((10 * bias).round().clamp(-20, 20) / 10).fill_diagonal_(0.0)
-    return trial.seen(bias.masked_fill(~mask, -torch.inf))
+    return trial.seen(trial.sayable(bias.masked_fill(~mask, -torch.inf)))
 
 
 @rule(
@@ -331,7 +332,7 @@ def _floats_with_causal(trial: Trial, case: Case) -> Finding | None:
     bias = some_bias(trial, case)
     causal = torch.ones_like(bias).tril()
     options = {"attn_mask": bias, "is_causal": True}
-    if not _adds_floats(trial, case):
+    if not adds_floats(trial, case):
         return None
     try:
         found = _compare(trial, case, bias.exp() * causal, OTHER, **options)

@@ -1,0 +1,144 @@
+"""What strangers' functions are given so that they answer, and what is read off operators."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention as fused
+
+from attnref.conformance import Verdict, check
+from attnref.conformance.signatures import signature_of
+from attnref.conformance.subject import CheckError, subject
+
+
+def scores(query, key):
+    return query @ key.mT / math.sqrt(query.shape[-1])
+
+
+def without_defaults(q, k, v, mask, scale=None):
+    """A mask that must be one, and a factor that must be a number."""
+    return (q @ k.mT * scale).masked_fill(mask, -math.inf).softmax(-1) @ v
+
+
+def with_a_bias(q, k, v, attn_mask=None):
+    return (scores(q, k) + attn_mask.to(q.dtype)).softmax(-1) @ v
+
+
+def with_a_factor(q, k, v, softmax_scale=None):
+    return (q @ k.mT * softmax_scale).softmax(-1) @ v
+
+
+def keys_that_count(q, k, v, key_mask):
+    """Of arrays, and of keys: numbers in it are a yes, or a no."""
+    seen = np.asarray(key_mask, dtype=bool)[:, None, None]
+    found = np.where(seen, q @ np.swapaxes(k, -1, -2) / q.shape[-1] ** 0.5, -1e9)
+    weights = np.exp(found - found.max(-1, keepdims=True)) * seen
+    return (weights / (weights.sum(-1, keepdims=True) + 1e-30) @ v).astype(q.dtype)
+
+
+@pytest.mark.parametrize(
+    ("function", "read", "not_right"),
+    [
+        (
+            without_defaults,
+            "mask is attn_mask, True = forbidden; scale given 1/sqrt(d_k) where none is asked; "
+            "mask given a mask that allows all where none is asked",
+            {"fully_masked", "fully_masked_gradient", "nan_behind_mask", "half_precision"},
+        ),
+        (
+            with_a_bias,
+            "attn_mask is attn_mask, added to the scores; attn_mask given a mask that allows all "
+            "where none is asked",
+            {"fully_masked", "fully_masked_gradient", "nan_behind_mask", "half_precision"},
+        ),
+        (
+            with_a_factor,
+            "softmax_scale is scale; softmax_scale given 1/sqrt(d_k) where none is asked",
+            {"half_precision"},
+        ),
+        (
+            keys_that_count,
+            "key_mask is attn_mask, True = may attend, (b, m); key_mask given a mask that allows "
+            "all where none is asked; arrays of NumPy",
+            {"nan_behind_mask", "half_precision"},
+        ),
+    ],
+)
+def test_what_it_does_not_do_without_it_is_given(function, read, not_right):
+    report = check(function, limit=None)
+    assert report.read_as("en") == read
+    assert report.passed(), report.text()
+    unsafe = {each.property for each in report.results if each.verdict is Verdict.UNSAFE}
+    assert unsafe == not_right
+    assert "{" not in report.read_as("pt")
+
+
+def ignoring_what_it_needs(q, k, v, mask):
+    return fused(q, k + 0 * mask.sum(), v)
+
+
+def test_a_mask_that_must_be_one_and_is_ignored_is_wrong():
+    report = check(ignoring_what_it_needs, limit=None)
+    assert "mask_polarity" in {each.property for each in report.failures}
+
+
+def matrices_of_arrays(query, key, value):
+    """One matrix each, and no tensors."""
+    _, d = query.shape
+    found = query @ key.swapaxes(-1, -2).astype(query.dtype) / d**0.5
+    weights = np.exp(found - found.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True) @ value).astype(query.dtype)
+
+
+def test_arrays_are_handed_over_in_all_axes():
+    report = check(matrices_of_arrays, limit=None, only=["oracle", "scale", "gradients"])
+    assert report.read_as("en") == "axes (n, d); arrays of NumPy"
+    assert report.passed(), report.text()
+
+
+def test_the_error_that_is_told_is_about_the_arrays_that_it_takes():
+    def attention(query, key, value):
+        if isinstance(query, torch.Tensor):
+            raise TypeError("expected an array, got torch.Tensor")
+        return np.linalg.solve(query, "no device")
+
+    with pytest.raises(CheckError) as error:
+        check(attention, limit=None)
+    assert "torch.Tensor" not in str(error.value)
+
+
+def decayed_in_chunks(q, k, v):
+    """Linear, and one that forgets, in axes (b, n, h, d) and for whole chunks alone."""
+    b, n, h, d = q.shape
+    q, k, v = (x.reshape(b, n // 64, 64, h, d) for x in (q, k, v))
+    state = torch.einsum("bcihd,bcihe,i->bchde", k, v, torch.arange(64.0).to(q.dtype))
+    return torch.einsum("bcihd,bchde->bcihe", q, state).reshape(b, n, h, d)
+
+
+def test_what_answers_in_other_axes_and_sizes_is_refused_by_what_it_is():
+    with pytest.raises(CheckError, match="multiples of 64 and vectors of 64 numbers alone"):
+        check(decayed_in_chunks, limit=None)
+
+
+def test_the_options_of_an_operator_are_those_of_its_schema():
+    operator = torch.ops.aten.scaled_dot_product_attention
+    options = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p")
+    assert subject(operator).supports == subject(operator.default).supports == options
+    assert subject(operator).swallowed == ()
+
+    @torch.library.custom_op("attnref_tests::attention", mutates_args=())
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> torch.Tensor:
+        return fused(q, k, v, scale=scale)
+
+    report = check(attention, limit=None, only=["scale", "oracle"])
+    assert [each.verdict for each in report.results] == [Verdict.PASS] * 2
+
+
+def test_the_text_that_nanobind_keeps_is_a_signature():
+    class Bound:
+        __nb_signature__ = (("def attend(q: array, k: array, v: array = 0, *, scale) -> array",),)
+
+        def __call__(self, *arguments, **options): ...
+
+    assert str(signature_of(Bound())) == "(q, k, v=None, *, scale)"
