@@ -79,8 +79,8 @@ def check(
             has no limit. None asks for that, to look into it with a debugger. What compiles for
             each shape gets twelve times as long.
         names: the function's own for options, as ``{"attn_mask": "mask"}``.
-        layout: the axes of its tensors, ``"bhnd"``, ``"bnhd"``, ``"bnd"``, ``"nbd"`` or ``"nd"``;
-            None recognises them.
+        layout: the axes of its tensors, ``"bhnd"``, ``"bnhd"``, ``"bhnd>bnhd"`` where the output has
+            others, ``"bnd"``, ``"nbd"`` or ``"nd"``; None recognises them.
         mask_means: what its mask says, ``"allowed"`` (True = may attend), ``"bools"`` (the
             same, and no numbers to add), ``"forbidden"``, ``"ones"`` (1 and 0) or ``"added"``;
             None recognises it for a parameter that is not called attn_mask, which says what

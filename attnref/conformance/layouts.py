@@ -11,12 +11,14 @@ from torch import Tensor
 class Layout(NamedTuple):
     """Where query, key and value have their axes; ``call`` asks a function of that layout.
 
-    ``heads`` where they have an axis of their own.
+    ``heads`` where they have an axis of their own. Not all are ``tried``: some are known by the
+    signature.
     """
 
     axes: str
     call: Callable[..., Any]
     heads: bool = True
+    tried: bool = True
 
 
 def _mapped(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
@@ -32,6 +34,11 @@ def _usual(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> An
 
 def _heads_third(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
     output = function(*(x.transpose(1, 2) for x in tensors), **options)
+    return _mapped(output, lambda x: x.transpose(1, 2) if x.ndim == 4 else x)
+
+
+def _heads_third_after(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    output = function(*tensors, **options)
     return _mapped(output, lambda x: x.transpose(1, 2) if x.ndim == 4 else x)
 
 
@@ -72,6 +79,7 @@ def _matrices(function: Callable[..., Any], *tensors: Tensor, **options: Any) ->
 LAYOUTS: Mapping[str, Layout] = {
     "bhnd": Layout("(b, h, n, d)", _usual),
     "bnhd": Layout("(b, n, h, d)", _heads_third),
+    "bhnd>bnhd": Layout("(b, h, n, d) → (b, n, h, d)", _heads_third_after),
     "bnd": Layout("(b·h, n, d)", _heads_in_batch, heads=False),
     "nbd": Layout("(n, b·h, d)", _length_first, heads=False),
     "nd": Layout("(n, d)", _matrices, heads=False),

@@ -118,7 +118,7 @@ class Reading:
             handed, turned=MEANINGS[means].turned, shaped=FORMS[self.form or "(n, m)"]
         )
         drops = ["is_causal"] if self.causal and "is_causal" not in about.supports else []
-        layout = LAYOUTS[self.layout or "bhnd"]
+        layout = LAYOUTS[self.layout or about.layout or "bhnd"]
         if not layout.heads:  # heads that share keys have no axis there
             supports = [option for option in supports if option != "enable_gqa"]
         asked = functools.partial(

@@ -225,10 +225,13 @@ def _form(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
     """The layout, and whether it is causal by itself."""
+    if said.layout is None and about.layout is not None:
+        said = replace(said, layout=about.layout)
     if said.layout is not None and said.causal is not None:
         Trial(said.of(about), dtype, device).call(case.query, case.key, case.value)
         return said
-    layouts = list(LAYOUTS) if said.layout is None else [said.layout]
+    tried = [name for name, layout in LAYOUTS.items() if layout.tried]
+    layouts = tried if said.layout is None else [said.layout]
     causal = (False, True) if said.causal is None else (said.causal,)
     refused: Raised | Stopped | None = None
     answering: list[str] = []
@@ -237,10 +240,10 @@ def _form(
         # What takes four axes and mixes two of them up may be right where it gets fewer.
         if of_four and not LAYOUTS[layout].heads and said.layout is None:
             break
-        tried = replace(said, layout=layout, causal=always)
+        found = replace(said, layout=layout, causal=always)
         try:
-            if explained(Trial(tried.of(about), dtype, device), case):
-                return _asked_not_to_be(about, tried, case, dtype, device) if always else tried
+            if explained(Trial(found.of(about), dtype, device), case):
+                return _asked_not_to_be(about, found, case, dtype, device) if always else found
             answering.append(layout)
             of_four = of_four or LAYOUTS[layout].heads
         except (Raised, Stopped) as reason:
@@ -248,9 +251,9 @@ def _form(
     if not answering and refused is not None:
         raise refused
     for layout in answering:
-        tried = replace(said, layout=layout)
-        if ignores_order(Trial(tried.of(about), dtype, device), case):
-            return tried
+        found = replace(said, layout=layout)
+        if ignores_order(Trial(found.of(about), dtype, device), case):
+            return found
     # One that answers PyTorch's axes with another shape is asked so, and `shape` tells of it.
     return said if isinstance(refused, Stopped) else replace(said, layout=answering[0])
 

@@ -44,7 +44,7 @@ class StepReading(Reading):
         step = replace(about.step, call=LAYOUTS[layout].call, shares=self.shares)
         found = Reading.of(replace(self, layout="bhnd", shares=False), about.stepping(step))
         supports = dict.fromkeys([*found.supports, *["enable_gqa"] * self.shares])
-        if layout not in ("bhnd", "bnhd"):
+        if not LAYOUTS[layout].heads:
             supports = {option: None for option in supports if option not in _LOST}
         return replace(found, supports=tuple(supports))
 

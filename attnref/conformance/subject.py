@@ -39,7 +39,8 @@ class Subject:
     for its error and for what holds of approximations too. ``names`` are its own for options,
     ``mask_means`` is what its mask says, and ``mask`` turns PyTorch's, for that query and key, into
     it: a call is shown as it gets it. It says one thing for all heads, -3, or queries, -2, in
-    ``same_along``. ``given`` says what parameters get that have no default value.
+    ``same_along``. ``given`` says what parameters get that have no default value; ``layout`` are
+    its axes where its signature shows them.
     """
 
     function: Callable[..., Any]
@@ -56,6 +57,7 @@ class Subject:
     mask: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
     same_along: tuple[int, ...] = ()
     given: Mapping[str, str] = field(default_factory=dict)
+    layout: str | None = None
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What it was given without being asked about it, in words and what fills their places."""
@@ -130,9 +132,9 @@ def subject(
         raise CheckError(
             f"supports: expected names among {', '.join(OPTIONS)}, got {unknown[0]!r}."
         )
-    signature = signature_of(function)
+    signature, layout = signature_of(function), None
     if signature is not None and list(signature.parameters)[:4] == _INTERFACE:
-        function = _through_interface(function, signature)
+        function, layout = _through_interface(function, signature), _INTERFACE_LAYOUT
         signature = signature_of(function)
     if names:
         _check_names(names, signature, name)
@@ -164,15 +166,21 @@ def subject(
             f"supports: expected options that {name} takes, got {missing[0]!r}; its parameters "
             f"are {', '.join(named)}. Add it to them, or leave it out."
         )
-    if supports is not None:
-        return Subject(function, name, tuple(supports), named, overlooked, given=given)
     return Subject(
-        function, name, offered, named, overlooked, swallowed=tuple(any_other), given=given
+        function,
+        name,
+        offered if supports is None else tuple(supports),
+        named,
+        overlooked,
+        swallowed=tuple(any_other) if supports is None else (),
+        given=given,
+        layout=layout,
     )
 
 
 # How Hugging Face's models call the attention that they are given.
 _INTERFACE = ["module", "query", "key", "value"]
+_INTERFACE_LAYOUT = "bhnd>bnhd"
 
 
 class _Layer(torch.nn.Module):
@@ -189,7 +197,7 @@ class _Layer(torch.nn.Module):
 def _through_interface(
     function: Callable[..., Any], signature: inspect.Signature
 ) -> Callable[..., Any]:
-    """It without the layer, given the factor; its output comes with heads and positions swapped."""
+    """It without the layer, given the factor; its output has the axes ``_INTERFACE_LAYOUT``."""
 
     def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
         if "scaling" in signature.parameters and options.get("scaling") is None:
@@ -200,7 +208,7 @@ def _through_interface(
         groups = query.shape[1] // max(1, key.shape[1])
         layer = _Layer(groups, training=bool(options.get("dropout")))  # else it would drop nothing
         output, *rest = function(layer, query, key, value, **options)
-        return (output.transpose(1, 2), *rest)
+        return (output, *rest)
 
     attention.__wrapped__ = function  # type: ignore[attr-defined]
     attention.__signature__ = signature.replace(  # type: ignore[attr-defined]

@@ -25,6 +25,10 @@ def heads_third(q, k, v, causal=False, softmax_scale=None):
     return fused(q, k, v, is_causal=causal, scale=softmax_scale).transpose(1, 2), None
 
 
+def heads_third_after(query, key, value, attn_mask=None):
+    return fused(query, key, value, attn_mask).transpose(1, 2)
+
+
 def heads_in_batch(query, key, value, attn_mask=None):
     batch, n, _ = query.shape
     weights = torch.softmax(scores(query, key).view(batch, n, -1) + _bias(attn_mask), -1)
@@ -206,6 +210,7 @@ CASES = {
     of_blocks: "causal is is_causal; sm_scale is scale; lengths that are multiples of 16, vectors "
     "of 64",
     odd_width: "lengths that are multiples of 16, vectors of 32",
+    heads_third_after: "axes (b, h, n, d) → (b, n, h, d)",
     heads_third: "axes (b, n, h, d); causal is is_causal; softmax_scale is scale",
     heads_in_batch: "axes (b·h, n, d)",
     length_first: "axes (n, b·h, d)",
@@ -217,8 +222,8 @@ CASES = {
     "dropout is dropout_p",
     of_keys: "attention_mask is attn_mask, True = may attend, (b, m)",
     decoder: "mask is attn_mask, True = may attend; always causal",
-    of_a_model: "attention_mask is attn_mask, added to the scores; scaling is scale; "
-    "dropout is dropout_p",
+    of_a_model: "axes (b, h, n, d) → (b, n, h, d); attention_mask is attn_mask, added to the "
+    "scores; scaling is scale; dropout is dropout_p",
     swallowing: "",
     checkpointed: "",
     in_numpy: "axes (b, n, h, d); arrays of NumPy",
@@ -329,7 +334,8 @@ def test_a_reading_that_there_is_not_is_refused(setting):
 
 
 def test_axes_and_meanings_have_words_in_each_language():
-    assert {layout.axes.count("n") for layout in LAYOUTS.values()} == {1}
+    axes = [each for layout in LAYOUTS.values() for each in layout.axes.split("→")]
+    assert {each.count("n") for each in axes} == {1}
     for meaning in MEANINGS.values():
         assert len({meaning.said.say(lang) for lang in LANGUAGES}) == len(LANGUAGES)
 
