@@ -60,10 +60,10 @@ def check(
     Args:
         function: called as ``f(query, key, value, **options)`` with tensors
             ``(batch, heads, n, d)``, mostly of 2 samples, 3 heads and 7 positions. A module is
-            asked in evaluation mode. A class of layers, or a function ``make(width, heads)``
-            that returns one, is asked behind its projections, which are made transparent. Other
-            names, axes and meanings are recognised where the formula's answer comes back with
-            them, and the report says how it was read.
+            asked in evaluation mode, a session of ONNX Runtime is run. A class of layers, or a
+            function ``make(width, heads)`` that returns one, is asked behind its projections,
+            which are made transparent. Other names, axes and meanings are recognised where the
+            formula's answer comes back with them, and the report says how it was read.
         supports: which of ``attn_mask``, ``is_causal``, ``scale``, ``enable_gqa``, ``dropout_p``,
             ``softcap`` and ``window`` it takes; None reads its signature. What it does not take
             is reported as not claimed, and so is what it only swallows in ``**kwargs``.
@@ -79,8 +79,9 @@ def check(
             has no limit. None asks for that, to look into it with a debugger. What compiles for
             each shape gets twelve times as long.
         names: the function's own for options, as ``{"attn_mask": "mask"}``.
-        layout: the axes of its tensors, ``"bhnd"``, ``"bnhd"``, ``"bhnd>bnhd"`` where the output has
-            others, ``"bnd"``, ``"nbd"`` or ``"nd"``; None recognises them.
+        layout: the axes of its tensors, ``"bhnd"``, ``"bnhd"``, ``"bhnd>bnhd"`` where the
+            output has others, ``"bnd"``, ``"nbd"``, ``"nd"``, or ``"packed"`` where the signature
+            has ``cu_seqlens``; None recognises them.
         mask_means: what its mask says, ``"allowed"`` (True = may attend), ``"bools"`` (the
             same, and no numbers to add), ``"forbidden"``, ``"ones"`` (1 and 0) or ``"added"``;
             None recognises it for a parameter that is not called attn_mask, which says what

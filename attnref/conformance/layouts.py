@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attnref.conformance.packed import as_packed
+
 
 class Layout(NamedTuple):
     """Where query, key and value have their axes; ``call`` asks a function of that layout.
@@ -83,5 +85,6 @@ LAYOUTS: Mapping[str, Layout] = {
     "bnd": Layout("(b·h, n, d)", _heads_in_batch, heads=False),
     "nbd": Layout("(n, b·h, d)", _length_first, heads=False),
     "nd": Layout("(n, d)", _matrices, heads=False),
+    "packed": Layout("(Σ n, h, d)", as_packed, tried=False),
 }
 """By their names, in the order in which they are tried."""

@@ -102,3 +102,13 @@ def handed(
     mask = turned(shaped(mask, (*query.shape[:-1], key.shape[-2])))
     # Numbers in place of yes and no come in the dtype of the scores that they are added to.
     return mask.to(query.dtype) if mask.is_floating_point() else mask
+
+
+def to_the_left(window: int) -> tuple[int, int]:
+    """As many keys, the own included, as a count of those on its left, and of those on its right.
+
+    Examples:
+        >>> to_the_left(3)
+        (2, 0)
+    """
+    return window - 1, 0

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from attnref.conformance.case import Case, Sizes
+from attnref.conformance.properties.causal import all_equal, seen_keys
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.properties.scaling import effective_scale
+from attnref.conformance.properties.windows import ways_to_count
 from attnref.conformance.trial import Raised, Stopped, Trial
 
 NEAR = 1e-2  # of numbers of size 1; beyond, it is another function
@@ -53,7 +55,21 @@ def obeys(trial: Trial, case: Case, option: str) -> bool:
     if option == "is_causal":
         seen = torch.ones(case.query.shape[-2], case.key.shape[-2], dtype=torch.bool).tril()
         return _multiplies(trial, case, seen, is_causal=True)
+    if option == "window":
+        return _counts(trial, case)
     return option in VALUES and trial.is_right(case, **{option: VALUES[option]})
+
+
+def _counts(trial: Trial, case: Case) -> bool:
+    """Whether a window lets as many keys be seen as it says, in any way to count them."""
+    width = 3
+    try:
+        seen = seen_keys(trial.weights(case.query, case.key, window=width))
+    except (Raised, Stopped):
+        return False
+    n = case.query.shape[-2]
+    causal = trial.without_future(case)
+    return any(all_equal(seen, way & causal) for way in ways_to_count(n, width))
 
 
 def _shares(trial: Trial) -> bool:

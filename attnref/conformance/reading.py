@@ -11,7 +11,7 @@ from torch import Tensor
 from attnref.conformance import libraries
 from attnref.conformance.layouts import LAYOUTS, Layout
 from attnref.conformance.libraries import LIBRARIES
-from attnref.conformance.meanings import FORMS, MEANINGS, SAME, handed
+from attnref.conformance.meanings import FORMS, MEANINGS, SAME, handed, to_the_left
 from attnref.conformance.required import WIDTH
 from attnref.conformance.subject import CheckError, Fits, Subject, renamed
 from attnref.conformance.text import Text
@@ -31,6 +31,10 @@ NEEDS = Text(
     pt="{parameter} recebe {value} onde nada é pedido",
 )
 ALL = Text(en="a mask that allows all", pt="uma máscara que permite tudo")
+PAIR = Text(
+    en="{parameter} is {option}, as keys to the left and right",
+    pt="{parameter} é {option}, em chaves à esquerda e à direita",
+)
 CAUSAL = Text(en="always causal", pt="sempre causal")
 SIZED = Text(
     en="lengths that are multiples of {step}, vectors of {width}",
@@ -57,7 +61,8 @@ class Reading:
     it takes, ``dtype`` is the only one, where it takes no float32, and what ``compiles`` for each
     shape is given more time. ``switch`` is what it is told not to be causal by, where it is unless
     told, and what ``shares`` takes fewer heads of keys without being told. ``needs`` are options
-    that it gets in each call, for it does not do without. ``complete`` leaves nothing to recognise.
+    that it gets in each call, for it does not do without, and ``pair`` says that its window is one
+    of numbers. ``complete`` leaves nothing to recognise.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -73,6 +78,7 @@ class Reading:
     switch: str | None = None
     shares: bool = False
     needs: tuple[str, ...] = ()
+    pair: bool = False
     approximate: bool = False
     complete: bool = False
 
@@ -84,12 +90,16 @@ class Reading:
         named = dict(self.names)
         if self.means is not None:
             named.setdefault("attn_mask", "attn_mask")
+        if self.pair:
+            named.setdefault("window", "window")
         for option, parameter in named.items():
             about: dict[str, object] = {"option": option, "parameter": parameter}
             if option == "attn_mask" and self.means is not None:
                 about["meaning"] = MEANINGS[self.means].said
                 usual = self.form in (None, "(n, m)")
                 lines.append((MEANS if usual else OF_FORM, {**about, "form": self.form}))
+            elif option == "window" and self.pair:
+                lines.append((PAIR, about))
             else:
                 lines.append((NAME, about))
         for option in self.needs:
@@ -130,9 +140,10 @@ class Reading:
             library=self.library,
             switch=self.switch,
             needs=self.needs,
+            pair=self.pair,
         )
         other = (self.names, self.means, self.causal, self.library, self.switch, self.shares)
-        plain = not any((*other, self.needs)) and layout is LAYOUTS["bhnd"]
+        plain = not any((*other, self.needs, self.pair)) and layout is LAYOUTS["bhnd"]
         return replace(
             about,
             function=about.function if plain else _wrapping(asked, about.function),
@@ -144,6 +155,7 @@ class Reading:
             names=self.names,
             mask_means="allowed" if means == "bools" else means,
             mask=mask,
+            window=to_the_left if self.pair else None,
             same_along=SAME.get(self.form or "", ()),
         )
 
@@ -157,6 +169,7 @@ def _asked(
     library: str | None,
     switch: str | None,
     needs: tuple[str, ...],
+    pair: bool,
     **options: Any,
 ) -> Any:
     query, key, _ = tensors
@@ -170,6 +183,8 @@ def _asked(
         function = libraries.calling(library, function)
     if options.get("attn_mask") is not None:
         options["attn_mask"] = mask(options["attn_mask"], query, key)
+    if pair and options.get("window") is not None:
+        options["window"] = to_the_left(options["window"])
     for option in drops:
         options.pop(option, None)
     return layout.call(function, *tensors, **options)

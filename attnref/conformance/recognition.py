@@ -13,10 +13,10 @@ from dataclasses import replace
 import torch
 
 from attnref.conformance import libraries
+from attnref.conformance.axes import found_axes
 from attnref.conformance.case import Case, Sizes
-from attnref.conformance.layouts import LAYOUTS
 from attnref.conformance.meanings import FORMS, MEANINGS
-from attnref.conformance.probes import NEAR, VALUES, explained, ignores, ignores_order, obeys, takes
+from attnref.conformance.probes import NEAR, VALUES, explained, ignores, obeys, takes
 from attnref.conformance.properties.masks import adds_floats, some_bias, some_mask, yes_or_no
 from attnref.conformance.reading import Reading
 from attnref.conformance.step import StepSubject
@@ -81,6 +81,8 @@ def _read(
     alone = not reading.approximate and not isinstance(about, StepSubject)  # which asks it itself
     if alone and "enable_gqa" not in about.supports:
         reading = _of_shared_heads(about, reading, dtype, device)
+    if "window" not in about.swallowed and not reading.pair:
+        reading = _of_its_window(about, reading, case, dtype, device)
     reading = _of_bools(about, reading, case, dtype, device)
     trial = Trial(reading.of(about), dtype, device)
     ignored = tuple(each for each in about.swallowed if ignores(trial, case, each))
@@ -100,6 +102,22 @@ def _of_its_form(
         if obeys(Trial(tried.of(about), dtype, device), case, "attn_mask"):
             return tried
     return said
+
+
+def _of_its_window(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """Whether its window is a pair of numbers, for it takes one, and raises for a single number."""
+    own = about.overlooked.get("window")
+    named = said if own is None else replace(said, names={**said.names, "window": own})
+    plain, paired = (Trial(each.of(about), dtype, device) for each in (named, _paired(named)))
+    asked = {"window": 3}
+    alone = not takes(plain, case, asked) and takes(paired, case, asked)
+    return _paired(named) if alone else said
+
+
+def _paired(reading: Reading) -> Reading:
+    return replace(reading, pair=True)
 
 
 def _of_bools(
@@ -150,22 +168,21 @@ def _answering(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
     """Whose arrays it takes, or answers with, in which axes, and whether it is causal by itself."""
-    output = _output(about, case, dtype, device)
-    if output is not None:
-        return _form(about, replace(said, library=libraries.of(output)), case, dtype, device)
+    output = None if about.library else _output(about, case, dtype, device)
+    known = about.library if output is None else libraries.of(output)
     try:
-        return _form(about, said, case, dtype, device)
+        return found_axes(about, replace(said, library=known), case, dtype, device)
     except Raised as raised:
         usual = raised
-    packages = libraries.meant(about.function, usual.error)
+    packages = [] if known else libraries.meant(about.function, usual.error)
     for package in packages:
         try:
-            return _form(about, replace(said, library=package), case, dtype, device)
+            return found_axes(about, replace(said, library=package), case, dtype, device)
         except Raised as raised:
             if libraries.of_tensors(usual.error):
                 usual = raised  # that one is about what it is made for
     if said.fits is None and ("None" in str(usual.error) or about.given):
-        for library in (None, *packages):
+        for library in (known, *packages):
             found = _needing(about, replace(said, library=library), case, dtype, device)
             if found is not None:
                 return found
@@ -182,7 +199,7 @@ def _needing(
     first = None
     for tried in _supplied(about, said):
         try:
-            found = _form(about, tried, case, dtype, device)
+            found = found_axes(about, tried, case, dtype, device)
             trial = Trial(found.of(about), dtype, device)
             if not explained(trial, case):
                 continue
@@ -221,63 +238,12 @@ def _output(about: Subject, case: Case, dtype: torch.dtype, device: torch.device
     return output[0] if isinstance(output, tuple | list) and output else output
 
 
-def _form(
-    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
-) -> Reading:
-    """The layout, and whether it is causal by itself."""
-    if said.layout is None and about.layout is not None:
-        said = replace(said, layout=about.layout)
-    if said.layout is not None and said.causal is not None:
-        Trial(said.of(about), dtype, device).call(case.query, case.key, case.value)
-        return said
-    tried = [name for name, layout in LAYOUTS.items() if layout.tried]
-    layouts = tried if said.layout is None else [said.layout]
-    causal = (False, True) if said.causal is None else (said.causal,)
-    refused: Raised | Stopped | None = None
-    answering: list[str] = []
-    of_four = False
-    for layout, always in itertools.product(layouts, causal):
-        # What takes four axes and mixes two of them up may be right where it gets fewer.
-        if of_four and not LAYOUTS[layout].heads and said.layout is None:
-            break
-        found = replace(said, layout=layout, causal=always)
-        try:
-            if explained(Trial(found.of(about), dtype, device), case):
-                return _asked_not_to_be(about, found, case, dtype, device) if always else found
-            answering.append(layout)
-            of_four = of_four or LAYOUTS[layout].heads
-        except (Raised, Stopped) as reason:
-            refused = refused or reason
-    if not answering and refused is not None:
-        raise refused
-    for layout in answering:
-        found = replace(said, layout=layout)
-        if ignores_order(Trial(found.of(about), dtype, device), case):
-            return found
-    # One that answers PyTorch's axes with another shape is asked so, and `shape` tells of it.
-    return said if isinstance(refused, Stopped) else replace(said, layout=answering[0])
-
-
-def _asked_not_to_be(
-    about: Subject, causal: Reading, case: Case, dtype: torch.dtype, device: torch.device
-) -> Reading:
-    """Without causality, where that is only what it does when nobody says otherwise."""
-    own = "is_causal" if "is_causal" in about.supports else about.overlooked.get("is_causal")
-    if own is None or own in about.swallowed:
-        return causal
-    tried = replace(causal, causal=False, switch=own)
-    trial = Trial(tried.of(about), dtype, device)
-    plain = Trial(causal.of(about), dtype, device)
-    try:
-        same = torch.equal(*(x.call(case.query, case.key, case.value) for x in (trial, plain)))
-    except (Raised, Stopped):
-        return causal
-    return causal if same else tried
-
-
 def _named(reading: Reading, option: str, parameter: str) -> Iterator[Reading]:
     names = {**reading.names, option: parameter}
-    if option != "attn_mask" or reading.means is not None:
+    if option == "window":
+        yield replace(reading, names=names)
+        yield _paired(replace(reading, names=names))
+    elif option != "attn_mask" or reading.means is not None:
         yield replace(reading, names=names)
     else:
         for means, form in itertools.product(MEANINGS, FORMS):

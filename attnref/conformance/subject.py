@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attnref.conformance import interface
+from attnref.conformance.packed import of_packed, packing
 from attnref.conformance.required import filling, required
+from attnref.conformance.sessions import is_session, of_session
 from attnref.conformance.signatures import OPTIONS, SYNONYMS, options_taken, signature_of
 from attnref.conformance.text import Text
 
@@ -38,9 +41,10 @@ class Subject:
     the only sizes that it takes, where it does not take all; one that is ``approximate`` is asked
     for its error and for what holds of approximations too. ``names`` are its own for options,
     ``mask_means`` is what its mask says, and ``mask`` turns PyTorch's, for that query and key, into
-    it: a call is shown as it gets it. It says one thing for all heads, -3, or queries, -2, in
-    ``same_along``. ``given`` says what parameters get that have no default value; ``layout`` are
-    its axes where its signature shows them.
+    it, as ``window`` does for a number of keys: a call is shown as it gets it. It says one thing
+    for all heads, -3, or queries, -2, in ``same_along``. ``given`` says what parameters get that
+    have no default value; ``layout`` are its axes, and ``library`` has its arrays, where its
+    signature, or its kind, shows them.
     """
 
     function: Callable[..., Any]
@@ -55,9 +59,11 @@ class Subject:
     names: Mapping[str, str] = field(default_factory=dict)
     mask_means: str = "allowed"
     mask: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+    window: Callable[[Any], object] | None = None
     same_along: tuple[int, ...] = ()
     given: Mapping[str, str] = field(default_factory=dict)
     layout: str | None = None
+    library: str | None = None
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What it was given without being asked about it, in words and what fills their places."""
@@ -68,13 +74,15 @@ class Subject:
         ]
 
     def shown(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """The arguments of a call by its own names, with the mask that it gets."""
+        """The arguments of a call by its own names, with the mask and the window that it gets."""
         given = dict(arguments)
         mask, query, key = (given.get(name) for name in ("attn_mask", "query", "key"))
         if self.mask is not None and isinstance(mask, Tensor):
             assert isinstance(query, Tensor)
             assert isinstance(key, Tensor)
             given["attn_mask"] = self.mask(mask, query, key)
+        if self.window is not None and given.get("window") is not None:
+            given["window"] = self.window(given["window"])
         return {self.names.get(name, name): value for name, value in given.items()}
 
 
@@ -121,6 +129,9 @@ def subject(
             f"function: expected a function, got the class {function.__name__}. Name an instance "
             "of it, or a function that makes one and calls it."
         )
+    library = None
+    if is_session(function):
+        function, library = of_session(function), "numpy"
     if not callable(function):
         raise CheckError(
             f"function: expected something to call, got {type(function).__name__}. "
@@ -133,8 +144,8 @@ def subject(
             f"supports: expected names among {', '.join(OPTIONS)}, got {unknown[0]!r}."
         )
     signature, layout = signature_of(function), None
-    if signature is not None and list(signature.parameters)[:4] == _INTERFACE:
-        function, layout = _through_interface(function, signature), _INTERFACE_LAYOUT
+    if signature is not None and list(signature.parameters)[:4] == interface.PARAMETERS:
+        function, layout = interface.through_interface(function, signature), interface.LAYOUT
         signature = signature_of(function)
     if names:
         _check_names(names, signature, name)
@@ -142,6 +153,10 @@ def subject(
     if signature is None:
         offered = options_taken(function) if supports is None else tuple(supports)
         return Subject(function, name, offered, None)
+    names_of_packing = packing(signature)
+    if names_of_packing:
+        function, signature = of_packed(function, signature, names_of_packing)
+        layout = "packed"
     given = required(signature, SYNONYMS)
     if given:
         function, signature = filling(function, signature, given, SYNONYMS)
@@ -175,49 +190,8 @@ def subject(
         swallowed=tuple(any_other) if supports is None else (),
         given=given,
         layout=layout,
+        library=library,
     )
-
-
-# How Hugging Face's models call the attention that they are given.
-_INTERFACE = ["module", "query", "key", "value"]
-_INTERFACE_LAYOUT = "bhnd>bnhd"
-
-
-class _Layer(torch.nn.Module):
-    """What such a function reads off the layer that it belongs to."""
-
-    is_causal = False
-
-    def __init__(self, groups: int, *, training: bool) -> None:
-        super().__init__()
-        self.num_key_value_groups = groups
-        self.train(training)
-
-
-def _through_interface(
-    function: Callable[..., Any], signature: inspect.Signature
-) -> Callable[..., Any]:
-    """It without the layer, given the factor; its output has the axes ``_INTERFACE_LAYOUT``."""
-
-    def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
-        if "scaling" in signature.parameters and options.get("scaling") is None:
-            options["scaling"] = query.shape[-1] ** -0.5
-        if "attention_mask" in signature.parameters:
-            options.setdefault("attention_mask", None)
-        options.pop("enable_gqa", None)
-        groups = query.shape[1] // max(1, key.shape[1])
-        layer = _Layer(groups, training=bool(options.get("dropout")))  # else it would drop nothing
-        output, *rest = function(layer, query, key, value, **options)
-        return (output, *rest)
-
-    attention.__wrapped__ = function  # type: ignore[attr-defined]
-    attention.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[
-            each.replace(default=None) if number > 2 and each.kind is not each.VAR_KEYWORD else each
-            for number, each in enumerate(list(signature.parameters.values())[1:])
-        ]
-    )
-    return attention
 
 
 def _check_names(names: Mapping[str, str], signature: inspect.Signature | None, name: str) -> None:

@@ -38,6 +38,20 @@ CAUSAL = Text(
 )
 
 
+def ways_to_count(n: int, width: int) -> tuple[Tensor, ...]:
+    """What a window lets be seen, ``(n, n)``: its own key is the last, or the middle one of them.
+
+    Or the count is of those besides its own, or of those on each side.
+    """
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    return (
+        (j <= i) & (j > i - width),
+        (j - i).abs() <= width // 2,
+        (j <= i) & (j >= i - width),
+        (j - i).abs() <= width,
+    )
+
+
 @rule(
     statement=Text(
         en="A window counts the keys that a query sees, its own included.",
@@ -54,13 +68,11 @@ def window_width(trial: Trial, case: Case) -> Finding | None:
     if n <= width:
         return None  # then nothing is out of reach
     seen = seen_keys(trial.weights(case.query, case.key, window=width))
+    last, middle, *others = ways_to_count(n, width)
     i, j = torch.arange(n)[:, None], torch.arange(n)
-    last = (j <= i) & (j > i - width)
-    middle = (j - i).abs() <= width // 2
     ways: dict[Text | None, Tensor] = {
         None: middle if all_equal(seen, middle) else last,
-        BESIDES: (j <= i) & (j >= i - width),
-        EACH_SIDE: (j - i).abs() <= width,
+        **dict(zip((BESIDES, EACH_SIDE), others, strict=True)),
     }
     text = next((text for text, way in ways.items() if all_equal(seen, way)), OTHER)
     if text is OTHER:

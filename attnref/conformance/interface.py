@@ -1,0 +1,47 @@
+"""The form in which the models of Hugging Face call the attention that they are given."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+PARAMETERS = ["module", "query", "key", "value"]
+LAYOUT = "bhnd>bnhd"
+
+
+class _Layer(torch.nn.Module):
+    """What such a function reads off the layer that it belongs to."""
+
+    is_causal = False
+
+    def __init__(self, groups: int, *, training: bool) -> None:
+        super().__init__()
+        self.num_key_value_groups = groups
+        self.train(training)
+
+
+def through_interface(
+    function: Callable[..., Any], signature: inspect.Signature
+) -> Callable[..., Any]:
+    """It without the layer, given the factor; its output has the axes ``LAYOUT``."""
+
+    def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
+        if "scaling" in signature.parameters and options.get("scaling") is None:
+            options["scaling"] = query.shape[-1] ** -0.5
+        if "attention_mask" in signature.parameters:
+            options.setdefault("attention_mask", None)
+        options.pop("enable_gqa", None)
+        groups = query.shape[1] // max(1, key.shape[1])
+        layer = _Layer(groups, training=bool(options.get("dropout")))  # else it would drop nothing
+        output, *rest = function(layer, query, key, value, **options)
+        return (output, *rest)
+
+    attention.__wrapped__ = function  # type: ignore[attr-defined]
+    attention.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[
+            each.replace(default=None) if number > 2 and each.kind is not each.VAR_KEYWORD else each
+            for number, each in enumerate(list(signature.parameters.values())[1:])
+        ]
+    )
+    return attention
