@@ -2,6 +2,7 @@
 
 import ast
 import posixpath
+import re
 from functools import cache
 from pathlib import Path
 
@@ -23,13 +24,14 @@ _order: list[str] = []
 def shown(text: str) -> list[tuple[str, str, str]]:
     """Path, section id and section heading of each snippet that a page shows, in order.
 
-    Of some there is only the output to be seen, as when it is what a command said.
+    Of some there is only the output to be seen, as when it is what a command said. What is no
+    program, such as a project's settings, is left out.
     """
     found = []
     for block in blocks(text):
         for line in block.body:
             include = INCLUDE.match(line)
-            if include and include["path"].startswith("snippets/"):
+            if include and re.match(r"snippets/.*\.(py|out)$", include["path"]):
                 *_, above = (heading for heading in headings(text) if heading.line < block.line)
                 snippet = Path(include["path"]).with_suffix(".py").as_posix()
                 found.append((snippet, above.id or "", above.title))
