@@ -64,7 +64,8 @@ def _told(arguments: list[str]) -> tuple[dict[str, Cell], tuple[str, str]]:
         if done.returncode > 0:  # no signal: something that it imports is missing
             raise Missing(done.stderr.strip().splitlines()[-1])
     except subprocess.TimeoutExpired as late:
-        told, end = (late.stdout or b"").decode(), (LATE, f"{LIMIT:.0f} s")
+        raw = late.stdout or b""  # bytes where it ran out of time, whatever was asked for
+        told, end = raw if isinstance(raw, str) else raw.decode(), (LATE, f"{LIMIT:.0f} s")
     said = [json.loads(line) for line in told.splitlines() if line.startswith('{"question"')]
     return {one.pop("question"): Cell(**one) for one in said}, end
 

@@ -2,7 +2,6 @@
 
 import ast
 import posixpath
-import re
 from functools import cache
 from pathlib import Path
 
@@ -24,16 +23,17 @@ _order: list[str] = []
 def shown(text: str) -> list[tuple[str, str, str]]:
     """Path, section id and section heading of each snippet that a page shows, in order.
 
-    Of some there is only the output to be seen, as when it is what a command said. What is no
-    program, such as a project's settings, is left out.
+    Of some there is only the output to be seen, as when it is what a command said.
     """
     found = []
     for block in blocks(text):
         for line in block.body:
             include = INCLUDE.match(line)
-            if include and re.match(r"snippets/.*\.(py|out)$", include["path"]):
+            path = Path(include["path"]) if include else Path()
+            # What is no program, such as settings, is read beside the program that uses it.
+            if path.parts[:1] == ("snippets",) and path.suffix in (".py", ".out"):
                 *_, above = (heading for heading in headings(text) if heading.line < block.line)
-                snippet = Path(include["path"]).with_suffix(".py").as_posix()
+                snippet = path.with_suffix(".py").as_posix()
                 found.append((snippet, above.id or "", above.title))
     return list(dict.fromkeys(found))
 

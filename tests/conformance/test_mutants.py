@@ -162,7 +162,7 @@ LEVELS = {
                 forbidden.CHANGES,
             ),
             *(forbidden.FORBIDS, forbidden.OVERFLOWS, numerics.VANISHED, numerics.OUTDONE),
-            numerics.TOUCHED,
+            *(numerics.TOUCHED, scaling.ROOT),
             *(numerics.OVERFLOW, scaling.OVERFLOW, scaling.CAUSAL_SCALE, lengths.NO_KEYS),
             together.BLIND,
             *(half.RAISES, half.TOO_LARGE, numerics.HIDDEN, backward.MASK_CUT),
@@ -193,6 +193,11 @@ def forbid_with(number):
         forbid=lambda scores, allowed: scores.masked_fill(~allowed, number),
         weights=lambda scores: torch.softmax(scores, -1),
     )
+
+
+def rooted(query, key, value, scale=None):
+    root = torch.tensor(query.shape[-1] ** -0.5 if scale is None else scale).sqrt()
+    return torch.softmax((query * root) @ (key * root).mT, -1) @ value
 
 
 def softmax(scores):
@@ -1027,6 +1032,12 @@ CASES = {
     "does not scale": Case(scaled(lambda d: 1.0), "scale", scaling.BEHAVES, name=scaling.UNSCALED),
     "multiplies by sqrt(d_k)": Case(
         scaled(lambda d: d**0.5), "scale", scaling.BEHAVES, name="sqrt(d_k)"
+    ),
+    "takes the root of a factor below 0": Case(
+        rooted,
+        "scale",
+        scaling.ROOT,
+        asked=-0.3,
     ),
     "scales query and key by half": Case(
         scaled(lambda d: d**-0.25), "scale", scaling.BEHAVES, name="d_k ** -0.25"

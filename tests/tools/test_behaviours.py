@@ -191,10 +191,15 @@ def test_a_call_that_ends_its_process_ends_no_other(folder, monkeypatch):
     assert found["first"].output == "signal 6"
     assert "os.abort()" in found["first"].program
 
-    monkeypatch.setattr(behaviours, "LIMIT", 6.0)
+    second = "import os; n = os.environ.get('N'); os.environ['N'] = '1'"
+    project = written(f"{second}; f = lambda *tensors: os.abort() if n else tensors[2]")
+    found = behaviours.answers(project, project.implementations["f"], path)
+    assert [cell.answer for cell in found.values()] == ["one", "ends"]
+
+    monkeypatch.setattr(behaviours, "LIMIT", 2.0)
     project = written("import time; f = lambda *_: time.sleep(60)")
     found = behaviours.answers(project, project.implementations["f"], path)
-    assert [(cell.answer, cell.output) for cell in found.values()] == [("late", "6 s")] * 2
+    assert [(cell.answer, cell.output) for cell in found.values()] == [("late", "2 s")] * 2
 
 
 def test_who_is_not_installed_is_named_and_keeps_the_record(folder):

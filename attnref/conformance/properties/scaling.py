@@ -38,6 +38,12 @@ NO_FACTOR = Text(
     en="No single factor explains the weights: they are not exponentials of the scores.",
     pt="Nenhum fator único explica os pesos: eles não são exponenciais dos escores.",
 )
+ROOT = Text(
+    en="scale={asked} gives NaN: the square root of the factor is taken, perhaps. Multiply the "
+    "scores by it, or the query alone, or raise an error.",
+    pt="scale={asked} dá NaN: talvez se tire a raiz quadrada do fator. Multiplique por ele os "
+    "escores, ou só a consulta, ou lance um erro.",
+)
 IGNORED = Text(
     en="scale={asked} is accepted but ignored: with d_k = {d_k} it behaves as {factor:.3g} with it "
     "and without it.",
@@ -166,6 +172,8 @@ def _with(trial: Trial, case: Case, asked: float) -> Finding | None:
     if miss(output, expected.output, expected.allowance) is None:
         return None
     failure = trial.failure(OTHER_FACTOR, expected.output)
+    if asked < 0 and not output.isfinite().all():
+        return trial.unsafe(ROOT, expected.output, asked=asked)
     wide = trial.fitted(_WIDE)
     fit = effective_scale(trial, Case.draw(wide, case.seed), scale=asked)
     if fit.good and _near(fit.factor, asked):
