@@ -191,7 +191,8 @@ def recognise(
                 yield Finding(Verdict.WRONG, READ, {"refused": str(raised.error)})
                 return
             error = f"{type(raised.error).__name__}: {raised.error}"
-            yield Finding(Verdict.WRONG, READ, {"error": error, "place": raised.place})
+            said_of = {"error": error, "place": raised.place, "hint": raised.hint}
+            yield Finding(Verdict.WRONG, READ, said_of)
         except Stopped:
             yield None  # it answers, and `shape` says what
 
@@ -220,7 +221,7 @@ def recognise(
         raise CheckError(
             f"function: expected {about.name} to answer a call with query, key and value of shape "
             f"{_SHAPE}, got {error} (at {values['place']}). Fix it, or wrap it in a function that "
-            "takes tensors of this shape."
+            f"takes tensors of this shape.{values['hint']}"
         )
     found = values.get("reading", said)
     assert isinstance(found, Reading)

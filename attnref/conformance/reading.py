@@ -54,9 +54,8 @@ _FITS = tuple(Fits(step, width) for width in (64, 16, 128, 32) for step in (16, 
 _NEAR = 1e-2  # of numbers of size 1; beyond, it is another function
 # It may be an approximation of attention, or something else altogether.
 _OTHER_ATTENTION = (
-    "function: expected {name} to compute attention by softmax. It answers lengths that are "
-    "multiples of {step} and vectors of {width} numbers alone, and not with a weighted average "
-    "by exponentials of the scores. If it is an approximation: --approximate tells its error."
+    " It does answer lengths that are multiples of {step} and vectors of {width} numbers, but not "
+    "with averages by exponentials of the scores. If it is an approximation: --approximate."
 )
 COMPILING = 12  # times the limit, for what compiles in between
 
@@ -377,8 +376,8 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
             continue
         if known:
             return found
-        refusal = _OTHER_ATTENTION.format(name=about.name, **fits._asdict())
-        raise Raised(CheckError(refusal), usual.place)
+        usual.hint = _OTHER_ATTENTION.format(**fits._asdict())
+        break
     raise usual
 
 
@@ -501,7 +500,8 @@ def _form(
             refused = refused or reason
     if not answers and refused is not None:
         raise refused
-    for layout in layouts:
+    # Of the layouts with four axes alone: what mixes samples up may look right in fewer.
+    for layout in (each for each in layouts if each not in _FEWER):
         tried = replace(said, layout=layout)
         if _ignores_order(Trial(tried.of(about), dtype, device), case):
             return tried
