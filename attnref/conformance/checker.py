@@ -18,7 +18,6 @@ from attnref.conformance.property import Property
 from attnref.conformance.reading import COMPILING, Reading, check_reading
 from attnref.conformance.recognition import read
 from attnref.conformance.report import Report
-from attnref.conformance.required import NOTHING
 from attnref.conformance.result import Result, printable
 from attnref.conformance.step import StepSubject
 from attnref.conformance.step_reading import read_step
@@ -195,7 +194,8 @@ def recognise(
                 yield Finding(Verdict.WRONG, READ, {"refused": str(raised.error)})
                 return
             error = f"{type(raised.error).__name__}: {raised.error}"
-            yield Finding(Verdict.WRONG, READ, {"error": error, "place": raised.place})
+            said_of = {"error": error, "place": raised.place, "hint": raised.hint}
+            yield Finding(Verdict.WRONG, READ, said_of)
         except Stopped:
             yield None  # it answers, and `shape` says what
 
@@ -223,20 +223,12 @@ def recognise(
             )
         raise CheckError(
             f"function: expected {about.name} to answer a call with query, key and value of shape "
-            f"{_SHAPE}, got {error} (at {values['place']}).{_unsaid(about)} Fix it, or wrap it in "
-            "a function that takes tensors of this shape."
+            f"{_SHAPE}, got {error} (at {values['place']}). Fix it, or wrap it in a function that "
+            f"takes tensors of this shape.{values['hint']}"
         )
     found = values.get("reading", said)
     assert isinstance(found, Reading)
     return found, limit * COMPILING if limit and found.compiles else limit
-
-
-def _unsaid(about: Subject) -> str:
-    """What was given None for want of a default value, which may be why it raised."""
-    names = [name for name, given in about.given.items() if given == NOTHING]
-    if not names:
-        return ""
-    return f" What has no default value was given None: {', '.join(names)}."
 
 
 def _read(about: Subject, said: Reading, dtype: str | None, device: torch.device) -> Reading:

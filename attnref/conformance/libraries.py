@@ -89,7 +89,9 @@ def _array(package: str, tensor: Tensor) -> Any:
     library = LIBRARIES[package]
     make = getattr(importlib.import_module(library.module), library.maker)
     tensor = tensor.detach().cpu()
-    if tensor.dtype == torch.bfloat16:  # NumPy, through which all of them go, has none
+    if tensor.dtype == torch.bfloat16:  # NumPy, through which all of them go, has none of its own
+        if package == "numpy":
+            raise TypeError("bfloat16: NumPy has no such numbers")
         return make(tensor.float().numpy()).astype("bfloat16")
     return make(tensor.numpy().copy())
 

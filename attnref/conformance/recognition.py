@@ -19,8 +19,9 @@ from attnref.conformance.meanings import FORMS, MEANINGS
 from attnref.conformance.probes import NEAR, VALUES, explained, ignores, obeys, takes
 from attnref.conformance.properties.masks import adds_floats, some_bias, some_mask, yes_or_no
 from attnref.conformance.reading import Reading
+from attnref.conformance.required import NOTHING
 from attnref.conformance.step import StepSubject
-from attnref.conformance.subject import CheckError, Fits, Subject
+from attnref.conformance.subject import Fits, Subject
 from attnref.conformance.trial import Raised, Stopped, Trial
 
 _SIZES = Sizes()
@@ -29,10 +30,10 @@ _SIZES = Sizes()
 _FITS = tuple(Fits(step, width) for width in (64, 16, 128, 32) for step in (16, 64, 128))
 # It may be an approximation of attention, or something else altogether.
 _OTHER_ATTENTION = (
-    "function: expected {name} to compute attention by softmax. It answers lengths that are "
-    "multiples of {step} and vectors of {width} numbers alone, and not with a weighted average "
-    "by exponentials of the scores. If it is an approximation: --approximate tells its error."
+    " It does answer lengths that are multiples of {step} and vectors of {width} numbers, but not "
+    "with averages by exponentials of the scores. If it is an approximation: --approximate."
 )
+_UNSAID = " What has no default value was given None: {names}."
 
 
 def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device) -> Reading:
@@ -54,8 +55,11 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
             continue
         if known:
             return found
-        refusal = _OTHER_ATTENTION.format(name=about.name, **fits._asdict())
-        raise Raised(CheckError(refusal), usual.place)
+        usual.hint = _OTHER_ATTENTION.format(**fits._asdict())
+        break
+    unsaid = [name for name, given in about.given.items() if given == NOTHING]
+    if unsaid:
+        usual.hint += _UNSAID.format(names=", ".join(unsaid))
     raise usual
 
 

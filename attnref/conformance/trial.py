@@ -81,7 +81,10 @@ class Raised(Exception):
 
     ``own`` where the file that defines the function raises it, and no library that it calls;
     ``deliberate`` where the innermost line is a ``raise`` or an ``assert``, or cannot be read.
+    ``hint`` says what it answers instead.
     """
+
+    hint = ""
 
     def __init__(
         self, error: BaseException, place: str, *, own: bool = True, deliberate: bool = True

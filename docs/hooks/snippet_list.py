@@ -29,9 +29,11 @@ def shown(text: str) -> list[tuple[str, str, str]]:
     for block in blocks(text):
         for line in block.body:
             include = INCLUDE.match(line)
-            if include and include["path"].startswith("snippets/"):
+            path = Path(include["path"]) if include else Path()
+            # What is no program, such as settings, is read beside the program that uses it.
+            if path.parts[:1] == ("snippets",) and path.suffix in (".py", ".out"):
                 *_, above = (heading for heading in headings(text) if heading.line < block.line)
-                snippet = Path(include["path"]).with_suffix(".py").as_posix()
+                snippet = path.with_suffix(".py").as_posix()
                 found.append((snippet, above.id or "", above.title))
     return list(dict.fromkeys(found))
 

@@ -94,3 +94,10 @@ def test_whose_an_array_is():
     assert libraries.of("no array") is None
     jaxlib = type("ArrayImpl", (), {"__module__": "jaxlib._jax"})
     assert libraries.of(jaxlib()) == "jax"
+
+
+def test_numpy_is_given_no_bfloat16_even_where_somebody_has_taught_it():
+    """Others register it there, and what an array of it becomes in a function is by chance."""
+    tensor = torch.zeros(2, dtype=torch.bfloat16)
+    with pytest.raises(TypeError, match="NumPy has no such numbers"):
+        libraries.calling("numpy", lambda query, key, value: value)(tensor, tensor, tensor)

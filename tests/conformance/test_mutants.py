@@ -200,6 +200,12 @@ def rooted(query, key, value, scale=None):
     return torch.softmax((query * root) @ (key * root).mT, -1) @ value
 
 
+def causal_by_a_number(query, key, value):
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    future = ~ones(*scores.shape[-2:])
+    return torch.softmax(scores.masked_fill(future, -1e9), -1) @ value
+
+
 def softmax(scores):
     return torch.softmax(scores, -1)
 
@@ -1451,6 +1457,9 @@ CASES = {
         mutant(weights=lambda scores: torch.softmax(scores, -1).nan_to_num(0.0).clamp(min=2e-9)),
         "very_negative_scores",
         numerics.TOUCHED,
+    ),
+    "is causal by -1e9": Case(
+        causal_by_a_number, "very_negative_scores", numerics.OUTDONE, option=numerics.CAUSAL_MASK
     ),
     "subtracts one maximum from all": Case(
         mutant(weights=one_maximum), "very_negative_scores", numerics.VANISHED

@@ -513,7 +513,8 @@ def linear_in_blocks(q, k, v):
 def test_another_attention_for_a_few_sizes_is_refused_or_asked_for_its_error():
     with pytest.raises(CheckError) as caught:
         check(linear_in_blocks, limit=None)
-    assert "multiples of 64 and vectors of 64 numbers alone, and not with a" in str(caught.value)
+    assert "got AssertionError" in str(caught.value)
+    assert "multiples of 64 and vectors of 64 numbers, but not with" in str(caught.value)
     assert "--approximate" in str(caught.value)
     report = check(linear_in_blocks, limit=None, approximate=True, only=["oracle", "row_sums"])
     assert report.read_as("en") == "approximate; lengths that are multiples of 64, vectors of 64"
@@ -553,7 +554,7 @@ def test_what_must_be_said_and_is_no_option_is_named():
     with pytest.raises(CheckError) as error:
         check(attention, limit=None)
     assert "AttributeError: 'NoneType' object has no attribute 'size'" in str(error.value)
-    assert "What has no default value was given None: mask, block. Fix it" in str(error.value)
+    assert str(error.value).endswith("What has no default value was given None: mask, block.")
 
 
 def sharing(q, k, v):
