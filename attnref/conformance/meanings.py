@@ -90,15 +90,12 @@ MEANINGS: Mapping[str, Meaning] = {
 """By their names, in the order in which they are tried."""
 
 
-def handed(
-    mask: Tensor,
-    query: Tensor,
-    key: Tensor,
-    *,
-    turned: Callable[[Tensor], Tensor],
-    shaped: Callable[[Tensor, tuple[int, ...]], Tensor],
-) -> Tensor:
+Way = tuple[Callable[[Tensor], Tensor], Callable[[Tensor, tuple[int, ...]], Tensor]]
+
+
+def handed(mask: Tensor, query: Tensor, key: Tensor, *, of_bools: Way, of_numbers: Way) -> Tensor:
     """The mask that the function gets for one of PyTorch's."""
+    turned, shaped = of_numbers if mask.is_floating_point() else of_bools
     mask = turned(shaped(mask, (*query.shape[:-1], key.shape[-2])))
     # Numbers in place of yes and no come in the dtype of the scores that they are added to.
     return mask.to(query.dtype) if mask.is_floating_point() else mask

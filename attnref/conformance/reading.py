@@ -35,6 +35,7 @@ PAIR = Text(
     en="{parameter} is {option}, as keys to the left and right",
     pt="{parameter} é {option}, em chaves à esquerda e à direita",
 )
+NOT_ASKED = Text(en="{parameter} not asked", pt="{parameter} não perguntado")
 CAUSAL = Text(en="always causal", pt="sempre causal")
 SIZED = Text(
     en="lengths that are multiples of {step}, vectors of {width}",
@@ -62,7 +63,8 @@ class Reading:
     shape is given more time. ``switch`` is what it is told not to be causal by, where it is unless
     told, and what ``shares`` takes fewer heads of keys without being told. ``needs`` are options
     that it gets in each call, for it does not do without, and ``pair`` says that its window is one
-    of numbers. ``complete`` leaves nothing to recognise.
+    of numbers. A mask that is ``numbers`` to add goes to that parameter, in the form
+    ``of_numbers``; what other masks mean is ``unknown``. ``complete`` leaves nothing to recognise.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -79,12 +81,16 @@ class Reading:
     shares: bool = False
     needs: tuple[str, ...] = ()
     pair: bool = False
+    numbers: str | None = None
+    of_numbers: str | None = None
+    unknown: tuple[str, ...] = ()
     approximate: bool = False
     complete: bool = False
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What is not as PyTorch has it, in words and what fills their places."""
         lines: list[tuple[Text, dict[str, object]]] = []
+        about: dict[str, object]
         if self.layout not in (None, "bhnd"):
             lines.append((LAYOUT, {"layout": LAYOUTS[str(self.layout)].axes}))
         named = dict(self.names)
@@ -93,7 +99,7 @@ class Reading:
         if self.pair:
             named.setdefault("window", "window")
         for option, parameter in named.items():
-            about: dict[str, object] = {"option": option, "parameter": parameter}
+            about = {"option": option, "parameter": parameter}
             if option == "attn_mask" and self.means is not None:
                 about["meaning"] = MEANINGS[self.means].said
                 usual = self.form in (None, "(n, m)")
@@ -102,6 +108,11 @@ class Reading:
                 lines.append((PAIR, about))
             else:
                 lines.append((NAME, about))
+        if self.numbers is not None:
+            about = {"option": "attn_mask", "parameter": self.numbers}
+            about |= {"meaning": MEANINGS["added"].said, "form": self.of_numbers}
+            lines.append((MEANS if self.of_numbers == "(n, m)" else OF_FORM, about))
+        lines += [(NOT_ASKED, {"parameter": each}) for each in self.unknown]
         for option in self.needs:
             value = ALL if option == "attn_mask" else WIDTH
             lines.append((NEEDS, {"parameter": self.names.get(option, option), "value": value}))
@@ -124,9 +135,11 @@ class Reading:
         supports += ["is_causal"] if self.causal else []
         supports += ["enable_gqa"] if self.shares else []
         means = self.means or "allowed"
-        mask = functools.partial(
-            handed, turned=MEANINGS[means].turned, shaped=FORMS[self.form or "(n, m)"]
-        )
+        kinds = [(means, self.form or "(n, m)")]
+        if self.numbers is not None and self.of_numbers is not None:
+            kinds.append(("added", self.of_numbers))
+        ways = [(MEANINGS[each].turned, FORMS[form]) for each, form in kinds]
+        mask = functools.partial(handed, of_bools=ways[0], of_numbers=ways[-1])
         drops = ["is_causal"] if self.causal and "is_causal" not in about.supports else []
         layout = LAYOUTS[self.layout or about.layout or "bhnd"]
         if not layout.heads:  # heads that share keys have no axis there
@@ -141,9 +154,10 @@ class Reading:
             switch=self.switch,
             needs=self.needs,
             pair=self.pair,
+            numbers=self.numbers,
         )
         other = (self.names, self.means, self.causal, self.library, self.switch, self.shares)
-        plain = not any((*other, self.needs, self.pair)) and layout is LAYOUTS["bhnd"]
+        plain = not any((*other, self.needs, self.pair, self.numbers)) and layout is LAYOUTS["bhnd"]
         return replace(
             about,
             function=about.function if plain else _wrapping(asked, about.function),
@@ -155,6 +169,7 @@ class Reading:
             names=self.names,
             mask_means="allowed" if means == "bools" else means,
             mask=mask,
+            numbers=self.numbers,
             window=to_the_left if self.pair else None,
             same_along=SAME.get(self.form or "", ()),
         )
@@ -170,6 +185,7 @@ def _asked(
     switch: str | None,
     needs: tuple[str, ...],
     pair: bool,
+    numbers: str | None,
     **options: Any,
 ) -> Any:
     query, key, _ = tensors
@@ -181,8 +197,11 @@ def _asked(
         options[switch] = False
     if library:
         function = libraries.calling(library, function)
-    if options.get("attn_mask") is not None:
-        options["attn_mask"] = mask(options["attn_mask"], query, key)
+    given = options.get("attn_mask")
+    if given is not None:
+        options["attn_mask"] = mask(given, query, key)
+        if numbers and given.is_floating_point():
+            options[numbers] = options.pop("attn_mask")
     if pair and options.get("window") is not None:
         options["window"] = to_the_left(options["window"])
     for option in drops:

@@ -87,6 +87,7 @@ def _read(
         reading = _of_shared_heads(about, reading, dtype, device)
     if "window" not in about.swallowed and not reading.pair:
         reading = _of_its_window(about, reading, case, dtype, device)
+    reading = _of_numbers(about, reading, case, dtype, device)
     reading = _of_bools(about, reading, case, dtype, device)
     trial = Trial(reading.of(about), dtype, device)
     ignored = tuple(each for each in about.swallowed if ignores(trial, case, each))
@@ -124,12 +125,25 @@ def _paired(reading: Reading) -> Reading:
     return replace(reading, pair=True)
 
 
+def _of_numbers(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """Which of its other masks is for numbers to add; the rest is not asked, and told as that."""
+    asked = "attn_mask" in about.supports or "attn_mask" in said.names
+    for numbers, form in itertools.product(about.masks if asked else (), FORMS):
+        tried = replace(said, numbers=numbers, of_numbers=form)
+        if said.means != "added" and adds_floats(Trial(tried.of(about), dtype, device), case):
+            rest = tuple(each for each in about.masks if each != numbers)
+            return replace(tried, unknown=rest)
+    return replace(said, unknown=about.masks)
+
+
 def _of_bools(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
     """A mask that is not PyTorch's promises nothing of numbers, and is not asked with them then."""
     usual = "attn_mask" not in said.names and said.form in (None, "(n, m)")
-    if usual or said.means != "allowed":
+    if usual or said.means != "allowed" or said.numbers:
         return said
     trial = Trial(said.of(about), dtype, device)
     bias = some_bias(trial, case)

@@ -43,8 +43,9 @@ class Subject:
     ``mask_means`` is what its mask says, and ``mask`` turns PyTorch's, for that query and key, into
     it, as ``window`` does for a number of keys: a call is shown as it gets it. It says one thing
     for all heads, -3, or queries, -2, in ``same_along``. ``given`` says what parameters get that
-    have no default value; ``layout`` are its axes, and ``library`` has its arrays, where its
-    signature, or its kind, shows them.
+    have no default value, and ``masks`` are parameters that may be masks beside the first; one
+    of them may be for ``numbers`` to add. ``layout`` are its axes, and ``library`` has its arrays,
+    where its signature, or its kind, shows them.
     """
 
     function: Callable[..., Any]
@@ -62,6 +63,8 @@ class Subject:
     window: Callable[[Any], object] | None = None
     same_along: tuple[int, ...] = ()
     given: Mapping[str, str] = field(default_factory=dict)
+    masks: tuple[str, ...] = ()
+    numbers: str | None = None
     layout: str | None = None
     library: str | None = None
 
@@ -81,6 +84,8 @@ class Subject:
             assert isinstance(query, Tensor)
             assert isinstance(key, Tensor)
             given["attn_mask"] = self.mask(mask, query, key)
+            if self.numbers and mask.is_floating_point():
+                given[self.numbers] = given.pop("attn_mask")
         if self.window is not None and given.get("window") is not None:
             given["window"] = self.window(given["window"])
         return {self.names.get(name, name): value for name, value in given.items()}
@@ -189,6 +194,11 @@ def subject(
         overlooked,
         swallowed=tuple(any_other) if supports is None else (),
         given=given,
+        masks=tuple(
+            each
+            for each in SYNONYMS["attn_mask"]
+            if each in named and each != overlooked.get("attn_mask")
+        ),
         layout=layout,
         library=library,
     )

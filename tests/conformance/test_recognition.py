@@ -142,3 +142,46 @@ def test_the_text_that_nanobind_keeps_is_a_signature():
         def __call__(self, *arguments, **options): ...
 
     assert str(signature_of(Bound())) == "(q, k, v=None, *, scale)"
+
+
+def of_two_masks(q, k, v, mask=None, bias=None, key_padding_mask=None):
+    found = scores(q, k) if bias is None else scores(q, k) + bias.expand(*q.shape[:-1], -1)
+    assert mask is None or mask.dtype == torch.bool
+    return (found if mask is None else found.masked_fill(~mask, -math.inf)).softmax(-1) @ v
+
+
+def of_a_mask_and_garbage(q, k, v, mask=None, bias=None):
+    return of_two_masks(q, k, v, mask) if bias is None else v
+
+
+def of_a_bias_twice(q, k, v, mask=None, bias=None):
+    return of_two_masks(q, k, v, mask, bias if bias is None else 2 * bias)
+
+
+def test_a_second_mask_is_asked_with_the_numbers_that_it_adds():
+    report = check(of_two_masks, limit=None)
+    assert report.read_as("en") == (
+        "mask is attn_mask, True = may attend; bias is attn_mask, added to the scores; "
+        "key_padding_mask not asked"
+    )
+    assert report.passed(), report.text()
+    found = {each.property: each.verdict for each in report.results}
+    for name in ("mask_polarity", "float_mask", "mask_gradient", "scaling_order"):
+        assert found[name] is Verdict.PASS, name
+
+    def zeros_for_bools(q, k, v, mask=None, bias=None):
+        output = of_two_masks(q, k, v, mask, bias)
+        blind = torch.tensor(False) if mask is None else ~mask.any(-1, keepdim=True)
+        return output.masked_fill(blind, 0.0)
+
+    (result,) = check(zeros_for_bools, limit=None, only=["fully_masked"]).results
+    assert "gets NaN (float mask)" in result.diagnosis()
+    assert "(bias == -math.inf).all(-1, keepdim=True)" in result.diagnosis()
+    assert result.counterexample.arguments["bias"] == [[-math.inf]]
+
+
+@pytest.mark.parametrize("function", [of_a_mask_and_garbage, of_a_bias_twice])
+def test_a_second_mask_that_is_none_is_named(function):
+    report = check(function, limit=None, only=["mask_polarity", "float_mask"])
+    assert report.read_as("en") == "mask is attn_mask, True = may attend; bias not asked"
+    assert report.read_as("pt").endswith("; bias não perguntado")

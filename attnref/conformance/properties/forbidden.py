@@ -200,6 +200,7 @@ def _named(
         text = failure.text
     values = dict(failure.values)
     kind, name = values["kind"], trial.subject.names.get("attn_mask", "attn_mask")
+    name = trial.subject.numbers if kind is FLOAT and trial.subject.numbers else name
     means = trial.subject.mask_means if kind is BOOL else "added"
     return failure.reworded(text, **values, none=_NONE[means].format(name))
 
