@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from attnref.conformance.case import Case
-from attnref.conformance.layouts import LAYOUTS
+from attnref.conformance.layouts import LAYOUTS, TURNED
 from attnref.conformance.probes import explained, ignores_order
 from attnref.conformance.reading import Reading
 from attnref.conformance.subject import CheckError, Subject
@@ -36,7 +36,8 @@ def found_axes(
         # What takes four axes and mixes two of them up may be right where it gets fewer.
         if of_four and not LAYOUTS[layout].heads and said.layout is None:
             break
-        found = replace(said, layout=layout, causal=always)
+        turned = said.layout is None and layout == TURNED
+        found = replace(said, layout=layout, causal=always, turned=turned)
         try:
             if explained(Trial(found.of(about), dtype, device), case):
                 return _asked_not_to_be(about, found, case, dtype, device) if always else found

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 PARAMETERS = ["module", "query", "key", "value"]
-LAYOUT = "bhnd>bnhd"
 
 
 class _Layer(torch.nn.Module):

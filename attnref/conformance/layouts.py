@@ -78,10 +78,13 @@ def _matrices(function: Callable[..., Any], *tensors: Tensor, **options: Any) ->
     return torch.stack(outputs).reshape(*query.shape[:2], *outputs[0].shape)
 
 
+TURNED = "bhnd>bnhd"
+"""The one in which an output has other axes than its inputs."""
+
 LAYOUTS: Mapping[str, Layout] = {
     "bhnd": Layout("(b, h, n, d)", _usual),
     "bnhd": Layout("(b, n, h, d)", _heads_third),
-    "bhnd>bnhd": Layout("(b, h, n, d) → (b, n, h, d)", _heads_third_after),
+    TURNED: Layout("(b, h, n, d) → (b, n, h, d)", _heads_third_after),
     "bnd": Layout("(b·h, n, d)", _heads_in_batch, heads=False),
     "nbd": Layout("(n, b·h, d)", _length_first, heads=False),
     "nd": Layout("(n, d)", _matrices, heads=False),

@@ -64,7 +64,8 @@ class Reading:
     told, and what ``shares`` takes fewer heads of keys without being told. ``needs`` are options
     that it gets in each call, for it does not do without, and ``pair`` says that its window is one
     of numbers. A mask that is ``numbers`` to add goes to that parameter, in the form
-    ``of_numbers``; what other masks mean is ``unknown``. ``complete`` leaves nothing to recognise.
+    ``of_numbers``; what other masks mean is ``unknown``. One that is ``turned`` was found to answer
+    in other axes than it is asked in. ``complete`` leaves nothing to recognise.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +85,7 @@ class Reading:
     numbers: str | None = None
     of_numbers: str | None = None
     unknown: tuple[str, ...] = ()
+    turned: bool = False
     approximate: bool = False
     complete: bool = False
 
@@ -172,6 +174,7 @@ class Reading:
             numbers=self.numbers,
             window=to_the_left if self.pair else None,
             same_along=SAME.get(self.form or "", ()),
+            turned=self.turned,
         )
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attnref.conformance import interface
+from attnref.conformance.layouts import TURNED
 from attnref.conformance.packed import of_packed, packing
 from attnref.conformance.required import filling, required
 from attnref.conformance.sessions import is_session, of_session
@@ -45,7 +46,8 @@ class Subject:
     for all heads, -3, or queries, -2, in ``same_along``. ``given`` says what parameters get that
     have no default value, and ``masks`` are parameters that may be masks beside the first; one
     of them may be for ``numbers`` to add. ``layout`` are its axes, and ``library`` has its arrays,
-    where its signature, or its kind, shows them.
+    where its signature, or its kind, shows them. One that is ``turned`` answers in other axes than
+    it is asked in, and does not say so.
     """
 
     function: Callable[..., Any]
@@ -67,6 +69,7 @@ class Subject:
     numbers: str | None = None
     layout: str | None = None
     library: str | None = None
+    turned: bool = False
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What it was given without being asked about it, in words and what fills their places."""
@@ -150,7 +153,7 @@ def subject(
         )
     signature, layout = signature_of(function), None
     if signature is not None and list(signature.parameters)[:4] == interface.PARAMETERS:
-        function, layout = interface.through_interface(function, signature), interface.LAYOUT
+        function, layout = interface.through_interface(function, signature), TURNED
         signature = signature_of(function)
     if names:
         _check_names(names, signature, name)

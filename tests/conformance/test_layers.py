@@ -394,7 +394,7 @@ def test_the_layer_of_pytorch_ignores_is_causal_beside_a_mask():
     report = check(nn.MultiheadAttention, **SETTINGS)
     assert report.read_as() == (
         "a layer: its projections are the identity, axes (n, b, h·d); attn_mask is attn_mask, "
-        "True = forbidden"
+        "True = forbidden; key_padding_mask not asked"
     )
     assert report.read_as("pt").startswith("uma camada: suas projeções são a identidade, eixos")
     assert [each.property for each in report.failures] == ["mask_with_causal", "silent_arguments"]

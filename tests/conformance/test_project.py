@@ -293,7 +293,10 @@ def expecting(entry):
             about('mask_means = "x"'),
             f"{AT}: expected the name of a key, got 'mask_means'. Di",
         ),
-        (about('mask-means = "x"'), f"{AT}: mask_means: expected one of allowed, forbidden, ones"),
+        (
+            about('mask-means = "x"'),
+            f"{AT}: mask_means: expected one of allowed, bools, forbidden, ones",
+        ),
         (about('only = "scale"'), f"{AT}.only: expected a list of strings, got 'scale'. Write for"),
         (about("only = [1]"), f"{AT}.only: expected a list of strings, got [1]. Write for example"),
         (about('only = ["speed"]'), f"{AT}: only: expected names of properties, got 'speed'. The"),
