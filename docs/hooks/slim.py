@@ -4,6 +4,7 @@ The theme's style sheets are for every site that could be made with it. A rule s
 are on a page, or if the theme's script may put them there. One for a feature or for colours that
 this site has not chosen, or for text from right to left, goes, and so does a variable not read.
 In code, a name, a sign and a blank need no mark of their own: they have the colour of the code.
+Lines of a page begin without blanks, except in programs: the theme's templates indent each line.
 
 While a page loads, the theme's script makes changes for each of which a browser recalculates the
 style of the whole page. Three rules cause it that speak of any element below an attribute: here
@@ -21,6 +22,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
 
 PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
+AS_IT_IS = re.compile(r"(<(pre|script|textarea)\b.*?</\2>)", re.DOTALL)
+INDENT = re.compile(r"\n\s+")
 RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 LIST = re.compile(r",(?![^(]*\))")
 CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
@@ -44,7 +47,19 @@ LATER = {"md-banner", "md-banner--warning", "md-banner__inner"}
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    return PLAIN.sub(r"\1", output)
+    return flush(PLAIN.sub(r"\1", output))
+
+
+def flush(page: str) -> str:
+    """The page with its lines at the margin, and none empty, but for what is shown as it is.
+
+    >>> flush("<p>\\n\\n   one\\n</p>  <pre>a\\n  b</pre>\\n  <p>")
+    '<p>\\none\\n</p>  <pre>a\\n  b</pre>\\n<p>'
+    """
+    pieces = AS_IT_IS.split(page)  # a text, what is as it is, its element's name, a text, …
+    pieces[::3] = [INDENT.sub("\n", text) for text in pieces[::3]]
+    del pieces[2::3]
+    return "".join(pieces)
 
 
 def on_post_build(config: MkDocsConfig) -> None:
