@@ -23,8 +23,8 @@ REFUSED = Text(
     pt="Ela recusa com um erro claro: {error}",
 )
 CANNOT_SAY = Text(
-    en="Its mask says the same for {what}, and this takes more.",
-    pt="A sua máscara diz o mesmo para {what}, e isto pede mais.",
+    en="Its mask {what}, and this takes more.",
+    pt="A sua máscara {what}, e isto pede mais.",
 )
 NOT_MADE = Text(
     en="It is not made for this: {error}",

@@ -9,9 +9,9 @@ from torch import Tensor
 from attnref.conformance.text import Text
 from attnref.conformance.trial import CannotSay
 
-HEADS = Text(en="all heads", pt="todas as cabeças")
-QUERIES = Text(en="all queries", pt="todas as consultas")
-BOOLS = Text(en="each number to add", pt="todo número a somar")
+HEADS = Text(en="is one for all heads", pt="é uma para todas as cabeças")
+QUERIES = Text(en="is one for all queries", pt="é uma para todas as consultas")
+BOOLS = Text(en="says yes or no", pt="diz sim ou não")
 
 
 def _whole(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:

@@ -98,7 +98,15 @@ def _read(
 def _of_its_form(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
-    """The shape and kind that its attn_mask wants, where PyTorch's raises an error."""
+    """The shape and kind that its attn_mask wants, where PyTorch's raises an error.
+
+    What is a mask by another name, because somebody says so, may mean anything.
+    """
+    if "attn_mask" in said.names:
+        for tried in _named(said, "attn_mask", said.names["attn_mask"]):
+            if obeys(Trial(tried.of(about), dtype, device), case, "attn_mask"):
+                return tried
+        return said
     n, m = case.query.shape[-2], case.key.shape[-2]
     if takes(Trial(said.of(about), dtype, device), case, {"attn_mask": some_mask(case, (n, m))}):
         return said  # `mask_polarity` tells what it does with it

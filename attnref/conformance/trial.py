@@ -66,7 +66,7 @@ class Stopped(Exception):
 
 
 class CannotSay(Exception):
-    """A mask of the function says less than this; ``what`` is what it says one thing for.
+    """A mask of the function says less than this; ``what`` is all that it does.
 
     Nobody has called the function then, so that this is no refusal of its own.
     """

@@ -306,6 +306,20 @@ def test_what_is_said_is_not_recognised_again(limit):
     assert not check(decoder, always_causal=False, **settings).passed()
 
 
+def of_a_name_of_its_own(query, key, value, hidden=None):
+    return forbidding(query, key, value, hidden)
+
+
+def test_what_true_means_in_a_mask_that_is_named_is_recognised():
+    names = {"attn_mask": "hidden"}
+    report = check(of_a_name_of_its_own, names=names, only=["mask_polarity", "float_mask"])
+    assert report.read_as() == "hidden is attn_mask, True = forbidden"
+    polarity, floats = report.results
+    assert polarity.verdict is Verdict.PASS
+    assert floats.diagnosis() == "Its mask says yes or no, and this takes more."
+    assert floats.diagnosis("pt") == "A sua máscara diz sim ou não, e isto pede mais."
+
+
 def test_what_is_swallowed_and_not_known_is_not_claimed():
     report = check(swallowing, limit=None, only=["causality", "scale", "silent_arguments"])
     verdicts = {result.property: result.verdict for result in report.results}

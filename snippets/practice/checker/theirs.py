@@ -22,6 +22,6 @@ if __name__ == "__main__":
 
     asked = "attnref check theirs.py:attention --only causality,mask_polarity"
     typed(asked, Path(__file__).parent)
-    said = "--map attn_mask=hidden --mask-means forbidden"
+    said = "--map attn_mask=hidden"
     typed(f"{asked} {said}", Path(__file__).parent)
 # --8<-- [end:example]
