@@ -31,6 +31,7 @@ _SHAPE = "(2, 3, 7, 8)"
 _STEP_SHAPE = "(2, 3, 1, 8)"
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 LIMIT = 10.0
+_WHOLE = 18  # times the limit, for all properties together
 _READING = 6  # times the limit, for all that is tried, and for what compiles at first
 _SEEDS = 2**63
 
@@ -71,12 +72,12 @@ def check(
             or the half precision that it takes instead.
         device: of the inputs.
         seed: of all random numbers.
-        limit: seconds for a property. On Linux the function runs in a forked process, which is
-            stopped after that time, may crash without harm, and may take half of the machine's
-            memory; what it prints is lost. Where there is no fork, or this process has used CUDA
-            before, or JAX has computed, it runs in this process, nothing stops it, and its memory
-            has no limit. None asks for that, to look into it with a debugger. What compiles for
-            each shape gets twelve times as long.
+        limit: seconds for a property; all together have 18 times as many. On Linux the function
+            runs in a forked process, which is stopped after that time, may crash without harm, and
+            may take half of the machine's memory; what it prints is lost. Where there is no fork,
+            or this process has used CUDA before, or JAX has computed, it runs in this process,
+            nothing stops it, and its memory has no limit. None asks for that, to look into it with
+            a debugger. What compiles for each shape gets twelve times as long.
         names: the function's own for options, as ``{"attn_mask": "mask"}``.
         layout: the axes of its tensors, ``"bhnd"``, ``"bnhd"``, ``"bhnd>bnhd"`` where the
             output has others, ``"bnd"``, ``"nbd"``, ``"nd"``, or ``"packed"`` where the signature
@@ -138,6 +139,7 @@ def judge(
     names = chosen(only, rules)
     place = _device(device)
 
+    whole = math.inf if limit is None else _WHOLE * limit
     with _evaluating(about.function):
         reading, limit = recognise(about, said, dtype=dtype, device=device, limit=limit)
         dtype = dtype or reading.dtype or DTYPES[0]
@@ -147,7 +149,7 @@ def judge(
             return examine(rules[name], trial, seed)
 
         if limit is not None:
-            findings = list(isolated(names, ask, place, limit))
+            findings = list(isolated(names, ask, place, limit, whole))
         else:
             findings = [list(ask(name))[-1] for name in names]
     results = [

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import faulthandler
 import functools
+import math
 import multiprocessing
 import os
 import signal
@@ -43,6 +44,10 @@ NOT_ASKED = Text(
     en="Not asked: it has not come back within {limit:g} s a single time, in {count}.",
     pt="Não perguntado: ela não voltou em {limit:g} s nenhuma vez, em {count}.",
 )
+LATE = Text(
+    en="Not asked: the properties before it took {whole:g} s, the limit of them all.",
+    pt="Não perguntado: as propriedades anteriores levaram {whole:g} s, o limite de todas.",
+)
 
 # Names a property, and yields what is found, each answer better than the one before.
 Ask = Callable[[str], Iterator[Finding | None]]
@@ -59,9 +64,15 @@ class Unusable(Exception):
 
 
 def isolated(
-    names: Sequence[str], ask: Ask, device: torch.device, limit: float
+    names: Sequence[str],
+    ask: Ask,
+    device: torch.device,
+    limit: float,
+    whole: float = math.inf,
 ) -> Iterator[Finding | None]:
     """For each name the best answer of ``ask`` that a forked process gives in ``limit`` seconds.
+
+    After ``whole`` seconds the rest is not asked, and what is being asked is stopped.
 
     Raises:
         Unusable: before the first answer, when there is no fork, or when what the parent has
@@ -70,15 +81,21 @@ def isolated(
     used = device.type == "cuda" and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     if sys.platform != "linux" or used or _jax_has_computed():
         raise Unusable
-    child, hung = _Child(ask, device), 0
+    child, hung, end = _Child(ask, device), 0, time.monotonic() + whole
     try:
         for count, name in enumerate(names):
             if hung == _STRIKES:
                 yield Finding(Verdict.WRONG, NOT_ASKED, {"count": hung, "limit": limit})
                 continue
+            left = end - time.monotonic()
+            if left <= 0:
+                yield Finding(Verdict.NOT_ASKED, LATE, {"whole": whole})
+                continue
             if not child.alive:
                 child = _Child(ask, device)
-            finding = child.answer(name, limit)
+            finding = child.answer(name, min(limit, left))
+            if left < limit and finding is not None and finding.text == HUNG:
+                finding = Finding(Verdict.NOT_ASKED, LATE, {"whole": whole})
             if hung == count and finding is not None and finding.text == HUNG:
                 hung += 1
             yield finding

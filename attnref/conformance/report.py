@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from attnref.conformance.examination import NOT_MADE, REFUSED
+from attnref.conformance.isolation import LATE
 from attnref.conformance.junit import Case, document
 from attnref.conformance.result import WORDS, Result, is_bad
 from attnref.conformance.text import LANGUAGES, Text
@@ -50,6 +51,10 @@ STALE = Text(
 UNASKED = Text(
     en="Not asked: {options}, which it may take by another name.",
     pt="Não perguntado: {options}, que ela talvez receba com outro nome.",
+)
+UNFINISHED = Text(
+    en="Not all was asked: it took too long; --limit gives it more time.",
+    pt="Nem tudo se perguntou: ela demorou demais; --limit lhe dá mais tempo.",
 )
 DECLINED = Text(
     en="Not taken: {options}; each call with it raised an error.",
@@ -158,7 +163,10 @@ class Report:
             if told:
                 names = ", ".join(each.property for each in told)
                 lines.append(text.say(lang, {"names": names}))
-        if any(each.verdict is Verdict.NOT_ASKED for each in self.results):
+        unasked = [each for each in self.results if each.verdict is Verdict.NOT_ASKED]
+        if any(each.finding.text == LATE for each in unasked):
+            lines.append(UNFINISHED.say(lang))
+        if any(each.finding.text != LATE for each in unasked):
             lines.append(UNASKED.say(lang, {"options": ", ".join(self.overlooked)}))
         if self.declined:
             lines.append(DECLINED.say(lang, {"options": ", ".join(self.declined)}))

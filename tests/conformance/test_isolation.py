@@ -19,10 +19,11 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention as fused
 
-from attnref.conformance import Verdict, check, isolation
+from attnref.conformance import Verdict, check, checker, isolation
 from attnref.conformance.isolation import (
     CRASHED,
     HUNG,
+    LATE,
     NOT_ASKED,
     OUT_OF_MEMORY,
     Unusable,
@@ -210,6 +211,25 @@ def test_a_property_that_breaks_itself_is_an_error_of_ours():
     with pytest.raises(RuntimeError, match=r"(?s)the property shape itself broke:.*ZeroDivision"):
         list(isolated(["shape"], ask, CPU, 5.0))
     assert not multiprocessing.active_children()
+
+
+def test_what_is_too_slow_in_all_is_asked_as_long_as_its_time_lasts(monkeypatch):
+    def ask(name):
+        time.sleep(60.0 if name == "slow" else 0.0)
+        yield None
+
+    found = list(isolated(["quick", "slow", "never"], ask, CPU, limit=30.0, whole=3.0))
+    late = Finding(Verdict.NOT_ASKED, LATE, {"whole": 3.0})
+    assert found == [None, late, late]
+
+    monkeypatch.setattr(checker, "_WHOLE", 0.0)
+    report = check(fused, only=["shape"])
+    assert report.passed()
+    assert report.verdict() == (
+        "Right in all that was asked. Not all was asked: it took too long; --limit gives it more "
+        "time."
+    )
+    assert report.results[0].diagnosis("pt").endswith("levaram 0 s, o limite de todas.")
 
 
 def nothing(name):
