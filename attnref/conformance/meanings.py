@@ -102,7 +102,7 @@ def handed(mask: Tensor, query: Tensor, key: Tensor, *, of_bools: Way, of_number
 
 
 def to_the_left(window: int) -> tuple[int, int]:
-    """As many keys, the own included, as a count of those on its left, and of those on its right.
+    """As many keys, that of the query included, as a count to the left, and one to the right.
 
     Examples:
         >>> to_the_left(3)
