@@ -234,12 +234,14 @@ def load_step(target: str, cache: str | None) -> tuple[Callable[..., Any], Any]:
     if cache is None:
         return function, None
     place, _, name = cache.rpartition(":")
+    module = place
     if place and name and place.endswith(".py") and place == target.rpartition(":")[0]:
-        cache = f"checked_{Path(place).stem}:{name}"  # else the step would know other classes
+        module = f"checked_{Path(place).stem}"  # else the step would know other classes
     try:
-        return function, load(cache)
+        return function, load(f"{module}:{name}" if place else cache)
     except CheckError as error:
-        raise CheckError(str(error).replace("function:", "cache:", 1)) from None
+        said = str(error).replace("function:", "cache:", 1)
+        raise CheckError(said.replace(f"in {module},", f"in {place},")) from None
 
 
 def step_subject(

@@ -546,6 +546,8 @@ def test_a_factory_is_loaded_with_the_step(tmp_path, monkeypatch):
     assert load_step(f"{path}:step", "attnref:KVCache")[1] is KVCache
     with pytest.raises(CheckError, match=r"^cache: expected 'nothing' in attnref"):
         load_step(f"{path}:step", "attnref:nothing")
+    with pytest.raises(CheckError, match=rf"^cache: expected 'nothing' in {path}, which has no"):
+        load_step(f"{path}:step", f"{path}:nothing")
 
 
 @pytest.mark.parametrize("pieces", [None, (3, 4), (7,)])
