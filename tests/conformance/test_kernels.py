@@ -205,6 +205,15 @@ def test_the_axes_of_packed_sequences_are_not_said_of_others():
         check(flash_attn_func, layout="packed", limit=None)
 
 
+def test_an_output_without_the_last_query_has_the_wrong_shape():
+    def attention(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k):
+        return varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k)[:-1]
+
+    (result,) = check(attention, limit=None, only=["shape"]).results
+    assert result.verdict is Verdict.WRONG
+    assert result.diagnosis().startswith("It returned shape (")
+
+
 def test_what_only_names_the_longest_is_not_packed():
     def attention(query, key, value, max_seqlen=2048): ...
 

@@ -185,3 +185,29 @@ def test_a_second_mask_that_is_none_is_named(function):
     report = check(function, limit=None, only=["mask_polarity", "float_mask"])
     assert report.read_as("en") == "mask is attn_mask, True = may attend; bias not asked"
     assert report.read_as("pt").endswith("; bias não perguntado")
+
+
+def heads_behind(q, k, v):
+    return fused(q, k, v).transpose(1, 2)
+
+
+def test_heads_behind_positions_are_a_convention_unless_somebody_says_other_axes():
+    (found,) = check(heads_behind, limit=None, only=["shape"]).results
+    (said,) = check(heads_behind, limit=None, only=["shape"], layout="bhnd").results
+    assert (found.verdict, said.verdict) == (Verdict.CONVENTION, Verdict.WRONG)
+    assert found.diagnosis().startswith("It returned shape (2, 7, 3, 8), expected (2, 3, 7, 8)")
+    assert said.diagnosis().startswith("It returned shape (1, 2, 1, 1), expected (1, 1, 2, 1)")
+
+
+def test_what_raises_for_keys_in_another_order_has_no_axes_of_its_own():
+    first = []
+
+    def copying(query, key, value):
+        first.append(float(key.flatten()[0]))
+        if first[-1] != first[0]:
+            raise ValueError("the order of the keys")
+        return value[..., :1, :].expand(*query.shape[:-1], -1)
+
+    report = check(copying, limit=None, only=["shape", "oracle"])
+    assert report.read_as() == ""
+    assert [each.property for each in report.failures] == ["oracle"]
