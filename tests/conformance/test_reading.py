@@ -312,12 +312,22 @@ def of_a_name_of_its_own(query, key, value, hidden=None):
 
 def test_what_true_means_in_a_mask_that_is_named_is_recognised():
     names = {"attn_mask": "hidden"}
-    report = check(of_a_name_of_its_own, names=names, only=["mask_polarity", "float_mask"])
+    asked = ["mask_polarity", "float_mask"]
+    report = check(of_a_name_of_its_own, names=names, only=asked, limit=None)
     assert report.read_as() == "hidden is attn_mask, True = forbidden"
     polarity, floats = report.results
     assert polarity.verdict is Verdict.PASS
     assert floats.diagnosis() == "Its mask says yes or no, and this takes more."
     assert floats.diagnosis("pt") == "A sua máscara diz sim ou não, e isto pede mais."
+
+
+def test_a_mask_that_is_named_and_obeys_nothing_is_asked_with_pytorchs():
+    def attention(query, key, value, hidden=None):
+        return forbidding(query, key, value)
+
+    report = check(attention, names={"attn_mask": "hidden"}, only=["mask_polarity"], limit=None)
+    assert report.read_as() == "hidden is attn_mask"
+    assert not report.passed()
 
 
 def test_what_is_swallowed_and_not_known_is_not_claimed():
