@@ -41,16 +41,16 @@ NOT_IMPLEMENTED = Text(
 UNFIT = Text(
     en="It is asked with lengths that are multiples of {step} and vectors of {width} alone, which "
     "this does not go with: {error}",
-    pt="Ela só é perguntada com comprimentos múltiplos de {step} e vetores de {width}, com o que "
+    pt="Ela só é testada com comprimentos múltiplos de {step} e vetores de {width}, com o que "
     "isto não combina: {error}",
 )
 UNASKED = Text(
     en="It is asked only with lengths that are multiples of {step} and vectors of {width} numbers.",
-    pt="Ela só é perguntada com múltiplos de {step} por comprimento e vetores de {width} números.",
+    pt="Ela só é testada com múltiplos de {step} por comprimento e vetores de {width} números.",
 )
 APPROXIMATE = Text(
     en="Not asked: it is approximate, and this holds of the exact formula.",
-    pt="Não perguntado: ela é aproximada, e isto vale para a fórmula exata.",
+    pt="Não testado: ela é aproximada, e isto vale para a fórmula exata.",
 )
 ERRORS = Text(
     en="Approximate: its relative error is {few:.2g} for n = {n_few} and {many:.2g} for n = "

@@ -42,11 +42,11 @@ OUT_OF_MEMORY = Text(
 )
 NOT_ASKED = Text(
     en="Not asked: it has not come back within {limit:g} s a single time, in {count}.",
-    pt="Não perguntado: ela não voltou em {limit:g} s nenhuma vez, em {count}.",
+    pt="Não testado: ela não voltou em {limit:g} s nenhuma vez, em {count}.",
 )
 LATE = Text(
     en="Not asked: the properties before it took {whole:g} s, the limit of them all.",
-    pt="Não perguntado: as propriedades anteriores levaram {whole:g} s, o limite de todas.",
+    pt="Não testado: as propriedades anteriores levaram {whole:g} s, o limite de todas.",
 )
 
 # Names a property, and yields what is found, each answer better than the one before.

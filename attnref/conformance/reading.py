@@ -35,7 +35,7 @@ PAIR = Text(
     en="{parameter} is {option}, as keys to the left and right",
     pt="{parameter} é {option}, em chaves à esquerda e à direita",
 )
-NOT_ASKED = Text(en="{parameter} not asked", pt="{parameter} não perguntado")
+NOT_ASKED = Text(en="{parameter} not asked", pt="{parameter} não testado")
 CAUSAL = Text(en="always causal", pt="sempre causal")
 SIZED = Text(
     en="lengths that are multiples of {step}, vectors of {width}",

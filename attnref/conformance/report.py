@@ -18,7 +18,7 @@ SETTINGS = Text(
 READ = Text(en="read as: {as}", pt="lida assim: {as}")
 UNPROTECTED = Text(
     en="Asked in this very process: nothing would have stopped a call that hangs or crashes.",
-    pt="Perguntado neste mesmo processo: nada teria parado uma chamada que trava ou o derruba.",
+    pt="Testada neste mesmo processo: nada teria parado uma chamada que trava ou o derruba.",
 )
 OVERLOOKED = Text(
     en="No {option} was tested: it takes {parameter}. If they mean the same: --map "
@@ -26,7 +26,7 @@ OVERLOOKED = Text(
     pt="Nenhum {option} foi testado: ela recebe {parameter}. Se querem dizer o mesmo: --map "
     "{option}={parameter}",
 )
-ALL_RIGHT = Text(en="Right in all that was asked.", pt="Certa em tudo o que se perguntou.")
+ALL_RIGHT = Text(en="Right in all that was asked.", pt="Certa em tudo o que se testou.")
 UNSAFE = Text(
     en="Right where inputs are tame; unsafe in {names}.",
     pt="Certa onde as entradas são mansas; insegura em {names}.",
@@ -50,11 +50,11 @@ STALE = Text(
 )
 UNASKED = Text(
     en="Not asked: {options}, which it may take by another name.",
-    pt="Não perguntado: {options}, que ela talvez receba com outro nome.",
+    pt="Não testado: {options}, que ela talvez receba com outro nome.",
 )
 UNFINISHED = Text(
     en="Not all was asked: it took too long; --limit gives it more time.",
-    pt="Nem tudo se perguntou: ela demorou demais; --limit lhe dá mais tempo.",
+    pt="Nem tudo foi testado: ela demorou demais; --limit lhe dá mais tempo.",
 )
 DECLINED = Text(
     en="Not taken: {options}; each call with it raised an error.",

@@ -53,7 +53,7 @@ MISSING = Text(
 
 PERHAPS = Text(
     en="Its {parameter} may be {option}, and was not asked: --map {option}={parameter}, if it is.",
-    pt="O seu {parameter} pode ser {option}, e não foi perguntado: --map {option}={parameter}, se "
+    pt="O seu {parameter} pode ser {option}, e não foi testado: --map {option}={parameter}, se "
     "for.",
 )
 

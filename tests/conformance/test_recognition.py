@@ -184,7 +184,7 @@ def test_a_second_mask_is_asked_with_the_numbers_that_it_adds():
 def test_a_second_mask_that_is_none_is_named(function):
     report = check(function, limit=None, only=["mask_polarity", "float_mask"])
     assert report.read_as("en") == "mask is attn_mask, True = may attend; bias not asked"
-    assert report.read_as("pt").endswith("; bias não perguntado")
+    assert report.read_as("pt").endswith("; bias não testado")
 
 
 def heads_behind(q, k, v):

@@ -78,7 +78,7 @@ wrong        scale: With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(
 
 PT = """\
 attention · float32 · cpu · semente 0
-Errada em scale. Não perguntado: window, que ela talvez receba com outro nome.
+Errada em scale. Não testado: window, que ela talvez receba com outro nome.
 
 passa        shape: A saída tem uma linha por consulta e a largura dos valores.
 errado       scale: Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é \

@@ -39,7 +39,7 @@ NOT_TAKEN = Text(
 )
 OTHER_DTYPE = Text(
     en="Asked beside float32 alone.",
-    pt="Perguntado só ao lado de float32.",
+    pt="Testado só ao lado de float32.",
 )
 PLAIN = Text(en="without options", pt="sem opções")
 MASKED = Text(en="with attn_mask", pt="com attn_mask")

@@ -30,7 +30,7 @@ BEHAVES_UNNAMED = Text(
 FIXED = Text(
     en="It multiplies the scores by the same factor, {factor:.3g}, for every d_k (asked with "
     "{widths}), expected 1/sqrt(d_k). Take the width from query.shape[-1].",
-    pt="Ela multiplica os escores pelo mesmo fator, {factor:.3g}, seja qual for d_k (perguntado "
+    pt="Ela multiplica os escores pelo mesmo fator, {factor:.3g}, seja qual for d_k (testado "
     "com {widths}); o esperado é 1/sqrt(d_k). Tire a largura de query.shape[-1].",
 )
 UNSCALED = Text(en="no scaling", pt="nenhuma escala")
