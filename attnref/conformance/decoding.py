@@ -6,7 +6,7 @@ from typing import Any
 from attnref.conformance.checker import LIMIT, judge
 from attnref.conformance.reading import Reading
 from attnref.conformance.report import Report
-from attnref.conformance.step import step_subject
+from attnref.conformance.step_signature import step_subject
 
 
 def check_steps(
@@ -32,8 +32,9 @@ def check_steps(
             ``(batch, heads, n, d)`` of the n new positions, one mostly; it returns
             ``(output, cache)``. Queries and keys hold their positions already. The cache may be
             called ``past_key_value``, ``past_key_values``, ``layer_past``, ``kv_cache``, ``past``
-            or ``state``, too. One that ``cache`` made may be changed in place, and the output
-            returned alone.
+            or ``state``, too, or be two, ``k_cache`` and ``v_cache``. One that ``cache`` made may
+            be changed in place, and the output returned alone. A parameter such as ``pos``,
+            ``input_pos`` or ``cache_seqlens`` is told where the new positions are.
         cache: makes the first cache, called with what it takes by name among ``batch``, ``heads``,
             ``max_len``, ``head_dim``, ``dtype`` and ``device``; None: the first cache is None.
         supports: as in :func:`check`; a mask is ``(n, m)``, new positions by all so far.
@@ -42,7 +43,7 @@ def check_steps(
         device: of the inputs.
         seed: of all random numbers.
         limit: as in :func:`check`.
-        names: the function's own for options, and for ``cache``.
+        names: the function's own for options, for ``cache`` and for ``position``.
         layout: as in :func:`check`, but for ``"nd"``.
 
     Returns:
@@ -66,9 +67,10 @@ def check_steps(
         a causal mask is missing.
     """
     about = step_subject(function, cache, supports, names=names)
-    said = Reading(_without_cache(names), layout)
+    said = Reading(_of_options(names), layout)
     return judge(about, said, only=only, dtype=dtype, device=device, seed=seed, limit=limit)
 
 
-def _without_cache(names: Mapping[str, str] | None) -> dict[str, str]:
-    return {option: name for option, name in (names or {}).items() if option != "cache"}
+def _of_options(names: Mapping[str, str] | None) -> dict[str, str]:
+    own = ("cache", "position")
+    return {option: name for option, name in (names or {}).items() if option not in own}

@@ -12,7 +12,7 @@ from attnref.conformance.naming import judge_named
 from attnref.conformance.property import Property
 from attnref.conformance.reading import Reading, check_reading
 from attnref.conformance.report import Report
-from attnref.conformance.step import load_step, step_subject
+from attnref.conformance.step_signature import load_step, step_subject
 from attnref.conformance.subject import Subject
 from attnref.conformance.verdict import Expectation
 
@@ -85,7 +85,7 @@ class Request:
         options = {
             option: own
             for option, own in self.names.items()
-            if not self.is_step or option != "cache"
+            if not self.is_step or option not in ("cache", "position")
         }
         return Reading(
             options,

@@ -8,24 +8,17 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from attnref.conformance.isolation import ran_out_of_memory
-from attnref.conformance.loading import load
-from attnref.conformance.subject import CheckError, Subject, subject
+from attnref.conformance.subject import CheckError, Subject
+from attnref.conformance.text import Text
 
-# What others call the cache.
-CACHES = (
-    *("cache", "past_key_value", "past_key_values", "layer_past", "kv_cache", "past", "state"),
-)
 # What a function that makes a cache may ask for.
 SIZES = ("batch", "heads", "max_len", "head_dim", "dtype", "device")
-# Causality is what a step does by itself; a window forgets on purpose.
-_NOT_OFFERED = ("is_causal", "window")
 # Positions that each cache has room for; with fewer, few sequences could be decoded.
 _SHORT = 16
 
@@ -34,20 +27,68 @@ def _usual(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> An
     return function(*tensors, **options)
 
 
+class Counting(NamedTuple):
+    """How a step is told where its new positions are: in words, and what it is given."""
+
+    said: Text
+    made: Callable[[Tensor, int, int], object]
+
+
+COUNTING: Mapping[str, Counting] = {
+    "past": Counting(
+        Text(en="the number of positions before", pt="o número de posições anteriores"),
+        lambda query, start, stop: start,
+    ),
+    "new": Counting(
+        Text(en="the new positions, (n,)", pt="as novas posições, (n,)"),
+        lambda query, start, stop: torch.arange(start, stop, device=query.device),
+    ),
+    "new_of_samples": Counting(
+        Text(en="the new positions, (b, n)", pt="as novas posições, (b, n)"),
+        lambda query, start, stop: torch.arange(start, stop, device=query.device).expand(
+            query.shape[0], -1
+        ),
+    ),
+    "past_of_samples": Counting(
+        Text(en="the number of positions before, (b,)", pt="o número de posições anteriores, (b,)"),
+        lambda query, start, stop: query.new_full((query.shape[0],), start, dtype=torch.int32),
+    ),
+    "all": Counting(
+        Text(
+            en="the number of positions, new ones included",
+            pt="o número de posições, com as novas",
+        ),
+        lambda query, start, stop: stop,
+    ),
+    "all_of_samples": Counting(
+        Text(
+            en="the number of positions, new ones included, (b,)",
+            pt="o número de posições, com as novas, (b,)",
+        ),
+        lambda query, start, stop: query.new_full((query.shape[0],), stop, dtype=torch.int32),
+    ),
+}
+"""In the order in which they are tried; made for a query, the first new position and the end."""
+
+
 @dataclass(frozen=True)
 class Step:
     """A step, the name of its cache, and what makes the first one, None where it is None.
 
-    ``call`` asks a function of its layout. ``flagged`` says that it wants ``is_causal`` for several
-    new positions, and ``shares`` that it takes fewer key heads without an option that says so.
+    A cache of two ``parameters`` is a pair, of keys and of values. ``call`` asks a function of its
+    layout. ``flag`` is what it wants for several new positions, to be causal, and ``shares`` says
+    that it takes fewer key heads without an option that says so. What is told where the new
+    positions are gets it in the parameter ``position``, as ``counting`` says.
     """
 
     function: Callable[..., Any]
-    parameter: str = "cache"
+    parameters: tuple[str, ...] = ("cache",)
     factory: Callable[..., Any] | None = None
     call: Callable[..., Any] = _usual
-    flagged: bool = False
+    flag: str | None = None
     shares: bool = False
+    position: str | None = None
+    counting: str | None = None
 
     def decode(
         self,
@@ -115,7 +156,13 @@ class Step:
         sizes = (key.shape[0], key.shape[1], room, key.shape[-1], key.dtype, key.device)
         known = inspect.signature(self.factory).parameters
         given = zip(SIZES, sizes, strict=True)
-        return self.factory(**{name: size for name, size in given if name in known})
+        made = self.factory(**{name: size for name, size in given if name in known})
+        if len(self.parameters) == 2 and not _is_pair(made):
+            raise CheckError(
+                f"cache: expected a pair of {' and '.join(self.parameters)}, got "
+                f"{type(made).__name__}. Return both."
+            )
+        return made
 
     def one(
         self,
@@ -134,8 +181,11 @@ class Step:
             else option
             for name, option in options.items()
         }
-        if self.flagged and stop - start > 1:
-            options["is_causal"] = True
+        if self.flag is not None:
+            options[self.flag] = stop - start > 1
+        if self.position is not None and self.counting is not None:
+            made = COUNTING[self.counting].made
+            options[self.position] = made(tensors[0], start, stop)
         views = [tensor[..., start:stop, :] for tensor in tensors]
         given = [
             view.contiguous() if tensor.is_contiguous() else view
@@ -144,8 +194,11 @@ class Step:
         if overwritten:
             given = [tensor.clone() for tensor in given]
 
+        parts = cache if len(self.parameters) == 2 and cache is not None else (cache, cache)
+        held = dict(zip(self.parameters, parts, strict=False))
+
         def step(*inputs: Tensor, **others: Any) -> Any:
-            return self.function(*inputs, **{self.parameter: cache}, **others)
+            return self.function(*inputs, **held, **others)
 
         output, after = self._parted(self.call(step, *given, **options), cache)
         if overwritten:
@@ -162,6 +215,8 @@ class Step:
         """The output, and the cache among the rest: it is seldom a plain tensor, weights are."""
         output, *rest = returned if isinstance(returned, tuple | list) and returned else (returned,)
         rest = [each for each in rest if each is not None]
+        if len(self.parameters) == 2 and len(rest) > 1:
+            return output, tuple(rest[-2:])
         if any(each is cache for each in rest):
             return output, cache
         others = [each for each in rest if not isinstance(each, Tensor)]
@@ -182,6 +237,8 @@ class Step:
         for position in range(2):
             before = after
             _, after = self.one(tensors, before, position, position + 1, {})
+        if len(self.parameters) == 2:
+            return all(one is other for one, other in zip(before, after, strict=True))
         return after is before and not isinstance(after, tuple)
 
 
@@ -205,118 +262,37 @@ def _of_rows(mask: Tensor, n: int, start: int, stop: int) -> Tensor:
     return mask[..., start:stop, :] if whole else mask
 
 
+def _is_pair(cache: object) -> bool:
+    return isinstance(cache, tuple | list) and len(cache) == 2
+
+
 def _fits(output: Any, query: Tensor, value: Tensor) -> bool:
     return isinstance(output, Tensor) and output.shape == (*query.shape[:-1], value.shape[-1])
 
 
 @dataclass(frozen=True)
 class StepSubject(Subject):
-    """A step, seen as the function of a whole sequence."""
+    """A step, seen as the function of a whole sequence.
+
+    One that ``counts`` may do without being told where its new positions are.
+    """
 
     step: Step = Step(_usual)
+    counts: bool = True
 
     def stepping(self, step: Step) -> "StepSubject":
         """The same with this step."""
-        return replace(self, step=step, function=_whole(step))
+        return replace(self, step=step, function=whole(step))
 
 
-def _whole(step: Step) -> Callable[..., Any]:
+def whole(step: Step) -> Callable[..., Any]:
+    """The attention to a whole sequence, a step after another."""
+
     def attention(*tensors: Tensor, **options: Any) -> Any:
         return step.decode(*tensors, **options)
 
     attention.__wrapped__ = step.function  # type: ignore[attr-defined]
     return attention
-
-
-def load_step(target: str, cache: str | None) -> tuple[Callable[..., Any], Any]:
-    """The step and what makes its cache, loaded once where one file holds both."""
-    function = load(target)
-    if cache is None:
-        return function, None
-    place, _, name = cache.rpartition(":")
-    module = place
-    if place and name and place.endswith(".py") and place == target.rpartition(":")[0]:
-        module = f"checked_{Path(place).stem}"  # else the step would know other classes
-    try:
-        return function, load(f"{module}:{name}" if place else cache)
-    except CheckError as error:
-        said = str(error).replace("function:", "cache:", 1)
-        raise CheckError(said.replace(f"in {module},", f"in {place},")) from None
-
-
-def step_subject(
-    function: Callable[..., Any],
-    cache: Callable[..., Any] | None = None,
-    supports: Sequence[str] | None = None,
-    name: str | None = None,
-    names: Mapping[str, str] | None = None,
-) -> StepSubject:
-    """The step with what its signature says; ``cache`` makes the first cache.
-
-    ``names`` are the step's own, as for :func:`subject`, and may name its ``cache`` too.
-
-    Raises:
-        CheckError: when it cannot be called as ``step(query, key, value, cache)``.
-    """
-    if inspect.isclass(function) or not callable(function):
-        subject(function)  # which says so
-    name = name or getattr(function, "__qualname__", type(function).__name__)
-    called = function.forward if isinstance(function, torch.nn.Module) else function
-    signature = inspect.signature(called)
-    names = dict(names or {})
-    said = names.pop("cache", None)
-    parameter = _cache_of(signature, said, str(name))
-    _check_factory(cache)
-
-    step = Step(function, parameter, cache, flagged="is_causal" in signature.parameters)
-    whole = _whole(step)
-    whole.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[each for each in signature.parameters.values() if each.name != parameter]
-    )
-    about = subject(whole, supports, name, names)
-    held = {each.name: getattr(about, each.name) for each in fields(about)}
-    for kind in ("supports", "swallowed"):
-        held[kind] = tuple(option for option in held[kind] if option not in _NOT_OFFERED)
-    held["overlooked"] = {
-        option: each for option, each in about.overlooked.items() if option not in _NOT_OFFERED
-    }
-    return StepSubject(**held, step=step)
-
-
-def _cache_of(signature: inspect.Signature, said: str | None, name: str) -> str:
-    """The parameter that is the cache."""
-    known = list(signature.parameters)
-    if said is not None and said not in known:
-        raise CheckError(
-            f"map: expected a parameter of {name}, which has {', '.join(known)}, got {said!r}."
-        )
-    found = said or next((each for each in CACHES if each in known), None)
-    if found is None:
-        perhaps = known[3] if len(known) > 3 else "its_name"
-        raise CheckError(
-            f"function: expected a step with a parameter for its cache ({', '.join(CACHES)}), got "
-            f"{name}{signature}. If it has one by another name, say which: --map cache={perhaps}."
-        )
-    return found
-
-
-def _check_factory(cache: Callable[..., Any] | None) -> None:
-    if cache is None:
-        return
-    if not callable(cache):
-        raise CheckError(
-            f"cache: expected a function that makes the first cache, got {type(cache).__name__}. "
-            "Give the function itself, for each sequence needs a new one."
-        )
-    name = getattr(cache, "__qualname__", type(cache).__name__)
-    signature = inspect.signature(cache)
-    try:
-        signature.bind(**{size: None for size in SIZES if size in signature.parameters})
-    except TypeError as error:
-        raise CheckError(
-            f"cache: expected a function of nothing, or of what it needs among {', '.join(SIZES)}, "
-            f"got {name}{signature}: {error}. Give whatever else it takes a default value."
-        ) from None
 
 
 def stepped(other: Subject) -> StepSubject:

@@ -6,14 +6,16 @@ import torch
 
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.layouts import LAYOUTS
+from attnref.conformance.probes import NEAR, explained
 from attnref.conformance.reading import NAME, Reading
 from attnref.conformance.recognition import read
-from attnref.conformance.step import StepSubject
+from attnref.conformance.step import COUNTING, StepSubject
 from attnref.conformance.subject import Subject
 from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Stopped, Trial
 
 STEP = Text(en="a decoding step with a cache", pt="um passo de decodificação com cache")
+POSITION = Text(en="{parameter} is {said}", pt="{parameter} é {said}")
 IN_PLACE = Text(en="changes its cache in place", pt="altera o cache no próprio lugar")
 
 # Where a head has no axis, neither shared heads nor masks that are wider than the new keys can be
@@ -23,16 +25,25 @@ _LOST = ("enable_gqa", "attn_mask")
 
 @dataclass(frozen=True)
 class StepReading(Reading):
-    """The same of a step, which shares heads by itself; ``parameter`` is its cache."""
+    """The same of a step, which shares heads by itself; ``parameters`` are its cache.
 
-    parameter: str = "cache"
+    ``position`` is the parameter that tells it where the new positions are, in the way of
+    ``counting``, None where it is not told.
+    """
+
+    parameters: tuple[str, ...] = ("cache",)
     in_place: bool = False
+    position: str | None = None
+    counting: str | None = None
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What is not as the plainest step has it."""
         lines: list[tuple[Text, dict[str, object]]] = [(STEP, {})]
-        if self.parameter != "cache":
-            lines.append((NAME, {"parameter": self.parameter, "option": "cache"}))
+        if self.parameters != ("cache",):
+            lines.append((NAME, {"parameter": ", ".join(self.parameters), "option": "cache"}))
+        if self.counting is not None:
+            said = COUNTING[self.counting].said
+            lines.append((POSITION, {"parameter": self.position, "said": said}))
         if self.in_place:
             lines.append((IN_PLACE, {}))
         return [*lines, *Reading.lines(replace(self, causal=None, shares=False))]
@@ -41,7 +52,12 @@ class StepReading(Reading):
         """The step, fed with sequences that have PyTorch's axes."""
         assert isinstance(about, StepSubject)
         layout = self.layout or "bhnd"
-        step = replace(about.step, call=LAYOUTS[layout].call, shares=self.shares)
+        step = replace(
+            about.step,
+            call=LAYOUTS[layout].call,
+            shares=self.shares,
+            counting=self.counting,
+        )
         found = Reading.of(replace(self, layout="bhnd", shares=False), about.stepping(step))
         supports = dict.fromkeys([*found.supports, *["enable_gqa"] * self.shares])
         if not LAYOUTS[layout].heads:
@@ -57,9 +73,11 @@ def read_step(
     Raises:
         Raised, Stopped: what the step does when it is asked in each way, the usual one first.
     """
-    known = StepReading(**vars(replace(said, causal=True)), parameter=about.step.parameter)
-    found = read(about, known, dtype, device)
-    assert isinstance(found, StepReading)
+    step = about.step
+    known = StepReading(
+        **vars(replace(said, causal=True)), parameters=step.parameters, position=step.position
+    )
+    found = _counted(about, known, dtype, device)
     trial = Trial(found.of(about), dtype, device)
     case = Case.draw(Sizes(), 0)
     with torch.no_grad():
@@ -69,6 +87,46 @@ def read_step(
     if "enable_gqa" in about.supports:
         return found
     return replace(found, shares=_shares(about, found, dtype, device))
+
+
+def _counted(
+    about: StepSubject, known: StepReading, dtype: torch.dtype, device: torch.device
+) -> StepReading:
+    """In which way it is told where the new positions are, if it has to be told.
+
+    That which also goes with several at once comes before others that are right one by one.
+    """
+    ways = [*[None] * about.counts, *(COUNTING if known.position is not None else ())]
+    right: list[StepReading] = []
+    other: list[StepReading] = []
+    usual: Raised | Stopped | None = None
+    case = Case.draw(Sizes(), 0)
+    for counting in ways:
+        step = replace(about.step, counting=counting)
+        try:
+            found = read(about.stepping(step), replace(known, counting=counting), dtype, device)
+            assert isinstance(found, StepReading)
+            trial = Trial(found.of(about), dtype, device)
+            if len(ways) == 1 or (explained(trial, case) and _in_pieces(trial, case)):
+                return found
+            (right if explained(trial, case) else other).append(found)
+        except (Raised, Stopped) as error:
+            usual = usual or error
+    if not right and not other:
+        assert usual is not None
+        raise usual
+    return [*right, *other][0]
+
+
+def _in_pieces(trial: Trial, case: Case) -> bool:
+    """Whether two pieces give what single positions do."""
+    tensors = (case.query, case.key, case.value)
+    with torch.no_grad():
+        try:
+            found = trial.call(*tensors, pieces=(3, 4))
+        except (Raised, Stopped):
+            return False
+        return bool(((found - trial.call(*tensors)).abs() <= NEAR).all())
 
 
 def _shares(

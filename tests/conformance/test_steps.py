@@ -14,7 +14,8 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.properties import steps
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.right import RIGHT as RIGHT_ONE
-from attnref.conformance.step import load_step, stepped
+from attnref.conformance.step import stepped
+from attnref.conformance.step_signature import load_step
 from attnref.conformance.subject import CheckError
 from attnref.conformance.trial import Raised, Trial
 from attnref.masks import causal
@@ -144,7 +145,83 @@ class Stacked(torch.nn.Module):
         return attend(query, *kept), kept
 
 
+def of_rooms(batch, heads, max_len, head_dim, dtype, device):
+    empty = torch.zeros(batch, heads, max_len, head_dim, dtype=dtype, device=device)
+    return empty, empty.clone()
+
+
+def of_rooms_heads_third(batch, heads, max_len, head_dim, dtype, device):
+    return tuple(
+        x.transpose(1, 2) for x in of_rooms(batch, heads, max_len, head_dim, dtype, device)
+    )
+
+
+def told_positions(q, k, v, kv_cache, input_pos):
+    """As compiled decoders do: fixed buffers, and a mask by the positions."""
+    keys, values = kv_cache
+    keys[:, :, input_pos], values[:, :, input_pos] = k, v
+    m = keys.shape[-2]
+    seen = torch.arange(m) <= input_pos[:, None]
+    return fused(q, keys, values, seen)
+
+
+def told_lengths(q, k_cache, v_cache, k=None, v=None, cache_seqlens=None, causal=False):
+    """As kernels for decoding do: the buffers come before the new keys, a length a sample."""
+    outputs = []
+    for sample, past in enumerate(cache_seqlens.tolist()):
+        stop = past + k.shape[1]
+        k_cache[sample, past:stop], v_cache[sample, past:stop] = k[sample], v[sample]
+        held = [x[sample, :stop].transpose(0, 1) for x in (k_cache, v_cache)]
+        one = attend(q[sample].transpose(0, 1), *held, offset=past if causal else stop)
+        outputs.append(one.transpose(0, 1))
+    return torch.stack(outputs)
+
+
+def told_how_many(q, k, v, start_pos, past_key=None, past_value=None):
+    held = joined(None if past_key is None else (past_key, past_value), k, v)
+    assert held[0].shape[-2] == start_pos + q.shape[-2]
+    return attend(q, *held), *held
+
+
+def told_all(query, key, value, cache, seq_len):
+    cache = joined(cache, key, value)
+    assert cache[0].shape[-2] == seq_len
+    return attend(query, *cache), cache
+
+
+def told_of_samples(query, key, value, cache, position_ids=None):
+    """Positions of each sample and new token, without which it raises."""
+    cache = joined(cache, key, value)
+    future = torch.arange(cache[0].shape[-2]) > position_ids[:, None, :, None]
+    scores = query @ cache[0].mT / math.sqrt(query.shape[-1])
+    return scores.masked_fill(future, -math.inf).softmax(-1) @ cache[1], cache
+
+
+def told_in_vain(query, key, value, cache, offset=0):
+    """It counts by itself."""
+    return concatenating(query, key, value, cache)
+
+
 RIGHT = {
+    "told_positions": (
+        told_positions,
+        of_rooms,
+        "; kv_cache is cache; input_pos is the new positions, (n,)",
+    ),
+    "told_lengths": (
+        told_lengths,
+        of_rooms_heads_third,
+        "; k_cache, v_cache is cache; cache_seqlens is the number of positions before, (b,); "
+        "changes its cache in place; axes (b, n, h, d)",
+    ),
+    "told_how_many": (
+        told_how_many,
+        None,
+        "; past_key, past_value is cache; start_pos is the number of positions before",
+    ),
+    "told_all": (told_all, None, "; seq_len is the number of positions, new ones included"),
+    "told_of_samples": (told_of_samples, None, "; position_ids is the new positions, (b, n)"),
+    "told_in_vain": (told_in_vain, None, ""),
     "concatenating": (concatenating, None, ""),
     "of_attnref": (of_attnref, KVCache, "; changes its cache in place"),
     "preallocated": (of_attnref, preallocated, "; changes its cache in place"),
@@ -243,6 +320,14 @@ def piece_alone(query, key, value, cache):
 def doubled_in_pieces(query, key, value, cache):
     cache = joined(cache, key, value)
     return attend(query, *cache) * (2.0 if query.shape[-2] > 1 else 1.0), cache
+
+
+def one_too_late(query, key, value, kv_cache, pos):
+    """The new key goes where the next one belongs."""
+    keys, values = kv_cache
+    stop = pos + 1 + query.shape[-2]
+    keys[:, :, pos + 1 : stop], values[:, :, pos + 1 : stop] = key, value
+    return attend(query, keys[:, :, :stop], values[:, :, :stop])
 
 
 def newest_missing(query, key, value, cache):
@@ -512,6 +597,34 @@ def test_a_step_that_returns_no_cache_is_refused(step, kind):
         "changes it in place, say what makes the first one: --cache module:factory."
     )
     assert refused(step) == said
+
+
+def one_of_two():
+    return torch.zeros(2, 3, 8, 8)
+
+
+def test_what_a_step_is_told_can_be_said():
+    assert refused(told_lengths, cache=one_of_two) == (
+        "cache: expected a pair of k_cache and v_cache, got Tensor. Return both."
+    )
+    assert refused(concatenating, names={"position": "where"}) == (
+        "map: expected a parameter of concatenating, which has query, key, value, cache, "
+        "got 'where'."
+    )
+
+    def named(query, key, value, cache, where):
+        return told_all(query, key, value, cache, where)
+
+    report = check_steps(named, names={"position": "where"}, limit=None, only=["oracle"])
+    assert report.read_as("pt") == (
+        "um passo de decodificação com cache; where é o número de posições, com as novas"
+    )
+
+
+def test_a_wrong_step_that_is_told_its_position_is_still_found():
+    report = check_steps(one_too_late, cache=of_rooms, limit=None)
+    assert report.read_as().endswith("kv_cache is cache; pos is the number of positions before")
+    assert report.failures[0].property == "past_kept"
 
 
 def test_a_step_that_answers_nothing_is_refused():
