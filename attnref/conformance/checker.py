@@ -12,8 +12,9 @@ import torch
 from attnref.conformance.consequences import followed
 from attnref.conformance.examination import examine
 from attnref.conformance.isolation import HUNG, Unusable, isolated
-from attnref.conformance.layers import judged, lines
-from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
+from attnref.conformance.layers import instance_as_a_whole, judged, lines
+from attnref.conformance.layers.whole import WholeSubject
+from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES, WHOLE_PROPERTIES
 from attnref.conformance.property import Property
 from attnref.conformance.reading import COMPILING, Reading, check_reading
 from attnref.conformance.recognition import read
@@ -133,7 +134,7 @@ def judge(
     limit: float | None = LIMIT,
 ) -> Report:
     """:func:`check` for a function whose options are known; ``said`` is not recognised again."""
-    rules = rules_of(isinstance(about, StepSubject))
+    rules = rules_of(about)
     check_settings(only=only, dtype=dtype, device=device, seed=seed, limit=limit, rules=rules)
     check_reading(said)
     names = chosen(only, rules)
@@ -141,9 +142,11 @@ def judge(
 
     whole = math.inf if limit is None else _WHOLE * limit
     with _evaluating(about.function):
-        reading, limit = recognise(about, said, dtype=dtype, device=device, limit=limit)
+        about, reading, limit = _read_or_whole(about, said, dtype, device, limit)
+        rules = rules_of(about)
         dtype = dtype or reading.dtype or DTYPES[0]
-        trial = Trial(reading.of(about), getattr(torch, dtype), place)
+        asked = about if isinstance(about, WholeSubject) else reading.of(about)
+        trial = Trial(asked, getattr(torch, dtype), place)
 
         def ask(name: str) -> Iterator[Finding | None]:
             return examine(rules[name], trial, seed)
@@ -166,6 +169,21 @@ def judge(
         trial.subject.overlooked,
         (*lines(about.function), *reading.lines(), *trial.subject.lines()),
     )
+
+
+def _read_or_whole(
+    about: Subject, said: Reading, dtype: str | None, device: str, limit: float | None
+) -> tuple[Subject, Reading, float | None]:
+    """A layer that answers no call with query, key and value is judged as a whole."""
+    try:
+        if not isinstance(about, WholeSubject):
+            return about, *recognise(about, said, dtype=dtype, device=device, limit=limit)
+    except CheckError:
+        whole = instance_as_a_whole(about)
+        if whole is None:
+            raise
+        about = whole
+    return about, Reading(causal=about.always_causal), limit
 
 
 def recognise(
@@ -309,9 +327,11 @@ def _judged(prop: Property, finding: Finding | None) -> Finding:
     return finding
 
 
-def rules_of(step: bool) -> Mapping[str, Property]:
-    """What a step, or any other function, is asked for, by name."""
-    return STEP_PROPERTIES if step else PROPERTIES
+def rules_of(about: Subject) -> Mapping[str, Property]:
+    """What it is asked for, by name."""
+    if isinstance(about, StepSubject):
+        return STEP_PROPERTIES
+    return WHOLE_PROPERTIES if isinstance(about, WholeSubject) else PROPERTIES
 
 
 def chosen(

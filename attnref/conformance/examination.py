@@ -167,7 +167,8 @@ def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, share
             return None
         return found if not shared or _shared(prop, trial, case, finding) else None
 
-    smaller = (Case.draw(sizes, case.seed) for sizes in prop.sizes.smaller())
+    fitted = dict.fromkeys(map(trial.fitted, prop.sizes.smaller()))
+    smaller = (Case.draw(sizes, case.seed) for sizes in fitted)
     for tried in itertools.islice(smaller, _TRIES):
         if found := same(tried):
             case, finding = tried, found

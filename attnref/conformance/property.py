@@ -21,7 +21,7 @@ class Property:
     ``page`` explains it, one of those of :mod:`attnref.book`; ``needs`` are options without which
     it is not claimed. What a property with ``may_refuse`` asks for, a function may decline with a
     clear error; one with ``may_crash``, with any, for nothing is silently wrong; what is not
-    ``judged`` may take too long.
+    ``judged`` may take too long. Of another ``kind`` are those of layers that are judged whole.
     """
 
     name: str
@@ -34,16 +34,18 @@ class Property:
     may_refuse: bool
     may_crash: bool
     judged: bool
+    kind: str = "function"
 
-    def __reduce__(self) -> tuple[Callable[[str], "Property"], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[[str, str], "Property"], tuple[str, str]]:
         """By its name, for the name of its function is the name of the property itself."""
-        return _named, (self.name,)
+        return _named, (self.name, self.kind)
 
 
-def _named(name: str) -> Property:
-    from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES  # made of these
+def _named(name: str, kind: str) -> Property:
+    from attnref.conformance import properties  # which are made of these
 
-    return {**PROPERTIES, **STEP_PROPERTIES}[name]
+    rules = properties.WHOLE_PROPERTIES if kind == "whole" else properties.PROPERTIES
+    return {**properties.STEP_PROPERTIES, **rules}[name]
 
 
 def rule(

@@ -1,7 +1,7 @@
 """The answer: a result for each property, as an object, as text, as JSON and as JUnit XML."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from attnref.conformance.examination import NOT_MADE, REFUSED
@@ -56,10 +56,14 @@ UNFINISHED = Text(
     en="Not all was asked: it took too long; --limit gives it more time.",
     pt="Nem tudo foi testado: ela demorou demais; --limit lhe dá mais tempo.",
 )
+MORE = Text(en="{count} more", pt="outras {count}")
 DECLINED = Text(
     en="Not taken: {options}; each call with it raised an error.",
     pt="Não aceito: {options}; cada chamada com ele lançou um erro.",
 )
+
+
+_MANY = 8  # that share a reason are told in one line
 
 
 @dataclass(frozen=True)
@@ -166,7 +170,7 @@ class Report:
         unasked = [each for each in self.results if each.verdict is Verdict.NOT_ASKED]
         if any(each.finding.text == LATE for each in unasked):
             lines.append(UNFINISHED.say(lang))
-        if any(each.finding.text != LATE for each in unasked):
+        if self.overlooked and any(each.finding.text != LATE for each in unasked):
             lines.append(UNASKED.say(lang, {"options": ", ".join(self.overlooked)}))
         if self.declined:
             lines.append(DECLINED.say(lang, {"options": ", ".join(self.declined)}))
@@ -189,12 +193,26 @@ class Report:
         ]
         return "\n".join(lines if self.limit is not None else [*lines, UNPROTECTED.say(lang)])
 
+    def rows(self, lang: str = "en") -> Iterator[tuple[Result, str, str]]:
+        """What is told: a result, its name and its line; many that share a reason not to, once."""
+        alike: dict[str, list[Result]] = {}
+        for result in self.results:
+            if result.verdict is Verdict.NOT_ASKED:
+                alike.setdefault(result.line(lang), []).append(result)
+        many = {line: results for line, results in alike.items() if len(results) > _MANY}
+        for result in self.results:
+            if result.line(lang) not in many:
+                yield result, result.property, result.line(lang)
+        for line, results in many.items():
+            names = ", ".join(each.property for each in results)
+            yield results[0], MORE.say(lang, {"count": len(results)}), f"{line} ({names})"
+
     def text(self, lang: str = "en") -> str:
         """The report for people, in plain text."""
         lines = [self.heading(lang), self.verdict(lang), ""]
-        for result in self.results:
+        for result, name, line in self.rows(lang):
             word = WORDS[result.verdict].say(lang)
-            lines.append(f"{word:<12} {result.property}: {result.line(lang)}")
+            lines.append(f"{word:<12} {name}: {line}")
             if result in self.explained:
                 lines += [f"{'':<12} {line}" for line in result.details(lang)]
         return "\n".join([*lines, "", self.summary(lang)])

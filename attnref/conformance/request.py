@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attnref.conformance.checker import LIMIT, check_settings, chosen, judge, rules_of
+from attnref.conformance.checker import LIMIT, check_settings, chosen, judge
 from attnref.conformance.layers import judged
 from attnref.conformance.loading import load
 from attnref.conformance.naming import judge_named
+from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
 from attnref.conformance.property import Property
 from attnref.conformance.reading import Reading, check_reading
 from attnref.conformance.report import Report
@@ -66,7 +67,7 @@ class Request:
     @property
     def rules(self) -> Mapping[str, Property]:
         """What it may be asked."""
-        return rules_of(self.is_step)
+        return STEP_PROPERTIES if self.is_step else PROPERTIES
 
     @property
     def asked(self) -> list[str]:

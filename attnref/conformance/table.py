@@ -26,13 +26,13 @@ def tables(report: Report, lang: str) -> Iterator[RenderableType]:
     """A line for each property; a counterexample for the first of each failure; the summary."""
     yield Line(report.verdict(lang), "bold")
     table = Table(title=report.heading(lang), title_justify="left", box=SIMPLE, show_header=False)
-    for result in report.results:
+    for result, name, line in report.rows(lang):
         style = "dim" if result.expected else _STYLES[result.verdict]
         style = "bold red" if result.outdated else style
         table.add_row(
             Line(WORDS[result.verdict].say(lang), style),
-            Line(result.property, no_wrap=True),
-            Line(result.line(lang)),
+            Line(name, no_wrap=True),
+            Line(line),
         )
     yield table
     for result in report.explained:

@@ -526,13 +526,6 @@ REFUSED = {
         "with: expected a class of layers, or a function make(width, heads) that returns one, got "
         "no_layer. Leave it out.",
     ),
-    "more than attention": (
-        Biased,
-        {},
-        "function: expected Biased to be attention between its projections (qkv gives (q, k, v), "
-        "proj is passed through), got another answer, which may be due to gate (Gate), slopes "
-        "(3,), table (3, 1, 1)." + WRAP,
-    ),
     "other matrices": (
         Perceptron,
         {},
@@ -575,6 +568,15 @@ def test_what_cannot_be_made_transparent_is_refused(layer, arguments, said):
     with pytest.raises(CheckError) as raised:
         check(layer, arguments=arguments, **SETTINGS)
     assert str(raised.value)[: len(said)] == said
+
+
+def test_more_than_attention_is_judged_as_a_whole():
+    report = check(Biased, **SETTINGS)
+    assert report.read_as() == (
+        "a layer: judged as a whole, for besides its projections its output depends on gate "
+        "(Gate), slopes (3,), table (3, 1, 1)"
+    )
+    assert report.passed()
 
 
 @pytest.mark.parametrize("pair", ["block_size", "block_size=many", "=3", "a b=3"])

@@ -6,8 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from attnref.conformance.layers.construction import is_maker
-from attnref.conformance.layers.functions import as_function
+from torch import nn
+
+from attnref.conformance.layers.construction import Maker, is_maker
+from attnref.conformance.layers.functions import as_function, first_layer
+from attnref.conformance.layers.projections import Inseparable
+from attnref.conformance.layers.whole import READY_MADE, as_a_whole
 from attnref.conformance.subject import CheckError, Subject, subject
 from attnref.conformance.text import Text
 
@@ -26,14 +30,30 @@ def judged(
     ``arguments`` are what the layer wants beside widths and heads.
     """
     called = name or str(getattr(function, "__qualname__", type(function).__name__))
-    attention = as_function(function, arguments or {}, called) if is_maker(function) else None
+    try:
+        attention = as_function(function, arguments or {}, called) if is_maker(function) else None
+    except Inseparable as error:
+        maker = Maker(function, called, arguments or {})
+        shape, layer = first_layer(maker)
+        whole = as_a_whole(layer, arguments or {}, called, error.why, width=shape.width)
+        if whole is None:
+            raise
+        return whole
     if attention is None:
         if arguments:
             raise CheckError(
                 "with: expected a class of layers, or a function make(width, heads) that returns "
                 f"one, got {called}. Leave it out."
             )
-        return subject(function, supports, name, names)
+        try:
+            return subject(function, supports, name, names)
+        except CheckError:
+            if not isinstance(function, nn.Module) or supports or names:
+                raise
+            whole = as_a_whole(function, {}, called, READY_MADE, width=None)
+            if whole is None:
+                raise
+            return whole
     about = subject(attention, supports, called, names)
     if supports is None and "attn_mask" in about.supports and "attn_mask" not in (names or {}):
         # What True means there differs from layer to layer, as in nn.MultiheadAttention.
@@ -43,6 +63,13 @@ def judged(
             overlooked={**about.overlooked, "attn_mask": "attn_mask"},
         )
     return about
+
+
+def instance_as_a_whole(about: Subject) -> Subject | None:
+    """A module that answers no call with query, key and value, as a function of a sequence."""
+    if not isinstance(about.function, nn.Module):
+        return None
+    return as_a_whole(about.function, {}, about.name, READY_MADE, width=None)
 
 
 def literals(pairs: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from attnref.conformance.layers.construction import HEADS, Maker, Shape
 from attnref.conformance.layers.entry import Entry
 from attnref.conformance.layers.layer import Layer
-from attnref.conformance.layers.projections import WRAP, matrices
+from attnref.conformance.layers.projections import NONE_FOUND, WRAP, Inseparable, matrices
 from attnref.conformance.layers.recognition import recognised
 from attnref.conformance.subject import CheckError
 from attnref.conformance.text import Text
@@ -30,26 +30,16 @@ def as_function(
         takes the options of the layer's ``forward``; None when ``make`` makes no layer.
 
     Raises:
-        CheckError: when it cannot be made, or when its projections cannot be made transparent.
+        CheckError: when it cannot be made.
+        Inseparable: when its projections cannot be made transparent.
     """
     maker = Maker(make, name, arguments)
-    heads = 3 if maker.offers(HEADS) else 1
-    shape = Shape(heads, 8, heads)
-    try:
-        first = maker(shape)
-    except CheckError:
-        raise
-    except Exception as error:
-        raise CheckError(
-            f"function: expected {name} to make a layer of {heads} heads of 8, got "
-            f"{type(error).__name__}: {error}. Give what it misses, --with name=value, in Python "
-            "arguments={…}, or name a function make(width, heads) that returns the layer."
-        ) from error
+    shape, first = first_layer(maker)
     if not isinstance(first, nn.Module):
         return None
     entry = Entry.of(first, arguments, name)
     _check_arguments(arguments, {*maker.taken, *entry.fixed}, name)
-    layer = Layer(maker, entry, single=heads == 1)
+    layer = Layer(maker, entry, single=shape.heads == 1)
     if matrices(first):
         layer.plans = dict.fromkeys((False, True), recognised(layer, shape))
         if layer.shares:
@@ -62,11 +52,32 @@ def as_function(
     elif entry.several:
         said, call = None, layer.as_it_is
     else:
-        raise CheckError(
+        raise Inseparable(
             f"function: expected {name} to have projections, or to be called with query, key and "
-            f"value, got a forward of {', '.join(entry.tensors) or 'nothing'}. {WRAP}"
+            f"value, got a forward of {', '.join(entry.tensors) or 'nothing'}. {WRAP}",
+            NONE_FOUND,
         )
     return _with_signature(call, entry, first, said, shares=layer.shares)
+
+
+def first_layer(maker: Maker) -> tuple[Shape, Any]:
+    """What is made of the usual size, and that size.
+
+    Raises:
+        CheckError: when it cannot be made.
+    """
+    heads = 3 if maker.offers(HEADS) else 1
+    shape = Shape(heads, 8, heads)
+    try:
+        return shape, maker(shape)
+    except CheckError:
+        raise
+    except Exception as error:
+        raise CheckError(
+            f"function: expected {maker.name} to make a layer of {heads} heads of 8, got "
+            f"{type(error).__name__}: {error}. Give what it misses, --with name=value, in Python "
+            "arguments={…}, or name a function make(width, heads) that returns the layer."
+        ) from error
 
 
 def _check_arguments(arguments: Mapping[str, Any], known: set[str], name: str) -> None:

@@ -26,12 +26,25 @@ PASSES = Text(en="{name} is passed through", pt="{name} só deixa passar")
 IDENTITY = Text(en="its projections are the identity", pt="suas projeções são a identidade")
 LENGTH_FIRST = Text(en="axes (n, b, h·d)", pt="eixos (n, b, h·d)")
 
+NONE_FOUND = Text(
+    en="no projections of query, key and value are found in it",
+    pt="nela não se encontram projeções de consulta, chave e valor",
+)
+
 _ROLES = {
     "q": re.compile(r"(to|w|fc|lin|proj)?_?(q|quer(y|ies))s?(proj)?"),
     "k": re.compile(r"(to|w|fc|lin|proj)?_?(k|key)s?(proj)?"),
     "v": re.compile(r"(to|w|fc|lin|proj)?_?(v|value)s?(proj)?"),
 }
 _ORDERS = ("rhd", "hrd", "rdh", "hdr", "drh", "dhr")  # r: query, key or value; h: heads
+
+
+class Inseparable(CheckError):
+    """A layer cannot be judged behind its projections; ``why`` says it in a clause."""
+
+    def __init__(self, message: str, why: Text) -> None:
+        super().__init__(message)
+        self.why = why
 
 
 class Projections(NamedTuple):
@@ -88,7 +101,7 @@ class Projections(NamedTuple):
         """In words."""
         texts = [_gives(name, roles, self.order) for name, roles in self.inputs]
         if self.output is not None:
-            texts.append(_filled(PASSES, name=self.output))
+            texts.append(filled(PASSES, name=self.output))
         if not self.inputs:
             texts.append(IDENTITY)
         if not self.batch_first:
@@ -98,15 +111,16 @@ class Projections(NamedTuple):
 
 def _gives(name: str, roles: str, order: str) -> Text:
     if len(roles) == 1:
-        return _filled(GIVES, name=name, roles=roles)
+        return filled(GIVES, name=name, roles=roles)
     among = f"({', '.join(roles)})"
     if order == _ORDERS[0]:
-        return _filled(GIVES, name=name, roles=among)
+        return filled(GIVES, name=name, roles=among)
     axes = ", ".join(str(len(roles)) if axis == "r" else axis for axis in order)
-    return _filled(GIVES_AS, name=name, roles=among, axes=f"({axes})")
+    return filled(GIVES_AS, name=name, roles=among, axes=f"({axes})")
 
 
-def _filled(text: Text, **values: object) -> Text:
+def filled(text: Text, **values: object) -> Text:
+    """The text with its places filled in both languages."""
     return Text(*(each.format(**values) for each in text))
 
 
@@ -134,7 +148,7 @@ def found(widths: Mapping[str, int], shape: Shape, layer: nn.Module, name: str) 
         name: what messages call it.
 
     Raises:
-        CheckError: with all that there are, when they are not those of attention.
+        Inseparable: with all that there are, when they are not those of attention.
     """
     queries, keys = shape.width, shape.key_heads * shape.head_width
     by_width = {queries + 2 * keys: "qkv", queries + keys: "qk", 2 * keys: "kv"}
@@ -157,10 +171,11 @@ def found(widths: Mapping[str, int], shape: Shape, layer: nn.Module, name: str) 
     )
     if not fits or sorted("".join(inputs.values())) != ["k", "q", "v"] or len(rest) > 1:
         there = [f"{path} {each}" for path, each in matrices(layer).items()]
-        raise CheckError(
+        raise Inseparable(
             f"function: expected {name}, made for {shape.heads} heads of {shape.head_width}, to "
             "have projections of the query, the key and the value, fused or not, and at most one "
-            f"of the output, got {', '.join(there)}. {WRAP}"
+            f"of the output, got {', '.join(there)}. {WRAP}",
+            NONE_FOUND,
         )
     return Projections(tuple(inputs.items()), rest[0] if rest else None)
 

@@ -11,10 +11,27 @@ from torch import Tensor, nn
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.layers.construction import Shape
 from attnref.conformance.layers.layer import Layer
-from attnref.conformance.layers.projections import WRAP, Projections, found, matrices
+from attnref.conformance.layers.projections import (
+    WRAP,
+    Inseparable,
+    Projections,
+    filled,
+    found,
+    matrices,
+)
 from attnref.conformance.properties.scaling import effective_scale
 from attnref.conformance.subject import CheckError, Subject
+from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Stopped, Trial
+
+REPLACED = Text(
+    en="it raises {error} when they are replaced",
+    pt="ela lança {error} quando são substituídas",
+)
+MORE = Text(
+    en="besides its projections its output depends on {more}",
+    pt="além das projeções, a sua saída depende de {more}",
+)
 
 _CPU = torch.device("cpu")
 _ROUNDING = 1e-4  # of float32, with room
@@ -30,7 +47,8 @@ def recognised(layer: Layer, shape: Shape, known: Projections | None = None) -> 
         known: those that were recognised of it for another shape; they serve where none is found.
 
     Raises:
-        CheckError: when it answers with none, or when it is more than attention, so that its
+        CheckError: when it does not take a sequence.
+        Inseparable: when it answers with none, or when it is more than attention, so that its
             answer says nothing.
     """
     case = Case.draw(Sizes(heads=shape.heads, key_heads=shape.key_heads, d_k=shape.head_width), 0)
@@ -58,16 +76,19 @@ def recognised(layer: Layer, shape: Shape, known: Projections | None = None) -> 
     said = plan.said().en
     if not errors:
         assert refused is not None
-        raise CheckError(
-            f"function: expected {layer.maker.name} to answer where {said}, got "
-            f"{type(refused.error).__name__}: {refused.error} (at {refused.place}). {WRAP}"
+        error = f"{type(refused.error).__name__}: {refused.error}"
+        raise Inseparable(
+            f"function: expected {layer.maker.name} to answer where {said}, got {error} (at "
+            f"{refused.place}). {WRAP}",
+            filled(REPLACED, error=error),
         )
     nearest = min(errors, key=lambda each: errors[each])  # the first of those that are as near
     more = _more(layer, nearest, shape, case)
     if more:
-        raise CheckError(
+        raise Inseparable(
             f"function: expected {layer.maker.name} to be attention between its projections "
-            f"({said}), got another answer, which may be due to {', '.join(more)}. {WRAP}"
+            f"({said}), got another answer, which may be due to {', '.join(more)}. {WRAP}",
+            filled(MORE, more=", ".join(more)),
         )
     return nearest
 

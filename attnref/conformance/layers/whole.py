@@ -1,0 +1,250 @@
+"""A layer whose query, key and value cannot be had apart, as a function of its whole sequence."""
+
+import copy
+import functools
+import inspect
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attnref.conformance.layers.construction import HEAD_WIDTHS, HEADS, WIDTHS
+from attnref.conformance.layers.entry import Entry
+from attnref.conformance.layers.projections import matrices
+from attnref.conformance.meanings import FORMS, MEANINGS
+from attnref.conformance.subject import CheckError, Fits, Subject
+from attnref.conformance.text import Text
+
+AS_A_WHOLE = Text(
+    en="judged as a whole, for {why}",
+    pt="julgada como um todo, pois {why}",
+)
+READY_MADE = Text(
+    en="it is one layer, ready made: name its class to have it judged behind its projections",
+    pt="ela já vem pronta: dê o nome da classe para que seja julgada por trás das projeções",
+)
+LENGTH_FIRST = Text(en="axes (n, b, width)", pt="eixos (n, b, largura)")
+HIDES = Text(
+    en="{parameter} is attn_mask, {meaning}, {form}",
+    pt="{parameter} é attn_mask, {meaning}, {form}",
+)
+
+_OF_KEYS = ("(b, 1, 1, m)", "(b, m)")  # forms that say one thing for all queries
+_WIDTHS = 6  # that are tried
+_LENGTH = 5  # of the sequences on which it is read
+_ROUNDING = 64  # times the dtype's own, of the largest number: what does not count as a change
+
+
+class Hiding(NamedTuple):
+    """A parameter that hides positions, what it says of them, and in what shape."""
+
+    parameter: str
+    means: str
+    form: str
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The layer, what it takes, how wide its sequence is, and how it lies."""
+
+    layer: nn.Module
+    entry: Entry
+    width: int
+    head_width: int
+    batch_first: bool = True
+    hiding: Hiding | None = None
+
+    def __call__(self, query: Tensor, *others: Tensor, attn_mask: Tensor | None = None) -> Any:
+        """What it makes of the sequence (b, h, n, width) in the place of the query.
+
+        Heads count as further samples, for it has an axis for one of both alone.
+        """
+        *_, n, width = query.shape
+        if width != self.width:
+            raise ValueError(f"query: expected a sequence of width {self.width}, got {width}")
+        x = query.flatten(0, 1)
+        x = x if self.batch_first else x.transpose(0, 1)
+        inputs = self.entry.filled([x, x, x], query.new_zeros(n, self.head_width))
+        if attn_mask is not None and self.hiding is not None:
+            inputs[self.hiding.parameter] = self.turned(attn_mask, query)
+        output = _first(_in(self.layer, query.dtype, query.device)(**inputs))
+        if not isinstance(output, Tensor) or output.shape != x.shape:
+            return output
+        return (output if self.batch_first else output.transpose(0, 1)).reshape(query.shape)
+
+    def turned(self, mask: Tensor, query: Tensor, *_: Tensor) -> Tensor:
+        """Its own mask for PyTorch's, (n, n), and the sequence in the place of the query."""
+        assert self.hiding is not None
+        b, h, n = query.shape[:3]
+        turned = MEANINGS[self.hiding.means].turned(FORMS[self.hiding.form](mask, (b * h, 1, n, n)))
+        return turned.to(query.dtype) if turned.is_floating_point() else turned
+
+    def moved(self, x: Tensor, other: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Where the outputs of two sequences (b, n, width) differ, (b, n)."""
+        both = [self(each[:, None], attn_mask=mask) for each in (x, other)]
+        if not all(isinstance(each, Tensor) and each.shape == x[:, None].shape for each in both):
+            raise TypeError("no sequence comes out for a sequence")  # so it is read otherwise
+        return differs(*both)[:, 0]
+
+    def sight(self, mask: Tensor | None = None) -> Tensor:
+        """Whether output i is moved by position j, (n, n)."""
+        x = torch.randn(1, _LENGTH, self.width, generator=_generator())
+        columns = [self.moved(x, _changed(x, j), mask)[0] for j in range(_LENGTH)]
+        return torch.stack(columns, -1)
+
+
+@dataclass(frozen=True)
+class WholeSubject(Subject):
+    """A layer that is judged as a whole; ``tensors`` are the names of what gets the sequence."""
+
+    tensors: tuple[str, ...] = ("x",)
+
+    def shown(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """The sequence once, and the mask."""
+        given = super().shown(arguments)
+        rest = {name: each for name, each in given.items() if name not in ("query", "key", "value")}
+        sequence = arguments["query"]
+        assert isinstance(sequence, Tensor)
+        return dict.fromkeys(self.tensors, sequence.flatten(0, 1)) | rest
+
+
+def differs(one: Tensor, other: Tensor) -> Tensor:
+    """Whether two outputs (..., n, width) differ at each position, by more than rounding."""
+    allowed = _ROUNDING * torch.finfo(one.dtype).eps * one.abs().amax()
+    return ~((one - other).abs() <= allowed).all(-1)
+
+
+def as_a_whole(
+    layer: nn.Module, arguments: Mapping[str, Any], name: str, why: Text, *, width: int | None
+) -> Subject | None:
+    """The layer as a function of a sequence, or None where it takes none, or mixes no positions.
+
+    Args:
+        layer: it.
+        arguments: that its ``forward`` needs.
+        name: what the report calls it.
+        why: it cannot be judged behind its projections.
+        width: that of the sequence; None finds it.
+    """
+    try:
+        entry = Entry.of(layer, arguments, name)
+    except CheckError:
+        return None
+    layer = copy.deepcopy(layer)
+    layer.eval()  # which returns nothing where `train` is overridden carelessly
+    with torch.no_grad(), torch.random.fork_rng([]):
+        found = _read(layer, entry, [width] if width else _widths(layer))
+        if found is None:
+            return None
+        sight = found.sight()
+        if not (sight & ~torch.eye(_LENGTH, dtype=torch.bool)).any():
+            return None
+        causal = not sight.triu(1).any()
+        names = [each for each in inspect.signature(layer.forward).parameters if "mask" in each]
+        hiding = next(_hiding(found, names, sight), None)
+    found = replace(found, hiding=hiding)
+    parts = [AS_A_WHOLE, *([] if found.batch_first else [LENGTH_FIRST])]
+    parts += [HIDES] if hiding else []
+    values: dict[str, object] = {"why": why}
+    if hiding:
+        values |= {"parameter": hiding.parameter, "form": hiding.form}
+        values["meaning"] = MEANINGS[hiding.means].said
+    said = Text(*("; ".join(part.say(lang, values) for part in parts) for lang in Text._fields))
+
+    def attention(*tensors: Tensor, **options: Any) -> Any:
+        return found(*tensors, **options)
+
+    attention.__wrapped__ = type(layer).forward  # type: ignore[attr-defined]
+    attention.of_layer = said  # type: ignore[attr-defined]
+    return WholeSubject(
+        attention,
+        name,
+        ("attn_mask",) if hiding else (),
+        tuple(dict.fromkeys((*entry.tensors, *entry.options, *names))),
+        {} if hiding or not names else {"attn_mask": names[0]},
+        always_causal=causal,
+        fits=Fits(1, found.width),
+        names={"attn_mask": hiding.parameter} if hiding else {},
+        mask=found.turned if hiding else None,
+        same_along=(-2,) if hiding and hiding.form in _OF_KEYS else (),
+        tensors=entry.tensors,
+    )
+
+
+def _read(layer: nn.Module, entry: Entry, widths: list[int]) -> Whole | None:
+    """With a width that it takes, and the axis of samples first where both would do."""
+    answering: list[Whole] = []
+    for width, batch_first in itertools.product(widths, (True, False)):
+        tried = Whole(layer, entry, width, _head_width(layer, width), batch_first)
+        x = torch.randn(3, _LENGTH, width, generator=_generator())
+        try:
+            moved = [tried.moved(x, torch.where(_only(b), -x, x)) for b in range(3)]
+        except Exception:
+            continue  # another width, or nothing of this kind
+        answering.append(tried)
+        if torch.equal(torch.stack(moved).any(-1), torch.eye(3, dtype=torch.bool)):
+            return tried
+    return next(iter(answering), None)
+
+
+def _only(b: int) -> Tensor:
+    return (torch.arange(3) == b)[:, None, None]
+
+
+def _changed(x: Tensor, j: int) -> Tensor:
+    """The sequences with other numbers at position j."""
+    other = x.clone()
+    other[:, j] = 1 - 2 * other[:, j]
+    return other
+
+
+def _hiding(whole: Whole, names: list[str], sight: Tensor) -> Iterator[Hiding]:
+    """The parameters that hide a position from all others, and leave the rest in sight."""
+    hidden = _LENGTH // 2
+    mask = (torch.arange(_LENGTH) != hidden).expand(_LENGTH, _LENGTH)
+    others = mask.T & ~torch.eye(_LENGTH, dtype=torch.bool)  # its own row may be anything
+    for name, means, form in itertools.product(names, MEANINGS, FORMS):
+        hiding = Hiding(name, means, form)
+        try:
+            found = replace(whole, hiding=hiding).sight(mask)
+        except Exception:
+            continue  # it wants another form
+        if torch.equal(found & others, sight & mask & others):
+            yield hiding
+
+
+def _widths(layer: nn.Module) -> list[int]:
+    """How wide its sequence may be: by what it says, or by its matrices."""
+    said = [getattr(layer, name, None) for name in WIDTHS]
+    shapes = [side for shape in matrices(layer).values() for side in reversed(shape)]
+    if isinstance(layer, nn.MultiheadAttention):
+        shapes = [layer.embed_dim]
+    found = [each for each in (*said, *shapes) if isinstance(each, int) and each > 0]
+    return list(dict.fromkeys(found))[:_WIDTHS]
+
+
+def _head_width(layer: nn.Module, width: int) -> int:
+    numbers = {name: getattr(layer, name, None) for name in (*HEAD_WIDTHS, *HEADS)}
+    said = next((numbers[name] for name in HEAD_WIDTHS if isinstance(numbers[name], int)), None)
+    heads = next((numbers[name] for name in HEADS if isinstance(numbers[name], int)), 1)
+    return said or width // (heads or 1)
+
+
+@functools.lru_cache(16)
+def _in(layer: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
+    return copy.deepcopy(layer).to(device, dtype)
+
+
+def _first(output: Any) -> Any:
+    """The sequence among what it returns."""
+    output = getattr(output, "last_hidden_state", output)
+    while isinstance(output, tuple | list) and output:
+        output = output[0]
+    return output
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)

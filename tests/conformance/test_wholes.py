@@ -1,0 +1,330 @@
+"""Layers whose query, key and value cannot be had apart: judged by what moves their outputs."""
+
+import math
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from attnref.conformance import PROPERTIES, Verdict, check
+from attnref.conformance.properties import WHOLE_PROPERTIES
+from attnref.conformance.properties.wholes import OF_WHOLES
+from attnref.conformance.subject import CheckError
+
+READY = (
+    "a layer: judged as a whole, for it is one layer, ready made: name its class to have it judged "
+    "behind its projections"
+)
+
+
+def judge(layer, **settings):
+    return check(layer, limit=None, **settings)
+
+
+class Block(nn.Module):
+    """Attention that gates its output, and adds its input: more than attention."""
+
+    causal = True
+
+    def __init__(self, dim=24, heads=3):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.heads = heads
+        self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.gate = nn.Parameter(torch.randn(dim, generator=generator))
+
+    def seen(self, n, mask):
+        seen = torch.ones(n, n, dtype=torch.bool)
+        seen = seen.tril() if self.causal else seen
+        return seen if mask is None else seen & mask
+
+    def scores(self, q, k):
+        return q @ k.mT / math.sqrt(q.shape[-1])
+
+    def weights(self, scores, seen):
+        return scores.masked_fill(~seen, -math.inf).softmax(-1)
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1)
+        )
+        weights = self.weights(self.scores(q, k), self.seen(x.shape[1], mask))
+        return x + self.gate.sigmoid() * self.proj((weights @ v).transpose(1, 2).flatten(2))
+
+
+class Both(Block):
+    causal = False
+
+
+class OfKeys(Both):
+    """Its mask hides keys, and rows without keys are zeros."""
+
+    def forward(self, x, padding_mask=None):
+        if padding_mask is None:
+            return super().forward(x)
+        x = x.masked_fill(padding_mask[..., None], 0.0)
+        return super().forward(x, ~padding_mask[:, None, None])
+
+    def weights(self, scores, seen):
+        return super().weights(scores, seen).nan_to_num(0.0)
+
+
+class Outputs:
+    def __init__(self, last_hidden_state):
+        self.last_hidden_state = last_hidden_state
+
+
+class Model(Both):
+    """As models return it; it says how wide it is, and how many heads it has."""
+
+    hidden_size, num_heads = 24, 3
+
+    def forward(self, x, cos, sin):
+        assert cos.shape == sin.shape == (1, x.shape[1], 8)
+        return Outputs(super().forward(x))
+
+
+class Local(Both):
+    def seen(self, n, mask):
+        return super().seen(n, mask) & torch.ones(n, n, dtype=torch.bool).tril(1).triu(-1)
+
+
+class Placed(Both):
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Parameter(torch.randn(64, 24))
+
+    def forward(self, x):
+        return super().forward(x + self.places[: x.shape[1]])
+
+
+def lengths_first():
+    return nn.MultiheadAttention(24, 3)
+
+
+def stacked():
+    layer = nn.TransformerEncoderLayer(24, 3, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+
+RIGHT = {
+    "block": (Block, "; mask is attn_mask, True = may attend, (n, m); always causal"),
+    "both": (Both, "; mask is attn_mask, True = may attend, (n, m)"),
+    "of_keys": (OfKeys, "; padding_mask is attn_mask, True = forbidden, (b, m)"),
+    "model": (Model, ""),
+    "local": (Local, "; mask is attn_mask, True = may attend, (n, m)"),
+    "placed": (Placed, ""),
+    "lengths_first": (
+        lengths_first,
+        "; axes (n, b, width); key_padding_mask is attn_mask, True = forbidden, (b, m)",
+    ),
+    "stacked": (stacked, "; mask is attn_mask, True = forbidden, (n, m)"),
+}
+
+
+@pytest.mark.parametrize(("make", "read"), RIGHT.values(), ids=RIGHT)
+def test_nothing_is_wrong_with_a_right_layer(make, read):
+    for seed in range(4):
+        report = judge(make(), seed=seed)
+        assert report.read_as() == READY + read
+        assert report.passed(), f"seed {seed}\n{report.text()}"
+        asked = [each for each in report.results if each.verdict is not Verdict.NOT_ASKED]
+        assert {each.property for each in asked} == {*OF_WHOLES, "dtype", "inputs_unchanged"}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_nothing_is_wrong_in_other_dtypes(dtype):
+    assert judge(Block(), dtype=dtype).passed()
+    assert judge(lengths_first(), dtype=dtype).passed()
+
+
+class MixesBatch(Block):
+    def forward(self, x, mask=None):
+        return super().forward(x, mask) + x.mean(0)
+
+
+class OneAhead(Block):
+    def seen(self, n, mask):
+        return torch.ones(n, n, dtype=torch.bool).tril(1)
+
+
+class FirstRowForAll(Both):
+    def seen(self, n, mask):
+        return super().seen(n, mask if mask is None else mask[-1:])
+
+
+class HidesNeighbours(Both):
+    """What is hidden from a position hides itself, too."""
+
+    def seen(self, n, mask):
+        if mask is not None and not mask.all(0).any():  # of queries, not of keys alone
+            mask = mask & mask.T
+        return super().seen(n, mask)
+
+
+class HidesMore(Both):
+    def seen(self, n, mask):
+        if mask is not None and not (mask == mask[:1]).all():
+            mask = mask & (torch.arange(n) != n - 1)
+        return super().seen(n, mask)
+
+
+class Counting(Block):
+    calls = 0
+
+    def forward(self, x, mask=None):
+        Counting.calls += 1
+        return super().forward(x, mask) * (1 + 0.1 * (Counting.calls % 3))
+
+
+class Reading(Block):
+    """It reads the memory as if it were contiguous."""
+
+    def forward(self, x, mask=None):
+        b, n, w = x.shape
+        return super().forward(x.as_strided((b, n, w), (n * w, w, 1)), mask)
+
+
+class Detached(Block):
+    def scores(self, q, k):
+        return super().scores(q.detach(), k)
+
+
+class WithoutGradient(Block):
+    def forward(self, x, mask=None):
+        return super().forward(x, mask).detach()
+
+
+class OverPositions(Both):
+    def forward(self, x):
+        return super().forward(x / x.std(1, keepdim=True))
+
+
+class ByLength(Block):
+    def forward(self, x, mask=None):
+        return super().forward(x, mask) / x.shape[1]
+
+
+FOUND = {
+    "batch_independence": (MixesBatch, Verdict.WRONG, "the output of sample"),
+    "causality": (OneAhead, Verdict.WRONG, "The causal mask is off by one: keep j <= i."),
+    "mask_polarity": (FirstRowForAll, Verdict.WRONG, "and moves its output all the same"),
+    "determinism": (Counting, Verdict.WRONG, "it keeps something between calls"),
+    "strided": (Reading, Verdict.WRONG, "not contiguous in memory"),
+    "gradients": (Detached, Verdict.WRONG, "The gradient times a direction is"),
+    "single_token": (OverPositions, Verdict.WRONG, "For a sequence of one position"),
+    "other_sizes": (ByLength, Verdict.WRONG, "though no position sees its future"),
+    "nan_behind_mask": (Both, Verdict.UNSAFE, "reaches position"),
+    "fully_masked": (Both, Verdict.UNSAFE, "Where every position is hidden the output is NaN."),
+    "key_permutation": (Placed, Verdict.NOT_CLAIMED, "It knows the order of its positions"),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_is_wrong_is_found_and_named(name):
+    make, verdict, text = FOUND[name]
+    (result,) = judge(make(), only=[name]).results
+    assert result.verdict is verdict, result.diagnosis()
+    assert text in result.diagnosis()
+    assert "{" not in result.diagnosis("pt")
+
+
+def test_what_a_mask_shows_is_seen():
+    (result,) = judge(HidesMore(), only=["mask_polarity"]).results
+    assert result.verdict is Verdict.WRONG
+    assert "may be seen by position" in result.diagnosis()
+
+
+def test_what_cannot_be_said_is_not_claimed():
+    said = {
+        "causality": (Local, "Position 0 sees 2 of 7 positions: neither all, nor all of the past"),
+        "key_permutation": (Block, "It does not see the whole sequence, so its order counts."),
+        "gradients": (WithoutGradient, "Its output has no gradient to the sequence."),
+        "other_sizes": (Both, "Each position sees the whole sequence: it is not causal."),
+        "mask_polarity": (Placed, "It takes no attn_mask; its parameters are x."),
+    }
+    for name, (make, text) in said.items():
+        (result,) = judge(make(), only=[name]).results
+        assert result.verdict is Verdict.NOT_CLAIMED
+        assert text in result.diagnosis()
+
+
+class Oddly(Both):
+    """Its mask means nothing that is known."""
+
+    def seen(self, n, mask):
+        return super().seen(n, None)
+
+
+def test_a_mask_that_is_not_recognised_is_not_asked():
+    report = judge(Oddly(), only=["mask_polarity"])
+    assert report.results[0].verdict is Verdict.NOT_ASKED
+    assert report.verdict() == (
+        "Right in all that was asked. Not asked: attn_mask, which it may take by another name."
+    )
+
+
+def test_a_class_says_why_its_projections_do_not_serve():
+    report = judge(nn.TransformerEncoderLayer)
+    assert report.read_as() == (
+        "a layer: judged as a whole, for no projections of query, key and value are found in it; "
+        "axes (n, b, width); src_mask is attn_mask, True = forbidden, (n, m)"
+    )
+    assert report.read_as("pt").startswith(
+        "uma camada: julgada como um todo, pois nela não se encontram projeções de consulta, chave"
+    )
+    assert report.passed()
+
+
+def test_a_counterexample_shows_the_sequence():
+    (result,) = judge(OneAhead(), only=["causality"]).results
+    arguments = result.finding.counterexample.arguments
+    assert list(arguments) == ["x"]
+
+
+def test_many_that_are_not_asked_share_a_line():
+    report = judge(Block())
+    unasked = [each for each in report.results if each.verdict is Verdict.NOT_ASKED]
+    assert len(unasked) == len(PROPERTIES) - len(OF_WHOLES) - 2
+    line = next(each for each in report.text().splitlines() if f"{len(unasked)} more" in each)
+    assert line.startswith("not asked    35 more: Not asked: of this layer, query, key and value")
+    assert line.endswith("silent_arguments, memory_growth)")
+
+
+class NoMixing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(24, 24)
+
+    def forward(self, x):
+        return self.up(x)
+
+
+class Needing(NoMixing):
+    def forward(self, x, size):
+        return self.up(x)
+
+
+class Narrow(NoMixing):
+    def forward(self, x):
+        return self.up(x)[..., :3]
+
+
+@pytest.mark.parametrize("make", [NoMixing, Needing, Narrow])
+def test_what_is_no_attention_is_refused(make):
+    with pytest.raises(CheckError, match=r"^function: expected one that can be called as f"):
+        judge(make())
+
+
+def test_a_layer_of_another_width_is_not_asked():
+    layer = Block()
+    with pytest.raises(CheckError, match=r"^function: expected one that can be called as f"):
+        judge(layer, names={"attn_mask": "mask"})
+
+
+@pytest.mark.parametrize("prop", WHOLE_PROPERTIES.values(), ids=WHOLE_PROPERTIES)
+def test_a_property_of_layers_is_carried_by_its_name(prop):
+    copied = pickle.loads(pickle.dumps(prop))
+    assert copied is prop
+    assert prop.statement.en != prop.statement.pt
