@@ -202,6 +202,14 @@ def told_in_vain(query, key, value, cache, offset=0):
     return concatenating(query, key, value, cache)
 
 
+def told_and_one_by_one(query, key, value, cache, pos):
+    """However it is told its position, several at once are not its way."""
+    if query.shape[-2] != 1:
+        raise ValueError("query: expected one new position")
+    assert pos == query.new_tensor(0 if cache is None else cache[0].shape[-2])
+    return concatenating(query, key, value, cache)
+
+
 RIGHT = {
     "told_positions": (
         told_positions,
@@ -221,6 +229,11 @@ RIGHT = {
     ),
     "told_all": (told_all, None, "; seq_len is the number of positions, new ones included"),
     "told_of_samples": (told_of_samples, None, "; position_ids is the new positions, (b, n)"),
+    "told_and_one_by_one": (
+        told_and_one_by_one,
+        None,
+        "; pos is the number of positions before",
+    ),
     "told_in_vain": (told_in_vain, None, ""),
     "concatenating": (concatenating, None, ""),
     "of_attnref": (of_attnref, KVCache, "; changes its cache in place"),

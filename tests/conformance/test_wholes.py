@@ -317,7 +317,7 @@ def test_what_is_no_attention_is_refused(make):
         judge(make())
 
 
-def test_a_layer_of_another_width_is_not_asked():
+def test_names_that_are_said_are_those_of_a_function():
     layer = Block()
     with pytest.raises(CheckError, match=r"^function: expected one that can be called as f"):
         judge(layer, names={"attn_mask": "mask"})

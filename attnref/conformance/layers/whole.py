@@ -62,9 +62,7 @@ class Whole:
 
         Heads count as further samples, for it has an axis for one of both alone.
         """
-        *_, n, width = query.shape
-        if width != self.width:
-            raise ValueError(f"query: expected a sequence of width {self.width}, got {width}")
+        n = query.shape[-2]
         x = query.flatten(0, 1)
         x = x if self.batch_first else x.transpose(0, 1)
         inputs = self.entry.filled([x, x, x], query.new_zeros(n, self.head_width))
