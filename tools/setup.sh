@@ -10,19 +10,20 @@ fail() {
     exit 1
 }
 
+oldest=3.11.5 # what the pinned packages of the book accept
 fits() {
     command -v "$1" >/dev/null 2>&1 &&
-        "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+        "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11, 5))' 2>/dev/null
 }
 
 python=${PYTHON:-}
 if [ -n "$python" ]; then
-    fits "$python" || fail "PYTHON: expected Python 3.11 or newer, got $python, which is none. Name another, or leave it out."
+    fits "$python" || fail "PYTHON: expected Python $oldest or newer, got $python, which is none. Name another, or leave it out."
 fi
 for candidate in python3 python3.14 python3.13 python3.12 python3.11 python; do
     [ -z "$python" ] && fits "$candidate" && python=$candidate
 done
-[ -n "$python" ] || fail "no Python 3.11 or newer was found. Install one, or name it: make PYTHON=/path/to/python3 …"
+[ -n "$python" ] || fail "no Python $oldest or newer was found. Install one, or name it: make PYTHON=/path/to/python3 …"
 
 if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     rm -rf .venv

@@ -56,7 +56,7 @@ UNFINISHED = Text(
     en="Not all was asked: it took too long; --limit gives it more time.",
     pt="Nem tudo foi testado: ela demorou demais; --limit lhe dá mais tempo.",
 )
-MORE = Text(en="{count} more", pt="mais {count}")
+MORE = Text(en="{count} more", pt="{count} outras")
 DECLINED = Text(
     en="Not taken: {options}; each call with it raised an error.",
     pt="Não aceito: {options}; cada chamada com ele lançou um erro.",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import lowest
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -57,8 +58,18 @@ def test_what_is_installed_is_not_installed_again(checkout):
 def test_a_python_that_is_none_is_refused(checkout, python):
     ran = run(["make", "site", f"PYTHON={python}"], checkout)
     assert ran.returncode == 2
-    assert f"attnref: PYTHON: expected Python 3.11 or newer, got {python}, which is" in ran.stderr
+    assert f"attnref: PYTHON: expected Python 3.11.5 or newer, got {python}, which is" in ran.stderr
     assert not (checkout / ".venv").exists()
+
+
+def test_the_oldest_python_is_what_the_pinned_packages_accept():
+    setup = (ROOT / "tools/setup.sh").read_text("utf-8")
+    oldest = re.search(r"^oldest=([\d.]+)", setup, re.M)[1]
+    assert f"sys.version_info < ({oldest.replace('.', ', ')})" in setup
+    assert f"You need Python {oldest} or newer" in (ROOT / "README.md").read_text("utf-8")
+    for name in reached("attnref", ["docs", "test"]):
+        wanted = metadata.metadata(name).get("Requires-Python", "")
+        assert SpecifierSet(wanted).contains(oldest), f"{name} asks for Python {wanted}"
 
 
 def test_a_python_in_a_path_with_blanks_will_do(checkout):
