@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from attnref.book import TITLES
 from attnref.conformance import PROPERTIES, Verdict, check
 from attnref.conformance.properties import WHOLE_PROPERTIES
 from attnref.conformance.properties.wholes import OF_WHOLES
@@ -328,3 +329,4 @@ def test_a_property_of_layers_is_carried_by_its_name(prop):
     copied = pickle.loads(pickle.dumps(prop))
     assert copied is prop
     assert prop.statement.en != prop.statement.pt
+    assert prop.page in TITLES

@@ -298,7 +298,7 @@ def fully_masked(trial: Trial, case: Case) -> Finding | None:
         pt="O gradiente é a inclinação da saída.",
     ),
     formula=r"\langle \nabla f(X), U \rangle = \lim_{t \to 0} (f(X + tU) - f(X - tU)) / 2t",
-    page="scale/gradient",
+    page="scale/saturation",
     sizes=_ONE,
     may_crash=True,
 )
