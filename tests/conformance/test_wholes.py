@@ -71,6 +71,18 @@ class OfKeys(Both):
         return super().weights(scores, seen).nan_to_num(0.0)
 
 
+class OfBoth(Both):
+    """Its mask hides keys, and what a hidden position makes of the rest is nobody's output."""
+
+    def forward(self, x, mask=None):
+        if mask is None:
+            return super().forward(x)
+        return super().forward(x, mask[:, None, :, None] & mask[:, None, None])
+
+    def weights(self, scores, seen):
+        return scores.masked_fill(~seen, -1e9).softmax(-1)
+
+
 class Outputs:
     def __init__(self, last_hidden_state):
         self.last_hidden_state = last_hidden_state
@@ -113,6 +125,7 @@ RIGHT = {
     "block": (Block, "; mask is attn_mask, True = may attend, (n, m); always causal"),
     "both": (Both, "; mask is attn_mask, True = may attend, (n, m)"),
     "of_keys": (OfKeys, "; padding_mask is attn_mask, True = forbidden, (b, m)"),
+    "of_both": (OfBoth, "; mask is attn_mask, True = may attend, (b, m)"),
     "model": (Model, ""),
     "local": (Local, "; mask is attn_mask, True = may attend, (n, m)"),
     "placed": (Placed, ""),

@@ -233,8 +233,9 @@ def mask_polarity(trial: Trial, case: Case) -> Finding | None:
     reached = seen.clone()
     for _ in range(n):  # through others, where it has several layers
         reached = (reached.long() @ seen.long()) > 0
+    read = mask.diagonal()[:, None]  # a position that its own mask hides is nobody's output
     for text, wrong in ((SEEN_THROUGH, found & ~reached), (HIDDEN_TOO, plain & mask & ~found)):
-        wrong = wrong & ~own
+        wrong = wrong & read & ~own
         if wrong.any():
             i, j = wrong.nonzero()[0].tolist()
             return trial.failure(text, i=i, j=j)
