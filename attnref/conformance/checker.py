@@ -248,6 +248,8 @@ def recognise(
         )
     found = values.get("reading", said)
     assert isinstance(found, Reading)
+    if finding is not None and finding.text != READ:  # it hung, or took its process along
+        found = replace(found, cut=True, ignored=about.swallowed)
     return found, limit * COMPILING if limit and found.compiles else limit
 
 

@@ -22,6 +22,10 @@ MEANS = Text(en="{parameter} is {option}, {meaning}", pt="{parameter} é {option
 OF_FORM = Text(
     en="{parameter} is {option}, {meaning}, {form}", pt="{parameter} é {option}, {meaning}, {form}"
 )
+CUT = Text(
+    en="only in part, since a call did not return or ended its process",
+    pt="só em parte, pois uma chamada não voltou ou encerrou o processo",
+)
 SHARES = Text(
     en="fewer key heads are shared without a flag",
     pt="menos cabeças de chaves são divididas sem pedir",
@@ -65,7 +69,8 @@ class Reading:
     that it gets in each call, for it does not do without, and ``pair`` says that its window is one
     of numbers. A mask that is ``numbers`` to add goes to that parameter, in the form
     ``of_numbers``; what other masks mean is ``unknown``. One that is ``turned`` was found to answer
-    in other axes than it is asked in. ``complete`` leaves nothing to recognise.
+    in other axes than it is asked in. ``complete`` leaves nothing to recognise; one that was
+    ``cut`` off claims no option that it may swallow.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -88,6 +93,7 @@ class Reading:
     turned: bool = False
     approximate: bool = False
     complete: bool = False
+    cut: bool = False
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What is not as PyTorch has it, in words and what fills their places."""
@@ -123,6 +129,7 @@ class Reading:
         lines += [(ROUGHLY, {})] if self.approximate else []
         lines += [(SIZED, self.fits._asdict())] if self.fits else []
         lines += [(IN_HALF, {"dtype": self.dtype})] if self.dtype else []
+        lines += [(CUT, {})] if self.cut else []
         if self.library:
             lines.append((ARRAYS, {"library": LIBRARIES[self.library].name}))
         return [*lines, (COMPILED, {"times": COMPILING})] if self.compiles else lines

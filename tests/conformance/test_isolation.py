@@ -380,6 +380,24 @@ def attention(query, key, value):
 """
 
 
+@pytest.mark.parametrize("end", [hang_in_c, functools.partial(os._exit, 3)])
+def test_what_ends_while_it_is_read_claims_nothing_that_it_may_swallow(end):
+    def attention(query, key, value, **options):
+        if options:
+            end()
+        return fused(query, key, value)
+
+    report = check(attention, only=["shape", "causality", "scale"], limit=0.3)
+    assert report.passed(strict=True)
+    assert "only in part, since a call did not return" in report.read_as()
+    assert "só em parte, pois uma chamada não voltou" in report.read_as("pt")
+    assert [result.verdict for result in report.results] == [
+        Verdict.PASS,
+        Verdict.PASS,
+        Verdict.NOT_CLAIMED,
+    ]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT])
 def test_a_parent_that_is_killed_leaves_nobody(tmp_path, number):
     (tmp_path / "spins.py").write_text(SPINS, encoding="utf-8")
