@@ -7,6 +7,8 @@ from typing import Any
 import torch
 
 PARAMETERS = ["module", "query", "key", "value"]
+SINKS = {"module.sinks": "the lowest number"}
+"""What is given for a sink of each head, beside which plain attention is left."""
 
 
 class _Layer(torch.nn.Module):
@@ -14,10 +16,17 @@ class _Layer(torch.nn.Module):
 
     is_causal = False
 
-    def __init__(self, groups: int, *, training: bool) -> None:
+    def __init__(self, query: Any, groups: int, *, training: bool) -> None:
         super().__init__()
         self.num_key_value_groups = groups
+        self.sinks = query.new_full((query.shape[1],), torch.finfo(query.dtype).min)
         self.train(training)
+
+
+def has_sinks(function: Callable[..., Any]) -> bool:
+    """Whether it reads a learned sink for each head off its layer."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code is not None and "sinks" in code.co_names
 
 
 def through_interface(
@@ -32,7 +41,8 @@ def through_interface(
             options.setdefault("attention_mask", None)
         options.pop("enable_gqa", None)
         groups = query.shape[1] // max(1, key.shape[1])
-        layer = _Layer(groups, training=bool(options.get("dropout")))  # else it would drop nothing
+        training = bool(options.get("dropout"))  # else it would drop nothing
+        layer = _Layer(query, groups, training=training)
         output, *rest = function(layer, query, key, value, **options)
         return (output, *rest)
 

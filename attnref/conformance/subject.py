@@ -151,8 +151,9 @@ def subject(
         raise CheckError(
             f"supports: expected names among {', '.join(OPTIONS)}, got {unknown[0]!r}."
         )
-    signature, layout = signature_of(function), None
+    signature, layout, sinks = signature_of(function), None, dict[str, str]()
     if signature is not None and list(signature.parameters)[:4] == interface.PARAMETERS:
+        sinks = interface.SINKS if interface.has_sinks(function) else {}
         function, layout = interface.through_interface(function, signature), TURNED
         signature = signature_of(function)
     if names:
@@ -196,7 +197,7 @@ def subject(
         named,
         overlooked,
         swallowed=tuple(any_other) if supports is None else (),
-        given=given,
+        given={**given, **sinks},
         masks=tuple(
             each
             for each in SYNONYMS["attn_mask"]

@@ -181,6 +181,59 @@ class Bare(nn.Module):
         return scores.softmax(-1) @ v, scores
 
 
+class Crossing(Lucid):
+    """It does not do without a second sequence."""
+
+    def forward(self, x_q, x_kv):
+        return super().forward(x_q, x_kv)
+
+
+class Added(ViT):
+    """As BERT's: it does not do without a mask, which it adds."""
+
+    def forward(self, hidden_states, attention_mask):
+        b, n, c = hidden_states.shape
+        q, k, v = self.qkv(hidden_states).view(b, n, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+        weights = (q @ k.mT * q.shape[-1] ** -0.5 + attention_mask).softmax(-1)
+        return self.proj((weights @ v).transpose(1, 2).reshape(b, n, c))
+
+
+class Forbidding(Added):
+    """Nor does this one, and what it is given says what is hidden."""
+
+    def forward(self, hidden_states, attention_mask):
+        hidden = torch.zeros(attention_mask.shape).masked_fill(attention_mask, -math.inf)
+        return super().forward(hidden_states, hidden)
+
+
+class Parameters(nn.Module):
+    """Its matrices are parameters, stacked, and its inputs come apart, length first."""
+
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.in_proj_weight = nn.Parameter(torch.randn(3 * dim, dim))
+        self.in_proj_bias = nn.Parameter(torch.randn(3 * dim))
+        self.out_proj = nn.Linear(dim, dim)
+
+    def forward(self, query, key, value):
+        parts = zip(self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3), strict=True)
+        q, k, v = (
+            nn.functional.linear(x, *part).unflatten(-1, (self.heads, -1)).permute(1, 2, 0, 3)
+            for x, part in zip((query, key, value), parts, strict=True)
+        )
+        weight, bias = self.out_proj.weight, self.out_proj.bias
+        return nn.functional.linear(fused(q, k, v).permute(2, 0, 1, 3).flatten(2), weight, bias)
+
+
+class Normed(Lucid):
+    """As lucidrains' again: a normalisation follows the matrix of the output."""
+
+    def __init__(self, dim, *, heads=8, dim_head=64):
+        super().__init__(dim, heads=heads, dim_head=dim_head)
+        self.to_out = nn.Sequential(self.to_out[0], nn.LayerNorm(dim))
+
+
 @dataclass
 class Config:
     n_embd: int = 768
@@ -188,6 +241,13 @@ class Config:
     bias: bool = True
     dropout: float = 0.1
     block_size: int = 1024
+
+
+class Sized(Separate):
+    """It calls its width as nobody else does, and takes an object or None."""
+
+    def __init__(self, size: int, n_heads: int, biases: Config | None, dropout: float):
+        super().__init__(size, n_heads, dropout)
 
 
 class Configured(GPT):
@@ -203,6 +263,7 @@ FUSED = "c_attn gives (q, k, v), c_proj is passed through"
 GPTS = f"a layer: {FUSED}; always causal"
 BLOCK = {"block_size": 256, "bias": False}
 UNNAMED = "linears.0 gives q, linears.1 gives k, linears.2 gives v, linears.3 is passed through"
+FUSED_QKV = "a layer: qkv gives (q, k, v), proj is passed through"
 RIGHT = [
     (GPT, BLOCK, GPTS),
     (make, {}, GPTS),
@@ -222,7 +283,7 @@ RIGHT = [
     (
         Lucid,
         {},
-        "a layer: to_q gives q, to_kv gives (k, v), to_out.0 is passed through; attn_mask is "
+        "a layer: to_q gives q, to_kv gives (k, v), to_out is passed through; attn_mask is "
         "attn_mask, True = may attend",
     ),
     (
@@ -232,6 +293,30 @@ RIGHT = [
         "True = may attend",
     ),
     (Multi, {}, f"a layer: {UNNAMED}; mask is attn_mask, True = may attend"),
+    (
+        Sized,
+        {},
+        "a layer: W_q gives q, W_k gives k, W_v gives v, fc is passed through; mask is attn_mask, "
+        "True = forbidden",
+    ),
+    (Crossing, {}, "a layer: to_q gives q, to_kv gives (k, v), to_out is passed through"),
+    (
+        Added,
+        {},
+        f"{FUSED_QKV}; attention_mask is attn_mask, added to the scores",
+    ),
+    (
+        Forbidding,
+        {},
+        f"{FUSED_QKV}; attention_mask is attn_mask, True = forbidden",
+    ),
+    (Parameters, {}, "a layer: its projections are the identity, axes (n, b, h·d)"),
+    (
+        Normed,
+        {},
+        "a layer: to_q gives q, to_kv gives (k, v), to_out is passed through; attn_mask is "
+        "attn_mask, True = may attend",
+    ),
     (Head, {}, "a layer: key gives k, query gives q, value gives v; axes (b·h, n, d)"),
     (Bare, {"temperature": 1.0}, "mask is attn_mask, True = may attend"),
 ]

@@ -117,6 +117,16 @@ def of_a_model(module, query, key, value, attention_mask, scaling, dropout=0.0, 
     return (weights @ value).transpose(1, 2), weights
 
 
+def with_sinks(module, query, key, value, attention_mask, scaling, **kwargs):
+    """As gpt-oss has it: a score for each head beside those of the keys."""
+    found = query @ key.mT * scaling
+    if attention_mask is not None:
+        found = found + attention_mask
+    sinks = module.sinks.view(1, -1, 1, 1).expand(*found.shape[:-1], 1)
+    weights = torch.cat([found, sinks], -1).softmax(-1)[..., :-1]
+    return (weights @ value).transpose(1, 2), weights
+
+
 def swallowing(q, k, v, **kwargs):
     return fused(q, k, v, scale=kwargs.get("scale"))
 
@@ -222,6 +232,8 @@ CASES = {
     "dropout is dropout_p",
     of_keys: "attention_mask is attn_mask, True = may attend, (b, m)",
     decoder: "mask is attn_mask, True = may attend; always causal",
+    with_sinks: "axes (b, h, n, d) → (b, n, h, d); attention_mask is attn_mask, added to the "
+    "scores; scaling is scale; module.sinks given the lowest number",
     of_a_model: "axes (b, h, n, d) → (b, n, h, d); attention_mask is attn_mask, added to the "
     "scores; scaling is scale; dropout is dropout_p",
     swallowing: "",

@@ -112,6 +112,23 @@ class Placed(Both):
         return super().forward(x + self.places[: x.shape[1]])
 
 
+class Rough(Both):
+    """It adds the mask, which it does not do without, in a softmax of float32; and a norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(24)
+
+    def forward(self, x, attention_mask):
+        return self.norm(super().forward(x, attention_mask) + x)
+
+    def seen(self, n, mask):
+        return mask
+
+    def weights(self, scores, seen):
+        return (scores + seen).softmax(-1, dtype=torch.float32).to(scores.dtype)
+
+
 def lengths_first():
     return nn.MultiheadAttention(24, 3)
 
@@ -127,6 +144,7 @@ RIGHT = {
     "of_keys": (OfKeys, "; padding_mask is attn_mask, True = forbidden, (b, m)"),
     "of_both": (OfBoth, "; mask is attn_mask, True = may attend, (b, m)"),
     "model": (Model, ""),
+    "rough": (Rough, "; attention_mask is attn_mask, added to the scores, (n, m)"),
     "local": (Local, "; mask is attn_mask, True = may attend, (n, m)"),
     "placed": (Placed, ""),
     "lengths_first": (

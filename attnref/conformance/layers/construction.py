@@ -100,6 +100,11 @@ class Maker:
     def _makes(self) -> list[Callable[..., Any]]:
         return [self.make, *(each for each in _configs(self.make).values() if each is not None)]
 
+    def _says_heads_alone(self, make: Callable[..., Any]) -> bool:
+        """Whether it is told of heads, and of a width by no name that is known."""
+        names = {*_parameters(make)}
+        return names.isdisjoint(WIDTHS) and not names.isdisjoint(HEADS)
+
     def _filled(self, make: Callable[..., Any], shape: Shape) -> dict[str, Any]:
         known, filled, missing = shape.named(), {}, []
         shared = shape.key_heads != shape.heads
@@ -123,8 +128,12 @@ class Maker:
                 filled[name] = 0
             elif "drop" in name:
                 filled[name] = 0.0
+            elif type(None) in get_args(_hints(make).get(name)):
+                filled[name] = None
             else:
                 missing.append(name)
+        if len(missing) == 1 and self._says_heads_alone(make):
+            filled[missing.pop()] = shape.width
         if missing:
             raise CheckError(
                 f"with: expected a value for {', '.join(missing)}, which {self.name} needs, got "
@@ -160,16 +169,19 @@ def _parameters(make: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 def _configs(make: Callable[..., Any]) -> dict[str, Any]:
     """Parameters for an object that holds the numbers, each with its class, None if unknown."""
-    try:
-        hints = get_type_hints(make.__init__ if inspect.isclass(make) else make)
-    except Exception:  # of names that are imported for the type checker alone
-        hints = {}
-    found: dict[str, Any] = {}
+    hints, found = _hints(make), dict[str, Any]()
     for name in _parameters(make):
         kinds = [each for each in (hints.get(name), *get_args(hints.get(name))) if _holds(each)]
         if kinds or _is_config(name):
             found[name] = kinds[0] if kinds else None
     return found
+
+
+def _hints(make: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(make.__init__ if inspect.isclass(make) else make)
+    except Exception:  # of names that are imported for the type checker alone
+        return {}
 
 
 def _holds(kind: Any) -> bool:

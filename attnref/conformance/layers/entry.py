@@ -1,17 +1,20 @@
 """What the ``forward`` of a layer takes: one sequence or three, options, and what is filled in."""
 
 import inspect
+import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from attnref.conformance.meanings import FORMS, MEANINGS
 from attnref.conformance.signatures import OPTIONS, SYNONYMS
 from attnref.conformance.subject import CheckError
 
 _OPTIONS = {*OPTIONS, *(name for names in SYNONYMS.values() for name in names)}
+_MASKS = ("attn_mask", *SYNONYMS["attn_mask"])
 _CONTEXTS = (
     *("context", "key_value_states", "encoder_hidden_states", "memory", "kv", "x_kv", "y", "xa"),
     *("cond", "source", "encoder_output", "encoder_outputs"),
@@ -30,8 +33,10 @@ class Entry(NamedTuple):
     """The names of what goes in.
 
     ``tensors`` is one sequence, or query, key and value in this order; ``context`` a second
-    sequence; ``options`` are those that the check may know; ``rotations`` are filled in, and
-    ``fixed`` is the same in each call.
+    sequence, and ``needed`` where it has no default; ``options`` are those that the check may
+    know; ``rotations`` are filled in, and ``fixed`` is the same in each call. ``masks`` are
+    parameters that it may not do without, each with the meaning and the form of one that hides
+    nothing.
     """
 
     tensors: tuple[str, ...]
@@ -39,6 +44,8 @@ class Entry(NamedTuple):
     options: tuple[str, ...]
     rotations: tuple[str, ...]
     fixed: Mapping[str, Any]
+    needed: bool = False
+    masks: Mapping[str, tuple[str, str]] = {}
 
     @staticmethod
     def of(layer: nn.Module, arguments: Mapping[str, Any], name: str) -> "Entry":
@@ -78,7 +85,16 @@ class Entry(NamedTuple):
                     f'Write --with {each}=…, in Python arguments={{"{each}": …}}, or wrap what it '
                     "does between its projections in a function of query, key and value."
                 )
-        return Entry(tensors, context, options, rotations, fixed)
+        needed = context is not None and parameters[context].default is inspect.Parameter.empty
+        return Entry(tensors, context, options, rotations, fixed, needed)
+
+    def ways(self) -> Iterator["Entry"]:
+        """The same, and with a mask that hides nothing for the one that it may not do without."""
+        yield self
+        for name in self.options:
+            if name in _MASKS and self.fixed.get(name) is None:
+                for masks in itertools.product(MEANINGS, FORMS):
+                    yield self._replace(masks={name: masks})
 
     @property
     def several(self) -> bool:
@@ -91,6 +107,14 @@ class Entry(NamedTuple):
         ``like`` are zeros (n, d).
         """
         inputs: dict[str, Any] = dict(zip(self.tensors, tensors, strict=False))
-        if self.context is not None and tensors[0].shape != tensors[1].shape:
+        if self.context is not None and (self.needed or tensors[0].shape != tensors[1].shape):
             inputs[self.context] = tensors[1]
-        return inputs | {name: _UNROTATED[name](like) for name in self.rotations} | {**self.fixed}
+        inputs |= {name: _UNROTATED[name](like) for name in self.rotations} | {**self.fixed}
+        query, key = tensors[:2]
+        n = len(like)
+        b = query.shape[:2].numel() // n  # whichever of the two comes first
+        everything = like.new_ones(n, key.shape[:2].numel() // b, dtype=torch.bool)
+        for name, (means, form) in self.masks.items():
+            mask = MEANINGS[means].turned(FORMS[form](everything, (b, 1, *everything.shape)))
+            inputs[name] = mask.to(like.dtype) if mask.is_floating_point() else mask
+        return inputs

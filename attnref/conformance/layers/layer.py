@@ -44,9 +44,7 @@ class Layer:
         self, plan: Projections, shape: Shape, dtype: torch.dtype, device: torch.device
     ) -> Injection:
         layer = self._made(shape, dtype, device)
-        if isinstance(layer, nn.MultiheadAttention):
-            layer = with_identity(layer)
-        return Injection(layer, plan)
+        return Injection(layer if plan.inputs else with_identity(layer), plan)
 
     def as_it_is(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
         """For a layer that has no projections."""

@@ -23,7 +23,7 @@ WRAP = (
 GIVES = Text(en="{name} gives {roles}", pt="{name} dá {roles}")
 GIVES_AS = Text(en="{name} gives {roles} as {axes}", pt="{name} dá {roles} como {axes}")
 PASSES = Text(en="{name} is passed through", pt="{name} só deixa passar")
-IDENTITY = Text(en="its projections are the identity", pt="suas projeções são a identidade")
+SAME = Text(en="its projections are the identity", pt="suas projeções são a identidade")
 LENGTH_FIRST = Text(en="axes (n, b, h·d)", pt="eixos (n, b, h·d)")
 
 NONE_FOUND = Text(
@@ -103,10 +103,14 @@ class Projections(NamedTuple):
         if self.output is not None:
             texts.append(filled(PASSES, name=self.output))
         if not self.inputs:
-            texts.append(IDENTITY)
+            texts.append(SAME)
         if not self.batch_first:
             texts.append(LENGTH_FIRST)
         return Text(*map(", ".join, zip(*texts, strict=True)))
+
+
+IDENTITY = Projections((), None)
+"""Where matrices are parameters that the layer reads itself, and query and key come apart."""
 
 
 def _gives(name: str, roles: str, order: str) -> Text:
@@ -177,7 +181,16 @@ def found(widths: Mapping[str, int], shape: Shape, layer: nn.Module, name: str) 
             f"of the output, got {', '.join(there)}. {WRAP}",
             NONE_FOUND,
         )
-    return Projections(tuple(inputs.items()), rest[0] if rest else None)
+    return Projections(tuple(inputs.items()), _with_the_rest(rest[0], layer) if rest else None)
+
+
+def _with_the_rest(path: str, layer: nn.Module) -> str:
+    """The sequence of modules that it begins, or itself: what comes after is not attention."""
+    around = path.rpartition(".")[0]
+    sequence = layer.get_submodule(around)
+    if around and isinstance(sequence, nn.Sequential) and path == f"{around}.0":
+        return around
+    return path
 
 
 def _role(path: str) -> str | None:
@@ -244,14 +257,13 @@ def fused(parts: list[Tensor], order: str) -> Tensor:
     return stacked.permute(0, 1, *(2 + "rhd".index(axis) for axis in order)).flatten(2)
 
 
-def with_identity(layer: nn.MultiheadAttention) -> nn.MultiheadAttention:
-    """The same with projections that change nothing; they are parameters, which it reads itself."""
-    width = layer.embed_dim
-    unit = torch.eye(width)
+def with_identity(layer: nn.Module) -> nn.Module:
+    """The same with matrices that change nothing, one below the other where they are one."""
     with torch.no_grad():
-        layer.in_proj_weight.copy_(unit.repeat(3, 1))
-        layer.out_proj.weight.copy_(unit)
-        for bias in (layer.in_proj_bias, layer.out_proj.bias):
-            if bias is not None:
-                bias.zero_()
+        for name, parameter in layer.named_parameters():
+            times, rest = divmod(parameter.shape[0], parameter.shape[-1])
+            if parameter.ndim == 2 and not rest:
+                parameter.copy_(torch.eye(parameter.shape[-1]).repeat(times, 1))
+            elif "bias" in name.rpartition(".")[2]:
+                parameter.zero_()
     return layer

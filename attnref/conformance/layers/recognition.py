@@ -1,5 +1,6 @@
 """Which projections a layer has, tried until its answer is the one of the formula."""
 
+import contextlib
 import functools
 import math
 from dataclasses import replace
@@ -12,6 +13,7 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.layers.construction import Shape
 from attnref.conformance.layers.layer import Layer
 from attnref.conformance.layers.projections import (
+    IDENTITY,
     WRAP,
     Inseparable,
     Projections,
@@ -41,6 +43,8 @@ _LOWEST = -1e4  # below this a number is a mask's, not a bias
 def recognised(layer: Layer, shape: Shape, known: Projections | None = None) -> Projections:
     """The projections with which it answers what the formula does, or as near as they come.
 
+    Where it does without no mask, ``layer.entry`` has one then.
+
     Args:
         layer: it.
         shape: for which it is asked.
@@ -51,12 +55,34 @@ def recognised(layer: Layer, shape: Shape, known: Projections | None = None) -> 
         Inseparable: when it answers with none, or when it is more than attention, so that its
             answer says nothing.
     """
+    refused: list[CheckError] = []
+    usual, *others = layer.entry.ways()
+    for entry in (usual, *others):
+        layer.entry = entry
+        try:
+            return _recognised(layer, shape, known)
+        except CheckError as error:
+            refused.append(error)
+            if entry is usual and isinstance(error, Inseparable):
+                break  # it does without a mask
+    layer.entry = usual
+    raise next((each for each in refused if isinstance(each, Inseparable)), refused[0])
+
+
+def _recognised(layer: Layer, shape: Shape, known: Projections | None) -> Projections:
     case = Case.draw(Sizes(heads=shape.heads, key_heads=shape.key_heads, d_k=shape.head_width), 0)
     made = layer.made(shape, torch.float32, _CPU)
     if isinstance(made, nn.MultiheadAttention):
-        plan = Projections((), None)
+        plan = IDENTITY
     else:
-        plan = found(_called(layer, shape, case), shape, made, layer.maker.name)
+        called = _called(layer, shape, case)
+        try:
+            plan = found(called, shape, made, layer.maker.name)
+        except Inseparable:
+            same = _identity(layer, case)
+            if same is None:
+                raise
+            return same
     errors: dict[Projections, float] = {}
     refused: Raised | None = None
     for each in plan.alike():
@@ -91,6 +117,15 @@ def recognised(layer: Layer, shape: Shape, known: Projections | None = None) -> 
             filled(MORE, more=", ".join(more)),
         )
     return nearest
+
+
+def _identity(layer: Layer, case: Case) -> Projections | None:
+    """For matrices that are parameters, or that another function reads, where inputs are three."""
+    for each in IDENTITY.alike() if layer.entry.several else ():
+        with contextlib.suppress(Raised, Stopped):
+            if _error(layer, each, case) < _ROUNDING:
+                return each
+    return None
 
 
 def _called(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
@@ -161,6 +196,7 @@ def _more(layer: Layer, plan: Projections, shape: Shape, case: Case) -> list[str
         if name
         and not type(module).__module__.startswith("torch.nn.")
         and not any(f"{each}.".startswith(f"{name}.") for each in own)
+        and not name.startswith(f"{plan.output}.")
     ]
     numbers = [
         f"{name} {tuple(buffer.shape)}"

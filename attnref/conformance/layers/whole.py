@@ -133,17 +133,16 @@ def as_a_whole(
         return None
     layer = copy.deepcopy(layer)
     layer.eval()  # which returns nothing where `train` is overridden carelessly
+    names = [each for each in inspect.signature(layer.forward).parameters if "mask" in each]
     with torch.no_grad(), torch.random.fork_rng([]):
-        found = _read(layer, entry, [width] if width else _widths(layer))
+        found = _answering(layer, entry, names, [width] if width else _widths(layer))
         if found is None:
             return None
         sight = found.sight()
         if not (sight & ~torch.eye(_LENGTH, dtype=torch.bool)).any():
             return None
         causal = not sight.triu(1).any()
-        names = [each for each in inspect.signature(layer.forward).parameters if "mask" in each]
-        hiding = next(_hiding(found, names, sight), None)
-    found = replace(found, hiding=hiding)
+    hiding = found.hiding
     parts = [AS_A_WHOLE, *([] if found.batch_first else [LENGTH_FIRST])]
     parts += [HIDES] if hiding else []
     values: dict[str, object] = {"why": why}
@@ -170,6 +169,22 @@ def as_a_whole(
         same_along=(-2,) if hiding and hiding.form in _OF_KEYS else (),
         tensors=entry.tensors,
     )
+
+
+def _answering(layer: nn.Module, entry: Entry, names: list[str], widths: list[int]) -> Whole | None:
+    """With the mask that hides, if there is one, and that it is given where it wants one."""
+    usual, *others = entry.ways()
+    for each in (usual, *others):
+        found = _read(layer, each, widths)
+        if found is None:
+            continue
+        hiding = next(_hiding(found, names, found.sight()), None)
+        if each is usual:
+            return replace(found, hiding=hiding)
+        if hiding is not None and hiding.parameter in each.masks:
+            masks = {hiding.parameter: (hiding.means, hiding.form)}
+            return replace(found, entry=entry._replace(masks=masks), hiding=hiding)
+    return None
 
 
 def _read(layer: nn.Module, entry: Entry, widths: list[int]) -> Whole | None:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
+from attnref.conformance.interface import SINKS
 from attnref.conformance.properties.masks import yes_or_no
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
@@ -94,6 +95,12 @@ NOT_THE_MEAN = Text(
     "{got:.4g} em {index}; o esperado é {expected:.4g}, a média dos valores.",
 )
 
+OF_THE_SINK = Text(
+    en="It has an attention sink, which takes the weight of a row whose keys all have the least number.",
+    pt="Ela tem um attention sink, que fica com o peso de uma linha cujas chaves têm todas o menor "
+    "número.",
+)
+
 
 @rule(
     statement=Text(
@@ -108,6 +115,8 @@ NOT_THE_MEAN = Text(
 def lowest_mask(trial: Trial, case: Case) -> Finding | None:
     if yes_or_no(trial, case):
         return Finding(Verdict.NOT_CLAIMED, YES_OR_NO)
+    if SINKS.keys() & trial.subject.given.keys():
+        return Finding(Verdict.NOT_CLAIMED, OF_THE_SINK)
     allowed, blind = _masked_row(trial, case)
     least = torch.finfo(trial.dtype).min
     bias = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, least)

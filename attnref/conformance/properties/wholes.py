@@ -101,8 +101,9 @@ NOT_FINITE = Text(
 _ONE = Sizes(batch=1, heads=1)  # heads are further samples
 _SEVERAL = Sizes(batch=3, heads=1)
 # Of a difference in float64. Between two points there may be a kink, as those of a ReLU are, which
-# a smaller step escapes; a wrong gradient is wrong at each.
-_STEPS = (1e-6, 1e-7, 1e-8)
+# a smaller step escapes, and what is computed in float32 wants a larger one; a wrong gradient is
+# wrong at each.
+_STEPS = (1e-3, 1e-4, 1e-6, 1e-7, 1e-8)
 _SLOPE = 1e-4  # relative error of a slope that counts
 
 
