@@ -96,7 +96,8 @@ NOT_THE_MEAN = Text(
 )
 
 OF_THE_SINK = Text(
-    en="It has an attention sink, which takes the weight of a row whose keys all have the least number.",
+    en="It has an attention sink, which takes the weight of a row whose keys all have the least "
+    "number.",
     pt="Ela tem um attention sink, que fica com o peso de uma linha cujas chaves têm todas o menor "
     "número.",
 )
