@@ -246,7 +246,7 @@ class Config:
 class Sized(Separate):
     """It calls its width as nobody else does, and takes an object or None."""
 
-    def __init__(self, size: int, n_heads: int, biases: Config | None, dropout: float):
+    def __init__(self, size: int, n_heads: int, biases: tuple[int, ...] | None, dropout: float):
         super().__init__(size, n_heads, dropout)
 
 

@@ -164,7 +164,7 @@ LEVELS = {
             *(forbidden.FORBIDS, forbidden.OVERFLOWS, numerics.VANISHED, numerics.OUTDONE),
             *(numerics.TOUCHED, scaling.ROOT),
             *(numerics.OVERFLOW, scaling.OVERFLOW, scaling.CAUSAL_SCALE, lengths.NO_KEYS),
-            together.BLIND,
+            *(together.BLIND, together.CRASHES),
             *(half.RAISES, half.TOO_LARGE, numerics.HIDDEN, backward.MASK_CUT),
         ],
         Verdict.UNSAFE,
@@ -173,6 +173,7 @@ LEVELS = {
     **dict.fromkeys(
         [
             *(symmetries.CAUSAL, lengths.CAUSAL, forbidden.YES_OR_NO, backward.INFERENCE),
+            forbidden.OF_THE_SINK,
             *(half.OTHER_DTYPE, half.NOT_TAKEN),
         ],
         Verdict.NOT_CLAIMED,
@@ -863,6 +864,20 @@ class Buffer:
         return self.kept.setdefault((output.shape, output.dtype), output).copy_(output)
 
 
+def with_sinks(module, query, key, value, attention_mask, scaling):
+    scores = query @ key.mT * scaling
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    sinks = module.sinks.view(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+    return (torch.cat([scores, sinks], -1).softmax(-1)[..., :-1] @ value).transpose(1, 2), scores
+
+
+def breaks_when_shared(right, query, key, value, is_causal=False, enable_gqa=False, **options):
+    if is_causal and enable_gqa:
+        key = key.view(query.shape)
+    return right(query, key, value, is_causal=is_causal, enable_gqa=enable_gqa, **options)
+
+
 def refuses_length(right, query, key, value, **options):
     if query.shape[-2] > 100:
         raise ValueError("query: expected at most 100 positions")
@@ -1321,6 +1336,12 @@ CASES = {
     ),
     "forgets the causality of shared heads": Case(
         around(forgets_when_shared), "options_together", together.TOGETHER
+    ),
+    "breaks where causal heads share their keys": Case(
+        around(breaks_when_shared), "options_together", together.CRASHES
+    ),
+    "has a sink, which takes the weight of a row of least numbers": Case(
+        with_sinks, "lowest_mask", forbidden.OF_THE_SINK
     ),
     "reads a mask of keys as its first row": Case(
         around(triangle_of_the_mask), "options_together", together.TOGETHER

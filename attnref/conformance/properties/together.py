@@ -12,7 +12,7 @@ from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import rule
 from attnref.conformance.text import Text
-from attnref.conformance.trial import Raised, Trial
+from attnref.conformance.trial import CannotSay, Raised, Trial
 from attnref.conformance.verdict import Finding
 
 TOGETHER = Text(
@@ -26,6 +26,12 @@ OTHER_LENGTHS = Text(
     "{expected:.6g}, though it is right for n = m.",
     pt="Com {options}, n = {n} e m = {m}, a saída em {index} é {got:.6g}; o esperado é "
     "{expected:.6g}, embora esteja certa para n = m.",
+)
+CRASHES = Text(
+    en="With {options}, n = {n} and m = {m}, it raised {error} (at {place}), though each of them "
+    "is right by itself.",
+    pt="Com {options}, n = {n} e m = {m}, ela lançou {error} (em {place}), embora cada um esteja "
+    "certo sozinho.",
 )
 BLIND = Text(
     en="In a batch padded on the left, with is_causal, query {i} may attend to nothing and gets "
@@ -73,18 +79,35 @@ def options_together(trial: Trial, case: Case) -> Finding | None:
             known[place] = trial.is_right(case, **options)
         return known[place]
 
+    crash: Finding | None = None
     for asked in _calls(trial, case):
         if not all(right(*call) for call in asked.before):
             continue  # the property of that option tells of it
         try:
             found = _wrong(trial, asked.case, asked.options)
-        except Raised:
-            continue  # what is declined is not silently wrong
+        except Raised as raised:  # nothing is silently wrong then
+            crash = crash or _crash(trial, asked, raised)
+            continue
         if found is not None:
             text = TOGETHER if len(asked.options) > 1 else OTHER_LENGTHS
             words = ", ".join(_words(asked.options))
             return trial.failure(text, **found | {"options": words})
-    return _padded_left(trial, case)
+    return _padded_left(trial, case) or crash
+
+
+def _crash(trial: Trial, asked: Asked, raised: Raised) -> Finding | None:
+    """What it raises by accident; None where it declines, or is not asked at all."""
+    meant = raised.deliberate or trial.declined(raised) or isinstance(raised.error, CannotSay)
+    if meant or len(asked.options) < 2:
+        return None
+    return trial.unsafe(
+        CRASHES,
+        options=", ".join(_words(asked.options)),
+        error=f"{type(raised.error).__name__}: {raised.error}",
+        place=raised.place,
+        n=asked.case.query.shape[-2],
+        m=asked.case.key.shape[-2],
+    )
 
 
 def _calls(trial: Trial, case: Case) -> Iterator[Asked]:
