@@ -24,7 +24,7 @@ with torch.device("meta"), FlopCounterMode(display=False) as counter:
     encoder = torch.nn.TransformerEncoderLayer(
         width, heads, hidden, batch_first=True
     )
-    # With a gradient: without one a fused layer runs, which is not counted.
+    # In training mode: in eval() a fused layer may run, which is not counted.
     encoder(torch.empty(1, n, width, requires_grad=True))
 print("PyTorch counts as many:", counter.get_total_flops() == layer.matmul)
 print(f"not in products: {layer.elementwise / 1e6:.1f}, ", end="")
