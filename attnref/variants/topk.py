@@ -56,8 +56,8 @@ def topk_attention(
     How much is dropped, the data decide. Gradients reach the kept keys only. A value that is NaN
     or inf reaches every row.
 
-    It saves neither time nor memory: every score is needed to know the best, and PyTorch has no
-    product that skips the zeros as fast as it multiplies them. Time ``O(n m (d_k + d_v))`` and
+    It saves neither time nor memory: every score is needed to know the best, and selecting them
+    costs more than a product that skips the zeros would save. Time ``O(n m (d_k + d_v))`` and
     the selection, memory ``O(n m)``, many times slower than the fused kernel. Half precision is
     computed in float32.
 
