@@ -13,19 +13,21 @@ GOLDEN = yaml.safe_load(Path(__file__).with_name("golden_queries.yml").read_text
 # The paths of the pages found, in their order, for each of the queries; a search for nothing comes
 # before each, so that what is read is its own result.
 ASK = """async queries => {
+  const said = JSON.parse(document.querySelector("#__config").textContent).translations
   const field = document.querySelector(".md-search__input")
   const told = () => document.querySelector(".md-search-result__meta").textContent
   const ask = async (text, done) => {
     field.value = text
     field.dispatchEvent(new Event("input", {bubbles: true}))
-    while (!done()) await new Promise(again => setTimeout(again, 5))
+    for (const start = performance.now(); !done(); ) {
+      if (performance.now() - start > 30000) throw Error(`no answer to "${text}": ${told()}`)
+      await new Promise(again => setTimeout(again, 5))
+    }
   }
-  let nothing
-  await ask("zzzzzzzzzz", () => (nothing = told()) && !/…|\\.\\.\\./.test(nothing))
+  const empty = said["search.result.placeholder"]
   const found = {}
   for (const query of queries) {
-    await ask("", () => told() !== nothing && !document.querySelector(".md-search-result__item"))
-    const empty = told()
+    await ask("", () => told() === empty && !document.querySelector(".md-search-result__item"))
     await ask(query, () => told() !== empty)
     found[query] = [...document.querySelectorAll(".md-search-result__link")]
       .filter(link => !link.hash).map(link => link.pathname)
