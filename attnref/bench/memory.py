@@ -19,8 +19,8 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
     Args:
         run: called once.
         device: on a CPU every allocation of PyTorch is recorded by its profiler, those inside
-            its kernels too, but not the scratch of the libraries that it calls; on CUDA the
-            allocator keeps the peak.
+            its kernels too, but not the scratch that libraries below it take for themselves; on
+            CUDA the allocator keeps the peak.
     """
     if device.type == "cuda":
         torch.cuda.synchronize(device)

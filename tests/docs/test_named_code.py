@@ -37,10 +37,11 @@ def rows(page: Path) -> dict[tuple[str, str], tuple[str, list[str]]]:
 
 
 def paragraphs(page: Path, section: str) -> list[str]:
-    """The lines of a section, in which a paragraph is one line."""
+    """The lines of a section, in which a paragraph is one line, also in a box."""
     text = page.read_text(encoding="utf-8")
     parts = re.split(r"^## .*\{#([\w-]+)\}$", text, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))[section].split("\n")
+    lines = dict(zip(parts[1::2], parts[2::2], strict=True))[section].split("\n")
+    return [line.strip() for line in lines]
 
 
 def problems(root: Path) -> list[str]:
