@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnref.conformance.text import Text
 from attnref.conformance.verdict import Counterexample, Finding
@@ -30,7 +31,7 @@ Arguments = dict[str, Any]
 TOLERANCE = 2.0**-14
 
 # What nobody who is to write an attention, or a softmax, may call: whatever has it in its name.
-ATTENTION = frozenset({"dot_product_attention", "multi_head_attention"})
+ATTENTION = frozenset({"scaled_dot_product", "multi_head_attention"})
 SOFTMAX = frozenset({"softmax", "softmin", "logsumexp", "logaddexp", "logcumsumexp"})
 
 _SHOWN_NUMBERS = 48
@@ -91,13 +92,33 @@ class Watch(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        self.called.add(func.__name__)
+        self.called.add(func.__name__.removesuffix(".default"))
         self.borrowed |= _callers_of_this_package()
         if isinstance(result, Tensor):
-            # Of its storage, for an expanded view repeats numbers without holding them.
-            held = result.untyped_storage().nbytes() // result.itemsize
-            self.largest = max(self.largest, held)
+            self.largest = max(self.largest, _held(result))
         return result
+
+
+def _held(tensor: Tensor) -> int:
+    """The numbers in its storage, for an expanded view repeats some without holding them."""
+    try:
+        return tensor.untyped_storage().nbytes() // tensor.itemsize
+    except NotImplementedError:  # inside vmap, or sparse: it has none that can be seen
+        return tensor.numel()
+
+
+class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes which kernels run, those too that are reached past the functions, by a script, say."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.called: set[str] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.called.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
 
 
 def _callers_of_this_package() -> set[str]:
@@ -158,9 +179,9 @@ def grade(check: Check, function: Function, file: str, without: frozenset[str]) 
 def _found(case: Case, function: Function, file: str, without: frozenset[str]) -> Finding | None:
     arguments = copy.deepcopy(case.arguments)
     call: dict[str, object] = {name: shown(value) for name, value in arguments.items()}
-    watch = Watch()
+    watch, kernels = Watch(), Kernels()
     try:
-        with watch:
+        with kernels, watch:
             came = case.observer.look(function, arguments)
     except NotImplementedError:
         return failure(findings.UNWRITTEN)
@@ -170,10 +191,9 @@ def _found(case: Case, function: Function, file: str, without: frozenset[str]) -
         )
     except (Exception, SystemExit) as error:
         return replace(raised(error, file), counterexample=Counterexample(call, None, None))
-    shortcuts = [name for name in watch.called if any(part in name for part in without)]
-    shortcuts = sorted({*shortcuts, *watch.borrowed})
+    shortcuts = _named(watch.called, without) | watch.borrowed or _named(kernels.called, without)
     if shortcuts:
-        return failure(findings.SHORTCUT, called=", ".join(shortcuts))
+        return failure(findings.SHORTCUT, called=", ".join(sorted(shortcuts)))
     changed = [name for name, value in arguments.items() if not same(value, case.arguments[name])]
     if changed:
         found: Finding | None = failure(findings.CHANGED, argument=changed[0])
@@ -183,6 +203,10 @@ def _found(case: Case, function: Function, file: str, without: frozenset[str]) -
         return None
     seen = Counterexample(call, shown(came), shown(case.expected))
     return replace(found, counterexample=seen)
+
+
+def _named(called: set[str], without: frozenset[str]) -> set[str]:
+    return {name for name in called if any(part in name for part in without)}
 
 
 def raised(error: BaseException, file: str) -> Finding:

@@ -122,6 +122,7 @@ def test_what_would_do_the_exercise_may_not_be_called():
         (lambda s: torch._softmax(s, -1, False), "_softmax"),
         (lambda s: torch.ops.aten._softmax(s, -1, False), "_softmax"),
         (lambda s: torch.ops.aten.softmax.int(s, -1), "softmax.int"),
+        (lambda s: unseen_softmax(s), "_softmax"),
         (lambda s: attnref.softmax.stable(s), "attnref.softmax.stable"),
         (lambda s: attnref.softmax.naive(s - s.amax(-1, keepdim=True)), "attnref.softmax.naive"),
     ],
@@ -133,7 +134,22 @@ def test_no_softmax_that_is_there_passes_for_ones_own(shortcut, called):
         assert finding is not None
         assert finding.text is findings.SHORTCUT
         assert called in finding.values["called"].split(", ")
-    assert grade(stable_softmax.GRADER.checks[0], torch_free_softmax, __file__, frozenset()) is None
+
+
+@pytest.mark.claim("other-solutions-pass")
+def test_a_softmax_of_ones_own_passes_mapped_over_rows_too():
+    def mapped(scores):
+        return torch.vmap(torch_free_softmax)(scores.reshape(-1, scores.shape[-1])).view_as(scores)
+
+    for check in stable_softmax.GRADER.checks:
+        for function in (torch_free_softmax, mapped):
+            assert grade(check, function, __file__, stable_softmax.GRADER.without) is None
+
+
+def unseen_softmax(scores: Tensor) -> Tensor:
+    """Past the functions, as a compiled script would call it."""
+    with torch._C.DisableTorchFunction():
+        return torch.softmax(scores, -1)
 
 
 def torch_free_softmax(scores: Tensor) -> Tensor:
@@ -158,6 +174,10 @@ def torch_free_softmax(scores: Tensor) -> Tensor:
             "_scaled_dot_product_attention_math",
         ),
         (
+            lambda q, k, v, scale=None: fused_attention(q, k, v, scale=scale),
+            "_scaled_dot_product_flash_attention_for_cpu",
+        ),
+        (
             lambda q, k, v, scale=None: attnref.scaled_dot_product_attention(q, k, v, scale=scale),
             "attnref.reference.scaled_dot_product_attention",
         ),
@@ -169,6 +189,18 @@ def test_no_attention_that_is_there_passes_for_ones_own(shortcut, called):
         assert finding is not None
         assert finding.text is findings.SHORTCUT
         assert called in finding.values["called"].split(", ")
+
+
+def fused_attention(query: Tensor, key: Tensor, value: Tensor, scale: float | None) -> Tensor:
+    """The kernel itself, which wants four dimensions and one width."""
+    width, d_v = max(query.shape[-1], value.shape[-1]), value.shape[-1]
+    lead, scale = query.shape[:-1], query.shape[-1] ** -0.5 if scale is None else scale
+    query, key, value = (
+        torch.nn.functional.pad(x, (0, width - x.shape[-1])).reshape(1, -1, x.shape[-2], width)
+        for x in (query, key, value)
+    )
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    return kernel(query, key, value, scale=scale)[0].reshape(*lead, width)[..., :d_v]
 
 
 def test_an_error_names_the_line_of_the_file():
