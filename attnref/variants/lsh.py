@@ -161,7 +161,7 @@ def random_rotations(
     Args:
         num_rounds: how often tokens are hashed.
         head_dim: the d_k of query and key.
-        num_buckets: the number of hashes, even; usual are about n / chunk_size.
+        num_buckets: the number of hashes, even; about n / chunk_size is usual.
         generator: source of the numbers; its device is that of the result.
         dtype: of the result.
 

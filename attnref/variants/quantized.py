@@ -22,7 +22,7 @@ class QuantizedTokens(NamedTuple):
         values: int8 ``(..., n, d)``, from -127 to 127.
         step: ``(..., n, 1)``, float32, or float64 for tokens of float64.
 
-    They take ``n (d + 4)`` bytes: 27 % of float32 and 53 % of half precision at d = 64.
+    They take ``n (d + 4)`` bytes: 27% of float32 and 53% of half precision at d = 64.
 
     Examples:
         >>> QuantizedTokens(torch.tensor([[127, -64]]), torch.tensor([[0.5]])).dequantize()
@@ -117,8 +117,8 @@ def quantized_attention(
     A score errs by at most :math:`c\big(\tfrac{\Delta_q}2\|k\|_1 + \tfrac{\Delta_k}2\|q\|_1
     + \tfrac{d_k}4\Delta_q\Delta_k\big)`; where no score of a row errs by more than
     :math:`\varepsilon`, its output moves by at most :math:`\tanh(\varepsilon/2)` times the largest
-    distance between two values. Gaussian components give a relative error below 1 %
-    up to a width of 64, and 1.1 % at 512. A NaN or inf reaches every query: a key through the
+    distance between two values. Gaussian components give a relative error below 1%
+    up to a width of 64, and 1.1% at 512. A NaN or inf reaches every query: a key through the
     mean, a value through weights of 0.
     Gradients pass the rounding as if it were the identity (straight-through).
 

@@ -49,8 +49,8 @@ WORDS = {
     "pt": {
         "title": "{task}: tempo e comprimento",
         "length": "n, número de chaves",
-        "forward": "só a ida",
-        "backward": "ida e volta",
+        "forward": "só a passagem direta",
+        "backward": "passagens direta e reversa",
         "heads": "{heads} cabeças",
         "threads": "{threads} threads",
         "method": "método",

@@ -45,17 +45,17 @@ PAST = Text(
 TOP_LEFT = Text(
     en="With n ≠ m is_causal is aligned top-left: query i sees the keys j <= i, both sequences "
     "begin together. So does PyTorch. For decoding with a cache one wants bottom-right.",
-    pt="Com n ≠ m, is_causal se alinha em cima à esquerda (top-left): a consulta i vê as chaves "
-    "j <= i, as duas sequências começam juntas. Assim faz o PyTorch. Para decodificar com um cache "
-    "o que se quer é bottom-right.",
+    pt="Com n ≠ m, is_causal se alinha no canto superior esquerdo (top-left): a consulta i vê as "
+    "chaves j <= i, as duas sequências começam juntas. Assim faz o PyTorch. Para decodificar com "
+    "um cache o que se quer é bottom-right.",
 )
 BOTTOM_RIGHT = Text(
     en="With n ≠ m is_causal is aligned bottom-right: query i sees the keys j <= i + m - n, both "
     "sequences end together. So does FlashAttention, and decoding with a cache wants it; PyTorch's "
     "is_causal is top-left.",
-    pt="Com n ≠ m, is_causal se alinha embaixo à direita (bottom-right): a consulta i vê as chaves "
-    "j <= i + m - n, as duas sequências terminam juntas. Assim faz a FlashAttention, e é o que a "
-    "decodificação com cache quer; o is_causal do PyTorch é top-left.",
+    pt="Com n ≠ m, is_causal se alinha no canto inferior direito (bottom-right): a consulta i vê "
+    "as chaves j <= i + m - n, as duas sequências terminam juntas. Assim faz a FlashAttention, e é "
+    "o que a decodificação com cache quer; o is_causal do PyTorch é top-left.",
 )
 NEITHER = Text(
     en="For n = {n} and m = {m} query {i} sees the keys {keys}: neither top-left (j <= i) nor "
@@ -66,14 +66,14 @@ NEITHER = Text(
 KEYLESS = Text(
     en="Aligned bottom-right, for n = {n} and m = {m}, query {i} has no key; its output must be 0, "
     "and is {got:.4g}.",
-    pt="Alinhada embaixo à direita, para n = {n} e m = {m}, a consulta {i} não tem chave; a sua "
-    "saída deve ser 0, e é {got:.4g}.",
+    pt="Alinhada no canto inferior direito, para n = {n} e m = {m}, a consulta {i} não tem chave; "
+    "a sua saída deve ser 0, e é {got:.4g}.",
 )
 MIXED = Text(
     en="is_causal is aligned bottom-right with one of n < m and n > m, and top-left with the "
     "other. Choose one of them.",
-    pt="is_causal se alinha embaixo à direita em um dos casos n < m e n > m, e em cima à esquerda "
-    "no outro. Escolha um dos dois.",
+    pt="is_causal se alinha no canto inferior direito em um dos casos n < m e n > m, e no superior "
+    "esquerdo no outro. Escolha um dos dois.",
 )
 
 _WEIGHTLESS = 1e-6  # of normal queries and keys no key that may be seen weighs less
@@ -153,7 +153,7 @@ def _of_past(weights: Tensor) -> Tensor:
 @rule(
     statement=Text(
         en="With n ≠ m, is_causal is aligned either top-left or bottom-right.",
-        pt="Com n ≠ m, is_causal se alinha ou em cima à esquerda ou embaixo à direita.",
+        pt="Com n ≠ m, is_causal se alinha ou no canto superior esquerdo ou no inferior direito.",
     ),
     formula=r"j \le i \quad\text{or}\quad j \le i + m - n",
     page="foundations/kv-cache",

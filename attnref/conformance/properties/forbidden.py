@@ -74,7 +74,7 @@ CHANGES = Text(
 
 YES_OR_NO = Text(
     en="It takes a float mask for a yes and no, so its least number cannot be asked about.",
-    pt="Ela toma a máscara de floats por um sim e não, e o menor número não pode ser testado.",
+    pt="Ela interpreta a máscara de floats como sim ou não, e o menor número não pode ser testado.",
 )
 FORBIDS = Text(
     en="A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets zeros, "

@@ -35,7 +35,7 @@ MASKED = Text(
 @rule(
     statement=Text(
         en="With enable_gqa consecutive query heads share a key head.",
-        pt="Com enable_gqa, cabeças de consulta consecutivas dividem uma cabeça de chaves.",
+        pt="Com enable_gqa, cabeças de consulta consecutivas compartilham uma cabeça de chaves.",
     ),
     formula=r"o^{(h)} = f(Q^{(h)}, K^{(\lfloor h/g \rfloor)}, V^{(\lfloor h/g \rfloor)})",
     page="foundations/grouped-queries",

@@ -44,7 +44,7 @@ ONE_MASKED = Text(
     en="For one query under a mask the output at {index} is {got:.6g}, beside other queries "
     "{expected:.6g}: is the mask looked at?",
     pt="Para uma consulta sob uma máscara, a saída em {index} é {got:.6g}; ao lado de outras "
-    "consultas, {expected:.6g}: a máscara é olhada?",
+    "consultas, {expected:.6g}: a máscara está sendo usada?",
 )
 NO_KEYS = Text(
     en="Without keys each output must be 0, the empty sum; it is {got:.4g}.",

@@ -55,8 +55,8 @@ OTHER = Text(
 AS_BOOL = Text(
     en="It takes the float mask for a yes and no (not 0 = may attend) instead of adding it to the "
     "scores.",
-    pt="Ela toma a máscara de floats por um sim e não (diferente de 0 = pode olhar), e não a soma "
-    "aos escores.",
+    pt="Ela interpreta a máscara de floats como sim ou não (diferente de 0 = pode olhar), e não a "
+    "soma aos escores.",
 )
 SUBTRACTED = Text(
     en="It subtracts the float mask from the scores instead of adding it.",
@@ -132,7 +132,7 @@ def some_mask(case: Case, shape: tuple[int, ...]) -> Tensor:
 @rule(
     statement=Text(
         en="In a bool mask True means may attend, and what is False gets no weight.",
-        pt="Em uma máscara booleana, True quer dizer pode olhar, e o que é False não recebe peso.",
+        pt="Em uma máscara booleana, True significa “pode olhar”, e o que é False não recebe peso.",
     ),
     formula=r"M_{ij} = \mathrm{False} \implies p_{ij} = 0",
     page="foundations/masks",

@@ -23,7 +23,7 @@ CAUSAL = Text(
 SHIFT = Text(
     en="When the scores of each row all grow by one number, the output at {index} goes from "
     "{expected:.6g} to {got:.6g}: the weights are not those of a softmax.",
-    pt="Quando os escores de cada linha crescem todos de um mesmo número, a saída em {index} vai "
+    pt="Quando os escores de cada linha aumentam todos em um mesmo número, a saída em {index} vai "
     "de {expected:.6g} a {got:.6g}: os pesos não são os de uma softmax.",
 )
 NOT_LINEAR = Text(

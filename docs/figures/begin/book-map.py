@@ -4,7 +4,7 @@ from drawing import INK, SHADE, SMALL, SOFT, arrow, box, canvas, new
 
 TEXT = {
     "pt": {
-        "begin": "Começar|uma primeira atenção",
+        "begin": "Primeiros passos|uma primeira atenção",
         "formula": "Fundamentos|seis palavras até a fórmula",
         "scale": "Escala|por que a raiz",
         "layer": "Fundamentos|da fórmula à camada",
@@ -15,7 +15,7 @@ TEXT = {
         "legend": "Seta: apoia-se em. Número: a ordem do estudante.",
     },
     "en": {
-        "begin": "Begin|a first attention",
+        "begin": "Getting started|a first attention",
         "formula": "Foundations|six words to the formula",
         "scale": "Scale|why the square root",
         "layer": "Foundations|from the formula to a layer",

@@ -4,7 +4,7 @@ from drawing import FIRST, GROUND, SMALL, SOFT, box, canvas, new
 
 TEXT = {
     "pt": {
-        "units": "unidade",
+        "units": "aula",
         "plans": "todas|seis|três|sem provas|algoritmos",
         "blocks": "a fórmula|a escala|a camada|o custo",
         "legend": "Cheio: dada. “Algoritmos” acrescenta as provas de custo.",

@@ -13,7 +13,7 @@ TEXT = {
         "yarn": "YaRN, 4 vezes",
         "mup": "µP, mais larga",
         "weaker": "mais plano",
-        "sharper": "mais agudo",
+        "sharper": "mais nítido",
     },
     "en": {
         "x": "factor divided by $1/√d_k$, logarithmic axis",

@@ -10,7 +10,7 @@ from attnref.variants.linformer import mean_projection
 TEXT = {
     "pt": {
         "mix": "misturar: de $m$ chaves e valores, $r$ de cada",
-        "attend": "atender às misturas: $n r$ pesos",
+        "attend": "olhar para as misturas: $n r$ pesos",
     },
     "en": {
         "mix": "mix: from $m$ keys and values to $r$ of each",

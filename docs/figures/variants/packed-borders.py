@@ -10,7 +10,7 @@ TEXT = {
     "pt": {
         "padded": "com preenchimento: {count} escores",
         "packed": "empacotadas: {count} escores",
-        "borders": "bordas {borders}",
+        "borders": "fronteiras {borders}",
         "sequence": "sequência {number}",
         "legend": "Cheio: escores de pares reais. Vazio, à esquerda: calculado à toa.",
     },
