@@ -8,6 +8,7 @@ import traceback
 from typing import Annotated, NoReturn
 
 import attnref
+from attnref.text import Text, also_in_portuguese, help_in, preferred, spoken
 
 # The module of each subcommand; its function there, or its app of more of them, has that name.
 COMMANDS = {
@@ -16,6 +17,23 @@ COMMANDS = {
     "copy": "attnref.copying.command",
     "exercise": "attnref.exercises.command",
 }
+NO_TYPER = Text(
+    en="the command line needs typer and rich; pip install 'attnref[cli]'",
+    pt="a linha de comando precisa de typer e rich; pip install 'attnref[cli]'",
+)
+CLOSED = Text(
+    en="expected a standard output to print to, got a closed one. Redirect it to a file.",
+    pt="o esperado era uma saída padrão em que imprimir, veio uma fechada. Redirecione-a para um "
+    "arquivo.",
+)
+BROKE = Text(
+    en="this is no finding: the lines above say what broke.",
+    pt="isto não é um veredito: as linhas acima dizem o que quebrou.",
+)
+LOST = Text(
+    en="{error}. What was to be written is not, or not whole.",
+    pt="{error}. O que devia ser escrito não foi, ou não por inteiro.",
+)
 
 
 def main() -> None:
@@ -27,12 +45,12 @@ def main() -> None:
     try:
         import typer
     except ModuleNotFoundError:
-        _stop("the command line needs typer and rich; pip install 'attnref[cli]'")
+        _stop(NO_TYPER)
     # Closed by the caller: the next file that is opened would take its place.
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
-        _stop("expected a standard output to print to, got a closed one. Redirect it to a file.")
+        _stop(CLOSED)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a sign that its encoding lacks becomes "?"
             stream.reconfigure(errors="replace")
@@ -42,8 +60,14 @@ def main() -> None:
             print(f"attnref {attnref.__version__}")
             raise typer.Exit
 
-    version = typer.Option("--version", callback=show_version, is_eager=True, help="Print it.")
+    version = typer.Option(
+        "--version",
+        callback=show_version,
+        is_eager=True,
+        help=help_in(en="Print it.", pt="Imprime a versão."),
+    )
 
+    @also_in_portuguese(pt="Atenção por produto escalar escalado: a referência, julgada e medida.")
     def attnref_(version: Annotated[bool, version] = False) -> None:
         """Scaled dot-product attention: the reference, judged and measured."""
 
@@ -61,9 +85,12 @@ def main() -> None:
             app.add_typer(command, name=name)
         else:
             app.command(name)(command)
+    commands = typer.main.get_command(app)
+    if spoken(sys.argv, os.environ) == "pt":
+        commands = importlib.import_module("attnref.usage").in_portuguese(commands)
     out = sys.stdout
     try:
-        app(prog_name="attnref")
+        commands(prog_name="attnref")
     except SystemExit as end:
         try:
             out.flush()  # a full disk is noticed here, not when Python has gone
@@ -75,16 +102,16 @@ def main() -> None:
         _lost(error)
     except Exception:
         traceback.print_exc()
-        _stop("this is no finding: the lines above say what broke.")
+        _stop(BROKE)
 
 
 def _lost(error: OSError) -> NoReturn:
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (or Python would try once more, at its end)
-    _stop(f"{error}. What was to be written is not, or not whole.")
+    _stop(LOST.filled({"error": error}))
 
 
-def _stop(message: str) -> NoReturn:
-    print(f"attnref: {message}", file=sys.stderr)
+def _stop(message: Text) -> NoReturn:
+    print(f"attnref: {message.say(preferred(os.environ))}", file=sys.stderr)
     sys.exit(2)
 
 

@@ -1,5 +1,6 @@
 """The command ``attnref bench``."""
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -14,39 +15,114 @@ from attnref.bench.plan import DTYPES, Settings, methods
 from attnref.bench.problems import TASKS, BenchError
 from attnref.bench.runner import INTERRUPTED, measure
 from attnref.bench.table import left_out, tables
+from attnref.text import also_in_portuguese, help_in, preferred
 
 _DEFAULTS = Settings()
 
 
+@also_in_portuguese(
+    pt="Mede métodos de atenção lado a lado, com erro e memória junto de cada tempo."
+)
 def bench(
     method: Annotated[
-        list[str] | None, typer.Argument(help="What to measure; all, when none is named.")
+        list[str] | None,
+        typer.Argument(
+            help=help_in(
+                en="What to measure; all, when none is named.",
+                pt="O que medir; todos, se nenhum for indicado.",
+            )
+        ),
     ] = None,
     task: Annotated[
         list[str] | None,
-        typer.Option("--task", "-t", help=f"{', '.join(TASKS)}; may be repeated."),
+        typer.Option(
+            "--task",
+            "-t",
+            help=help_in(
+                en=f"{', '.join(TASKS)}; may be repeated.",
+                pt=f"{', '.join(TASKS)}; pode ser repetida.",
+            ),
+        ),
     ] = None,
     n: Annotated[
-        list[int] | None, typer.Option("--n", "-n", help="Number of keys; may be repeated.")
+        list[int] | None,
+        typer.Option(
+            "--n",
+            "-n",
+            help=help_in(
+                en="Number of keys; may be repeated.", pt="Número de chaves; pode ser repetida."
+            ),
+        ),
     ] = None,
-    dtype: Annotated[str, typer.Option(help=f"One of {', '.join(DTYPES)}.")] = _DEFAULTS.dtype,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:<number>.")] = _DEFAULTS.device,
-    heads: Annotated[int, typer.Option(help="Number of heads.")] = _DEFAULTS.heads,
-    head_dim: Annotated[int, typer.Option(help="Width of a head.")] = _DEFAULTS.head_dim,
-    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = _DEFAULTS.seed,
-    repeats: Annotated[int, typer.Option(help="Samples at most.")] = _DEFAULTS.repeats,
-    budget: Annotated[float, typer.Option(help="Seconds for all of it.")] = _DEFAULTS.budget,
+    dtype: Annotated[
+        str,
+        typer.Option(
+            help=help_in(en=f"One of {', '.join(DTYPES)}.", pt=f"Um entre {', '.join(DTYPES)}.")
+        ),
+    ] = _DEFAULTS.dtype,
+    device: Annotated[
+        str,
+        typer.Option(
+            help=help_in(en="cpu, cuda or cuda:<number>.", pt="cpu, cuda ou cuda:<número>.")
+        ),
+    ] = _DEFAULTS.device,
+    heads: Annotated[
+        int, typer.Option(help=help_in(en="Number of heads.", pt="Número de cabeças."))
+    ] = _DEFAULTS.heads,
+    head_dim: Annotated[
+        int, typer.Option(help=help_in(en="Width of a head.", pt="Largura de uma cabeça."))
+    ] = _DEFAULTS.head_dim,
+    seed: Annotated[
+        int,
+        typer.Option(
+            help=help_in(en="Of all random numbers.", pt="De todos os números aleatórios.")
+        ),
+    ] = _DEFAULTS.seed,
+    repeats: Annotated[
+        int, typer.Option(help=help_in(en="Samples at most.", pt="Amostras, no máximo."))
+    ] = _DEFAULTS.repeats,
+    budget: Annotated[
+        float, typer.Option(help=help_in(en="Seconds for all of it.", pt="Segundos para tudo."))
+    ] = _DEFAULTS.budget,
     backward: Annotated[
-        bool, typer.Option("--backward", help="Time the gradients of the inputs too.")
+        bool,
+        typer.Option(
+            "--backward",
+            help=help_in(
+                en="Time the gradients of the inputs too.",
+                pt="Mede também os gradientes das entradas.",
+            ),
+        ),
     ] = _DEFAULTS.backward,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write the record, as JSON.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help=help_in(
+                en="Where to write the record, as JSON.", pt="Onde escrever o registro, em JSON."
+            ),
+        ),
     ] = None,
     charts: Annotated[
-        Path | None, typer.Option("--charts", help="Folder for a chart of each task, as SVG.")
+        Path | None,
+        typer.Option(
+            "--charts",
+            help=help_in(
+                en="Folder for a chart of each task, as SVG.",
+                pt="Pasta para um gráfico de cada tarefa, em SVG.",
+            ),
+        ),
     ] = None,
     show: Annotated[
-        bool, typer.Option("--list", help="Name all methods and their tasks, measure nothing.")
+        bool,
+        typer.Option(
+            "--list",
+            help=help_in(
+                en="Name all methods and their tasks, measure nothing.",
+                pt="Mostra todos os métodos e suas tarefas, sem medir.",
+            ),
+        ),
     ] = False,
 ) -> None:
     """Time attention methods side by side, with error and memory beside each time."""
@@ -80,7 +156,7 @@ def bench(
                 lambda fraction, text: bar.update(shown, completed=fraction, description=text),
             )
     except BenchError as error:
-        print(f"attnref bench: {error}", file=sys.stderr)
+        print(f"attnref bench: {error.say(preferred(os.environ))}", file=sys.stderr)
         raise typer.Exit(2) from None
     for table in tables(record):
         console.print(table)
@@ -105,7 +181,10 @@ def _check_places(output: Path | None, charts: Path | None) -> None:
         if place is None or folder is None:
             continue
         if not folder.is_dir():
-            raise BenchError(f"{name}: expected an existing folder, got {folder}. Make it first.")
+            raise BenchError(
+                en=f"{name}: expected an existing folder, got {folder}. Make it first.",
+                pt=f"{name}: o esperado era uma pasta que exista, veio {folder}. Crie-a antes.",
+            )
         try:
             if place is output and place.exists():
                 place.open("ab").close()
@@ -113,6 +192,8 @@ def _check_places(output: Path | None, charts: Path | None) -> None:
                 tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
             raise BenchError(
-                f"{name}: expected a place to write to, got {place}: {error.strerror}. Choose "
-                "another."
+                en=f"{name}: expected a place to write to, got {place}: {error.strerror}. Choose "
+                "another.",
+                pt=f"{name}: o esperado era um lugar em que se possa escrever, veio {place}: "
+                f"{error.strerror}. Escolha outro.",
             ) from None

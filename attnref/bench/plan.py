@@ -12,6 +12,7 @@ from attnref.bench.peers import peers
 from attnref.bench.problems import TASKS, BenchError
 from attnref.bench.pytorch import pytorch
 from attnref.bench.record import Skipped
+from attnref.text import one_of
 
 DTYPES = {
     "float64": torch.float64,
@@ -84,8 +85,10 @@ def plan(settings: Settings) -> tuple[list[Point], list[Skipped]]:
     if not points and not skipped:
         able_tasks = sorted({task for name in chosen for task in known[name].cases})
         raise BenchError(
-            f"task: expected one of {', '.join(able_tasks)} for method {', '.join(chosen)}, got "
-            f"{', '.join(tasks)}."
+            en=f"task: expected one of {', '.join(able_tasks)} for method {', '.join(chosen)}, got "
+            f"{', '.join(tasks)}.",
+            pt=f"task: o esperado era uma de {', '.join(able_tasks)} para o método "
+            f"{', '.join(chosen)}, veio {', '.join(tasks)}.",
         )
     return points, skipped
 
@@ -95,20 +98,31 @@ def check(settings: Settings) -> tuple[torch.dtype, torch.device]:
     counts = {"heads": settings.heads, "head-dim": settings.head_dim, "repeats": settings.repeats}
     for name, count in [*counts.items(), *(("n", n) for n in settings.lengths or ())]:
         if count < 1:
-            raise BenchError(f"{name}: expected a number of at least 1, got {count}.")
+            raise BenchError(
+                en=f"{name}: expected a number of at least 1, got {count}.",
+                pt=f"{name}: o esperado era um número a partir de 1, veio {count}.",
+            )
     if not settings.budget > 0:
-        raise BenchError(f"budget: expected seconds above 0, got {settings.budget}.")
+        raise BenchError(
+            en=f"budget: expected seconds above 0, got {settings.budget}.",
+            pt=f"budget: o esperado eram segundos acima de 0, veio {settings.budget}.",
+        )
     _check_names("dtype", [settings.dtype], DTYPES)
     try:
         device = torch.device(settings.device)
     except RuntimeError:
         device = torch.device("meta")
     if device.type not in ("cpu", "cuda"):
-        raise BenchError(f"device: expected cpu, cuda or cuda:<number>, got {settings.device!r}.")
+        raise BenchError(
+            en=f"device: expected cpu, cuda or cuda:<number>, got {settings.device!r}.",
+            pt=f"device: o esperado era cpu, cuda ou cuda:<número>, veio {settings.device!r}.",
+        )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise BenchError(
-            f"device: expected one that PyTorch sees, got {settings.device!r}; it sees "
-            f"{torch.cuda.device_count()} CUDA devices."
+            en=f"device: expected one that PyTorch sees, got {settings.device!r}; it sees "
+            f"{torch.cuda.device_count()} CUDA devices.",
+            pt=f"device: o esperado era um que o PyTorch veja, veio {settings.device!r}; ele vê "
+            f"{torch.cuda.device_count()} dispositivos CUDA.",
         )
     return DTYPES[settings.dtype], device
 
@@ -124,13 +138,16 @@ def check_memory(
     free = memory.free_bytes(device)
     if free is not None and needed > KEPT_FREE * free:
         raise BenchError(
-            f"n: expected a length whose inputs and exact answer fit in the {free / 1e9:.1f} GB "
+            en=f"n: expected a length whose inputs and exact answer fit in the {free / 1e9:.1f} GB "
             f"that are free, got {point.n}, which needs {needed / 1e9:.1f} GB for task "
-            f"{point.task!r}. Lower --n, --heads or --head-dim."
+            f"{point.task!r}. Lower --n, --heads or --head-dim.",
+            pt=f"n: o esperado era um comprimento cujas entradas e resposta exata caibam nos "
+            f"{free / 1e9:.1f} GB livres, veio {point.n}, que precisa de {needed / 1e9:.1f} GB "
+            f"para a tarefa {point.task!r}. Diminua --n, --heads ou --head-dim.",
         )
 
 
 def _check_names(what: str, names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in known:
-            raise BenchError(f"{what}: expected one of {', '.join(known)}, got {name!r}.")
+            raise BenchError(*one_of(what, known, name))

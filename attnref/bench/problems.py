@@ -15,6 +15,7 @@ from attnref import masks
 from attnref.masks import Mask
 from attnref.multihead import MultiHeadAttention
 from attnref.reference import scaled_dot_product_attention
+from attnref.text import Refusal
 
 WINDOW = 256
 BLOCK_SIZE = 128
@@ -24,7 +25,7 @@ _CHECKED_ROWS = 128
 _ROWS_AT_ONCE = 16  # of the float64 reference, which holds several matrices of this many rows
 
 
-class BenchError(ValueError):
+class BenchError(Refusal, ValueError):
     """A request that cannot be measured; its message is one line for the person who asked."""
 
 
@@ -118,7 +119,10 @@ def packed(shape: Shape) -> Problem:
     total = sum(LENGTHS)
     rest = [max(1, length * shape.n // total) for length in LENGTHS[1:]]
     if shape.n <= sum(rest):
-        raise BenchError(f"n: expected at least 8 for task 'packed', got {shape.n}. Raise --n.")
+        raise BenchError(
+            en=f"n: expected at least 8 for task 'packed', got {shape.n}. Raise --n.",
+            pt=f"n: o esperado era ao menos 8 para a tarefa 'packed', veio {shape.n}. Aumente --n.",
+        )
     lengths = (shape.n - sum(rest), *rest)
     return replace(_self_attention("packed", shape), mask=masks.packed(lengths), lengths=lengths)
 

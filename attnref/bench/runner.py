@@ -16,6 +16,7 @@ from attnref.bench.plan import KEPT_FREE, Point, Settings, check, check_memory, 
 from attnref.bench.problems import TASKS, BenchError, Problem, Shape, exact, relative_error
 from attnref.bench.provenance import provenance, sdpa_backend
 from attnref.bench.record import Record, Result, Skipped, entry
+from attnref.text import Text
 
 INTERRUPTED = "interrupted"
 # Of a method at a length: its answer, its memory, how often to repeat, the fewest samples.
@@ -99,7 +100,10 @@ def measure(settings: Settings, progress: Progress = lambda fraction, text: None
             done += point.n
     if not record.results:
         reasons = "; ".join(dict.fromkeys(f"{skip.method}: {skip.reason}" for skip in skipped))
-        raise BenchError(f"method: expected one that can be measured here, got none. {reasons}.")
+        raise BenchError(
+            en=f"method: expected one that can be measured here, got none. {reasons}.",
+            pt=f"method: o esperado era um que se possa medir aqui, e não há nenhum. {reasons}.",
+        )
     return record
 
 
@@ -132,7 +136,7 @@ def _measure_point(
             peak, seconds = _second_call(run, shape.device)  # some compile in the first
             # Remembered even if it is too slow, or a longer call might take all memory.
             history[point.task, method.name] = _Seen(point.n, seconds, peak)
-            _check_time(seconds, share, "takes")
+            _check_time(seconds, share, Text("takes", "leva"))
         except Exception as met:  # what one method cannot do must not end the others' run
             if not point.is_probe:
                 record.skipped.append(Skipped(point.task, method.name, point.n, _reason(met)))
@@ -202,13 +206,19 @@ def _check_growth(seen: _Seen, n: int, share: float, device: torch.device) -> No
     growth = (n / seen.n) ** 2
     free, needed = memory.free_bytes(device), seen.peak_bytes * growth
     if free is not None and needed > KEPT_FREE * free:
-        raise BenchError(f"might need {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free")
-    _check_time(seen.seconds * growth, share, "might take")
+        raise BenchError(
+            en=f"might need {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free",
+            pt=f"precisaria talvez de {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB estão livres",
+        )
+    _check_time(seen.seconds * growth, share, Text("might take", "levaria talvez"))
 
 
-def _check_time(seconds: float, share: float, verb: str) -> None:
+def _check_time(seconds: float, share: float, verb: Text) -> None:
     if _CALLS * seconds > max(share / 2, _SOON):
-        raise BenchError(f"{verb} {seconds:.2g} s a call; raise the budget")
+        raise BenchError(
+            en=f"{verb.en} {seconds:.2g} s a call; raise the budget",
+            pt=f"{verb.pt} {seconds:.2g} s por chamada; aumente o orçamento",
+        )
 
 
 @contextlib.contextmanager

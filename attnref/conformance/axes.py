@@ -19,8 +19,11 @@ def found_axes(
     """The layout, and whether it is causal by itself."""
     if "packed" in (said.layout, about.layout) and said.layout not in (None, about.layout):
         expected = about.layout or "cu_seqlens in its signature"
-        refusal = f"layout: expected {expected} for {about.name}, got {said.layout!r}."
-        raise Raised(CheckError(refusal), about.name)
+        refusal = CheckError(
+            en=f"layout: expected {expected} for {about.name}, got {said.layout!r}.",
+            pt=f"layout: o esperado era {expected} para {about.name}, veio {said.layout!r}.",
+        )
+        raise Raised(refusal, about.name)
     if said.layout is None and about.layout is not None:
         said = replace(said, layout=about.layout)
     if said.layout is not None and said.causal is not None:

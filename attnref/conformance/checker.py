@@ -23,9 +23,9 @@ from attnref.conformance.result import Result, printable
 from attnref.conformance.step import StepSubject
 from attnref.conformance.step_reading import read_step
 from attnref.conformance.subject import CheckError, Subject, modules
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text, one_of
 
 READ = Text(en="read", pt="lida")  # carries a reading from the process that has found it
 _SHAPE = "(2, 3, 7, 8)"
@@ -211,7 +211,8 @@ def recognise(
                 yield None  # it is not written yet, which the properties say
                 return
             if isinstance(raised.error, CheckError):
-                yield Finding(Verdict.WRONG, READ, {"refused": str(raised.error)})
+                refusal = Text(raised.error.en, raised.error.pt)
+                yield Finding(Verdict.WRONG, READ, {"refused": refusal})
                 return
             error = f"{type(raised.error).__name__}: {raised.error}"
             said_of = {"error": error, "place": raised.place, "hint": raised.hint}
@@ -232,19 +233,30 @@ def recognise(
         (finding,) = ask("reading")
     values = {} if finding is None or finding.text != READ else finding.values
     if "refused" in values:
-        raise CheckError(str(values["refused"]))
+        refusal = values["refused"]
+        assert isinstance(refusal, Text)
+        raise CheckError(*refusal)
     if "error" in values:
         error = printable(str(values["error"])).replace("\n", " ")
+        hint = values["hint"]
+        assert isinstance(hint, Text)
         if isinstance(about, StepSubject):
             raise CheckError(
-                f"function: expected {about.name} to answer a step with query, key and value of "
+                en=f"function: expected {about.name} to answer a step with query, key and value of "
                 f"shape {_STEP_SHAPE}, got {error} (at {values['place']}). Fix it; where its first "
-                "cache is not None, say what makes it: --cache module:factory."
+                "cache is not None, say what makes it: --cache module:factory.",
+                pt=f"function: o esperado era que {about.name} respondesse a um passo com query, "
+                f"key e value de shape {_STEP_SHAPE}, veio {error} (em {values['place']}). "
+                "Conserte-a; se o primeiro cache não for None, diga o que o cria: "
+                "--cache módulo:fábrica.",
             )
         raise CheckError(
-            f"function: expected {about.name} to answer a call with query, key and value of shape "
-            f"{_SHAPE}, got {error} (at {values['place']}). Fix it, or wrap it in a function that "
-            f"takes tensors of this shape.{values['hint']}"
+            en=f"function: expected {about.name} to answer a call with query, key and value of "
+            f"shape {_SHAPE}, got {error} (at {values['place']}). Fix it, or wrap it in a function "
+            f"that takes tensors of this shape.{hint.en}",
+            pt=f"function: o esperado era que {about.name} respondesse a uma chamada com query, "
+            f"key e value de shape {_SHAPE}, veio {error} (em {values['place']}). Conserte-a, ou "
+            f"envolva-a em uma função que receba tensores desse shape.{hint.pt}",
         )
     found = values.get("reading", said)
     assert isinstance(found, Reading)
@@ -299,11 +311,17 @@ def check_settings(
     """
     chosen(only, rules)
     if dtype is not None and dtype not in DTYPES:
-        raise CheckError(f"dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}.")
+        raise CheckError(*one_of("dtype", DTYPES, dtype))
     if limit is not None and not 0 < limit < math.inf:
-        raise CheckError(f"limit: expected a positive, finite number of seconds, got {limit}.")
+        raise CheckError(
+            en=f"limit: expected a positive, finite number of seconds, got {limit}.",
+            pt=f"limit: o esperado era um número positivo e finito de segundos, veio {limit}.",
+        )
     if not 0 <= seed < _SEEDS:
-        raise CheckError(f"seed: expected a number from 0 to {_SEEDS - 1}, got {seed}.")
+        raise CheckError(
+            en=f"seed: expected a number from 0 to {_SEEDS - 1}, got {seed}.",
+            pt=f"seed: o esperado era um número de 0 a {_SEEDS - 1}, veio {seed}.",
+        )
     _device(device)
 
 
@@ -345,14 +363,18 @@ def chosen(
     wanted = list(rules if only is None else only)
     if not wanted:
         raise CheckError(
-            f"{setting}: expected the name of a property at least, got none. Leave it out to ask "
-            "for all."
+            en=f"{setting}: expected the name of a property at least, got none. Leave it out to "
+            "ask for all.",
+            pt=f"{setting}: o esperado era ao menos o nome de uma propriedade, e não veio nenhum. "
+            "Sem a opção, todas são testadas.",
         )
     for name in wanted:
         if name not in rules:
             raise CheckError(
-                f"{setting}: expected names of properties, got {name!r}. There are: "
-                f"{', '.join(rules)}."
+                en=f"{setting}: expected names of properties, got {name!r}. There are: "
+                f"{', '.join(rules)}.",
+                pt=f"{setting}: o esperado eram nomes de propriedades, veio {name!r}. Existem: "
+                f"{', '.join(rules)}.",
             )
     return [name for name in rules if name in wanted]
 
@@ -367,7 +389,9 @@ def _device(name: str) -> torch.device:
         device = _NOWHERE
     if device == _NOWHERE:  # it holds no numbers
         raise CheckError(
-            f"device: expected the name of a device, got {name!r}. Write cpu, cuda or cuda:1."
+            en=f"device: expected the name of a device, got {name!r}. Write cpu, cuda or cuda:1.",
+            pt=f"device: o esperado era o nome de um dispositivo, veio {name!r}. Escreva cpu, cuda "
+            "ou cuda:1.",
         )
     return device
 
@@ -378,6 +402,8 @@ def _reach(device: torch.device) -> None:
     except Exception as error:
         reason = str(error).strip().splitlines()[0]
         raise CheckError(
-            f"device: expected one that PyTorch can compute on here, got {str(device)!r}: {reason}."
-            " Leave it out for the CPU."
+            en=f"device: expected one that PyTorch can compute on here, got {str(device)!r}: "
+            f"{reason}. Leave it out for the CPU.",
+            pt=f"device: o esperado era um em que o PyTorch calcule aqui, veio {str(device)!r}: "
+            f"{reason}. Sem a opção, é a CPU.",
         ) from None

@@ -25,105 +25,216 @@ from attnref.conformance.signatures import OPTIONS
 from attnref.conformance.step import SIZES
 from attnref.conformance.subject import CheckError, listed, paired
 from attnref.conformance.table import tables
-from attnref.conformance.text import LANGUAGES, preferred
+from attnref.text import LANGUAGES, Text, also_in_portuguese, help_in, one_of, preferred
 
-BROKEN = (
-    "This is no verdict: the checker could not go on. Functions that change PyTorch for all, its "
-    "default device or its tensors, can cause that."
+BROKEN = Text(
+    en="{error}\nThis is no verdict: the checker could not go on. Functions that change PyTorch "
+    "for all, its default device or its tensors, can cause that.",
+    pt="{error}\nIsto não é um veredito: o verificador não pôde continuar. Funções que mudam o "
+    "PyTorch para todos, o dispositivo padrão ou os tensores, podem causar isso.",
 )
+_OF_STEPS = [name for name in STEP_PROPERTIES if name not in PROPERTIES]
 # What is said for all functions of a project at once.
 _OF_ALL = ("strict", "device", "seed", "limit")
 FORMATS = ("text", "json", "junit")
 
 
+@also_in_portuguese(
+    pt="""Julga uma função de atenção pelas regras do próprio attnref, ou um passo com cache.
+
+    As listas são separadas por vírgulas. O que o pyproject.toml diz de uma função vale, se
+    nenhuma opção disser outra coisa. O código de saída é 0 quando não há erro, 1 quando há, ou
+    quando o resultado não é o que o projeto espera, 2 quando a verificação não pôde ser feita.
+    """
+)
 def check(
     function: Annotated[
         str | None,
         typer.Argument(
-            help="module:function or path/to/file.py:function; or a class of layers. Without it: "
-            "those of [tool.attnref.check] in pyproject.toml.",
+            help=help_in(
+                en="module:function or path/to/file.py:function; or a class of layers. Without it: "
+                "those of [tool.attnref.check] in pyproject.toml.",
+                pt="módulo:função ou caminho/do/arquivo.py:função; ou uma classe de camadas. Sem "
+                "ela: as de [tool.attnref.check] no pyproject.toml.",
+            ),
             show_default=False,
         ),
     ] = None,
     supports: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Options that it takes, if not those of its signature: {', '.join(OPTIONS)}."
+            help=help_in(
+                en=f"Options that it takes, if not those of its signature: {', '.join(OPTIONS)}.",
+                pt=f"Opções que ela recebe, se não forem as da assinatura: {', '.join(OPTIONS)}.",
+            )
         ),
     ] = None,
     names: Annotated[
         list[str] | None,
         typer.Option(
-            "--map", help="attn_mask=mask: the function's own name of an option; may be repeated."
+            "--map",
+            help=help_in(
+                en="attn_mask=mask: the function's own name of an option; may be repeated.",
+                pt="attn_mask=mask: o nome que a função dá a uma opção; pode ser repetida.",
+            ),
         ),
     ] = None,
     layout: Annotated[
         str | None,
-        typer.Option(help=f"Axes of its tensors: {', '.join(LAYOUTS)}. Without it: recognised."),
+        typer.Option(
+            help=help_in(
+                en=f"Axes of its tensors: {', '.join(LAYOUTS)}. Without it: recognised.",
+                pt=f"Eixos dos tensores: {', '.join(LAYOUTS)}. Sem ela: reconhecidos.",
+            )
+        ),
     ] = None,
     mask_means: Annotated[
         str | None,
-        typer.Option(help=f"What its mask says: {', '.join(MEANINGS)}. Without it: recognised."),
+        typer.Option(
+            help=help_in(
+                en=f"What its mask says: {', '.join(MEANINGS)}. Without it: recognised.",
+                pt=f"O que a máscara diz: {', '.join(MEANINGS)}. Sem ela: reconhecido.",
+            )
+        ),
     ] = None,
     always_causal: Annotated[
         bool | None,
         typer.Option(
             "--always-causal/--not-always-causal",
-            help="That it cannot be asked without causality. Without it: recognised.",
+            help=help_in(
+                en="That it cannot be asked without causality. Without it: recognised.",
+                pt="Que ela não se deixa chamar sem causalidade. Sem a opção: reconhecido.",
+            ),
         ),
     ] = None,
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="It promises no formula: its error is told.")
+        bool,
+        typer.Option(
+            "--approximate",
+            help=help_in(
+                en="It promises no formula: its error is told.",
+                pt="Ela não promete a fórmula: o erro é informado.",
+            ),
+        ),
     ] = False,
     step: Annotated[
         bool,
         typer.Option(
-            "--step", help="It is a decoding step, step(query, key, value, cache): output, cache."
+            "--step",
+            help=help_in(
+                en="It is a decoding step, step(query, key, value, cache): output, cache.",
+                pt="É um passo de decodificação, step(query, key, value, cache): output, cache.",
+            ),
         ),
     ] = False,
     cache: Annotated[
         str | None,
         typer.Option(
-            help="module:function that makes a step's first cache, if that is not None; it is "
-            f"given what it takes among {', '.join(SIZES)}. Implies --step.",
+            help=help_in(
+                en="module:function that makes a step's first cache, if that is not None; it is "
+                f"given what it takes among {', '.join(SIZES)}. Implies --step.",
+                pt="módulo:função que cria o primeiro cache de um passo, se não for None; recebe o "
+                f"que pede entre {', '.join(SIZES)}. Implica --step.",
+            )
         ),
     ] = None,
     given: Annotated[
         list[str] | None,
         typer.Option(
             "--with",
-            help="block_size=256: what a layer needs beside widths and heads; may be repeated.",
+            help=help_in(
+                en="block_size=256: what a layer needs beside widths and heads; may be repeated.",
+                pt="block_size=256: o que uma camada pede além de larguras e cabeças; pode ser "
+                "repetida.",
+            ),
         ),
     ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Properties: {', '.join(PROPERTIES)}; of a step also "
-            f"{', '.join(name for name in STEP_PROPERTIES if name not in PROPERTIES)}."
+            help=help_in(
+                en=f"Properties: {', '.join(PROPERTIES)}; of a step also {', '.join(_OF_STEPS)}.",
+                pt=f"Propriedades: {', '.join(PROPERTIES)}; de um passo também "
+                f"{', '.join(_OF_STEPS)}.",
+            )
         ),
     ] = None,
-    skip: Annotated[list[str] | None, typer.Option(help="Properties that are not asked.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="What is unsafe fails, too.")] = False,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=help_in(
+                en="Properties that are not asked.", pt="Propriedades que não são testadas."
+            )
+        ),
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help=help_in(en="What is unsafe fails, too.", pt="O inseguro também falha.")
+        ),
+    ] = False,
     dtype: Annotated[
         str | None,
         typer.Option(
-            help=f"One of {', '.join(DTYPES)}; without it: {DTYPES[0]}, or the half that it takes."
+            help=help_in(
+                en=f"One of {', '.join(DTYPES)}; without it: {DTYPES[0]}, or the half it takes.",
+                pt=f"Um entre {', '.join(DTYPES)}; sem ela: {DTYPES[0]}, ou a meia precisão que a "
+                "função recebe.",
+            )
         ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda or cuda:<number>; without it: cpu.")
+        str | None,
+        typer.Option(
+            help=help_in(
+                en="cpu, cuda or cuda:<number>; without it: cpu.",
+                pt="cpu, cuda ou cuda:<número>; sem ela: cpu.",
+            )
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all random numbers; without it: 0.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help=help_in(
+                en="Of all random numbers; without it: 0.",
+                pt="De todos os números aleatórios; sem ela: 0.",
+            )
+        ),
+    ] = None,
     limit: Annotated[
-        float | None, typer.Option(help=f"Seconds for a property; without it: {LIMIT:g}.")
+        float | None,
+        typer.Option(
+            help=help_in(
+                en=f"Seconds for a property; without it: {LIMIT:g}.",
+                pt=f"Segundos por propriedade; sem ela: {LIMIT:g}.",
+            )
+        ),
     ] = None,
     lang: Annotated[
         str | None,
-        typer.Option(help=f"{' or '.join(LANGUAGES)}; without it, the language of the locale."),
+        typer.Option(
+            help=help_in(
+                en=f"{' or '.join(LANGUAGES)}; without it, the language of the locale.",
+                pt=f"{' ou '.join(LANGUAGES)}; sem ela, o idioma do sistema.",
+            )
+        ),
     ] = None,
-    format: Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")] = FORMATS[0],
+    format: Annotated[
+        str,
+        typer.Option(
+            help=help_in(en=f"One of {', '.join(FORMATS)}.", pt=f"Um entre {', '.join(FORMATS)}.")
+        ),
+    ] = FORMATS[0],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write the report; - prints it.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help=help_in(
+                en="Where to write the report; - prints it.",
+                pt="Onde escrever o relatório; - o imprime.",
+            ),
+        ),
     ] = None,
 ) -> None:
     """Judge an attention function by the rules that attnref itself keeps, or a step with a cache.
@@ -132,16 +243,19 @@ def check(
     says otherwise. The exit status is 0 when nothing is wrong, 1 when something is, or is not what
     the project expects, 2 when the check could not be run.
     """
-    lang = preferred(os.environ) if lang is None else lang
+    ours = preferred(os.environ)
+    lang, asked = (ours, ours) if lang is None else (lang if lang in LANGUAGES else ours, lang)
     try:
-        _check_choice("lang", lang, LANGUAGES)
+        _check_choice("lang", asked, LANGUAGES)
         _check_choice("format", format, FORMATS)
         if output == Path("-"):
             output = None
         if output is not None and (output.is_dir() or not output.parent.is_dir()):
             raise CheckError(
-                f"output: expected a file in an existing folder, got {str(output)!r}. Make the "
-                "folder first, and name a file in it."
+                en=f"output: expected a file in an existing folder, got {str(output)!r}. Make the "
+                "folder first, and name a file in it.",
+                pt=f"output: o esperado era um arquivo em uma pasta que exista, veio "
+                f"{str(output)!r}. Crie a pasta antes, e indique um arquivo nela.",
             )
         options: dict[str, Any] = {
             "supports": _split(supports),
@@ -162,15 +276,16 @@ def check(
             "limit": limit,
         }
         said = {name: value for name, value in options.items() if value is not None}
-        ours = _project(function, said, lang)
+        found = _project(function, said)
         answers = []
-        for request in ours.requests:
-            answers.append(answer := _answer(replace(request, **said), ours.folder))
+        for request in found.requests:
+            answers.append(answer := _answer(replace(request, **said), found.folder))
             if isinstance(answer.report, Refused):
                 about = f"{request.function}: " if function is None else ""
-                print(f"attnref check: {about}{answer.report.error}", file=sys.stderr)
+                error = answer.report.error.say(lang)
+                print(f"attnref check: {about}{error}", file=sys.stderr)
             elif format == "text" and output is None:
-                _show(answer.report, lang, last=len(ours.requests) == 1)
+                _show(answer.report, lang, last=len(found.requests) == 1)
         if function is not None and isinstance(answers[0].report, Refused):
             raise typer.Exit(2)
         if format == "junit":
@@ -183,23 +298,25 @@ def check(
         elif len(answers) > 1:
             typer.echo(reports.summary(answers, lang))
     except CheckError as error:
-        print(f"attnref check: {error}", file=sys.stderr)
+        print(f"attnref check: {error.say(lang)}", file=sys.stderr)
         raise typer.Exit(2) from None
     raise typer.Exit(reports.status(answers))
 
 
-def _project(function: str | None, said: Mapping[str, object], lang: str) -> Project:
+def _project(function: str | None, said: Mapping[str, object]) -> Project:
     """What to ask of the function, or of all; ``said`` are the options beside it."""
     if function is not None:
-        return alone(function, lang)
+        return alone(function)
     for name in said:
         if name not in _OF_ALL:
             option = {"names": "map", "given": "with"}.get(name, name).replace("_", "-")
             raise CheckError(
-                f"{option}: expected a function beside it, for it is about one. Name it, or write "
-                f'{option} in [tool.attnref.check."module:function"] of {NAME}.'
+                en=f"{option}: expected a function beside it, for it is about one. Name it, or "
+                f'write {option} in [tool.attnref.check."module:function"] of {NAME}.',
+                pt=f"{option}: o esperado era uma função ao lado, pois trata de uma só. Indique-a, "
+                f'ou escreva {option} em [tool.attnref.check."módulo:função"] de {NAME}.',
             )
-    return project(lang)
+    return project()
 
 
 def _answer(request: Request, folder: Path) -> Answer:
@@ -207,9 +324,9 @@ def _answer(request: Request, folder: Path) -> Answer:
         with contextlib.chdir(folder):
             return Answer(request.report(), request.strict)
     except CheckError as error:
-        return Answer(Refused(request.function, str(error)))
+        return Answer(Refused(request.function, Text(error.en, error.pt)))
     except RuntimeError as error:
-        return Answer(Refused(request.function, f"{error}\n{BROKEN}"))
+        return Answer(Refused(request.function, BROKEN.filled({"error": error})))
 
 
 def _show(report: Report, lang: str, *, last: bool) -> None:
@@ -230,8 +347,10 @@ def _write(text: str, output: Path | None) -> None:
         output.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise CheckError(
-            f"output: expected a file to write to, got {str(output)!r}: {error.strerror}. Choose "
-            "another."
+            en=f"output: expected a file to write to, got {str(output)!r}: {error.strerror}. "
+            "Choose another.",
+            pt=f"output: o esperado era um arquivo em que se possa escrever, veio {str(output)!r}: "
+            f"{error.strerror}. Escolha outro.",
         ) from None
 
 
@@ -244,4 +363,4 @@ def _split(names: list[str] | None) -> list[str] | None:
 
 def _check_choice(name: str, got: str, choices: Sequence[str]) -> None:
     if got not in choices:
-        raise CheckError(f"{name}: expected one of {', '.join(choices)}, got {got!r}.")
+        raise CheckError(*one_of(name, choices, got))

@@ -14,9 +14,9 @@ from attnref.conformance.isolation import OUT_OF_MEMORY, ran_out_of_memory
 from attnref.conformance.property import Property
 from attnref.conformance.right import causal_as, right_for
 from attnref.conformance.subject import Subject, subject
-from attnref.conformance.text import Text
 from attnref.conformance.trial import CannotSay, Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 REFUSED = Text(
     en="It declines with a clear error: {error}",

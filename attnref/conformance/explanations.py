@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnref.conformance.case import Case
-from attnref.conformance.text import Text
+from attnref.text import Text
 
 _Way = Callable[[Tensor, Tensor, Tensor], Tensor]
 

@@ -25,8 +25,8 @@ from pathlib import Path
 
 import torch
 
-from attnref.conformance.text import Text
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 HUNG = Text(
     en="It did not come back within {limit:g} s, and was stopped.",

@@ -31,8 +31,10 @@ def load(target: str) -> Callable[..., Any]:
     place, colon, attribute = target.rpartition(":")
     if not (place and colon and attribute):
         raise CheckError(
-            f"function: expected module:function or path/to/file.py:function, got {target!r}. "
-            "Write for example torch.nn.functional:scaled_dot_product_attention."
+            en=f"function: expected module:function or path/to/file.py:function, got {target!r}. "
+            "Write for example torch.nn.functional:scaled_dot_product_attention.",
+            pt="function: o esperado era módulo:função ou caminho/do/arquivo.py:função, veio "
+            f"{target!r}. Escreva, por exemplo, torch.nn.functional:scaled_dot_product_attention.",
         )
     module = _from_file(Path(place)) if place.endswith(".py") else _from_name(place)
     found: Any = module
@@ -42,8 +44,10 @@ def load(target: str) -> Callable[..., Any]:
                 each for each, value in vars(module).items() if _may_be_meant(each, value)
             )
             raise CheckError(
-                f"function: expected {attribute!r} in {place}, which has no {name!r}. "
-                f"It has: {', '.join(there) or 'no function'}."
+                en=f"function: expected {attribute!r} in {place}, which has no {name!r}. "
+                f"It has: {', '.join(there) or 'no function'}.",
+                pt=f"function: o esperado era {attribute!r} em {place}, que não tem {name!r}. "
+                f"Tem: {', '.join(there) or 'nenhuma função'}.",
             )
         found = getattr(found, name)
     function: Callable[..., Any] = found
@@ -64,17 +68,22 @@ def _from_name(name: str) -> Any:
         if not f"{name}.".startswith(f"{cause.name}."):  # something that the module imports
             raise
         raise CheckError(
-            f"function: expected a module that can be imported, got {name!r}: there is no "
+            en=f"function: expected a module that can be imported, got {name!r}: there is no "
             f"{cause.name!r}. Start where it lies, install it, or give its path: "
-            "path/to/file.py:function."
+            "path/to/file.py:function.",
+            pt=f"function: o esperado era um módulo que se possa importar, veio {name!r}: não há "
+            f"{cause.name!r}. Comece na pasta em que ele está, instale-o, ou dê o caminho: "
+            "caminho/do/arquivo.py:função.",
         ) from None
 
 
 def _from_file(path: Path) -> Any:
     if not path.is_file():
         raise CheckError(
-            f"function: expected a file, got {str(path)!r}, which does not exist seen from "
-            f"{Path.cwd()}. Check the path."
+            en=f"function: expected a file, got {str(path)!r}, which does not exist seen from "
+            f"{Path.cwd()}. Check the path.",
+            pt=f"function: o esperado era um arquivo, veio {str(path)!r}, que não existe, visto de "
+            f"{Path.cwd()}. Confira o caminho.",
         )
     name = f"checked_{path.stem}"  # so as not to hide a module of the same name
     spec = importlib.util.spec_from_file_location(name, path)
@@ -97,8 +106,10 @@ def _loading(place: str) -> Iterator[None]:
         raise
     except BaseException as error:  # SystemExit, and pytest's own, with which it skips a module
         raise CheckError(
-            f"function: expected {place} to load, got {type(error).__name__}: {error}. "
-            "Fix it, so that it can be imported by itself."
+            en=f"function: expected {place} to load, got {type(error).__name__}: {error}. "
+            "Fix it, so that it can be imported by itself.",
+            pt=f"function: o esperado era que {place} carregasse, veio {type(error).__name__}: "
+            f"{error}. Conserte o arquivo, para que se possa importá-lo sozinho.",
         ) from error
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnref.conformance.text import Text
 from attnref.conformance.trial import CannotSay
+from attnref.text import Text
 
 HEADS = Text(en="is one for all heads", pt="é uma para todas as cabeças")
 QUERIES = Text(en="is one for all queries", pt="é uma para todas as consultas")

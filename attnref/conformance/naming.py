@@ -45,20 +45,26 @@ def judge_named(
         for seconds in (limit, None):  # to load it, and to ask
             if not process.connection.poll(seconds):
                 raise CheckError(
-                    f"function: expected {target} to load within {limit:g} s, and it is not done. "
-                    "Fix it, so that it can be imported by itself, or give it more --limit."
+                    en=f"function: expected {target} to load within {limit:g} s, and it is not "
+                    "done. Fix it, so that it can be imported by itself, or give it more --limit.",
+                    pt=f"function: o esperado era que {target} carregasse em {limit:g} s, e ainda "
+                    "não terminou. Conserte o arquivo, para que se possa importá-lo sozinho, ou "
+                    "aumente --limit.",
                 )
             kind, said = process.connection.recv()
             if kind == "refused":
-                raise CheckError(said)
+                raise CheckError(*said)
             if kind == "broken":
                 raise RuntimeError(said)
         report: T = pickle.loads(said)
         return report
     except EOFError:
+        ended = process.how_it_ended()
         raise CheckError(
-            f"function: expected {target} to load and to be asked, but it ended its process: "
-            f"{process.how_it_ended()}. Fix it, so that it can be imported by itself."
+            en=f"function: expected {target} to load and to be asked, but it ended its process: "
+            f"{ended}. Fix it, so that it can be imported by itself.",
+            pt=f"function: o esperado era que {target} carregasse e respondesse, mas encerrou o "
+            f"próprio processo: {ended}. Conserte o arquivo, para que se possa importá-lo sozinho.",
         ) from None
     finally:
         process.end()
@@ -78,7 +84,7 @@ def _host(
         # In bytes of its own: torch would send the tensors in it through files that go with it.
         connection.send(("report", pickle.dumps(judge(about))))
     except CheckError as error:
-        connection.send(("refused", str(error)))
+        connection.send(("refused", (error.en, error.pt)))
     except RuntimeError as error:  # of a property, with all there is to say
         connection.send(("broken", str(error)))
     except Exception:

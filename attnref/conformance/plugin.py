@@ -20,8 +20,8 @@ from attnref.conformance.reading import Reading
 from attnref.conformance.request import Request
 from attnref.conformance.result import Result
 from attnref.conformance.subject import CheckError, Subject, listed, paired
-from attnref.conformance.text import preferred
 from attnref.conformance.verdict import Verdict
+from attnref.text import preferred
 
 
 class Attention(pytest.Collector):
@@ -111,7 +111,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     lang = option("attention_lang") or preferred(os.environ)
     nodes = []
     try:
-        ours = project(lang) if target == NAME else alone(target, lang)
+        ours = project() if target == NAME else alone(target)
         requests = [replace(request, **_said(session.config)) for request in ours.requests]
         with contextlib.chdir(ours.folder):
             for request in requests:
@@ -122,7 +122,8 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
                 nodes.append(node)
     except (CheckError, RuntimeError) as error:
         about = f"{target}: " if option("attention") == NAME and target != NAME else ""
-        raise pytest.UsageError(f"--attention, {about}{error}") from None
+        said = error.say(lang) if isinstance(error, CheckError) else str(error)
+        raise pytest.UsageError(f"--attention, {about}{said}") from None
     for node in nodes:
         items.extend(session.genitems(node))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from attnref.conformance.request import Request
 from attnref.conformance.section import Reader
 from attnref.conformance.subject import CheckError
-from attnref.conformance.text import Text
+from attnref.text import Text
 
 NAME = "pyproject.toml"
 EXAMPLE = Text(
@@ -54,25 +54,25 @@ class Project:
     requests: Sequence[Request]
 
 
-def project(lang: str) -> Project:
+def project() -> Project:
     """What the ``pyproject.toml`` of this folder, or of the nearest above it, says of functions.
 
     Raises:
         CheckError: naming the file, the table and the key, what was expected there and how to fix
-            it, in ``lang``; also when nothing is said.
+            it; also when nothing is said.
     """
     file = _nearest(Path.cwd())
     if file is None:
-        about = {"file": NAME, "folder": str(Path.cwd()), "example": EXAMPLE.say(lang)}
-        raise CheckError(NO_FILE.say(lang, about))
-    found = _read(file, lang)
+        about = {"file": NAME, "folder": str(Path.cwd()), "example": EXAMPLE}
+        raise CheckError(*NO_FILE.filled(about))
+    found = _read(file)
     if not found.requests:
-        about = {"place": os.path.relpath(file), "example": EXAMPLE.say(lang)}
-        raise CheckError(NO_SECTION.say(lang, about))
+        about = {"place": os.path.relpath(file), "example": EXAMPLE}
+        raise CheckError(*NO_SECTION.filled(about))
     return found
 
 
-def alone(function: str, lang: str) -> Project:
+def alone(function: str) -> Project:
     """That function, with what is said of it, if anything is.
 
     Raises:
@@ -80,7 +80,7 @@ def alone(function: str, lang: str) -> Project:
     """
     file = _nearest(Path.cwd())
     if file is not None:
-        found = _read(file, lang)
+        found = _read(file)
         wanted = _place(function, Path.cwd())
         for request in found.requests:
             if _place(request.function, found.folder) == wanted:
@@ -99,10 +99,10 @@ def _nearest(folder: Path) -> Path | None:
     return next((each for each in candidates if each.is_file()), None)
 
 
-def _read(file: Path, lang: str) -> Project:
+def _read(file: Path) -> Project:
     name = os.path.relpath(file)
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # of its bytes, too
-        raise CheckError(NOT_READ.say(lang, {"place": name, "error": error})) from None
-    return Project(file.parent, Reader(name, lang).requests(found))
+        raise CheckError(*NOT_READ.filled({"place": name, "error": error})) from None
+    return Project(file.parent, Reader(name).requests(found))

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from attnref.conformance.case import Case, Sizes
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
+from attnref.text import Text
 
 _USUAL = Sizes()
 

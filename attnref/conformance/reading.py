@@ -14,7 +14,7 @@ from attnref.conformance.libraries import LIBRARIES
 from attnref.conformance.meanings import FORMS, MEANINGS, SAME, handed, to_the_left
 from attnref.conformance.required import WIDTH
 from attnref.conformance.subject import CheckError, Fits, Subject, renamed
-from attnref.conformance.text import Text
+from attnref.text import Text, one_of
 
 LAYOUT = Text(en="axes {layout}", pt="eixos {layout}")
 NAME = Text(en="{parameter} is {option}", pt="{parameter} é {option}")
@@ -238,4 +238,4 @@ def check_reading(said: Reading) -> None:
         ("mask_means", said.means, MEANINGS),
     ):
         if got is not None and got not in known:
-            raise CheckError(f"{name}: expected one of {', '.join(known)}, got {got!r}.")
+            raise CheckError(*one_of(name, known, got))

@@ -23,17 +23,23 @@ from attnref.conformance.required import NOTHING
 from attnref.conformance.step import StepSubject
 from attnref.conformance.subject import Fits, Subject
 from attnref.conformance.trial import Raised, Stopped, Trial
+from attnref.text import Text
 
 _SIZES = Sizes()
 # What kernels are made for, where they are not made for all: a length's factor, and a width. The
 # widths whose root is exact come first.
 _FITS = tuple(Fits(step, width) for width in (64, 16, 128, 32) for step in (16, 64, 128))
 # It may be an approximation of attention, or something else altogether.
-_OTHER_ATTENTION = (
-    " It does answer lengths that are multiples of {step} and vectors of {width} numbers, but not "
-    "with averages by exponentials of the scores. If it is an approximation: --approximate."
+_OTHER_ATTENTION = Text(
+    en=" It does answer lengths that are multiples of {step} and vectors of {width} numbers, but "
+    "not with averages by exponentials of the scores. If it is an approximation: --approximate.",
+    pt=" Ela responde a comprimentos múltiplos de {step} e a vetores de {width} números, mas não "
+    "com médias por exponenciais dos scores. Se for uma aproximação: --approximate.",
 )
-_UNSAID = " What has no default value was given None: {names}."
+_UNSAID = Text(
+    en=" What has no default value was given None: {names}.",
+    pt=" O que não tem valor padrão recebeu None: {names}.",
+)
 
 
 def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device) -> Reading:
@@ -55,11 +61,12 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
             continue
         if known:
             return found
-        usual.hint = _OTHER_ATTENTION.format(**fits._asdict())
+        usual.hint = _OTHER_ATTENTION.filled(fits._asdict())
         break
     unsaid = [name for name, given in about.given.items() if given == NOTHING]
     if unsaid:
-        usual.hint += _UNSAID.format(names=", ".join(unsaid))
+        said_too = _UNSAID.filled({"names": ", ".join(unsaid)})
+        usual.hint = Text(usual.hint.en + said_too.en, usual.hint.pt + said_too.pt)
     raise usual
 
 

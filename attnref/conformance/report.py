@@ -8,8 +8,8 @@ from attnref.conformance.examination import NOT_MADE, REFUSED
 from attnref.conformance.isolation import LATE
 from attnref.conformance.junit import Case, document
 from attnref.conformance.result import WORDS, Result, is_bad
-from attnref.conformance.text import LANGUAGES, Text
 from attnref.conformance.verdict import Verdict
+from attnref.text import LANGUAGES, Text
 
 SETTINGS = Text(
     en="{function} · {dtype} · {device} · seed {seed}",

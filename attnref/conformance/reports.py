@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from attnref.conformance.junit import Case, document
 from attnref.conformance.report import Report, as_json
-from attnref.conformance.text import Text
+from attnref.text import Text
 
 NONE_FAIL = Text(en="{count} functions, none fails.", pt="{count} funções, nenhuma falha.")
 SOME_FAIL = Text(en="{count} functions; failing: {names}.", pt="{count} funções; falham: {names}.")
@@ -17,7 +17,7 @@ class Refused:
     """A function that could not be checked, and why."""
 
     function: str
-    error: str
+    error: Text
 
     def text(self, lang: str) -> str:
         """As a report of it would begin."""
@@ -25,7 +25,7 @@ class Refused:
 
     def record(self) -> dict[str, object]:
         """What there is to say for JSON."""
-        return {"function": self.function, "error": self.error, "passed": False}
+        return {"function": self.function, "error": self.error.en, "passed": False}
 
 
 @dataclass(frozen=True)
@@ -81,5 +81,6 @@ def to_junit(answers: Sequence[Answer], lang: str) -> str:
 def _cases(answer: Answer, lang: str) -> list[Case]:
     report = answer.report
     if isinstance(report, Refused):
-        return [Case(report.function, "attnref", "error", report.error, "CheckError")]
+        error = report.error.say(lang)
+        return [Case(report.function, "attnref", "error", error, "CheckError")]
     return report.cases(lang, answer.strict)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from attnref.book import where
 from attnref.conformance.junit import Case
 from attnref.conformance.property import Property
-from attnref.conformance.text import LANGUAGES, Text
 from attnref.conformance.verdict import Counterexample, Expectation, Finding, Verdict
+from attnref.text import LANGUAGES, Text
 
 WORDS = {
     Verdict.PASS: Text(en="pass", pt="passa"),

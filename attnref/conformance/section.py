@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from attnref.conformance.request import Request
 from attnref.conformance.subject import CheckError
-from attnref.conformance.text import Text
 from attnref.conformance.verdict import Expectation, Verdict
+from attnref.text import Text
 
 SECTION = ("tool", "attnref", "check")
 
@@ -122,10 +122,10 @@ VERDICTS = {verdict.value: verdict for verdict in Verdict if verdict is not Verd
 
 
 class Reader:
-    """Reads the tables of a file, and says in ``lang`` what is wrong in them."""
+    """Reads the tables of a file, and says what is wrong in them."""
 
-    def __init__(self, file: str, lang: str) -> None:
-        self.file, self.lang = file, lang
+    def __init__(self, file: str) -> None:
+        self.file = file
 
     def requests(self, found: Mapping[str, object]) -> list[Request]:
         """What is asked for; nothing where the section is missing."""
@@ -153,7 +153,8 @@ class Reader:
         try:
             request = Request(name, **fields)
         except CheckError as error:
-            raise CheckError(f"{self.at(place)}: {error}") from None
+            at = self.at(place)
+            raise CheckError(en=f"{at}: {error.en}", pt=f"{at}: {error.pt}") from None
         for key in expected:
             if key not in request.rules:
                 self.refuse_unknown(key, (*place, "expect"), request.rules, PROPERTY)
@@ -198,13 +199,13 @@ class Reader:
     ) -> NoReturn:
         close = difflib.get_close_matches(name, known, n=1)
         if close:
-            remedy = NEAR.say(self.lang, {"name": repr(close[0])})
+            remedy = NEAR.filled({"name": repr(close[0])})
         else:
-            remedy = THERE.say(self.lang, {"names": ", ".join(known)})
+            remedy = THERE.filled({"names": ", ".join(known)})
         self.refuse(UNKNOWN, place, what=what, name=repr(name), remedy=remedy)
 
     def refuse(self, text: Text, place: tuple[str, ...], **about: object) -> NoReturn:
-        raise CheckError(text.say(self.lang, {**about, "place": self.at(place)}))
+        raise CheckError(*text.filled({**about, "place": self.at(place)}))
 
     def at(self, place: tuple[str, ...]) -> str:
         """The file and the keys that lead to a value in it."""

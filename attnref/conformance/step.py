@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnref.conformance.isolation import ran_out_of_memory
 from attnref.conformance.subject import CheckError, Subject
-from attnref.conformance.text import Text
+from attnref.text import Text
 
 # What a function that makes a cache may ask for.
 SIZES = ("batch", "heads", "max_len", "head_dim", "dtype", "device")
@@ -159,8 +159,10 @@ class Step:
         made = self.factory(**{name: size for name, size in given if name in known})
         if len(self.parameters) == 2 and not _is_pair(made):
             raise CheckError(
-                f"cache: expected a pair of {' and '.join(self.parameters)}, got "
-                f"{type(made).__name__}. Return both."
+                en=f"cache: expected a pair of {' and '.join(self.parameters)}, got "
+                f"{type(made).__name__}. Return both.",
+                pt=f"cache: o esperado era um par de {' e '.join(self.parameters)}, veio "
+                f"{type(made).__name__}. Devolva os dois.",
             )
         return made
 
@@ -225,9 +227,12 @@ class Step:
             return output, [cache, *others, *same][-1]  # it changes the one that it was given
         if not rest:
             raise CheckError(
-                f"function: expected (output, cache), got {type(returned).__name__}. Return the "
+                en=f"function: expected (output, cache), got {type(returned).__name__}. Return the "
                 "cache too; or, where a step changes it in place, say what makes the first one: "
-                "--cache module:factory."
+                "--cache module:factory.",
+                pt=f"function: o esperado era (output, cache), veio {type(returned).__name__}. "
+                "Devolva também o cache; ou, se o passo o altera no lugar, diga o que cria o "
+                "primeiro: --cache módulo:fábrica.",
             )
         return output, (others or rest)[-1]
 

@@ -11,8 +11,8 @@ from attnref.conformance.reading import NAME, Reading
 from attnref.conformance.recognition import read
 from attnref.conformance.step import COUNTING, StepSubject
 from attnref.conformance.subject import Subject
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Stopped, Trial
+from attnref.text import Text
 
 STEP = Text(en="a decoding step with a cache", pt="um passo de decodificação com cache")
 POSITION = Text(en="{parameter} is {said}", pt="{parameter} é {said}")

@@ -45,8 +45,12 @@ def load_step(target: str, cache: str | None) -> tuple[Callable[..., Any], Any]:
     try:
         return function, load(f"{module}:{name}" if place else cache)
     except CheckError as error:
-        said = str(error).replace("function:", "cache:", 1)
-        raise CheckError(said.replace(f"in {module},", f"in {place},")) from None
+        raise CheckError(
+            *(
+                each.replace("function:", "cache:", 1).replace(f" {module},", f" {place},")
+                for each in (error.en, error.pt)
+            )
+        ) from None
 
 
 def step_subject(
@@ -110,7 +114,9 @@ def _known(signature: inspect.Signature, said: str, name: str) -> str:
     known = list(signature.parameters)
     if said not in known:
         raise CheckError(
-            f"map: expected a parameter of {name}, which has {', '.join(known)}, got {said!r}."
+            en=f"map: expected a parameter of {name}, which has {', '.join(known)}, got {said!r}.",
+            pt=f"map: o esperado era um parâmetro de {name}, que tem {', '.join(known)}, veio "
+            f"{said!r}.",
         )
     return said
 
@@ -132,8 +138,12 @@ def _cache_of(signature: inspect.Signature, said: str | None, name: str) -> tupl
     if found is None:
         perhaps = known[3] if len(known) > 3 else "its_name"
         raise CheckError(
-            f"function: expected a step with a parameter for its cache ({', '.join(CACHES)}), got "
-            f"{name}{signature}. If it has one by another name, say which: --map cache={perhaps}."
+            en=f"function: expected a step with a parameter for its cache ({', '.join(CACHES)}), "
+            f"got {name}{signature}. If it has one by another name, say which: "
+            f"--map cache={perhaps}.",
+            pt=f"function: o esperado era um passo com um parâmetro para o cache "
+            f"({', '.join(CACHES)}), veio {name}{signature}. Se houver um com outro nome, diga "
+            f"qual: --map cache={perhaps}.",
         )
     return found
 
@@ -143,8 +153,10 @@ def _check_factory(cache: Callable[..., Any] | None) -> None:
         return
     if not callable(cache):
         raise CheckError(
-            f"cache: expected a function that makes the first cache, got {type(cache).__name__}. "
-            "Give the function itself, for each sequence needs a new one."
+            en=f"cache: expected a function that makes the first cache, got "
+            f"{type(cache).__name__}. Give the function itself, for each sequence needs a new one.",
+            pt=f"cache: o esperado era uma função que cria o primeiro cache, veio "
+            f"{type(cache).__name__}. Dê a própria função, pois cada sequência precisa de um novo.",
         )
     name = getattr(cache, "__qualname__", type(cache).__name__)
     signature = inspect.signature(cache)
@@ -152,6 +164,10 @@ def _check_factory(cache: Callable[..., Any] | None) -> None:
         signature.bind(**{size: None for size in SIZES if size in signature.parameters})
     except TypeError as error:
         raise CheckError(
-            f"cache: expected a function of nothing, or of what it needs among {', '.join(SIZES)}, "
-            f"got {name}{signature}: {error}. Give whatever else it takes a default value."
+            en=f"cache: expected a function of nothing, or of what it needs among "
+            f"{', '.join(SIZES)}, got {name}{signature}: {error}. Give whatever else it takes "
+            "a default value.",
+            pt=f"cache: o esperado era uma função de nada, ou do que precisa entre "
+            f"{', '.join(SIZES)}, veio {name}{signature}: {error}. Dê um valor padrão ao que mais "
+            "ela recebe.",
         ) from None

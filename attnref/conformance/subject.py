@@ -15,7 +15,7 @@ from attnref.conformance.packed import of_packed, packing
 from attnref.conformance.required import filling, required
 from attnref.conformance.sessions import is_session, of_session
 from attnref.conformance.signatures import OPTIONS, SYNONYMS, options_taken, signature_of
-from attnref.conformance.text import Text
+from attnref.text import Refusal, Text
 
 GIVEN = Text(en="{parameter} given {value}", pt="{parameter} recebe {value}")
 
@@ -27,7 +27,7 @@ class Fits(NamedTuple):
     width: int
 
 
-class CheckError(Exception):
+class CheckError(Refusal):
     """The check cannot be run; the message says what was expected and how to fix it."""
 
 
@@ -114,7 +114,10 @@ def paired(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         if not all(pair.partition("=")):
             raise CheckError(
-                f"map: expected option=parameter, got {pair!r}. Write for example attn_mask=mask."
+                en=f"map: expected option=parameter, got {pair!r}. Write for example "
+                "attn_mask=mask.",
+                pt=f"map: o esperado era opção=parâmetro, veio {pair!r}. Escreva, por exemplo, "
+                "attn_mask=mask.",
             )
     return dict(pair.split("=", 1) for pair in pairs)
 
@@ -134,22 +137,27 @@ def subject(
     """
     if inspect.isclass(function):
         raise CheckError(
-            f"function: expected a function, got the class {function.__name__}. Name an instance "
-            "of it, or a function that makes one and calls it."
+            en=f"function: expected a function, got the class {function.__name__}. Name an "
+            "instance of it, or a function that makes one and calls it.",
+            pt=f"function: o esperado era uma função, veio a classe {function.__name__}. Indique "
+            "uma instância dela, ou uma função que crie uma e a chame.",
         )
     library = None
     if is_session(function):
         function, library = of_session(function), "numpy"
     if not callable(function):
         raise CheckError(
-            f"function: expected something to call, got {type(function).__name__}. "
-            "Name the function itself."
+            en=f"function: expected something to call, got {type(function).__name__}. "
+            "Name the function itself.",
+            pt=f"function: o esperado era algo que se possa chamar, veio "
+            f"{type(function).__name__}. Indique a própria função.",
         )
     name = name or _name(function)
     unknown = [option for option in supports or () if option not in OPTIONS]
     if unknown:
         raise CheckError(
-            f"supports: expected names among {', '.join(OPTIONS)}, got {unknown[0]!r}."
+            en=f"supports: expected names among {', '.join(OPTIONS)}, got {unknown[0]!r}.",
+            pt=f"supports: o esperado eram nomes entre {', '.join(OPTIONS)}, veio {unknown[0]!r}.",
         )
     signature, layout, sinks = signature_of(function), None, dict[str, str]()
     if signature is not None and list(signature.parameters)[:4] == interface.PARAMETERS:
@@ -187,8 +195,10 @@ def subject(
     missing = [option for option in supports or () if option not in offered]
     if missing:
         raise CheckError(
-            f"supports: expected options that {name} takes, got {missing[0]!r}; its parameters "
-            f"are {', '.join(named)}. Add it to them, or leave it out."
+            en=f"supports: expected options that {name} takes, got {missing[0]!r}; its parameters "
+            f"are {', '.join(named)}. Add it to them, or leave it out.",
+            pt=f"supports: o esperado eram opções que {name} recebe, veio {missing[0]!r}; os "
+            f"parâmetros são {', '.join(named)}. Acrescente-a a eles, ou deixe-a de fora.",
         )
     return Subject(
         function,
@@ -211,11 +221,16 @@ def subject(
 def _check_names(names: Mapping[str, str], signature: inspect.Signature | None, name: str) -> None:
     for option, parameter in names.items():
         if option not in OPTIONS:
-            raise CheckError(f"map: expected an option, {', '.join(OPTIONS)}, got {option!r}.")
+            raise CheckError(
+                en=f"map: expected an option, {', '.join(OPTIONS)}, got {option!r}.",
+                pt=f"map: o esperado era uma opção, {', '.join(OPTIONS)}, veio {option!r}.",
+            )
         if signature is not None and parameter not in signature.parameters:
             raise CheckError(
-                f"map: expected a parameter of {name}, which has "
-                f"{', '.join(signature.parameters)}, got {parameter!r}."
+                en=f"map: expected a parameter of {name}, which has "
+                f"{', '.join(signature.parameters)}, got {parameter!r}.",
+                pt=f"map: o esperado era um parâmetro de {name}, que tem "
+                f"{', '.join(signature.parameters)}, veio {parameter!r}.",
             )
 
 
@@ -280,15 +295,21 @@ def _check_three(signature: inspect.Signature, name: str) -> None:
         signature.bind(None, None, None)
     except TypeError as error:
         raise CheckError(
-            f"function: expected one that can be called as f(query, key, value), got "
+            en=f"function: expected one that can be called as f(query, key, value), got "
             f"{name}{signature}: {error}. Give whatever else it takes a default value, or wrap "
-            "it in a function of these three."
+            "it in a function of these three.",
+            pt=f"function: o esperado era uma que se chame como f(query, key, value), veio "
+            f"{name}{signature}: {error}. Dê um valor padrão ao que mais ela recebe, ou envolva-a "
+            "em uma função desses três.",
         ) from None
     known = {*OPTIONS, *(synonym for synonyms in SYNONYMS.values() for synonym in synonyms)}
     for place in list(signature.parameters)[1:3]:
         if place in known:
             raise CheckError(
-                f"function: expected one that can be called as f(query, key, value), got "
+                en=f"function: expected one that can be called as f(query, key, value), got "
                 f"{name}{signature}, whose {place} is no tensor to attend to. Where it is a layer, "
-                "wrap what it does between its projections in a function of these three."
+                "wrap what it does between its projections in a function of these three.",
+                pt=f"function: o esperado era uma que se chame como f(query, key, value), veio "
+                f"{name}{signature}, em que {place} não é um tensor a que se atenda. Se for uma "
+                "camada, envolva o que ela faz entre as projeções em uma função desses três.",
             )

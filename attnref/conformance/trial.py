@@ -15,8 +15,8 @@ from attnref.conformance.budget import Gradient, Question, Setting, Truth
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss, plain
 from attnref.conformance.subject import Subject, file_of
-from attnref.conformance.text import Text
 from attnref.conformance.verdict import Counterexample, Finding, Verdict
+from attnref.text import Text
 
 # In an error of PyTorch's own they show that it is about an option, a dtype or a limit, and not
 # about numbers that happen not to fit.
@@ -84,7 +84,7 @@ class Raised(Exception):
     ``hint`` says what it answers instead.
     """
 
-    hint = ""
+    hint = Text(en="", pt="")
 
     def __init__(
         self, error: BaseException, place: str, *, own: bool = True, deliberate: bool = True

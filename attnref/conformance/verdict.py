@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from attnref.conformance.text import Text
+from attnref.text import Text
 
 
 class Verdict(Enum):

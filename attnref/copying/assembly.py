@@ -123,8 +123,10 @@ def _formatted(text: str) -> str:
     """In ruff's format, imports sorted."""
     if importlib.util.find_spec("ruff") is None:
         raise CopyError(
-            "ruff: expected it to be installed, for it formats what is copied, got no such "
-            "package. pip install 'attnref[cli]'"
+            en="ruff: expected it to be installed, for it formats what is copied, got no such "
+            "package. pip install 'attnref[cli]'",
+            pt="ruff: o esperado era que estivesse instalado, pois formata o que se copia, e não "
+            "está. pip install 'attnref[cli]'",
         )
     sort = ("check", "--select=I", "--fix", '--config=lint.isort.known-third-party=["torch"]')
     for command in (sort, ("format",)):
@@ -138,5 +140,8 @@ def _formatted(text: str) -> str:
             check=True,
         ).stdout
         if not text:
-            raise CopyError("ruff: expected the formatted copy, got nothing. Install ruff again.")
+            raise CopyError(
+                en="ruff: expected the formatted copy, got nothing. Install ruff again.",
+                pt="ruff: o esperado era a cópia formatada, e não veio nada. Reinstale o ruff.",
+            )
     return text

@@ -98,14 +98,19 @@ def find(name: str, entries: list[Entry]) -> Entry:
         inside = [entry for entry in entries if _last(entry.module) == name]
         named = dict.fromkeys(entry.name for entry in (*inside[:_SUGGESTIONS], *matching))
         raise CopyError(
-            f"NAME: expected one function or class, got {name!r}, which is the name of several. "
-            f"Did you mean {_either(list(named))}?"
+            en=f"NAME: expected one function or class, got {name!r}, which is the name of several. "
+            f"Did you mean {_either(list(named))}?",
+            pt=f"NAME: o esperado era uma função ou classe, veio {name!r}, que é o nome de várias. "
+            f"Seria {_either(list(named), 'ou')}?",
         )
     near = _near(name, entries)
     raise CopyError(
-        f"NAME: expected a function or class of the package, got {name!r}. "
+        en=f"NAME: expected a function or class of the package, got {name!r}. "
         + (f"Did you mean {_either(near)}? " if near else "")
-        + "attnref copy --list names them all."
+        + "attnref copy --list names them all.",
+        pt=f"NAME: o esperado era uma função ou classe do pacote, veio {name!r}. "
+        + (f"Seria {_either(near, 'ou')}? " if near else "")
+        + "attnref copy --list mostra todas.",
     )
 
 
@@ -140,6 +145,6 @@ def _near(name: str, entries: list[Entry]) -> list[str]:
     return list(found)[:_SUGGESTIONS]
 
 
-def _either(names: list[str]) -> str:
+def _either(names: list[str], word: str = "or") -> str:
     *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last
+    return f"{', '.join(others)} {word} {last}" if others else last

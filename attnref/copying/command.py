@@ -14,18 +14,47 @@ from attnref.copying.assembly import assemble
 from attnref.copying.catalogue import catalogue, find, package
 from attnref.copying.header import header
 from attnref.copying.source import CopyError
+from attnref.text import also_in_portuguese, help_in, preferred
 
 
+@also_in_portuguese(
+    pt="Escreve uma função, com tudo de que precisa, em um arquivo que só pede o torch."
+)
 def copy(
     name: Annotated[
-        str | None, typer.Argument(help="What to copy: causal, or softmax.online.")
+        str | None,
+        typer.Argument(
+            help=help_in(
+                en="What to copy: causal, or softmax.online.",
+                pt="O que copiar: causal, ou softmax.online.",
+            )
+        ),
     ] = None,
     file: Annotated[
-        str | None, typer.Argument(help="Where to; NAME.py without it, - prints the copy.")
+        str | None,
+        typer.Argument(
+            help=help_in(
+                en="Where to; NAME.py without it, - prints the copy.",
+                pt="Para onde; NAME.py sem ele, - imprime a cópia.",
+            )
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help=help_in(en="Replace an existing file.", pt="Substitui um arquivo que já existe."),
+        ),
+    ] = False,
     show: Annotated[
-        bool, typer.Option("--list", help="Say what can be copied, with the page of each.")
+        bool,
+        typer.Option(
+            "--list",
+            help=help_in(
+                en="Say what can be copied, with the page of each.",
+                pt="Diz o que se pode copiar, com a página de cada um.",
+            ),
+        ),
     ] = False,
 ) -> None:
     """Write one function, with all that it needs, into a file that asks for torch alone."""
@@ -38,8 +67,10 @@ def copy(
             return
         if name is None:
             raise CopyError(
-                "NAME: expected the function or class to copy, got none. attnref copy --list "
-                "names them all."
+                en="NAME: expected the function or class to copy, got none. attnref copy --list "
+                "names them all.",
+                pt="NAME: o esperado era a função ou classe a copiar, e não veio nenhuma. "
+                "attnref copy --list mostra todas.",
             )
         entry = find(name, entries)
         text = assemble(entry.definition, header(entry))
@@ -49,13 +80,15 @@ def copy(
         path = Path(file or f"{entry.definition.names[0]}.py")
         if os.path.isdir(path):
             raise CopyError(
-                f"FILE: expected a file, got the folder {path}. Name the file in it: "
-                f"{path / entry.definition.names[0]}.py"
+                en=f"FILE: expected a file, got the folder {path}. Name the file in it: "
+                f"{path / entry.definition.names[0]}.py",
+                pt=f"FILE: o esperado era um arquivo, veio a pasta {path}. Indique o arquivo nela: "
+                f"{path / entry.definition.names[0]}.py",
             )
         _write(path, text, replace=force)
         typer.echo(f"{path}: {entry.path}")
     except CopyError as error:
-        print(f"attnref copy: {error}", file=sys.stderr)
+        print(f"attnref copy: {error.say(preferred(os.environ))}", file=sys.stderr)
         raise typer.Exit(2) from None
 
 
@@ -77,8 +110,10 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
         aside.replace(target)
     except FileExistsError:
         raise CopyError(
-            f"FILE: expected a name that is free, got {path}, which exists. Choose another, or "
-            "replace it with --force."
+            en=f"FILE: expected a name that is free, got {path}, which exists. Choose another, or "
+            "replace it with --force.",
+            pt=f"FILE: o esperado era um nome livre, veio {path}, que já existe. Escolha outro, ou "
+            "substitua-o com --force.",
         ) from None
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -86,5 +121,7 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
         if taken:
             path.unlink()
         raise CopyError(
-            f"FILE: expected a place to write to, got {path}: {error.strerror}. Choose another."
+            en=f"FILE: expected a place to write to, got {path}: {error.strerror}. Choose another.",
+            pt=f"FILE: o esperado era um lugar em que se possa escrever, veio {path}: "
+            f"{error.strerror}. Escolha outro.",
         ) from None

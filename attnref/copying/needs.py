@@ -63,9 +63,13 @@ def _check_inner_imports(definition: Definition) -> None:
                 inside, outside = definition.source.imports(node)
                 if inside:
                     raise CopyError(
-                        f"{definition.source.dotted}, line {node.lineno}: expected {definition} to "
-                        f"import nothing of {definition.source.package.name} within a function, "
-                        f"got {ast.unparse(node)!r}. Import it at the top of the module."
+                        en=f"{definition.source.dotted}, line {node.lineno}: expected {definition} "
+                        f"to import nothing of {definition.source.package.name} within a function, "
+                        f"got {ast.unparse(node)!r}. Import it at the top of the module.",
+                        pt=f"{definition.source.dotted}, linha {node.lineno}: o esperado era que "
+                        f"{definition} não importasse nada de {definition.source.package.name} "
+                        f"dentro de uma função, veio {ast.unparse(node)!r}. Importe-o no topo do "
+                        "módulo.",
                     )
                 for text in outside.values():
                     _check_origin(text, definition)
@@ -75,8 +79,12 @@ def _check_origin(statement: str, user: Definition) -> None:
     origin = statement.split()[1].partition(".")[0]
     if origin not in _MAY_IMPORT:
         raise CopyError(
-            f"{user}: expected imports of torch and the standard library alone, for these a copy "
-            f"may need, got {statement!r}. What needs more cannot be copied: install the package."
+            en=f"{user}: expected imports of torch and the standard library alone, for these a "
+            f"copy may need, got {statement!r}. What needs more cannot be copied: "
+            "install the package.",
+            pt=f"{user}: o esperado eram imports só de torch e da biblioteca padrão, de que uma "
+            f"cópia pode precisar, veio {statement!r}. O que precisa de mais não se copia: instale "
+            "o pacote.",
         )
 
 
@@ -94,9 +102,12 @@ def find_imports(references: Iterable[Reference]) -> Imports:
         first = users.setdefault(used.name, used.user)
         if known != statements:
             raise CopyError(
-                f"{used.name}: expected one meaning in all that is copied, got "
+                en=f"{used.name}: expected one meaning in all that is copied, got "
                 f"{_meaning(known)} in {first} and {_meaning(statements)} in {used.user}. Import "
-                "one of them under another name."
+                "one of them under another name.",
+                pt=f"{used.name}: o esperado era um só significado em tudo o que se copia, vieram "
+                f"{_meaning(known)} em {first} e {_meaning(statements)} em {used.user}. Importe um "
+                "deles com outro nome.",
             )
     return found
 
@@ -135,8 +146,11 @@ def find_names(
         free = [choice for choice in choices if choice not in forbidden]
         if not free:
             raise CopyError(
-                f"{entry}: expected a free name for {definition} in one file, got "
-                f"{' and '.join(choices)}, which mean something else there. Rename one of them."
+                en=f"{entry}: expected a free name for {definition} in one file, got "
+                f"{' and '.join(choices)}, which mean something else there. Rename one of them.",
+                pt=f"{entry}: o esperado era um nome livre para {definition} em um só arquivo, "
+                f"vieram {' e '.join(choices)}, que ali já são outra coisa. "
+                "Mude o nome de um deles.",
             )
         names[definition, name] = free[0]
     return names

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnref.copying.scopes import Use, bound, uses
+from attnref.text import Refusal
 
 
-class CopyError(ValueError):
+class CopyError(Refusal, ValueError):
     """A request that cannot be met; its message is one line for the person who asked."""
 
 
@@ -222,9 +223,12 @@ class Source:
         """A copy has definitions and imports, not what other statements do at the import."""
         if name in self._others:
             raise CopyError(
-                f"{self.dotted}, line {self._others[name]}: expected {name}, which {user} needs, "
-                "to be a definition or an import, got another statement that makes or changes it. "
-                "Define it in one statement."
+                en=f"{self.dotted}, line {self._others[name]}: expected {name}, which {user} "
+                "needs, to be a definition or an import, got another statement that makes or "
+                "changes it. Define it in one statement.",
+                pt=f"{self.dotted}, linha {self._others[name]}: o esperado era que {name}, de que "
+                f"{user} precisa, fosse uma definição ou um import, veio outra instrução que o "
+                "cria ou altera. Defina-o em uma só instrução.",
             )
 
     def imports(self, statement: ast.Import | ast.ImportFrom) -> tuple[Inside, dict[str, str]]:
@@ -297,8 +301,10 @@ class Source:
         if first in self.outside or hasattr(builtins, first):
             return None, first, 1
         raise CopyError(
-            f"{self.dotted}: expected {first}, which {user} needs, to be defined or imported, got "
-            "no such name. Define it there."
+            en=f"{self.dotted}: expected {first}, which {user} needs, to be defined or imported, "
+            "got no such name. Define it there.",
+            pt=f"{self.dotted}: o esperado era que {first}, de que {user} precisa, fosse definido "
+            "ou importado, e não há esse nome. Defina-o ali.",
         )
 
 
@@ -339,8 +345,10 @@ class Package:
             if not name:
                 if length == len(names):
                     raise CopyError(
-                        f"{'.'.join(names)}: expected a name of this module, for {user} is to be "
-                        "copied, got the module itself. Write what is needed of it."
+                        en=f"{'.'.join(names)}: expected a name of this module, for {user} is to "
+                        "be copied, got the module itself. Write what is needed of it.",
+                        pt=f"{'.'.join(names)}: o esperado era um nome desse módulo, pois {user} "
+                        "será copiado, veio o próprio módulo. Escreva o que se usa dele.",
                     )
                 name, length = names[length], length + 1
             source = self.source(module)
@@ -352,9 +360,12 @@ class Package:
                 module, name = f"{module}.{name}".removeprefix("."), ""
             else:
                 raise CopyError(
-                    f"{'.'.join(names)}: expected a function, class or constant of {self.name}, "
+                    en=f"{'.'.join(names)}: expected a function, class or constant of {self.name}, "
                     f"because {user} needs it, got none called {name}. Import it from the module "
-                    "that defines it."
+                    "that defines it.",
+                    pt=f"{'.'.join(names)}: o esperado era uma função, classe ou constante de "
+                    f"{self.name}, pois {user} precisa dela, e nenhuma se chama {name}. Importe-a "
+                    "do módulo que a define.",
                 )
 
 

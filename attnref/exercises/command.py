@@ -9,11 +9,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from attnref.conformance.text import LANGUAGES, Text, preferred
 from attnref.exercises import source
 from attnref.exercises.exercise import Exercise, all_exercises
 from attnref.exercises.judging import FILE, judge
 from attnref.exercises.report import report
+from attnref.text import LANGUAGES, Text, also_in_portuguese, help_in, one_of, preferred
 
 TOPICS = {
     "words": Text(en="Six words", pt="Seis palavras"),
@@ -73,18 +73,30 @@ NO_HINT = Text(
     en="number: expected one from 1 to {all}, got {number}.",
     pt="number: o esperado era um de 1 a {all}, veio {number}.",
 )
-NO_LANGUAGE = "lang: expected one of {languages}, got {lang!r}."
 
 exercise = typer.Typer(
-    help="Learn attention by writing it, and have what you write judged.",
+    help=help_in(
+        en="Learn attention by writing it, and have what you write judged.",
+        pt="Ensina a atenção: você a escreve, e o que você escreve é julgado.",
+    ),
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Name = Annotated[str, typer.Argument(help="Of the exercise.", show_default=False)]
-Folder = Annotated[Path, typer.Option(help="Where your files are.")]
+Name = Annotated[
+    str, typer.Argument(help=help_in(en="Of the exercise.", pt="Do exercício."), show_default=False)
+]
+Folder = Annotated[
+    Path, typer.Option(help=help_in(en="Where your files are.", pt="Onde estão os seus arquivos."))
+]
 Language = Annotated[
-    str | None, typer.Option(help="en or pt; without it, the language of the locale.")
+    str | None,
+    typer.Option(
+        help=help_in(
+            en="en or pt; without it, the language of the locale.",
+            pt="en ou pt; sem ela, o idioma do sistema.",
+        )
+    ),
 ]
 _HERE = Path(".")
 
@@ -94,7 +106,7 @@ class _Learner:
 
     def __init__(self, lang: str | None, folder: Path = _HERE) -> None:
         if lang is not None and lang not in LANGUAGES:
-            _refuse(NO_LANGUAGE.format(languages=", ".join(LANGUAGES), lang=lang))
+            _refuse(one_of("lang", LANGUAGES, lang).say(preferred(os.environ)))
         self.lang = lang or preferred(os.environ)
         self.options = [] if folder == _HERE else ["--folder", str(folder)]
         self.options += [] if lang is None else ["--lang", lang]
@@ -121,6 +133,12 @@ class _Learner:
 
 
 @exercise.command("list")
+@also_in_portuguese(
+    pt="""Mostra todos os exercícios, e quais estão começados e resolvidos na pasta.
+
+    Para isso, os arquivos da pasta são executados.
+    """
+)
 def list_(folder: Folder = _HERE, lang: Language = None) -> None:
     """Name all exercises, and say which are started and which are solved in the folder.
 
@@ -146,10 +164,19 @@ def _state(each: Exercise, path: Path) -> Text:
 
 
 @exercise.command()
+@also_in_portuguese(pt="Põe na pasta o arquivo de um exercício, com a função por escrever.")
 def start(
     name: Name,
     folder: Folder = _HERE,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file of yours.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help=help_in(
+                en="Write over a file of yours.", pt="Escreve por cima de um arquivo seu."
+            ),
+        ),
+    ] = False,
     lang: Language = None,
 ) -> None:
     """Put the file of an exercise into the folder, its function to be written."""
@@ -175,6 +202,13 @@ def start(
 
 
 @exercise.command()
+@also_in_portuguese(
+    pt="""Julga o que você escreveu.
+
+    O código de saída é 0 quando está resolvido, 1 quando ainda não, 2 quando não pôde ser julgado.
+    O que a sua função imprime não aparece: para ver isso, execute o próprio arquivo.
+    """
+)
 def check(name: Name, folder: Folder = _HERE, lang: Language = None) -> None:
     """Judge what you have written.
 
@@ -200,9 +234,15 @@ def check(name: Name, folder: Folder = _HERE, lang: Language = None) -> None:
 
 
 @exercise.command()
+@also_in_portuguese(pt="Mostra uma dica, a começar pela menor.")
 def hint(
     name: Name,
-    number: Annotated[int, typer.Argument(help="Which one; each tells more.")] = 1,
+    number: Annotated[
+        int,
+        typer.Argument(
+            help=help_in(en="Which one; each tells more.", pt="Qual; cada uma diz mais.")
+        ),
+    ] = 1,
     lang: Language = None,
 ) -> None:
     """Show a hint, beginning with the smallest."""
@@ -219,6 +259,7 @@ def hint(
 
 
 @exercise.command()
+@also_in_portuguese(pt="Mostra uma solução, e por que foi escrita assim.")
 def solution(name: Name, lang: Language = None) -> None:
     """Show a solution, and why it is written so."""
     learner = _Learner(lang)

@@ -3,8 +3,8 @@
 ``{which}`` is what was looked at: the result, a part of it, a gradient.
 """
 
-from attnref.conformance.text import Text
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 THE_RESULT = Text(en="The result", pt="O resultado")
 THE_GRADIENT = Text(en="The gradient of {argument}", pt="O gradiente de {argument}")

@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnref.conformance.text import Text
 from attnref.conformance.verdict import Counterexample, Finding
 from attnref.exercises import findings
 from attnref.exercises.findings import failure
+from attnref.text import Text
 
 Function = Callable[..., Any]
 Arguments = dict[str, Any]

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from attnref.conformance.isolation import CRASHED, HUNG
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.result import EXPECTED, GOT, Result
-from attnref.conformance.text import Text
 from attnref.conformance.verdict import Finding
 from attnref.exercises.exercise import Exercise
 from attnref.exercises.findings import NOTHING, SHORTCUT, UNWRITTEN
 from attnref.exercises.judging import FILE, Outcome
+from attnref.text import Text
 
 SOLVED = Text(
     en="{name} is solved: {passed} of {all} checks passed.",

@@ -29,8 +29,8 @@ from attnref.conformance.isolation import (
     Unusable,
     isolated,
 )
-from attnref.conformance.text import Text
 from attnref.conformance.verdict import Finding
+from attnref.text import Text
 
 CPU = torch.device("cpu")
 

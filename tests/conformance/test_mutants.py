@@ -35,7 +35,7 @@ from attnref.conformance.properties import (
 )
 from attnref.conformance.reading import Reading
 from attnref.conformance.subject import subject
-from attnref.conformance.text import LANGUAGES, Text
+from attnref.text import LANGUAGES, Text
 
 
 class Right:

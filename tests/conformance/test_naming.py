@@ -53,7 +53,7 @@ def test_it_says_that_it_has_loaded_and_hands_over_the_report(said):
 
 
 def refuse():
-    raise CheckError("function: no.")
+    raise CheckError(en="function: no.", pt="function: não.")
 
 
 def break_off(about):
@@ -61,7 +61,7 @@ def break_off(about):
 
 
 def test_it_hands_over_what_went_wrong(said):
-    assert list(said(refuse, asked)) == [("refused", "function: no.")]
+    assert list(said(refuse, asked)) == [("refused", ("function: no.", "function: não."))]
 
 
 def test_it_hands_over_what_broke(said):

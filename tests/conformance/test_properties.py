@@ -10,7 +10,7 @@ import pytest
 import attnref.conformance
 from attnref.book import TITLES
 from attnref.conformance import PROPERTIES
-from attnref.conformance.text import LANGUAGES, Text
+from attnref.text import LANGUAGES, Text
 
 NAMES = """shape, dtype, row_sums, convexity, oracle, scale, key_permutation, rescaling,
 shift_invariance, value_linearity, batch_independence, head_independence, mask_polarity,

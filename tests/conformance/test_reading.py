@@ -13,7 +13,7 @@ from attnref.conformance import Verdict, check
 from attnref.conformance.layouts import LAYOUTS
 from attnref.conformance.meanings import MEANINGS
 from attnref.conformance.subject import CheckError
-from attnref.conformance.text import LANGUAGES
+from attnref.text import LANGUAGES
 
 
 def scores(query, key):

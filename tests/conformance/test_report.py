@@ -12,7 +12,7 @@ import torch
 from attnref.book import where
 from attnref.conformance import Verdict, check
 from attnref.conformance.result import WORDS
-from attnref.conformance.text import LANGUAGES
+from attnref.text import LANGUAGES
 
 RULES = ["shape", "scale", "alignment", "nan_behind_mask", "window_width", "softcap_order"]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from attnref.conformance.properties import PROPERTIES
-from attnref.conformance.text import LANGUAGES
 from attnref.exercises import findings, grading, source
 from attnref.exercises.exercise import all_exercises
 from attnref.exercises.grading import grade
 from attnref.exercises.judging import FILE, judge
+from attnref.text import LANGUAGES
 
 HERE = Path(__file__).parent
 COURSE = {exercise.name: exercise for exercise in all_exercises()}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from attnref.conformance.text import LANGUAGES, Text
 from attnref.exercises import command, findings, report
 from attnref.exercises.exercise import all_exercises
+from attnref.text import LANGUAGES, Text
 
 FOLDER = Path(command.__file__).parent / "course"
 COURSE = {exercise.name: exercise for exercise in all_exercises()}

@@ -13,7 +13,7 @@ from attnref.conformance.layers.functions import as_function, first_layer
 from attnref.conformance.layers.projections import Inseparable
 from attnref.conformance.layers.whole import READY_MADE, as_a_whole
 from attnref.conformance.subject import CheckError, Subject, subject
-from attnref.conformance.text import Text
+from attnref.text import Text
 
 LAYER = Text(en="a layer: {parts}", pt="uma camada: {parts}")
 
@@ -42,8 +42,10 @@ def judged(
     if attention is None:
         if arguments:
             raise CheckError(
-                "with: expected a class of layers, or a function make(width, heads) that returns "
-                f"one, got {called}. Leave it out."
+                en="with: expected a class of layers, or a function make(width, heads) that "
+                f"returns one, got {called}. Leave it out.",
+                pt="with: o esperado era uma classe de camadas, ou uma função make(width, heads) "
+                f"que devolva uma, veio {called}. Deixe-o de fora.",
             )
         try:
             return subject(function, supports, name, names)
@@ -88,8 +90,10 @@ def literals(pairs: Sequence[str]) -> dict[str, Any]:
             name = ""
         if not name.isidentifier():
             raise CheckError(
-                f"with: expected name=value, with a value as Python writes it, got {pair!r}. Write "
-                "for example block_size=256."
+                en=f"with: expected name=value, with a value as Python writes it, got {pair!r}. "
+                "Write for example block_size=256.",
+                pt=f"with: o esperado era nome=valor, com o valor como Python o escreve, veio "
+                f"{pair!r}. Escreva, por exemplo, block_size=256.",
             )
     return values
 

@@ -136,10 +136,14 @@ class Maker:
             filled[missing.pop()] = shape.width
         if missing:
             raise CheckError(
-                f"with: expected a value for {', '.join(missing)}, which {self.name} needs, got "
+                en=f"with: expected a value for {', '.join(missing)}, which {self.name} needs, got "
                 f"none. Write --with {missing[0]}=…, in Python arguments={{"
                 f'"{missing[0]}": …}}, or name a function make(width, heads) that returns the '
-                "layer."
+                "layer.",
+                pt=f"with: o esperado era um valor para {', '.join(missing)}, de que {self.name} "
+                f"precisa, e não veio nenhum. Escreva --with {missing[0]}=…, em Python arguments={{"
+                f'"{missing[0]}": …}}, ou indique uma função make(width, heads) que devolva a '
+                "camada.",
             )
         return filled
 

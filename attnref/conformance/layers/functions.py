@@ -12,7 +12,15 @@ from attnref.conformance.layers.layer import Layer
 from attnref.conformance.layers.projections import NONE_FOUND, WRAP, Inseparable, matrices
 from attnref.conformance.layers.recognition import recognised
 from attnref.conformance.subject import CheckError
-from attnref.conformance.text import Text
+from attnref.text import Text
+
+OF_ONE = Text(
+    en="function: expected {name} to have projections, or to be called with query, key and value, "
+    "got a forward of {there}. {wrap}",
+    pt="function: o esperado era que {name} tivesse projeções, ou fosse chamada com query, key e "
+    "value, veio um forward de {there}. {wrap}",
+)
+NOTHING = Text(en="nothing", pt="nada")
 
 
 def as_function(
@@ -52,11 +60,9 @@ def as_function(
     elif entry.several:
         said, call = None, layer.as_it_is
     else:
-        raise Inseparable(
-            f"function: expected {name} to have projections, or to be called with query, key and "
-            f"value, got a forward of {', '.join(entry.tensors) or 'nothing'}. {WRAP}",
-            NONE_FOUND,
-        )
+        there = ", ".join(entry.tensors) or NOTHING
+        said_of = {"name": name, "there": there, "wrap": WRAP}
+        raise Inseparable(OF_ONE.filled(said_of), NONE_FOUND)
     return _with_signature(call, entry, first, said, shares=layer.shares)
 
 
@@ -74,9 +80,12 @@ def first_layer(maker: Maker) -> tuple[Shape, Any]:
         raise
     except Exception as error:
         raise CheckError(
-            f"function: expected {maker.name} to make a layer of {heads} heads of 8, got "
+            en=f"function: expected {maker.name} to make a layer of {heads} heads of 8, got "
             f"{type(error).__name__}: {error}. Give what it misses, --with name=value, in Python "
-            "arguments={…}, or name a function make(width, heads) that returns the layer."
+            "arguments={…}, or name a function make(width, heads) that returns the layer.",
+            pt=f"function: o esperado era que {maker.name} criasse uma camada de {heads} cabeças "
+            f"de 8, veio {type(error).__name__}: {error}. Dê o que falta, --with nome=valor, em "
+            "Python arguments={…}, ou indique uma função make(width, heads) que devolva a camada.",
         ) from error
 
 
@@ -84,8 +93,10 @@ def _check_arguments(arguments: Mapping[str, Any], known: set[str], name: str) -
     unknown = [each for each in arguments if each not in known]
     if unknown:
         raise CheckError(
-            f"with: expected parameters of {name} or of its forward, got {unknown[0]!r}. Leave it "
-            "out, or check its spelling."
+            en=f"with: expected parameters of {name} or of its forward, got {unknown[0]!r}. Leave "
+            "it out, or check its spelling.",
+            pt=f"with: o esperado eram parâmetros de {name} ou do seu forward, veio "
+            f"{unknown[0]!r}. Deixe-o de fora, ou confira a grafia.",
         )
 
 

@@ -14,11 +14,21 @@ from torch import Tensor, nn
 
 from attnref.conformance.layers.construction import Shape
 from attnref.conformance.subject import CheckError
-from attnref.conformance.text import Text
+from attnref.text import Text
 
-WRAP = (
-    "Wrap what it does between its projections in a function of query, key and value, or name a "
-    "function make(width, heads) that returns a layer of that kind."
+WRAP = Text(
+    en="Wrap what it does between its projections in a function of query, key and value, or name a "
+    "function make(width, heads) that returns a layer of that kind.",
+    pt="Envolva o que ela faz entre as projeções em uma função de query, key e value, ou indique "
+    "uma função make(width, heads) que devolva uma camada desse tipo.",
+)
+NOT_FOUND = Text(
+    en="function: expected {name}, made for {heads} heads of {width}, to have projections of the "
+    "query, the key and the value, fused or not, and at most one of the output, got {there}. "
+    "{wrap}",
+    pt="function: o esperado era que {name}, criada para {heads} cabeças de {width}, tivesse "
+    "projeções da consulta, da chave e do valor, juntas ou não, e no máximo uma da saída, veio "
+    "{there}. {wrap}",
 )
 GIVES = Text(en="{name} gives {roles}", pt="{name} dá {roles}")
 GIVES_AS = Text(en="{name} gives {roles} as {axes}", pt="{name} dá {roles} como {axes}")
@@ -42,8 +52,8 @@ _ORDERS = ("rhd", "hrd", "rdh", "hdr", "drh", "dhr")  # r: query, key or value; 
 class Inseparable(CheckError):
     """A layer cannot be judged behind its projections; ``why`` says it in a clause."""
 
-    def __init__(self, message: str, why: Text) -> None:
-        super().__init__(message)
+    def __init__(self, message: Text, why: Text) -> None:
+        super().__init__(*message)
         self.why = why
 
 
@@ -101,7 +111,7 @@ class Projections(NamedTuple):
         """In words."""
         texts = [_gives(name, roles, self.order) for name, roles in self.inputs]
         if self.output is not None:
-            texts.append(filled(PASSES, name=self.output))
+            texts.append(PASSES.filled({"name": self.output}))
         if not self.inputs:
             texts.append(SAME)
         if not self.batch_first:
@@ -115,17 +125,12 @@ IDENTITY = Projections((), None)
 
 def _gives(name: str, roles: str, order: str) -> Text:
     if len(roles) == 1:
-        return filled(GIVES, name=name, roles=roles)
+        return GIVES.filled({"name": name, "roles": roles})
     among = f"({', '.join(roles)})"
     if order == _ORDERS[0]:
-        return filled(GIVES, name=name, roles=among)
+        return GIVES.filled({"name": name, "roles": among})
     axes = ", ".join(str(len(roles)) if axis == "r" else axis for axis in order)
-    return filled(GIVES_AS, name=name, roles=among, axes=f"({axes})")
-
-
-def filled(text: Text, **values: object) -> Text:
-    """The text with its places filled in both languages."""
-    return Text(*(each.format(**values) for each in text))
+    return GIVES_AS.filled({"name": name, "roles": among, "axes": f"({axes})"})
 
 
 def matrices(layer: nn.Module) -> dict[str, tuple[int, ...]]:
@@ -174,13 +179,14 @@ def found(widths: Mapping[str, int], shape: Shape, layer: nn.Module, name: str) 
         for path, roles in inputs.items()
     )
     if not fits or sorted("".join(inputs.values())) != ["k", "q", "v"] or len(rest) > 1:
-        there = [f"{path} {each}" for path, each in matrices(layer).items()]
-        raise Inseparable(
-            f"function: expected {name}, made for {shape.heads} heads of {shape.head_width}, to "
-            "have projections of the query, the key and the value, fused or not, and at most one "
-            f"of the output, got {', '.join(there)}. {WRAP}",
-            NONE_FOUND,
-        )
+        about = {
+            "name": name,
+            "heads": shape.heads,
+            "width": shape.head_width,
+            "there": ", ".join(f"{path} {each}" for path, each in matrices(layer).items()),
+            "wrap": WRAP,
+        }
+        raise Inseparable(NOT_FOUND.filled(about), NONE_FOUND)
     return Projections(tuple(inputs.items()), _with_the_rest(rest[0], layer) if rest else None)
 
 

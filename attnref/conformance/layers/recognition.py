@@ -17,15 +17,25 @@ from attnref.conformance.layers.projections import (
     WRAP,
     Inseparable,
     Projections,
-    filled,
     found,
     matrices,
 )
 from attnref.conformance.properties.scaling import effective_scale
 from attnref.conformance.subject import CheckError, Subject
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Stopped, Trial
+from attnref.text import Text
 
+NO_ANSWER = Text(
+    en="function: expected {name} to answer where {said}, got {error} (at {place}). {wrap}",
+    pt="function: o esperado era que {name} respondesse quando {said}, veio {error} (em {place}). "
+    "{wrap}",
+)
+IS_MORE = Text(
+    en="function: expected {name} to be attention between its projections ({said}), got another "
+    "answer, which may be due to {more}. {wrap}",
+    pt="function: o esperado era que {name} fosse a atenção entre as suas projeções ({said}), veio "
+    "outra resposta, talvez por causa de {more}. {wrap}",
+)
 REPLACED = Text(
     en="it raises {error} when they are replaced",
     pt="ela lança {error} quando são substituídas",
@@ -99,22 +109,35 @@ def _recognised(layer: Layer, shape: Shape, known: Projections | None) -> Projec
             return each
     if known is not None:
         return known
-    said = plan.said().en
+    said = plan.said()
     if not errors:
         assert refused is not None
         error = f"{type(refused.error).__name__}: {refused.error}"
         raise Inseparable(
-            f"function: expected {layer.maker.name} to answer where {said}, got {error} (at "
-            f"{refused.place}). {WRAP}",
-            filled(REPLACED, error=error),
+            NO_ANSWER.filled(
+                {
+                    "name": layer.maker.name,
+                    "said": said,
+                    "error": error,
+                    "place": refused.place,
+                    "wrap": WRAP,
+                }
+            ),
+            REPLACED.filled({"error": error}),
         )
     nearest = min(errors, key=lambda each: errors[each])  # the first of those that are as near
     more = _more(layer, nearest, shape, case)
     if more:
         raise Inseparable(
-            f"function: expected {layer.maker.name} to be attention between its projections "
-            f"({said}), got another answer, which may be due to {', '.join(more)}. {WRAP}",
-            filled(MORE, more=", ".join(more)),
+            IS_MORE.filled(
+                {
+                    "name": layer.maker.name,
+                    "said": said,
+                    "more": ", ".join(more),
+                    "wrap": WRAP,
+                }
+            ),
+            MORE.filled({"more": ", ".join(more)}),
         )
     return nearest
 
@@ -147,10 +170,14 @@ def _called(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
             made(**layer.entry.filled(sequences, torch.zeros(n, d)))
     except Exception as error:
         raise CheckError(
-            f"function: expected {layer.maker.name} to take a sequence of shape "
+            en=f"function: expected {layer.maker.name} to take a sequence of shape "
             f"({b}, {n}, {shape.width}), got {type(error).__name__}: {error}. Give what it misses, "
             "--with name=value, in Python arguments={…}, or wrap what it does between its "
-            "projections in a function of query, key and value."
+            "projections in a function of query, key and value.",
+            pt=f"function: o esperado era que {layer.maker.name} recebesse uma sequência de shape "
+            f"({b}, {n}, {shape.width}), veio {type(error).__name__}: {error}. Dê o que falta, "
+            "--with nome=valor, em Python arguments={…}, ou envolva o que ela faz entre as "
+            "projeções em uma função de query, key e value.",
         ) from error
     finally:
         for hook in hooks:

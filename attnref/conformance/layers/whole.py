@@ -16,7 +16,7 @@ from attnref.conformance.layers.entry import Entry
 from attnref.conformance.layers.projections import matrices
 from attnref.conformance.meanings import FORMS, MEANINGS
 from attnref.conformance.subject import CheckError, Fits, Subject
-from attnref.conformance.text import Text
+from attnref.text import Text
 
 AS_A_WHOLE = Text(
     en="judged as a whole, for {why}",

@@ -9,9 +9,9 @@ from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import rule
 from attnref.conformance.right import right_for
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 NONE = Text(
     en="No gradient arrives at {name}: the way from it to the output is cut, by detach(), "

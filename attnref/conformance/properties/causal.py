@@ -10,9 +10,9 @@ from attnref import masks
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 IGNORED = Text(
     en="is_causal=True is accepted but ignored: query {i} gives key {j}, which is in its future, "

@@ -7,9 +7,9 @@ from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.causal import all_equal
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
+from attnref.text import Text
 
 STILL_ON = Text(
     en="With dropout_p=0.0 the output at {index} is {got:.6g}, without dropout_p {expected:.6g}: "

@@ -11,9 +11,9 @@ from attnref.conformance.comparison import miss
 from attnref.conformance.interface import SINKS
 from attnref.conformance.properties.masks import yes_or_no
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 NAN = Text(
     en="A query whose mask forbids all keys gets NaN ({kind} mask): 0/0 in the softmax. Give it "

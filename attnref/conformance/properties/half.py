@@ -12,9 +12,9 @@ from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.properties.numerics import EXACT
 from attnref.conformance.properties.scaling import overflows
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 ROUGH = Text(
     en="In {dtype} {how} the output at {index} is {got:.6g}, expected {expected:.6g} (allowed "

@@ -14,9 +14,9 @@ from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_bias, some_mask
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 CHANGED = Text(
     en="It changes its input {name} in place. Write {name} = {name} * … instead of {name} *= ….",

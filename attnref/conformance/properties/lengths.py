@@ -8,9 +8,9 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 ROWS = Text(
     en="For n = {n} and m = {m} the output at {index} is {got:.6g}; asked for m queries at a time "

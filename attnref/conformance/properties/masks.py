@@ -10,9 +10,9 @@ from torch import Tensor
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import CannotSay, Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 INVERTED = Text(
     en="It reads True as 'forbidden', the opposite of PyTorch's attn_mask: True = may attend.",

@@ -10,9 +10,9 @@ from attnref.conformance import budget
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import Miss, miss
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding
+from attnref.text import Text
 
 VANISHED = Text(
     en="With all scores at {score:.4g} the output at {index} is {got:.9g}, expected "

@@ -12,9 +12,9 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.numerics import EXACT, along_first
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 BEHAVES = Text(
     en="With d_k = {d_k} it behaves as {name} = {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}.",

@@ -5,9 +5,9 @@ from torch import Tensor
 
 from attnref.conformance.case import Case
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import NOT_A_TENSOR, WRONG_SHAPE, Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 SWAPPED = Text(
     en="It returned shape {got}, expected {expected}: the axes of heads and positions are "

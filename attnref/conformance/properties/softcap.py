@@ -10,9 +10,9 @@ from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_bias, some_mask
 from attnref.conformance.properties.scaling import effective_scale
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding
+from attnref.text import Text
 
 IGNORED = Text(
     en="softcap={cap} is accepted but ignored.",

@@ -9,9 +9,9 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
 from attnref.conformance.signatures import SYNONYMS
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 CUT = Text(
     en="Fed in pieces of {pieces}, the output at {index} is {got:.6g}; one position at a time it "

@@ -6,9 +6,9 @@ from torch import Tensor
 from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 ORDER = Text(
     en="With keys and values in another order the output at {index} is {got:.6g} instead of "

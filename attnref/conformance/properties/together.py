@@ -11,9 +11,9 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import CannotSay, Raised, Trial
 from attnref.conformance.verdict import Finding
+from attnref.text import Text
 
 TOGETHER = Text(
     en="With {options}, n = {n} and m = {m}, the output at {index} is {got:.6g}, expected "

@@ -8,9 +8,9 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import apart, miss
 from attnref.conformance.explanations import explain
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding
+from attnref.text import Text
 
 OTHER_SUM = Text(
     en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1.",

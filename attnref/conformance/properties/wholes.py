@@ -15,9 +15,9 @@ from attnref.conformance.comparison import miss
 from attnref.conformance.layers.whole import differs
 from attnref.conformance.properties.symmetries import SAMPLE
 from attnref.conformance.property import Property, rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 APART = Text(
     en="Not asked: of this layer, query, key and value cannot be given apart.",

@@ -6,9 +6,9 @@ from torch import Tensor
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.properties.causal import all_equal, seen_keys, strange_row
 from attnref.conformance.property import rule
-from attnref.conformance.text import Text
 from attnref.conformance.trial import Trial
 from attnref.conformance.verdict import Finding, Verdict
+from attnref.text import Text
 
 BESIDES = Text(
     en="window={window} counts the keys besides its own: a query sees {window} + 1 keys.",
