@@ -22,7 +22,7 @@ def seconds(run, times=5):
 
 size = 1024
 a, b = torch.ones(size, size), torch.ones(size, size)
-long, copy = torch.ones(2**24), torch.empty(2**24)  # larger than caches
+long, copy = torch.ones(2**24), torch.empty(2**24)  # larger than most caches
 here = Machine(
     "this machine",
     {torch.float32: 2 * size**3 / seconds(lambda: a @ b)},
