@@ -90,8 +90,8 @@ def linear_attention(
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
-    A NaN or inf in a key or value reaches every query, in the causal form those of its chunk,
-    the earlier ones too, unless the mask leaves it out.
+    A NaN or inf in a key or value reaches every query, unless the mask leaves it out; in the
+    causal form those that come later, and one in a value the earlier ones of its chunk, too.
 
     Exact for its own similarity up to rounding; half precision is computed in float32. Not
     softmax attention, and what it remembers has rank f at most. Time ``4 n f d_v`` operations,

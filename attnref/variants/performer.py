@@ -63,8 +63,8 @@ def performer_attention(
     the keys as they are, for a maximum over the keys would read the future, and so overflows
     beyond :math:`\|w\|^2/2\approx 88` and underflows beyond :math:`c\|k\|^2/2\approx 87`.
 
-    A NaN or inf in a key or value reaches every query, in the causal form those of its chunk, the
-    earlier ones too, unless the mask leaves it out.
+    A NaN or inf in a key or value reaches every query, unless the mask leaves it out; in the
+    causal form those that come later, and one in a value the earlier ones of its chunk, too.
 
     Time ``2 (n + m) r d_k + 4 n r d_v`` operations and memory ``O(n r)``; causal as in
     :func:`attnref.variants.linear.linear_attention`, with r features.

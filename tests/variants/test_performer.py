@@ -289,3 +289,20 @@ def test_a_number_added_to_each_feature_pulls_towards_the_mean(randn, project):
     mean = ((value.mean(-2, keepdim=True) - exact).norm() / exact.norm()).item()
     assert error(q, k) > 2 * mean
     assert error(q + floor, k + floor) == pytest.approx(mean, rel=0.05)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_causal_what_is_not_a_number_goes_back_no_further_than_its_chunk(randn, project, bad):
+    query, key, value = (randn(300, 8) for _ in range(3))
+    projection = project(64, 8)
+
+    def reached(key, value, **options):
+        given = {"projection": projection, **options}
+        return (~performer_attention(query, key, value, **given).isfinite()).any(-1).nonzero()
+
+    key[100, 3] = bad
+    assert reached(key, value).numel() == 300
+    assert reached(key, value, is_causal=True).min() == 100
+    key[100, 3], value[100, 3] = 0.0, bad
+    assert reached(key, value).numel() == 300
+    assert reached(key, value, is_causal=True).min() == 64  # where its chunk begins
