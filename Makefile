@@ -1,4 +1,4 @@
-# make serve | site | versions | book | live LANG=pt | test | check PAGE=room/page | audit | html
+# make serve | site | versions | book | live LANG=pt | test | check PAGE=folder/page | audit | html
 #      record | agree | bench | behaviours | lowest | format | clean
 PORT ?= 8000
 BIN := .venv/bin

@@ -44,7 +44,7 @@ def of_page(page: str, root: Path = ROOT) -> list[Path]:
     """The scripts whose output or drawing a page shows, such as foundations/dropout."""
     path = root / "docs" / "en" / f"{page}.md"
     if not path.is_file():
-        raise ValueError(f"there is no page {path.relative_to(root)}; name one as room/page")
+        raise ValueError(f"there is no page {path.relative_to(root)}; name one as folder/page")
     text = path.read_text(encoding="utf-8")
     shown = set(re.findall(r'--8<-- "(snippets/[\w/-]+)\.(?:py|out)', text))
     drawn = set(re.findall(r"\]\(figure:([a-z0-9-]+)", text))

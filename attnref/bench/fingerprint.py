@@ -1,7 +1,7 @@
 """A digest of the code that a measured method runs, to tell when a recorded number is stale.
 
-Docstrings, comments, layout and the file in which a definition is do not count, and neither
-does code that the method cannot reach: only the definitions that it names, in its own module and
+Docstrings, comments, layout, what errors say and the file in which a definition is do not count,
+and neither does code that the method cannot reach: only the definitions that it names, in its own module and
 in the others of the package.
 """
 
@@ -123,15 +123,27 @@ def _home(module: str, name: str) -> Iterator[tuple[str, str]]:
             yield from _home(other, wanted)
 
 
-def _canonical(node: Any) -> Any:
-    """The tree as nested tuples, without docstrings and positions, alike in all Pythons."""
+def _canonical(node: Any, *, raised: bool = False) -> Any:
+    """The tree as nested tuples, without docstrings and positions, alike in all Pythons.
+
+    ``raised`` where it is part of an error, whose words are left out.
+    """
     if isinstance(node, list):
-        return tuple(_canonical(item) for item in node)
+        return tuple(_canonical(item, raised=raised) for item in node)
     if not isinstance(node, ast.AST):
         return repr(node)
+    raised = raised or isinstance(node, ast.Raise)
+    if raised and (
+        isinstance(node, ast.JoinedStr)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    ):
+        return "words"
     fields = dict(ast.iter_fields(node))
     if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
         fields["body"] = node.body[1:]
     # Fields that newer Pythons add are empty in code that older ones can read.
     kept = ((name, value) for name, value in fields.items() if value not in (None, []))
-    return (type(node).__name__, *((name, _canonical(value)) for name, value in kept))
+    return (
+        type(node).__name__,
+        *((name, _canonical(value, raised=raised)) for name, value in kept),
+    )

@@ -129,6 +129,14 @@ def test_a_docstring_is_no_body(digest):
     assert digest(method=with_docstring) == digest(method="def method(x):\n    return x\n")
 
 
+def test_what_an_error_says_does_not_count_but_when_it_comes_does(digest):
+    method = 'def method(x):\n    if x > 3:\n        raise ValueError(f"{x} is large.")\n'
+    assert digest(method=method) == digest(method=method.replace("is large", "is too large"))
+    assert digest(method=method) == digest(method=method.replace('f"{x} is large."', '"Large."'))
+    assert digest(method=method) != digest(method=method.replace("x > 3", "x > 4"))
+    assert digest(method=method) != digest(method=method.replace("ValueError", "TypeError"))
+
+
 def test_overloads_count_together(digest):
     two = "def method(x: int): ...\ndef method(x):\n    return x\n"
     assert digest(method=two) != digest(method="def method(x):\n    return x\n")

@@ -85,7 +85,7 @@ def test_sections_have_the_same_ids_in_both_languages():
 
 def test_an_include_that_is_only_shown_is_not_followed():
     shown = project_files.section(ROOT, "CONTRIBUTING.md", "en")
-    assert ';--8<-- "snippets/room/page/name.py:example"' in shown
+    assert ';--8<-- "snippets/folder/page/name.py:example"' in shown
     assert not re.search(r'(?<!;)--8<-- "', shown)
     assert "`# ;--8<-- [start:example]` and `# --8<-- [end:example]`" in shown
 
