@@ -204,7 +204,7 @@ def per_head(factors: Tensor) -> Tensor:
     """
     if factors.dim() != 1:
         raise ValueError(
-            f"factors: expected one number a head, shape (h,), got {tuple(factors.shape)}. "
+            f"factors: expected one number per head, shape (h,), got {tuple(factors.shape)}. "
             "Flatten it, or give scale_query the tensor as it is."
         )
     return factors[:, None, None]  # (h, 1, 1)
@@ -290,7 +290,7 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
         rows = (*query.shape[:-1], 1)
         if checks.broadcast_shape(factor.shape, rows) != rows:
             raise ValueError(
-                f"factor: expected a shape that broadcasts to {rows}, one number a row of query, "
+                f"factor: expected a shape that broadcasts to {rows}, one number per row of query, "
                 f"got {tuple(factor.shape)}. One a head has shape (h, 1, 1): per_head makes it; "
                 "one a row has shape (n, 1)."
             )

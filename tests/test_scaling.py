@@ -289,7 +289,7 @@ def test_a_factor_per_head_is_absorbed_by_the_query_projection(device, randn):
 
 
 def test_per_head_wants_one_dimension():
-    with pytest.raises(ValueError, match=r"^factors: expected one number a head, shape \(h,\)"):
+    with pytest.raises(ValueError, match=r"^factors: expected one number per head, shape \(h,\)"):
         scaling.per_head(torch.ones(2, 1))
 
 
@@ -402,7 +402,7 @@ def test_a_factor_that_is_not_one_number_a_row_is_named(shape, device):
     query = torch.ones(2, 5, 7, device=device)
     with pytest.raises(ValueError, match=r"^factor: expected a shape that broadcasts to") as error:
         scaling.scale_query(query, torch.ones(shape, device=device))
-    assert "(2, 5, 1), one number a row of query" in str(error.value)
+    assert "(2, 5, 1), one number per row of query" in str(error.value)
     assert f"got {shape}" in str(error.value)
     assert "per_head makes it" in str(error.value)
 

@@ -1,8 +1,8 @@
 """A digest of the code that a measured method runs, to tell when a recorded number is stale.
 
-Docstrings, comments, layout, what errors say and the file in which a definition is do not count,
-and neither does code that the method cannot reach: only the definitions that it names, in its own module and
-in the others of the package.
+Docstrings, comments, layout, the words of errors and the file in which a definition is do not
+count, and neither does code that the method cannot reach: only the definitions that it names, in
+its own module and in the others of the package.
 """
 
 import ast

@@ -485,8 +485,8 @@ def window_reach(name: str, window: int, is_causal: bool) -> tuple[int, int]:
         return window - 1, 0
     if window % 2 == 0:
         raise ValueError(
-            f"{name}: expected an odd number for a two-sided window, got {window}. The own place "
-            f"is in the middle: {window // 2} on either side make {window + 1}."
+            f"{name}: expected an odd number for a two-sided window, got {window}. The query's "
+            f"own position is in the middle: {window // 2} on either side make {window + 1}."
         )
     return window // 2, window // 2
 

@@ -98,7 +98,7 @@ def blockwise_attention(
     call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     if dropout_p != 0.0:
         raise ValueError(
-            f"dropout_p: expected 0.0, got {dropout_p!r}. Weights that are never held cannot be "
+            f"dropout_p: expected 0.0, got {dropout_p!r}. Weights that are never stored cannot be "
             "dropped; use attnref.scaled_dot_product_attention."
         )
     check_without_gradient(attn_mask)

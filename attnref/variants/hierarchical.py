@@ -231,6 +231,6 @@ def _check_sizes(shape: Shape, block_size: int, num_means: int) -> tuple[int, in
     if block_size % num_means:
         raise ValueError(
             f"num_means: expected a divisor of block_size={block_size}, got {num_means}. A block "
-            "is divided in runs of one length."
+            "is divided into runs of equal length."
         )
     return block_size, num_means

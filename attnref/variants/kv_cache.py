@@ -67,7 +67,7 @@ def kv_cache_attention(
     if n > m:
         raise ValueError(
             f"key: expected at least as many keys as queries, {n}, got {m}. The newest tokens are "
-            "in the cache too: append their keys and values before."
+            "in the cache too: append their keys and values first."
         )
     if n != 1:
         return blockwise(call._replace(attn_mask=Mask((n, m), lambda i, j: j <= i + m - n)))

@@ -176,8 +176,8 @@ MESSAGES = {
     ],
     "masks/#window": [
         (
-            "window: expected an odd number for a two-sided window, got 4. The own place is in "
-            "the middle: 2 on either side make 5.",
+            "window: expected an odd number for a two-sided window, got 4. The query's "
+            "own position is in the middle: 2 on either side make 5.",
             lambda: sliding_window(6, window=4),
         )
     ],
@@ -319,7 +319,7 @@ MESSAGES = {
         ),
         (
             "key: expected at least as many keys as queries, 5, got 1. The newest tokens are in "
-            "the cache too: append their keys and values before.",
+            "the cache too: append their keys and values first.",
             lambda: kv_cache_attention(X, X[:, :, :1], X[:, :, :1]),
         ),
     ],

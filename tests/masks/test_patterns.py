@@ -398,8 +398,8 @@ def bigbird(**changes):
         ),
         (
             lambda: masks.sliding_window(5, window=4),
-            "window: expected an odd number for a two-sided window, got 4. The own place is in "
-            "the middle: 2 on either side make 5.",
+            "window: expected an odd number for a two-sided window, got 4. The query's "
+            "own position is in the middle: 2 on either side make 5.",
         ),
         (
             lambda: masks.dilated(5, window=-1, dilation=2, is_causal=True),
@@ -482,8 +482,8 @@ def bigbird(**changes):
         ),
         (
             lambda: bigbird(window_blocks=2),
-            "window_blocks: expected an odd number for a two-sided window, got 2. The own place "
-            "is in the middle: 1 on either side make 3.",
+            "window_blocks: expected an odd number for a two-sided window, got 2. The query's "
+            "own position is in the middle: 1 on either side make 3.",
         ),
         (
             lambda: bigbird(random_blocks=4),

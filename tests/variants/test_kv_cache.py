@@ -107,4 +107,4 @@ def test_tokens_that_are_not_in_the_cache_are_refused(randn):
         ValueError, match=r"^key: expected at least as many keys as queries, 7, got 5\."
     ) as error:
         kv_cache_attention(randn(7, D_K), randn(5, D_K), randn(5, D_V))
-    assert "append their keys and values before" in str(error.value)
+    assert "append their keys and values first" in str(error.value)
