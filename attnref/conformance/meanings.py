@@ -22,6 +22,10 @@ def _of_samples(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
     return _same_along(mask.expand(sizes), 1)[:, 0]
 
 
+def _of_samples_last(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return _of_samples(mask, sizes).movedim(0, -1)
+
+
 def _of_keys(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
     return _same_along(_same_along(mask.expand(sizes), 1), 2)[:, :1, :1]
 
@@ -42,6 +46,7 @@ FORMS: Mapping[str, Callable[[Tensor, tuple[int, ...]], Tensor]] = {
     "(b, n, m)": _of_samples,
     "(b, 1, 1, m)": _of_keys,
     "(b, m)": _of_keys_alone,
+    "(n, m, b)": _of_samples_last,
 }
 """The shapes of masks that a function may insist on, in the order in which they are tried."""
 
@@ -50,6 +55,7 @@ SAME: Mapping[str, tuple[int, ...]] = {
     "(b, n, m)": (-3,),
     "(b, 1, 1, m)": (-3, -2),
     "(b, m)": (-3, -2),
+    "(n, m, b)": (-3,),
 }
 """The axes along which such masks are one."""
 

@@ -155,6 +155,25 @@ class Multi(nn.Module):
         return self.linears[-1]((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
+class LengthFirst(nn.Module):
+    """As labml's: axes (n, b, width) and masks (n, m, b), and einsum throughout."""
+
+    def __init__(self, heads, d_model):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(d_model, d_model) for _ in range(3))
+        self.output, self.heads = nn.Linear(d_model, d_model), heads
+
+    def forward(self, *, query, key, value, mask=None):
+        inputs = ((self.query, query), (self.key, key), (self.value, value))
+        q, k, v = (f(x).unflatten(-1, (self.heads, -1)) for f, x in inputs)
+        scores = torch.einsum("ibhd,jbhd->ijbh", q, k) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            assert mask.shape in ((len(q), len(k), q.shape[1]), (len(q), len(k), 1))
+            scores = scores.masked_fill(mask[..., None] == 0, -math.inf)
+        context = torch.einsum("ijbh,jbhd->ibhd", scores.softmax(1), v)
+        return self.output(context.flatten(2))
+
+
 class Head(nn.Module):
     """One head alone, as courses begin."""
 
@@ -316,6 +335,12 @@ RIGHT = [
         {},
         "a layer: to_q gives q, to_kv gives (k, v), to_out is passed through; attn_mask is "
         "attn_mask, True = may attend",
+    ),
+    (
+        LengthFirst,
+        {},
+        "a layer: query gives q, key gives k, value gives v, output is passed through, axes "
+        "(n, b, h·d); mask is attn_mask, True = may attend, (n, m, b)",
     ),
     (Head, {}, "a layer: key gives k, query gives q, value gives v; axes (b·h, n, d)"),
     (Bare, {"temperature": 1.0}, "mask is attn_mask, True = may attend"),
