@@ -128,6 +128,7 @@ def test_the_winner_stops_learning_long_before_the_loser(dtype, rounded, underfl
     winner, loser = gradient(rounded)
     assert winner == 0
     assert loser == pytest.approx(-math.exp(-rounded), rel=1e-5)
+    assert gradient(0.8 * underflown)[1] < 0
     assert gradient(underflown) == [0, 0]
 
 
