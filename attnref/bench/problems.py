@@ -101,7 +101,7 @@ def window(shape: Shape) -> Problem:
 
 
 def blocks(shape: Shape) -> Problem:
-    """One block of 128 × 128 in ten is seen: those on the diagonal, the others drawn."""
+    """About one block of 128 × 128 in ten is seen: the diagonal, and others that are drawn."""
     side = -(-shape.n // BLOCK_SIZE)
     generator = torch.Generator(shape.device).manual_seed(shape.seed)
     lot = torch.rand((side, side), generator=generator, device=shape.device)
