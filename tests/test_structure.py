@@ -52,7 +52,7 @@ def test_runtime_needs_only_torch_and_numpy():
     for path in PACKAGE.rglob("*.py"):
         name = path.relative_to(PACKAGE).with_suffix("").as_posix()
         allowed = {"torch", "numpy"}
-        if name.split("/")[-1] in ("cli", "command", "table"):
+        if name.split("/")[-1] in ("cli", "usage", "command", "table"):
             allowed |= {"typer", "rich"}
         if name == "conformance/plugin":
             allowed |= {"pytest"}
