@@ -20,6 +20,8 @@ from attnref.conformance.subject import CheckError, Subject
 
 T = TypeVar("T")
 
+_LOADING = 6  # times the limit of a property: large libraries take long to import
+
 
 def judge_named(
     target: str, find: Callable[[], Subject], judge: Callable[[Subject], T], limit: float
@@ -28,9 +30,9 @@ def judge_named(
 
     Args:
         target: its name, as messages give it.
-        find: loads it, in ``limit`` seconds; prints go to the error stream.
+        find: loads it, in six times ``limit`` seconds; prints go to the error stream.
         judge: asks it.
-        limit: seconds.
+        limit: seconds for a property.
 
     Raises:
         CheckError: of both, and when the process hangs or ends before the report.
@@ -41,13 +43,14 @@ def judge_named(
     if sys.platform != "linux":
         return judge(find())
     process = Process(functools.partial(_host, find, judge), daemon=False)
+    loading = _LOADING * limit
     try:
-        for seconds in (limit, None):  # to load it, and to ask
+        for seconds in (loading, None):  # to load it, and to ask
             if not process.connection.poll(seconds):
                 raise CheckError(
-                    en=f"function: expected {target} to load within {limit:g} s, and it is not "
+                    en=f"function: expected {target} to load within {loading:g} s, and it is not "
                     "done. Fix it, so that it can be imported by itself, or give it more --limit.",
-                    pt=f"function: o esperado era que {target} carregasse em {limit:g} s, e ainda "
+                    pt=f"function: o esperado era que {target} carregasse em {loading:g} s, e ainda "
                     "não terminou. Conserte o arquivo, para que se possa importá-lo sozinho, ou "
                     "aumente --limit.",
                 )
