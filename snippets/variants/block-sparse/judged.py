@@ -27,7 +27,8 @@ DTYPES = ("float64", "float32", "bfloat16", "float16")
 ASKED = [name for name in PROPERTIES if name != "memory_growth"]
 verdicts = {}
 for dtype in DTYPES:
-    for result in check(attention, only=ASKED, dtype=dtype, limit=None).results:
+    report = check(attention, only=ASKED, dtype=dtype, limit=None)
+    for result in report.results:
         verdicts.setdefault(result.property, []).append(result.verdict.value)
 
 print(" " * 24, *(f"{dtype:12}" for dtype in DTYPES))
