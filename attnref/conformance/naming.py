@@ -51,8 +51,8 @@ def judge_named(
                     en=f"function: expected {target} to load within {loading:g} s, and it is not "
                     "done. Fix it, so that it can be imported by itself, or give it more --limit.",
                     pt=f"function: o esperado era que {target} carregasse em {loading:g} s, e "
-                    "ainda não terminou. Conserte o arquivo, para que se possa importá-lo sozinho, ou "
-                    "aumente --limit.",
+                    "ainda não terminou. Conserte o arquivo, para que se possa importá-lo "
+                    "sozinho, ou aumente --limit.",
                 )
             kind, said = process.connection.recv()
             if kind == "refused":
