@@ -274,6 +274,28 @@ class Configured(GPT):
         super().__init__(config)
 
 
+class NamedConfig:
+    """It knows more than a width and heads, and is found by its name alone."""
+
+    def __init__(self, n_embd=768, n_head=12, scale_scores=True, block_size=256, bias=True):
+        self.n_embd, self.n_head, self.block_size, self.bias = n_embd, n_head, block_size, bias
+        self.dropout, self.scale_scores = 0.0, scale_scores
+
+
+class NamedAttention(GPT):
+    """As GPT-2's in Transformers, whose constructor says nothing of its config's class."""
+
+    def __init__(self, config, layer_idx=None):
+        assert config.scale_scores
+        super().__init__(config)
+
+
+class UnnamedAttention(GPT):
+    def __init__(self, config):
+        self.known_to_nobody = config.known_to_nobody
+        super().__init__(config)
+
+
 def make(width, heads):
     return GPT(Config(width, heads))
 
@@ -287,6 +309,7 @@ RIGHT = [
     (GPT, BLOCK, GPTS),
     (make, {}, GPTS),
     (Configured, {"block_size": 512}, GPTS),
+    (NamedAttention, {}, GPTS),
     (
         Separate,
         {},
@@ -345,6 +368,11 @@ RIGHT = [
     (Head, {}, "a layer: key gives k, query gives q, value gives v; axes (b·h, n, d)"),
     (Bare, {"temperature": 1.0}, "mask is attn_mask, True = may attend"),
 ]
+
+
+def test_what_a_config_lacks_is_said():
+    with pytest.raises(CheckError, match=r"no attribute 'known_to_nobody'\. Give what it misses"):
+        check(UnnamedAttention, **SETTINGS)
 
 
 @pytest.mark.claim("checker-raises-no-false-alarm")

@@ -1,6 +1,7 @@
 """How a layer is made: the arguments of its constructor that say how wide it is, by their names."""
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args, get_type_hints
@@ -73,6 +74,7 @@ class Maker:
         self.name = name
         self.arguments = arguments
         self.taken: set[str] = set()  # of the arguments
+        self.config: Any = None  # the class that its module has for its numbers
 
     def __call__(self, shape: Shape) -> Any:
         """A layer of that shape in evaluation mode, or whatever else is made.
@@ -82,12 +84,21 @@ class Maker:
         Raises:
             CheckError: when its constructor wants something that nobody has said.
         """
-        filled = self._filled(self.make, shape)
-        with torch.random.fork_rng([]):
-            made = self.make(**filled)
+        try:
+            made = self._made(shape)
+        except AttributeError:  # a config has more than what is known of it by name
+            if self.config is not None or not (beside := _beside(self.make)):
+                raise
+            self.config = beside
+            made = self._made(shape)
         if isinstance(made, torch.nn.Module):
             made.eval()  # which returns nothing where `train` is overridden carelessly
         return made
+
+    def _made(self, shape: Shape) -> Any:
+        filled = self._filled(self.make, shape)
+        with torch.random.fork_rng([]):
+            return self.make(**filled)
 
     def offers(self, names: tuple[str, ...]) -> bool:
         """Whether it can be told a number that has these names."""
@@ -120,6 +131,8 @@ class Maker:
                 filled[name] = configs[name](**self._filled(configs[name], shape))
             elif usual is not inspect.Parameter.empty:
                 continue
+            elif _is_config(name) and self.config is not None:
+                filled[name] = self.config(**self._filled(self.config, shape))
             elif _is_config(name):
                 dropouts = dict.fromkeys(_DROPOUTS, 0.0)
                 filled[name] = SimpleNamespace(**{**known, **dropouts, **self.arguments})
@@ -179,6 +192,18 @@ def _configs(make: Callable[..., Any]) -> dict[str, Any]:
         if kinds or _is_config(name):
             found[name] = kinds[0] if kinds else None
     return found
+
+
+def _beside(make: Callable[..., Any]) -> Any:
+    """The class of its config by its name: GPT2Config, for GPT2Attention, in the same module."""
+    found = vars(sys.modules[make.__module__])
+    stems = [name.removesuffix("Config") for name in found if name.endswith("Config")]
+    fitting = [
+        stem
+        for stem in stems
+        if stem and make.__name__.startswith(stem) and _holds(found[f"{stem}Config"])
+    ]
+    return found[f"{max(fitting, key=len)}Config"] if fitting else None
 
 
 def _hints(make: Callable[..., Any]) -> dict[str, Any]:
