@@ -15,7 +15,7 @@ from attnref.conformance.right import attention
 from attnref.variants.blockwise import blockwise_attention
 from attnref.variants.sliding_window import sliding_window_attention
 
-SEEDS = range(7)
+SEEDS = range(20)
 
 # It takes a second, and does not look at the numbers.
 DRAWN = [name for name in PROPERTIES if name != "memory_growth"]
