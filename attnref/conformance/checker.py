@@ -246,7 +246,7 @@ def recognise(
                 f"shape {_STEP_SHAPE}, got {error} (at {values['place']}). Fix it; where its first "
                 "cache is not None, say what makes it: --cache module:factory.",
                 pt=f"function: o esperado era que {about.name} respondesse a um passo com query, "
-                f"key e value de shape {_STEP_SHAPE}, veio {error} (em {values['place']}). "
+                f"key e value de forma {_STEP_SHAPE}, veio {error} (em {values['place']}). "
                 "Conserte-a; se o primeiro cache não for None, diga o que o cria: "
                 "--cache módulo:fábrica.",
             )
@@ -255,8 +255,8 @@ def recognise(
             f"shape {_SHAPE}, got {error} (at {values['place']}). Fix it, or wrap it in a function "
             f"that takes tensors of this shape.{hint.en}",
             pt=f"function: o esperado era que {about.name} respondesse a uma chamada com query, "
-            f"key e value de shape {_SHAPE}, veio {error} (em {values['place']}). Conserte-a, ou "
-            f"envolva-a em uma função que receba tensores desse shape.{hint.pt}",
+            f"key e value de forma {_SHAPE}, veio {error} (em {values['place']}). Conserte-a, ou "
+            f"envolva-a em uma função que receba tensores dessa forma.{hint.pt}",
         )
     found = values.get("reading", said)
     assert isinstance(found, Reading)

@@ -243,8 +243,8 @@ def check(
     says otherwise. The exit status is 0 when nothing is wrong, 1 when something is, or is not what
     the project expects, 2 when the check could not be run.
     """
-    ours = preferred(os.environ)
-    lang, asked = (ours, ours) if lang is None else (lang if lang in LANGUAGES else ours, lang)
+    asked = preferred(os.environ) if lang is None else lang
+    lang = asked if asked in LANGUAGES else preferred(os.environ)
     try:
         _check_choice("lang", asked, LANGUAGES)
         _check_choice("format", format, FORMATS)

@@ -43,15 +43,15 @@ def _unit(tensor: Tensor) -> Tensor:
 WAYS: dict[Text, _Way] = {
     Text(
         en="the softmax ran over the queries (dim=-2) instead of the keys (dim=-1)",
-        pt="a softmax percorresse as consultas (dim=-2), e não sobre as chaves (dim=-1)",
+        pt="a softmax percorresse as consultas (dim=-2), e não as chaves (dim=-1)",
     ): lambda q, k, v: torch.softmax(_scores(q, k), -2) @ v,
     Text(
         en="the softmax ran over the heads (dim=1) instead of the keys (dim=-1)",
-        pt="a softmax percorresse as cabeças (dim=1), e não sobre as chaves (dim=-1)",
+        pt="a softmax percorresse as cabeças (dim=1), e não as chaves (dim=-1)",
     ): lambda q, k, v: torch.softmax(_scores(q, k), 1) @ v,
     Text(
         en="the softmax ran over the batch (dim=0) instead of the keys (dim=-1)",
-        pt="a softmax percorresse o lote (dim=0), e não sobre as chaves (dim=-1)",
+        pt="a softmax percorresse o lote (dim=0), e não as chaves (dim=-1)",
     ): lambda q, k, v: torch.softmax(_scores(q, k), 0) @ v,
     Text(
         en="the scores were not scaled by 1/sqrt(d_k)",

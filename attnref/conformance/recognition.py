@@ -34,7 +34,7 @@ _OTHER_ATTENTION = Text(
     en=" It does answer lengths that are multiples of {step} and vectors of {width} numbers, but "
     "not with averages by exponentials of the scores. If it is an approximation: --approximate.",
     pt=" Ela responde a comprimentos múltiplos de {step} e a vetores de {width} números, mas não "
-    "com médias por exponenciais dos scores. Se for uma aproximação: --approximate.",
+    "com médias por exponenciais dos escores. Se for uma aproximação: --approximate.",
 )
 _UNSAID = Text(
     en=" What has no default value was given None: {names}.",

@@ -310,6 +310,6 @@ def _check_three(signature: inspect.Signature, name: str) -> None:
                 f"{name}{signature}, whose {place} is no tensor to attend to. Where it is a layer, "
                 "wrap what it does between its projections in a function of these three.",
                 pt=f"function: o esperado era uma que se chame como f(query, key, value), veio "
-                f"{name}{signature}, em que {place} não é um tensor a que se atenda. Se for uma "
-                "camada, envolva o que ela faz entre as projeções em uma função desses três.",
+                f"{name}{signature}, em que {place} não é um tensor para o qual se olhe. Se for "
+                "uma camada, envolva o que ela faz entre as projeções em uma função desses três.",
             )

@@ -29,7 +29,7 @@ MANIFEST = "manifest.webmanifest"  # in each language's folder
 DIALOG = '<div class="md-search" data-md-component="search" role="dialog">'
 NAMES = {"pt": "Busca", "en": "Search"}
 PATH = re.compile(r'(<nav class="md-path") aria-label="[^"]*"')  # the theme calls all lists alike
-LANGUAGE = '<html lang="pt"'
+LANGUAGE = '<html lang="{}"'  # in the theme's texts it has no country
 PLACES = {"pt": "Onde você está", "en": "You are here"}
 EMPTY_HEADER = re.compile(r"<th([^>]*)>\s*</th>")
 
@@ -75,9 +75,10 @@ def on_page_context(
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     if DIALOG not in output:
         raise PluginError("docs/hooks/theme.py: the theme's search dialog has changed")
-    language = str(config.theme["language"])
+    tag = str(config.theme["language"])
+    language = tag.partition("-")[0]
     name = NAMES[language]
-    output = output.replace(LANGUAGE, f'{LANGUAGE[:-1]}-BR"', 1)
+    output = output.replace(LANGUAGE.format(language), LANGUAGE.format(tag), 1)
     output = output.replace(DIALOG, f'{DIALOG[:-1]} aria-label="{name}">')
     output = PATH.sub(rf'\1 aria-label="{PLACES[language]}"', output)
     manifest = f'<link rel="manifest" href="{get_relative_url(MANIFEST, page.url)}">'

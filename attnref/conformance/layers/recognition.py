@@ -174,7 +174,7 @@ def _called(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
             f"({b}, {n}, {shape.width}), got {type(error).__name__}: {error}. Give what it misses, "
             "--with name=value, in Python arguments={…}, or wrap what it does between its "
             "projections in a function of query, key and value.",
-            pt=f"function: o esperado era que {layer.maker.name} recebesse uma sequência de shape "
+            pt=f"function: o esperado era que {layer.maker.name} recebesse uma sequência de forma "
             f"({b}, {n}, {shape.width}), veio {type(error).__name__}: {error}. Dê o que falta, "
             "--with nome=valor, em Python arguments={…}, ou envolva o que ela faz entre as "
             "projeções em uma função de query, key e value.",
