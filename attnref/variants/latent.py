@@ -1,0 +1,190 @@
+r"""Multi-head latent attention: keys and values of all heads are read out of one short vector.
+
+A token keeps the latent :math:`c_j` and a key :math:`r_j` that carries its position, one for all
+heads. Head h reads its key and its value out of the latent, and its scores are
+
+.. math:: s_{ij} = \kappa\,\big(q_i\cdot U c_j + \varrho_i\cdot r_j\big), \qquad
+          o_i = \sum_j p_{ij}\,W c_j
+
+Products can be taken in another order, with the matrices on the side of the query:
+
+.. math:: q_i\cdot U c_j = U^\top q_i\cdot c_j, \qquad \sum_j p_{ij}\,W c_j = W\sum_j p_{ij}\,c_j
+
+so that no key and no value of a head need ever be made: the heads are then queries of one head
+whose keys and values are the latents.
+"""
+
+import torch
+from torch import Tensor
+
+from attnref._door import Call, check_tensors, enter, fused
+from attnref.masks import Mask
+from attnref.variants.blockwise import blockwise
+
+__all__ = ["latent_attention"]
+
+
+def latent_attention(
+    query: Tensor,
+    latent: Tensor,
+    key_up: Tensor,
+    value_up: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    *,
+    query_rotary: Tensor | None = None,
+    key_rotary: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    absorb: bool | None = None,
+) -> Tensor:
+    r"""Softmax attention whose keys and values are linear functions of one latent per token.
+
+    .. math:: o_i^h = \sum_j p_{ij}^h\,W_h c_j, \qquad
+              p_{ij}^h \propto \exp\kappa\big(q_i^h\cdot U_h c_j + \varrho_i^h\cdot r_j\big)
+
+    The same function as :func:`attnref.scaled_dot_product_attention` of the queries
+    :math:`[q^h, \varrho^h]`, the keys :math:`[U_h c, r]` and the values :math:`W_h c`, forward
+    and backward. What it offers is the choice of the order: ``absorb=False`` makes keys and
+    values of all heads, as training does; ``absorb=True`` takes the matrices to the query and to
+    the output, as decoding does, where the latents are all that is kept and read.
+
+    Args:
+        query: ``(..., h, n, d_k)``, the part without position; any floating dtype of 16 bits or
+            more.
+        latent: ``(..., m, d_c)``, one vector per token, of all heads; same dtype and device.
+        key_up: ``(h, d_k, d_c)``, U: what makes a head's key of a latent.
+        value_up: ``(h, d_v, d_c)``, W: what makes a head's value of it.
+        attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
+            ``(..., h, n, m)``. Bool: ``True`` = may attend. Float: added to the scores, ``-inf`` =
+            may not attend; without gradient.
+        query_rotary: ``(..., h, n, d_r)``, the part that carries the position, rotated already.
+        key_rotary: ``(..., m, d_r)``, one for all heads, rotated already; None where
+            ``query_rotary`` is.
+        is_causal: query i sees the keys j <= i (top-left alignment when n != m).
+        scale: the factor :math:`\kappa` on the scores; None means ``1/sqrt(d_k + d_r)``.
+        absorb: whether the matrices go to the query and to the output; None takes the order that
+            needs fewer operations.
+
+    Returns:
+        ``(..., h, n, d_v)`` in the dtype and on the device of ``query``.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
+
+    Exact up to rounding, in both orders. In half precision each rounds what it makes once: keys
+    and values, or queries and averages of latents. A query that may attend to no key gives
+    zeros and finite gradients.
+
+    With P pairs of a query and a key, making keys and values takes
+    ``2 h (m d_c (d_k + d_v) + P (d_k + d_r + d_v))`` operations, and memory for
+    ``h m (d_k + d_r + d_v)`` numbers; absorbing takes
+    ``2 h (n d_c (d_k + d_v) + P (2 d_c + d_r))``, and memory for ``h n (2 d_c + d_r)``. So a
+    prompt is cheaper without absorbing, and a step of decoding with it, which reads
+    ``m (d_c + d_r)`` numbers, however many heads there are.
+
+    Source: DeepSeek-AI 2024, arXiv 2405.04434, section 2.1 and appendix C.
+
+    Examples:
+        >>> query, latent = torch.zeros(3, 1, 2), torch.tensor([[1.0], [2.0], [6.0]])
+        >>> key_up, value_up = torch.zeros(3, 2, 1), torch.ones(3, 1, 1)
+        >>> latent_attention(query, latent, key_up, value_up).flatten()
+        tensor([3., 3., 3.])
+    """
+    rotary = _checked(query, latent, key_up, value_up, query_rotary, key_rotary)
+    _, d_k, d_c = key_up.shape
+    n, m, d_v = query.shape[-2], latent.shape[-2], value_up.shape[-2]
+    d_r = rotary[0].shape[-1] if rotary else 0
+    if absorb is None:
+        making, pairs = d_c * (d_k + d_v), n * m
+        absorb = n * making + pairs * (2 * d_c + d_r) < m * making + pairs * (d_k + d_r + d_v)
+    elif not isinstance(absorb, bool):
+        raise TypeError(
+            f"absorb: expected True, False or None, got {type(absorb).__name__}. None takes the "
+            "order that needs fewer operations."
+        )
+    scale = (d_k + d_r) ** -0.5 if scale is None else scale
+    latent = latent.unsqueeze(-3)  # (..., 1, m, d_c)
+    if not absorb:
+        key, value = latent @ key_up.mT, latent @ value_up.mT  # (..., h, m, d_k), (..., h, m, d_v)
+        if rotary:
+            shared = rotary[1].unsqueeze(-3).expand(*key.shape[:-1], d_r)
+            query, key = torch.cat([query, rotary[0]], -1), torch.cat([key, shared], -1)
+        return blockwise(enter(query, key, value, attn_mask, is_causal, scale))
+
+    query = query @ key_up  # (..., h, n, d_c)
+    key = latent
+    if rotary:
+        query = torch.cat([query, rotary[0]], -1)  # (..., h, n, d_c + d_r)
+        key = torch.cat([key, rotary[1].unsqueeze(-3)], -1)  # (..., 1, m, d_c + d_r)
+    call = enter(query, key, latent, attn_mask, is_causal, scale, enable_gqa=True)
+    averages = _of_one_head(call) if n == 1 and not is_causal else blockwise(call)
+    return averages @ value_up.mT  # (..., h, n, d_v)
+
+
+def _of_one_head(call: Call) -> Tensor:
+    """One query a head, as h queries of the one head of keys: it is read once."""
+    mask = call.mask_tensor()
+    if mask is not None and mask.dim() > 2:
+        mask = mask.transpose(-3, -2)  # (..., h or 1, 1, m) as (..., 1, h or 1, m)
+    *lead, heads, _, m = call.shape
+    one = call._replace(
+        query=call.query.transpose(-3, -2),  # (..., 1, h, d_c + d_r)
+        # Of one width with the keys, as the kernel wants; and what is read already.
+        value=call.key,
+        attn_mask=mask,
+        enable_gqa=False,
+        shape=(*lead, 1, heads, m),
+    )
+    return fused(one)[..., : call.value.shape[-1]].transpose(-3, -2)
+
+
+def _checked(
+    query: Tensor,
+    latent: Tensor,
+    key_up: Tensor,
+    value_up: Tensor,
+    query_rotary: Tensor | None,
+    key_rotary: Tensor | None,
+) -> tuple[Tensor, Tensor] | None:
+    """What :func:`enter` cannot know; the rotary parts, if there are any."""
+    tensors = {"query": query, "latent": latent, "key_up": key_up, "value_up": value_up}
+    if (query_rotary is None) != (key_rotary is None):
+        missing = "query_rotary" if query_rotary is None else "key_rotary"
+        raise ValueError(
+            f"{missing}: expected a tensor beside the other rotary part, got None. A position "
+            "shows in the product of both: pass the two, or neither."
+        )
+    rotary = None
+    if query_rotary is not None and key_rotary is not None:
+        rotary = query_rotary, key_rotary
+        tensors |= {"query_rotary": query_rotary, "key_rotary": key_rotary}
+    check_tensors(**tensors)
+    for name, tensor, least in (("query", query, 3), ("latent", latent, 2)):
+        if tensor.dim() < least:
+            wanted = "(..., h, n, d_k)" if least == 3 else "(..., m, d_c)"
+            raise ValueError(
+                f"{name}: expected shape {wanted}, got {tuple(tensor.shape)}. Heads have a "
+                "dimension of their own in the query, and share the latent."
+            )
+    heads, d_k, d_c = query.shape[-3], query.shape[-1], latent.shape[-1]
+    d_v = value_up.shape[-2] if value_up.dim() == 3 else "d_v"
+    for name, matrix, width in (("key_up", key_up, d_k), ("value_up", value_up, d_v)):
+        if matrix.shape != (heads, width, d_c):
+            raise ValueError(
+                f"{name}: expected shape ({heads}, {width}, {d_c}), a matrix for each head of "
+                f"query that reads latent, got {tuple(matrix.shape)}. A fused weight W of shape "
+                f"(h d, d_c) becomes W.unflatten(0, ({heads}, -1))."
+            )
+    if rotary is None:
+        return None
+    d_r = rotary[0].shape[-1]
+    for name, tensor, lead in (
+        ("query_rotary", rotary[0], query.shape[:-1]),
+        ("key_rotary", rotary[1], latent.shape[:-1]),
+    ):
+        if tensor.shape != (*lead, d_r):
+            raise ValueError(
+                f"{name}: expected shape {(*lead, d_r)}, got {tuple(tensor.shape)}. The rotary "
+                "part of each query has as many numbers as the one key of all heads."
+            )
+    return rotary

@@ -1,0 +1,277 @@
+"""Latent attention: one function in two orders, its cache, and what it asks for."""
+
+import re
+
+import pytest
+import torch
+
+import attnref
+from attnref import KVCache, masks
+from attnref.positions import rotary
+from attnref.variants.latent import latent_attention
+
+H, D_K, D_V, D_C, D_R = 3, 5, 2, 11, 4
+CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64
+
+
+@pytest.fixture
+def inputs(randn):
+    """Query, latent, the two matrices of each head, and the rotary parts."""
+
+    def drawn(n=7, m=13, lead=(2,), heads=H):
+        shapes = {
+            "query": (*lead, heads, n, D_K),
+            "latent": (*lead, m, D_C),
+            "key_up": (heads, D_K, D_C),
+            "value_up": (heads, D_V, D_C),
+            "query_rotary": (*lead, heads, n, D_R),
+            "key_rotary": (*lead, m, D_R),
+        }
+        return {name: randn(*shape).requires_grad_() for name, shape in shapes.items()}
+
+    return drawn
+
+
+def by_definition(given, attn_mask=None, *, is_causal=False, scale=None):
+    """Head by head, each with a key and a value of its own."""
+    outputs = []
+    for head in range(given["query"].shape[-3]):
+        query, (U, W) = given["query"][..., head, :, :], (given["key_up"], given["value_up"])
+        key, value = given["latent"] @ U[head].T, given["latent"] @ W[head].T
+        if "query_rotary" in given:
+            query = torch.cat([query, given["query_rotary"][..., head, :, :]], -1)
+            key = torch.cat([key, given["key_rotary"]], -1)
+        mask = attn_mask
+        if isinstance(mask, torch.Tensor) and mask.dim() > 2:
+            mask = mask[..., head if mask.shape[-3] > 1 else 0, :, :]
+        outputs.append(
+            attnref.scaled_dot_product_attention(
+                query, key, value, mask, is_causal=is_causal, scale=scale
+            )
+        )
+    return torch.stack(outputs, -3)
+
+
+@pytest.mark.claim("latent-orders-agree")
+@pytest.mark.parametrize("n", [0, 1, 7])
+@pytest.mark.parametrize("masked", [None, "bool", "float", "heads", "object"])
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("absorb", [True, False, None])
+def test_both_orders_are_the_definition_in_values_and_gradients(
+    absorb, is_causal, masked, n, inputs, randn, device
+):
+    given = inputs(n=n)
+    mask = {
+        None: None,
+        "bool": randn(2, 1, n, 13) > -0.5,
+        "float": randn(n, 13),
+        "heads": randn(2, H, n, 13) > -0.5,
+        "object": masks.causal(n, 13, alignment="bottom-right"),
+    }[masked]
+    options = {"is_causal": is_causal, "scale": 0.7}
+    ours = latent_attention(**given, attn_mask=mask, absorb=absorb, **options)
+    dense = mask.dense(device) if masked == "object" else mask
+    expected = by_definition(given, dense, **options)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+    cotangent = randn(2, H, n, D_V)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, [*given.values()], cotangent),
+        torch.autograd.grad(expected, [*given.values()], cotangent),
+        **CLOSE,
+    )
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 1, 3)])
+@pytest.mark.parametrize("absorb", [True, False])
+@pytest.mark.parametrize("n", [1, 7])
+def test_it_does_without_positions_and_with_any_batch(n, absorb, lead, inputs):
+    given = inputs(n=n, lead=lead)
+    del given["query_rotary"], given["key_rotary"]
+    ours = latent_attention(**given, absorb=absorb)
+    torch.testing.assert_close(ours, by_definition(given), **CLOSE)
+
+
+@pytest.mark.claim("latent-holds-multi-head")
+@pytest.mark.parametrize("absorb", [True, False])
+def test_a_latent_of_all_keys_and_values_is_multi_head_attention(absorb, randn):
+    """The matrices pick a head's own numbers, so that nothing is compressed."""
+    query, key, value = randn(2, H, 7, D_K), randn(2, H, 13, D_K), randn(2, H, 13, D_V)
+    latent = torch.cat([x.transpose(1, 2).flatten(2) for x in (key, value)], -1)
+    eye = torch.eye(latent.shape[-1], dtype=query.dtype, device=query.device)
+    key_up, value_up = eye[: H * D_K].unflatten(0, (H, -1)), eye[H * D_K :].unflatten(0, (H, -1))
+    ours = latent_attention(query, latent, key_up, value_up, is_causal=True, absorb=absorb)
+    expected = attnref.scaled_dot_product_attention(query, key, value, is_causal=True)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+
+
+@pytest.mark.claim("latent-steps-are-one-pass")
+def test_step_by_step_from_the_latents_is_one_causal_pass(inputs, device):
+    """What is kept is the latent and the rotated key, in a cache of either kind."""
+    m = 11
+    given = {name: tensor.detach() for name, tensor in inputs(n=m, m=m).items()}
+    turned = {**given}
+    for name in ("query_rotary", "key_rotary"):
+        turned[name] = rotary(given[name])
+    expected = latent_attention(**turned, is_causal=True, absorb=False)
+    for cache in (KVCache(), KVCache(max_length=m)):
+        steps = []
+        for begin, end in ((0, 4), (4, 5), (5, 6), (6, 9), (9, 10), (10, 11)):
+            now = slice(begin, end)
+            latents, keys = cache.append(
+                given["latent"][..., now, :], rotary(given["key_rotary"][..., now, :], offset=begin)
+            )
+            mask = masks.causal(end - begin, end, alignment="bottom-right")
+            steps.append(
+                latent_attention(
+                    given["query"][..., now, :],
+                    latents,
+                    given["key_up"],
+                    given["value_up"],
+                    mask if end - begin > 1 else None,
+                    query_rotary=rotary(given["query_rotary"][..., now, :], offset=begin),
+                    key_rotary=keys,
+                    absorb=True,
+                )
+            )
+        torch.testing.assert_close(torch.cat(steps, -2), expected, **CLOSE)
+
+
+@pytest.mark.claim("latent-scores-depend-on-distance")
+def test_all_positions_moved_alike_change_nothing(inputs):
+    given = inputs(n=13)
+
+    def moved(offset):
+        turned = {
+            name: rotary(given[name], offset=offset) for name in ("query_rotary", "key_rotary")
+        }
+        return latent_attention(**{**given, **turned}, is_causal=True, absorb=True)
+
+    torch.testing.assert_close(moved(0), moved(1000), rtol=1e-9, atol=1e-10)
+    assert (moved(0) - by_definition(given, is_causal=True)).abs().max() > 1e-3
+
+
+@pytest.mark.claim("rotation-blocks-absorption")
+def test_a_rotation_between_the_matrices_cannot_be_absorbed(randn):
+    """A rotated key made of the latent is no one matrix times it: it changes with the position."""
+    U, latent = randn(6, D_C), randn(D_C)
+    keys = rotary((U @ latent).expand(13, 6))  # the same latent at each position
+    assert (keys[0] - keys[1:]).norm(dim=-1).min() > 1e-3 * keys[0].norm()
+    plain = (U @ latent).expand(13, 6)
+    assert (plain == plain[0]).all()
+
+
+@pytest.mark.claim("latent-chooses-fewer-operations")
+@pytest.mark.parametrize(("n", "absorbed"), [(1, True), (2, True), (64, False)])
+def test_without_a_word_it_takes_the_order_of_fewer_operations(n, absorbed, randn, monkeypatch):
+    from attnref.variants import latent as module
+
+    def operations(absorb):
+        made = (n if absorb else 64) * 32 * (8 + 8)
+        return made + n * 64 * ((2 * 32 + 4) if absorb else (8 + 4 + 8))
+
+    assert (operations(True) < operations(False)) == absorbed
+    widths = []
+    original = module.blockwise
+    monkeypatch.setattr(module, "blockwise", lambda c: (widths.append(c.key.shape), original(c))[1])
+    original_one = module._of_one_head
+    monkeypatch.setattr(
+        module, "_of_one_head", lambda c: (widths.append(c.key.shape), original_one(c))[1]
+    )
+    latent_attention(
+        randn(H, n, 8),
+        randn(64, 32),
+        randn(H, 8, 32),
+        randn(H, 8, 32),
+        query_rotary=randn(H, n, 4),
+        key_rotary=randn(64, 4),
+    )
+    assert widths == [(1, 64, 36) if absorbed else (H, 64, 12)]
+
+
+@pytest.mark.claim("latent-cache-is-read-once")
+def test_a_step_hands_the_kernel_the_latents_once(randn, monkeypatch):
+    """As one head with a query for each head of ours, and the same tensor as key and value."""
+    from attnref import _door
+
+    kernel, seen = _door.scaled_dot_product_attention, []
+
+    def recorded(query, key, value, mask, **options):
+        same = key.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
+        seen.append((tuple(query.shape), tuple(key.shape), same))
+        return kernel(query, key, value, mask, **options)
+
+    monkeypatch.setattr(_door, "scaled_dot_product_attention", recorded)
+    latent_attention(
+        randn(2, 16, 1, D_K),
+        randn(2, 13, D_C),
+        randn(16, D_K, D_C),
+        randn(16, D_V, D_C),
+        query_rotary=randn(2, 16, 1, D_R),
+        key_rotary=randn(2, 13, D_R),
+    )
+    assert seen == [((2, 1, 16, D_C + D_R), (2, 1, 13, D_C + D_R), True)]
+
+
+def test_a_query_without_keys_gets_zeros_and_finite_gradients(inputs, device):
+    for n, absorb in ((1, True), (7, True), (7, False)):
+        given = inputs(n=n)
+        mask = torch.ones(n, 13, dtype=torch.bool, device=device)
+        mask[0] = False
+        output = latent_attention(**given, attn_mask=mask, absorb=absorb)
+        assert (output[..., 0, :] == 0).all()
+        output.sum().backward()
+        assert all(tensor.grad.isfinite().all() for tensor in given.values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("n", [1, 64])
+def test_it_errs_no_more_than_the_budget(n, dtype, device, generator):
+    """Twice the error of PyTorch's own path, with keys and values made and rounded before."""
+
+    def drawn(*shape, std=1.0):
+        return (std * torch.randn(*shape, device=device, generator=generator)).to(dtype)
+
+    m, d_c, heads, d = 509, 64, 4, 32
+    query, latent = drawn(heads, n, d), drawn(m, d_c)
+    ups = drawn(heads, d, d_c, std=d_c**-0.5), drawn(heads, d, d_c, std=d_c**-0.5)
+    exact = latent_attention(query.double(), latent.double(), *(up.double() for up in ups))
+    key, value = (latent @ up.mT for up in ups)
+    theirs = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+    for absorb in (True, False):
+        ours = latent_attention(query, latent, *ups, absorb=absorb)
+        assert ours.dtype == dtype
+        assert (ours - exact).norm() <= 2 * (theirs - exact).norm()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"query": (7, D_K)}, "query: expected shape (..., h, n, d_k), got (7, 5)."),
+        ({"latent": (D_C,)}, "latent: expected shape (..., m, d_c), got (11,)."),
+        ({"key_up": (H * D_K, D_C)}, "key_up: expected shape (3, 5, 11), a matrix for each head"),
+        ({"value_up": (2, D_V, D_C)}, "value_up: expected shape (3, 2, 11), a matrix for each"),
+        ({"value_up": (D_V, D_C)}, "value_up: expected shape (3, d_v, 11), a matrix for each"),
+        ({"query_rotary": (H, 6, D_R)}, "query_rotary: expected shape (3, 7, 4), got (3, 6, 4)."),
+        ({"key_rotary": (13, 3)}, "key_rotary: expected shape (13, 4), got (13, 3)."),
+        ({"key_rotary": None}, "key_rotary: expected a tensor beside the other rotary part, got"),
+        ({"query_rotary": None}, "query_rotary: expected a tensor beside the other rotary part"),
+    ],
+)
+def test_a_wrong_shape_is_named(change, message, inputs, randn):
+    given = inputs(lead=()) | {
+        name: None if shape is None else randn(*shape) for name, shape in change.items()
+    }
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        latent_attention(**given)
+
+
+def test_the_order_is_a_flag(inputs):
+    with pytest.raises(TypeError, match=r"^absorb: expected True, False or None, got str\."):
+        latent_attention(**inputs(), absorb="auto")
+
+
+def test_all_tensors_have_one_dtype(inputs):
+    given = inputs()
+    given["latent"] = given["latent"].float()
+    with pytest.raises(TypeError, match=r"^latent: expected torch.float64, the dtype of query"):
+        latent_attention(**given)
