@@ -29,6 +29,7 @@ TITLES = {
     "variants/blockwise": ("Blockwise attention", "Atenção em blocos"),
     "variants/hierarchical": ("Hierarchical attention", "Atenção hierárquica"),
     "variants/kv-cache": ("Decoding from a cache", "Decodificar a partir de um cache"),
+    "variants/latent": ("Multi-head latent attention", "Atenção latente multicabeça"),
     "variants/linear": ("Linear attention", "Atenção linear"),
     "variants/linformer": ("Linformer", "Linformer"),
     "variants/lsh": ("Attention by hashing", "Atenção por hashing"),

@@ -11,13 +11,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnref.bench.methods import Registry
-from attnref.bench.problems import BLOCK_SIZE, LSH_ROUNDS, WINDOW, Problem
+from attnref.bench.problems import BLOCK_SIZE, LSH_ROUNDS, WINDOW, LatentProblem, Problem
 from attnref.cache import KVCache
 from attnref.multihead import MultiHeadAttention
 from attnref.variants.block_sparse import block_sparse_attention
 from attnref.variants.blockwise import blockwise_attention
 from attnref.variants.hierarchical import hierarchical_attention
 from attnref.variants.kv_cache import kv_cache_attention
+from attnref.variants.latent import latent_attention
 from attnref.variants.linear import linear_attention
 from attnref.variants.linformer import linformer_attention, mean_projection
 from attnref.variants.lsh import lsh_attention, random_rotations
@@ -53,6 +54,13 @@ def kv_cache(problem: Problem) -> Run:
         return kv_cache_attention(query, keys, values, enable_gqa=True)
 
     return run
+
+
+@cases.case("latent", "latent")
+def latent(problem: Problem) -> Run:
+    assert isinstance(problem, LatentProblem)
+    query, latents, ups = problem.query, problem.latent, (problem.key_up, problem.value_up)
+    return lambda: latent_attention(query, latents, *ups)
 
 
 @cases.case("block_sparse", "blocks")

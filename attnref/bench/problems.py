@@ -60,6 +60,25 @@ class Problem:
         return replace(self, query=query, key=key, value=value)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LatentProblem(Problem):
+    """One query per head against what heads read out of latents, or against the latents.
+
+    ``latent`` is ``(1, n, d_c)``, ``key_up`` and ``value_up`` are ``(heads, d, d_c)``; ``key`` and
+    ``value`` are what they make, for those who keep that.
+    """
+
+    latent: Tensor
+    key_up: Tensor
+    value_up: Tensor
+
+    def with_gradients(self) -> "LatentProblem":
+        """The same numbers in leaves that ask for gradients."""
+        names = ("query", "latent", "key_up", "value_up", "key", "value")
+        leaves = {name: getattr(self, name).detach().clone().requires_grad_() for name in names}
+        return replace(self, **leaves)
+
+
 @dataclass(frozen=True)
 class Shape:
     """What every task is made with; n is the number of keys, as long as the sequence is."""
@@ -137,6 +156,28 @@ def decode(shape: Shape) -> Problem:
     return Problem("decode", query, key, value)
 
 
+def latent(shape: Shape) -> Problem:
+    """One query per head against n latents, each as wide as four heads."""
+    generator = torch.Generator(shape.device).manual_seed(shape.seed)
+    query = _gaussian(shape, generator, shape.heads, 1)  # (1, heads, 1, d)
+    wide = replace(shape, head_dim=4 * shape.head_dim, dtype=torch.float32)
+    latents = _gaussian(wide, generator, 1, shape.n)  # (1, 1, n, d_c)
+    ups = [  # (heads, d, d_c), so that keys and values have variance 1 too
+        wide.head_dim**-0.5 * _gaussian(wide, generator, shape.heads, shape.head_dim)[0]
+        for _ in range(2)
+    ]
+    key, value = (latents @ up.mT for up in ups)  # (1, heads, n, d)
+    return LatentProblem(
+        task="latent",
+        query=query,
+        key=key.to(shape.dtype),
+        value=value.to(shape.dtype),
+        latent=latents[:, 0].to(shape.dtype),
+        key_up=ups[0].to(shape.dtype),
+        value_up=ups[1].to(shape.dtype),
+    )
+
+
 def layer(shape: Shape) -> Problem:
     """A whole multi-head layer of width heads × head_dim, its projections included."""
     generator = torch.Generator(shape.device).manual_seed(shape.seed)
@@ -172,6 +213,7 @@ TASKS = {
     "blocks": Task(blocks, (1024, 2048, 4096, 8192), masked=True),
     "packed": Task(packed, (725, 1450, 2900)),
     "decode": Task(decode, (1024, 2048, 4096, 8192, 16384)),
+    "latent": Task(latent, (1024, 2048, 4096, 8192, 16384), baseline="sdpa-made"),
     "layer": Task(layer, (256, 512, 1024, 2048), baseline="torch-multihead"),
 }
 
@@ -201,6 +243,11 @@ def exact(problem: Problem) -> Tensor:
             expected: Tensor = module(tokens[:, checked_rows(n)], tokens)
         return expected
     key, value = problem.key.detach().double(), problem.value.detach().double()
+    if isinstance(problem, LatentProblem):
+        latents = problem.latent.detach().double()[:, None]
+        key, value = (
+            latents @ up.detach().double().mT for up in (problem.key_up, problem.value_up)
+        )
     chosen = range(n)[checked_rows(n)]
     pieces = []
     for start in range(0, len(chosen), _ROWS_AT_ONCE):

@@ -9,14 +9,14 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention,
 from torch.nn.utils.rnn import pad_sequence
 
 from attnref.bench.methods import Registry
-from attnref.bench.problems import BLOCK_SIZE, WINDOW, Problem
+from attnref.bench.problems import BLOCK_SIZE, WINDOW, LatentProblem, Problem
 
 pytorch = Registry()
 
 Run = Callable[[], Tensor]
 
 
-@pytorch.case("sdpa", "dense", "causal", "window", "blocks", "decode")
+@pytorch.case("sdpa", "dense", "causal", "window", "blocks", "decode", "latent")
 def sdpa(problem: Problem) -> Run:
     query, key, value = problem.query, problem.key, problem.value
     mask = None
@@ -52,6 +52,19 @@ def sdpa_padded(problem: Problem) -> Run:
         query, key, value = map(padded, sides)  # (sequences, heads, longest, d)
         output = F.scaled_dot_product_attention(query, key, value, real[:, None, None])
         return output.transpose(1, 2)[real].transpose(0, 1)[None]  # (1, heads, n, d)
+
+    return run
+
+
+@pytorch.case("sdpa-made", "latent")
+def sdpa_made(problem: Problem) -> Run:
+    # Keys and values of all heads are made of the latents for each step.
+    assert isinstance(problem, LatentProblem)
+    query, latents = problem.query, problem.latent[:, None]
+
+    def run() -> Tensor:
+        key, value = (latents @ up.mT for up in (problem.key_up, problem.value_up))
+        return F.scaled_dot_product_attention(query, key, value)
 
     return run
 

@@ -22,6 +22,7 @@ Examples:
     (805306368, 100663296)
 """
 
+from attnref.cost.latent_attention import latent
 from attnref.cost.layers import (
     feedforward,
     feedforward_parameters,
@@ -57,6 +58,7 @@ __all__ = [  # noqa: RUF022
     "blockwise_backward",
     "reference",
     "linear",
+    "latent",
     "multihead",
     "multihead_parameters",
     "feedforward",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from attnref.variants.blockwise import blockwise_attention
     from attnref.variants.hierarchical import hierarchical_attention
     from attnref.variants.kv_cache import kv_cache_attention
+    from attnref.variants.latent import latent_attention
     from attnref.variants.linear import linear_attention
     from attnref.variants.linformer import linformer_attention
     from attnref.variants.lsh import lsh_attention
@@ -27,6 +28,7 @@ __all__ = [
     "blockwise_attention",
     "hierarchical_attention",
     "kv_cache_attention",
+    "latent_attention",
     "linear_attention",
     "linformer_attention",
     "lsh_attention",

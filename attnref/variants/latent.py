@@ -17,7 +17,7 @@ whose keys and values are the latents.
 import torch
 from torch import Tensor
 
-from attnref._door import Call, check_tensors, enter, fused
+from attnref._door import Call, check_tensors, check_without_gradient, enter, fused
 from attnref.masks import Mask
 from attnref.variants.blockwise import blockwise
 
@@ -73,7 +73,8 @@ def latent_attention(
 
     Exact up to rounding, in both orders. In half precision each rounds what it makes once: keys
     and values, or queries and averages of latents. A query that may attend to no key gives
-    zeros and finite gradients.
+    zeros and finite gradients. A NaN or inf reaches queries that may not attend to it, as in
+    :func:`attnref.variants.blockwise.blockwise_attention`.
 
     With P pairs of a query and a key, making keys and values takes
     ``2 h (m d_c (d_k + d_v) + P (d_k + d_r + d_v))`` operations, and memory for
@@ -91,6 +92,7 @@ def latent_attention(
         tensor([3., 3., 3.])
     """
     rotary = _checked(query, latent, key_up, value_up, query_rotary, key_rotary)
+    check_without_gradient(attn_mask)
     _, d_k, d_c = key_up.shape
     n, m, d_v = query.shape[-2], latent.shape[-2], value_up.shape[-2]
     d_r = rotary[0].shape[-1] if rotary else 0

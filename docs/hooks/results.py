@@ -100,6 +100,7 @@ QUESTIONS = {
         "blocks": "cerca de um em cada dez blocos de 128 × 128 é visto",
         "packed": "oito sequências em fila, a primeira com dois terços dos tokens",
         "decode": "uma consulta por cabeça contra n chaves em cache, quatro cabeças por grupo",
+        "latent": "uma consulta por cabeça contra n latentes, cada um com a largura de 4 cabeças",
         "layer": "uma camada multicabeça inteira, com as projeções",
     },
     "en": {
@@ -109,6 +110,7 @@ QUESTIONS = {
         "blocks": "about one block of 128 × 128 in ten is seen",
         "packed": "eight sequences in a row, the first with two thirds of the tokens",
         "decode": "one query a head against n cached keys, four heads to a group",
+        "latent": "one query a head against n latents, each as wide as four heads",
         "layer": "a whole multi-head layer, projections included",
     },
 }

@@ -34,6 +34,29 @@ def test_the_exact_answer_is_the_oracles(shape, task, monkeypatch):
     torch.testing.assert_close(found, torch.as_tensor(expected), rtol=0, atol=1e-13)
 
 
+def test_the_exact_answer_of_latents_reads_keys_and_values_out_of_them(shape):
+    """Rounded once less than the keys and values that are kept."""
+    problem = TASKS["latent"].make(shape)
+    latents = problem.latent.double().cpu().numpy()[:, None]
+    key, value = (
+        latents @ up.double().cpu().numpy().swapaxes(1, 2)
+        for up in (problem.key_up, problem.value_up)
+    )
+    query = problem.query.double().cpu().numpy()
+    expected, _ = oracle.scaled_dot_product_attention(query, key, value)
+    found = exact(problem).cpu()
+    torch.testing.assert_close(found, torch.as_tensor(expected), rtol=0, atol=1e-13)
+    assert abs(key - problem.key.double().cpu().numpy()).max() < 1e-5
+
+
+def test_the_gradients_of_latents_reach_leaves(shape):
+    problem = TASKS["latent"].make(shape).with_gradients()
+    for name in ("query", "latent", "key_up", "value_up", "key", "value"):
+        tensor = getattr(problem, name)
+        assert tensor.requires_grad
+        assert tensor.is_leaf
+
+
 def test_the_exact_answer_of_a_layer_is_pytorchs_own_in_float64(shape):
     problem = TASKS["layer"].make(shape)
     module, tokens = copy.deepcopy(problem.layer).double(), problem.query.double()

@@ -270,6 +270,11 @@ def test_the_order_is_a_flag(inputs):
         latent_attention(**inputs(), absorb="auto")
 
 
+def test_a_mask_that_wants_a_gradient_is_refused(inputs, randn):
+    with pytest.raises(ValueError, match=r"^attn_mask: expected a tensor without gradient"):
+        latent_attention(**inputs(), attn_mask=randn(7, 13).requires_grad_())
+
+
 def test_all_tensors_have_one_dtype(inputs):
     given = inputs()
     given["latent"] = given["latent"].float()
