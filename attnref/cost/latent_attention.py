@@ -19,7 +19,7 @@ def latent(
     r"""Latent attention, between the latents that are kept and the output of each head.
 
     .. math:: bh\,\bigl(2md_c(d_k+d_v) + 2P(d_k+d_r+d_v)\bigr) \text{ operations in products, or}
-              \qquad bh\,\bigl(2nd_c(d_k+d_v) + 2P(2d_c+d_r)\bigr) \text{ with the matrices absorbed}
+              \qquad bh\,\bigl(2nd_c(d_k+d_v) + 2P(2d_c+d_r)\bigr) \text{ absorbed}
 
     for P allowed pairs per head, around a core without waste, as :func:`attnref.cost.fused`::
 

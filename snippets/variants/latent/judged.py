@@ -1,4 +1,4 @@
-"""What the checker says of latents that hold the keys and values of all heads."""
+"""What the checker says of latents that hold all keys and values."""
 
 # --8<-- [start:example]
 import torch
