@@ -30,9 +30,9 @@ def latent(
         averages = core([query, query_rotary], [latent, key_rotary], latent)
         output = averages @ value_up.mT                             # (b, h, n, d_v)
 
-    Each matrix and each latent is read once in a product and once in the core, whose values are
-    part of its keys when absorbed. What is kept between calls is the cache of
-    ``Sizes(…, num_kv_heads=1, d_k=latent_dim + rotary_dim, d_v=0)``.
+    Each matrix is read once; the latents once for keys and once for values where these are made,
+    and once in the core where not, for its values are part of its keys. What is kept between
+    calls is the cache of ``Sizes(…, num_kv_heads=1, d_k=latent_dim + rotary_dim, d_v=0)``.
 
     Args:
         sizes: of query, key and value of a head, without the rotary part.

@@ -17,8 +17,18 @@ whose keys and values are the latents.
 import torch
 from torch import Tensor
 
-from attnref._door import Call, check_tensors, check_without_gradient, enter, fused
-from attnref.masks import Mask
+from attnref import checks
+from attnref._door import (
+    Call,
+    both,
+    check_tensors,
+    check_without_gradient,
+    enter,
+    fused,
+    own_precision,
+)
+from attnref.masks import Mask, causal
+from attnref.variants._autograd import is_derived
 from attnref.variants.blockwise import blockwise
 
 __all__ = ["latent_attention"]
@@ -74,14 +84,15 @@ def latent_attention(
     Exact up to rounding, in both orders. In half precision each rounds what it makes once: keys
     and values, or queries and averages of latents. A query that may attend to no key gives
     zeros and finite gradients. A NaN or inf reaches queries that may not attend to it, as in
-    :func:`attnref.variants.blockwise.blockwise_attention`.
+    :func:`attnref.variants.blockwise.blockwise_attention`. In float16 an absorbed query can
+    overflow where keys that are made do not.
 
     With P pairs of a query and a key, making keys and values takes
     ``2 h (m d_c (d_k + d_v) + P (d_k + d_r + d_v))`` operations, and memory for
     ``h m (d_k + d_r + d_v)`` numbers; absorbing takes
-    ``2 h (n d_c (d_k + d_v) + P (2 d_c + d_r))``, and memory for ``h n (2 d_c + d_r)``. So a
-    prompt is cheaper without absorbing, and a step of decoding with it, which reads
-    ``m (d_c + d_r)`` numbers, however many heads there are.
+    ``2 h (n d_c (d_k + d_v) + P (2 d_c + d_r))``, and memory for ``h n (2 d_c + d_r)`` and for a
+    mask of ``h n m``, if there is one. So a prompt is cheaper without absorbing, and a step of
+    decoding with it, which reads ``m (d_c + d_r)`` numbers, however many heads there are.
 
     Source: DeepSeek-AI 2024, arXiv 2405.04434, section 2.1 and appendix C.
 
@@ -104,40 +115,46 @@ def latent_attention(
             f"absorb: expected True, False or None, got {type(absorb).__name__}. None takes the "
             "order that needs fewer operations."
         )
-    scale = (d_k + d_r) ** -0.5 if scale is None else scale
+    scale = (d_k + d_r) ** -0.5 if scale is None else checks.check_scale(scale, d_k + d_r)
     latent = latent.unsqueeze(-3)  # (..., 1, m, d_c)
-    if not absorb:
-        key, value = latent @ key_up.mT, latent @ value_up.mT  # (..., h, m, d_k), (..., h, m, d_v)
+    with own_precision(query.device):
+        if not absorb:
+            key, value = latent @ key_up.mT, latent @ value_up.mT  # (..., h, m, d)
+            if rotary:
+                shared = rotary[1].unsqueeze(-3).expand(*key.shape[:-1], d_r)
+                query, key = torch.cat([query, rotary[0]], -1), torch.cat([key, shared], -1)
+            return blockwise(enter(query, key, value, attn_mask, is_causal, scale))
+
+        query = query @ key_up  # (..., h, n, d_c)
+        key = latent
         if rotary:
-            shared = rotary[1].unsqueeze(-3).expand(*key.shape[:-1], d_r)
-            query, key = torch.cat([query, rotary[0]], -1), torch.cat([key, shared], -1)
-        return blockwise(enter(query, key, value, attn_mask, is_causal, scale))
-
-    query = query @ key_up  # (..., h, n, d_c)
-    key = latent
-    if rotary:
-        query = torch.cat([query, rotary[0]], -1)  # (..., h, n, d_c + d_r)
-        key = torch.cat([key, rotary[1].unsqueeze(-3)], -1)  # (..., 1, m, d_c + d_r)
-    call = enter(query, key, latent, attn_mask, is_causal, scale, enable_gqa=True)
-    averages = _of_one_head(call) if n == 1 and not is_causal else blockwise(call)
-    return averages @ value_up.mT  # (..., h, n, d_v)
+            query = torch.cat([query, rotary[0]], -1)  # (..., h, n, d_c + d_r)
+            key = torch.cat([key, rotary[1].unsqueeze(-3)], -1)  # (..., 1, m, d_c + d_r)
+        call = enter(query, key, key, attn_mask, is_causal, scale, enable_gqa=True)
+        return _to_one_head(call)[..., :d_c] @ value_up.mT  # (..., h, n, d_v)
 
 
-def _of_one_head(call: Call) -> Tensor:
-    """One query a head, as h queries of the one head of keys: it is read once."""
+def _to_one_head(call: Call) -> Tensor:
+    """The queries of all heads as queries of the one head of keys, which is read as it is."""
+    *lead, heads, n, m = call.shape
+    width = call.key.shape[-1]
     mask = call.mask_tensor()
-    if mask is not None and mask.dim() > 2:
-        mask = mask.transpose(-3, -2)  # (..., h or 1, 1, m) as (..., 1, h or 1, m)
-    *lead, heads, _, m = call.shape
+    if call.is_causal:
+        rows = causal(n, m, alignment="top-left").dense(call.query.device)
+        mask = rows if mask is None else both(mask, rows)
+    if mask is not None:
+        mask = mask.broadcast_to(*mask.shape[:-3], heads, n, m)
+        mask = mask.reshape(*mask.shape[:-3], 1, heads * n, m)
     one = call._replace(
-        query=call.query.transpose(-3, -2),  # (..., 1, h, d_c + d_r)
-        # Of one width with the keys, as the kernel wants; and what is read already.
-        value=call.key,
+        query=call.query.reshape(*call.query.shape[:-3], 1, heads * n, width),
         attn_mask=mask,
+        is_causal=False,
         enable_gqa=False,
-        shape=(*lead, 1, heads, m),
+        shape=(*lead, 1, heads * n, m),
     )
-    return fused(one)[..., : call.value.shape[-1]].transpose(-3, -2)
+    single = n == 1 and heads * m > 0 and not is_derived(*one[:3])
+    averages = fused(one) if single else blockwise(one)
+    return averages.reshape(*lead, heads, n, width)
 
 
 def _checked(
@@ -169,6 +186,18 @@ def _checked(
                 "dimension of their own in the query, and share the latent."
             )
     heads, d_k, d_c = query.shape[-3], query.shape[-1], latent.shape[-1]
+    for name, letter, size in (("query", "d_k", d_k), ("latent", "d_c", d_c)):
+        if size == 0:
+            raise ValueError(
+                f"{name}: expected {letter} of at least 1, got 0. Without components there is "
+                "nothing to compare."
+            )
+    if checks.broadcast_shape(query.shape[:-3], latent.shape[:-2]) is None:
+        raise ValueError(
+            f"latent: expected leading dimensions that broadcast with {tuple(query.shape[:-3])}, "
+            f"those of query before its heads, got {tuple(latent.shape[:-2])}. Latents have no "
+            "dimension of heads."
+        )
     d_v = value_up.shape[-2] if value_up.dim() == 3 else "d_v"
     for name, matrix, width in (("key_up", key_up, d_k), ("value_up", value_up, d_v)):
         if matrix.shape != (heads, width, d_c):
@@ -186,7 +215,7 @@ def _checked(
     ):
         if tensor.shape != (*lead, d_r):
             raise ValueError(
-                f"{name}: expected shape {(*lead, d_r)}, got {tuple(tensor.shape)}. The rotary "
-                "part of each query has as many numbers as the one key of all heads."
+                f"{name}: expected shape {(*lead, d_r)}, got {tuple(tensor.shape)}. Each query "
+                "has a rotary part, each latent a rotary key, and both are of one width."
             )
     return rotary

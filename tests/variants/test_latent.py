@@ -170,12 +170,9 @@ def test_without_a_word_it_takes_the_order_of_fewer_operations(n, absorbed, rand
         return made + n * 64 * ((2 * 32 + 4) if absorb else (8 + 4 + 8))
 
     assert (operations(True) < operations(False)) == absorbed
-    widths = []
-    original = module.blockwise
-    monkeypatch.setattr(module, "blockwise", lambda c: (widths.append(c.key.shape), original(c))[1])
-    original_one = module._of_one_head
+    shapes, original = [], module.enter
     monkeypatch.setattr(
-        module, "_of_one_head", lambda c: (widths.append(c.key.shape), original_one(c))[1]
+        module, "enter", lambda *a, **o: (shapes.append(tuple(a[1].shape)), original(*a, **o))[1]
     )
     latent_attention(
         randn(H, n, 8),
@@ -185,7 +182,7 @@ def test_without_a_word_it_takes_the_order_of_fewer_operations(n, absorbed, rand
         query_rotary=randn(H, n, 4),
         key_rotary=randn(64, 4),
     )
-    assert widths == [(1, 64, 36) if absorbed else (H, 64, 12)]
+    assert shapes == [(1, 64, 36) if absorbed else (H, 64, 12)]
 
 
 @pytest.mark.claim("latent-cache-is-read-once")
@@ -210,6 +207,71 @@ def test_a_step_hands_the_kernel_the_latents_once(randn, monkeypatch):
         key_rotary=randn(2, 13, D_R),
     )
     assert seen == [((2, 1, 16, D_C + D_R), (2, 1, 13, D_C + D_R), True)]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("absorb", [True, False])
+def test_a_mask_may_have_any_number_of_dimensions(absorb, n, inputs, randn):
+    given = inputs(n=n)
+    for shape in ((1,), (13,), (1, 13), (n, 1), (1, n, 13), (H, 1, 13), (2, 1, 1, 13)):
+        for mask in (randn(*shape) > -1, randn(*shape)):
+            ours = latent_attention(**given, attn_mask=mask, absorb=absorb)
+            whole = mask.expand(torch.broadcast_shapes(shape, (2, H, n, 13)))
+            torch.testing.assert_close(ours, by_definition(given, whole), **CLOSE)
+
+
+def test_of_several_queries_too_the_latents_are_not_copied_for_each_head(inputs, monkeypatch):
+    from attnref.variants import latent as module
+
+    seen, original = [], module.blockwise
+    monkeypatch.setattr(module, "blockwise", lambda call: (seen.append(call), original(call))[1])
+    mask = masks.causal(3, 13, alignment="bottom-right")
+    latent_attention(**inputs(n=3), attn_mask=mask, absorb=True)
+    assert [tuple(call.key.shape) for call in seen] == [(2, 1, 13, D_C + D_R)]
+    assert [tuple(call.query.shape) for call in seen] == [(2, 1, 3 * H, D_C + D_R)]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("absorb", [True, False])
+def test_derivatives_have_derivatives(absorb, n, inputs):
+    given = inputs(n=n, m=5, lead=())
+    names = list(given)
+
+    def function(*tensors):
+        return latent_attention(**dict(zip(names, tensors, strict=True)), absorb=absorb)
+
+    assert torch.autograd.gradgradcheck(function, tuple(given.values()))
+    assert torch.autograd.gradcheck(function, tuple(given.values()), check_forward_ad=True)
+
+
+def test_nothing_depends_on_autocast(inputs, device):
+    given = {name: tensor.float() for name, tensor in inputs(n=3).items()}
+    for absorb in (True, False):
+        expected = latent_attention(**given, absorb=absorb)
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            assert torch.equal(latent_attention(**given, absorb=absorb), expected)
+
+
+@pytest.mark.parametrize("absorb", [True, False])
+def test_the_scale_is_checked_with_the_width_of_query_and_rotary_part(absorb, inputs):
+    with pytest.raises(ValueError, match=r"^scale: expected .* 1/sqrt\(9\)"):
+        latent_attention(**inputs(), scale=float("inf"), absorb=absorb)
+
+
+@pytest.mark.parametrize("name", ["query", "latent"])
+def test_vectors_have_components(name, inputs, randn):
+    given = inputs(lead=())
+    given["query"] = randn(H, 7, 0 if name == "query" else D_K)
+    given["latent"] = randn(13, 0 if name == "latent" else D_C)
+    with pytest.raises(ValueError, match=rf"^{name}: expected d_[kc] of at least 1, got 0"):
+        latent_attention(**given)
+
+
+def test_latents_of_another_batch_are_named(inputs, randn):
+    given = inputs(lead=(2,)) | {"latent": randn(3, 13, D_C), "key_rotary": randn(3, 13, D_R)}
+    with pytest.raises(ValueError, match=r"^latent: expected leading dimensions that broadcast"):
+        latent_attention(**given)
 
 
 def test_a_query_without_keys_gets_zeros_and_finite_gradients(inputs, device):

@@ -4,12 +4,11 @@ from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new
 
 TEXT = {
     "pt": {
-        "made": "feitas: cada cabeça lê no latente as suas chaves e os seus valores",
-        "absorbed": "absorvida: a consulta de cada cabeça vai até os latentes",
+        "made": "feitos: cada cabeça lê no latente chaves e valores seus",
+        "absorbed": "absorvidas: a consulta de cada cabeça vai até os latentes",
         "latents": "latentes",
         "keys": "chaves e valores",
         "queries": "consultas",
-        "query": "consultas",
         "averages": "médias",
         "outputs": "saídas",
         "stay": "por token: {kept} números guardados, {made} feitos",
@@ -21,7 +20,6 @@ TEXT = {
         "latents": "latents",
         "keys": "keys and values",
         "queries": "queries",
-        "query": "queries",
         "averages": "averages",
         "outputs": "outputs",
         "stay": "per token: {kept} numbers kept, {made} made",
@@ -86,7 +84,7 @@ def draw(text):
     arrow(plane, (86 + wide + 4, middle), (176, middle))
     arrow(plane, (180 + wide + 4, middle), (270, middle))
     below = top + height + 14
-    name(12 + CELL * D_K / 2 + 14, below, "query")
+    name(12 + CELL * D_K / 2 + 14, below, "queries")
     name(180 + wide / 2, below, "latents")
     name(274 + wide / 2, below, "averages")
     name(376 + CELL * D_K / 2 - 4, below, "outputs")
