@@ -6,9 +6,7 @@ from attnref import latent_attention
 from attnref.conformance import PROPERTIES, check
 
 
-def attention(
-    query, key, value, attn_mask=None, is_causal=False, scale=None
-):
+def attention(query, key, value, attn_mask=None, is_causal=False, scale=None):
     h, d_k, d_v = key.shape[-3], key.shape[-1], value.shape[-1]
     latent = torch.cat(
         [x.transpose(-3, -2).flatten(-2) for x in (key, value)], dim=-1
