@@ -78,7 +78,7 @@ def draw(text):
         single(274, y, wide, 0.4)
         arrow(plane, (274 + wide + 4, y + 8), (372, y + 8))
         single(376, y, CELL * D_K, 0.4)
-    plane.text(63, top - 4, "$U^\\top$", ha="center", **small)
+    plane.text(63, top - 4, "$U^⊤$", ha="center", **small)
     plane.text(356, top - 4, "$W$", ha="center", **small)
     column(180, top, wide, STRONGEST)
     arrow(plane, (86 + wide + 4, middle), (176, middle))
