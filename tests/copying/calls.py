@@ -27,6 +27,7 @@ def arguments(module):
         return module.Sizes(n=N, m=13, d_k=D_K, d_v=D_V, num_heads=HEADS)
 
     return {
+        "absorb": lambda: True,
         "bandwidth": lambda: 1.3,
         "block": lambda: (3, 5),
         "block_size": lambda: 5,
@@ -51,6 +52,9 @@ def arguments(module):
         "ids": lambda: [0, 0, 1, 1, -1],
         "key": lambda: randn(2, HEADS, N, D_K, seed=4).requires_grad_(),
         "key_projection": lambda: randn(3, N, seed=5),
+        "key_up": lambda: randn(HEADS, D_K, 11, seed=24).requires_grad_(),
+        "latent": lambda: randn(2, N, 11, seed=25).requires_grad_(),
+        "latent_dim": lambda: 11,
         "layout": lambda: torch.tensor([[1, 0, 1], [0, 1, 0], [1, 1, 0]]).bool(),
         "length": lambda: N,
         "lengths": lambda: [3, 5],
@@ -85,6 +89,7 @@ def arguments(module):
         "tokens": lambda: randn(2, HEADS, N, D_K, seed=15).requires_grad_(),
         "value": lambda: randn(2, HEADS, N, D_V, seed=16).requires_grad_(),
         "value_projection": lambda: randn(3, N, seed=17),
+        "value_up": lambda: randn(HEADS, D_V, 11, seed=26).requires_grad_(),
         "vector": lambda: randn(2, N, seed=18),
         "visible": lambda: torch.arange(1, N + 1),
         "weights": lambda: torch.softmax(randn(2, N, seed=19), -1).requires_grad_(),

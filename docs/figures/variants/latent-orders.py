@@ -63,7 +63,7 @@ def draw(text):
     for head in range(HEADS):
         single(left + 12, top + 8 + 26 * head, CELL * D_K, 0.4)
     arrow(plane, (left + 6, middle), (left - 22, middle))
-    name(left + 28, top + height + 14, "queries")
+    name(left + 16, top + height + 14, "queries")
     made = HEADS * 2 * D_K
     plane.text(8, top + height + 38, text["stay"].format(kept=D_C, made=made), color=SOFT, **small)
 
