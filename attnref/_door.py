@@ -26,6 +26,7 @@ class Call(NamedTuple):
         scale: the factor on the scores.
         enable_gqa: whether a key head serves several query heads.
         shape: of the scores, ``(..., n, m)``.
+        sink: a score for each row, which broadcasts to ``(..., n, 1)``; None without sinks.
     """
 
     query: Tensor
@@ -36,6 +37,7 @@ class Call(NamedTuple):
     scale: float
     enable_gqa: bool
     shape: checks.Shape
+    sink: Tensor | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -79,6 +81,8 @@ def enter(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    sink: Tensor | float | None = None,
 ) -> Call:
     """The arguments, once they are known to belong together.
 
@@ -104,7 +108,28 @@ def enter(
         if isinstance(attn_mask, Tensor):
             _check_place("attn_mask", attn_mask, query)
         checks.check_mask(attn_mask.shape, shape)
-    return Call(query, key, value, attn_mask, is_causal, factor, enable_gqa, shape)
+    rows = None if sink is None else _sink_of_rows(sink, query, shape)
+    return Call(query, key, value, attn_mask, is_causal, factor, enable_gqa, shape, rows)
+
+
+def _sink_of_rows(sink: Tensor | float, query: Tensor, shape: checks.Shape) -> Tensor:
+    """A score for each head as one for each row, ``(..., h, 1, 1)``."""
+    if isinstance(sink, int | float) and not isinstance(sink, bool):
+        sink = torch.tensor(float(sink), device=query.device)
+    if not isinstance(sink, Tensor) or not sink.is_floating_point():
+        got = sink.dtype if isinstance(sink, Tensor) else type(sink).__name__
+        raise TypeError(
+            f"sink: expected a number or a tensor of a floating dtype, got {got}. It is a score "
+            "for each head; None means that there is none."
+        )
+    _check_place("sink", sink, query)
+    heads = shape[:-2]
+    if len(sink.shape) > len(heads) or checks.broadcast_shape(sink.shape, heads) != heads:
+        raise ValueError(
+            f"sink: expected a shape that broadcasts to {heads}, a score for each head of query, "
+            f"got {tuple(sink.shape)}. One for all heads is a number."
+        )
+    return sink[..., None, None]
 
 
 def check_tensors(**tensors: Tensor) -> None:
@@ -213,7 +238,7 @@ def fused(call: Call) -> Tensor:
     """
     if call.is_causal and call.scale <= 0:
         call = with_positive_scale(call)
-    query, key, value, mask, is_causal, scale, enable_gqa, shape = call
+    query, key, value, mask, is_causal, scale, enable_gqa, shape, _ = call
     lead, (n, m), d_v = shape[:-2], shape[-2:], value.shape[-1]
     if isinstance(mask, Mask):
         mask = mask.dense(query.device)

@@ -33,6 +33,7 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
     *,
     softcap: float | None = None,
+    sink: Tensor | float | None = None,
 ) -> Tensor:
     r"""Each query's average of the values, weighted by how well it matches the keys.
 
@@ -67,6 +68,11 @@ def scaled_dot_product_attention(
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         softcap: bounds the scaled scores before the mask, ``softcap * tanh(score / softcap)``;
             None means no bound.
+        sink: the score :math:`\sigma` of one more key for each head, whose value is zero: it adds
+            :math:`e^{\sigma}` to the sum below the fraction. A number, or a tensor of any floating
+            dtype that broadcasts to the leading dimensions of the scores, ``(h,)`` for one of
+            each head; with a gradient, neither scaled nor bounded by ``softcap``. None means
+            none.
 
     Returns:
         ``(..., n, d_v)`` in the dtype and on the device of ``query``. The weights, too, are given
@@ -80,7 +86,7 @@ def scaled_dot_product_attention(
     formula's ``2 n m (d_k + d_v)`` because NaN and inf are traced; memory ``O(n m)``.
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, equation 1; softcap: Gemma Team 2024,
-    arXiv 2408.00118, section 2.
+    arXiv 2408.00118, section 2; sink: OpenAI 2025, arXiv 2508.10925, section 2.
 
     Examples:
         >>> query = torch.tensor([[1.0, 0.0]])
@@ -90,7 +96,7 @@ def scaled_dot_product_attention(
         tensor([[13.3024]])
     """
     options = (attn_mask, dropout_p, is_causal, scale, enable_gqa)
-    return attend(query, key, value, *options, softcap=softcap).output
+    return attend(query, key, value, *options, softcap=softcap, sink=sink).output
 
 
 class Attention(NamedTuple):
@@ -102,6 +108,7 @@ class Attention(NamedTuple):
             dropout.
         lse: the log-sum-exp of each row, :math:`\log\sum_j e^{s_{ij}}`, ``(..., n)``, by which
             partial results merge; in the dtype of computation, -inf where the mask allows no key.
+            A sink is one of its terms.
 
     Examples:
         >>> Attention._fields
@@ -124,6 +131,7 @@ def attend(
     enable_gqa: bool = False,
     *,
     softcap: float | None = None,
+    sink: Tensor | float | None = None,
 ) -> Attention:
     r"""Attention with its weights, and the logarithm of what they were divided by.
 
@@ -142,7 +150,7 @@ def attend(
         >>> output, weights, lse
         (tensor([[13.3024]]), tensor([[0.6698, 0.3302]]), tensor([1.1079]))
     """
-    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa, sink=sink)
     checks.check_dropout(dropout_p)
     checks.check_softcap(softcap)
     with own_precision(query.device):
@@ -162,6 +170,7 @@ def attention_weights(
     scale: float | None = None,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    sink: Tensor | float | None = None,
 ) -> Tensor:
     r"""How much each query attends to each key: the rows of the softmax.
 
@@ -170,8 +179,8 @@ def attention_weights(
     Arguments as in :func:`scaled_dot_product_attention`.
 
     Returns:
-        ``(..., n, m)`` in the dtype of ``query``: each row sums to 1 up to rounding, or is
-        all zeros where the mask allows no key.
+        ``(..., n, m)`` in the dtype of ``query``: each row sums to 1 up to rounding, to less
+        with a sink, or is all zeros where the mask allows no key.
 
     Raises, exactness, cost ``O(n m d_k)`` and source as there.
 
@@ -181,7 +190,7 @@ def attention_weights(
         >>> attention_weights(query, key)
         tensor([[0.6698, 0.3302]])
     """
-    call = enter(query, key, None, attn_mask, is_causal, scale, enable_gqa)
+    call = enter(query, key, None, attn_mask, is_causal, scale, enable_gqa, sink=sink)
     checks.check_softcap(softcap)
     with own_precision(query.device):
         return softmax_weights(call, softcap)[0].to(query.dtype)
@@ -206,6 +215,10 @@ def softmax_weights(
     elif attn_mask is not None:
         allowed = allowed & (attn_mask != -torch.inf)
         scores = scores + narrowed(attn_mask, dtype)
+    if call.sink is not None:  # one more key, whose value is zero
+        sink = call.sink.to(dtype).expand(*call.shape[:-1], 1)  # (..., n, 1)
+        scores = torch.cat([scores, sink], -1)  # (..., n, m + 1)
+        allowed = torch.cat([allowed, sink != -torch.inf], -1)
 
     # A row of -inf alone, or one with NaN or inf, has no softmax. It computes on zeros, so that
     # its gradients are zeros too, and gets what it should hold afterwards.
@@ -216,7 +229,8 @@ def softmax_weights(
     weights = torch.softmax(scores, dim=-1).masked_fill(~allowed, 0.0)  # (..., n, m)
     weights = weights.masked_fill(allowed & ~sound[..., None], torch.nan)
     lse = torch.where(sound, torch.logsumexp(scores, dim=-1), total)  # (..., n)
-    return weights, allowed, lse, value
+    m = call.shape[-1]
+    return weights[..., :m], allowed[..., :m], lse, value
 
 
 def _scores(query: Tensor, key: Tensor, scale: float) -> Tensor:

@@ -181,6 +181,13 @@ PROBLEMS = {
         "scale": 0.7,
     },
     "grouped": {"enable_gqa": True, "softcap": 2.0},
+    "bool, a sink for each head": {"attn_mask": "bool", "sink": (2,)},
+    "float, causal, a sink for each sample": {
+        "attn_mask": "float",
+        "is_causal": True,
+        "sink": (2, 1),
+    },
+    "grouped, one sink": {"enable_gqa": True, "sink": ()},
 }
 
 
@@ -202,17 +209,23 @@ def test_gradients_are_the_slopes_of_the_values(name, normal):
         arrays.append(np.where(allowed[0], normal((3, 5)), -INF)[None])
     else:
         arrays.append(allowed if kind else None)
+    shape = options.pop("sink", None)
+    arrays.append(None if shape is None else np.array(normal(shape)))
     grad_output, grad_lse = normal((2, 2, 3, 3)), normal((2, 2, 3))
 
     def loss() -> float:
-        query, key, value, mask = arrays
-        output, _ = oracle.scaled_dot_product_attention(query, key, value, mask, **options)
-        lse = oracle.log_sum_exp(query, key, mask, **options)
+        query, key, value, mask, sink = arrays
+        output, _ = oracle.scaled_dot_product_attention(
+            query, key, value, mask, sink=sink, **options
+        )
+        lse = oracle.log_sum_exp(query, key, mask, sink=sink, **options)
         reached = np.where(np.isfinite(lse), lse, 0.0)  # -inf, without a slope, for no keys
         return float((grad_output * output).sum() + (grad_lse * reached).sum())
 
-    found = oracle.gradients(grad_output, *arrays, **options, grad_lse=grad_lse)
+    *tensors, sink = arrays
+    found = oracle.gradients(grad_output, *tensors, sink=sink, **options, grad_lse=grad_lse)
     assert (found.attn_mask is None) == (kind != "float")
+    assert (found.sink is None) == (shape is None)
     for array, gradient in zip(arrays, found, strict=True):
         if gradient is None:
             continue

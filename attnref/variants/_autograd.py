@@ -9,37 +9,54 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from attnref._door import own_precision
+from attnref.softmax import Partial, merge
 
 
 class Core(Protocol):
     """Attention by blocks, backward too, and as a plain formula; its masks carry no gradient."""
 
+    @property
+    def unit(self) -> float:
+        """That of the maximum below: 1, or ln 2 where powers of 2 are summed."""
+
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The output, and what backward wants to know of each row's softmax."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The output; each row's sum of powers, and the score subtracted first, (..., n, 1)."""
 
     def backward(
         self,
         grad: Tensor,
+        grad_normaliser: Tensor,
         query: Tensor,
         key: Tensor,
         value: Tensor,
         output: Tensor,
-        softmax: Tensor,
+        normaliser: Tensor,
+        maximum: Tensor,
         *masks: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The gradients of query, key and value."""
+        """The gradients of query, key and value, from those of output and normaliser."""
 
-    def formula(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor) -> Tensor:
-        """The output by operations that autograd knows: second derivatives come from it."""
+    def formula(
+        self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Output and log-sum-exp by operations that autograd knows: for second derivatives."""
 
 
 _FEW_PAIRS = 1024 * 1024  # of these the weights may be held
 
 
 def attention(core: Core, *tensors: Tensor, by_values: bool = False) -> Tensor:
-    """The output of a core, ``(..., n, d_v)``, with derivatives of every order.
+    """The output of a core, ``(..., n, d_v)``, with derivatives of every order; see below."""
+    return partial_result(core, *tensors, by_values=by_values).output
+
+
+def partial_result(core: Core, *tensors: Tensor, by_values: bool = False) -> Partial:
+    """What a core finds, with derivatives of every order by output and normaliser.
+
+    The maximum has none: only its product with the normaliser counts, so it may be any constant.
+    A core that does not tell its sums gives a normaliser of width 0.
 
     ``by_values`` says that the values of a mask decide which blocks are computed. A graph that is
     traced holds no values: there the formula computes.
@@ -53,15 +70,25 @@ def attention(core: Core, *tensors: Tensor, by_values: bool = False) -> Tensor:
             "torch.compiler.disable, or give mask.block_mask() to FlexAttention."
         )
     if traced or tensors[0].is_meta:
-        return core.formula(*tensors)
+        output, lse = core.formula(*tensors)
+        maximum = lse.detach()[..., None]  # (..., n, 1)
+        return Partial(output, maximum, _normaliser(lse, maximum))
     if not torch.compiler.is_compiling():
-        output, _ = _WithForwardMode.apply(core, *tensors)  # type: ignore[no-untyped-call]
+        found = _WithForwardMode.apply(core, *tensors)  # type: ignore[no-untyped-call]
     # The compiler calls a function that needs no derivative as if it had no setup_context.
     elif is_derived(*tensors):
-        output, _ = _Attention.apply(core, *tensors)  # type: ignore[no-untyped-call]
+        found = _Attention.apply(core, *tensors)  # type: ignore[no-untyped-call]
     else:
-        output, _ = _Attention.forward(core, *tensors)
-    return output  # type: ignore[no-any-return]
+        found = _Attention.forward(core, *tensors)
+    output, normaliser, maximum = found
+    return Partial(output, maximum * core.unit, normaliser)
+
+
+def beside_sink(found: Partial, sink: Tensor) -> Tensor:
+    """The output when a further key, whose value is zero, has the score ``sink``, (..., n, 1)."""
+    score = sink.to(found.maximum.dtype)
+    alone = Partial(torch.zeros_like(score), score, torch.ones_like(score))
+    return merge(found, alone).output
 
 
 def is_derived(*tensors: Tensor) -> bool:
@@ -74,24 +101,25 @@ def is_derived(*tensors: Tensor) -> bool:
 
 
 class _Attention(torch.autograd.Function):
-    """The output, ``(..., n, d_v)``, and what the backward pass needs beside it."""
+    """The output, ``(..., n, d_v)``, the sums of each row, and what was subtracted first."""
 
     @staticmethod
-    def forward(core: Core, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(core: Core, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with own_precision(tensors[0].device):
             return core.forward(*tensors)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         ctx.core, *tensors = inputs
-        ctx.mark_non_differentiable(output[1])
+        ctx.mark_non_differentiable(output[2])
         ctx.save_for_backward(*output, *tensors)  # masks too: changed in place, they would lie
-        ctx.save_for_forward(*tensors)
+        ctx.save_for_forward(*output, *tensors)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        output, softmax, query, key, value, *masks = ctx.saved_tensors
-        arguments = ctx.core, grad, query, key, value, output, softmax, *masks
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        output, normaliser, maximum, query, key, value, *masks = ctx.saved_tensors
+        known = output, normaliser, maximum
+        arguments = ctx.core, *grads[:2], query, key, value, *known, *masks
         # Only what is recorded needs a derivative, and torch.compile does not nest functions.
         gradients = (_Gradients.apply if torch.is_grad_enabled() else _Gradients.forward)(
             *arguments
@@ -101,35 +129,46 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], core: Core, *tensors: Tensor
-    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    ) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[int, int, int]]:
         batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, 3)
-        return _function().apply(core, *batched), (0, 0)  # type: ignore[no-untyped-call]
+        return _function().apply(core, *batched), (0, 0, 0)  # type: ignore[no-untyped-call]
 
 
 class _WithForwardMode(_Attention):
     """The same for derivatives in forward mode, with which the compiler traces no function."""
 
     @staticmethod
-    def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, None]:
-        query, key, value, *masks = ctx.saved_tensors
+    def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, Tensor, None]:
+        _, normaliser, maximum, query, key, value, *masks = ctx.saved_tensors
         inputs = query, key, value
         along = tuple(
             torch.zeros_like(x) if tangent is None else tangent
             for x, tangent in zip(inputs, tangents[:3], strict=True)
         )
-        formula = functools.partial(_formula, ctx.core, masks)
-        output, pull = torch.func.vjp(formula, *inputs)[:2]
+        formula = functools.partial(_formula, ctx.core, normaliser, maximum, masks)
+        found, pull = torch.func.vjp(formula, *inputs)[:2]
         # What pulls gradients back is linear, and its own transpose pushes tangents forward.
-        push = torch.func.vjp(pull, torch.zeros_like(output))[1]
-        return push(along)[0], None
+        push = torch.func.vjp(pull, tuple(torch.zeros_like(x) for x in found))[1]
+        return *push(along)[0], None
 
 
 def _function() -> type[_Attention]:
     return _Attention if torch.compiler.is_compiling() else _WithForwardMode
 
 
-def _formula(core: Core, masks: Sequence[Tensor], *inputs: Tensor) -> Tensor:
-    return core.formula(*inputs, *masks)
+def _formula(
+    core: Core, normaliser: Tensor, maximum: Tensor, masks: Sequence[Tensor], *inputs: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Output and normaliser, the latter beside the maximum that was found."""
+    output, lse = core.formula(*inputs, *masks)
+    return output, _normaliser(lse, maximum * core.unit)[..., : normaliser.shape[-1]]
+
+
+def _normaliser(lse: Tensor, maximum: Tensor) -> Tensor:
+    """Each row's sum of exponentials, ``(..., n, 1)``; 0 where there are none."""
+    return torch.exp(lse[..., None] - maximum.masked_fill(maximum == -torch.inf, 0.0)).to(
+        maximum.dtype
+    )
 
 
 class _Gradients(torch.autograd.Function):
@@ -142,26 +181,27 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.core, grad, query, key, value, _, _, *masks = inputs
-        ctx.save_for_backward(grad, query, key, value, *masks)
+        ctx.core, grad, grad_normaliser, query, key, value, _, *rest = inputs
+        ctx.save_for_backward(grad, grad_normaliser, query, key, value, *rest)
 
     @staticmethod
     def backward(ctx: Any, *second: Tensor) -> tuple[Tensor | None, ...]:
-        grad, query, key, value, *masks = ctx.saved_tensors
+        grad, grad_normaliser, *inputs = ctx.saved_tensors[:5]
+        normaliser, maximum, *masks = ctx.saved_tensors[5:]
+        formula = functools.partial(_formula, ctx.core, normaliser, maximum, masks)
 
-        def gradients(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-            pull = torch.func.vjp(functools.partial(_formula, ctx.core, masks), *inputs)[1]
-            return tuple(pull(grad))
+        def gradients(grad: Tensor, grad_normaliser: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+            return tuple(torch.func.vjp(formula, *inputs)[1]((grad, grad_normaliser)))
 
-        # Output and softmax are functions of the inputs, and the formula knows it.
-        pull = torch.func.vjp(gradients, grad, query, key, value)[1]
-        return None, *pull(second), None, None, *(None for _ in masks)
+        # Output and normaliser are functions of the inputs, and the formula knows it.
+        pull = torch.func.vjp(gradients, grad, grad_normaliser, *inputs)[1]
+        return None, *pull(second), None, None, None, *(None for _ in masks)
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], core: Core, *tensors: Tensor
     ) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[int, int, int]]:
-        batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, 6)
+        batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, 8)
         return _Gradients.apply(core, *batched), (0, 0, 0)  # type: ignore[no-untyped-call]
 
 

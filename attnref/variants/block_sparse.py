@@ -16,7 +16,7 @@ from attnref._door import enter
 from attnref.checks import check_mask
 from attnref.masks import block_layout
 from attnref.onednn import product_with_transpose
-from attnref.reference import scaled_dot_product_attention
+from attnref.reference import attend
 from attnref.variants._autograd import attention
 
 __all__ = ["block_sparse_attention"]
@@ -89,8 +89,12 @@ class _BlockSparse(NamedTuple):
     block_size: int
     scale: float
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        """The output; each row's largest score and its sum of exponentials, ``(..., n, 2)``."""
+    unit = math.log(2)
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The output; each row's sum of powers of 2, and the score subtracted, ``(..., n, 1)``."""
         output = v.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., n, d_v)
         maxima, totals = (q.new_full((*q.shape[:-1], 1), number) for number in (0.0, 1.0))
         bounded = self._bounded(q, k, v)
@@ -106,33 +110,34 @@ class _BlockSparse(NamedTuple):
                 torch.sum(powers.exp2_(), -1, keepdim=True, out=total[row])  # (..., rows, 1)
                 sums = product_with_transpose(powers, _gathered(v_blocks, seen).mT)
                 torch.div(sums, total[row], out=outputs[row])  # (..., rows, d_v)
-        return output, torch.cat([maxima, totals], -1)
+        return output, totals, maxima
 
     def backward(
         self,
         grad: Tensor,
+        grad_normaliser: Tensor,
         q: Tensor,
         k: Tensor,
         v: Tensor,
         output: Tensor,
-        softmax: Tensor,
+        normaliser: Tensor,
+        maximum: Tensor,
         *masks: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         d_q, d_k, d_v = (torch.zeros_like(x) for x in (q, k, v))
-        maxima, totals = torch.split(softmax, 1, -1)  # (..., n, 1) each
-        shifted = bool(maxima.any())
+        shifted = bool(maximum.any())
         # Divided here, once: the weights below are powers that the total does not divide.
-        grad = grad / totals
-        means = (grad * output).sum(-1, keepdim=True)  # (..., n, 1)
-        parts = (q, k, v, maxima, grad, means, d_q, d_k, d_v)
+        grad = grad / normaliser
+        means = (grad * output).sum(-1, keepdim=True) - grad_normaliser  # (..., n, 1)
+        parts = (q, k, v, maximum, grad, means, d_q, d_k, d_v)
         for head, rows_of_blocks in _heads(q, *masks):
-            q_, k_, v_, maximum, g_, mean, d_q_, d_k_, d_v_ = (
+            q_, k_, v_, subtracted, g_, mean, d_q_, d_k_, d_v_ = (
                 torch.split(x[head], self.block_size, -2) for x in parts
             )
             for row, seen in rows_of_blocks:
                 g, keys = g_[row], _gathered(k_, seen)  # (..., rows, d_v), (..., keys, d_k)
                 weights = self._scores(q_[row], keys)  # (..., rows, keys)
-                weights = (weights.sub_(maximum[row]) if shifted else weights).exp2_()
+                weights = (weights.sub_(subtracted[row]) if shifted else weights).exp2_()
                 d_weights = product_with_transpose(g, _gathered(v_, seen))  # (..., rows, keys)
                 d_scores = d_weights.sub_(mean[row]).mul_(weights).mul_(self.scale)
                 # Both transposed: so the products read their operands along rows.
@@ -146,10 +151,11 @@ class _BlockSparse(NamedTuple):
                 d_q_[row].copy_(product_with_transpose(d_scores, keys.mT))
         return d_q, d_k, d_v
 
-    def formula(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> Tensor:
+    def formula(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
         n, m = q.shape[-2], k.shape[-2]
         mask = block_layout(n, m, layout=masks[0], block_size=self.block_size)
-        return scaled_dot_product_attention(q, k, v, mask.dense(q.device), scale=self.scale)
+        found = attend(q, k, v, mask.dense(q.device), scale=self.scale)
+        return found.output, found.lse
 
     def _bounded(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
         """Whether no score is so large that values times its exponential could overflow."""

@@ -21,8 +21,9 @@ from torch.nn.functional import pad
 from attnref._door import Call, check_without_gradient, enter, fused, with_positive_scale
 from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
-from attnref.reference import scaled_dot_product_attention
-from attnref.variants._autograd import attention, is_derived
+from attnref.reference import attend
+from attnref.softmax import Partial
+from attnref.variants._autograd import beside_sink, is_derived, partial_result
 from attnref.variants._strips import LOG2_E, Head, Strip, strips
 
 __all__ = ["blockwise_attention"]
@@ -44,6 +45,8 @@ def blockwise_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    sink: Tensor | float | None = None,
 ) -> Tensor:
     r"""Softmax attention under any mask, without ever holding all n × m weights.
 
@@ -71,6 +74,7 @@ def blockwise_attention(
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        sink: a score for each head, as in :func:`attnref.scaled_dot_product_attention`.
 
     Returns:
         ``(..., n, d_v)`` in the dtype and on the device of ``query``.
@@ -95,7 +99,7 @@ def blockwise_attention(
         >>> blockwise_attention(query, key, value, masks.causal(1, 2, alignment="top-left"))
         tensor([[10.]])
     """
-    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa, sink=sink)
     if dropout_p != 0.0:
         raise ValueError(
             f"dropout_p: expected 0.0, got {dropout_p!r}. Weights that are never stored cannot be "
@@ -107,30 +111,57 @@ def blockwise_attention(
 
 def blockwise(call: Call) -> Tensor:
     """The output, ``(..., n, d_v)``, by the fused kernel or block by block."""
-    *lead, n, m = call.shape
+    if call.sink is not None:
+        return beside_sink(partial(call), call.sink).to(call.query.dtype)
+    kernel = _kernel_is_as_fast(call)
+    if kernel and math.prod(call.shape) > 0 and not (_on_cpu(call) and is_derived(*call[:3])):
+        return fused(call)
+    return _partial(call, kernel).output
+
+
+def partial(call: Call) -> Partial:
+    """The output with what it takes to merge it, in the dtype of computation, without the sink."""
+    # The kernel tells the sums of its rows, but takes no gradient of them.
+    kernel = _on_cpu(call) and _kernel_is_as_fast(call) and not is_derived(*call[:3])
+    found = _partial(call, kernel)
+    if kernel:
+        found = found._replace(normaliser=torch.ones_like(found.maximum))
+    return found._replace(output=found.output.to(call.dtype))
+
+
+def _on_cpu(call: Call) -> bool:
+    return call.query.device.type == "cpu"
+
+
+def _kernel_is_as_fast(call: Call) -> bool:
+    """Whether PyTorch's fused kernel computes what this loop does, at least as fast."""
+    n, m = call.shape[-2:]
     wide = call.query.dtype not in (torch.float16, torch.bfloat16)
-    few = n * m <= _FEW_PAIRS
     # Copies filled up to one width would cost what the kernel saves.
     one_width = call.key.shape[-1] == call.value.shape[-1]
-    on_cpu = call.query.device.type == "cpu"
-    kernel = call.attn_mask is None and (not on_cpu or few or (wide and one_width))
-    if kernel and math.prod(call.shape) > 0:
-        if not (on_cpu and is_derived(*call[:3])):
-            return fused(call)
+    few = n * m <= _FEW_PAIRS
+    return call.attn_mask is None and (not _on_cpu(call) or few or (wide and one_width))
+
+
+def _partial(call: Call, kernel: bool) -> Partial:
+    *lead, n, m = call.shape
+    query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors(call.query.dtype))
+    d_k, d_v = query.shape[-1], value.shape[-1]
+    if d_v == 0 or math.prod(call.shape) == 0:
+        output = query @ (key.mT @ value) if d_v == 0 else query @ key.mT @ value
+        maximum = output.new_full((*lead, n, 1), -torch.inf, dtype=call.dtype)
+        return Partial(output, maximum, torch.zeros_like(maximum))  # sums of nothing
+    if kernel:
         if call.is_causal and call.scale <= 0:
             call = with_positive_scale(call)
-    query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors(call.query.dtype))
-    if value.shape[-1] == 0:
-        return query @ (key.mT @ value)
-    if math.prod(call.shape) == 0:
-        return query @ key.mT @ value  # sums of nothing: zeros
-    if kernel:
-        core, d_v = _Kernel(call.is_causal, call.scale), value.shape[-1]
-        if one_width:
-            return attention(core, query, key, value)
-        width = max(query.shape[-1], d_v)
-        filled = (pad(x, (0, width - x.shape[-1])) for x in (query, key, value))
-        return attention(core, *filled)[..., :d_v]
+            query = call.query.expand(query.shape)
+        width = max(d_k, d_v)
+        filled = (
+            x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1]))
+            for x in (query, key, value)
+        )
+        found = partial_result(_Kernel(call.is_causal, call.scale), *filled)
+        return found if d_v == width else found._replace(output=found.output[..., :d_v])
     mask = call.attn_mask
     # With all its rows and keys, so that blocks can be cut from it.
     if mask is not None and mask.shape[-2:] != (n, m):
@@ -138,7 +169,7 @@ def blockwise(call: Call) -> Tensor:
     own = mask if isinstance(mask, Mask) else None
     by_blocks = _Blockwise(own, call.is_causal, call.scale)
     tensors = [mask] if isinstance(mask, Tensor) else []
-    return attention(by_blocks, query, key, value, *tensors, by_values=mask is not None)
+    return partial_result(by_blocks, query, key, value, *tensors, by_values=mask is not None)
 
 
 class _Kernel(NamedTuple):
@@ -147,30 +178,35 @@ class _Kernel(NamedTuple):
     is_causal: bool
     scale: float
 
+    unit = 1.0
+
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The output, and the logarithm of each row's sum of exponentials, ``(..., n, 1)``."""
         *lead, n, _ = query.shape
-        output, logsumexp = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             *map(_in_one_batch, (query, key, value)), 0.0, self.is_causal, scale=self.scale
         )
-        return output.reshape(*lead, n, value.shape[-1]), logsumexp.reshape(*lead, n, 1)
+        lse = lse.reshape(*lead, n, 1)
+        return output.reshape(*lead, n, value.shape[-1]), lse[..., :0], lse
 
     def backward(
         self,
         grad: Tensor,
+        grad_normaliser: Tensor,
         query: Tensor,
         key: Tensor,
         value: Tensor,
         output: Tensor,
-        softmax: Tensor,
+        normaliser: Tensor,
+        maximum: Tensor,
         *masks: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         tensors = grad, query, key, value, output
         gradients = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
             *map(_in_one_batch, tensors),
-            _in_one_batch(softmax)[..., 0],
+            _in_one_batch(maximum)[..., 0],
             0.0,
             self.is_causal,
             scale=self.scale,
@@ -180,10 +216,11 @@ class _Kernel(NamedTuple):
         )
         return d_query, d_key, d_value
 
-    def formula(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor) -> Tensor:
-        return scaled_dot_product_attention(
-            query, key, value, is_causal=self.is_causal, scale=self.scale
-        )
+    def formula(
+        self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        found = attend(query, key, value, is_causal=self.is_causal, scale=self.scale)
+        return found.output, found.lse
 
 
 def _in_one_batch(tensor: Tensor) -> Tensor:
@@ -198,14 +235,17 @@ class _Blockwise(NamedTuple):
     is_causal: bool
     scale: float
 
+    unit = math.log(2)
+
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The output; each row's largest score and its sum of exponentials, ``(..., n, 2)``."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The output; each row's sum of powers of 2, and the score subtracted, ``(..., n, 1)``."""
         dtype = torch.promote_types(query.dtype, torch.float32)
         keys, values = (x.to(dtype).contiguous() for x in (key, value))
         output = query.new_empty(*query.shape[:-1], value.shape[-1])  # (..., n, d_v)
-        softmax = query.new_empty(*query.shape[:-1], 2, dtype=dtype)
+        totals = query.new_empty(*query.shape[:-1], 1, dtype=dtype)
+        maxima = torch.empty_like(totals)
         longest = keys.norm(dim=-1).amax(-1)  # (...)
         # Scores below this, in units of ln 2, have powers that values may multiply.
         least, most = values.flatten(-2).aminmax(dim=-1)  # (...) each
@@ -232,20 +272,22 @@ class _Blockwise(NamedTuple):
                 sums.add_(product_with_transpose(powers, v.mT))
                 del powers  # or the next block would be made while this one is there
             output[head][..., rows, :] = sums / total.masked_fill(total == 0, 1.0)
-            softmax[head][..., rows, :] = torch.cat([maximum, total], -1)
-        return output, softmax
+            totals[head][..., rows, :], maxima[head][..., rows, :] = total, maximum
+        return output, totals, maxima
 
     def backward(
         self,
         grad: Tensor,
+        grad_normaliser: Tensor,
         query: Tensor,
         key: Tensor,
         value: Tensor,
         output: Tensor,
-        softmax: Tensor,
+        normaliser: Tensor,
+        maximum: Tensor,
         *masks: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        dtype = softmax.dtype
+        dtype = normaliser.dtype
         # What rounds the gradient anyway may round the operands of its products.
         narrow = torch.bfloat16 if query.dtype == torch.bfloat16 else dtype
         keys, values = (x.to(dtype).contiguous() for x in (key, value))
@@ -255,18 +297,20 @@ class _Blockwise(NamedTuple):
         d_value = value.new_zeros(value.mT.shape, dtype=dtype)  # (..., d_v, m)
         for head, strip in self._strips(query, key, masks, dtype):
             rows, all_keys, all_values = strip.rows, keys[head], values[head]
-            maximum, total = torch.split(softmax[head][..., rows, :], 1, -1)  # (..., rows, 1) each
-            shifted = bool(maximum.any())
+            subtracted = maximum[head][..., rows, :]  # (..., rows, 1)
+            total = normaliser[head][..., rows, :]  # (..., rows, 1)
+            shifted = bool(subtracted.any())
             q = query[head][..., rows, :].to(dtype) * (self.scale * LOG2_E)  # (..., rows, d_k)
             # Divided here, once: the weights below are powers that the total does not divide.
             g = grad[head][..., rows, :].to(dtype) / total.masked_fill(total == 0, 1.0)
             mean = (g * output[head][..., rows, :]).sum(-1, keepdim=True)  # (..., rows, 1)
+            mean -= grad_normaliser[head][..., rows, :]  # which grows with each power alike
             q_columns, g_columns = (x.mT.to(narrow).contiguous() for x in (q, g))
             d_q = torch.zeros_like(q)
             for columns in strip.columns(_COLUMNS_BACK):
                 k, v = all_keys[..., columns, :], all_values[..., columns, :]
                 weights = strip.mask_(product_with_transpose(q, k), columns)  # (..., rows, columns)
-                weights = (weights.sub_(maximum) if shifted else weights).exp2_()
+                weights = (weights.sub_(subtracted) if shifted else weights).exp2_()
                 d_value[head][..., columns] += product_with_transpose(
                     g_columns, weights.to(narrow).mT
                 )
@@ -278,14 +322,15 @@ class _Blockwise(NamedTuple):
         d_key *= math.log(2)  # q above holds the scale, and log2(e) beside it
         return d_query, d_key.mT.to(key.dtype), d_value.mT.to(value.dtype)
 
-    def formula(self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor) -> Tensor:
+    def formula(
+        self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
+    ) -> tuple[Tensor, Tensor]:
         n, m = query.shape[-2], key.shape[-2]
         mask = masks[0] if masks else None
         if self.mask is not None:
             mask = self.mask.block(slice(0, n), slice(0, m), query.device)
-        return scaled_dot_product_attention(
-            query, key, value, mask, is_causal=self.is_causal, scale=self.scale
-        )
+        found = attend(query, key, value, mask, is_causal=self.is_causal, scale=self.scale)
+        return found.output, found.lse
 
     def _strips(
         self, query: Tensor, key: Tensor, masks: Sequence[Tensor], dtype: torch.dtype

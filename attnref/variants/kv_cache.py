@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attnref._door import enter, fused
 from attnref.masks import Mask
+from attnref.variants._autograd import is_derived
 from attnref.variants.blockwise import blockwise
 
 __all__ = ["kv_cache_attention"]
@@ -22,6 +23,7 @@ def kv_cache_attention(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
+    sink: Tensor | float | None = None,
 ) -> Tensor:
     r"""Softmax attention of the n newest tokens to the m that a cache holds, their own included.
 
@@ -41,6 +43,7 @@ def kv_cache_attention(
         value: ``(..., key heads, m, d_v)``, same dtype and device.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        sink: a score for each head, as in :func:`attnref.scaled_dot_product_attention`.
 
     Returns:
         ``(..., heads, n, d_v)`` in the dtype and on the device of ``query``.
@@ -62,7 +65,7 @@ def kv_cache_attention(
         >>> kv_cache_attention(query, key, value, enable_gqa=True).flatten()
         tensor([2., 2., 5., 5.])
     """
-    call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa)
+    call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa, sink=sink)
     *lead, n, m = call.shape
     if n > m:
         raise ValueError(
@@ -77,6 +80,11 @@ def kv_cache_attention(
         if heads != key_heads:  # those that share a key head become the queries of one
             shape = (*before, key_heads, heads // key_heads, m)
             query = query.expand(*lead, 1, -1).reshape(*shape[:-1], -1)
-            call = call._replace(query=query, shape=shape)
+            rows = call.sink
+            if rows is not None:
+                rows = rows.expand(*lead, 1, 1).reshape(*shape[:-1], 1)
+            call = call._replace(query=query, shape=shape, sink=rows)
         call = call._replace(enable_gqa=False)
-    return fused(call).reshape(*lead, 1, value.shape[-1])
+    single = sink is None and not is_derived(*call[:3])
+    output = fused(call) if single else blockwise(call)
+    return output.reshape(*lead, 1, value.shape[-1])

@@ -15,7 +15,8 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from attnref import masks
 from attnref._door import enter, own_precision
 from attnref.onednn import product_with_transpose
-from attnref.variants._autograd import attention
+from attnref.softmax import Partial
+from attnref.variants._autograd import beside_sink, partial_result
 
 __all__ = ["sliding_window_attention"]
 
@@ -34,6 +35,7 @@ def sliding_window_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    sink: Tensor | float | None = None,
 ) -> Tensor:
     r"""Softmax attention of each query to the ``window`` keys nearest to it, its own included.
 
@@ -56,6 +58,7 @@ def sliding_window_attention(
         is_causal: whether the window ends at the query's own key or has it in the middle.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        sink: a score for each head, as in :func:`attnref.scaled_dot_product_attention`.
 
     Returns:
         ``(..., n, d_v)`` in the dtype and on the device of ``query``.
@@ -66,9 +69,9 @@ def sliding_window_attention(
 
     Exact up to rounding, in float32 or wider. Unlike the reference, a NaN or inf reaches every
     query of the blocks that see it. Time ``2 n (W + 255) (d_k + d_v)`` operations forward, with
-    31 and rounding to 16 instead of 255 below 400 keys, and ``2 n (W + 255) (3 d_k + 2 d_v)``
-    backward; linear in n. Memory ``O(n (d_k + d_v))``; on a GPU, and for second
-    derivatives, ``O(n (W + 255))`` for the weights.
+    31 and rounding to 16 instead of 255 below 400 keys without a sink, and
+    ``2 n (W + 255) (3 d_k + 2 d_v)`` backward; linear in n. Memory ``O(n (d_k + d_v))``; on a GPU,
+    and for second derivatives, ``O(n (W + 255))`` for the weights.
 
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 
@@ -77,7 +80,9 @@ def sliding_window_attention(
         >>> sliding_window_attention(query, query, value, window=2, is_causal=True).T
         tensor([[1.0000, 1.5000, 2.5000, 3.5000]])
     """
-    call = enter(query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+    call = enter(
+        query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, sink=sink
+    )
     *lead, n, m = call.shape
     if n != m:
         raise ValueError(
@@ -94,11 +99,16 @@ def sliding_window_attention(
     if n == 0:
         return (q @ k.mT @ v).to(query.dtype).reshape(*lead, n, value.shape[-1])
     if _in_turn(query.device):
-        output = attention(_SlidingWindow(call.scale, back, ahead), q, k, v)
+        core = _SlidingWindow(call.scale, back, ahead, tells=call.sink is not None)
+        found = partial_result(core, q, k, v)
     else:
         with own_precision(query.device):
-            output = _batched(q, k, v, call.scale, back, ahead)  # (heads, n, d_v)
-    return output.to(query.dtype).reshape(*lead, n, value.shape[-1])
+            output, lse = _batched(q, k, v, call.scale, back, ahead)  # (heads, n, d_v), (heads, n)
+        found = Partial(output, lse[..., None], torch.ones_like(lse)[..., None])
+    if call.sink is None:
+        return found.output.to(query.dtype).reshape(*lead, n, value.shape[-1])
+    found = Partial(*(x.reshape(*lead, n, x.shape[-1]) for x in found))
+    return beside_sink(found, call.sink).to(query.dtype)
 
 
 def _in_turn(device: torch.device) -> bool:
@@ -106,8 +116,10 @@ def _in_turn(device: torch.device) -> bool:
     return device.type == "cpu"
 
 
-def _batched(q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: int) -> Tensor:
-    """All blocks at once, the keys of each as a strided view."""
+def _batched(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: int
+) -> tuple[Tensor, Tensor]:
+    """All blocks at once, the keys of each as a strided view; output and log-sum-exp."""
     n = q.shape[-2]
     rest = -n % _ROWS  # queries that fill up the last block
     fill = (0, 0, back, ahead + rest)
@@ -122,7 +134,8 @@ def _batched(q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: in
     allowed = (j >= i - back) & (j <= i + ahead) & (j >= 0) & (j < n)  # (blocks, rows, width)
     # Finite, for rows behind the last query may see no key: their gradients must not be NaN.
     scores = (q @ k).masked_fill(~allowed, torch.finfo(q.dtype).min)
-    return (torch.softmax(scores, -1) @ v.mT).flatten(-3, -2)[..., :n, :]  # (..., n, d_v)
+    output = (torch.softmax(scores, -1) @ v.mT).flatten(-3, -2)  # (..., n + rest, d_v)
+    return output[..., :n, :], torch.logsumexp(scores, -1).flatten(-2)[..., :n]
 
 
 class _SlidingWindow(NamedTuple):
@@ -131,36 +144,50 @@ class _SlidingWindow(NamedTuple):
     scale: float
     back: int
     ahead: int
+    tells: bool  # of each row its sum, which the fused kernel does not do
+    unit = 1.0
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        """The output, and nothing: the fused kernel does not tell what it knows of a row."""
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The output; and, where asked, each row's sum and the score subtracted first."""
         # In its final shape, and filled through a view: PyTorch's forward mode takes no view of it.
         output = v.new_empty(*q.shape[:-1], v.shape[-1])  # (..., n, d_v)
-        flat, (q, k, v) = output.flatten(0, -3), _flat(q, k, v)
-        scale, back, ahead = self
-        if back + ahead + 1 < _NARROW and k.shape == v.shape:
+        total, maximum = (v.new_empty(*q.shape[:-1], int(self.tells)) for _ in range(2))
+        flat, totals, maxima = (x.flatten(0, -3) for x in (output, total, maximum))
+        q, k, v = _flat(q, k, v)
+        scale, back, ahead, tells = self
+        if not tells and back + ahead + 1 < _NARROW and k.shape == v.shape:
             _fill_by_kernel(flat, q, k, v, scale, back, ahead)
         else:
             band = _widest_band(q, back, ahead)  # (rows, width)
             for head, rows, columns in _blocks(q, back, ahead):
                 scaled = q[head, rows] * scale  # (rows, d_k)
-                weights = _weights(scaled, k[head, columns], band, rows, columns, back)
+                scores = _scores(scaled, k[head, columns], band, rows, columns, back)
+                if tells:
+                    maxima[head, rows] = scores.amax(-1, keepdim=True)
+                weights = torch.softmax(scores, -1, out=scores)  # (rows, width)
+                if tells:  # the largest weight is 1 of so many
+                    totals[head, rows] = 1 / weights.amax(-1, keepdim=True)
                 flat[head, rows] = product_with_transpose(weights, v[head, columns].mT)
-        return output, output.new_empty(output.shape[:-2])
+        return output, total, maximum
 
     def backward(
         self,
         grad: Tensor,
+        grad_normaliser: Tensor,
         q: Tensor,
         k: Tensor,
         v: Tensor,
         output: Tensor,
-        softmax: Tensor,
+        normaliser: Tensor,
+        maximum: Tensor,
         *masks: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         shapes = [x.shape for x in (q, k, v)]
+        of_total = (grad_normaliser * normaliser).flatten(0, -3)  # (heads, n, 1), or (heads, n, 0)
         grad, q, k, v, output = _flat(grad, q, k, v, output)
-        scale, back, ahead = self
+        scale, back, ahead, _ = self
         d_q = torch.empty_like(q)  # (heads, n, d_k)
         # Transposed, for then the product that makes each block reads its operands along rows.
         d_k = k.new_zeros(k.mT.shape)  # (heads, d_k, n)
@@ -168,9 +195,10 @@ class _SlidingWindow(NamedTuple):
         band = _widest_band(q, back, ahead)
         for head, rows, columns in _blocks(q, back, ahead):
             scaled, g = q[head, rows] * scale, grad[head, rows]  # (rows, d_k), (rows, d_v)
-            weights = _weights(scaled, k[head, columns], band, rows, columns, back)
+            scores = _scores(scaled, k[head, columns], band, rows, columns, back)
+            weights = torch.softmax(scores, -1, out=scores)  # (rows, width)
             d_v[head, :, columns] += product_with_transpose(g.mT, weights.mT)
-            mean = (g * output[head, rows]).sum(-1, keepdim=True)  # (rows, 1)
+            mean = (g * output[head, rows]).sum(-1, True) - of_total[head, rows].sum(-1, True)
             d_scores = (
                 product_with_transpose(g, v[head, columns]).sub_(mean).mul_(weights)
             )  # (rows, width)
@@ -179,8 +207,8 @@ class _SlidingWindow(NamedTuple):
         d_q, d_k, d_v = (x.reshape(s) for x, s in zip((d_q, d_k.mT, d_v.mT), shapes, strict=True))
         return d_q, d_k, d_v
 
-    def formula(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> Tensor:
-        return _batched(q, k, v, *self)
+    def formula(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
+        return _batched(q, k, v, self.scale, self.back, self.ahead)
 
 
 def _flat(*tensors: Tensor) -> list[Tensor]:
@@ -211,11 +239,11 @@ def _band(q: Tensor, rows: slice, columns: slice, back: int, ahead: int) -> Tens
     return q.new_zeros(allowed.shape).masked_fill(~allowed, -torch.inf)
 
 
-def _weights(q: Tensor, k: Tensor, band: Tensor, rows: slice, columns: slice, back: int) -> Tensor:
+def _scores(q: Tensor, k: Tensor, band: Tensor, rows: slice, columns: slice, back: int) -> Tensor:
     first = columns.start - (rows.start - back)  # keys before the sequence, which do not exist
     scores = product_with_transpose(q, k)  # (rows, width)
     scores += band[: len(q), first : first + len(k)]
-    return torch.softmax(scores, -1, out=scores)
+    return scores
 
 
 def _fill_by_kernel(

@@ -26,6 +26,7 @@ def varlen_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    sink: Tensor | float | None = None,
 ) -> Tensor:
     r"""Softmax attention within each of several packed sequences.
 
@@ -45,6 +46,7 @@ def varlen_attention(
         is_causal: query i of a sequence sees its keys j <= i (top-left alignment).
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        sink: a score for each head, as in :func:`attnref.scaled_dot_product_attention`.
 
     Returns:
         ``(..., tokens, d_v)`` in the dtype and on the device of ``query``; zeros for the queries
@@ -66,7 +68,9 @@ def varlen_attention(
         >>> varlen_attention(query, query, value, torch.tensor([0, 2, 3])).flatten()
         tensor([2., 2., 7.])
     """
-    call = enter(query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+    call = enter(
+        query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, sink=sink
+    )
     *_, tokens, key_tokens = call.shape
     rows = _borders("cu_seqlens", cu_seqlens, tokens)
     if cu_seqlens_key is None:
@@ -89,6 +93,7 @@ def _attended(call: Call, rows: list[int], columns: list[int]) -> Tensor:
         x.expand(*lead, *x.shape[-2:]).reshape(1, heads, *x.shape[-2:])
         for x in call.tensors(call.query.dtype)
     )
+    sink = call.sink if call.sink is None else call.sink.expand(*lead, 1, 1).reshape(heads, 1, 1)
     sizes = zip(itertools.pairwise(rows), itertools.pairwise(columns), strict=True)
     lengths = [(stop - start, end - first) for (start, stop), (first, end) in sizes]
     outputs, row, column = [v[..., :0, :]], 0, 0
@@ -106,6 +111,7 @@ def _attended(call: Call, rows: list[int], columns: list[int]) -> Tensor:
             value=_stacked(values, count),
             enable_gqa=False,
             shape=(count, heads, n, m),
+            sink=sink,
         )
         output = blockwise(run)  # (count, heads, n, d_v)
         outputs.append(output.transpose(0, 1).flatten(1, 2)[None])  # (1, heads, count * n, d_v)

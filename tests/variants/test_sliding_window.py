@@ -36,7 +36,7 @@ def test_all_blocks_at_once_give_the_same(n, window, causal, randn, assert_same)
     query, key, value = inputs = draw_inputs(randn, n, lead=(3,))
     back, ahead = (window - 1, 0) if causal else (window // 2, window // 2)
     expected = sliding_window_attention(*inputs, window=window, is_causal=causal, scale=0.7)
-    ours = sliding_window._batched(query, key, value, 0.7, back, ahead)
+    ours, _ = sliding_window._batched(query, key, value, 0.7, back, ahead)
     assert_same(ours, expected, inputs)
 
 
