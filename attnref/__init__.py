@@ -4,8 +4,9 @@ The definition is :func:`scaled_dot_product_attention`, and :func:`attend` is it
 :mod:`attnref.oracle` holds the second opinion, written in NumPy. Around them, one idea per module:
 what its arguments are made of (``masks``, ``scaling``, ``adaptive_scaling``, ``bounded_scores``,
 ``positions``), what it is made of (``softmax``, ``similarity``), what is made of it
-(``MultiHeadAttention``, ``KVCache``), how to measure it (``score_statistics``, ``cost``,
-``roofline``), and its ``variants``, whose functions are here too, loaded when they are first named.
+(``MultiHeadAttention``, ``KVCache``, ``StreamingCache``), how to measure it
+(``score_statistics``, ``cost``, ``roofline``), and its ``variants``, whose functions are here too,
+loaded when they are first named.
 """
 
 from importlib import import_module
@@ -27,6 +28,7 @@ from attnref.cache import KVCache
 from attnref.masks import Mask
 from attnref.multihead import MultiHeadAttention
 from attnref.reference import Attention, attend, attention_weights, scaled_dot_product_attention
+from attnref.streaming_cache import StreamingCache
 
 if TYPE_CHECKING:
     from attnref import oracle as oracle
@@ -40,6 +42,7 @@ __all__ = [
     "KVCache",
     "Mask",
     "MultiHeadAttention",
+    "StreamingCache",
     "adaptive_scaling",
     "attend",
     "attention_weights",

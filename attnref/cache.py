@@ -67,23 +67,8 @@ class KVCache:
             ValueError: for a shape, dtype or device that differs from what is held, past
                 ``max_length``, or for gradients into a preallocated cache.
         """
-        for name, tensor in (("key", key), ("value", value)):
-            if not isinstance(tensor, Tensor) or tensor.dim() < 2:
-                got = tuple(tensor.shape) if isinstance(tensor, Tensor) else type(tensor).__name__
-                raise TypeError(
-                    f"{name}: expected a torch.Tensor (..., h_kv, n, d), got {got}. Project the "
-                    "new tokens first."
-                )
-        checks.check_value(key.shape, value.shape)
+        check_fits(key, value, self._stored)
         old, new = self.length, self.length + key.shape[-2]
-        for name, tensor, own in zip(
-            ("key", "value"), (key, value), self._stored or (key, value), strict=True
-        ):
-            if not _alike(tensor, own):
-                raise ValueError(
-                    f"{name}: expected {_kind(own)}, as the cache holds, got {_kind(tensor)}. "
-                    "One cache serves one layer and one batch: make a new KVCache for another."
-                )
         if self.max_length is None:
             # Copied at the first step too: the caller may write to its tensors again.
             held = self._stored or (key[..., :0, :], value[..., :0, :])
@@ -114,6 +99,26 @@ class KVCache:
         values.narrow(-2, old, new - old).copy_(value)
         self.length = new
         return keys.narrow(-2, 0, new), values.narrow(-2, 0, new)
+
+
+def check_fits(key: Tensor, value: Tensor, stored: tuple[Tensor, Tensor] | None) -> None:
+    """What a cache takes in: keys and values like those that it holds."""
+    for name, tensor in (("key", key), ("value", value)):
+        if not isinstance(tensor, Tensor) or tensor.dim() < 2:
+            got = tuple(tensor.shape) if isinstance(tensor, Tensor) else type(tensor).__name__
+            raise TypeError(
+                f"{name}: expected a torch.Tensor (..., h_kv, n, d), got {got}. Project the "
+                "new tokens first."
+            )
+    checks.check_value(key.shape, value.shape)
+    for name, tensor, own in zip(
+        ("key", "value"), (key, value), stored or (key, value), strict=True
+    ):
+        if not _alike(tensor, own):
+            raise ValueError(
+                f"{name}: expected {_kind(own)}, as the cache holds, got {_kind(tensor)}. "
+                "One cache serves one layer and one batch: make a new one for another."
+            )
 
 
 def _alike(one: Tensor, other: Tensor) -> bool:

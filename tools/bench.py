@@ -21,6 +21,9 @@ RUNS: dict[str, dict[str, Any]] = {
     # Apart, so that it can be measured without the others.
     "float32-latent": {"task": ["latent"], "budget": 60.0},
     "bfloat16-latent": {"task": ["latent"], "dtype": "bfloat16", "budget": 60.0},
+    "float32-sink": {"task": ["sink"], "budget": 60.0},
+    "bfloat16-sink": {"task": ["sink"], "dtype": "bfloat16", "budget": 60.0},
+    "float32-sink-backward": {"task": ["sink"], "backward": True, "budget": 60.0},
 }
 
 if __name__ == "__main__":

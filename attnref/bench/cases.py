@@ -11,7 +11,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnref.bench.methods import Registry
-from attnref.bench.problems import BLOCK_SIZE, LSH_ROUNDS, WINDOW, LatentProblem, Problem
+from attnref.bench.problems import (
+    BLOCK_SIZE,
+    LSH_ROUNDS,
+    WINDOW,
+    LatentProblem,
+    Problem,
+    SinkProblem,
+)
 from attnref.cache import KVCache
 from attnref.multihead import MultiHeadAttention
 from attnref.variants.block_sparse import block_sparse_attention
@@ -78,6 +85,13 @@ def blockwise(problem: Problem) -> Run:
     return lambda: blockwise_attention(
         query, key, value, mask, is_causal=problem.is_causal, enable_gqa=shared
     )
+
+
+@cases.case("blockwise", "sink")
+def blockwise_sink(problem: Problem) -> Run:
+    assert isinstance(problem, SinkProblem)
+    query, key, value, sink = problem.query, problem.key, problem.value, problem.sink
+    return lambda: blockwise_attention(query, key, value, is_causal=True, sink=sink)
 
 
 @cases.case("linear", "dense", "causal")

@@ -5,6 +5,7 @@ standard Gaussian numbers, the hardest case for methods that hope for structure.
 """
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -75,6 +76,19 @@ class LatentProblem(Problem):
     def with_gradients(self) -> "LatentProblem":
         """The same numbers in leaves that ask for gradients."""
         names = ("query", "latent", "key_up", "value_up", "key", "value")
+        leaves = {name: getattr(self, name).detach().clone().requires_grad_() for name in names}
+        return replace(self, **leaves)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkProblem(Problem):
+    """Causal attention with a learned sink for each head, ``(heads,)``."""
+
+    sink: Tensor
+
+    def with_gradients(self) -> "SinkProblem":
+        """The same numbers in leaves that ask for gradients."""
+        names = ("query", "key", "value", "sink")
         leaves = {name: getattr(self, name).detach().clone().requires_grad_() for name in names}
         return replace(self, **leaves)
 
@@ -178,6 +192,20 @@ def latent(shape: Shape) -> Problem:
     )
 
 
+def sink(shape: Shape) -> Problem:
+    """Causal attention with a sink for each head, whose score is that of a row's sum, or so."""
+    plain = causal(shape)
+    scores = torch.linspace(-2, 2, shape.heads, device=shape.device) + math.log(shape.n)
+    return SinkProblem(
+        task="sink",
+        query=plain.query,
+        key=plain.key,
+        value=plain.value,
+        mask=plain.mask,
+        sink=scores.to(shape.dtype),
+    )
+
+
 def layer(shape: Shape) -> Problem:
     """A whole multi-head layer of width heads × head_dim, its projections included."""
     generator = torch.Generator(shape.device).manual_seed(shape.seed)
@@ -214,6 +242,7 @@ TASKS = {
     "packed": Task(packed, (725, 1450, 2900)),
     "decode": Task(decode, (1024, 2048, 4096, 8192, 16384)),
     "latent": Task(latent, (1024, 2048, 4096, 8192, 16384), baseline="sdpa-made"),
+    "sink": Task(sink, (512, 1024, 2048, 4096, 8192), baseline="sdpa-key", masked=True),
     "layer": Task(layer, (256, 512, 1024, 2048), baseline="torch-multihead"),
 }
 
@@ -257,7 +286,10 @@ def exact(problem: Problem) -> Tensor:
         if problem.mask is not None:
             allowed = problem.mask.block(rows, slice(None), problem.query.device)
         query = problem.query.detach()[..., rows, :].double()
-        pieces.append(scaled_dot_product_attention(query, key, value, allowed, enable_gqa=True))
+        sink = problem.sink.detach().double() if isinstance(problem, SinkProblem) else None
+        pieces.append(
+            scaled_dot_product_attention(query, key, value, allowed, enable_gqa=True, sink=sink)
+        )
     return torch.cat(pieces, dim=-2)  # (1, heads, rows, d)
 
 

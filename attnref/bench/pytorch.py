@@ -9,7 +9,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention,
 from torch.nn.utils.rnn import pad_sequence
 
 from attnref.bench.methods import Registry
-from attnref.bench.problems import BLOCK_SIZE, WINDOW, LatentProblem, Problem
+from attnref.bench.problems import BLOCK_SIZE, WINDOW, LatentProblem, Problem, SinkProblem
 
 pytorch = Registry()
 
@@ -65,6 +65,26 @@ def sdpa_made(problem: Problem) -> Run:
     def run() -> Tensor:
         key, value = (latents @ up.mT for up in (problem.key_up, problem.value_up))
         return F.scaled_dot_product_attention(query, key, value)
+
+    return run
+
+
+@pytorch.case("sdpa-key", "sink")
+def sdpa_key(problem: Problem) -> Run:
+    # One more key and value, of zeros, in front; the score of the sink is in the mask. The copies
+    # are timed: a model would make them at each call.
+    assert isinstance(problem, SinkProblem)
+    query, key, value, sink = problem.query, problem.key, problem.value, problem.sink
+    n, m = query.shape[-2], key.shape[-2]
+    later = torch.ones(n, m, dtype=torch.bool, device=query.device).triu(1)
+    zero = torch.zeros_like(key[..., :1, :])
+    seen = torch.zeros(n, m, dtype=query.dtype, device=query.device).masked_fill(later, -torch.inf)
+
+    def run() -> Tensor:
+        first = sink[:, None, None].expand(-1, n, 1)
+        mask = torch.cat([first, seen.expand(len(sink), -1, -1)], -1)  # (heads, n, m + 1)
+        keys, values = (torch.cat([zero, x], -2) for x in (key, value))
+        return F.scaled_dot_product_attention(query, keys, values, mask[None])
 
     return run
 
@@ -131,6 +151,32 @@ def flex(problem: Problem) -> Run:
     torch.compiler.reset()
     compiled = torch.compile(flex_attention, dynamic=False)
     return lambda: compiled(query, key, value, block_mask=mask)
+
+
+@pytorch.case("flex", "sink")
+def flex_sink(problem: Problem) -> Run:
+    # On a processor it does not tell its log-sum-exp; so the sink is a key in front, here too.
+    assert isinstance(problem, SinkProblem)
+    query, key, value, sink = problem.query, problem.key, problem.value, problem.sink
+    zero = torch.zeros_like(key[..., :1, :])
+
+    def rule(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return j <= i + 1
+
+    def score(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return torch.where(j == 0, sink[h].to(score.dtype), score)
+
+    n, m = query.shape[-2], key.shape[-2] + 1
+    mask = create_block_mask(rule, None, None, n, m, query.device)
+    torch.compiler.reset()
+    compiled = torch.compile(flex_attention, dynamic=False)
+
+    def run() -> Tensor:
+        keys, values = (torch.cat([zero, x], -2) for x in (key, value))
+        output: Tensor = compiled(query, keys, values, score_mod=score, block_mask=mask)
+        return output
+
+    return run
 
 
 @pytorch.case("torch-multihead", "layer")

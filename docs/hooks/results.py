@@ -101,6 +101,7 @@ QUESTIONS = {
         "packed": "oito sequências em fila, a primeira com dois terços dos tokens",
         "decode": "uma consulta por cabeça contra n chaves em cache, quatro cabeças por grupo",
         "latent": "uma consulta por cabeça contra n latentes, cada um com a largura de 4 cabeças",
+        "sink": "cada cabeça tem um attention sink aprendido; cada consulta vê as chaves até a sua",
         "layer": "uma camada multicabeça inteira, com as projeções",
     },
     "en": {
@@ -111,6 +112,7 @@ QUESTIONS = {
         "packed": "eight sequences in a row, the first with two thirds of the tokens",
         "decode": "one query a head against n cached keys, four heads to a group",
         "latent": "one query a head against n latents, each as wide as four heads",
+        "sink": "each head has a learned sink; each query sees the keys up to its own",
         "layer": "a whole multi-head layer, projections included",
     },
 }

@@ -10,7 +10,7 @@ OURS = {name: method for name, method in methods().items() if method.needs is No
 PAIRS = [(name, task) for name, method in OURS.items() for task in method.cases]
 EXACT = {
     *("sdpa", "sdpa-loop", "sdpa-nested", "flex", "torch-multihead", "multihead", "kv_cache"),
-    *("blockwise", "varlen", "sliding_window", "block_sparse", "latent", "sdpa-made"),
+    *("blockwise", "varlen", "sliding_window", "block_sparse", "latent", "sdpa-made", "sdpa-key"),
 }
 
 

@@ -57,6 +57,27 @@ def test_the_gradients_of_latents_reach_leaves(shape):
         assert tensor.is_leaf
 
 
+def test_the_exact_answer_beside_sinks_is_the_oracles(shape):
+    problem = TASKS["sink"].make(shape)
+    tensors = (problem.query, problem.key, problem.value, problem.sink)
+    query, key, value, sink = (x.double().cpu().numpy() for x in tensors)
+    expected, weights = oracle.scaled_dot_product_attention(
+        query, key, value, is_causal=True, sink=sink
+    )
+    found = exact(problem).cpu()
+    torch.testing.assert_close(found, torch.as_tensor(expected), rtol=0, atol=1e-13)
+    left = weights[..., -1, :].sum(-1)
+    assert left.max() - left.min() > 0.2  # the heads' sinks take different shares
+
+
+def test_the_gradients_of_sinks_reach_leaves(shape):
+    problem = TASKS["sink"].make(shape).with_gradients()
+    assert all(
+        getattr(problem, name).requires_grad and getattr(problem, name).is_leaf
+        for name in ("query", "key", "value", "sink")
+    )
+
+
 def test_the_exact_answer_of_a_layer_is_pytorchs_own_in_float64(shape):
     problem = TASKS["layer"].make(shape)
     module, tokens = copy.deepcopy(problem.layer).double(), problem.query.double()
