@@ -24,7 +24,7 @@ TOPICS = {
     "blocks": Text(en="In blocks", pt="Em blocos"),
     "training": Text(en="Training", pt="Treinamento"),
     "linear": Text(en="Linear attention", pt="Atenção linear"),
-    "latents": Text(en="Latents", pt="Latentes"),
+    "today": Text(en="Today's models", pt="Modelos de hoje"),
 }
 NEW, STARTED, SOLVED = (
     Text(en="", pt=""),

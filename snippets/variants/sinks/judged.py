@@ -1,0 +1,15 @@
+"""What the checker says of attention with a sink, and without one."""
+
+# --8<-- [start:example]
+from functools import partial
+
+from attnref import blockwise_attention
+from attnref.conformance import check
+
+for sink in (None, 0.0):
+    report = check(partial(blockwise_attention, sink=sink), limit=None)
+    print(f"sink={sink}:", report.verdict())
+    for result in report.results:
+        if sink is not None and result.property in ("row_sums", "oracle"):
+            print(" ", result.diagnosis())
+# --8<-- [end:example]

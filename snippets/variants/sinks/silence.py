@@ -1,0 +1,40 @@
+"""What it costs a head to say nothing, in eight bits."""
+
+# --8<-- [start:example]
+import math
+
+import torch
+from attnref import attention_weights, softmax
+
+generator = torch.Generator().manual_seed(0)
+m, d = 64, 64
+queries = torch.randn(256, d, generator=generator)
+keys = torch.randn(m, d, generator=generator)
+queries[:, 0], keys[:, 0] = 4, 0  # a channel that all queries share
+scores = queries @ keys.mT / math.sqrt(d)
+row = softmax.log_sum_exp(scores).mean()  # what a sink competes with
+
+
+def error(block):
+    step = block.abs().max() / 127  # one step for the whole block
+    rounded = (block / step).round() * step
+    moved = queries @ (rounded - block).mT / math.sqrt(d)
+    return moved[:, -m:].square().mean().sqrt()
+
+
+print("left to the keys   sink   largest number in a key   error of a score")
+for left in (0.5, 0.1, 0.01, 0.001):
+    sink = row + math.log((1 - left) / left)
+    first = torch.zeros(1, d)
+    first[0, 0] = sink * math.sqrt(d) / 4  # the key with that score
+    with_key = torch.cat([first, keys])
+    for name, kept in (("key", with_key), ("learned", keys)):
+        if name == "key":
+            weights = attention_weights(queries, kept)[:, 1:]
+        else:
+            weights = attention_weights(queries, kept, sink=sink)
+        largest = kept.abs().max()
+        print(
+            f"{weights.sum(-1).mean():16.3f}   {name:7}{largest:19.1f}{error(kept):25.4f}"
+        )
+# --8<-- [end:example]

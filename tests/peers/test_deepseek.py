@@ -1,0 +1,117 @@
+"""Latent attention against the layer of DeepSeek-V3 as Transformers has it."""
+
+import pytest
+import torch
+
+from attnref import KVCache, masks
+from attnref.positions import frequencies, rotary
+from attnref.variants.latent import latent_attention
+
+pytest.importorskip("transformers")
+
+from transformers.models.deepseek_v3.configuration_deepseek_v3 import (
+    DeepseekV3Config,
+)
+from transformers.models.deepseek_v3.modeling_deepseek_v3 import (
+    DeepseekV3Attention,
+)
+
+B, N, WIDTH, H, D_K, D_R, D_V, D_C = 2, 13, 24, 3, 7, 4, 5, 11
+# Its softmax is computed in float32, whatever the layer: a weight errs by some 6 roundings of
+# 6e-8, and what is compared are sums of them over terms of size 1. A wrong term moves it by tenths.
+CLOSE = {"rtol": 0.0, "atol": 3e-6}
+
+
+@pytest.fixture
+def layer(generator):
+    config = DeepseekV3Config(
+        hidden_size=WIDTH,
+        num_attention_heads=H,
+        num_key_value_heads=H,
+        q_lora_rank=17,
+        kv_lora_rank=D_C,
+        qk_nope_head_dim=D_K,
+        qk_rope_head_dim=D_R,
+        v_head_dim=D_V,
+        rope_interleave=True,
+        attn_implementation="eager",
+    )
+    layer = DeepseekV3Attention(config, layer_idx=0).double().eval()
+    for parameter in layer.parameters():
+        drawn = torch.randn(
+            parameter.shape, generator=generator, dtype=torch.float64, device=generator.device
+        )
+        parameter.data = drawn / parameter.shape[-1] ** 0.5
+    return layer
+
+
+def ours(layer, tokens, **options):
+    """The same layer, with its weights: what it makes of the tokens, then our function."""
+    query = layer.q_b_proj(layer.q_a_layernorm(layer.q_a_proj(tokens)))
+    query = query.unflatten(-1, (H, D_K + D_R)).transpose(1, 2)  # (b, h, n, d_k + d_r)
+    latent, key_rotary = layer.kv_a_proj_with_mqa(tokens).split([D_C, D_R], -1)
+    ups = layer.kv_b_proj.weight.unflatten(0, (H, D_K + D_V))  # (h, d_k + d_v, d_c)
+    output = latent_attention(
+        query[..., :D_K],
+        layer.kv_a_layernorm(latent),
+        ups[:, :D_K],
+        ups[:, D_K:],
+        query_rotary=rotary(query[..., D_K:]),
+        key_rotary=rotary(key_rotary),
+        is_causal=True,
+        scale=layer.scaling,
+        **options,
+    )
+    return layer.o_proj(output.transpose(1, 2).flatten(-2))
+
+
+def theirs(layer, tokens):
+    angles = torch.arange(N, device=tokens.device)[:, None] * frequencies(D_R).to(tokens)
+    angles = torch.cat([angles, angles], -1)[None]  # (1, n, d_r)
+    later = ~masks.causal(N).dense(tokens.device)
+    mask = torch.zeros(N, N, dtype=tokens.dtype, device=tokens.device)
+    mask = mask.masked_fill(later, -torch.inf)[None, None]
+    return layer(tokens, (angles.cos(), angles.sin()), mask)[0]
+
+
+@pytest.mark.claim("latent-is-deepseeks-layer")
+@pytest.mark.parametrize("absorb", [True, False])
+def test_output_and_gradients_are_those_of_the_layer(absorb, layer, randn):
+    tokens = randn(B, N, WIDTH).requires_grad_()
+    found, expected = ours(layer, tokens, absorb=absorb), theirs(layer, tokens)
+    torch.testing.assert_close(found, expected, **CLOSE)
+    weight, leaves = randn(*found.shape), (tokens, *layer.parameters())
+    torch.testing.assert_close(
+        torch.autograd.grad(found, leaves, weight),
+        torch.autograd.grad(expected, leaves, weight),
+        **CLOSE,
+    )
+
+
+def test_steps_from_latents_are_the_layers_rows(layer, randn):
+    tokens = randn(B, N, WIDTH)
+    expected = theirs(layer, tokens)
+    query = layer.q_b_proj(layer.q_a_layernorm(layer.q_a_proj(tokens)))
+    query = query.unflatten(-1, (H, D_K + D_R)).transpose(1, 2)
+    latent, key_rotary = layer.kv_a_proj_with_mqa(tokens).split([D_C, D_R], -1)
+    ups = layer.kv_b_proj.weight.unflatten(0, (H, D_K + D_V))
+    cache, rows = KVCache(), []
+    for place in range(N):
+        now = slice(place, place + 1)
+        latents, keys = cache.append(
+            layer.kv_a_layernorm(latent[:, now]), rotary(key_rotary[:, now], offset=place)
+        )
+        rows.append(
+            latent_attention(
+                query[..., now, :D_K],
+                latents,
+                ups[:, :D_K],
+                ups[:, D_K:],
+                query_rotary=rotary(query[..., now, D_K:], offset=place),
+                key_rotary=keys,
+                scale=layer.scaling,
+                absorb=True,
+            )
+        )
+    found = layer.o_proj(torch.cat(rows, -2).transpose(1, 2).flatten(-2))
+    torch.testing.assert_close(found, expected, **CLOSE)
