@@ -36,6 +36,7 @@ TITLES = {
     "variants/nystrom": ("The Nyström method", "O método de Nyström"),
     "variants/performer": ("Performer, random features", "Performer, características aleatórias"),
     "variants/quantized": ("Quantised attention", "Atenção quantizada"),
+    "variants/sinks": ("Attention sinks", "Attention sinks"),
     "variants/sliding-window": ("Sliding window", "Janela deslizante"),
     "variants/topk": ("Top-k attention", "Atenção top-k"),
     "variants/varlen": ("Variable length", "Comprimento variável"),

@@ -26,6 +26,7 @@ PAGES = {
     "score_statistics": "scale/saturation",
     "similarity": "foundations/dot-product",
     "softmax": "foundations/softmax-or-sum",
+    "streaming_cache": "variants/sinks",
 }
 
 _KINDS = ast.FunctionDef | ast.ClassDef

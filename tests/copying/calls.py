@@ -73,6 +73,7 @@ def arguments(module):
         "other": lambda: partial(8),
         "positions": lambda: [0, 5],
         "prefix": lambda: 4,
+        "first": lambda: 2,
         "projection": lambda: randn(17, D_K, seed=10),
         "query": lambda: randn(2, HEADS, N, D_K, seed=11).requires_grad_(),
         "random_blocks": lambda: 1,

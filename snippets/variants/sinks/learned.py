@@ -13,7 +13,6 @@ for sink in (None, 0.0, 2.0, 6.0):
     weights = attention_weights(query, keys, sink=sink)
     output = blockwise_attention(query, keys, values, sink=sink)
     row = "  ".join(f"{weight:.3f}" for weight in weights[0])
-    print(
-        f"sink {sink!s:4}  {row}  sum {weights.sum():.3f}  output {output.item():.3f}"
-    )
+    sums = f"sum {weights.sum():.3f}  output {output.item():.3f}"
+    print(f"sink {sink!s:4}  {row}  {sums}")
 # --8<-- [end:example]

@@ -22,19 +22,19 @@ def error(block):
     return moved[:, -m:].square().mean().sqrt()
 
 
-print("left to the keys   sink   largest number in a key   error of a score")
+print("left to the keys   sink      largest number   error of a score")
 for left in (0.5, 0.1, 0.01, 0.001):
     sink = row + math.log((1 - left) / left)
     first = torch.zeros(1, d)
     first[0, 0] = sink * math.sqrt(d) / 4  # the key with that score
     with_key = torch.cat([first, keys])
-    for name, kept in (("key", with_key), ("learned", keys)):
-        if name == "key":
-            weights = attention_weights(queries, kept)[:, 1:]
-        else:
-            weights = attention_weights(queries, kept, sink=sink)
-        largest = kept.abs().max()
-        print(
-            f"{weights.sum(-1).mean():16.3f}   {name:7}{largest:19.1f}{error(kept):25.4f}"
-        )
+    by_key = attention_weights(queries, with_key)[:, 1:]
+    learned = attention_weights(queries, keys, sink=sink)
+    for name, weights, kept in (
+        ("key", by_key, with_key),
+        ("learned", learned, keys),
+    ):
+        share, largest = weights.sum(-1).mean(), kept.abs().max()
+        line = f"{share:16.3f}   {name:8}{largest:16.1f}"
+        print(f"{line}{error(kept):19.4f}")
 # --8<-- [end:example]

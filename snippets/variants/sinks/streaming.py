@@ -2,8 +2,12 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import StreamingCache, kv_cache_attention, masks
-from attnref import scaled_dot_product_attention
+from attnref import (
+    StreamingCache,
+    kv_cache_attention,
+    masks,
+    scaled_dot_product_attention,
+)
 
 generator = torch.Generator().manual_seed(0)
 query, key, value = torch.randn(3, 2, 1000, 16, generator=generator)
