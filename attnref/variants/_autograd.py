@@ -32,8 +32,8 @@ class Core(Protocol):
         key: Tensor,
         value: Tensor,
         output: Tensor,
-        normaliser: Tensor,
-        maximum: Tensor,
+        totals: Tensor,
+        maxima: Tensor,
         *masks: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The gradients of query, key and value, from those of output and normaliser."""

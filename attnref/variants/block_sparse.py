@@ -89,7 +89,9 @@ class _BlockSparse(NamedTuple):
     block_size: int
     scale: float
 
-    unit = math.log(2)
+    @property
+    def unit(self) -> float:
+        return math.log(2)
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor
@@ -120,24 +122,24 @@ class _BlockSparse(NamedTuple):
         k: Tensor,
         v: Tensor,
         output: Tensor,
-        normaliser: Tensor,
-        maximum: Tensor,
+        totals: Tensor,
+        maxima: Tensor,
         *masks: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         d_q, d_k, d_v = (torch.zeros_like(x) for x in (q, k, v))
-        shifted = bool(maximum.any())
+        shifted = bool(maxima.any())
         # Divided here, once: the weights below are powers that the total does not divide.
-        grad = grad / normaliser
+        grad = grad / totals
         means = (grad * output).sum(-1, keepdim=True) - grad_normaliser  # (..., n, 1)
-        parts = (q, k, v, maximum, grad, means, d_q, d_k, d_v)
+        parts = (q, k, v, maxima, grad, means, d_q, d_k, d_v)
         for head, rows_of_blocks in _heads(q, *masks):
-            q_, k_, v_, subtracted, g_, mean, d_q_, d_k_, d_v_ = (
+            q_, k_, v_, maximum, g_, mean, d_q_, d_k_, d_v_ = (
                 torch.split(x[head], self.block_size, -2) for x in parts
             )
             for row, seen in rows_of_blocks:
                 g, keys = g_[row], _gathered(k_, seen)  # (..., rows, d_v), (..., keys, d_k)
                 weights = self._scores(q_[row], keys)  # (..., rows, keys)
-                weights = (weights.sub_(subtracted[row]) if shifted else weights).exp2_()
+                weights = (weights.sub_(maximum[row]) if shifted else weights).exp2_()
                 d_weights = product_with_transpose(g, _gathered(v_, seen))  # (..., rows, keys)
                 d_scores = d_weights.sub_(mean[row]).mul_(weights).mul_(self.scale)
                 # Both transposed: so the products read their operands along rows.

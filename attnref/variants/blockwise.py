@@ -178,7 +178,9 @@ class _Kernel(NamedTuple):
     is_causal: bool
     scale: float
 
-    unit = 1.0
+    @property
+    def unit(self) -> float:
+        return 1.0
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
@@ -199,14 +201,14 @@ class _Kernel(NamedTuple):
         key: Tensor,
         value: Tensor,
         output: Tensor,
-        normaliser: Tensor,
-        maximum: Tensor,
+        totals: Tensor,
+        maxima: Tensor,
         *masks: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         tensors = grad, query, key, value, output
         gradients = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
             *map(_in_one_batch, tensors),
-            _in_one_batch(maximum)[..., 0],
+            _in_one_batch(maxima)[..., 0],
             0.0,
             self.is_causal,
             scale=self.scale,
@@ -235,7 +237,9 @@ class _Blockwise(NamedTuple):
     is_causal: bool
     scale: float
 
-    unit = math.log(2)
+    @property
+    def unit(self) -> float:
+        return math.log(2)
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
@@ -283,11 +287,11 @@ class _Blockwise(NamedTuple):
         key: Tensor,
         value: Tensor,
         output: Tensor,
-        normaliser: Tensor,
-        maximum: Tensor,
+        totals: Tensor,
+        maxima: Tensor,
         *masks: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        dtype = normaliser.dtype
+        dtype = totals.dtype
         # What rounds the gradient anyway may round the operands of its products.
         narrow = torch.bfloat16 if query.dtype == torch.bfloat16 else dtype
         keys, values = (x.to(dtype).contiguous() for x in (key, value))
@@ -297,9 +301,8 @@ class _Blockwise(NamedTuple):
         d_value = value.new_zeros(value.mT.shape, dtype=dtype)  # (..., d_v, m)
         for head, strip in self._strips(query, key, masks, dtype):
             rows, all_keys, all_values = strip.rows, keys[head], values[head]
-            subtracted = maximum[head][..., rows, :]  # (..., rows, 1)
-            total = normaliser[head][..., rows, :]  # (..., rows, 1)
-            shifted = bool(subtracted.any())
+            maximum, total = (x[head][..., rows, :] for x in (maxima, totals))  # (..., rows, 1)
+            shifted = bool(maximum.any())
             q = query[head][..., rows, :].to(dtype) * (self.scale * LOG2_E)  # (..., rows, d_k)
             # Divided here, once: the weights below are powers that the total does not divide.
             g = grad[head][..., rows, :].to(dtype) / total.masked_fill(total == 0, 1.0)
@@ -310,7 +313,7 @@ class _Blockwise(NamedTuple):
             for columns in strip.columns(_COLUMNS_BACK):
                 k, v = all_keys[..., columns, :], all_values[..., columns, :]
                 weights = strip.mask_(product_with_transpose(q, k), columns)  # (..., rows, columns)
-                weights = (weights.sub_(subtracted) if shifted else weights).exp2_()
+                weights = (weights.sub_(maximum) if shifted else weights).exp2_()
                 d_value[head][..., columns] += product_with_transpose(
                     g_columns, weights.to(narrow).mT
                 )

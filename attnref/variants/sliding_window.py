@@ -145,7 +145,10 @@ class _SlidingWindow(NamedTuple):
     back: int
     ahead: int
     tells: bool  # of each row its sum, which the fused kernel does not do
-    unit = 1.0
+
+    @property
+    def unit(self) -> float:
+        return 1.0
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor
@@ -180,12 +183,12 @@ class _SlidingWindow(NamedTuple):
         k: Tensor,
         v: Tensor,
         output: Tensor,
-        normaliser: Tensor,
-        maximum: Tensor,
+        totals: Tensor,
+        maxima: Tensor,
         *masks: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         shapes = [x.shape for x in (q, k, v)]
-        of_total = (grad_normaliser * normaliser).flatten(0, -3)  # (heads, n, 1), or (heads, n, 0)
+        of_total = (grad_normaliser * totals).flatten(0, -3)  # (heads, n, 1), or (heads, n, 0)
         grad, q, k, v, output = _flat(grad, q, k, v, output)
         scale, back, ahead, _ = self
         d_q = torch.empty_like(q)  # (heads, n, d_k)
