@@ -191,7 +191,7 @@ def test_options_behind_the_signature_of_pytorch_are_keywords():
         for parameter in inspect.signature(function).parameters.values():
             assert parameter.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
     keywords = [name for name, p in parameters.items() if p.kind == kinds.KEYWORD_ONLY]
-    assert keywords == ["softcap"]
+    assert keywords == ["softcap", "sink"]
 
 
 def test_softcap_acts_before_the_mask(normal):
