@@ -2,6 +2,7 @@
 
     variant: {need: a stream without end, same as: a model of its own, grows with: $n$}
 
+A row is called by the module of attnref.variants that its page explains, or else by its title.
 The rows stand in the order of the navigation, where the page of the guide has ``<!-- every
 variant -->`` below the head of its table.
 """
@@ -33,12 +34,15 @@ def rows(docs_dir: Path, order: list[str]) -> list[str]:
     for page in order:
         path = docs_dir / page
         if page.startswith("variants/") and path.suffix == ".md":
-            said = front_matter(path.read_text(encoding="utf-8")).get("variant")
+            matter = front_matter(path.read_text(encoding="utf-8"))
+            said = matter.get("variant")
             if said is None:
                 continue  # a page on all of them
             if set(said) != set(COLUMNS):
                 raise PluginError(f"{path}:1: variant: expected {', '.join(COLUMNS)}, got {said}")
-            link = f"[`{module(page)}`]({path.name})"
+            own = docs_dir.parent.parent / "attnref" / "variants" / f"{module(page)}.py"
+            name = f"`{module(page)}`" if own.exists() else matter.get("nav", matter["title"])
+            link = f"[{name}]({path.name})"
             made.append(f"| {said['need']} | {link} | {said['same as']} | {said['grows with']} |")
     return made
 

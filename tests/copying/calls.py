@@ -126,6 +126,10 @@ RECORDS = {
 # How an object of a class is put to use.
 OBJECTS = {
     "KVCache": lambda cache: cache.append(randn(2, N, D_K, seed=21), randn(2, N, D_V, seed=22)),
+    "StreamingCache": lambda cache: (
+        cache.append(randn(2, N, D_K, seed=21), randn(2, N, D_V, seed=22)),
+        cache.mask(3).dense(),
+    ),
     "LearnedPositions": lambda layer: layer(N),
     "LearnedTemperature": lambda layer: layer(),
     "Mask": lambda mask: mask.dense(),

@@ -166,7 +166,7 @@ def test_the_list_sees_what_the_folder_holds(exercise, tmp_path):
     assert sum("solved" in line for line in lines) == 1
     assert [line for line in lines if line and line[0] != " "] == [
         *("Six words", "The formula", "Masks", "Heads"),
-        *("Positions", "In blocks", "Training", "Linear attention", "Latents"),
+        *("Positions", "In blocks", "Training", "Linear attention", "Today's models"),
     ]
     assert [line.split()[-1] for line in lines if line.startswith(" ")] == [
         each.text("en").title.split()[-1] for each in COURSE.values()
