@@ -1,17 +1,25 @@
 r"""Decoding: the newest tokens attend to all that a cache holds, query heads in groups.
 
 A step reads the whole cache once for a handful of multiplications, so what counts is how often
-the cache is read. The r query heads that share a key head become r queries of that head:
+the cache is read, and by how many processors at once. The r query heads that share a key head
+become r queries of that head:
 
-.. math:: (h_q, 1, d_k) \to (h_k, r, d_k), \qquad r = h_q / h_k
+.. math:: (h_q, n, d_k) \to (h_k, r n, d_k), \qquad r = h_q / h_k
+
+and the keys can be cut into pieces, whose results merge exactly.
 """
 
+import functools
+from itertools import pairwise
+
+import torch
 from torch import Tensor
 
-from attnref._door import enter, fused
-from attnref.masks import Mask
-from attnref.variants._autograd import is_derived
-from attnref.variants.blockwise import blockwise
+from attnref import checks
+from attnref._door import Call, enter, fused
+from attnref.softmax import Partial, log_sum_exp, merge, stable
+from attnref.variants._autograd import beside_sink, is_derived
+from attnref.variants.blockwise import partial
 
 __all__ = ["kv_cache_attention"]
 
@@ -24,17 +32,17 @@ def kv_cache_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     sink: Tensor | float | None = None,
+    splits: int = 1,
 ) -> Tensor:
     r"""Softmax attention of the n newest tokens to the m that a cache holds, their own included.
 
     .. math:: o_i = \sum_{j \le m-n+i} p_{ij} v_j
 
     The same function as :func:`attnref.scaled_dot_product_attention` under
-    ``masks.causal(n, m, alignment="bottom-right")``, forward and backward. A single token sees
-    the whole cache, so it needs no mask and goes to PyTorch's fused kernel, which would read a
-    shared key head once for each of its query heads: as r queries of one head they read it once.
-    Several tokens, a prompt or a draft, are computed as
-    :func:`attnref.variants.blockwise.blockwise_attention` does.
+    ``masks.causal(n, m, alignment="bottom-right")``, forward and backward. All tokens see what
+    was there before them, so that part needs no mask: query heads that share a key head are
+    queries of one head, which PyTorch's fused kernel reads once. Several new tokens see each
+    other causally, and the two partial results merge.
 
     Args:
         query: ``(..., heads, n, d_k)``, or without heads; any floating dtype of 16 bits or more.
@@ -44,47 +52,114 @@ def kv_cache_attention(
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         sink: a score for each head, as in :func:`attnref.scaled_dot_product_attention`.
+        splits: number of pieces into which the keys of the past are cut, each read by itself: with
+            fewer key heads and samples than processors, the pieces occupy the others. Any number
+            gives the same result.
 
     Returns:
         ``(..., heads, n, d_v)`` in the dtype and on the device of ``query``.
 
     Raises:
-        TypeError, ValueError: as the reference does, and for more queries than keys.
+        TypeError, ValueError: as the reference does, for more queries than keys, and for a number
+            of pieces below 1.
 
-    Exact up to rounding. Unlike the reference, a NaN or inf of one new token reaches the others.
-    Time ``2 h n m (d_k + d_v)`` operations; a single token reads
-    ``h_k m (d_k + d_v)`` numbers, which is what limits it. Memory that of the output, and the
-    scores of a token where d_k and d_v differ.
+    Exact up to rounding; in half precision each piece rounds its result. Unlike the reference, a
+    NaN or inf of one new token reaches the others. Time ``2 h n m (d_k + d_v)`` operations; a
+    single token reads ``h_k m (d_k + d_v)`` numbers, which is what limits it. Memory that of the
+    output for each piece, and the scores of a token where d_k and d_v differ.
 
-    Source: Shazeer 2019, arXiv 1911.02150; Ainslie et al. 2023, arXiv 2305.13245.
+    Source: Shazeer 2019, arXiv 1911.02150; Ainslie et al. 2023, arXiv 2305.13245; pieces: Dao et
+    al. 2023, Flash-Decoding, https://pytorch.org/blog/flash-decoding/.
 
     Examples:
-        >>> import torch
         >>> query, key = torch.zeros(4, 1, 2), torch.zeros(2, 3, 2)
         >>> value = torch.tensor([[[1.0], [2.0], [3.0]], [[4.0], [5.0], [6.0]]])
         >>> kv_cache_attention(query, key, value, enable_gqa=True).flatten()
         tensor([2., 2., 5., 5.])
     """
     call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa, sink=sink)
+    advice = "It is the number of pieces of the cache; 1 reads it whole."
+    splits = checks.check_integer("splits", splits, 1, advice)
     *lead, n, m = call.shape
     if n > m:
         raise ValueError(
             f"key: expected at least as many keys as queries, {n}, got {m}. The newest tokens are "
             "in the cache too: append their keys and values first."
         )
-    if n != 1:
-        return blockwise(call._replace(attn_mask=Mask((n, m), lambda i, j: j <= i + m - n)))
-    if enable_gqa:
-        *before, heads = lead
-        key_heads = key.shape[-3]
-        if heads != key_heads:  # those that share a key head become the queries of one
-            shape = (*before, key_heads, heads // key_heads, m)
-            query = query.expand(*lead, 1, -1).reshape(*shape[:-1], -1)
-            rows = call.sink
-            if rows is not None:
-                rows = rows.expand(*lead, 1, 1).reshape(*shape[:-1], 1)
-            call = call._replace(query=query, shape=shape, sink=rows)
-        call = call._replace(enable_gqa=False)
-    single = sink is None and not is_derived(*call[:3])
-    output = fused(call) if single else blockwise(call)
-    return output.reshape(*lead, 1, value.shape[-1])
+    heads = _by_key_heads(call)  # query (..., key heads, r, n, d_k)
+    if n == splits == 1 and sink is None and not is_derived(query, key, value):
+        return fused(_as_rows(heads)).reshape(*lead, n, value.shape[-1])
+    past = m - n if n > 1 else m  # a single token sees all of them
+    parts = [_seen_by_all(_as_rows(_keys(heads, 0, past)), splits)] if past or not n else []
+    if n > 1:
+        new = partial(_keys(heads, past, m)._replace(is_causal=True))  # (..., key heads, r, n, d_v)
+        parts.append(Partial(*(x.flatten(-3, -2) for x in new)))
+    found = functools.reduce(merge, parts)
+    found = Partial(*(x.reshape(*lead, n, x.shape[-1]) for x in found))
+    output = found.output if call.sink is None else beside_sink(found, call.sink)
+    return output.to(query.dtype)
+
+
+def _by_key_heads(call: Call) -> Call:
+    """The r query heads of each key head in a dimension of their own; without groups r is 1."""
+    *lead, n, m = call.shape
+    key_heads = call.key.shape[-3] if call.enable_gqa else 0
+    groups = (key_heads, lead[-1] // key_heads) if key_heads else (*lead[-1:], 1)
+    shape = (*lead[:-1], *groups)
+    query = call.query.expand(*lead, n, -1).reshape(*shape, n, call.query.shape[-1])
+    return call._replace(
+        query=query,
+        key=call.key.unsqueeze(-3),
+        value=call.value.unsqueeze(-3),
+        enable_gqa=False,
+        shape=(*query.shape[:-1], m),
+        sink=None,
+    )
+
+
+def _as_rows(call: Call) -> Call:
+    """The queries of a group as rows of one head: the keys of all of them are the same."""
+    query = call.query.flatten(-3, -2)  # (..., key heads, r n, d_k)
+    key, value = call.key.squeeze(-3), call.value.squeeze(-3)
+    return call._replace(
+        query=query, key=key, value=value, shape=(*query.shape[:-1], call.shape[-1])
+    )
+
+
+def _keys(call: Call, first: int, stop: int) -> Call:
+    """The same queries, and some of the keys."""
+    key, value = (x[..., first:stop, :] for x in (call.key, call.value))
+    return call._replace(key=key, value=value, shape=(*call.shape[:-1], stop - first))
+
+
+def _seen_by_all(call: Call, splits: int) -> Partial:
+    """All queries against all keys, in pieces of the keys that merge."""
+    m = call.shape[-1]
+    count = min(splits, m)
+    size = m // max(1, count)
+    one_width = call.key.shape[-1] == call.value.shape[-1]
+    at_once = call.query.device.type == "cpu" and one_width and not is_derived(*call[:3])
+    if at_once and call.query.numel() and m:
+        borders, parts = [count * size, m], [_pieces(_keys(call, 0, count * size), count)]
+    elif count <= 1:
+        return partial(call)
+    else:
+        borders, parts = [*range(0, count * size, size), m], []
+    parts += [partial(_keys(call, *ends)) for ends in pairwise(borders) if ends[0] < ends[1]]
+    return functools.reduce(merge, parts)
+
+
+def _pieces(call: Call, count: int) -> Partial:
+    """Pieces of one size, as heads of one call of the fused kernel, and their softmax."""
+    *lead, rows, m = call.shape
+    query, key, value = (
+        x.expand(*lead, *x.shape[-2:]).reshape(-1, 1, *x.shape[-2:]) for x in call[:3]
+    )
+    key, value = (x.reshape(-1, count, m // count, x.shape[-1]) for x in (key, value))
+    output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        query.expand(-1, count, -1, -1), key, value, 0.0, False, scale=call.scale
+    )  # (..., count, rows, d_v), (..., count, rows)
+    output = (stable(lse, dim=1)[..., None] * output.to(lse.dtype)).sum(1)  # (..., rows, d_v)
+    lse = log_sum_exp(lse, dim=1)[..., None]  # (..., rows, 1)
+    found = Partial(output, lse, torch.ones_like(lse))
+    return Partial(*(x.reshape(*lead, rows, x.shape[-1]) for x in found))

@@ -1,5 +1,7 @@
 """Attention to a cache: grouped heads, one token and several."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -27,6 +29,101 @@ def test_the_newest_tokens_see_the_past_and_themselves(n, key_heads, randn, devi
         torch.autograd.grad(expected, inputs, cotangent),
         **CLOSE,
     )
+
+
+@pytest.mark.claim("pieces-give-the-whole")
+@pytest.mark.parametrize("derived", [False, True])
+@pytest.mark.parametrize("widths", [(D_K, D_V), (D_K, D_K)])
+@pytest.mark.parametrize("splits", [1, 2, 3, 5, 11, 40])
+@pytest.mark.parametrize("n", [0, 1, 4, 11])
+@pytest.mark.parametrize("key_heads", [1, 3])
+def test_any_number_of_pieces_gives_the_same(key_heads, n, splits, widths, derived, randn, device):
+    d_k, d_v = widths
+    inputs = [randn(2, 6, n, d_k), randn(2, key_heads, 11, d_k), randn(2, key_heads, 11, d_v)]
+    inputs = [*inputs, randn(6)]
+    if derived:
+        inputs = [x.requires_grad_() for x in inputs]
+    query, key, value, sink = inputs
+    mask = masks.causal(n, 11, alignment="bottom-right").dense(device)
+    for beside in (None, sink):
+        ours = kv_cache_attention(query, key, value, enable_gqa=True, sink=beside, splits=splits)
+        expected = attnref.scaled_dot_product_attention(
+            query, key, value, mask, enable_gqa=True, sink=beside
+        )
+        torch.testing.assert_close(ours, expected, **CLOSE)
+    if derived:
+        cotangent = randn(*ours.shape)
+        torch.testing.assert_close(
+            torch.autograd.grad(ours, inputs, cotangent),
+            torch.autograd.grad(expected, inputs, cotangent),
+            **CLOSE,
+        )
+
+
+@pytest.mark.claim("pieces-are-heads")
+def test_pieces_go_to_the_kernel_as_heads_without_a_copy(randn, monkeypatch):
+    """Of a preallocated cache, which is longer than what is read."""
+    from attnref.variants import kv_cache
+
+    seen = []
+    original = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+
+    def recorded(query, key, value, *options, **more):
+        seen.append((tuple(query.shape), tuple(key.shape)))
+        held.append([x.untyped_storage().data_ptr() for x in (key, value)])
+        return original(query, key, value, *options, **more)
+
+    class Ops:
+        class aten:
+            _scaled_dot_product_flash_attention_for_cpu = staticmethod(recorded)
+
+    class Torch:
+        ops = Ops
+
+        def __getattr__(self, name):
+            return getattr(torch, name)
+
+    held, cache = [], KVCache(max_length=50)
+    keys, values = cache.append(randn(2, 3, 13, D_K).cpu(), randn(2, 3, 13, D_K).cpu())
+    query = randn(2, 6, 1, D_K).cpu()
+    expected = kv_cache_attention(query, keys, values, enable_gqa=True)
+    monkeypatch.setattr(kv_cache, "torch", Torch())
+    ours = kv_cache_attention(query, keys, values, enable_gqa=True, splits=4)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+    assert seen[0] == ((6, 4, 2, D_K), (6, 4, 3, D_K))
+    assert held[0] == [x.untyped_storage().data_ptr() for x in (keys, values)]
+
+
+def test_derivatives_have_derivatives(randn):
+    """Of one token too, whose fused kernel has none."""
+    for n in (1, 3):
+        inputs = tuple(
+            randn(1, h, rows, 3).requires_grad_() for h, rows in ((4, n), (2, 5), (2, 5))
+        )
+        for splits in (1, 2):
+            function = partial(kv_cache_attention, enable_gqa=True, splits=splits)
+            assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
+            assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
+@pytest.mark.claim("chunks-are-one-pass")
+@pytest.mark.parametrize("chunk", [1, 2, 5, 13])
+def test_a_prompt_in_chunks_is_one_pass(chunk, randn):
+    query, key, value = (randn(2, heads, 13, D_K) for heads in (6, 3, 3))
+    cache, rows = KVCache(max_length=13), []
+    for begin in range(0, 13, chunk):
+        now = slice(begin, begin + chunk)
+        keys, values = cache.append(key[..., now, :], value[..., now, :])
+        rows.append(kv_cache_attention(query[..., now, :], keys, values, enable_gqa=True))
+    expected = attnref.scaled_dot_product_attention(
+        query, key, value, is_causal=True, enable_gqa=True
+    )
+    torch.testing.assert_close(torch.cat(rows, -2), expected, **CLOSE)
+
+
+def test_a_number_of_pieces_is_one_or_more(randn):
+    with pytest.raises(ValueError, match=r"^splits: expected an integer of 1 or more, got 0\."):
+        kv_cache_attention(randn(1, D_K), randn(5, D_K), randn(5, D_V), splits=0)
 
 
 @pytest.mark.parametrize("lead", [(), (3,), (2, 1, 3)])
