@@ -1,5 +1,7 @@
 r"""What decoding keeps: the keys and values of the tokens so far, of one layer and one batch."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -99,6 +101,87 @@ class KVCache:
         values.narrow(-2, old, new - old).copy_(value)
         self.length = new
         return keys.narrow(-2, 0, new), values.narrow(-2, 0, new)
+
+    def keep(self, tokens: Tensor | Sequence[int] | Sequence[Sequence[int]], *, after: int) -> None:
+        """Of the tokens after the first ``after``, keep these, in this order, and drop the others.
+
+        It is what follows when drafts have been verified: the accepted path stays, and what
+        comes next is appended behind it. An empty list cuts the cache off at ``after``.
+
+        Args:
+            tokens: ``(n,)`` integers, or ``(b, n)``, other ones for each sample of a cache
+                ``(b, h_kv, length, d)``: which to keep, counted from 0 behind the first
+                ``after``, each once.
+            after: how many of the oldest tokens stay as they are.
+
+        Raises:
+            ValueError: for tokens that are not there, are named twice or have another shape, or
+                an ``after`` past the end; the cache is then as it was.
+
+        With ``max_length`` in place: views that :meth:`append` gave change. Time and memory
+        ``O(n)``; a growing cache copies the older ones, too, and carries gradients.
+
+        Examples:
+            >>> cache = KVCache()
+            >>> numbers = torch.arange(5.0)[:, None]
+            >>> key, value = cache.append(numbers, numbers)
+            >>> cache.keep([0, 2], after=2)
+            >>> key, value = cache.append(numbers[:1], numbers[:1])
+            >>> key.flatten()
+            tensor([0., 1., 2., 4., 0.])
+        """
+        advice = "Tokens before it stay as they are: the length before the drafts were appended."
+        after = checks.check_integer("after", after, 0, advice, most=self.length)
+        chosen = self._chosen(tokens, self.length - after)
+        if self._stored is None:
+            return
+        # Made anew before any is written to: in place, old and new places may overlap.
+        kept = [
+            torch.take_along_dim(part.narrow(-2, after, self.length - after), chosen, dim=-2)
+            for part in self._stored
+        ]
+        length = after + chosen.shape[-2]
+        if self.max_length is None:
+            key, value = (
+                torch.cat([part.narrow(-2, 0, after), new], dim=-2)  # (..., h_kv, length, d)
+                for part, new in zip(self._stored, kept, strict=True)
+            )
+            self._stored = key, value
+        else:
+            for part, new in zip(self._stored, kept, strict=True):
+                part.narrow(-2, after, length - after).copy_(new)
+        self.length = length
+
+    def _chosen(
+        self, tokens: Tensor | Sequence[int] | Sequence[Sequence[int]], count: int
+    ) -> Tensor:
+        """The tokens to keep, of ``count``, as an index ``(..., n, 1)`` into keys and values."""
+        lead = self._stored[0].shape[:-2] if self._stored else ()
+        place = self._stored[0].device if self._stored else None
+        chosen = torch.as_tensor(tokens, device=place)
+        whole = not (chosen.is_floating_point() or chosen.dtype == torch.bool)
+        fits = chosen.dim() == 1 or (chosen.dim() == 2 and (len(chosen),) == lead[:-1])
+        if not fits or not (whole or chosen.numel() == 0):
+            samples = f" or ({lead[0]}, n)" if len(lead) == 2 else ""
+            raise ValueError(
+                f"tokens: expected integers of shape (n,){samples}, got shape "
+                f"{tuple(chosen.shape)} of {chosen.dtype}. Name the tokens to keep by their "
+                "places behind the first `after`."
+            )
+        advice = "Count from 0 behind the first `after` tokens; the last is at length - after - 1."
+        for extreme in chosen.aminmax() if chosen.numel() else ():
+            checks.check_integer("tokens", int(extreme), 0, advice, most=count - 1)
+        ordered = chosen.sort(dim=-1).values
+        twice = ordered[..., 1:][ordered[..., 1:] == ordered[..., :-1]]
+        if twice.numel():
+            raise ValueError(
+                f"tokens: expected each one once, got {int(twice[0])} twice. A token that is kept "
+                "twice would count twice."
+            )
+        chosen = chosen.long()[..., None]  # (n, 1) or (b, n, 1)
+        if chosen.dim() == 3:
+            return chosen[:, None]  # (b, 1, n, 1)
+        return chosen[(None,) * len(lead)]  # (1, ..., n, 1)
 
 
 def check_fits(key: Tensor, value: Tensor, stored: tuple[Tensor, Tensor] | None) -> None:

@@ -52,8 +52,8 @@ class MultiHeadAttention(nn.Module):
             It gets only those in use, so that it need not know the others, and a mask as an
             object of :mod:`attnref.masks` only if its annotation of ``attn_mask`` names
             :class:`attnref.masks.Mask`; otherwise as a tensor.
-        rotate: applied to queries and keys as ``rotate(x, offset=...)``:
-            :func:`attnref.positions.rotary` or another of its kind.
+        rotate: applied to queries and keys as ``rotate(x, offset=...)``, with ``positions=...``
+            in calls that have them: :func:`attnref.positions.rotary` or another of its kind.
         position_bias: gives the bias of the scores as ``position_bias(h, n, m, alignment=...,
             dtype=..., device=...)``: :func:`attnref.positions.alibi` or another of its kind.
         dropout_p: share of the weights dropped in training, and in training only.
@@ -160,6 +160,7 @@ class MultiHeadAttention(nn.Module):
         attn_mask: Tensor | Mask | None = None,
         is_causal: bool = False,
         cache: KVCache | None = None,
+        positions: Tensor | None = None,
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attend from ``query`` to ``key`` and ``value``, or within ``query`` without them.
@@ -175,6 +176,10 @@ class MultiHeadAttention(nn.Module):
                 as in PyTorch; with a cache they end together.
             cache: holds the earlier tokens, takes in these. Then m counts all of them. A call
                 that fails leaves it as it was.
+            positions: ``(n,)`` or ``(b, n)`` integers, where each token is after the cached ones,
+                for ``rotate``; None means 0, 1, 2, … Needed where neighbours are not successive,
+                as in the drafts of :func:`attnref.masks.tree`, whose parents must come before
+                their children here, since ``is_causal`` goes by the places in the row.
             return_weights: also return the weights, which only the definition computes.
 
         Returns:
@@ -189,6 +194,14 @@ class MultiHeadAttention(nn.Module):
         if key is None and value is not None:
             raise ValueError(
                 "value: expected None without a key, got a tensor. Pass the key that goes with it."
+            )
+        if positions is not None and (
+            key is not None or self.rotate is None or self.position_bias is not None
+        ):
+            raise ValueError(
+                "positions: expected None except in self-attention with rotate= and without "
+                "position_bias=, got a value. Nothing else here takes positions that are not "
+                "those of the row."
             )
         key = query if key is None else key
         value = key if value is None else value
@@ -210,7 +223,9 @@ class MultiHeadAttention(nn.Module):
             )
         held = None if cache is None else vars(cache).copy()
         try:
-            return self._attended(query, key, value, attn_mask, is_causal, cache, return_weights)
+            return self._attended(
+                query, key, value, attn_mask, is_causal, cache, positions, return_weights
+            )
         except BaseException:
             if cache is not None and held is not None:
                 vars(cache).update(held)
@@ -224,6 +239,7 @@ class MultiHeadAttention(nn.Module):
         attn_mask: Tensor | Mask | None,
         is_causal: bool,
         cache: KVCache | None,
+        positions: Tensor | None,
         return_weights: bool,
     ) -> Tensor | tuple[Tensor, Tensor]:
         q = _split(self.query_proj(query), self.num_heads)  # (..., h, n, d_k)
@@ -231,7 +247,8 @@ class MultiHeadAttention(nn.Module):
         v = _split(self.value_proj(value), self.num_kv_heads)  # (..., h_kv, m, d_v)
         past = 0 if cache is None else cache.length
         if self.rotate is not None:
-            q, k = self.rotate(q, offset=past), self.rotate(k, offset=past)
+            own = {} if positions is None else {"positions": positions.unsqueeze(-2)}
+            q, k = self.rotate(q, offset=past, **own), self.rotate(k, offset=past, **own)
         if cache is not None:
             k, v = cache.append(k, v)  # (..., h_kv, past + n, d_k), (..., h_kv, past + n, d_v)
 

@@ -6,6 +6,8 @@ Each forms positions and angles in float64 and rounds last, whatever dtype is as
 bfloat16 holds only the integers up to 256, so that the positions 256 and 257 would be one.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -155,7 +157,13 @@ class LearnedPositions(nn.Module):
         return self.table[offset : offset + length]  # (length, d)
 
 
-def rotary(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> Tensor:
+def rotary(
+    x: Tensor,
+    *,
+    base: float = 10_000.0,
+    offset: int = 0,
+    positions: Tensor | Sequence[int] | None = None,
+) -> Tensor:
     r"""Turn each pair of neighbouring components by an angle that grows with the position.
 
     .. math:: \begin{pmatrix} x'_{2i} \\ x'_{2i+1} \end{pmatrix} =
@@ -173,6 +181,10 @@ def rotary(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> Tensor:
         x: ``(..., n, d)``, queries or keys of any floating dtype, d even.
         base: see :func:`frequencies`.
         offset: position of the first row: the length of the cache in step-by-step decoding.
+        positions: integers that say where each row is, counted from ``offset``; None means 0, 1,
+            2, … Of the shape ``(n,)``, or one that broadcasts to ``(..., n)``, such as
+            ``(b, 1, n)`` for samples and all their heads. The nodes of a tree are at
+            :func:`attnref.masks.tree_depths`.
 
     Returns:
         ``(..., n, d)`` in the dtype of ``x``, of the same norm.
@@ -190,13 +202,19 @@ def rotary(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> Tensor:
         tensor([[1.0000, 0.0000],
                 [0.5403, 0.8415]])
     """
-    cos, sin = _turns(x, base, offset)  # (n, d/2) each
+    cos, sin = _turns(x, base, offset, positions)  # (..., n, d/2) each
     even, odd = x[..., 0::2], x[..., 1::2]  # (..., n, d/2) each
     pairs = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
     return pairs.flatten(-2).to(x.dtype)  # (..., n, d)
 
 
-def rotary_half_split(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> Tensor:
+def rotary_half_split(
+    x: Tensor,
+    *,
+    base: float = 10_000.0,
+    offset: int = 0,
+    positions: Tensor | Sequence[int] | None = None,
+) -> Tensor:
     r"""Turn as :func:`rotary` does, pairing the first half of the components with the second.
 
     .. math:: \begin{pmatrix} x'_{i} \\ x'_{i+d/2} \end{pmatrix} =
@@ -214,7 +232,7 @@ def rotary_half_split(x: Tensor, *, base: float = 10_000.0, offset: int = 0) -> 
         >>> rotary_half_split(torch.tensor([[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]))[1]
         tensor([0.5403, 0.0000, 0.8415, 0.0000])
     """
-    cos, sin = _turns(x, base, offset)  # (n, d/2) each
+    cos, sin = _turns(x, base, offset, positions)  # (..., n, d/2) each
     first, second = x.chunk(2, dim=-1)  # (..., n, d/2) each
     turned = torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
     return turned.to(x.dtype)  # (..., n, d)
@@ -360,8 +378,10 @@ def _angles(
     return places[:, None] * frequencies(dim, base=base, device=device)  # (n, d/2)
 
 
-def _turns(x: Tensor, base: float, offset: int) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of the angles for ``x``, ``(n, d/2)`` each, at least in float32."""
+def _turns(
+    x: Tensor, base: float, offset: int, positions: Tensor | Sequence[int] | None
+) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of the angles for ``x``, ``(..., n, d/2)`` each, at least in float32."""
     if not x.is_floating_point():
         raise TypeError(f"x: expected a floating dtype, got {x.dtype}. Convert it with x.float().")
     if x.dim() < 2 or x.shape[-1] == 0 or x.shape[-1] % 2:
@@ -369,9 +389,28 @@ def _turns(x: Tensor, base: float, offset: int) -> tuple[Tensor, Tensor]:
             f"x: expected shape (..., n, d) with an even d, got {tuple(x.shape)}. Rotations turn "
             "pairs of components: choose an even head_dim."
         )
-    angles = _angles(x.shape[-2], x.shape[-1], base, offset, x.device)  # (n, d/2)
+    if positions is None:
+        angles = _angles(x.shape[-2], x.shape[-1], base, offset, x.device)  # (n, d/2)
+    else:
+        places = _given(positions, offset, x)  # (..., n)
+        angles = places[..., None] * frequencies(x.shape[-1], base=base, device=x.device)
     wide = torch.promote_types(x.dtype, torch.float32)
     return angles.cos().to(wide), angles.sin().to(wide)
+
+
+def _given(positions: Tensor | Sequence[int], offset: int, x: Tensor) -> Tensor:
+    """Where the caller says that the rows of ``x`` are, float64."""
+    _check_counts(0, offset=offset)
+    places = torch.as_tensor(positions, device=x.device)
+    whole = not (places.is_floating_point() or places.dtype == torch.bool)
+    rows = x.shape[:-1]
+    if checks.broadcast_shape(places.shape, rows) != rows or not (whole or places.numel() == 0):
+        raise ValueError(
+            f"positions: expected integers that broadcast to {tuple(rows)}, one for each row of "
+            f"x, got shape {tuple(places.shape)} of {places.dtype}. For samples with heads write "
+            "(b, 1, n)."
+        )
+    return offset + places.double()
 
 
 def _exchange(tensor: Tensor, num_heads: int, dim: int, *, halves: bool) -> Tensor:

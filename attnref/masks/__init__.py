@@ -54,6 +54,8 @@ from attnref.masks.patterns import (
     prefix_lm,
     sliding_window,
     strided,
+    tree,
+    tree_depths,
 )
 from attnref.masks.patterns import window_reach as window_reach
 
@@ -70,6 +72,8 @@ __all__ = [  # noqa: RUF022
     "documents",
     "packed",
     "global_tokens",
+    "tree",
+    "tree_depths",
     "block_layout",
     "bigbird",
 ]

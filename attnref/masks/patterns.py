@@ -327,6 +327,78 @@ def global_tokens(n: int, *, positions: Tensor | Sequence[int]) -> Mask:
     return Mask((n, n), partial(_is_global, is_global))
 
 
+def tree(parents: Tensor | Sequence[int] | Sequence[Sequence[int]], *, past: int = 0) -> Mask:
+    r"""Drafts that share their beginnings: each token sees its ancestors, itself and the past.
+
+    .. math:: j < \text{past} \quad\text{or}\quad j - \text{past} \in
+              \{i,\ \text{parent}_i,\ \text{parent}_{\text{parent}_i},\ \dots\}
+
+    It is asked in another form: a depth-first walk enters each node at one time and has passed
+    all its descendants at another, and a is an ancestor of i, or i itself, iff
+    :math:`\text{enter}_a \le \text{enter}_i < \text{leave}_a`. The past is the root.
+
+    With the positions of :func:`tree_depths` each path gets the rows that it would get alone. A
+    window or a bias must be given these positions, too: places in the row are no distances.
+
+    Args:
+        parents: ``(n,)`` or ``(b, n)`` integers: node i continues ``parents[i]``, or with -1 the
+            past itself, as several nodes may. Parents may come after their children. Fill up a
+            sample of fewer nodes with -1.
+        past: number of tokens before all nodes, as in a cache, which every node sees.
+
+    Returns:
+        A mask of the shape ``(n, past + n)`` or ``(b, 1, n, past + n)``.
+
+    Raises:
+        ValueError: for parents of another shape, out of range or in a circle, or a negative past.
+
+    Time and memory ``O(n)`` to make; each pair takes two comparisons, however deep the tree. It
+    allows ``n (past + 1)`` pairs and the sum of the depths.
+
+    Source: Miao et al. 2023, arXiv 2305.09781 (SpecInfer), section 4.2; Cai et al. 2024, arXiv
+    2401.10774 (Medusa), section 2.1.2.
+
+    Examples:
+        >>> print(tree([-1, 0, 0, 1], past=2).picture())
+        ###...
+        ####..
+        ###.#.
+        ####.#
+    """
+    advice = "It counts the tokens before the first node: cache.length before they are appended."
+    past = check_integer("past", past, 0, advice)
+    enter, leave, depth = _walk(parents)
+    n = depth.shape[-1] - 1
+    lead = (len(depth), 1) if depth.dim() == 3 else ()
+    return Mask((*lead, n, past + n), partial(_is_ancestor, past, enter, leave))
+
+
+def tree_depths(parents: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Tensor:
+    r"""How many nodes of a tree are before each one on its path: its position after the past.
+
+    .. math:: \text{depth}_i = \text{depth}_{\text{parent}_i} + 1, \qquad \text{depth}_{-1} = -1
+
+    A token's position is the length of the cache plus its depth, as if its path were alone; nodes
+    of one depth share it. For rotary positions pass ``offset=`` the one and ``positions=`` the
+    other.
+
+    Args:
+        parents: as in :func:`tree`.
+
+    Returns:
+        ``(n,)`` or ``(b, n)``, int64, 0 for the nodes that continue the past.
+
+    Raises:
+        ValueError: as in :func:`tree`.
+
+    Examples:
+        >>> tree_depths([-1, 0, 0, 1])
+        tensor([0, 1, 1, 2])
+    """
+    _, _, depth = _walk(parents)
+    return depth[..., 0, 1:] if depth.dim() == 3 else depth[1:]  # (n,) or (b, n)
+
+
 def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: int) -> Mask:
     r"""Whole blocks allowed or forbidden, as a small tensor of booleans says.
 
@@ -472,6 +544,13 @@ def _is_global(chosen: Tensor, i: Tensor, j: Tensor) -> Tensor:
     return here[i] | here[j]  # (rows, columns)
 
 
+def _is_ancestor(past: int, enter: Tensor, leave: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    first, last = enter.to(i.device), leave.to(i.device)  # (..., n + 1), the past at 0
+    key = (j - (past - 1)).clamp(min=0)  # the node of each key, 0 for those of the past
+    here = first[..., i + 1]  # (..., rows, 1)
+    return (first[..., key] <= here) & (here < last[..., key])  # (..., rows, columns)
+
+
 def _laid_out(layout: Tensor, block_size: int, i: Tensor, j: Tensor) -> Tensor:
     return layout.to(i.device)[..., i // block_size, j // block_size]  # (..., rows, columns)
 
@@ -489,6 +568,56 @@ def window_reach(name: str, window: int, is_causal: bool) -> tuple[int, int]:
             f"own position is in the middle: {window // 2} on either side make {window + 1}."
         )
     return window // 2, window // 2
+
+
+def _walk(
+    parents: Tensor | Sequence[int] | Sequence[Sequence[int]],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """When a depth-first walk enters the past and each node, when it leaves, and the depth there.
+
+    The past is the root, at 0; node i is at i + 1. Each is ``(n + 1,)`` or ``(b, 1, n + 1)``.
+    """
+    advice = "Give each node the number of the one that it continues, or -1 for the past."
+    links = _integers("parents", parents, {1: "(n,)", 2: "(b, n)"}, advice, least=-1)
+    n = links.shape[-1]
+    if links.numel():
+        check_integer("parents", int(links.max()), -1, advice, most=n - 1)
+    samples = links if links.dim() == 2 else links[None]  # (b, n)
+    times = [_times(sample) for sample in samples.tolist()]
+    walks = torch.tensor(times, dtype=torch.int64, device=links.device).reshape(-1, 3, n + 1)
+    shape = (n + 1,) if links.dim() == 1 else (len(links), 1, n + 1)  # the same for all heads
+    enter, leave, depth = (walks[:, part].reshape(shape) for part in range(3))
+    return enter, leave, depth
+
+
+def _times(parents: list[int]) -> tuple[list[int], list[int], list[int]]:
+    """The same for one sample; each list has an entry for the past and then one a node."""
+    above = [0, *(parent + 1 for parent in parents)]  # of the past, too, which has none
+    below: list[list[int]] = [[] for _ in above]
+    for node, parent in enumerate(above[1:], start=1):
+        below[parent].append(node)
+    enter, depth, size = ([number] * len(above) for number in (0, -1, 1))
+    order: list[int] = []
+    waiting = [0]
+    while waiting:
+        node = waiting.pop()
+        enter[node] = len(order)
+        order.append(node)
+        waiting += below[node]  # and these before all that was waiting
+    if len(order) < len(above):
+        lost = set(range(len(above))) - set(order)
+        for _ in above:  # a node that leads to no root leads into a circle
+            lost = {above[node] for node in lost}
+        raise ValueError(
+            "parents: expected each node to lead to -1, got a circle through node "
+            f"{min(lost) - 1}. A node continues a token of its own path, never one of its "
+            "descendants."
+        )
+    for node in order[1:]:
+        depth[node] = depth[above[node]] + 1
+    for node in reversed(order[1:]):
+        size[above[node]] += size[node]
+    return enter, [first + count for first, count in zip(enter, size, strict=True)], depth
 
 
 def _integers(

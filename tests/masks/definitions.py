@@ -13,6 +13,17 @@ IDS = [3, 3, -1, 0, 0, 0, 3, -1, 7, 7, 3]
 LAYOUT = [[True, False, True], [False, False, True]]
 HEAD_LAYOUTS = [LAYOUT, [[False, True, True], [True, True, False]]]
 
+# Two roots, and parents that come after their children; of the same forest in another order.
+PARENTS = [4, 0, -1, 2, -1, 2, 3, 4, 6, 0, 3]
+SHUFFLED = [10 - parent if parent >= 0 else -1 for parent in PARENTS[::-1]]
+
+
+def on_the_path(parents: list[int], node: int, other: int) -> bool:
+    """Whether one who walks from a node up to its root meets the other."""
+    while node not in (other, -1):
+        node = parents[node]
+    return node == other
+
 
 def power_of_two(distance: int) -> bool:
     return distance in {2**k for k in range(40)}
@@ -74,6 +85,19 @@ MASKS = {
     "global": (
         masks.global_tokens(N, positions=[7, 2]),
         lambda i, j: i in (2, 7) or j in (2, 7),
+    ),
+    "tree": (masks.tree(PARENTS), lambda i, j: on_the_path(PARENTS, i, j)),
+    "tree after a past": (
+        masks.tree(PARENTS, past=M - N),
+        lambda i, j: j < M - N or on_the_path(PARENTS, i, j - (M - N)),
+    ),
+    "trees of samples": (
+        masks.tree([PARENTS, SHUFFLED], past=3),
+        lambda b, h, i, j: j < 3 or on_the_path([PARENTS, SHUFFLED][b], i, j - 3),
+    ),
+    "a tree, without its far past": (
+        masks.tree(PARENTS, past=6) & ~masks.padding([2, 5], M),
+        lambda b, h, i, j: j >= [2, 5][b] and (j < 6 or on_the_path(PARENTS, i, j - 6)),
     ),
     "layout": (
         masks.block_layout(N, M, layout=torch.tensor(LAYOUT), block_size=7),

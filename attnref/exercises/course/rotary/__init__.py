@@ -10,7 +10,7 @@ from attnref.exercises.samples import rows, tenths
 
 
 def case(x: Tensor, **offset: int) -> Case:
-    return Case({"x": x} | offset, positions.rotary(x, **offset))
+    return Case({"x": x} | offset, positions.rotary(x, offset=offset.get("offset", 0)))
 
 
 def position_zero() -> Iterator[Case]:

@@ -1,0 +1,434 @@
+"""Trees of drafts: the mask, the depths, and that each path is computed as if it were alone."""
+
+import random
+import re
+from functools import partial
+
+import pytest
+import torch
+from definitions import PARENTS
+from torch.nn.attention.flex_attention import flex_attention
+
+from attnref import KVCache, MultiHeadAttention, masks
+from attnref.masks import Mask
+from attnref.positions import rotary
+from attnref.reference import scaled_dot_product_attention
+from attnref.variants import blockwise_attention
+
+# Two layers of sums of some tens of products of numbers near 1, in float64: each sum is off by
+# some tens of roundings of 2.2e-16, and the next layer magnifies that by less than a hundred.
+BOUND = 1e-11
+
+CHAIN, STAR, ROOTS = [-1, 0, 1, 2, 3], [-1, 0, 0, 0, 0], [-1, -1, -1, -1, -1]
+FORESTS = {
+    "one": [-1],
+    "chain": CHAIN,
+    "star": STAR,
+    "roots": ROOTS,
+    "binary": [-1, 0, 0, 1, 1, 2, 2],
+    "forest": [-1, -1, 0, 1, 1, 2, 4, 0, 2, 7, 5],
+}
+
+
+def path(parents, node):
+    """From the root to the node, by walking up."""
+    nodes = [node]
+    while parents[nodes[0]] >= 0:
+        nodes.insert(0, parents[nodes[0]])
+    return nodes
+
+
+def random_forest(n, numbers):
+    """Parents of n nodes, which may come in any order."""
+    order = numbers.sample(range(n), n)
+    parents = [-1] * n
+    for place, node in enumerate(order):
+        if place and numbers.random() < 0.85:
+            parents[node] = order[numbers.randrange(place)]
+    return parents
+
+
+@pytest.mark.claim("tree-pairs")
+@pytest.mark.parametrize("seed", range(30))
+def test_random_forests_are_what_walking_up_finds(seed, device):
+    numbers = random.Random(seed)
+    n, past = numbers.randrange(1, 23), numbers.choice([0, 1, 7])
+    parents = random_forest(n, numbers)
+    expected = torch.zeros(n, past + n, dtype=torch.bool, device=device)
+    expected[:, :past] = True
+    for node in range(n):
+        expected[node, [past + other for other in path(parents, node)]] = True
+    given = torch.tensor(parents, dtype=torch.int32, device=device)
+    mask = masks.tree(given, past=past)
+    assert torch.equal(mask.dense(device), expected)
+    depths = masks.tree_depths(given)
+    assert depths.dtype == torch.int64
+    assert depths.device == given.device
+    assert depths.tolist() == [len(path(parents, node)) - 1 for node in range(n)]
+    assert mask.count() == n * (past + 1) + int(depths.sum())
+
+
+@pytest.mark.claim("chain-is-causal")
+@pytest.mark.parametrize("past", [0, 1, 13])
+def test_a_chain_is_causal_and_a_star_sees_its_middle(past, device):
+    chain = masks.tree(CHAIN, past=past).dense(device)
+    assert torch.equal(chain, masks.causal(5, past + 5, alignment="bottom-right").dense(device))
+    assert masks.tree_depths(CHAIN).tolist() == [0, 1, 2, 3, 4]
+    star = masks.tree(STAR, past=past).dense(device)[:, past:]
+    assert star.tolist() == [[i == j or j == 0 for j in range(5)] for i in range(5)]
+    assert masks.tree_depths(STAR).tolist() == [0, 1, 1, 1, 1]
+    assert torch.equal(
+        masks.tree(ROOTS).dense(device), torch.eye(5, dtype=torch.bool, device=device)
+    )
+
+
+def test_a_deep_chain_needs_no_recursion():
+    n = 5003
+    chain = torch.arange(-1, n - 1)
+    assert masks.tree(chain, past=3).count() == 3 * n + n * (n + 1) // 2
+    assert masks.tree_depths(chain)[-1] == n - 1
+
+
+def test_the_order_of_nodes_is_of_no_account(device):
+    """Renumbered nodes have the mask with rows and columns renumbered, and their depths."""
+    n, numbers = len(PARENTS), random.Random(0)
+    place = numbers.sample(range(n), n)  # of each node, in the other order
+    parents = [-1] * n
+    for node, parent in enumerate(PARENTS):
+        parents[place[node]] = place[parent] if parent >= 0 else -1
+    index = torch.tensor(place, device=device)
+    renumbered = masks.tree(parents).dense(device)[index[:, None], index]
+    assert torch.equal(renumbered, masks.tree(PARENTS).dense(device))
+    assert torch.equal(masks.tree_depths(parents)[index.cpu()], masks.tree_depths(PARENTS))
+
+
+def test_samples_have_trees_of_their_own(device):
+    trees = [CHAIN, STAR, [1, 2, 3, 4, -1]]
+    given = torch.tensor(trees, device=device)
+    mask = masks.tree(given, past=2)
+    assert mask.shape == (3, 1, 5, 7)
+    for sample, parents in enumerate(trees):
+        alone = masks.tree(parents, past=2)
+        assert torch.equal(mask.dense(device)[sample, 0], alone.dense(device))
+        assert torch.equal(masks.tree_depths(given)[sample].cpu(), masks.tree_depths(parents))
+    assert (masks.causal(5, 7, alignment="bottom-right") & mask).shape == (3, 1, 5, 7)
+
+
+def test_a_tree_keeps_what_it_was_made_of(device):
+    parents = torch.tensor(CHAIN, device=device)
+    mask = masks.tree(parents)
+    parents.fill_(-1)
+    assert mask.count() == 15
+
+
+def test_no_nodes_at_all(device):
+    nothing = torch.zeros(2, 0, dtype=torch.long, device=device)
+    assert masks.tree([], past=3).dense(device).shape == (0, 3)
+    assert masks.tree(nothing, past=3).dense(device).shape == (2, 1, 0, 3)
+    assert masks.tree(nothing.mT).dense(device).shape == (0, 1, 2, 2)
+    assert masks.tree_depths([]).shape == (0,)
+    assert masks.tree_depths(nothing).shape == (2, 0)
+
+
+# Each path as if it were alone -------------------------------------------------------------------
+
+
+HEADS, KEY_HEADS, D_K, D_V = 6, 3, 4, 5
+
+
+def drawn(randn, past, n):
+    """Query of the nodes, and key and value of the past and of them, that ask for gradients."""
+    shapes = ((HEADS, n, D_K), (KEY_HEADS, past + n, D_K), (KEY_HEADS, past + n, D_V))
+    return [randn(2, *shape).requires_grad_() for shape in shapes]
+
+
+def turned(query, key, parents, past):
+    """Rotated by the positions: 0, 1, … for the past, and each node by its depth behind it."""
+    depths = masks.tree_depths(parents).to(query.device)
+    older, nodes = key[..., :past, :], key[..., past:, :]
+    nodes = rotary(nodes, offset=past, positions=depths)
+    return (
+        rotary(query, offset=past, positions=depths),
+        torch.cat([rotary(older), nodes], dim=-2),
+    )
+
+
+def alone(query, key, value, parents, past, node):
+    """The row of a node, its path the only text behind the past, with positions in a row."""
+    nodes = path(parents, node)
+    text = [*range(past), *(past + one for one in nodes)]
+    q = rotary(query[..., nodes, :], offset=past)
+    k, v = rotary(key[..., text, :]), value[..., text, :]
+    mask = masks.causal(len(nodes), len(text), alignment="bottom-right").dense(query.device)
+    rows = scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
+    return rows[..., -1:, :]
+
+
+def definition(query, key, value, mask):
+    return scaled_dot_product_attention(
+        query, key, value, mask.dense(query.device), enable_gqa=True
+    )
+
+
+def blockwise(query, key, value, mask):
+    return blockwise_attention(query, key, value, mask, enable_gqa=True)
+
+
+@pytest.mark.claim("each-path-as-if-alone")
+@pytest.mark.parametrize("attention", [definition, blockwise])
+@pytest.mark.parametrize("past", [0, 7])
+@pytest.mark.parametrize("name", [*FORESTS, "any order"])
+def test_each_path_is_computed_as_if_it_were_alone(name, past, attention, randn):
+    """Values and gradients of one pass under the mask, and of a pass for each node's path."""
+    parents = FORESTS.get(name, PARENTS)
+    n = len(parents)
+    query, key, value = inputs = drawn(randn, past, n)
+    mask = masks.tree(parents, past=past)
+    together = attention(*turned(query, key, parents, past), value, mask)
+    apart = torch.cat([alone(*inputs, parents, past, node) for node in range(n)], dim=-2)
+    torch.testing.assert_close(together, apart, rtol=BOUND, atol=BOUND)
+    weight = randn(*together.shape)
+    torch.testing.assert_close(
+        torch.autograd.grad(together, inputs, weight),
+        torch.autograd.grad(apart, inputs, weight),
+        rtol=BOUND,
+        atol=BOUND,
+    )
+
+
+def wrong_masks(parents, past, device):
+    """What is written instead of the mask, each as a tensor."""
+    n = len(parents)
+    own = masks.tree(parents).dense(device)  # (n, n)
+    before = torch.ones(n, past, dtype=torch.bool, device=device)
+    direct = torch.eye(n, dtype=torch.bool, device=device)
+    for node, parent in enumerate(parents):
+        if parent >= 0:
+            direct[node, parent] = True
+    itself = torch.eye(n, dtype=torch.bool, device=device)
+    causal = torch.ones(n, n, dtype=torch.bool, device=device).tril()
+    nodes = {
+        "direct parents": direct,
+        "descendants": own.mT,
+        "all before": causal,
+        "not itself": own & ~itself,
+    }
+    return {name: torch.cat([before, part], dim=-1) for name, part in nodes.items()} | {
+        "no past": torch.cat([~before, own], dim=-1)
+    }
+
+
+@pytest.mark.claim("places-are-no-positions")
+@pytest.mark.claim("each-path-as-if-alone")
+@pytest.mark.parametrize(
+    "slip",
+    ["places", "direct parents", "descendants", "all before", "not itself", "no past"],
+)
+def test_what_is_written_instead_computes_something_else(slip, randn, device):
+    parents, past = FORESTS["binary"], 5
+    n = len(parents)
+    query, key, value = inputs = drawn(randn, past, n)
+    apart = torch.cat([alone(*inputs, parents, past, node) for node in range(n)], dim=-2)
+    if slip == "places":
+        mask = masks.tree(parents, past=past).dense(device)
+        q, k = rotary(query, offset=past), rotary(key)
+    else:
+        mask = wrong_masks(parents, past, device)[slip]
+        q, k = turned(query, key, parents, past)
+    rows = scaled_dot_product_attention(q, k, value, mask, enable_gqa=True)
+    assert (rows - apart).abs().max() > 0.05
+
+
+def test_a_window_goes_by_positions_not_by_places(randn, device):
+    """With & a sliding window counts places; a rule of positions and the tree give each path's."""
+    parents, past, window = FORESTS["forest"], 7, 4
+    n = len(parents)
+    depths = masks.tree_depths(parents).to(device)
+    where = torch.cat([torch.arange(past, device=device), past + depths])  # (past + n,)
+
+    def near(i, j):
+        return where[past + i] - where[j] < window
+
+    mask = masks.tree(parents, past=past) & Mask((n, past + n), near)
+    allowed = mask.dense(device)
+    for node in range(n):
+        text = [*range(past), *(past + one for one in path(parents, node))]
+        assert allowed[node].nonzero().flatten().tolist() == sorted(text[-window:])
+    places = masks.sliding_window(
+        n, past + n, window=window, is_causal=True, alignment="bottom-right"
+    )
+    assert (masks.tree(parents, past=past) & places).count() < mask.count()
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
+def test_flex_attention_takes_the_tree(randn, device):
+    past, n = 7, len(PARENTS)
+    mask = masks.tree([PARENTS, PARENTS[:5] + [-1] * 6], past=past)
+    query, key, value = (randn(2, 3, size, 4) for size in (n, past + n, past + n))
+    block_mask = mask.block_mask(block_size=16, device=device)
+    output = flex_attention(query, key, value, block_mask=block_mask)
+    expected = scaled_dot_product_attention(query, key, value, mask.dense(device))
+    torch.testing.assert_close(output, expected, rtol=BOUND, atol=BOUND)
+
+
+def test_blockwise_attention_asks_for_a_part_of_the_mask_at_a_time(randn, monkeypatch):
+    n, past, asked = 1511, 13, []
+    block = Mask.block
+
+    def seen(self, rows, columns, place=None):
+        part = block(self, rows, columns, place)
+        asked.append(part.numel())
+        return part
+
+    monkeypatch.setattr(Mask, "block", seen)
+    query, key, value = (randn(1, 1, size, 4) for size in (n, past + n, past + n))
+    mask = masks.tree(random_forest(n, random.Random(0)), past=past)
+    rows = blockwise_attention(query, key, value, mask)
+    assert len(asked) > 1
+    assert max(asked) < n * (past + n)
+    expected = scaled_dot_product_attention(query, key, value, mask.dense(query.device))
+    torch.testing.assert_close(rows, expected, rtol=BOUND, atol=BOUND)
+
+
+# A model, its caches, and what is kept of them ----------------------------------------------------
+
+
+WIDTH = 10
+
+
+@pytest.fixture
+def layers(generator, device):
+    """Two layers with rotary positions and shared key heads."""
+    make = partial(MultiHeadAttention, WIDTH, HEADS, num_kv_heads=KEY_HEADS, head_dim=D_K)
+    options = {"generator": generator, "device": device, "dtype": torch.float64}
+    return [make(value_head_dim=D_V, rotate=rotary, **options) for _ in range(2)]
+
+
+def model(layers, tokens, caches, **options):
+    """Both layers over the newest tokens, each with its own cache."""
+    for layer, cache in zip(layers, caches, strict=True):
+        tokens = tokens + layer(tokens, is_causal=True, cache=cache, **options)
+    return tokens
+
+
+def read(layers, *parts, max_length=None):
+    """The rows of all tokens, and the caches that hold them."""
+    caches = [KVCache(max_length) for _ in layers]
+    return torch.cat([model(layers, part, caches) for part in parts], dim=-2), caches
+
+
+@pytest.mark.claim("each-path-as-if-alone")
+@pytest.mark.parametrize("past", [0, 3])
+@pytest.mark.parametrize("name", FORESTS)
+def test_one_pass_of_a_model_gives_the_rows_of_every_path(name, past, layers, randn):
+    """Values, and gradients of both layers' weights, of the past and of the nodes."""
+    parents = FORESTS[name]
+    n = len(parents)
+    before, drafts = randn(2, past, WIDTH).requires_grad_(), randn(2, n, WIDTH).requires_grad_()
+    _, caches = read(layers, before)
+    depths = masks.tree_depths(parents).to(drafts.device)
+    mask = masks.tree(parents, past=past)
+    together = model(layers, drafts, caches, attn_mask=mask, positions=depths)
+    apart = torch.cat(
+        [
+            read(layers, torch.cat([before, drafts[:, path(parents, node)]], 1))[0][:, -1:]
+            for node in range(n)
+        ],
+        dim=1,
+    )
+    torch.testing.assert_close(together, apart, rtol=BOUND, atol=BOUND)
+    weight = randn(*together.shape)
+    leaves = [drafts, *(parameter for layer in layers for parameter in layer.parameters())]
+    leaves += [before] if past else []
+    for ours, theirs in zip(
+        torch.autograd.grad(together, leaves, weight),
+        torch.autograd.grad(apart, leaves, weight),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=10 * BOUND, atol=10 * BOUND)
+
+
+@pytest.mark.claim("accepted-path-is-kept")
+@pytest.mark.parametrize("max_length", [None, 23])
+@pytest.mark.parametrize("accepted", [[0], [0, 2], [1, 4, 6], [0, 2, 5, 10], []])
+def test_what_is_kept_of_an_accepted_path_goes_on_as_if_it_had_been_read(
+    max_length, accepted, layers, randn
+):
+    """The other drafts leave no trace in what comes after, in both kinds of cache."""
+    parents, past = FORESTS["forest"], 3
+    before, drafts, after = (randn(2, size, WIDTH) for size in (past, len(parents), 4))
+    with torch.no_grad():
+        _, caches = read(layers, before, max_length=max_length)
+        depths = masks.tree_depths(parents).to(drafts.device)
+        mask = masks.tree(parents, past=past)
+        model(layers, drafts, caches, attn_mask=mask, positions=depths)
+        for cache in caches:
+            cache.keep(accepted, after=past)
+            assert cache.length == past + len(accepted)
+        rows = model(layers, after, caches)
+        text = torch.cat([before, drafts[:, accepted], after], dim=1)
+        whole, others = read(layers, text)
+    torch.testing.assert_close(rows, whole[:, -4:], rtol=BOUND, atol=BOUND)
+    for cache, other in zip(caches, others, strict=True):
+        for kept, made in zip(cache._stored, other._stored, strict=True):
+            kept = kept[..., : cache.length, :]
+            torch.testing.assert_close(kept, made, rtol=BOUND, atol=BOUND)
+
+
+# What is refused ---------------------------------------------------------------------------------
+
+
+A_NODE = "Give each node the number of the one that it continues, or -1 for the past."
+A_PAST = "It counts the tokens before the first node: cache.length before they are appended."
+A_CIRCLE = "A node continues a token of its own path, never one of its descendants."
+
+
+@pytest.mark.parametrize("function", [masks.tree, masks.tree_depths])
+@pytest.mark.parametrize(
+    ("parents", "text"),
+    [
+        ([-2, 0], f"parents: expected an integer of -1 or more, got -2. {A_NODE}"),
+        ([-1, 0, 3], f"parents: expected an integer between -1 and 2, got 3. {A_NODE}"),
+        (
+            [0],
+            f"parents: expected each node to lead to -1, got a circle through node 0. {A_CIRCLE}",
+        ),
+        (
+            [-1, 2, 3, 1, 3, 4],
+            f"parents: expected each node to lead to -1, got a circle through node 1. {A_CIRCLE}",
+        ),
+        (
+            [3, -1, 3, 2],
+            f"parents: expected each node to lead to -1, got a circle through node 2. {A_CIRCLE}",
+        ),
+        (
+            [[-1, 0], [1, 0]],
+            f"parents: expected each node to lead to -1, got a circle through node 0. {A_CIRCLE}",
+        ),
+        (
+            [-1.0, 0.0],
+            "parents: expected integers of shape (n,) or (b, n), got shape (2,) of "
+            f"torch.float32. {A_NODE}",
+        ),
+        (
+            torch.tensor([False, True]),
+            "parents: expected integers of shape (n,) or (b, n), got shape (2,) of torch.bool. "
+            + A_NODE,
+        ),
+        (
+            -1,
+            "parents: expected integers of shape (n,) or (b, n), got shape () of torch.int64. "
+            + A_NODE,
+        ),
+    ],
+)
+def test_what_is_no_tree_is_refused(function, parents, text):
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        function(parents)
+
+
+@pytest.mark.parametrize("past", [-1, 2.0, True, None])
+def test_what_is_no_past_is_refused(past):
+    text = f"past: expected an integer of 0 or more, got {past}. {A_PAST}"
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        masks.tree([-1], past=past)
