@@ -132,7 +132,7 @@ class KVCache:
         """
         advice = "Tokens before it stay as they are: the length before the drafts were appended."
         after = checks.check_integer("after", after, 0, advice, most=self.length)
-        chosen = self._chosen(tokens, self.length - after)
+        chosen = self._chosen(tokens, after)
         if self._stored is None:
             return
         # Made anew before any is written to: in place, old and new places may overlap.
@@ -153,9 +153,9 @@ class KVCache:
         self.length = length
 
     def _chosen(
-        self, tokens: Tensor | Sequence[int] | Sequence[Sequence[int]], count: int
+        self, tokens: Tensor | Sequence[int] | Sequence[Sequence[int]], after: int
     ) -> Tensor:
-        """The tokens to keep, of ``count``, as an index ``(..., n, 1)`` into keys and values."""
+        """The tokens to keep, as an index ``(..., n, 1)`` into the keys and values ``after``."""
         lead = self._stored[0].shape[:-2] if self._stored else ()
         place = self._stored[0].device if self._stored else None
         chosen = torch.as_tensor(tokens, device=place)
@@ -168,9 +168,13 @@ class KVCache:
                 f"{tuple(chosen.shape)} of {chosen.dtype}. Name the tokens to keep by their "
                 "places behind the first `after`."
             )
-        advice = "Count from 0 behind the first `after` tokens; the last is at length - after - 1."
-        for extreme in chosen.aminmax() if chosen.numel() else ():
-            checks.check_integer("tokens", int(extreme), 0, advice, most=count - 1)
+        count = self.length - after
+        outside = chosen[(chosen < 0) | (chosen >= count)]
+        if outside.numel():
+            raise ValueError(
+                f"tokens: expected places among the {count} behind the first {after}, counted from "
+                f"0, got {int(outside[0])}. Subtract `after` from places in the whole cache."
+            )
         ordered = chosen.sort(dim=-1).values
         twice = ordered[..., 1:][ordered[..., 1:] == ordered[..., :-1]]
         if twice.numel():

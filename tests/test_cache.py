@@ -1,5 +1,7 @@
 """What a cache takes, keeps and refuses; how attention uses it is asked in test_multihead.py."""
 
+import re
+
 import pytest
 import torch
 
@@ -78,3 +80,171 @@ def test_what_is_no_tensor_goes_into_no_cache(randn):
     for key in ([1.0], randn(3)):
         with pytest.raises(TypeError, match=r"^key: expected a torch\.Tensor \(\.\.\., h_kv, n, d"):
             KVCache().append(key, randn(2, 3))
+
+
+# What stays of drafts
+
+
+KINDS = pytest.mark.parametrize("max_length", [None, 13])
+
+
+def held(cache):
+    """The keys and values of the cache, whatever room it has."""
+    return [part[..., : cache.length, :] for part in cache._stored]
+
+
+@KINDS
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 2, 3)])
+@pytest.mark.parametrize(
+    ("tokens", "after"), [([0, 2], 4), ([3, 0, 2], 0), ([6, 5, 4, 3, 2, 1, 0], 0), ([], 5), ([], 0)]
+)
+def test_what_a_cache_keeps(max_length, lead, tokens, after, randn):
+    """The oldest stay, then the tokens that are named, in the order in which they are."""
+    key, value = randn(*lead, 7, 5), randn(*lead, 7, 4)
+    cache = KVCache(max_length)
+    cache.append(key, value)
+    cache.keep(tokens, after=after)
+    places = [*range(after), *(after + token for token in tokens)]
+    assert cache.length == len(places)
+    for kept, whole in zip(held(cache), (key, value), strict=True):
+        assert torch.equal(kept, whole[..., places, :])
+    new = randn(*lead, 2, 5), randn(*lead, 2, 4)
+    longer = cache.append(*new)
+    for own, whole, more in zip(longer, (key, value), new, strict=True):
+        assert torch.equal(own, torch.cat([whole[..., places, :], more], dim=-2))
+
+
+@KINDS
+def test_each_sample_keeps_its_own(max_length, randn, device):
+    key, value = randn(2, 3, 7, 5), randn(2, 3, 7, 4)
+    for tokens in ([[4, 0, 1], [2, 3, 0]], torch.tensor([[4, 0, 1], [2, 3, 0]], dtype=torch.uint8)):
+        cache = KVCache(max_length)
+        cache.append(key, value)
+        cache.keep(tokens, after=2)
+        for kept, whole in zip(held(cache), (key, value), strict=True):
+            assert torch.equal(kept[0], whole[0][:, [0, 1, 6, 2, 3]])
+            assert torch.equal(kept[1], whole[1][:, [0, 1, 4, 5, 2]])
+
+
+def test_gradients_flow_through_what_a_growing_cache_keeps(randn):
+    key, value = randn(2, 3, 7, 5).requires_grad_(), randn(2, 3, 7, 4).requires_grad_()
+    cache = KVCache()
+    cache.append(key, value)
+    cache.keep([3, 1], after=2)
+    weights = [randn(*part.shape) for part in held(cache)]
+    total = sum((part * weight).sum() for part, weight in zip(held(cache), weights, strict=True))
+    for gradient, weight in zip(torch.autograd.grad(total, (key, value)), weights, strict=True):
+        expected = torch.zeros_like(gradient)
+        expected[:, :, [0, 1, 5, 3]] = weight
+        assert torch.equal(gradient, expected)
+
+
+def test_a_preallocated_cache_keeps_in_place(randn):
+    """What lies before ``after`` is not touched, and no room is allocated again."""
+    cache = KVCache(max_length=13)
+    key, _ = cache.append(randn(2, 7, 5), randn(2, 7, 4))
+    place, older = key.data_ptr(), key[:, :3].clone()
+    cache.keep([2, 0], after=3)
+    assert torch.equal(key[:, :3], older)
+    assert cache.append(randn(2, 1, 5), randn(2, 1, 4))[0].data_ptr() == place
+
+
+@KINDS
+def test_a_cache_filled_under_inference_mode_keeps_without(max_length, randn):
+    cache = KVCache(max_length)
+    with torch.inference_mode():
+        cache.append(randn(2, 7, 5), randn(2, 7, 4))
+    with torch.no_grad():
+        cache.keep([1], after=3)
+        key, _ = cache.append(randn(2, 1, 5), randn(2, 1, 4))
+    assert key.shape == (2, 5, 5)
+
+
+def test_an_empty_cache_keeps_nothing():
+    cache = KVCache()
+    cache.keep([], after=0)
+    assert (cache.length, cache.nbytes) == (0, 0)
+
+
+A_TOKEN = "Subtract `after` from places in the whole cache."
+A_PLACE = "Name the tokens to keep by their places behind the first `after`."
+ALREADY = "Tokens before it stay as they are: the length before the drafts were appended."
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("tokens", "after", "text"),
+    [
+        (
+            [4],
+            3,
+            "tokens: expected places among the 4 behind the first 3, counted from 0, got 4. "
+            + A_TOKEN,
+        ),
+        (
+            [-1],
+            3,
+            "tokens: expected places among the 4 behind the first 3, counted from 0, got -1. "
+            + A_TOKEN,
+        ),
+        (
+            [0],
+            7,
+            "tokens: expected places among the 0 behind the first 7, counted from 0, got 0. "
+            + A_TOKEN,
+        ),
+        (
+            [0, 2, 0],
+            3,
+            "tokens: expected each one once, got 0 twice. A token that is kept twice would count "
+            "twice.",
+        ),
+        (
+            [[0, 1], [2, 2]],
+            3,
+            "tokens: expected each one once, got 2 twice. A token that is kept twice would count "
+            "twice.",
+        ),
+        (
+            [[0], [1], [2]],
+            3,
+            "tokens: expected integers of shape (n,) or (2, n), got shape (3, 1) of torch.int64. "
+            + A_PLACE,
+        ),
+        (
+            0,
+            3,
+            "tokens: expected integers of shape (n,) or (2, n), got shape () of torch.int64. "
+            + A_PLACE,
+        ),
+        (
+            [0.0],
+            3,
+            "tokens: expected integers of shape (n,) or (2, n), got shape (1,) of torch.float32. "
+            + A_PLACE,
+        ),
+        (
+            torch.tensor([True, False, True, True]),
+            3,
+            "tokens: expected integers of shape (n,) or (2, n), got shape (4,) of torch.bool. "
+            + A_PLACE,
+        ),
+        ([0], 8, f"after: expected an integer between 0 and 7, got 8. {ALREADY}"),
+        ([0], -1, f"after: expected an integer between 0 and 7, got -1. {ALREADY}"),
+    ],
+)
+def test_what_is_not_in_a_cache_is_not_kept(max_length, tokens, after, text, randn):
+    key, value = randn(2, 3, 7, 5), randn(2, 3, 7, 4)
+    cache = KVCache(max_length)
+    cache.append(key, value)
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        cache.keep(tokens, after=after)
+    assert all(torch.equal(*pair) for pair in zip(held(cache), (key, value), strict=True))
+
+
+def test_samples_of_a_cache_without_heads_are_not_told_apart(randn):
+    cache = KVCache()
+    cache.append(randn(2, 7, 5), randn(2, 7, 4))
+    text = f"tokens: expected integers of shape (n,), got shape (2, 1) of torch.int64. {A_PLACE}"
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        cache.keep([[0], [1]], after=0)

@@ -775,6 +775,11 @@ def test_a_layer_that_cannot_be_is_refused(options, message):
             r"value: expected .* got \(5, 7\)",
         ),
         ({"value": torch.ones(5, 12)}, r"value: expected None without a key, got a tensor"),
+        (
+            {"positions": torch.arange(5)},
+            r"positions: expected None except in self-attention with rotate= and without "
+            r"position_bias=, got a value",
+        ),
         ({"cache": KVCache()}, r"cache: expected causal self-attention, got is_causal=False"),
         (
             {"cache": KVCache(), "key": torch.ones(5, 12), "is_causal": True},
@@ -786,6 +791,38 @@ def test_a_call_that_cannot_be_is_refused(arguments, message):
     layer = MultiHeadAttention(12, 3)
     with pytest.raises(ValueError, match=f"^{message}"):
         layer(**{"query": torch.ones(5, 12)} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments"),
+    [
+        ({"rotate": positions.rotary}, {"key": torch.ones(5, 12)}),
+        ({"rotate": positions.rotary, "position_bias": positions.alibi}, {}),
+    ],
+)
+def test_positions_are_for_rotations_of_self_attention(options, arguments):
+    layer = MultiHeadAttention(12, 3, **options)
+    with pytest.raises(ValueError, match=r"^positions: expected None except in self-attention"):
+        layer(torch.ones(5, 12), positions=torch.arange(5), **arguments)
+
+
+def test_positions_of_a_call_are_those_of_its_rotations(make, randn, device):
+    """Behind the cached tokens, the same for all heads, and for each sample its own."""
+    layer = make(num_kv_heads=2, rotate=positions.rotary)
+    x, new = randn(2, 3, EMBED), randn(2, 5, EMBED)
+    text = torch.cat([x, new], dim=1)
+    whole = layer(text, is_causal=True)
+    for own in (torch.arange(5, device=device), torch.arange(5, device=device).expand(2, 5)):
+        cache = KVCache()
+        layer(x, is_causal=True, cache=cache)
+        rows = layer(new, is_causal=True, cache=cache, positions=own)
+        assert distance(rows, whole[:, 3:]) < BOUND
+    # Two positions of the second sample are exchanged: so are its two tokens, but for the mask.
+    own = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, 4, 3]], device=device)
+    rows = layer(new, positions=own)
+    order = torch.tensor([0, 1, 2, 4, 3], device=device)
+    assert distance(rows[0], layer(new[:1])[0]) < BOUND
+    assert distance(rows[1, order], layer(new[1:, order])[0]) < BOUND
 
 
 @pytest.mark.parametrize(

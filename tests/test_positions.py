@@ -1,4 +1,5 @@
 import math
+import re
 
 import pytest
 import torch
@@ -376,6 +377,62 @@ def test_alibi_is_the_authors_bias_up_to_a_constant_a_row(device, generator):
 def test_errors_name_the_argument_and_what_came(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         call()
+
+
+@pytest.mark.parametrize("rotate", [positions.rotary, positions.rotary_half_split])
+def test_rows_can_be_turned_by_positions_of_their_own(rotate, device, generator):
+    """Each row is the one that a whole text has at its position; samples may differ."""
+    n, dim, offset = 7, 6, 5
+    x = randn(2, 3, n, dim, device=device, generator=generator).requires_grad_()
+    own = torch.tensor([[0, 1, 1, 2, 0, 11, 3], [4, 4, 4, 2, 1, 0, 0]], device=device)
+    turned = rotate(x, offset=offset, base=97.0, positions=own[:, None])
+    for sample in range(2):
+        for row in range(n):
+            alone = x[sample, :, row : row + 1]
+            place = offset + int(own[sample, row])
+            expected = rotate(alone, offset=place, base=97.0)
+            torch.testing.assert_close(
+                turned[sample, :, row : row + 1], expected, rtol=0, atol=1e-14
+            )
+    weight = randn(*x.shape, device=device, generator=generator)
+    # Its transpose turns back: the gradient is the weight, turned by the negative positions.
+    (gradient,) = torch.autograd.grad(turned, x, weight)
+    back = rotate(weight, base=97.0, positions=-own[:, None] - offset)
+    torch.testing.assert_close(gradient, back, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("rotate", [positions.rotary, positions.rotary_half_split])
+def test_positions_in_a_row_are_those_of_the_offset(rotate, device, generator):
+    x = randn(3, 7, 6, device=device, generator=generator)
+    for own in (range(7), list(range(7)), torch.arange(7, dtype=torch.uint8, device=device)):
+        assert torch.equal(rotate(x, offset=13, positions=own), rotate(x, offset=13))
+    assert rotate(x[:, :0], positions=[]).shape == (3, 0, 6)
+    wide = rotate(x.bfloat16(), positions=torch.full((7,), 257, device=device))
+    assert torch.equal(wide[:, :1], rotate(x.bfloat16()[:, :1], offset=257))
+
+
+ADVICE = "For samples with heads write (b, 1, n)."
+
+
+@pytest.mark.parametrize(
+    ("own", "came"),
+    [
+        (torch.zeros(2, 7, dtype=torch.long), "shape (2, 7) of torch.int64"),
+        (torch.zeros(5, 2, 3, 7, dtype=torch.long), "shape (5, 2, 3, 7) of torch.int64"),
+        ([0, 1, 2], "shape (3,) of torch.int64"),
+        (torch.zeros(7), "shape (7,) of torch.float32"),
+        (torch.zeros(7, dtype=torch.bool), "shape (7,) of torch.bool"),
+    ],
+)
+def test_positions_that_do_not_fit_are_refused(own, came):
+    text = (
+        "positions: expected integers that broadcast to (2, 3, 7), one for each row of x, got "
+        f"{came}. {ADVICE}"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        positions.rotary(torch.zeros(2, 3, 7, 6), positions=own)
+    with pytest.raises(ValueError, match=r"^offset: expected an integer of 0 or more, got -1"):
+        positions.rotary(torch.zeros(2, 3, 7, 6), positions=range(7), offset=-1)
 
 
 def test_integers_cannot_be_turned():
