@@ -355,8 +355,8 @@ def tree(parents: Tensor | Sequence[int] | Sequence[Sequence[int]], *, past: int
     Time and memory ``O(n)`` to make; each pair takes two comparisons, however deep the tree. It
     allows ``n (past + 1)`` pairs and the sum of the depths.
 
-    Source: Miao et al. 2023, arXiv 2305.09781 (SpecInfer), section 4.2; Cai et al. 2024, arXiv
-    2401.10774 (Medusa), section 2.1.2.
+    Source: Miao et al. 2023, arXiv 2305.09781 (SpecInfer), section 4; Cai et al. 2024, arXiv
+    2401.10774 (Medusa), section 2.
 
     Examples:
         >>> print(tree([-1, 0, 0, 1], past=2).picture())

@@ -61,3 +61,17 @@ def test_a_llama_reads_all_paths_in_one_pass(llama, device, generator):
     torch.testing.assert_close(logits(depths), alone, rtol=1e-10, atol=1e-10)
     places = torch.arange(len(PARENTS), device=device)
     assert (logits(places) - alone).abs().max() > 0.1
+
+
+# The form in which Medusa writes a tree down: each node by the ranks of the tokens on its path,
+# the root, which is no draft, left out; (0, 1) is the second choice after the first.
+CHOICES = [(0,), (0, 0), (1,), (0, 1), (2,), (0, 0, 0), (1, 0), (0, 2), (0, 0, 1), (0, 1, 0)]
+
+
+def test_a_tree_written_as_medusa_writes_it(device):
+    """There a node sees those whose path begins its own, and its position is its path's length."""
+    nodes = [(), *CHOICES]
+    parents = [nodes.index(node[:-1]) if node else -1 for node in nodes]
+    expected = [[node[: len(other)] == other for other in nodes] for node in nodes]
+    assert masks.tree(parents).dense(device).tolist() == expected
+    assert masks.tree_depths(parents).tolist() == [len(node) for node in nodes]
