@@ -19,6 +19,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "bfloat16": {"dtype": "bfloat16", "budget": 320.0},
     "float32-backward": {"backward": True, "budget": 300.0},
     # Apart, so that it can be measured without the others.
+    "float32-drafts": {"task": ["drafts"], "budget": 60.0},
+    "bfloat16-drafts": {"task": ["drafts"], "dtype": "bfloat16", "budget": 60.0},
     "float32-latent": {"task": ["latent"], "budget": 60.0},
     "bfloat16-latent": {"task": ["latent"], "dtype": "bfloat16", "budget": 60.0},
     "float32-sink": {"task": ["sink"], "budget": 60.0},

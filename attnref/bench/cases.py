@@ -77,7 +77,7 @@ def block_sparse(problem: Problem) -> Run:
     return lambda: block_sparse_attention(query, key, value, layout, block_size=BLOCK_SIZE)
 
 
-@cases.case("blockwise", "dense", "causal", "window", "blocks", "packed", "decode")
+@cases.case("blockwise", "dense", "causal", "window", "blocks", "packed", "decode", "drafts")
 def blockwise(problem: Problem) -> Run:
     query, key, value = problem.query, problem.key, problem.value
     mask = None if problem.is_causal else problem.mask

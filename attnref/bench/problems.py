@@ -22,6 +22,7 @@ WINDOW = 256
 BLOCK_SIZE = 128
 LSH_ROUNDS = 4
 LENGTHS = (2000, 100, 150, 80, 300, 120, 90, 60)
+DRAFTS = 16  # nodes of a binary tree
 _CHECKED_ROWS = 128
 _ROWS_AT_ONCE = 16  # of the float64 reference, which holds several matrices of this many rows
 
@@ -170,6 +171,22 @@ def decode(shape: Shape) -> Problem:
     return Problem("decode", query, key, value)
 
 
+def drafts(shape: Shape) -> Problem:
+    """The 16 nodes of a binary tree, the last of n keys in a cache, in groups as in ``decode``."""
+    if shape.n < DRAFTS:
+        raise BenchError(
+            en=f"n: expected at least {DRAFTS} for task 'drafts', got {shape.n}. Raise --n.",
+            pt=f"n: o esperado era ao menos {DRAFTS} para a tarefa 'drafts', veio {shape.n}. "
+            "Aumente --n.",
+        )
+    step = decode(shape)
+    generator = torch.Generator(shape.device).manual_seed(shape.seed + 1)
+    query = _gaussian(shape, generator, shape.heads, DRAFTS)  # (1, heads, 16, d)
+    parents = [(node + 1) // 2 - 1 for node in range(DRAFTS)]
+    mask = masks.tree(parents, past=shape.n - DRAFTS)
+    return replace(step, task="drafts", query=query, mask=mask)
+
+
 def latent(shape: Shape) -> Problem:
     """One query per head against n latents, each as wide as four heads."""
     generator = torch.Generator(shape.device).manual_seed(shape.seed)
@@ -241,6 +258,7 @@ TASKS = {
     "blocks": Task(blocks, (1024, 2048, 4096, 8192), masked=True),
     "packed": Task(packed, (725, 1450, 2900)),
     "decode": Task(decode, (1024, 2048, 4096, 8192, 16384)),
+    "drafts": Task(drafts, (1024, 2048, 4096, 8192, 16384), baseline="sdpa-steps"),
     "latent": Task(latent, (1024, 2048, 4096, 8192, 16384), baseline="sdpa-made"),
     "sink": Task(sink, (512, 1024, 2048, 4096, 8192), baseline="sdpa-key", masked=True),
     "layer": Task(layer, (256, 512, 1024, 2048), baseline="torch-multihead"),

@@ -16,7 +16,7 @@ pytorch = Registry()
 Run = Callable[[], Tensor]
 
 
-@pytorch.case("sdpa", "dense", "causal", "window", "blocks", "decode", "latent")
+@pytorch.case("sdpa", "dense", "causal", "window", "blocks", "decode", "drafts", "latent")
 def sdpa(problem: Problem) -> Run:
     query, key, value = problem.query, problem.key, problem.value
     mask = None
@@ -34,6 +34,25 @@ def sdpa_unrestricted(problem: Problem) -> Run:
     query, key, value = problem.query, problem.key, problem.value
     causal = problem.task == "window"
     return lambda: F.scaled_dot_product_attention(query, key, value, is_causal=causal)
+
+
+@pytorch.case("sdpa-steps", "drafts")
+def sdpa_steps(problem: Problem) -> Run:
+    # A node at a time, which is what drafts save; to leave keys out they would have to be copied.
+    assert problem.mask is not None
+    query, key, value = problem.query, problem.key, problem.value
+    rows = problem.mask.dense(query.device).split(1)  # (1, n) each
+    shared = query.shape[1] != key.shape[1]
+
+    def run() -> Tensor:
+        steps = zip(query.split(1, dim=-2), rows, strict=True)
+        outputs = [
+            F.scaled_dot_product_attention(one, key, value, row, enable_gqa=shared)
+            for one, row in steps
+        ]
+        return torch.cat(outputs, dim=-2)  # (1, heads, nodes, d)
+
+    return run
 
 
 @pytorch.case("sdpa", "packed")

@@ -1,6 +1,7 @@
 """The tasks, and the exact answers that methods are measured against."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,7 +16,9 @@ def shape(device):
     return Shape(n=53, heads=4, head_dim=7, dtype=torch.float32, device=device, seed=3)
 
 
-@pytest.mark.parametrize("task", ["dense", "causal", "window", "blocks", "packed", "decode"])
+@pytest.mark.parametrize(
+    "task", ["dense", "causal", "window", "blocks", "packed", "decode", "drafts"]
+)
 def test_the_exact_answer_is_the_oracles(shape, task, monkeypatch):
     monkeypatch.setattr(problems, "WINDOW", 5)
     monkeypatch.setattr(problems, "BLOCK_SIZE", 11)
@@ -114,6 +117,17 @@ def test_too_few_tokens_cannot_be_packed(device):
     shape = Shape(n=7, heads=1, head_dim=2, dtype=torch.float32, device=device, seed=0)
     with pytest.raises(BenchError, match=r"^n: expected at least 8 for task 'packed', got 7\."):
         TASKS["packed"].make(shape)
+
+
+def test_drafts_are_a_binary_tree_behind_the_other_keys(device):
+    shape = Shape(n=53, heads=8, head_dim=2, dtype=torch.float32, device=device, seed=0)
+    problem = TASKS["drafts"].make(shape)
+    assert problem.query.shape == (1, 8, 16, 2)
+    assert problem.key.shape == problem.value.shape == (1, 2, 53, 2)
+    # 2^k nodes of the depth k see k + 1 nodes, and one of the depth 4.
+    assert problem.mask.count() == 16 * 37 + 1 + 2 * 2 + 4 * 3 + 8 * 4 + 5
+    with pytest.raises(BenchError, match=r"^n: expected at least 16 for task 'drafts', got 15\."):
+        TASKS["drafts"].make(replace(shape, n=15))
 
 
 def test_decoding_shares_key_heads_where_they_divide(device):
