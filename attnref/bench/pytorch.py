@@ -41,11 +41,11 @@ def sdpa_steps(problem: Problem) -> Run:
     # A node at a time, which is what drafts save; to leave keys out they would have to be copied.
     assert problem.mask is not None
     query, key, value = problem.query, problem.key, problem.value
-    rows = problem.mask.dense(query.device).split(1)  # (1, n) each
+    rows = torch.split(problem.mask.dense(query.device), 1)  # (1, n) each
     shared = query.shape[1] != key.shape[1]
 
     def run() -> Tensor:
-        steps = zip(query.split(1, dim=-2), rows, strict=True)
+        steps = zip(torch.split(query, 1, dim=-2), rows, strict=True)
         outputs = [
             F.scaled_dot_product_attention(one, key, value, row, enable_gqa=shared)
             for one, row in steps

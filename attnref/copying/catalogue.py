@@ -18,6 +18,8 @@ PAGES = {
     "cache": "foundations/kv-cache",
     "cost": "complexity/operations",
     "masks": "foundations/masks",
+    "masks.tree": "variants/draft-trees",
+    "masks.tree_depths": "variants/draft-trees",
     "multihead": "foundations/multi-head",
     "positions": "foundations/positions",
     "reference": "foundations/matrix-form",

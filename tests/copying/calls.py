@@ -68,6 +68,7 @@ def arguments(module):
         "num_heads": lambda: HEADS,
         "num_landmarks": lambda: 3,
         "num_rounds": lambda: 2,
+        "parents": lambda: [-1, 0, 0, 1, -1, 4],
         "one": lambda: partial(6),
         "operations_per_second": lambda: {torch.float32: 1e12},
         "other": lambda: partial(8),

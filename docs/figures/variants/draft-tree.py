@@ -37,7 +37,7 @@ CELL, LEFT = 22, 86
 
 
 def draw(text):
-    figure = new(520)
+    figure = new(502)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     centred = {"ha": "center", **small}
