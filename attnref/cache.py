@@ -135,7 +135,7 @@ class KVCache:
         chosen = self._chosen(tokens, after)
         if self._stored is None:
             return
-        # Made anew before any is written to: in place, old and new places may overlap.
+        # All copied before any is written to: in place, old and new places may overlap.
         kept = [
             torch.take_along_dim(part.narrow(-2, after, self.length - after), chosen, dim=-2)
             for part in self._stored
