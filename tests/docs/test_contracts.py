@@ -156,15 +156,15 @@ def test_a_broken_section_is_found(copy, old, new, message):
 def test_a_body_that_no_page_shows_is_found(copy):
     assert contracts.body_problems(copy) == []
     for language in ("pt", "en"):
-        page = copy / "docs" / language / "variants/lsh.md"
+        page = copy / "docs" / language / "variants/topk.md"
         text = page.read_text()
-        assert "attnref/variants/lsh.py" in text
-        page.write_text(text.replace("attnref/variants/lsh.py", "attnref/nothing.py"))
+        assert "attnref/variants/topk.py" in text
+        page.write_text(text.replace("attnref/variants/topk.py", "attnref/nothing.py"))
     told = copy / contracts.NOT_SHOWN
     told.write_text(f"{told.read_text()}softmax.stable: no reason\n")
     body, reason = contracts.body_problems(copy)
-    assert body.path.name == "lsh.py"
-    assert "lsh_attention: no page shows its body" in body.message
+    assert body.path.name == "topk.py"
+    assert "topk_attention: no page shows its body" in body.message
     assert "softmax.stable: a page shows it" in reason.message
 
 
