@@ -69,7 +69,7 @@ class KVCache:
             ValueError: for a shape, dtype or device that differs from what is held, past
                 ``max_length``, or for gradients into a preallocated cache.
         """
-        check_fits(key, value, self._stored)
+        check_fits(self, key, value, self._stored)
         old, new = self.length, self.length + key.shape[-2]
         if self.max_length is None:
             # Copied at the first step too: the caller may write to its tensors again.
@@ -188,7 +188,9 @@ class KVCache:
         return chosen[(None,) * len(lead)]  # (1, ..., n, 1)
 
 
-def check_fits(key: Tensor, value: Tensor, stored: tuple[Tensor, Tensor] | None) -> None:
+def check_fits(
+    cache: object, key: Tensor, value: Tensor, stored: tuple[Tensor, Tensor] | None
+) -> None:
     """What a cache takes in: keys and values like those that it holds."""
     for name, tensor in (("key", key), ("value", value)):
         if not isinstance(tensor, Tensor) or tensor.dim() < 2:
@@ -204,7 +206,8 @@ def check_fits(key: Tensor, value: Tensor, stored: tuple[Tensor, Tensor] | None)
         if not _alike(tensor, own):
             raise ValueError(
                 f"{name}: expected {_kind(own)}, as the cache holds, got {_kind(tensor)}. "
-                "One cache serves one layer and one batch: make a new one for another."
+                f"One cache serves one layer and one batch: make a new {type(cache).__name__} for "
+                "another."
             )
 
 

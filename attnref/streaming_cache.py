@@ -69,7 +69,7 @@ class StreamingCache:
             TypeError: for anything but a tensor.
             ValueError: for a shape, dtype or device that differs from what is held.
         """
-        check_fits(key, value, self._stored)
+        check_fits(self, key, value, self._stored)
         held = self._stored or (key[..., :0, :], value[..., :0, :])
         self.length += key.shape[-2]
         key, value = (
