@@ -14,7 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from attnref import checks
 
-__all__ = ["Gradients", "gradients", "log_sum_exp", "scaled_dot_product_attention"]
+__all__ = [
+    "Gradients",
+    "gated_delta_attention",
+    "gradients",
+    "log_sum_exp",
+    "scaled_dot_product_attention",
+]
 
 Array = NDArray[np.float64]
 
@@ -108,6 +114,72 @@ def log_sum_exp(
         terms = np.append(row.scores, logarithms[here])
         logarithms[here] = terms.max() + np.log(np.exp(terms - terms.max()).sum())
     return logarithms
+
+
+def gated_delta_attention(
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    *,
+    log_decay: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    state: ArrayLike | None = None,
+    scale: float | None = None,
+) -> tuple[Array, Array]:
+    r"""Outputs and last state of gated delta attention, one token and one component at a time.
+
+    .. math:: r_t = S_{t-1}^\top (a_t \circ k_t), \qquad
+              S_t = \mathrm{Diag}(a_t)\,S_{t-1} + \beta_t\,k_t (v_t - r_t)^\top, \qquad
+              o_t = c\,S_t^\top q_t
+
+    with :math:`a_t=e^{g_t}`, and :math:`k_t v_t^\top` added as it is without ``beta``. Meaning of
+    the arguments as in :func:`attnref.gated_delta_attention_step`; all are computed in float64.
+
+    Returns:
+        The pair of output ``(..., n, d_v)`` and state ``(..., d_k, d_v)``, both with the leading
+        dimensions of query and key together.
+
+    Raises:
+        ValueError: naming the argument, what was expected, what came and how to fix it.
+
+    Time: ``O(n d_k d_v)`` in Python loops. For small inputs only.
+
+    Examples:
+        >>> output, state = gated_delta_attention([[1], [1]], [[1], [1]], [[10], [20]], beta=[1, 1])
+        >>> output.ravel(), state
+        (array([10., 20.]), array([[20.]]))
+    """
+    q, k, v = (np.asarray(array, dtype=np.float64) for array in (query, key, value))
+    checks.check_value(k.shape, v.shape)
+    lead = checks.scores_shape(q.shape, k.shape)[:-2]
+    factor = checks.check_scale(scale, q.shape[-1])
+    (n, width), height = k.shape[-2:], v.shape[-1]
+    fading = np.zeros(k.shape) if log_decay is None else np.asarray(log_decay, dtype=np.float64)
+    if fading.ndim < k.ndim:
+        fading = fading[..., np.newaxis]
+    fading = np.broadcast_to(fading, (*lead, n, width))
+    rates = None
+    if beta is not None:
+        rates = np.broadcast_to(np.asarray(beta, dtype=np.float64), (*lead, n))
+    output = np.zeros((*lead, n, height))
+    states = np.zeros((*lead, width, height))
+    if state is not None:
+        states += np.asarray(state, dtype=np.float64)
+
+    for place in np.ndindex(*lead):
+        queries, keys, values = _at(q, place), _at(k, place), _at(v, place)
+        rows = states[place]  # (d_k, d_v), a view: one row per component of the key
+        for t in range(n):
+            for c in range(width):
+                rows[c] *= np.exp(fading[place][t, c])
+            change = values[t]
+            if rates is not None:
+                told = sum((keys[t, c] * rows[c] for c in range(width)), np.zeros(height))
+                change = rates[place][t] * (change - told)
+            for c in range(width):
+                rows[c] += keys[t, c] * change
+                output[place][t] += factor * queries[t, c] * rows[c]
+    return output, states
 
 
 class Gradients(NamedTuple):

@@ -1,0 +1,544 @@
+"""The gated delta family: one function for all members, by chunks, token by token and as a square."""
+
+import math
+import re
+
+import pytest
+import torch
+
+from attnref import oracle
+from attnref.variants.gated_delta import gated_delta_attention, gated_delta_attention_step
+from attnref.variants.linear import linear_state
+
+D_K, D_V = 5, 7
+# Each number is a sum of up to a few hundred products of numbers of about 1, some roundings each.
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+
+# What each member has: a decay per head (constant or not), a gate per component, a rate.
+MEMBERS = {
+    "linear": (None, False),
+    "RetNet": ("constant", False),
+    "Mamba-2": ("decay", False),
+    "GLA": ("gate", False),
+    "DeltaNet": (None, True),
+    "Gated DeltaNet": ("decay", True),
+    "KDA": ("gate", True),
+}
+
+
+@pytest.fixture
+def inputs(randn):
+    """All six, as a layer makes them: keys of length 1, decays below 1, rates between 0 and 1."""
+
+    def drawn(member, n=41, lead=(2, 3), strength=1.0):
+        kind, has_rate = MEMBERS[member]
+        given = {
+            "query": randn(*lead, n, D_K),
+            "key": torch.nn.functional.normalize(randn(*lead, n, D_K), dim=-1),
+            "value": randn(*lead, n, D_V),
+            "state": randn(*lead, D_K, D_V),
+        }
+        if kind is not None:
+            shape = {
+                "constant": (*lead, 1),
+                "decay": (*lead, n),
+                "gate": (*lead, n, D_K),
+            }[kind]
+            given["log_decay"] = -strength * randn(*shape).abs()
+        if has_rate:
+            given["beta"] = randn(*lead, n).sigmoid()
+        return {name: tensor.requires_grad_() for name, tensor in given.items()}
+
+    return drawn
+
+
+def by_recurrence(query, key, value, state, log_decay=None, beta=None, scale=None):
+    """As the formula is written, with the matrix that each token multiplies the state by."""
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    eye = torch.eye(key.shape[-1], dtype=key.dtype, device=key.device)
+    outputs = []
+    for t in range(query.shape[-2]):
+        k, v = key[..., t, :, None], value[..., t, None, :]  # (..., d_k, 1), (..., 1, d_v)
+        if log_decay is not None:
+            gate = log_decay[..., None] if log_decay.dim() < key.dim() else log_decay
+            gate = gate.expand(key.shape)[..., t, :]
+            state = torch.diag_embed(gate.exp()) @ state
+        if beta is None:
+            state = state + k @ v
+        else:
+            rate = beta[..., t, None, None]
+            state = (eye - rate * k @ k.mT) @ state + rate * k @ v
+        outputs.append(scale * query[..., t, None, :] @ state)
+    return torch.cat(outputs, -2), state
+
+
+def by_square(query, key, value, log_decay=None, beta=None, scale=None):
+    """All n × n weights, without a state: attention with a matrix in place of the softmax."""
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    n = query.shape[-2]
+    decay = torch.zeros_like(key)
+    if log_decay is not None:
+        decay = log_decay[..., None] if log_decay.dim() < key.dim() else log_decay
+        decay = decay.expand(key.shape)
+    spans = torch.zeros(*key.shape[:-2], n, n, key.shape[-1], dtype=key.dtype, device=key.device)
+    for i in range(n):
+        for j in range(i):
+            spans[..., i, j, :] = decay[..., j + 1 : i + 1, :].sum(-2)
+
+    def weights(rows):
+        return (rows[..., :, None, :] * key[..., None, :, :] * spans.exp()).sum(-1)
+
+    weight = scale * weights(query).tril()
+    if beta is not None:
+        eye = torch.eye(n, dtype=key.dtype, device=key.device)
+        corrected = eye + beta[..., None] * weights(key).tril(-1)
+        weight = weight @ torch.linalg.inv(corrected) * beta[..., None, :]
+    return weight @ value
+
+
+def numbers(given):
+    return {
+        name: tensor if isinstance(tensor, float) else tensor.detach().double().cpu().numpy()
+        for name, tensor in given.items()
+    }
+
+
+def compared(ours, expected, inputs, randn, **close):
+    torch.testing.assert_close(ours, expected, **close)
+    cotangents = [randn(*one.shape) for one in ours]
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, inputs, cotangents),
+        torch.autograd.grad(expected, inputs, cotangents),
+        **close,
+    )
+
+
+# One function ------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("delta-chunks-are-the-recurrence")
+@pytest.mark.parametrize("n", [1, 2, 13, 41])
+@pytest.mark.parametrize("member", MEMBERS)
+def test_chunks_are_the_recurrence_in_values_and_gradients(member, n, inputs, randn):
+    """Of all six inputs, and of both results."""
+    given = inputs(member, n=n)
+    ours = gated_delta_attention_step(**given, scale=0.3, chunk_size=8)
+    expected = by_recurrence(**given, scale=0.3)
+    compared(ours, expected, [*given.values()], randn, **CLOSE)
+
+
+@pytest.mark.claim("delta-is-a-square-of-weights")
+@pytest.mark.parametrize("member", MEMBERS)
+def test_chunks_are_the_square_in_values_and_gradients(member, inputs, randn):
+    given = inputs(member, n=23, lead=(2,))
+    del given["state"]
+    ours = gated_delta_attention(**given, chunk_size=8)
+    compared([ours], [by_square(**given)], [*given.values()], randn, **CLOSE)
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_it_is_the_oracle(member, inputs, device):
+    given = inputs(member, n=29)
+    ours = gated_delta_attention_step(**given, chunk_size=16)
+    expected = oracle.gated_delta_attention(**numbers(given))
+    for one, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(one, torch.as_tensor(other, device=device), **CLOSE)
+
+
+@pytest.mark.claim("delta-chunk-size-is-free")
+@pytest.mark.parametrize("chunk_size", [1, 2, 4, 16, 64, 256])
+@pytest.mark.parametrize("member", MEMBERS)
+def test_the_size_of_the_chunks_does_not_matter(member, chunk_size, inputs):
+    given = inputs(member, n=97)
+    ours = gated_delta_attention_step(**given, chunk_size=chunk_size)
+    torch.testing.assert_close(ours, by_recurrence(**given), **CLOSE)
+
+
+@pytest.mark.claim("delta-state-is-handed-over")
+@pytest.mark.parametrize("cuts", [(0, 41), (1, 40), (17, 24), (8, 8, 25), (1,) * 41])
+@pytest.mark.parametrize("member", MEMBERS)
+def test_the_parts_of_a_sequence_give_what_the_whole_gives(member, cuts, inputs, randn):
+    given = inputs(member)
+    whole = gated_delta_attention_step(**given, chunk_size=16)
+    state, outputs, start = given["state"], [], 0
+    for length in cuts:
+        part = {
+            name: tensor.expand(2, 3, 41) if tensor.shape[-1] == 1 else tensor
+            for name, tensor in given.items()
+            if name != "state"
+        }
+        part = {
+            name: tensor[:, :, start : start + length] for name, tensor in part.items()
+        }  # the tokens are the third dimension of each
+        output, state = gated_delta_attention_step(**part, state=state, chunk_size=16)
+        outputs.append(output)
+        start += length
+        assert state.shape == (2, 3, D_K, D_V)
+    compared((torch.cat(outputs, -2), state), whole, [*given.values()], randn, **CLOSE)
+
+
+@pytest.mark.claim("delta-padding-leaves-the-state")
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_token_of_rate_zero_and_decay_one_leaves_the_state(member, inputs, randn):
+    """Without a rate, a key of zeros."""
+    given = {name: tensor.detach() for name, tensor in inputs(member, n=11).items()}
+    if given.get("log_decay", given["query"]).shape[-1] == 1:
+        given["log_decay"] = given["log_decay"].repeat(1, 1, 11)
+    expected, state = gated_delta_attention_step(**given)
+    longer = {}
+    for name, tensor in given.items():
+        pad = randn(*tensor.shape[:2], 5, *tensor.shape[3:])
+        if name in ("log_decay", "beta") or (name == "key" and "beta" not in given):
+            pad = torch.zeros_like(pad)
+        longer[name] = tensor if name == "state" else torch.cat([tensor, pad], 2)
+    output, after = gated_delta_attention_step(**longer)
+    torch.testing.assert_close(output[..., :11, :], expected, **CLOSE)
+    torch.testing.assert_close(after, state, **CLOSE)
+
+
+@pytest.mark.claim("delta-family-holds-linear")
+def test_without_decay_and_rate_it_is_the_numerator_of_linear_attention(inputs):
+    given = inputs("linear")
+    del given["state"]
+    sums = gated_delta_attention(**given, scale=1.0)
+    query = given["query"]
+    for i in (0, 17, 40):
+        state = linear_state(
+            given["key"][..., : i + 1, :], given["value"][..., : i + 1, :], feature_map=lambda x: x
+        )
+        one = query[..., i : i + 1, :] @ state.key_value
+        torch.testing.assert_close(sums[..., i : i + 1, :], one, **CLOSE)
+
+
+@pytest.mark.parametrize("has_rate", [False, True])
+def test_a_gate_that_is_the_same_for_all_components_is_a_decay(has_rate, inputs):
+    given = inputs("Gated DeltaNet" if has_rate else "Mamba-2")
+    expected = gated_delta_attention_step(**given)
+    given["log_decay"] = given["log_decay"][..., None]
+    torch.testing.assert_close(gated_delta_attention_step(**given), expected, **CLOSE)
+    given["log_decay"] = given["log_decay"].expand(2, 3, 41, D_K)
+    torch.testing.assert_close(gated_delta_attention_step(**given), expected, **CLOSE)
+
+
+def test_decay_and_rate_of_one_size_are_repeated(inputs):
+    given = inputs("Gated DeltaNet")
+    whole = {**given, "log_decay": given["log_decay"][:1, :, :1].expand(2, 3, 41)}
+    whole["beta"] = given["beta"][:, :1].expand(2, 3, 41)
+    short = {**given, "log_decay": given["log_decay"][:1, :, :1], "beta": given["beta"][:, :1]}
+    torch.testing.assert_close(
+        gated_delta_attention_step(**short), gated_delta_attention_step(**whole), **CLOSE
+    )
+
+
+# What the rule does ------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("delta-rule-is-a-gradient-step")
+def test_the_delta_rule_is_one_step_of_gradient_descent(inputs):
+    """On half the squared error of what the state, after its decay, says of the key."""
+    given = inputs("KDA", n=1)
+    before = (given["log_decay"].mT.exp() * given["state"]).detach().requires_grad_()
+    told = given["key"] @ before
+    loss = (told - given["value"]).square().sum() / 2
+    (slope,) = torch.autograd.grad(loss, before)
+    _, after = gated_delta_attention_step(**given)
+    step = before - given["beta"][..., None] * slope
+    torch.testing.assert_close(after, step, **CLOSE)
+
+
+@pytest.mark.claim("delta-rule-overwrites")
+def test_a_key_that_comes_again_is_overwritten(randn, device):
+    """With rate 1 and keys of length 1; added up, both values remain."""
+    key = torch.eye(D_K, dtype=torch.float64, device=device)[[0, 1, 2, 0]]
+    value = randn(4, D_V)
+    for log_decay in (None, -randn(4).abs()):
+        _, state = gated_delta_attention_step(
+            key, key, value, beta=torch.ones_like(key[:, 0]), log_decay=log_decay
+        )
+        torch.testing.assert_close(key[3] @ state, value[3], **CLOSE)
+    _, added = gated_delta_attention_step(key, key, value)
+    torch.testing.assert_close(key[3] @ added, value[0] + value[3], **CLOSE)
+
+
+@pytest.mark.claim("delta-rule-grows-beyond-two")
+@pytest.mark.parametrize(("rate", "grows"), [(0.5, False), (1.0, False), (1.9, False), (2.2, True)])
+def test_a_rate_times_squared_length_beyond_two_grows(rate, grows, randn, device):
+    key = torch.nn.functional.normalize(randn(1, D_K), dim=-1).expand(200, D_K)
+    start, value = randn(D_K, D_V), torch.zeros(200, D_V, dtype=torch.float64, device=device)
+    beta = torch.full((200,), rate, dtype=torch.float64, device=device)
+    _, state = gated_delta_attention_step(key, key, value, start, beta=beta)
+    assert (state.norm() > 1e6 * start.norm()) == grows
+    assert grows or state.norm() <= start.norm()
+
+
+# Numbers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("delta-strong-decay-is-harmless")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("strength", [50.0, 1e4, math.inf])
+@pytest.mark.parametrize("member", ["RetNet", "Mamba-2", "GLA", "Gated DeltaNet", "KDA"])
+def test_decays_of_any_strength_do_no_harm(member, strength, dtype, inputs, randn):
+    """Some tokens forget nearly all, or all; the others keep their digits, and gradients are finite."""
+    given = inputs(member, n=67)
+    decay = given["log_decay"].detach().clone()
+    decay[randn(*decay.shape) > 0.5] = -strength
+    given["log_decay"] = decay.requires_grad_()
+    expected = by_recurrence(**given)
+    narrow = {
+        name: tensor.detach().to(dtype).requires_grad_() for name, tensor in given.items()
+    }
+    ours = gated_delta_attention_step(**narrow, chunk_size=32)
+    eps = torch.finfo(dtype).eps
+    for one, other in zip(ours, expected, strict=True):
+        assert (one - other).norm() <= 30 * eps * other.norm()
+    weights = [randn(*one.shape) for one in expected]
+    found = torch.autograd.grad(ours, [*narrow.values()], [w.to(dtype) for w in weights])
+    exact = torch.autograd.grad(expected, [*given.values()], weights)
+    for one, other in zip(found, exact, strict=True):
+        assert one.isfinite().all()
+        assert (one - other).norm() <= 100 * eps * other.norm()
+
+
+@pytest.mark.claim("delta-keys-shrunk-and-grown-overflow")
+def test_the_usual_factors_overflow_where_these_do_not(randn):
+    """Queries times exp(G), keys times exp(-G): right until G passes 88 in float32."""
+    n = 64
+    query, key, value = (randn(n, D_K, dtype=torch.float32) for _ in range(3))
+    for strength, finite in ((1.0, True), (3.0, False)):
+        log_decay = torch.full((n, D_K), -strength, dtype=torch.float32, device=query.device)
+        grown = log_decay.cumsum(-2)
+        scores = (query * grown.exp()) @ (key * (-grown).exp()).mT
+        naive = scores.tril() @ value * D_K**-0.5
+        ours = gated_delta_attention(query, key, value, log_decay=log_decay)
+        assert ours.isfinite().all()
+        assert naive.isfinite().all() == finite
+
+
+@pytest.mark.claim("delta-is-stable-in-half-precision")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("member", ["RetNet", "GLA", "DeltaNet", "Gated DeltaNet", "KDA"])
+def test_at_a_length_of_8192_it_errs_no_more_than_the_recurrence(member, dtype, generator, device):
+    """Against the recurrence in float64 on the rounded inputs; theirs is that in float32."""
+    kind, has_rate = MEMBERS[member]
+    n, d = 8192, 32
+
+    def drawn(*shape):
+        return torch.randn(*shape, device=device, generator=generator)
+
+    query, value = drawn(1, n, d).to(dtype), drawn(1, n, d).to(dtype)
+    key = torch.nn.functional.normalize(drawn(1, n, d), dim=-1).to(dtype)
+    given = {}
+    if kind is not None:
+        shape = {"constant": (1, 1), "decay": (1, n), "gate": (1, n, d)}[kind]
+        given["log_decay"] = -0.01 * drawn(*shape).exp()  # in float32, as layers compute it
+    if has_rate:
+        given["beta"] = drawn(1, n).sigmoid()
+    ours, state = gated_delta_attention_step(query, key, value, **given)
+    assert ours.dtype == dtype
+    assert state.dtype == torch.float32
+
+    def loop(dtype):
+        wide = {name: tensor.to(dtype) for name, tensor in given.items()}
+        start = torch.zeros(1, d, d, dtype=dtype, device=device)
+        return by_recurrence(*(x.to(dtype) for x in (query, key, value)), start, **wide)
+
+    with torch.no_grad():
+        (exact, last), (theirs, theirs_last) = loop(torch.float64), loop(torch.float32)
+    theirs = theirs.to(dtype)
+    # A factor of 2, and what rounding of the result alone makes: the two sums go other ways.
+    assert (ours - exact).norm() <= 2 * (theirs - exact).norm()
+    assert (state - last).norm() <= 2 * (theirs_last - last).norm()
+    assert ours.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_rounded_once(dtype, inputs):
+    given = inputs("KDA", n=37)
+    narrow = {name: tensor.detach().to(dtype) for name, tensor in given.items()}
+    ours, state = gated_delta_attention_step(**narrow)
+    exact, last = by_recurrence(**{name: tensor.double() for name, tensor in narrow.items()})
+    assert (ours.dtype, state.dtype) == (dtype, torch.float32)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * eps, atol=1e-5)
+    torch.testing.assert_close(state.double(), last, rtol=0, atol=1e-5)
+
+
+def test_decay_and_rate_keep_a_wider_dtype(inputs):
+    """A decay near 1 is rounded to 1 in bfloat16; layers compute it in float32."""
+    given = inputs("Gated DeltaNet")
+    given = {name: tensor.detach() for name, tensor in given.items()}
+    given["log_decay"] = torch.full_like(given["log_decay"], math.log(0.999))
+    halves = {
+        name: tensor.to(torch.float32 if name in ("log_decay", "beta", "state") else torch.bfloat16)
+        for name, tensor in given.items()
+    }
+    ours, state = gated_delta_attention_step(**halves)
+    wide = {name: tensor.double() for name, tensor in halves.items()}
+    exact, last = by_recurrence(**wide)
+    torch.testing.assert_close(state.double(), last, rtol=0, atol=1e-5)
+    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * 2**-7, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 6])
+@pytest.mark.parametrize("member", MEMBERS)
+def test_derivatives_have_derivatives(member, n, inputs):
+    given = inputs(member, n=n, lead=())
+    names = list(given)
+
+    def function(*tensors):
+        return gated_delta_attention_step(**dict(zip(names, tensors, strict=True)), chunk_size=4)
+
+    assert torch.autograd.gradcheck(function, tuple(given.values()))
+    assert torch.autograd.gradgradcheck(function, tuple(given.values()))
+
+
+# Shapes and kinds --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (0, 4), (2, 1, 3)])
+@pytest.mark.parametrize("n", [0, 1, 13])
+@pytest.mark.parametrize("member", MEMBERS)
+def test_it_takes_any_batch_and_any_length(member, n, lead, inputs):
+    given = inputs(member, n=n, lead=lead)
+    output, state = gated_delta_attention_step(**given, chunk_size=4)
+    assert output.shape == (*lead, n, D_V)
+    assert state.shape == (*lead, D_K, D_V)
+    if n == 0:
+        assert torch.equal(state, given["state"])
+    sum(x.sum() for x in (output, state)).backward()
+    assert all(tensor.grad is None or tensor.grad.isfinite().all() for tensor in given.values())
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_heads_share_keys_in_groups_or_by_broadcasting(member, inputs, randn):
+    given = inputs(member, lead=(2, 2))
+    del given["state"]
+    query = randn(2, 6, 41, D_K)
+    whole = {
+        name: tensor.repeat_interleave(3, 1) for name, tensor in given.items() if name != "query"
+    }
+    expected = gated_delta_attention(query, **whole)
+    grouped = gated_delta_attention(**given | {"query": query}, enable_gqa=True)
+    torch.testing.assert_close(grouped, expected, **CLOSE)
+    wide = {name: tensor[:, :, None] for name, tensor in given.items() if name != "query"}
+    spread = gated_delta_attention(query.unflatten(1, (2, 3)), **wide)
+    torch.testing.assert_close(spread.flatten(1, 2), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("member", ["Mamba-2", "GLA", "Gated DeltaNet", "KDA"])
+def test_it_compiles_whole_and_maps_over_a_batch(member, inputs):
+    given = {name: tensor.detach() for name, tensor in inputs(member, n=11).items()}
+    names = list(given)
+
+    def attention(*tensors):
+        return gated_delta_attention_step(**dict(zip(names, tensors, strict=True)), chunk_size=4)
+
+    expected = attention(*given.values())
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    for other in (compiled, torch.vmap(attention)):
+        torch.testing.assert_close(other(*given.values()), expected, **CLOSE)
+
+
+@pytest.mark.claim("delta-reads-no-future")
+@pytest.mark.parametrize("changed", [40, 17])
+@pytest.mark.parametrize("member", MEMBERS)
+def test_it_does_not_read_the_future(member, changed, inputs):
+    """Not even what rounding leaves."""
+    given = {name: tensor.detach() for name, tensor in inputs(member).items()}
+    other = {name: tensor.clone() for name, tensor in given.items()}
+    for name in ("key", "value", "beta"):
+        if name in other:
+            other[name][:, :, changed:] *= 0.7
+    one, two = (gated_delta_attention_step(**x, chunk_size=16)[0] for x in (given, other))
+    assert torch.equal(one[:, :, :changed], two[:, :, :changed])
+    assert (one[:, :, changed:] != two[:, :, changed:]).all()
+
+
+@pytest.mark.claim("delta-memory-is-linear")
+def test_memory_grows_with_the_length_and_no_square_is_made(randn, monkeypatch):
+    """Without gradients, no tensor but the inputs and the output is as long as the sequence."""
+    n, d = 512, 8
+    query, key, value = (randn(n, d) for _ in range(3))
+    sizes = []
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            made = result if isinstance(result, list | tuple) else [result]
+            sizes.extend(x.numel() for x in made if isinstance(x, torch.Tensor))
+            return result
+
+    with Sizes():
+        gated_delta_attention(
+            query, key, value, log_decay=-randn(n, d).abs(), beta=randn(n).sigmoid(), chunk_size=16
+        )
+    assert max(sizes) <= n * d
+
+
+# Errors ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"key": (2, 3, 40, D_K), "value": (2, 3, 40, D_V)}, "key: expected 41 tokens, as query"),
+        ({"log_decay": (41,)}, "log_decay: expected shape (2, 3, 41), a decay per head and token,"),
+        ({"log_decay": (2, 3, 40)}, "log_decay: expected shape (2, 3, 41), a decay per head and"),
+        ({"log_decay": (2, 3, 41, 4)}, "log_decay: expected shape (2, 3, 41), a decay per head"),
+        ({"beta": (41,)}, "beta: expected shape (2, 3, 41), a rate per head and token, got (41,)."),
+        ({"beta": (2, 3, 41, 1)}, "beta: expected shape (2, 3, 41), a rate per head and token,"),
+        ({"state": (2, 3, D_V, D_K)}, "state: expected shape (2, 3, 5, 7), a matrix of d_k rows"),
+        ({"state": (D_K, D_V)}, "state: expected shape (2, 3, 5, 7), a matrix of d_k rows and"),
+    ],
+)
+def test_a_wrong_shape_is_named(change, message, inputs, randn):
+    given = inputs("Gated DeltaNet") | {name: randn(*shape) for name, shape in change.items()}
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        gated_delta_attention_step(**given)
+
+
+@pytest.mark.parametrize("wrong", [0, True, 2.0])
+def test_a_wrong_chunk_size_is_named(wrong, inputs):
+    with pytest.raises(ValueError, match=r"^chunk_size: expected an integer of 1 or more") as error:
+        gated_delta_attention_step(**inputs("KDA"), chunk_size=wrong)
+    assert f"got {wrong!r}. It is the number of tokens taken at a time; any power" in str(error)
+
+
+def test_a_chunk_is_a_power_of_two(inputs):
+    with pytest.raises(ValueError, match=r"^chunk_size: expected a power of two, got 48\. Take 64"):
+        gated_delta_attention_step(**inputs("KDA"), chunk_size=48)
+
+
+@pytest.mark.parametrize("name", ["log_decay", "beta", "state"])
+def test_what_is_no_floating_tensor_is_named(name, inputs):
+    given = inputs("KDA")
+    with pytest.raises(TypeError, match=rf"^{name}: expected a torch\.Tensor, got float\."):
+        gated_delta_attention_step(**given | {name: 0.5})
+    with pytest.raises(TypeError, match=rf"^{name}: expected a floating dtype of 16 bits or more"):
+        gated_delta_attention_step(**given | {name: given[name].long()})
+    with pytest.raises(ValueError, match=rf"^{name}: expected device (cpu|cuda:0), where query is"):
+        gated_delta_attention_step(**given | {name: given[name].detach().to("meta")})
+
+
+def test_all_tokens_have_one_dtype(inputs):
+    given = inputs("KDA")
+    with pytest.raises(TypeError, match=r"^key: expected torch\.float64, the dtype of query, got"):
+        gated_delta_attention_step(**given | {"key": given["key"].float()})
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_nothing_depends_on_autocast(n, inputs, device):
+    given = {name: tensor.detach().float() for name, tensor in inputs("KDA", n=n).items()}
+    expected = gated_delta_attention_step(**given)
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        found = gated_delta_attention_step(**given)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_the_state_that_comes_in_is_not_changed(inputs):
+    given = inputs("KDA")
+    kept = {name: tensor.clone() for name, tensor in given.items()}
+    gated_delta_attention_step(**given)
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in given.items())
