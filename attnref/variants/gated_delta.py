@@ -1,11 +1,11 @@
-r"""The gated delta family: a state of fixed size that fades, and that is corrected, not only added to.
+r"""The gated delta family: a state of fixed size that fades, and is corrected where it is written.
 
 .. math:: S_t = (I - \beta_t k_t k_t^\top)\,\mathrm{Diag}(a_t)\,S_{t-1} + \beta_t k_t v_t^\top,
           \qquad o_t = c\,S_t^\top q_t
 
 With one decay :math:`a_t` per head or one per component, with the rate :math:`\beta_t` or without
-correction, this is RetNet, Mamba-2's scan, gated linear attention, DeltaNet, Gated DeltaNet and Kimi
-delta attention. Token by token it is a loop; a chunk of tokens at a time, it is products of
+correction, this is RetNet, Mamba-2's scan, gated linear attention, DeltaNet, Gated DeltaNet and
+Kimi delta attention. Token by token it is a loop; a chunk of tokens at a time, it is products of
 matrices and one triangular system.
 """
 
@@ -194,12 +194,16 @@ def _chunks(
     for start in range(0, max(n, 1), step):
         length = min(step, n - start)
         missing = size * max(1, -(-length // size)) - length
-        # Filled up with tokens that leave the state as it is.
-        parts = (
-            x if x is None else pad(x[..., start : start + length, :], (0, 0, 0, missing))
-            for x in (query, key, value, log_decay, beta)
+        taken = slice(start, start + length), missing
+        output, state = _round(
+            _filled(query, *taken),
+            _filled(key, *taken),
+            _filled(value, *taken),
+            None if log_decay is None else _filled(log_decay, *taken),
+            None if beta is None else _filled(beta, *taken),
+            state,
+            size,
         )
-        output, state = _round(*parts, state, size)
         outputs.append(output)
     return torch.cat(outputs, -2)[..., :n, :], state
 
@@ -217,11 +221,15 @@ def _round(
     rows = [query]
     if beta is not None:
         rows, value = [query, beta * key], beta * value
-    decayed = _plain if log_decay is None else _decayed if log_decay.shape[-1] == 1 else _gated
-    products, rows, key, kept = decayed(rows, key, log_decay, size)
+    if log_decay is None:
+        products, rows, key, kept = _plain(rows, key, size)
+    elif log_decay.shape[-1] == 1:
+        products, rows, key, kept = _decayed(rows, key, log_decay, size)
+    else:
+        products, rows, key, kept = _gated(rows, key, log_decay, size)
 
     before, written = [], []
-    for i, new in enumerate(value.unflatten(-2, (-1, size)).unbind(-3)):  # (..., B, d_v)
+    for i, new in enumerate(_cut(value, size).unbind(-3)):  # (..., B, d_v)
         if beta is not None:
             # Row by row: what it should say, less what the state and the rows above already say.
             new = torch.linalg.solve_triangular(
@@ -239,17 +247,25 @@ def _round(
     return output.flatten(-3, -2), state
 
 
-def _plain(rows: list[Tensor], key: Tensor, log_decay: None, size: int) -> Decayed:
-    rows = [row.unflatten(-2, (-1, size)) for row in rows]
-    key = key.unflatten(-2, (-1, size))  # (..., chunks, B, d_k)
+def _filled(tokens: Tensor, taken: slice, missing: int) -> Tensor:
+    """Padded with tokens that leave the state as it is."""
+    tokens = tokens[..., taken, :]
+    return pad(tokens, (0, 0, 0, missing)) if missing else tokens
+
+
+def _cut(tokens: Tensor, size: int) -> Tensor:
+    return torch.unflatten(tokens, -2, (-1, size))  # (..., chunks, B, .)
+
+
+def _plain(rows: list[Tensor], key: Tensor, size: int) -> Decayed:
+    key, *rows = (_cut(x, size) for x in (key, *rows))  # (..., chunks, B, d_k) each
     return [key @ row.mT for row in rows], rows, key, None
 
 
 def _decayed(rows: list[Tensor], key: Tensor, log_decay: Tensor, size: int) -> Decayed:
     """One decay for all components: a factor on the products."""
-    rows = [row.unflatten(-2, (-1, size)) for row in rows]
-    key = key.unflatten(-2, (-1, size))  # (..., chunks, B, d_k)
-    steps = log_decay.unflatten(-2, (-1, size)).mT  # (..., chunks, 1, B)
+    key, *rows = (_cut(x, size) for x in (key, *rows))  # (..., chunks, B, d_k) each
+    steps = _cut(log_decay, size).mT  # (..., chunks, 1, B)
     later = torch.ones(size, size, dtype=torch.bool, device=key.device).triu(1)
     # Row j holds g_{j+1} + ... + g_i: sums, for a difference of two would lose digits, or be NaN.
     spans = torch.where(later, steps, 0.0).cumsum(-1)  # (..., chunks, B, B)
@@ -266,10 +282,10 @@ def _gated(rows: list[Tensor], key: Tensor, log_decay: Tensor, size: int) -> Dec
     rows = [(row * log_decay.exp()).unsqueeze(-2) for row in rows]  # (..., blocks, 1, d_k)
     key = key.unsqueeze(-2)
     while key.shape[-2] < size:
-        key, sums, *rows = (x.unflatten(-3, (-1, 2)) for x in (key, sums, *rows))
+        key, sums, *rows = (torch.unflatten(x, -3, (-1, 2)) for x in (key, sums, *rows))
         for i, row in enumerate(rows):
             across = key[..., 0, :, :] @ row[..., 1, :, :].mT
-            first, second = products[i].unflatten(-3, (-1, 2)).unbind(-3)
+            first, second = torch.unflatten(products[i], -3, (-1, 2)).unbind(-3)
             left = pad(first, (0, 0, 0, across.shape[-1]))
             products[i] = torch.cat([left, torch.cat([across, second], -2)], -1)
         one, other = sums[..., :1, :, :], sums[..., 1:, :, :]

@@ -1,4 +1,4 @@
-"""The gated delta family: one function for all members, by chunks, token by token and as a square."""
+"""The gated delta family: one function, by chunks, token by token and as a square."""
 
 import math
 import re
@@ -279,25 +279,23 @@ def test_a_rate_times_squared_length_beyond_two_grows(rate, grows, randn, device
 @pytest.mark.parametrize("strength", [50.0, 1e4, math.inf])
 @pytest.mark.parametrize("member", ["RetNet", "Mamba-2", "GLA", "Gated DeltaNet", "KDA"])
 def test_decays_of_any_strength_do_no_harm(member, strength, dtype, inputs, randn):
-    """Some tokens forget nearly all, or all; the others keep their digits, and gradients are finite."""
+    """Some tokens forget nearly all, or all; the others keep their digits, gradients too."""
     given = inputs(member, n=67)
     decay = given["log_decay"].detach().clone()
     decay[randn(*decay.shape) > 0.5] = -strength
     given["log_decay"] = decay.requires_grad_()
     expected = by_recurrence(**given)
-    narrow = {
-        name: tensor.detach().to(dtype).requires_grad_() for name, tensor in given.items()
-    }
+    narrow = {name: tensor.detach().to(dtype).requires_grad_() for name, tensor in given.items()}
     ours = gated_delta_attention_step(**narrow, chunk_size=32)
-    eps = torch.finfo(dtype).eps
+    eps = torch.finfo(dtype).eps  # of which half for each of three inputs, and for a few sums
     for one, other in zip(ours, expected, strict=True):
-        assert (one - other).norm() <= 30 * eps * other.norm()
+        assert (one - other).norm() <= 4 * eps * other.norm()
     weights = [randn(*one.shape) for one in expected]
     found = torch.autograd.grad(ours, [*narrow.values()], [w.to(dtype) for w in weights])
     exact = torch.autograd.grad(expected, [*given.values()], weights)
     for one, other in zip(found, exact, strict=True):
         assert one.isfinite().all()
-        assert (one - other).norm() <= 100 * eps * other.norm()
+        assert (one - other).norm() <= 8 * eps * other.norm()
 
 
 @pytest.mark.claim("delta-keys-shrunk-and-grown-overflow")
@@ -346,9 +344,8 @@ def test_at_a_length_of_8192_it_errs_no_more_than_the_recurrence(member, dtype, 
     with torch.no_grad():
         (exact, last), (theirs, theirs_last) = loop(torch.float64), loop(torch.float32)
     theirs = theirs.to(dtype)
-    # A factor of 2, and what rounding of the result alone makes: the two sums go other ways.
-    assert (ours - exact).norm() <= 2 * (theirs - exact).norm()
-    assert (state - last).norm() <= 2 * (theirs_last - last).norm()
+    assert (ours - exact).norm() <= 1.5 * (theirs - exact).norm()
+    assert (state - last).norm() <= 1.5 * (theirs_last - last).norm()
     assert ours.isfinite().all()
 
 
