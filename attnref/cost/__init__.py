@@ -22,6 +22,7 @@ Examples:
     (805306368, 100663296)
 """
 
+from attnref.cost.gated_delta_attention import gated_delta
 from attnref.cost.latent_attention import latent
 from attnref.cost.layers import (
     feedforward,
@@ -59,6 +60,7 @@ __all__ = [  # noqa: RUF022
     "reference",
     "linear",
     "latent",
+    "gated_delta",
     "multihead",
     "multihead_parameters",
     "feedforward",

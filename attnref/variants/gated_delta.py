@@ -279,7 +279,8 @@ def _gated(rows: list[Tensor], key: Tensor, log_decay: Tensor, size: int) -> Dec
     """A decay for each component: blocks are joined two by two, and decay to their border."""
     products = [(row * key).sum(-1)[..., None, None] for row in rows]  # (..., blocks, 1, 1)
     sums = log_decay.unsqueeze(-2)  # (..., blocks, 1, d_k)
-    rows = [(row * log_decay.exp()).unsqueeze(-2) for row in rows]  # (..., blocks, 1, d_k)
+    decay = log_decay.exp()
+    rows = [(row * decay).unsqueeze(-2) for row in rows]  # (..., blocks, 1, d_k)
     key = key.unsqueeze(-2)
     while key.shape[-2] < size:
         key, sums, *rows = (torch.unflatten(x, -3, (-1, 2)) for x in (key, sums, *rows))

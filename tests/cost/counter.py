@@ -16,7 +16,7 @@ ONE_A_RESULT = {
     *(aten.add, aten.add_, aten.sub, aten.sub_, aten.mul, aten.mul_, aten.div, aten.div_),
     *(aten.maximum, aten.relu),
 }
-ONE_AN_ARGUMENT = {aten.sum, aten.amax}
+ONE_AN_ARGUMENT = {aten.sum, aten.amax, aten.cumsum}
 EXPONENTIALS = {aten.exp, aten.exp_, aten.log}
 # Of one kernel's memory traffic, but of several operations: PyTorch's own decomposition tells.
 COMPOUND = {aten._softmax, aten._softmax_backward_data, aten.logsumexp}
@@ -25,7 +25,8 @@ NOT_OPERATIONS = {
     *(aten.scalar_tensor, aten.clone, aten.copy_, aten._to_copy, aten.to, aten.cat, aten.index),
     *(aten.where, aten.masked_fill, aten.masked_fill_, aten.abs, aten.isnan),
     *(aten.eq, aten.ne, aten.gt, aten.all, aten.any, aten.bitwise_and, aten.bitwise_or),
-    *(aten.bitwise_not, aten.tril),
+    *(aten.bitwise_not, aten.tril, aten.triu, aten.new_zeros, aten.ones_like, aten.clone),
+    *(aten.stack, aten.constant_pad_nd),
 }
 ONLY_WRITTEN = {aten.zero_, aten.copy_}  # their first argument is not read
 
@@ -49,8 +50,8 @@ class Counter(TorchDispatchMode):
         made = tensors(result)
         owned = {storage_id(tensor) for tensor in read.values()}
         changes = func._schema.is_mutable
-        if not changes and made and all(storage_id(tensor) in owned for tensor in made):
-            return result  # a view
+        if not changes and all(storage_id(tensor) in owned for tensor in made):
+            return result  # a view, or no tensor
         kernel = func.overloadpacket
         self.allocate([tensor for tensor in made if storage_id(tensor) not in owned])
         if kernel is aten.empty:
@@ -74,6 +75,11 @@ class Counter(TorchDispatchMode):
             return parts.cost.operations
         if kernel in PRODUCTS:
             return Operations(matmul=2 * out.numel() * args[-2].shape[-1])
+        if kernel is aten.linalg_solve_triangular:
+            # Row i of each column: i products taken off, and a division unless the diagonal is 1.
+            rows = out.shape[-2]
+            divided = not kwargs.get("unitriangular", False)
+            return Operations(matmul=out.numel() * (rows - 1), elementwise=out.numel() * divided)
         if kernel in ONE_A_RESULT:
             return Operations(elementwise=out.numel() * out.is_floating_point())
         if kernel in ONE_AN_ARGUMENT:

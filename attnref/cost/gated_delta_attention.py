@@ -1,0 +1,129 @@
+"""The cost of the gated delta family, in chunks and token by token."""
+
+from typing import Literal, get_args
+
+from attnref.cost.kernels import letters
+from attnref.cost.operations import Cost, Operations
+from attnref.cost.sizes import Sizes, check_sizes
+
+Decay = Literal["head", "component"]
+
+
+def gated_delta(
+    sizes: Sizes,
+    *,
+    log_decay: Decay | None = "head",
+    beta: bool = True,
+    chunk_size: int | None = 64,
+) -> Cost:
+    r"""Gated delta attention: chunks of tokens with a state between them, or token by token.
+
+    .. math:: bh\,\bigl(2nB(d_k+d_v) + 4nd_kd_v\bigr) \text{ operations in products, with beta }
+              bh\,\bigl(nB(2d_k+d_v) - nd_v + 2nd_kd_v\bigr) \text{ more}
+
+    for chunks of B tokens, the last one filled up. With a decay for each component there are
+    :math:`2n(B+1)d_k` instead of :math:`4nBd_k` in the two squares, half of them for want of
+    beta, since blocks meet only what is before them. Token by token, ``chunk_size=None``::
+
+        state = exp(log_decay)[:, None] * state         # (d_k, d_v)
+        value = beta * (value - key @ state)            # only with beta
+        state = state + outer(key, value)
+        output = (scale * query) @ state                # (d_v,)
+
+    and a chunk does as :func:`attnref.gated_delta_attention` does, of which each operation is
+    counted. Each tensor is moved once, by a kernel that keeps a chunk and the state on the chip:
+    its bytes are those of the arguments and of the output.
+
+    Args:
+        sizes: of query, key and value; n = m tokens.
+        log_decay: a decay per head and token, per component too, or None.
+        beta: whether the state is corrected, by a rate per token.
+        chunk_size: tokens per chunk, a power of two; None means one after the other.
+
+    Raises:
+        ValueError: for n that is not m, fewer key heads than heads, another decay, or a size of
+            chunks that is no power of two.
+
+    Source: Yang et al. 2024, arXiv 2406.06484, section 3; 2412.06464, section 3.3.
+
+    Examples:
+        >>> from attnref.cost import allowed_pairs, fused
+        >>> for n in (512, 8192):
+        ...     sizes = Sizes(n=n, m=n, d_k=128, d_v=128)
+        ...     softmax = fused(sizes, pairs=allowed_pairs(n, n, window=(None, 0)))
+        ...     ratio = gated_delta(sizes).operations.matmul / softmax.operations.matmul
+        ...     print(f"{ratio:.3f}")
+        1.184
+        0.074
+    """
+    n, m, d_k, d_v, h, h_kv, size = letters(sizes)
+    if n != m:
+        raise ValueError(
+            f"m: expected {n}, as many as n, got {m}. Each token reads the state and writes to it; "
+            "those of the past cost nothing."
+        )
+    if h != h_kv:
+        raise ValueError(
+            f"num_kv_heads: expected {sizes.num_heads}, as many as num_heads, got "
+            f"{sizes.num_kv_heads}. Each head has a state of its own here."
+        )
+    if log_decay is not None and log_decay not in get_args(Decay):
+        raise ValueError(
+            f"log_decay: expected 'head', 'component' or None, got {log_decay!r}. It says how many "
+            "decays a token has."
+        )
+    if chunk_size is None:
+        operations = _token(d_k, d_v, log_decay, beta) * n
+    else:
+        check_sizes(chunk_size=chunk_size)
+        if chunk_size & (chunk_size - 1):
+            raise ValueError(
+                f"chunk_size: expected a power of two, got {chunk_size}. Take "
+                f"{1 << chunk_size.bit_length()}."
+            )
+        block = min(chunk_size, 1 << (n - 1).bit_length())
+        chunks = -(-n // block)
+        operations = _chunk(block, d_k, d_v, log_decay, beta) * chunks
+        operations += Operations(elementwise=n * d_k)  # the scale
+    decays = {None: 0, "head": 1, "component": d_k}[log_decay]
+    read, written = n * (2 * d_k + d_v + decays + beta), n * d_v
+    state = d_k * d_v
+    return Cost(
+        operations * h,
+        size * h * read,
+        size * h * written,
+        peak_bytes=size * h * (written + state),
+    )
+
+
+def _token(d_k: int, d_v: int, log_decay: Decay | None, beta: bool) -> Operations:
+    decays = {None: 0, "head": 1, "component": d_k}[log_decay]
+    state = d_k * d_v
+    return Operations(
+        matmul=4 * state + 2 * beta * state,
+        elementwise=d_k + state + state * (decays > 0) + 2 * beta * d_v,
+        exponentials=decays,
+    )
+
+
+def _chunk(block: int, d_k: int, d_v: int, log_decay: Decay | None, beta: bool) -> Operations:
+    """Of ``block`` tokens, without the scale."""
+    squares, rows, state = 1 + beta, (1 + beta) * block * d_k, d_k * d_v
+    triangle = block * (block - 1)
+    matmul = 2 * block * block * d_v + (4 + 2 * beta) * block * state + beta * triangle * d_v
+    # Keys and values times beta, what the state says taken off, both parts of the output, S.
+    elementwise = beta * block * (d_k + 2 * d_v) + block * d_v + state
+    exponentials = 0
+    if log_decay != "component":
+        matmul += squares * 2 * block * block * d_k
+    if log_decay == "head":
+        # Sums from each row to the later ones and from the start; factors on squares and tokens.
+        elementwise += block * block + block + squares * block * block + rows + block * d_k + state
+        exponentials += block * block + block
+    if log_decay == "component":
+        matmul += squares * triangle * d_k
+        levels = block.bit_length() - 1
+        # The diagonals; the rows' own decay; at each level rows, keys and sums of all blocks.
+        elementwise += 2 * rows + rows + levels * (rows + block * d_k) + (block - 1) * d_k + state
+        exponentials += block * d_k + 2 * (block - 1) * d_k + d_k
+    return Operations(matmul, elementwise, exponentials)
