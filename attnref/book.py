@@ -28,6 +28,7 @@ TITLES = {
     "variants/block-sparse": ("Block-sparse attention", "Atenção esparsa em blocos"),
     "variants/blockwise": ("Blockwise attention", "Atenção em blocos"),
     "variants/draft-trees": ("Drafts and trees", "Rascunhos em árvore"),
+    "variants/gated-delta": ("The gated delta family", "A família delta com portas"),
     "variants/hierarchical": ("Hierarchical attention", "Atenção hierárquica"),
     "variants/kv-cache": ("Decoding from a cache", "Decodificar a partir de um cache"),
     "variants/latent": ("Multi-head latent attention", "Atenção latente multicabeça"),

@@ -21,9 +21,9 @@ def gated_delta(
     .. math:: bh\,\bigl(2nB(d_k+d_v) + 4nd_kd_v\bigr) \text{ operations in products, with beta }
               bh\,\bigl(nB(2d_k+d_v) - nd_v + 2nd_kd_v\bigr) \text{ more}
 
-    for chunks of B tokens, the last one filled up. With a decay for each component there are
-    :math:`2n(B+1)d_k` instead of :math:`4nBd_k` in the two squares, half of them for want of
-    beta, since blocks meet only what is before them. Token by token, ``chunk_size=None``::
+    for chunks of B tokens, the last one filled up. With a decay for each component, a square takes
+    :math:`n(B-1)d_k` in place of :math:`2nBd_k`, for blocks meet only what is before them. Token by
+    token, ``chunk_size=None``::
 
         state = exp(log_decay)[:, None] * state         # (d_k, d_v)
         value = beta * (value - key @ state)            # only with beta
@@ -31,18 +31,20 @@ def gated_delta(
         output = (scale * query) @ state                # (d_v,)
 
     and a chunk does as :func:`attnref.gated_delta_attention` does, of which each operation is
-    counted. Each tensor is moved once, by a kernel that keeps a chunk and the state on the chip:
-    its bytes are those of the arguments and of the output.
+    counted. The bytes are those of a kernel that keeps a chunk and the state on the chip: arguments
+    and output once, the state, in float32 at least, written at the end, and read if others were
+    before.
 
     Args:
-        sizes: of query, key and value; n = m tokens.
+        sizes: of query, key and value, with n tokens; the m - n before them, whatever their
+            number, are in a state.
         log_decay: a decay per head and token, per component too, or None.
         beta: whether the state is corrected, by a rate per token.
         chunk_size: tokens per chunk, a power of two; None means one after the other.
 
     Raises:
-        ValueError: for n that is not m, fewer key heads than heads, another decay, or a size of
-            chunks that is no power of two.
+        ValueError: for fewer key heads than heads, another decay, or a size of chunks that is no
+            power of two.
 
     Source: Yang et al. 2024, arXiv 2406.06484, section 3; 2412.06464, section 3.3.
 
@@ -57,11 +59,6 @@ def gated_delta(
         0.074
     """
     n, m, d_k, d_v, h, h_kv, size = letters(sizes)
-    if n != m:
-        raise ValueError(
-            f"m: expected {n}, as many as n, got {m}. Each token reads the state and writes to it; "
-            "those of the past cost nothing."
-        )
     if h != h_kv:
         raise ValueError(
             f"num_kv_heads: expected {sizes.num_heads}, as many as num_heads, got "
@@ -86,13 +83,13 @@ def gated_delta(
         operations = _chunk(block, d_k, d_v, log_decay, beta) * chunks
         operations += Operations(elementwise=n * d_k)  # the scale
     decays = {None: 0, "head": 1, "component": d_k}[log_decay]
-    read, written = n * (2 * d_k + d_v + decays + beta), n * d_v
-    state = d_k * d_v
+    read, written = size * n * (2 * d_k + d_v + decays + beta), size * n * d_v
+    state = max(4, size) * d_k * d_v
     return Cost(
         operations * h,
-        size * h * read,
-        size * h * written,
-        peak_bytes=size * h * (written + state),
+        h * (read + state * (m > n)),
+        h * (written + state),
+        peak_bytes=h * (written + state),
     )
 
 

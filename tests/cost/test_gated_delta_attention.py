@@ -35,10 +35,10 @@ def test_chunks_do_what_is_counted(log_decay, beta, n, chunk_size, generator):
         output = gated_delta_attention(**given, chunk_size=chunk_size)
     found = cost.gated_delta(sizes, log_decay=log_decay, beta=beta, chunk_size=chunk_size)
     assert found.operations == counter.cost.operations
-    # A kernel that keeps the rest on the chip: arguments in, output out, and the state.
+    # A kernel that keeps the rest on the chip: arguments in, output and state out.
     assert found.bytes_read == 4 * sum(tensor.numel() for tensor in given.values())
-    assert found.bytes_written == 4 * output.numel()
-    assert found.peak_bytes == 4 * (output.numel() + 2 * 3 * 5 * 7)
+    assert found.bytes_written == 4 * (output.numel() + 2 * 3 * 5 * 7)
+    assert found.peak_bytes == found.bytes_written
 
 
 @pytest.mark.claim("delta-step-costs-what-is-counted")
@@ -87,8 +87,21 @@ def test_a_wrong_option_is_named(options, message):
         cost.gated_delta(SIZES, **options)
 
 
-def test_sizes_are_of_as_many_keys_and_heads_as_queries():
-    with pytest.raises(ValueError, match=r"^m: expected 13, as many as n, got 17"):
-        cost.gated_delta(replace(SIZES, m=17))
+@pytest.mark.claim("delta-past-costs-one-state")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_past_of_any_length_costs_one_state(dtype, generator):
+    sizes = replace(SIZES, n=1, m=1, dtype=dtype)
+    first, *later = (
+        cost.gated_delta(replace(sizes, m=m), chunk_size=None) for m in (1, 2, 13, 8192)
+    )
+    given = tensors(sizes, "head", True, generator)
+    _, state = gated_delta_attention_step(**{name: x.to(dtype) for name, x in given.items()})
+    assert later[0] == later[1] == later[2]
+    assert later[0].bytes_read - first.bytes_read == state.nbytes
+    assert later[0].bytes_written == first.bytes_written
+    assert later[0].operations == first.operations
+
+
+def test_each_head_has_a_state_of_its_own():
     with pytest.raises(ValueError, match=r"^num_kv_heads: expected 4, as many as num_heads, got 2"):
         cost.gated_delta(replace(SIZES, num_heads=4, num_kv_heads=2))
