@@ -310,3 +310,43 @@ def test_inf_under_a_vanished_weight_is_still_inf():
     output, weights = oracle.scaled_dot_product_attention([[1000.0]], key, value, scale=1.0)
     assert weights.tolist() == [[0.0, 1.0]]
     assert output.tolist() == [[math.inf]]
+
+
+def test_a_gated_delta_state_by_hand():
+    """Halved, then the key's value replaced by three quarters: 8 -> 4 -> 1 + 3 * 20 / 4 = 16."""
+    key, value = [[1.0, 0.0], [1.0, 0.0]], [[8.0], [20.0]]
+    output, state = oracle.gated_delta_attention(
+        [[1.0, 0.0], [1.0, 1.0]],
+        key,
+        value,
+        log_decay=np.log([0.5, 0.5]),
+        beta=[1.0, 0.75],
+        state=[[100.0], [4.0]],
+        scale=1.0,
+    )
+    close(state, [[16.0], [1.0]])
+    close(output, [[8.0], [17.0]])
+
+
+def test_a_gate_forgets_by_component_and_a_decay_alike():
+    start, token, zero = np.ones((2, 3)), np.ones((1, 2)), np.zeros((1, 3))
+    for log_decay, kept in (([[0.0, -np.inf]], [1.0, 0.0]), ([math.log(0.5)], [0.5, 0.5])):
+        given = {"log_decay": log_decay, "state": start}
+        output, state = oracle.gated_delta_attention(token, 0 * token, zero, **given)
+        close(state, np.outer(kept, np.ones(3)))
+        close(output, sum(kept) / math.sqrt(2) * np.ones((1, 3)))
+
+
+def test_without_decay_and_rate_a_state_is_a_sum(normal):
+    query, key, value = normal((2, 5, 3)), normal((1, 5, 3)), normal((1, 5, 2))
+    output, state = oracle.gated_delta_attention(query, key, value, scale=2.0)
+    close(state, np.stack([key[0].T @ value[0]] * 2))
+    close(output, 2.0 * np.tril(query @ key.swapaxes(1, 2)) @ value)
+    assert (output.shape, state.shape) == ((2, 5, 2), (2, 3, 2))
+
+
+def test_a_gated_delta_of_misfits_is_refused(normal):
+    with pytest.raises(ValueError, match=r"^key: expected last dimension 3, as query has"):
+        oracle.gated_delta_attention(normal((5, 3)), normal((5, 2)), normal((5, 2)))
+    with pytest.raises(ValueError, match=r"^value: expected shape \(5, 'd_v'\)"):
+        oracle.gated_delta_attention(normal((5, 3)), normal((5, 3)), normal((4, 2)))

@@ -26,6 +26,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "float32-sink": {"task": ["sink"], "budget": 60.0},
     "bfloat16-sink": {"task": ["sink"], "dtype": "bfloat16", "budget": 60.0},
     "float32-sink-backward": {"task": ["sink"], "backward": True, "budget": 60.0},
+    # With heads as wide as those of the models that have it.
+    "float32-delta": {"task": ["delta"], "head_dim": 128, "budget": 90.0},
 }
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from attnref.bench.problems import (
     BLOCK_SIZE,
     LSH_ROUNDS,
     WINDOW,
+    DeltaProblem,
     LatentProblem,
     Problem,
     SinkProblem,
@@ -23,6 +24,7 @@ from attnref.cache import KVCache
 from attnref.multihead import MultiHeadAttention
 from attnref.variants.block_sparse import block_sparse_attention
 from attnref.variants.blockwise import blockwise_attention
+from attnref.variants.gated_delta import gated_delta_attention
 from attnref.variants.hierarchical import hierarchical_attention
 from attnref.variants.kv_cache import kv_cache_attention
 from attnref.variants.latent import latent_attention
@@ -68,6 +70,14 @@ def latent(problem: Problem) -> Run:
     assert isinstance(problem, LatentProblem)
     query, latents, ups = problem.query, problem.latent, (problem.key_up, problem.value_up)
     return lambda: latent_attention(query, latents, *ups)
+
+
+@cases.case("gated_delta", "delta")
+def gated_delta(problem: Problem) -> Run:
+    assert isinstance(problem, DeltaProblem)
+    query, key, value = problem.query, problem.key, problem.value
+    log_decay, beta = problem.log_decay, problem.beta
+    return lambda: gated_delta_attention(query, key, value, log_decay=log_decay, beta=beta)
 
 
 @cases.case("block_sparse", "blocks")

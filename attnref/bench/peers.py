@@ -7,15 +7,17 @@ values laid side by side, so that all do the same work and the answers can be co
 
 import contextlib
 import importlib
+import importlib.util
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attnref.bench.methods import Prepare, Registry
-from attnref.bench.problems import LSH_ROUNDS, WINDOW, Problem
+from attnref.bench.problems import LSH_ROUNDS, WINDOW, DeltaProblem, Problem
 
 peers = Registry()
 
@@ -33,6 +35,20 @@ def _peer(
 def _imported(module: str) -> Any:
     with contextlib.redirect_stdout(io.StringIO()):  # some greet at import
         return importlib.import_module(module)
+
+
+def _alone(package: str, file: str) -> Any:
+    """A file of a package that wants, when it is imported, what this file does without."""
+    found = importlib.util.find_spec(package)
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    path = Path(found.submodule_search_locations[0]) / file
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _on(module: nn.Module, problem: Problem) -> Any:
@@ -167,3 +183,34 @@ def x_transformers_layer(problem: Problem) -> Run:
     attention.load_state_dict({f"{name}.weight": weight for name, weight in state.items()})
     attention = _on(attention, problem)
     return lambda: attention(problem.query)
+
+
+@_peer("transformers", "transformers", "delta")
+def transformers(problem: Problem) -> Run:
+    # What Qwen3-Next runs where no kernels are installed, which it says when it is imported.
+    model = _imported("transformers.models.qwen3_next.modeling_qwen3_next")
+    return _delta(problem, model.torch_chunk_gated_delta_rule)
+
+
+@_peer("fla-core", "fla", "delta")
+def flash_linear_attention(problem: Problem) -> Run:
+    # Its reference in PyTorch; the package itself wants Triton.
+    return _delta(
+        problem, _alone("fla", "ops/gated_delta_rule/naive.py").naive_chunk_gated_delta_rule
+    )
+
+
+def _delta(problem: Problem, rule: Callable[..., Any]) -> Run:
+    """Both have tokens before heads, and return a state too."""
+    assert isinstance(problem, DeltaProblem)
+
+    def run() -> Tensor:
+        output: Tensor
+        output, _ = rule(
+            *(side.transpose(1, 2) for side in (problem.query, problem.key, problem.value)),
+            g=problem.log_decay.transpose(1, 2),
+            beta=problem.beta.transpose(1, 2),
+        )
+        return output.transpose(1, 2)
+
+    return run

@@ -94,6 +94,20 @@ class SinkProblem(Problem):
         return replace(self, **leaves)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DeltaProblem(Problem):
+    """Gated delta attention: ``log_decay`` and ``beta`` are ``(1, heads, n)``, in float32."""
+
+    log_decay: Tensor
+    beta: Tensor
+
+    def with_gradients(self) -> "DeltaProblem":
+        """The same numbers in leaves that ask for gradients."""
+        names = ("query", "key", "value", "log_decay", "beta")
+        leaves = {name: getattr(self, name).detach().clone().requires_grad_() for name in names}
+        return replace(self, **leaves)
+
+
 @dataclass(frozen=True)
 class Shape:
     """What every task is made with; n is the number of keys, as long as the sequence is."""
@@ -223,6 +237,37 @@ def sink(shape: Shape) -> Problem:
     )
 
 
+def delta(shape: Shape) -> Problem:
+    """A state that decays by some per cent a token and is corrected, read by every query."""
+    problem = _self_attention("delta", replace(shape, dtype=torch.float32))
+    generator = torch.Generator(shape.device).manual_seed(shape.seed + 1)
+    size = (1, shape.heads, shape.n)
+    steps, rates = (torch.randn(size, generator=generator, device=shape.device) for _ in range(2))
+    return DeltaProblem(
+        task="delta",
+        query=problem.query.to(shape.dtype),
+        key=nn.functional.normalize(problem.key, dim=-1).to(shape.dtype),
+        value=problem.value.to(shape.dtype),
+        log_decay=-0.05 * steps.exp(),
+        beta=rates.sigmoid(),
+    )
+
+
+def recurrence(problem: DeltaProblem, dtype: torch.dtype) -> Tensor:
+    """What is asked in the task delta, token by token, ``(1, heads, n, d)``."""
+    query, key, value = (side.to(dtype) for side in (problem.query, problem.key, problem.value))
+    decay, beta = problem.log_decay.to(dtype).exp(), problem.beta.to(dtype)
+    query = query * query.shape[-1] ** -0.5
+    state = key.new_zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
+    outputs = []
+    for t in range(key.shape[-2]):
+        q, k, v = (side[..., t, None, :] for side in (query, key, value))  # (1, heads, 1, d)
+        state = decay[..., t, None, None] * state
+        state = state + k.mT @ (beta[..., t, None, None] * (v - k @ state))
+        outputs.append(q @ state)
+    return torch.cat(outputs, -2)
+
+
 def layer(shape: Shape) -> Problem:
     """A whole multi-head layer of width heads × head_dim, its projections included."""
     generator = torch.Generator(shape.device).manual_seed(shape.seed)
@@ -261,6 +306,7 @@ TASKS = {
     "drafts": Task(drafts, (1024, 2048, 4096, 8192, 16384), baseline="sdpa-steps"),
     "latent": Task(latent, (1024, 2048, 4096, 8192, 16384), baseline="sdpa-made"),
     "sink": Task(sink, (512, 1024, 2048, 4096, 8192), baseline="sdpa-key", masked=True),
+    "delta": Task(delta, (512, 1024, 2048, 4096, 8192), baseline="recurrence"),
     "layer": Task(layer, (256, 512, 1024, 2048), baseline="torch-multihead"),
 }
 
@@ -289,6 +335,9 @@ def exact(problem: Problem) -> Tensor:
         with torch.no_grad():
             expected: Tensor = module(tokens[:, checked_rows(n)], tokens)
         return expected
+    if isinstance(problem, DeltaProblem):
+        with torch.no_grad():
+            return recurrence(problem, torch.float64)[..., checked_rows(n), :]
     key, value = problem.key.detach().double(), problem.value.detach().double()
     if isinstance(problem, LatentProblem):
         latents = problem.latent.detach().double()[:, None]

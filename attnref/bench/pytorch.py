@@ -9,7 +9,15 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention,
 from torch.nn.utils.rnn import pad_sequence
 
 from attnref.bench.methods import Registry
-from attnref.bench.problems import BLOCK_SIZE, WINDOW, LatentProblem, Problem, SinkProblem
+from attnref.bench.problems import (
+    BLOCK_SIZE,
+    WINDOW,
+    DeltaProblem,
+    LatentProblem,
+    Problem,
+    SinkProblem,
+    recurrence,
+)
 
 pytorch = Registry()
 
@@ -106,6 +114,13 @@ def sdpa_key(problem: Problem) -> Run:
         return F.scaled_dot_product_attention(query, keys, values, mask[None])
 
     return run
+
+
+@pytorch.case("recurrence", "delta")
+def by_tokens(problem: Problem) -> Run:
+    assert isinstance(problem, DeltaProblem)
+    dtype = torch.promote_types(problem.query.dtype, torch.float32)
+    return lambda: recurrence(problem, dtype).to(problem.query.dtype)
 
 
 @pytorch.case("sdpa-loop", "packed")

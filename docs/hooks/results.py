@@ -103,6 +103,7 @@ QUESTIONS = {
         "drafts": "16 nós de uma árvore, os últimos de n em cache, quatro cabeças por grupo",
         "latent": "uma consulta por cabeça contra n latentes, cada um com a largura de 4 cabeças",
         "sink": "cada cabeça tem um attention sink aprendido; cada consulta vê as chaves até a sua",
+        "delta": "um estado por cabeça que decai e é corrigido a cada token",
         "layer": "uma camada multicabeça inteira, com as projeções",
     },
     "en": {
@@ -115,6 +116,7 @@ QUESTIONS = {
         "drafts": "16 nodes of a tree, the last of n in the cache, four heads to a group",
         "latent": "one query a head against n latents, each as wide as four heads",
         "sink": "each head has a learned sink; each query sees the keys up to its own",
+        "delta": "a state per head that decays and is corrected at each token",
         "layer": "a whole multi-head layer, projections included",
     },
 }

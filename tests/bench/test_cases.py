@@ -12,6 +12,7 @@ EXACT = {
     *("sdpa", "sdpa-loop", "sdpa-nested", "flex", "torch-multihead", "multihead", "kv_cache"),
     *("blockwise", "varlen", "sliding_window", "block_sparse", "latent", "sdpa-made", "sdpa-key"),
     "sdpa-steps",
+    *("gated_delta", "recurrence"),
 }
 
 

@@ -1,7 +1,9 @@
 """Peers are called rightly; those that are not installed are played by exact attention."""
 
 import contextlib
+import importlib.machinery
 import importlib.util
+import inspect
 import sys
 import types
 
@@ -12,6 +14,7 @@ from torch.nn import functional as F
 
 from attnref.bench.peers import peers
 from attnref.bench.problems import TASKS, WINDOW, Shape, exact, relative_error
+from attnref.variants.gated_delta import gated_delta_attention
 
 PAIRS = [(name, task) for name, method in peers.methods.items() for task in method.cases]
 
@@ -105,6 +108,16 @@ def function(query, key, value, causal=False):
     return attend(query, key, value, causal)
 
 
+def gated_delta(query, key, value, *, g, beta):
+    """Plays those with tokens before heads, who return the state too, if it is asked for."""
+    output = gated_delta_attention(
+        *(side.transpose(1, 2) for side in (query, key, value)),
+        log_decay=g.transpose(1, 2),
+        beta=beta.transpose(1, 2),
+    )
+    return output.transpose(1, 2), None
+
+
 ACTORS = {
     "local_attention": {"LocalAttention": Window},
     "linear_attention_transformer.linear_attention_transformer": {
@@ -120,13 +133,32 @@ ACTORS = {
     "memory_efficient_attention_pytorch.memory_efficient_attention": {
         "memory_efficient_attention": function
     },
+    "transformers.models.qwen3_next.modeling_qwen3_next": {
+        "torch_chunk_gated_delta_rule": gated_delta
+    },
     "x_transformers": {"Attention": Layer},
     "x_transformers.attend": {"Attend": Attend},
 }
 
 
+# Plays the file of flash-linear-attention, of which nothing else is imported.
+NAIVE = f"""
+from attnref.variants.gated_delta import gated_delta_attention
+
+{inspect.getsource(gated_delta)}
+naive_chunk_gated_delta_rule = gated_delta
+"""
+
+
 @pytest.fixture
-def stage(monkeypatch):
+def stage(monkeypatch, tmp_path):
+    file = tmp_path / "ops" / "gated_delta_rule" / "naive.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(NAIVE, encoding="utf-8")
+    package = types.ModuleType("fla")
+    package.__spec__ = importlib.machinery.ModuleSpec("fla", None, is_package=True)
+    package.__spec__.submodule_search_locations = [str(tmp_path)]
+    monkeypatch.setitem(sys.modules, "fla", package)
     for name, contents in ACTORS.items():
         actor = types.ModuleType(name)
         vars(actor).update(contents)
@@ -156,6 +188,7 @@ def test_what_is_sent_and_what_comes_back(shape, name, task, capsys):
 @pytest.mark.filterwarnings("ignore")  # theirs, about themselves
 def test_installed_peers_understand_it(shape):
     exact_ones = {"local-attention", "memory-efficient-pytorch", "x-transformers"}
+    exact_ones |= {"fla-core", "transformers"}
     for name, task in PAIRS:
         method = peers.methods[name]
         if method.missing() is not None:

@@ -81,6 +81,27 @@ def test_the_gradients_of_sinks_reach_leaves(shape):
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_exact_answer_of_the_delta_rule_is_the_oracles(shape, dtype):
+    """Of the numbers as they are, rounded."""
+    problem = TASKS["delta"].make(Shape(**{**vars(shape), "dtype": dtype}))
+    names = ("query", "key", "value", "log_decay", "beta")
+    given = {name: getattr(problem, name).double().cpu().numpy() for name in names}
+    assert (given["log_decay"] < 0).all()
+    assert ((given["beta"] > 0) & (given["beta"] < 1)).all()
+    expected, _ = oracle.gated_delta_attention(**given)
+    found = exact(problem).cpu()
+    torch.testing.assert_close(found, torch.as_tensor(expected), rtol=0, atol=1e-13)
+
+
+def test_the_gradients_of_the_delta_rule_reach_leaves(shape):
+    problem = TASKS["delta"].make(shape).with_gradients()
+    for name in ("query", "key", "value", "log_decay", "beta"):
+        tensor = getattr(problem, name)
+        assert tensor.requires_grad
+        assert tensor.is_leaf
+
+
 def test_the_exact_answer_of_a_layer_is_pytorchs_own_in_float64(shape):
     problem = TASKS["layer"].make(shape)
     module, tokens = copy.deepcopy(problem.layer).double(), problem.query.double()

@@ -1,9 +1,7 @@
 """Two more judges from outside: the vectors of ONNX's ``LinearAttention`` and ``FlexAttention``.
 
 As in ``test_onnx``, the adapters say in attnref's words what an operator means; the numbers are
-attnref's. Of the update rules of linear attention two have words there: the plain sum of products
-and, with decay, the same for keys that have grown by what the queries have shrunk. ``delta`` and
-``gated_delta`` correct what the state holds, which nothing in the package does.
+attnref's. The four update rules of linear attention are one function with a decay and a rate.
 """
 
 import importlib
@@ -16,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from torch import Tensor
 
 import attnref
-from attnref.variants.linear import linear_state
+from attnref.variants.gated_delta import gated_delta_attention_step
 
 RTOL, ATOL = 1e-3, 1e-7  # of onnx.backend.test.case.node.expect
 
@@ -57,61 +55,64 @@ def compare(ours, theirs, device):
         torch.testing.assert_close(our, expected, rtol=RTOL, atol=ATOL)
 
 
-def identity(tokens: Tensor) -> Tensor:
-    return tokens
-
-
 def linear_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    decay: Tensor | None = None,
     *,
-    update_rule: bytes,
+    past_state: Tensor | None = None,
+    decay: Tensor | None = None,
+    beta: Tensor | None = None,
     q_num_heads: int,
     kv_num_heads: int,
+    scale: float | None = None,
+    update_rule: bytes = b"gated_delta",
 ) -> tuple[Tensor, Tensor]:
-    """The operator without past or correction: its output, which no normaliser divides, and state.
+    """The operator: its output, which no normaliser divides, and its state.
 
-    Decay multiplies the state by ``exp(g)`` at each token. With ``G`` for the sum of ``g`` so far,
-    that is a state of the keys ``k exp(-G)``, read by the queries ``q exp(G)``.
+    ``decay`` is one number per head, or one a component of its keys; query heads that share a key
+    head read one state, beside each other.
     """
-    assert update_rule in (b"linear", b"gated")
-    assert q_num_heads == kv_num_heads
-    # (batch, n, heads * d) -> (batch, heads, n, d)
-    query, key, value = (
-        tokens.unflatten(-1, (q_num_heads, -1)).transpose(1, 2) for tokens in (query, key, value)
+    assert ("gated" in str(update_rule), "delta" in str(update_rule)) == (
+        decay is not None,
+        beta is not None,
     )
-    grown = torch.zeros_like(key)
-    if decay is not None:  # one number per head, or one a component of its keys
-        steps = decay.unflatten(-1, (q_num_heads, -1)).transpose(1, 2)
-        grown = steps.cumsum(-2).expand_as(key)
-    query, key = query * key.shape[-1] ** -0.5 * grown.exp(), key * (-grown).exp()
-    states = [
-        linear_state(key[..., :seen, :], value[..., :seen, :], feature_map=identity).key_value
-        for seen in range(1, key.shape[-2] + 1)
-    ]
-    rows = [query[..., i : i + 1, :] @ state for i, state in enumerate(states)]
-    output = torch.cat(rows, dim=-2)
-    state = states[-1] * grown[..., -1, :, None].exp()
-    return output.transpose(1, 2).flatten(-2), state
-
-
-def has_words(node):
-    return options(node).get("update_rule") in (b"linear", b"gated")
+    # (batch, n, heads * d) -> (batch, heads, 1, n, d)
+    key, value = (
+        tokens.unflatten(-1, (kv_num_heads, -1)).transpose(1, 2)[:, :, None]
+        for tokens in (key, value)
+    )
+    groups = q_num_heads // kv_num_heads
+    query = query.unflatten(-1, (kv_num_heads, groups, -1)).permute(0, 2, 3, 1, 4)
+    if decay is not None:
+        decay = decay.unflatten(-1, (kv_num_heads, -1)).transpose(1, 2)[:, :, None]
+    if beta is not None:  # (batch, n, heads or 1) -> (batch, heads or 1, 1, n)
+        beta = beta.mT[:, :, None]
+    output, state = gated_delta_attention_step(
+        *(query, key, value),
+        None if past_state is None else past_state[:, :, None],
+        log_decay=decay,
+        beta=beta,
+        scale=scale,
+    )
+    output = output.permute(0, 3, 1, 2, 4).flatten(2)
+    return output, state[:, :, 0].to(query.dtype)
 
 
 def test_no_vector_is_missing():
     assert len(LINEAR) >= 14
-    assert sum(has_words(node) for node, _, _ in LINEAR.values()) >= 4
+    rules = {options(node).get("update_rule", b"gated_delta") for node, _, _ in LINEAR.values()}
+    assert rules == {b"linear", b"gated", b"delta", b"gated_delta"}
     assert len(FLEX) >= 10
 
 
-@pytest.mark.parametrize("name", [name for name, (node, _, _) in LINEAR.items() if has_words(node)])
+@pytest.mark.parametrize("name", LINEAR)
 def test_linear_attention(name, device):
     node, inputs, outputs = LINEAR[name]
+    names = [given for given in node.input if given]
     arguments = [torch.from_numpy(array).to(device) for array in inputs]
-    compare(linear_attention(*arguments, **options(node)), outputs, device)
+    given = dict(zip(names, arguments, strict=True))
+    compare(linear_attention(**given, **options(node)), outputs, device)
 
 
 def flex_attention(
