@@ -21,6 +21,6 @@ COURSE = {
     "positions": ("sinusoidal", "rotary", "alibi_bias"),
     "blocks": ("online_softmax", "merge_parts", "blockwise_attention"),
     "training": ("dropout_weights", "softmax_backward", "attention_backward", "entropy"),
-    "linear": ("linear_attention", "linear_attention_step"),
+    "linear": ("linear_attention", "linear_attention_step", "delta_rule_step"),
     "today": ("absorbed_step", "sink_softmax", "tree_mask"),
 }
