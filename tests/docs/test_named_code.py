@@ -20,6 +20,7 @@ LANGUAGES = ("en", "pt")
 CALLED = {
     "Llama 1 a 3, Mistral, Qwen2, Phi-3": "Llama 1 to 3, Mistral, Qwen2, Phi-3",
     "logaritmo do comprimento": "log-length",
+    "Qwen3-Next, nas camadas sem softmax": "Qwen3-Next, the layers without softmax",
 }
 
 

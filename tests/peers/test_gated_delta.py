@@ -83,6 +83,7 @@ def compared(given, theirs, randn, most=3e-6):
         assert ours <= 1.5 * other + 6e-8
 
 
+@pytest.mark.claim("delta-is-what-models-run")
 @pytest.mark.parametrize("form", ["chunk", "recurrent"])
 def test_qwen3_next_computes_gated_deltanet(form, inputs, randn):
     rule = getattr(model("qwen3_next"), f"torch_{form}_gated_delta_rule")
@@ -117,6 +118,7 @@ def test_qwen3_next_lets_heads_of_values_share_keys(inputs, randn):
     torch.testing.assert_close(found, expected.transpose(1, 2), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.claim("delta-is-what-models-run")
 @pytest.mark.parametrize("form", ["chunk", "recurrent"])
 def test_kimi_linear_computes_kda(form, inputs, randn):
     rule = getattr(model("kimi_linear"), f"{form}_kimi_delta_attention")
@@ -136,6 +138,7 @@ def test_kimi_linear_computes_kda(form, inputs, randn):
     compared(inputs("gate", True), theirs, randn)
 
 
+@pytest.mark.claim("delta-is-what-models-run")
 def test_mamba_2_scans_with_a_decay_per_token(inputs, randn):
     """Its step dt is in the decay, exp(dt A), and in the value, dt x; its C is the query."""
     scan = model("mamba2").mamba2_chunk_scan

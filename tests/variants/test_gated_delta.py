@@ -271,6 +271,25 @@ def test_a_rate_times_squared_length_beyond_two_grows(rate, grows, randn, device
     assert grows or state.norm() <= start.norm()
 
 
+@pytest.mark.claim("delta-forgets-beyond-its-width")
+@pytest.mark.parametrize("member", MEMBERS)
+def test_with_more_keys_than_components_some_values_are_not_returned(member, inputs):
+    """Those that no combination of the keys' components gives: all states are as good as zeros."""
+    n = D_K + 3
+    given = {name: tensor.detach() for name, tensor in inputs(member, n=n, lead=()).items()}
+    key = given["key"]  # (n, d_k), so that some vectors of n numbers are orthogonal to its columns
+    hidden = torch.linalg.qr(key, mode="complete").Q[:, D_K:]  # (n, 3)
+    given["value"] = hidden
+    given["state"] = torch.zeros(D_K, 3, dtype=key.dtype, device=key.device)
+    _, state = gated_delta_attention_step(**given)
+    said = key @ state
+    torch.testing.assert_close(hidden.T @ said, torch.zeros_like(hidden.T @ said), **CLOSE)
+    assert (said - hidden).norm() >= (1 - 1e-12) * hidden.norm()
+    # With as many keys as components a state returns all values.
+    few, values = key[:D_K], hidden[:D_K]
+    torch.testing.assert_close(few @ torch.linalg.solve(few, values), values, **CLOSE)
+
+
 # Numbers -----------------------------------------------------------------------------------------
 
 
