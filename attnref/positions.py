@@ -1,12 +1,15 @@
 r"""Positions: how attention, which sees a set, is told the order of its tokens.
 
 Added to the embeddings: :func:`sinusoidal` (fixed) and :class:`LearnedPositions`. Turning
-query and key: :func:`rotary`, :func:`rotary_half_split`. Added to the scores: :func:`alibi`.
+query and key: :func:`rotary`, :func:`rotary_half_split`. Added to the scores: :func:`alibi`, and
+what is learned for the :func:`distances`, often in :func:`relative_buckets`.
 Each forms positions and angles in float64 and rounds last, whatever dtype is asked for:
 bfloat16 holds only the integers up to 256, so that the positions 256 and 257 would be one.
 """
 
 from collections.abc import Sequence
+
+import math
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +20,10 @@ __all__ = [
     "LearnedPositions",
     "alibi",
     "alibi_slopes",
+    "distances",
     "frequencies",
     "from_half_split",
+    "relative_buckets",
     "rotary",
     "rotary_half_split",
     "sinusoidal",
@@ -367,6 +372,117 @@ def alibi(
     columns = torch.arange(m, dtype=torch.float64, device=device)  # (m,)
     nearness = torch.minimum(rows - columns, columns - rows)  # (n, m), never the -0.0 of -abs
     return (slopes * nearness).to(dtype)  # (h, n, m)
+
+
+def distances(
+    n: int,
+    m: int | None = None,
+    *,
+    alignment: str | None = None,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    r"""The distances from a query to a key that a table of scores has: one for each diagonal.
+
+    .. math:: t_r = r - (n - 1) - \delta, \qquad r = 0, \dots, n + m - 2
+
+    A key before its query is at a negative distance. A function of these numbers is what
+    :func:`attnref.variants.distance_bias.distance_bias_attention` takes as its bias: -s|t| with
+    the slope s of a head is :func:`alibi`, and ``table[:, relative_buckets(t)]`` the bias of T5.
+
+    Args:
+        n: number of queries.
+        m: number of keys; None means n.
+        alignment: required when n != m, as in :func:`attnref.masks.causal`: the offset
+            :math:`\delta` is 0 for ``"top-left"`` and m - n for ``"bottom-right"``.
+        device: where the result lives.
+
+    Returns:
+        ``(n + m - 1,)`` int64, ascending; empty when n or m is 0.
+
+    Raises:
+        ValueError: for counts out of range, an unknown alignment, or none when n != m.
+
+    Time and memory ``O(n + m)``.
+
+    Examples:
+        >>> distances(3)
+        tensor([-2, -1,  0,  1,  2])
+        >>> distances(2, 4, alignment="bottom-right")
+        tensor([-3, -2, -1,  0,  1])
+    """
+    n, m, offset = checks.check_alignment(n, m, alignment)
+    count = n + m - 1 if n and m else 0
+    return torch.arange(count, device=device) - (n - 1 + offset)  # (n + m - 1,)
+
+
+def relative_buckets(
+    distance: Tensor,
+    *,
+    num_buckets: int = 32,
+    max_distance: int = 128,
+    bidirectional: bool = True,
+) -> Tensor:
+    r"""The bucket of each distance: near ones have their own, far ones share, as logarithms do.
+
+    .. math:: f(u) = \begin{cases} u & u < e \\
+              \min\Big(\Big\lfloor e + \frac{\ln(u/e)}{\ln(D/e)}\,(B - e)\Big\rfloor,\;
+              B - 1\Big) & u \ge e \end{cases}, \qquad e = \lfloor B/2 \rfloor
+
+    with the number of buckets B and the largest distance D. Bidirectional, half of the buckets
+    are for each side: distance t has the bucket :math:`f(|t|)` among the first half of them if
+    :math:`t\le 0`, among the second if t > 0. Otherwise only the past has distances:
+    :math:`f(\max(-t, 0))`, and all of the future is in bucket 0.
+
+    Args:
+        distance: integers of any shape, the position of the key minus that of the query, such as
+            :func:`distances`.
+        num_buckets: at least 2, and even and at least 4 when bidirectional.
+        max_distance: D, from which on all distances share the last bucket; above e.
+        bidirectional: whether keys after the query have buckets of their own.
+
+    Returns:
+        int64 of the shape of ``distance``, from 0 to ``num_buckets - 1``: an index into a table
+        with a number for each bucket.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
+
+    The logarithm is formed in float32, as T5's own code does: where its value is a whole number,
+    a rounding decides, and trained tables rely on it.
+
+    Source: Raffel et al. 2019, arXiv 1910.10683, section 2.1, and its code.
+
+    Examples:
+        >>> relative_buckets(torch.tensor([-200, -9, -8, -1, 0, 1, 8, 200]))
+        tensor([15,  8,  8,  1,  0, 17, 24, 31])
+    """
+    if not isinstance(distance, Tensor) or distance.is_floating_point() or distance.is_complex():
+        kind = distance.dtype if isinstance(distance, Tensor) else type(distance).__name__
+        raise TypeError(
+            f"distance: expected a tensor of integers, got {kind}. positions.distances(n, m) "
+            "makes them."
+        )
+    if not isinstance(bidirectional, bool):
+        raise TypeError(
+            f"bidirectional: expected True or False, got {type(bidirectional).__name__}. A decoder "
+            "with a causal mask has False."
+        )
+    sides = 2 if bidirectional else 1
+    advice = f"T5 has 32; {'each side has half of them' if bidirectional else 'half are exact'}."
+    checks.check_integer("num_buckets", num_buckets, 2 * sides, advice)
+    if num_buckets % sides:
+        raise ValueError(
+            f"num_buckets: expected an even number when bidirectional, got {num_buckets}. {advice}"
+        )
+    side = num_buckets // sides
+    exact = side // 2
+    advice = f"Distances below {exact} have buckets of their own; T5 has 128."
+    checks.check_integer("max_distance", max_distance, exact + 1, advice)
+    far = distance.abs() if bidirectional else (-distance).clamp(min=0)
+    share = torch.log(far.float() / exact) / math.log(max_distance / exact) * (side - exact)
+    beyond = exact + share.clamp(min=0, max=side).long()  # the distance 0 has share -inf
+    bucket = torch.where(far < exact, far, beyond.clamp(max=side - 1))
+    return bucket + (distance > 0) * side if bidirectional else bucket
 
 
 def _angles(

@@ -13,7 +13,11 @@ from attnref.softmax import Partial, merge
 
 
 class Core(Protocol):
-    """Attention by blocks, backward too, and as a plain formula; its masks carry no gradient."""
+    """Attention by blocks, backward too, and as a plain formula; its masks carry no gradient.
+
+    A core that learns more than query, key and value has the others before its masks, gives their
+    gradients too, and says how many there are in all by an attribute ``inputs``.
+    """
 
     @property
     def unit(self) -> float:
@@ -35,7 +39,7 @@ class Core(Protocol):
         totals: Tensor,
         maxima: Tensor,
         *masks: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, ...]:
         """The gradients of query, key and value, from those of output and normaliser."""
 
     def formula(
@@ -100,6 +104,11 @@ def is_derived(*tensors: Tensor) -> bool:
     return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)  # type: ignore[no-untyped-call]
 
 
+def _inputs(core: Core) -> int:
+    """How many of the tensors of a core have a gradient; they come first."""
+    return getattr(core, "inputs", 3)
+
+
 class _Attention(torch.autograd.Function):
     """The output, ``(..., n, d_v)``, the sums of each row, and what was subtracted first."""
 
@@ -117,20 +126,20 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        output, normaliser, maximum, query, key, value, *masks = ctx.saved_tensors
-        known = output, normaliser, maximum
-        arguments = ctx.core, *grads[:2], query, key, value, *known, *masks
+        *known, query, key, value = ctx.saved_tensors[:6]
+        others = ctx.saved_tensors[6:]
+        arguments = ctx.core, *grads[:2], query, key, value, *known, *others
         # Only what is recorded needs a derivative, and torch.compile does not nest functions.
         gradients = (_Gradients.apply if torch.is_grad_enabled() else _Gradients.forward)(
             *arguments
         )
-        return None, *gradients, *(None for _ in masks)
+        return None, *gradients, *(None for _ in range(3 + len(others) - len(gradients)))
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], core: Core, *tensors: Tensor
     ) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[int, int, int]]:
-        batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, 3)
+        batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, _inputs(core))
         return _function().apply(core, *batched), (0, 0, 0)  # type: ignore[no-untyped-call]
 
 
@@ -139,11 +148,12 @@ class _WithForwardMode(_Attention):
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, Tensor, None]:
-        _, normaliser, maximum, query, key, value, *masks = ctx.saved_tensors
-        inputs = query, key, value
+        _, normaliser, maximum, *tensors = ctx.saved_tensors
+        count = _inputs(ctx.core)
+        inputs, masks = tensors[:count], tensors[count:]
         along = tuple(
             torch.zeros_like(x) if tangent is None else tangent
-            for x, tangent in zip(inputs, tangents[:3], strict=True)
+            for x, tangent in zip(inputs, tangents[:count], strict=True)
         )
         formula = functools.partial(_formula, ctx.core, normaliser, maximum, masks)
         found, pull = torch.func.vjp(formula, *inputs)[:2]
@@ -172,10 +182,10 @@ def _normaliser(lse: Tensor, maximum: Tensor) -> Tensor:
 
 
 class _Gradients(torch.autograd.Function):
-    """The gradients of query, key and value, by blocks; their own come from the formula."""
+    """The gradients of the inputs, by blocks; their own come from the formula."""
 
     @staticmethod
-    def forward(core: Core, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(core: Core, *tensors: Tensor) -> tuple[Tensor, ...]:
         with own_precision(tensors[0].device):
             return core.backward(*tensors)
 
@@ -186,23 +196,26 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *second: Tensor) -> tuple[Tensor | None, ...]:
-        grad, grad_normaliser, *inputs = ctx.saved_tensors[:5]
-        normaliser, maximum, *masks = ctx.saved_tensors[5:]
+        grad, grad_normaliser, query, key, value = ctx.saved_tensors[:5]
+        normaliser, maximum, *others = ctx.saved_tensors[5:]
+        learned = _inputs(ctx.core) - 3
+        inputs, masks = (query, key, value, *others[:learned]), others[learned:]
         formula = functools.partial(_formula, ctx.core, normaliser, maximum, masks)
 
         def gradients(grad: Tensor, grad_normaliser: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
             return tuple(torch.func.vjp(formula, *inputs)[1]((grad, grad_normaliser)))
 
         # Output and normaliser are functions of the inputs, and the formula knows it.
-        pull = torch.func.vjp(gradients, grad, grad_normaliser, *inputs)[1]
-        return None, *pull(second), None, None, None, *(None for _ in masks)
+        pulled = torch.func.vjp(gradients, grad, grad_normaliser, *inputs)[1](second)
+        return None, *pulled[:5], None, None, None, *pulled[5:], *(None for _ in masks)
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], core: Core, *tensors: Tensor
-    ) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[int, int, int]]:
-        batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, 8)
-        return _Gradients.apply(core, *batched), (0, 0, 0)  # type: ignore[no-untyped-call]
+    ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        batched = _batch_in_front(info.batch_size, in_dims[1:], tensors, 5 + _inputs(core))
+        gradients = _Gradients.apply(core, *batched)  # type: ignore[no-untyped-call]
+        return gradients, (0,) * len(gradients)
 
 
 def _batch_in_front(
