@@ -334,6 +334,73 @@ def test_alibi_is_the_authors_bias_up_to_a_constant_a_row(device, generator):
     torch.testing.assert_close(one, other)
 
 
+@pytest.mark.claim("one-distance-per-diagonal")
+@pytest.mark.parametrize(
+    ("n", "m", "alignment", "offset"),
+    [
+        (5, None, None, 0),
+        (5, 5, "bottom-right", 0),
+        (3, 7, "top-left", 0),
+        (3, 7, "bottom-right", 4),
+        (7, 3, "bottom-right", -4),
+        (1, 7, "bottom-right", 6),
+    ],
+)
+def test_distances_are_those_of_the_diagonals(n, m, alignment, offset, device):
+    found = positions.distances(n, m, alignment=alignment, device=device)
+    m = n if m is None else m
+    assert found.shape == (n + m - 1,)
+    assert found.dtype == torch.int64
+    for i in range(n):
+        for j in range(m):
+            assert found[j - i + n - 1].item() == j - (i + offset)
+    bias = -positions.alibi_slopes(3, dtype=torch.float64, device=device)[:, None] * found.abs()
+    expected = positions.alibi(3, n, m, alignment=alignment, dtype=torch.float64, device=device)
+    i, j = torch.arange(n)[:, None], torch.arange(m)
+    assert torch.equal(bias[:, j - i + n - 1], expected)
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (0, 3), (3, 0)])
+def test_without_pairs_there_are_no_distances(n, m):
+    assert positions.distances(n, m, alignment="top-left").shape == (0,)
+
+
+@pytest.mark.claim("buckets-grow-with-distance")
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_buckets_by_their_formula(bidirectional, device):
+    """In exact logarithms, where no value is near a whole number; and what the rest must obey."""
+    B, D = 32, 128
+    side = B // 2 if bidirectional else B
+    exact = side // 2
+    distance = torch.arange(-1000, 1001, device=device)
+    found = positions.relative_buckets(
+        distance, num_buckets=B, max_distance=D, bidirectional=bidirectional
+    )
+    for t, bucket in zip(distance.tolist(), found.tolist(), strict=True):
+        u = abs(t) if bidirectional else max(-t, 0)
+        expected = float(u)
+        if u >= exact:
+            expected = exact + math.log(u / exact) / math.log(D / exact) * (side - exact)
+        within = bucket - side * (bidirectional and t > 0)
+        if abs(expected - round(expected)) > 1e-4 or u < exact:
+            assert within == min(math.floor(expected), side - 1)
+        else:  # in float32 a whole number may come out a little less
+            assert within in (min(round(expected), side - 1), min(round(expected) - 1, side - 1))
+    past = found[distance <= 0].flip(0)  # from near to far
+    assert (past[1:] >= past[:-1]).all()
+    assert (past[:exact].diff() == 1).all()
+    assert (past[D:] == side - 1).all()
+    future = found[distance > 0]
+    assert (future == (past[1:] + side if bidirectional else 0)).all()
+
+
+def test_buckets_keep_the_shape(device):
+    distance = torch.arange(-3, 3, device=device).reshape(2, 1, 3).short()
+    found = positions.relative_buckets(distance)
+    assert found.shape == (2, 1, 3)
+    assert found.dtype == torch.int64
+
+
 # What is refused
 
 
@@ -352,6 +419,24 @@ def test_alibi_is_the_authors_bias_up_to_a_constant_a_row(device, generator):
         (lambda: positions.LearnedPositions(4, 2)(-1), r"length: expected .* got -1"),
         (lambda: positions.alibi_slopes(0), r"num_heads: expected .* 1 or more, got 0"),
         (lambda: positions.alibi(2, -1), r"n: expected an integer of 0 or more, got -1"),
+        (lambda: positions.distances(-1), r"n: expected an integer of 0 or more, got -1"),
+        (lambda: positions.distances(2, 3), r"alignment: expected 'top-left' or 'bottom-right'"),
+        (
+            lambda: positions.relative_buckets(torch.arange(3), num_buckets=2),
+            r"num_buckets: expected an integer of 4 or more, got 2. T5 has 32; each side has half",
+        ),
+        (
+            lambda: positions.relative_buckets(torch.arange(3), num_buckets=1, bidirectional=False),
+            r"num_buckets: expected an integer of 2 or more, got 1. T5 has 32; half are exact.",
+        ),
+        (
+            lambda: positions.relative_buckets(torch.arange(3), num_buckets=7),
+            r"num_buckets: expected an even number when bidirectional, got 7.",
+        ),
+        (
+            lambda: positions.relative_buckets(torch.arange(3), max_distance=8),
+            r"max_distance: expected an integer of 9 or more, got 8. Distances below 8 have",
+        ),
         (
             lambda: positions.rotary(torch.ones(3, 5)),
             r"x: expected shape \(\.\.\., n, d\) with an even d, got \(3, 5\)",
@@ -439,3 +524,16 @@ def test_integers_cannot_be_turned():
     with pytest.raises(TypeError, match=r"^x: expected a floating dtype, got torch.int64") as error:
         positions.rotary(torch.ones(3, 4, dtype=torch.int64))
     assert "x.float()" in str(error.value)
+
+
+@pytest.mark.parametrize("distance", [torch.ones(3), [1, 2], torch.ones(3, dtype=torch.complex64)])
+def test_distances_are_integers(distance):
+    with pytest.raises(
+        TypeError, match=r"^distance: expected a tensor of integers, got .*\(n, m\)"
+    ):
+        positions.relative_buckets(distance)
+
+
+def test_which_sides_have_buckets_is_a_flag():
+    with pytest.raises(TypeError, match=r"^bidirectional: expected True or False, got str\."):
+        positions.relative_buckets(torch.arange(3), bidirectional="both")

@@ -33,9 +33,9 @@ def distance_bias_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    bias: Tensor,
     attn_mask: Tensor | Mask | None = None,
     *,
+    bias: Tensor,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -56,12 +56,12 @@ def distance_bias_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        bias: ``(h, n + m - 1)``, or another shape whose leading dimensions broadcast with those
-            of the scores: b from the distance -(n - 1), of the last query and the first key, to
-            m - 1, of the first query and the last key. Any floating dtype; -inf = may not attend.
         attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
             ``(..., n, m)``. Bool: ``True`` = may attend. Float: added to the scores, ``-inf`` =
             may not attend; without gradient.
+        bias: ``(h, n + m - 1)``, or another shape whose leading dimensions broadcast with those
+            of the scores: b from the distance -(n - 1), of the last query and the first key, to
+            m - 1, of the first query and the last key. Any floating dtype; -inf = may not attend.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c; None means ``1/sqrt(d_k)``. T5 has 1.0.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
@@ -86,7 +86,7 @@ def distance_bias_attention(
         >>> query = torch.zeros(1, 3, 2)
         >>> bias = torch.tensor([[0.0, 0.0, 0.0, 50.0, 0.0]])  # for the distances -2, -1, 0, 1, 2
         >>> value = torch.tensor([[[1.0], [2.0], [6.0]]])
-        >>> distance_bias_attention(query, query, value, bias).flatten()
+        >>> distance_bias_attention(query, query, value, bias=bias).flatten()
         tensor([2., 6., 3.])
     """
     call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
@@ -95,14 +95,14 @@ def distance_bias_attention(
     _check_bias(bias, query, call.shape)
     q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors(query.dtype))
     if math.prod(call.shape) == 0 or v.shape[-1] == 0:
-        return q @ (k.mT @ v) + 0.0 * bias.sum().to(query.dtype)  # sums of nothing: zeros
+        return q @ (k.mT @ v) + bias[..., :0].sum().to(query.dtype)  # sums of nothing: zeros
     bias = bias.expand(*lead, n + m - 1).unsqueeze(-2)  # (..., 1, n + m - 1)
     mask = call.attn_mask
     if mask is not None and mask.shape[-2:] != (n, m):
         mask = mask.expand((*mask.shape[:-2], n, m))
     core = _DistanceBias(mask if isinstance(mask, Mask) else None, is_causal, call.scale)
     tensors = [mask] if isinstance(mask, Tensor) else []
-    return attention(core, q, k, v, bias, *tensors, by_values=mask is not None)
+    return attention(core, q, k, v, bias, *tensors, by_values=True)
 
 
 class _DistanceBias(NamedTuple):
@@ -111,8 +111,7 @@ class _DistanceBias(NamedTuple):
     mask: Mask | None  # a tensor comes as an argument, for autograd to watch
     is_causal: bool
     scale: float
-
-    inputs = 4  # have a gradient: query, key, value and bias
+    inputs: int = 4  # have a gradient: query, key, value and bias
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *others: Tensor
@@ -131,11 +130,7 @@ class _DistanceBias(NamedTuple):
             total = torch.zeros_like(maximum)
             sums = q.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., rows, d_v)
             for columns in strip.columns(_COLUMNS):
-                added = _spread(
-                    b[..., _diagonals(rows, columns, n)], columns
-                )  # (..., rows, columns)
-                scores = product_with_transpose(q, k[..., columns, :]).add_(added)
-                scores = strip.mask_(scores, columns)
+                scores = _scores(q, k, b, strip, columns, n)  # (..., rows, columns)
                 previous, maximum = maximum, torch.maximum(maximum, scores.amax(-1, True))
                 rescale = torch.exp2(previous - maximum)
                 powers = scores.sub_(maximum).exp2_()
@@ -172,11 +167,7 @@ class _DistanceBias(NamedTuple):
             logarithm = softmax[head][..., rows, :]  # (..., rows, 1)
             d_q = torch.zeros_like(q)
             for columns in strip.columns(_COLUMNS):
-                added = _spread(
-                    b[..., _diagonals(rows, columns, n)], columns
-                )  # (..., rows, columns)
-                scores = product_with_transpose(q, k[..., columns, :]).add_(added)
-                scores = strip.mask_(scores, columns)
+                scores = _scores(q, k, b, strip, columns, n)  # (..., rows, columns)
                 weights = scores.sub_(logarithm).exp2_()
                 d_value[head][..., columns] += product_with_transpose(g.mT, weights.mT)
                 d_scores = product_with_transpose(g, v[..., columns, :]).sub_(mean).mul_(weights)
@@ -217,6 +208,13 @@ class _DistanceBias(NamedTuple):
         return strips(shape, mask, self.is_causal, query.device, dtype)
 
 
+def _scores(q: Tensor, k: Tensor, b: Tensor, strip: Strip, columns: slice, n: int) -> Tensor:
+    """The scores of a block, with the bias of its diagonals and the mask, in units of ln 2."""
+    products = product_with_transpose(q, k[..., columns, :])  # (..., rows, columns)
+    products += _spread(b[..., _diagonals(strip.rows, columns, n)], columns)
+    return strip.mask_(products, columns)
+
+
 def _diagonals(rows: slice, columns: slice, n: int) -> slice:
     """Where a vector over all distances, the least first, holds those of a block."""
     first = n - rows.stop + columns.start  # of the last row and the first column
@@ -236,7 +234,8 @@ def _sums_of_diagonals(block: Tensor) -> Tensor:
     # row is one place further right than the one above it.
     filled = pad(block.flip(-2), (0, rows)).flatten(-2)  # (..., rows * (columns + rows))
     width = rows + columns - 1
-    return filled[..., : rows * width].unflatten(-1, (rows, width)).sum(-2)  # (..., width)
+    lines = filled[..., : rows * width].reshape(*block.shape[:-2], rows, width)
+    return lines.sum(-2)  # (..., width)
 
 
 def _check_bias(bias: Tensor, query: Tensor, shape: checks.Shape) -> None:
@@ -256,7 +255,7 @@ def _check_bias(bias: Tensor, query: Tensor, shape: checks.Shape) -> None:
             f"bias: expected device {query.device}, where query is, got {bias.device}. Move it "
             "with bias.to(query.device)."
         )
-    distances = n + m - 1
+    distances = max(n + m - 1, 0)
     own = bias.shape[:-1] if bias.dim() else ()
     if (
         bias.dim() == 0

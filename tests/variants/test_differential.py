@@ -1,0 +1,323 @@
+"""Differential attention: the difference of two softmaxes, what cancels in it, its factor."""
+
+import math
+import re
+from functools import partial
+
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+import attnref
+from attnref import MultiHeadAttention, masks
+from attnref.variants.differential import LearnedLambda, differential_attention, initial_lambda
+
+HEADS, N, M, D_K, D_V = 3, 7, 13, 5, 2
+CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64
+
+
+def drawn(randn, n=N, m=M, lead=(2, HEADS)):
+    shapes = ((n, 2 * D_K), (m, 2 * D_K), (m, D_V))
+    return [randn(*lead, *shape).requires_grad_() for shape in shapes]
+
+
+def weights(query, key, lambd, mask=None, **options):
+    """The weights of both maps, formed and subtracted."""
+    first, second = (
+        attnref.attention_weights(q, k, mask, **options)
+        for q, k in zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)
+    )
+    return first - lambd * second
+
+
+@pytest.mark.claim("differential-is-the-difference")
+@pytest.mark.parametrize("masked", ["none", "bool", "float", "object"])
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("shape", [None, (), (HEADS, 1, 1), (2, 1, N, 1)])
+def test_it_is_the_definition_twice_in_values_and_gradients(
+    shape, is_causal, masked, device, randn, assert_same
+):
+    query, key, value = drawn(randn)
+    mask = {
+        "none": None,
+        "bool": randn(2, 1, N, M) > -0.5,
+        "float": randn(N, M),
+        "object": masks.padding([M, 5], M),
+    }[masked]
+    lambd = 0.6 if shape is None else randn(*(shape or (1,))).reshape(shape).requires_grad_()
+    options = {"is_causal": is_causal, "scale": 0.7}
+    ours = differential_attention(query, key, value, mask, lambd=lambd, **options)
+    dense = mask.dense(device) if masked == "object" else mask
+    expected = weights(query, key, lambd, dense, **options) @ value
+    inputs = [query, key, value, *([] if shape is None else [lambd])]
+    assert_same(ours, expected, inputs)
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3, 1)])
+def test_the_usual_factor_is_that_of_one_half(lead, randn):
+    query, key, value = drawn(randn, lead=lead)
+    ours = differential_attention(query, key, value, lambd=0.3)
+    scores = [
+        q @ k.mT / math.sqrt(D_K) for q, k in zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)
+    ]
+    first, second = (torch.softmax(s, -1) @ value for s in scores)
+    torch.testing.assert_close(ours, first - 0.3 * second, **CLOSE)
+
+
+def test_heads_in_groups(randn, assert_same):
+    query, key, value = drawn(randn, lead=(2, 6))
+    key, value = (x.detach()[:, :2].clone().requires_grad_() for x in (key, value))
+    lambd = randn(6, 1, 1).requires_grad_()
+    ours = differential_attention(query, key, value, lambd=lambd, enable_gqa=True)
+    whole = [x.repeat_interleave(3, -3) for x in (key, value)]
+    expected = weights(query, whole[0], lambd) @ whole[1]
+    assert_same(ours, expected, [query, key, value, lambd])
+
+
+@pytest.mark.claim("differential-rows-sum-to-one-minus-lambda")
+@pytest.mark.parametrize("lambd", [0.0, 0.2, 0.8, 1.0, -0.5, 1.7])
+def test_rows_sum_to_one_minus_lambda(lambd, randn):
+    """Values that are all 1 show the sum of the weights."""
+    query, key, _ = drawn(randn)
+    ones = torch.ones(2, HEADS, M, 1, dtype=query.dtype, device=query.device)
+    sums = differential_attention(query, key, ones, lambd=lambd)
+    torch.testing.assert_close(sums, torch.full_like(sums, 1 - lambd), **CLOSE)
+
+
+@pytest.mark.claim("differential-common-share-cancels")
+def test_what_both_maps_weigh_in_one_ratio_cancels(randn):
+    """On some keys the second map is r times the first: lambda r of their part is taken away.
+
+    The scores of these keys differ between the maps by a number for each row only; those of the
+    other keys are free. Values of the other keys are 0, so that what is left is theirs alone.
+    """
+    common = 9
+    query, key, value = (x.detach() for x in drawn(randn, lead=()))
+    query[:, D_K:] = query[:, :D_K]
+    key[:common, D_K:] = key[:common, :D_K]
+    value[common:] = 0.0
+    first = weights(query, key, 0.0)
+    second = first - weights(query, key, 1.0)
+    ratio = second[:, :1] / first[:, :1]  # (n, 1), one for all of these keys
+    torch.testing.assert_close(second[:, :common], ratio * first[:, :common], **CLOSE)
+    assert (second[:, common:] - ratio * first[:, common:]).abs().max() > 0.01
+    alone = differential_attention(query, key, value, lambd=0.0)
+    for lambd in (0.3, 1.1):
+        left = differential_attention(query, key, value, lambd=lambd)
+        torch.testing.assert_close(left, (1 - lambd * ratio) * alone, **CLOSE)
+    gone = differential_attention(query, key, value, lambd=1 / ratio)
+    torch.testing.assert_close(gone, torch.zeros_like(gone), **CLOSE)
+    key[:common, D_K:] = randn(common, D_K)  # what only one map weighs does not cancel
+    assert differential_attention(query, key, value, lambd=1 / ratio).abs().max() > 0.1
+
+
+@pytest.mark.claim("differential-leaves-the-hull")
+def test_a_weight_may_be_negative_and_the_output_leaves_the_values(randn):
+    """Without the second map the output lies among the values, in each component."""
+    query, key, value = (3 * x.detach() for x in drawn(randn))
+    least, most = value.amin(-2, keepdim=True), value.amax(-2, keepdim=True)
+    inside = differential_attention(query, key, value, lambd=0.0)
+    assert ((least <= inside) & (inside <= most)).all()
+    assert weights(query, key, 0.5).min() < -0.1
+    outside = differential_attention(query, key, value, lambd=0.5)
+    assert ((outside < least - 0.1) | (outside > most + 0.1)).any()
+
+
+@pytest.mark.claim("differential-is-two-heads")
+def test_without_its_norm_a_layer_is_multi_head_attention_of_twice_as_many_heads(generator, randn):
+    """Pairs of heads with the same values, and output weights of the second are -lambda times."""
+    width, lambd = 11, 0.7
+    make = partial(
+        MultiHeadAttention,
+        width,
+        bias=False,
+        generator=generator,
+        dtype=torch.float64,
+        device=generator.device,
+    )
+    layer = make(
+        HEADS,
+        head_dim=2 * D_K,
+        value_head_dim=D_V,
+        attention=partial(differential_attention, lambd=lambd),
+    )
+    twice = make(2 * HEADS, head_dim=D_K, value_head_dim=D_V)
+    with torch.no_grad():
+        for name in ("query_proj", "key_proj"):  # heads 2 i and 2 i + 1 are the halves of head i
+            getattr(twice, name).weight.copy_(getattr(layer, name).weight)
+        values = layer.value_proj.weight.unflatten(0, (HEADS, D_V))
+        twice.value_proj.weight.copy_(values.repeat_interleave(2, 0).flatten(0, 1))
+        out = layer.out_proj.weight.unflatten(1, (HEADS, D_V))  # (D, h, d_v)
+        twice.out_proj.weight.copy_(torch.stack([out, -lambd * out], 2).flatten(1))
+    x = randn(2, N, width)
+    torch.testing.assert_close(layer(x, is_causal=True), twice(x, is_causal=True), **CLOSE)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_derivatives_have_derivatives(randn):
+    inputs = [*drawn(randn, 3, 5, lead=()), randn(1)[0].requires_grad_()]
+
+    def function(query, key, value, lambd):
+        return differential_attention(query, key, value, lambd=lambd)
+
+    assert gradcheck(function, inputs, check_forward_ad=True)
+    assert gradgradcheck(function, inputs)
+
+
+def test_a_query_without_keys_gets_zeros_and_finite_gradients(randn, device):
+    inputs = drawn(randn)
+    mask = torch.ones(N, M, dtype=torch.bool, device=device)
+    mask[3] = False
+    output = differential_attention(*inputs, mask, lambd=0.4)
+    assert (output[..., 3, :] == 0).all()
+    for gradient in torch.autograd.grad(output.sum(), inputs):
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize(("n", "m", "d_v"), [(0, 5, 2), (5, 0, 2), (5, 7, 0)])
+def test_of_nothing_comes_nothing(n, m, d_v, randn):
+    output = differential_attention(
+        randn(3, n, 2 * D_K), randn(3, m, 2 * D_K), randn(3, m, d_v), lambd=0.5
+    )
+    assert output.shape == (3, n, d_v)
+    assert (output == 0).all()
+
+
+def test_long_sequences_go_by_blocks(randn, count):
+    """Of which the largest takes less than an eighth of the weights of one map."""
+    n = 3001
+    query, key, value = randn(n, 2 * D_K), randn(n, 2 * D_K), randn(n, D_V)
+    counter = count(lambda: differential_attention(query, key, value, lambd=0.5, is_causal=True))
+    assert counter.peak < n * n * 8 / 8
+    ours = differential_attention(query, key, value, lambd=0.5, is_causal=True)
+    expected = weights(query, key, 0.5, is_causal=True) @ value
+    torch.testing.assert_close(ours, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_nothing_depends_on_autocast(device, randn):
+    tensors = [x.detach().float() for x in drawn(randn)]
+    expected = differential_attention(*tensors, lambd=0.5)
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        assert torch.equal(differential_attention(*tensors, lambd=0.5), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("lambd", [0.2, 0.8])
+def test_it_errs_no_more_than_the_budget(lambd, dtype, device, generator):
+    """1.5 times PyTorch's own path, which attends twice and subtracts; gradients too."""
+
+    def normal(*shape):
+        return torch.randn(*shape, device=device, generator=generator).to(dtype).requires_grad_()
+
+    n, d = 509, 32
+    inputs = [normal(1, 2, n, 2 * d), normal(1, 2, n, 2 * d), normal(1, 2, n, d)]
+    weight = normal(1, 2, n, d).detach()
+    doubles = [x.detach().double().requires_grad_() for x in inputs]
+
+    def kernel(query, key, value):
+        one, other = (
+            torch.nn.functional.scaled_dot_product_attention(q, k, value, is_causal=True)
+            for q, k in zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)
+        )
+        return one - lambd * other
+
+    own = partial(differential_attention, lambd=lambd, is_causal=True)
+    exact, theirs, ours = kernel(*doubles), kernel(*inputs), own(*inputs)
+    assert ours.dtype == dtype
+    assert (ours - exact).norm() <= 1.5 * (theirs - exact).norm()
+    for one, other, truth in zip(
+        torch.autograd.grad(ours, inputs, weight),
+        torch.autograd.grad(theirs, inputs, weight),
+        torch.autograd.grad(exact, doubles, weight.double()),
+        strict=True,
+    ):
+        assert one.dtype == dtype
+        assert (one - truth).norm() <= 1.5 * (other - truth).norm()
+
+
+# Its factor
+
+
+@pytest.mark.claim("lambda-starts-at-its-initial-value")
+def test_the_initial_values_of_the_paper():
+    assert initial_lambda(1) == pytest.approx(0.2)
+    assert [initial_lambda(layer) for layer in (2, 7)] == pytest.approx(
+        [0.8 - 0.6 * math.exp(-0.3), 0.8 - 0.6 * math.exp(-1.8)]
+    )
+    layers = [initial_lambda(layer) for layer in range(1, 40)]
+    assert layers == sorted(layers)
+    assert layers[-1] == pytest.approx(0.8, abs=1e-4)
+    assert LearnedLambda(D_K, initial=0.35, std=0.0)().item() == pytest.approx(0.35)
+
+
+def test_the_learned_factor_is_its_formula(generator):
+    learned = LearnedLambda(
+        D_K, initial=0.3, std=0.5, generator=generator, dtype=torch.float64, device=generator.device
+    )
+    (q1, k1), (q2, k2) = learned.vectors.detach()
+    expected = math.exp(float(q1 @ k1)) - math.exp(float(q2 @ k2)) + 0.3
+    assert learned().item() == pytest.approx(expected, rel=1e-14)
+    assert learned().shape == ()
+    assert abs(expected - 0.3) > 0.05
+    learned().backward()
+    torch.testing.assert_close(learned.vectors.grad[0, 0], math.exp(float(q1 @ k1)) * k1)
+    torch.testing.assert_close(learned.vectors.grad[1, 1], -math.exp(float(q2 @ k2)) * q2)
+    assert LearnedLambda(D_K, initial=0.3, dtype=torch.bfloat16)().dtype == torch.float32
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("lambd", "error", "message"),
+    [
+        ("0.5", TypeError, "lambd: expected a number or a tensor, got str. LearnedLambda gives"),
+        (None, TypeError, "lambd: expected a number or a tensor, got NoneType."),
+        (torch.ones(3).long(), TypeError, "lambd: expected a floating dtype, got torch.int64."),
+        (
+            torch.ones(3),
+            ValueError,
+            "lambd: expected a shape that broadcasts to (2, 3, 7, 1), one factor for each row, "
+            "got (3,). One per head is lambd[:, None, None].",
+        ),
+        (torch.ones(7, 2), ValueError, "lambd: expected a shape that broadcasts to (2, 3, 7, 1)"),
+        (torch.ones(1, device="meta"), ValueError, "lambd: expected device cpu, where query is,"),
+    ],
+)
+def test_a_wrong_factor_is_named(lambd, error, message):
+    tensors = [torch.zeros(2, 3, *shape) for shape in ((7, 4), (5, 4), (5, 3))]
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        differential_attention(*tensors, lambd=lambd)
+
+
+def test_halves_are_of_one_width(randn):
+    with pytest.raises(ValueError, match=r"^query: expected an even width, that of two .* got 5\."):
+        differential_attention(randn(3, 5), randn(3, 5), randn(3, 2), lambd=0.5)
+
+
+def test_the_scale_is_checked_with_the_width_of_one_half(randn):
+    with pytest.raises(ValueError, match=r"^scale: expected .* 1/sqrt\(5\)"):
+        differential_attention(*drawn(randn), lambd=0.5, scale=float("inf"))
+
+
+def test_a_mask_that_wants_a_gradient_is_refused(randn):
+    with pytest.raises(ValueError, match=r"^attn_mask: expected a tensor without gradient"):
+        differential_attention(*drawn(randn), randn(N, M).requires_grad_(), lambd=0.5)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: initial_lambda(0), ValueError, "layer: expected an integer of 1 or more, got 0."),
+        (lambda: LearnedLambda(0, initial=0.2), ValueError, "head_dim: expected an integer of 1"),
+        (lambda: LearnedLambda(3, initial="a"), TypeError, "initial: expected a number, got str."),
+        (
+            lambda: LearnedLambda(3, initial=math.inf),
+            ValueError,
+            "initial: expected a finite number, got inf. The paper takes initial_lambda(layer)",
+        ),
+    ],
+)
+def test_the_numbers_of_the_factor_are_checked(make, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        make()

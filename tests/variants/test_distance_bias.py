@@ -1,0 +1,416 @@
+"""A bias for each distance: the definition with its table, which is never held; the gradient."""
+
+import re
+from functools import partial
+
+import pytest
+import torch
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
+
+import attnref
+from attnref import masks, positions
+from attnref.variants import _strips, distance_bias
+from attnref.variants.distance_bias import distance_bias_attention
+
+N, M, HEADS, D_K, D_V = 37, 53, 3, 5, 2
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks so small that a short sequence has several, of both shapes."""
+    monkeypatch.setattr(_strips, "ROWS", 8)
+    monkeypatch.setattr(_strips, "CHUNK", 4)
+    monkeypatch.setattr(distance_bias, "_COLUMNS", 12)
+
+
+def drawn(randn, n=N, m=M, lead=(2,), dtype=torch.float64):
+    shapes = ((n, D_K), (m, D_K), (m, D_V))
+    inputs = [randn(*lead, HEADS, *shape) for shape in shapes] + [randn(HEADS, n + m - 1)]
+    return [x.to(dtype).requires_grad_() for x in inputs]
+
+
+def table(bias, n, m):
+    """Entry by entry: what row i and column j read."""
+    rows, columns = torch.arange(n)[:, None], torch.arange(m)
+    return bias[..., columns - rows + (n - 1)]  # (..., n, m)
+
+
+def by_definition(query, key, value, bias, mask=None, **options):
+    added = table(bias, query.shape[-2], key.shape[-2])
+    if mask is not None:
+        added = added.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else added + mask
+    return attnref.scaled_dot_product_attention(query, key, value, added, **options)
+
+
+def masked(name, randn, n, m):
+    return {
+        "none": None,
+        "bool": randn(2, 1, n, m) > -0.5,
+        "float": randn(n, m).masked_fill(randn(n, m) > 1, -torch.inf),
+        "heads": randn(HEADS, n, m) > -0.5,
+        "keys": randn(m) > -1,
+        "object": masks.causal(n, m, alignment="bottom-right") & masks.padding([m, min(m, 11)], m),
+        "window": masks.sliding_window(n, m, window=3, alignment="top-left", is_causal=True),
+    }[name]
+
+
+@pytest.mark.claim("distance-bias-is-the-table")
+@pytest.mark.parametrize("name", ["none", "bool", "float", "heads", "keys", "object", "window"])
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize(("n", "m"), [(N, M), (M, N), (1, M), (N, 1)])
+def test_it_is_the_definition_with_the_table_in_values_and_gradients(
+    n, m, is_causal, name, device, randn, small_blocks, assert_same
+):
+    inputs, mask = drawn(randn, n, m), masked(name, randn, n, m)
+    options = {"is_causal": is_causal, "scale": 0.7}
+    *tensors, bias = inputs
+    ours = distance_bias_attention(*tensors, mask, bias=bias, **options)
+    dense = mask.dense(device) if isinstance(mask, masks.Mask) else mask
+    assert_same(ours, by_definition(*inputs, dense, **options), inputs)
+
+
+@pytest.mark.parametrize("shape", [(), (HEADS,), (1,), (2, 1), (2, HEADS), (1, HEADS)])
+def test_the_bias_may_have_any_leading_dimensions(shape, randn, small_blocks, assert_same):
+    *tensors, _ = drawn(randn)
+    bias = randn(*shape, N + M - 1).requires_grad_()
+    ours = distance_bias_attention(*tensors, bias=bias)
+    dense = table(bias, N, M)  # (*shape, n, m), which broadcasts as a mask does
+    expected = attnref.scaled_dot_product_attention(*tensors, dense)
+    assert_same(ours, expected, [*tensors, bias])
+
+
+def test_blocks_of_the_usual_size(randn, assert_same):
+    inputs = drawn(randn, 1031, 1543, lead=())
+    *tensors, bias = inputs
+    for is_causal in (False, True):
+        ours = distance_bias_attention(*tensors, bias=bias, is_causal=is_causal)
+        assert_same(ours, by_definition(*inputs, is_causal=is_causal), inputs)
+
+
+def test_heads_in_groups(randn, small_blocks, assert_same):
+    query, key, value = randn(2, 6, N, D_K), randn(2, 2, M, D_K), randn(2, 2, M, D_V)
+    inputs = [x.requires_grad_() for x in (query, key, value, randn(6, N + M - 1))]
+    ours = distance_bias_attention(*inputs[:3], bias=inputs[3], enable_gqa=True)
+    expected = by_definition(*inputs, enable_gqa=True)
+    assert_same(ours, expected, inputs)
+
+
+def test_what_is_not_contiguous(randn, small_blocks, assert_same):
+    query, key, value = randn(N, 2, HEADS, D_K), randn(2, M, HEADS, D_K), randn(2, HEADS, D_V, M)
+    tensors = [query.permute(1, 2, 0, 3), key.transpose(1, 2), value.mT]
+    bias = randn(N + M - 1, HEADS).mT
+    inputs = [x.detach().requires_grad_() for x in (*tensors, bias)]
+    ours = distance_bias_attention(*inputs[:3], bias=inputs[3])
+    assert_same(ours, by_definition(*inputs), inputs)
+
+
+@pytest.mark.claim("bias-gradient-sums-diagonals")
+def test_the_gradient_of_a_distance_is_the_sum_along_its_diagonal(randn, small_blocks):
+    """By the formula of the softmax, pair by pair, and added up by a loop over the distances."""
+    query, key, value, bias = drawn(randn, lead=())
+    weight = randn(HEADS, N, D_V)
+    output = distance_bias_attention(query, key, value, bias=bias, scale=1.0)
+    (found,) = torch.autograd.grad(output, bias, weight)
+    with torch.no_grad():
+        weights = torch.softmax(query @ key.mT + table(bias, N, M), -1)
+        by_weights = weight @ value.mT  # (h, n, m)
+        by_scores = weights * (by_weights - (weights * by_weights).sum(-1, keepdim=True))
+        expected = [by_scores.diagonal(t, -2, -1).sum(-1) for t in range(1 - N, M)]
+    torch.testing.assert_close(found, torch.stack(expected, -1), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.claim("bias-holds-alibi-and-t5")
+def test_alibi_kerple_and_buckets_are_biases_of_the_distance(randn, small_blocks, assert_same):
+    """Gradients flow on: to slopes, to two numbers per head, and to a table of buckets."""
+    query, key, value, _ = drawn(randn)
+    t = positions.distances(N, M, alignment="bottom-right", device=query.device)
+    apart = (torch.arange(M - N, M)[:, None] - torch.arange(M)).abs().to(query.device)  # (n, m)
+
+    slopes = positions.alibi_slopes(HEADS, dtype=torch.float64, device=query.device)
+    slopes.requires_grad_()
+    ours = distance_bias_attention(query, key, value, bias=-slopes[:, None] * t.abs())
+    fixed = positions.alibi(
+        HEADS, N, M, alignment="bottom-right", dtype=torch.float64, device=query.device
+    )
+    expected = attnref.scaled_dot_product_attention(query, key, value, fixed)
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+    dense = -slopes[:, None, None] * apart
+    expected = attnref.scaled_dot_product_attention(query, key, value, dense)
+    assert_same(ours, expected, [query, key, value, slopes])
+
+    one, two = (randn(HEADS, 1).exp().requires_grad_() for _ in range(2))
+    ours = distance_bias_attention(query, key, value, bias=-one * torch.log1p(two * t.abs()))
+    dense = -one[..., None] * torch.log1p(two[..., None] * apart)
+    expected = attnref.scaled_dot_product_attention(query, key, value, dense)
+    assert_same(ours, expected, [query, key, value, one, two])
+
+    numbers = randn(HEADS, 8).requires_grad_()
+    given = {"num_buckets": 8, "max_distance": 20}
+    buckets = positions.relative_buckets(t, **given)
+    ours = distance_bias_attention(query, key, value, bias=numbers[:, buckets])
+    pairs = torch.arange(M)[None] - torch.arange(M - N, M)[:, None]  # (n, m)
+    dense = numbers[:, positions.relative_buckets(pairs, **given).to(query.device)]
+    expected = attnref.scaled_dot_product_attention(query, key, value, dense)
+    assert_same(ours, expected, [query, key, value, numbers])
+
+
+@pytest.mark.claim("unused-buckets-get-no-gradient")
+def test_a_bucket_that_no_pair_is_in_gets_no_gradient(randn):
+    query, key, value, _ = drawn(randn, 7, 7)
+    numbers = randn(HEADS, 32).requires_grad_()
+    buckets = positions.relative_buckets(positions.distances(7))
+    output = distance_bias_attention(query, key, value, bias=numbers[:, buckets], is_causal=True)
+    (found,) = torch.autograd.grad(output.square().sum(), numbers)
+    assert (found[:, :7] != 0).all()  # the distances 0 to -6 have buckets of their own
+    assert (found[:, 7:] == 0).all()
+
+
+@pytest.mark.claim("bias-steps-are-one-pass")
+def test_step_by_step_from_a_cache_is_one_causal_pass(randn):
+    """The newest token is at the distance 0 from the last key: aligned at the end."""
+    m = 11
+    query, key, value, _ = (x.detach() for x in drawn(randn, m, m))
+    numbers = randn(HEADS, 32)
+
+    def bias(n, m, **options):
+        t = positions.distances(n, m, **options)
+        return numbers[:, positions.relative_buckets(t, bidirectional=False).to(numbers.device)]
+
+    whole = distance_bias_attention(query, key, value, bias=bias(m, m), is_causal=True)
+    for alignment, equal in (("bottom-right", True), ("top-left", False)):
+        steps = [
+            distance_bias_attention(
+                query[..., end - 1 : end, :],
+                key[..., :end, :],
+                value[..., :end, :],
+                bias=bias(1, end, alignment=alignment),
+            )
+            for end in range(1, m + 1)
+        ]
+        found = torch.cat(steps, -2)
+        assert torch.allclose(found, whole, rtol=1e-12, atol=1e-12) == equal
+
+
+@pytest.mark.claim("distance-bias-memory-is-linear")
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_memory_grows_linearly(is_causal, randn, monkeypatch, count):
+    """Gradients included; all n × n weights would multiply it by 16 where n grows by 4."""
+    monkeypatch.setattr(_strips, "ROWS", 32)
+    monkeypatch.setattr(_strips, "CHUNK", 32)
+    monkeypatch.setattr(distance_bias, "_COLUMNS", 32)
+
+    def peak(n):
+        *tensors, bias = drawn(randn, n, n, lead=())
+
+        def run():
+            output = distance_bias_attention(*tensors, bias=bias, is_causal=is_causal)
+            output.sum().backward()
+
+        return count(run).peak
+
+    assert 3.0 < peak(2048) / peak(512) < 4.6
+
+
+def test_empty_blocks_are_skipped(randn, count, small_blocks):
+    tensors = [randn(64, 8) for _ in range(3)]
+
+    def products(**options):
+        function = partial(distance_bias_attention, *tensors, bias=randn(127), **options)
+        return count(function).products
+
+    every = products()
+    assert every == 64 * 64 * (8 + 8)
+    assert products(is_causal=True) / every == 0.5 + 8 / (2 * 64)  # the diagonal counts whole
+    assert products(attn_mask=masks.packed([32, 32])) == every / 2
+    assert products(attn_mask=masks.Mask((64, 64), lambda i, j: j < 0)) == 0
+
+
+def test_minus_infinity_forbids_a_distance(randn, small_blocks, assert_same):
+    """A window, as a bias; and a query that may see nothing gives zeros and finite gradients."""
+    query, key, value, bias = drawn(randn, N, N)
+    near = positions.distances(N, device=query.device).abs() <= 2
+
+    def windowed():
+        return torch.where(near, bias, -torch.inf)
+
+    ours = distance_bias_attention(query, key, value, bias=windowed())
+    expected = by_definition(query, key, value, windowed())
+    assert_same(ours, expected, [query, key, value, bias])
+    none = torch.full_like(bias, -torch.inf).requires_grad_()
+    output = distance_bias_attention(query, key, value, bias=none)
+    assert (output == 0).all()
+    for gradient in torch.autograd.grad(output.sum(), (query, key, value, none)):
+        assert (gradient == 0).all()
+
+
+def test_a_query_without_keys_gets_zeros_and_finite_gradients(randn, device, small_blocks):
+    inputs = drawn(randn)
+    mask = torch.ones(N, M, dtype=torch.bool, device=device)
+    mask[11] = False
+    output = distance_bias_attention(*inputs[:3], mask, bias=inputs[3])
+    assert (output[..., 11, :] == 0).all()
+    for gradient in torch.autograd.grad(output.sum(), inputs):
+        assert gradient.isfinite().all()
+
+
+def test_scores_of_any_size(randn, small_blocks):
+    query, key, value, bias = (x.detach() for x in drawn(randn))
+    for large in (3000.0, -3000.0):
+        ours = distance_bias_attention(query * 50, key * 50, value, bias=bias * 100 + large)
+        expected = by_definition(query * 50, key * 50, value, bias * 100)
+        torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (0, 0)])
+def test_of_nothing_comes_nothing(n, m, randn):
+    bias = randn(HEADS, max(n + m - 1, 0)).requires_grad_()
+    tensors = [randn(HEADS, n, D_K), randn(HEADS, m, D_K), randn(HEADS, m, D_V)]
+    output = distance_bias_attention(*tensors, bias=bias)
+    assert output.shape == (HEADS, n, D_V)
+    assert (output == 0).all()
+    assert (torch.autograd.grad(output.sum(), bias)[0] == 0).all()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_derivatives_have_derivatives(is_causal, randn, monkeypatch):
+    monkeypatch.setattr(_strips, "ROWS", 4)
+    monkeypatch.setattr(_strips, "CHUNK", 2)
+    monkeypatch.setattr(distance_bias, "_COLUMNS", 4)
+    inputs = drawn(randn, 5, 7, lead=())
+
+    def function(query, key, value, bias):
+        return distance_bias_attention(query, key, value, bias=bias, is_causal=is_causal)
+
+    assert gradcheck(function, inputs, check_forward_ad=True)
+    assert gradgradcheck(function, inputs)
+
+
+def test_a_dual_number_in_the_bias_alone(randn, small_blocks):
+    query, key, value, bias = (x.detach() for x in drawn(randn))
+    along = randn(*bias.shape)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(bias, along)
+        found, expected = (
+            forward_ad.unpack_dual(output).tangent
+            for output in (
+                distance_bias_attention(query, key, value, bias=dual),
+                by_definition(query, key, value, dual),
+            )
+        )
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_function_transforms(randn, small_blocks):
+    """A gradient per sample, of a bias that all share; and the gradient of all samples at once."""
+    query, key, value, bias = (x.detach() for x in drawn(randn))
+    several = randn(4, *query.shape)
+
+    def loss(bias, query):
+        return distance_bias_attention(query, key, value, bias=bias).square().sum()
+
+    apart = torch.stack([torch.func.grad(loss)(bias, one) for one in several])
+    together = torch.func.vmap(torch.func.grad(loss), (None, 0))(bias, several)
+    torch.testing.assert_close(together, apart, rtol=1e-11, atol=1e-11)
+    summed = torch.func.grad(lambda b: torch.func.vmap(loss, (None, 0))(b, several).sum())(bias)
+    torch.testing.assert_close(summed, apart.sum(0), rtol=1e-11, atol=1e-11)
+    biases = randn(4, *bias.shape)
+    mapped = torch.func.vmap(torch.func.grad(loss), (0, None))(biases, query)
+    each = torch.stack([torch.func.grad(loss)(one, query) for one in biases])
+    torch.testing.assert_close(mapped, each, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_compiled(randn):
+    query, key, value, bias = drawn(randn, 7, 11)
+
+    def loss(bias):
+        return distance_bias_attention(query, key, value, bias=bias).square().sum()
+
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+    one, other = (torch.autograd.grad(f(bias), bias)[0] for f in (compiled, loss))
+    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_nothing_depends_on_autocast(device, randn):
+    tensors = drawn(randn, dtype=torch.float32)
+    expected = distance_bias_attention(*tensors[:3], bias=tensors[3])
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        assert torch.equal(distance_bias_attention(*tensors[:3], bias=tensors[3]), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_it_errs_no_more_than_the_budget(dtype, device, generator):
+    """1.5 times PyTorch's own path, given the whole table; values, and gradients of all four."""
+
+    def normal(*shape):
+        return torch.randn(*shape, device=device, generator=generator).to(dtype).requires_grad_()
+
+    n, heads, d = 1031, 2, 64
+    inputs = [*(normal(1, heads, n, d) for _ in range(3)), normal(heads, 2 * n - 1)]
+    weight = normal(1, heads, n, d).detach()
+    doubles = [x.detach().double().requires_grad_() for x in inputs]
+
+    def kernel(query, key, value, bias):
+        mask = table(bias, n, n)
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, mask)
+
+    def own(query, key, value, bias):
+        return distance_bias_attention(query, key, value, bias=bias)
+
+    exact, theirs, ours = kernel(*doubles), kernel(*inputs), own(*inputs)
+    assert ours.dtype == dtype
+    assert (ours - exact).norm() <= 1.5 * (theirs - exact).norm()
+    truths = torch.autograd.grad(exact, doubles, weight.double())
+    others = torch.autograd.grad(theirs, inputs, weight)
+    for one, other, truth in zip(
+        torch.autograd.grad(ours, inputs, weight), others, truths, strict=True
+    ):
+        assert one.dtype == dtype
+        assert (one - truth).norm() <= 1.5 * (other - truth).norm()
+
+
+def test_a_bias_may_be_wider_than_the_query(device, randn):
+    """A parameter in float32 beside a query in bfloat16 keeps its digits and its gradient's."""
+    *tensors, bias = drawn(randn, dtype=torch.bfloat16)
+    wide = bias.detach().float().requires_grad_()
+    one, other = (distance_bias_attention(*tensors, bias=b) for b in (bias, wide))
+    assert torch.equal(one, other)
+    assert torch.autograd.grad(other.sum(), wide)[0].dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("bias", "error", "message"),
+    [
+        ([0.0] * 11, TypeError, "bias: expected a torch.Tensor, got list. Convert it with"),
+        (torch.zeros(11).long(), TypeError, "bias: expected a floating dtype, got torch.int64."),
+        (
+            torch.zeros(12),
+            ValueError,
+            "bias: expected shape (..., 11), a number for each distance of 5 queries and 7 keys, "
+            "with leading dimensions that broadcast to (2, 3), got (12,).",
+        ),
+        (torch.zeros(()), ValueError, "bias: expected shape (..., 11), a number for each"),
+        (torch.zeros(4, 11), ValueError, "bias: expected shape (..., 11), a number for each"),
+        (torch.zeros(2, 2, 3, 11), ValueError, "bias: expected shape (..., 11), a number for"),
+        (torch.zeros(3, 5, 7), ValueError, "bias: expected shape (..., 11), a number for each"),
+        (torch.zeros(11, device="meta"), ValueError, "bias: expected device cpu, where query is"),
+    ],
+)
+def test_a_wrong_bias_is_named(bias, error, message):
+    tensors = [torch.zeros(2, 3, length, 2) for length in (5, 7, 7)]
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        distance_bias_attention(*tensors, bias=bias)
+
+
+def test_a_table_of_pairs_is_told_its_place():
+    tensors = [torch.zeros(3, length, 2) for length in (5, 7, 7)]
+    with pytest.raises(ValueError, match=r"A table of all pairs goes into attn_mask; attnref\.pos"):
+        distance_bias_attention(*tensors, bias=torch.zeros(3, 5, 7))
+
+
+def test_a_mask_that_wants_a_gradient_is_refused(randn):
+    *tensors, bias = drawn(randn)
+    with pytest.raises(ValueError, match=r"^attn_mask: expected a tensor without gradient"):
+        distance_bias_attention(*tensors, randn(N, M).requires_grad_(), bias=bias)
