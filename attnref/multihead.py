@@ -5,13 +5,13 @@ r"""Multi-head attention: several attentions side by side, each in its own proje
 
 The heads differ because each has a softmax of its own and because chance made their weights
 different at the start; nothing else tells them apart. Which attention is computed, and how
-positions enter it, are functions handed in.
+positions enter it, are functions handed in. A gate may let each head speak more or less.
 """
 
 import operator
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,8 @@ class MultiHeadAttention(nn.Module):
 
     with Y = X in self-attention. With fewer key and value heads than query heads, neighbouring
     query heads share one: :math:`g(i) = \lfloor i\,h_{kv}/h \rfloor`. As many is multi-head,
-    one is multi-query, between them is grouped-query attention.
+    one is multi-query, between them is grouped-query attention. With a gate, :math:`O_i` becomes
+    :math:`\sigma(XW_G^{(i)})\odot O_i`, which can also be 0: the head then says nothing.
 
     Args:
         embed_dim: D, the width of inputs and outputs.
@@ -56,6 +57,9 @@ class MultiHeadAttention(nn.Module):
             in calls that have them: :func:`attnref.positions.rotary` or another of its kind.
         position_bias: gives the bias of the scores as ``position_bias(h, n, m, alignment=...,
             dtype=..., device=...)``: :func:`attnref.positions.alibi` or another of its kind.
+        gate: what multiplies each head's answer before the output projection, between 0 and 1 and
+            read from the query's token: ``"headwise"`` one number per head, ``"elementwise"`` one
+            for each of its components; None means no gate.
         dropout_p: share of the weights dropped in training, and in training only.
         generator: source of the initial weights, None = PyTorch's global one. They have mean 0
             and variance 1 over the width that they read, so that inputs of variance 1 give
@@ -67,9 +71,11 @@ class MultiHeadAttention(nn.Module):
 
     As exact as the function handed in. Time ``2 n D (h + h_kv) (d_k + d_v)`` operations for the
     projections beside those of the attention; weights ``D (h + h_kv) (d_k + d_v)``, and biases.
+    A gate adds ``2 n D h`` operations and ``D h`` weights, elementwise :math:`d_v` times as many.
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2; shared heads: Shazeer 2019,
-    arXiv 1911.02150, and Ainslie et al. 2023, arXiv 2305.13245.
+    arXiv 1911.02150, and Ainslie et al. 2023, arXiv 2305.13245; gates: Qiu et al. 2025,
+    arXiv 2505.06708, section 2.2.
 
     Examples:
         >>> layer = MultiHeadAttention(embed_dim=12, num_heads=4, num_kv_heads=2)
@@ -91,6 +97,7 @@ class MultiHeadAttention(nn.Module):
         attention: Callable[..., Any] = scaled_dot_product_attention,
         rotate: Callable[..., Tensor] | None = None,
         position_bias: Callable[..., Tensor] | None = None,
+        gate: Literal["headwise", "elementwise"] | None = None,
         dropout_p: float = 0.0,
         generator: torch.Generator | None = None,
         device: torch.device | str | None = None,
@@ -124,6 +131,11 @@ class MultiHeadAttention(nn.Module):
                 f"head_scale: expected one factor a head, shape ({num_heads},), got "
                 f"{tuple(head_scale.shape)}. For one factor for all heads use scale."
             )
+        if gate not in (None, "headwise", "elementwise"):
+            raise ValueError(
+                f"gate: expected 'headwise', 'elementwise' or None, got {gate!r}. Headwise is one "
+                "number per head and token, elementwise one for each component of its answer."
+            )
         checks.check_dropout(dropout_p)
 
         self.embed_dim, self.num_heads, self.num_kv_heads = embed_dim, num_heads, num_kv_heads
@@ -150,6 +162,10 @@ class MultiHeadAttention(nn.Module):
         self.key_proj = linear(embed_dim, num_kv_heads * head_dim)
         self.value_proj = linear(embed_dim, num_kv_heads * value_head_dim)
         self.out_proj = linear(num_heads * value_head_dim, embed_dim)
+        self.gate_proj: nn.Linear | None = None
+        if gate is not None:
+            gates = 1 if gate == "headwise" else value_head_dim
+            self.gate_proj = linear(embed_dim, num_heads * gates)
 
     def forward(
         self,
@@ -180,7 +196,8 @@ class MultiHeadAttention(nn.Module):
                 for ``rotate``; None means 0, 1, 2, … Needed where neighbours are not successive,
                 as in the drafts of :func:`attnref.masks.tree`, whose parents must come before
                 their children here, since ``is_causal`` goes by the places in the row.
-            return_weights: also return the weights, which only the definition computes.
+            return_weights: also return the weights, which only the definition computes; those of
+                the softmax, before a gate.
 
         Returns:
             ``(..., n, D)``; with ``return_weights`` a pair of it and ``(..., h, n, m)``.
@@ -267,11 +284,16 @@ class MultiHeadAttention(nn.Module):
             options["dropout_p"] = self.dropout_p
         if self.num_kv_heads != self.num_heads:
             options["enable_gqa"] = True
+        weights = None
         if return_weights:
             attended, weights, _ = attend(q, k, v, **options)
-            return self.out_proj(_join(attended)), weights
-        output: Tensor = self.out_proj(_join(self.attention(q, k, v, **options)))  # (..., n, D)
-        return output
+        else:
+            attended = self.attention(q, k, v, **options)  # (..., h, n, d_v)
+        if self.gate_proj is not None:
+            gates = torch.sigmoid(_split(self.gate_proj(query), self.num_heads))
+            attended = attended * gates  # (..., h, n, 1), or (..., h, n, d_v) elementwise
+        output: Tensor = self.out_proj(_join(attended))  # (..., n, D)
+        return output if weights is None else (output, weights)
 
     def _mask_options(
         self, q: Tensor, k: Tensor, attn_mask: Tensor | Mask | None, is_causal: bool, past: int

@@ -17,7 +17,7 @@ from attnref._door import enter, fused
 from attnref.bench.memory import peak_bytes
 
 PACKAGE = str(Path(attnref.__file__).parent)
-D_K, D_V = 5, 3
+D_K, D_V = 6, 3  # even, for the two halves of differential attention
 N = 8
 
 
@@ -33,6 +33,8 @@ def variants(device, dtype=torch.float64):
             "layout": torch.ones(4, 4, dtype=torch.bool, device=device).tril(),
             "block_size": 2,
         },
+        "differential": {"lambd": 0.6},
+        "distance_bias": {"bias": torch.zeros(2 * N - 1, dtype=dtype, device=device)},
         "linformer": {"key_projection": projection, "value_projection": projection},
         "lsh": {
             "rotations": torch.randn(2, D_K, 2, generator=seeded(device), device=device).to(dtype),
@@ -204,7 +206,9 @@ def test_a_mask_of_keys_leaves_out_padding(name, device, randn):
     output = function(query, key, value, mask)
     assert output.isfinite().all()
     torch.testing.assert_close(function(query, key, value, mask.dense(device)), output)
-    if name not in ("quantized", "blockwise", "topk"):  # as their docstrings say
+    if name not in (  # as their docstrings say
+        *("quantized", "blockwise", "topk", "differential", "distance_bias"),
+    ):
         key[0, :, 5:], value[0, :, 5:] = math.nan, math.inf
         torch.testing.assert_close(function(query, key, value, mask), output, rtol=0, atol=0)
     torch.testing.assert_close(function(query, key, value)[1], output[1])
@@ -449,7 +453,7 @@ NAMED = {
     ),
     "no features": (
         lambda: attnref.performer_attention(TOKENS, TOKENS, TOKENS, projection=torch.zeros(0, D_K)),
-        r"projection: expected shape \(r, 5\), .* got \(0, 5\)",
+        r"projection: expected shape \(r, 6\), .* got \(0, 6\)",
     ),
     "no rotations": (
         lambda: attnref.lsh_attention(TOKENS, TOKENS, TOKENS, rotations=None),
@@ -457,7 +461,7 @@ NAMED = {
     ),
     "no buckets": (
         lambda: attnref.lsh_attention(TOKENS, TOKENS, TOKENS, rotations=torch.zeros(2, D_K, 0)),
-        r"rotations: expected shape \(rounds, 5, buckets / 2\), got \(2, 5, 0\)",
+        r"rotations: expected shape \(rounds, 6, buckets / 2\), got \(2, 6, 0\)",
     ),
     "projections of other samples": (
         lambda: attnref.linformer_attention(

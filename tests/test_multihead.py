@@ -683,6 +683,80 @@ def test_rounding_is_within_the_budget_of_torch(theirs, randn):
     assert 0 < errors[0] <= 1.5 * errors[1]
 
 
+# Gates
+
+
+def gated_by_hand(layer, x):
+    """Each head's answer times its gates, then by its rows of the output projection."""
+    total, width = layer.out_proj.bias, layer.value_head_dim
+    every = torch.sigmoid(
+        x @ layer.gate_proj.weight.mT + layer.gate_proj.bias
+    )  # (..., n, h or h d)
+    each = every.shape[-1] // layer.num_heads
+    for h, (q, k, v) in enumerate(zip(*projected(layer, x, x, x), strict=True)):
+        answer = torch.softmax(q @ k.mT / math.sqrt(layer.head_dim), dim=-1) @ v
+        gates = every[..., h * each : (h + 1) * each]  # (..., n, 1 or d_v)
+        block = layer.out_proj.weight[:, h * width : (h + 1) * width]
+        total = total + (gates * answer) @ block.mT
+    return total
+
+
+@pytest.mark.claim("gate-is-its-formula")
+@pytest.mark.parametrize("attention", [scaled_dot_product_attention, blockwise_attention])
+@pytest.mark.parametrize("num_kv_heads", [6, 2])
+@pytest.mark.parametrize(("gate", "each"), [("headwise", 1), ("elementwise", VALUE_DIM)])
+def test_a_gate_multiplies_what_a_head_answers(gate, each, num_kv_heads, attention, make, randn):
+    layer = make(num_kv_heads=num_kv_heads, gate=gate, attention=attention)
+    assert layer.gate_proj.weight.shape == (HEADS * each, EMBED)
+    x = randn(2, 7, EMBED).requires_grad_()
+    output, expected = layer(x), gated_by_hand(layer, x)
+    assert distance(output, expected) < BOUND
+    weight = randn(2, 7, EMBED)
+    for ours, theirs in zip(
+        gradients(layer, output, [x], weight),
+        gradients(layer, expected, [x], weight),
+        strict=True,
+    ):
+        assert distance(ours, theirs) < BOUND * 10
+
+
+def test_a_gate_reads_the_token_of_the_query(make, randn):
+    layer = make(gate="elementwise")
+    query, memory = randn(2, 5, EMBED), randn(2, 7, EMBED)
+    output, weights = layer(query, memory, return_weights=True)
+    plain = make()
+    plain.load_state_dict({k: v for k, v in layer.state_dict().items() if "gate" not in k})
+    expected, same = plain(query, memory, return_weights=True)
+    assert torch.equal(weights, same)  # those of the softmax
+    assert distance(output, expected) > 0.1
+    assert torch.equal(layer(query, memory), output)
+    with torch.no_grad():
+        layer.gate_proj.bias.fill_(50.0)  # open: sigmoid is 1 up to 2e-22
+        layer.gate_proj.weight.zero_()
+    assert distance(layer(query, memory), expected) < BOUND
+
+
+def test_a_gate_does_not_depend_on_what_a_cache_holds(make, randn):
+    layer = make(gate="headwise")
+    x = randn(2, 7, EMBED)
+    cache = KVCache()
+    steps = [layer(x[:, t : t + 1], is_causal=True, cache=cache) for t in range(7)]
+    assert distance(torch.cat(steps, dim=1), layer(x, is_causal=True)) < BOUND
+
+
+def test_a_gate_leaves_the_other_weights_as_they_were_drawn(device):
+    one, other = (
+        MultiHeadAttention(
+            6, 2, gate=gate, generator=torch.Generator(device).manual_seed(3), device=device
+        )
+        for gate in (None, "elementwise")
+    )
+    for name, parameter in one.named_parameters():
+        assert torch.equal(parameter, other.get_parameter(name))
+    assert not any("gate" in name for name in one.state_dict())
+    assert (other.gate_proj.bias == 0).all()  # half open
+
+
 # Start and refusals
 
 
@@ -753,6 +827,8 @@ def test_parameters_follow_from_heads_and_widths():
             {"head_scale": torch.ones(6, 1, 1)},
             r"head_scale: expected one factor a head, shape \(6,\), got \(6, 1, 1\)",
         ),
+        ({"gate": "sigmoid"}, r"gate: expected 'headwise', 'elementwise' or None, got 'sigmoid'"),
+        ({"gate": True}, r"gate: expected 'headwise', 'elementwise' or None, got True"),
         ({"dropout_p": 1.0}, r"dropout_p: expected a probability in \[0, 1\), got 1.0"),
     ],
 )

@@ -23,6 +23,8 @@ Examples:
 """
 
 from attnref.cost.gated_delta_attention import gated_delta
+from attnref.cost.biased_attention import distance_bias
+from attnref.cost.differential_attention import differential
 from attnref.cost.latent_attention import latent
 from attnref.cost.layers import (
     feedforward,
@@ -61,6 +63,8 @@ __all__ = [  # noqa: RUF022
     "linear",
     "latent",
     "gated_delta",
+    "differential",
+    "distance_bias",
     "multihead",
     "multihead_parameters",
     "feedforward",

@@ -1,13 +1,19 @@
 """The cost of the layers around attention, and their parameters."""
 
+from typing import Literal
+
 import torch
 
-from attnref.cost.kernels import letters, linear_layer, pass_over
+from attnref.cost.kernels import kernel, letters, linear_layer, pass_over
 from attnref.cost.operations import Cost
 from attnref.cost.sizes import Sizes, check_sizes, itemsize
 
+Gate = Literal["headwise", "elementwise"]
 
-def multihead(sizes: Sizes, embed_dim: int, core: Cost, *, bias: bool = True) -> Cost:
+
+def multihead(
+    sizes: Sizes, embed_dim: int, core: Cost, *, bias: bool = True, gate: Gate | None = None
+) -> Cost:
     r"""A multi-head layer: four projections around a core.
 
     .. math:: 8nD^2 + 4n^2D \text{ operations in products, for } n=m,\ hd_k=hd_v=D
@@ -17,6 +23,7 @@ def multihead(sizes: Sizes, embed_dim: int, core: Cost, *, bias: bool = True) ->
 
         query, key, value = linear(x, W_q), linear(x, W_k), linear(x, W_v)  # heads are views
         output = core(query, key, value)                # (b, h, n, d_v)
+        output = output * sigmoid(linear(x, W_g))       # only with a gate; heads are views
         output = heads side by side                     # (b, n, h d_v), a copy
         output = linear(output, W_o)                    # (b, n, D)
 
@@ -25,14 +32,17 @@ def multihead(sizes: Sizes, embed_dim: int, core: Cost, *, bias: bool = True) ->
         embed_dim: D, the size of a row of x and of the output.
         core: cost of the attention between, such as ``plain(sizes)``.
         bias: whether the projections have one; it is the accumulator, read at no operation.
+        gate: as in :class:`attnref.MultiHeadAttention`: one number per head and token, or one for
+            each of the d_v components, or None. A sigmoid is an exponential and two operations.
 
     Raises:
-        ValueError: for an embed_dim below 1.
+        ValueError: for an embed_dim below 1, or a gate of another name.
 
     Exact for the program above. In products, training costs three times the forward pass: each
     product has two gradients.
 
-    Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2.
+    Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2; gates: Qiu et al. 2025,
+    arXiv 2505.06708.
 
     Examples:
         >>> from attnref.cost import plain
@@ -56,16 +66,44 @@ def multihead(sizes: Sizes, embed_dim: int, core: Cost, *, bias: bool = True) ->
         + linear_layer(tokens, embed_dim, sizes.kv_heads * d_k, size, bias)
         + linear_layer(tokens, embed_dim, sizes.kv_heads * d_v, size, bias)
         + core
+        + _gated(sizes, embed_dim, bias, gate)
         + pass_over(joined, size)
         + linear_layer(tokens, sizes.num_heads * d_v, embed_dim, size, bias)
         + Cost(peak_bytes=peak)
     )
 
 
-def multihead_parameters(sizes: Sizes, embed_dim: int, *, bias: bool = True) -> int:
+def _gates(sizes: Sizes, gate: str | None) -> int:
+    """How many gates a token has."""
+    if gate not in (None, "headwise", "elementwise"):
+        raise ValueError(
+            f"gate: expected 'headwise', 'elementwise' or None, got {gate!r}. Headwise is one "
+            "number per head and token, elementwise one for each component of its answer."
+        )
+    return 0 if gate is None else sizes.num_heads * (1 if gate == "headwise" else sizes.d_v)
+
+
+def _gated(sizes: Sizes, embed_dim: int, bias: bool, gate: str | None) -> Cost:
+    """The gates, and the answers of all heads times them, while queries, keys and values go."""
+    gates, size, tokens = _gates(sizes, gate), itemsize(sizes.dtype), sizes.batch * sizes.n
+    if not gates:
+        return Cost()
+    answers = tokens * sizes.num_heads * sizes.d_v
+    return (
+        linear_layer(tokens, embed_dim, gates, size, bias)
+        + pass_over(tokens * gates, size, elementwise=2, exponentials=1)
+        + kernel(answers + tokens * gates, answers, size, elementwise=answers)
+        + Cost(peak_bytes=size * max(answers + 2 * tokens * gates, 2 * answers + tokens * gates))
+    )
+
+
+def multihead_parameters(
+    sizes: Sizes, embed_dim: int, *, bias: bool = True, gate: Gate | None = None
+) -> int:
     r"""Numbers to learn in a multi-head layer: :math:`D(h+h_{kv})(d_k+d_v)`, and the biases.
 
-    Arguments and errors as in :func:`multihead`; n, m and batch do not matter.
+    A gate adds :math:`Dh`, elementwise :math:`Dhd_v`. Arguments and errors as in
+    :func:`multihead`; n, m and batch do not matter.
 
     Examples:
         >>> multihead_parameters(Sizes(n=1, m=1, d_k=64, d_v=64, num_heads=8), 512, bias=False)
@@ -73,8 +111,10 @@ def multihead_parameters(sizes: Sizes, embed_dim: int, *, bias: bool = True) -> 
     """
     check_sizes(embed_dim=embed_dim)
     key, query = sizes.kv_heads, sizes.num_heads
-    biases = query * sizes.d_k + key * (sizes.d_k + sizes.d_v) + embed_dim
-    return embed_dim * (query + key) * (sizes.d_k + sizes.d_v) + bias * biases
+    gates = _gates(sizes, gate)
+    biases = query * sizes.d_k + key * (sizes.d_k + sizes.d_v) + embed_dim + gates
+    weights = (query + key) * (sizes.d_k + sizes.d_v) + gates
+    return embed_dim * weights + bias * biases
 
 
 def feedforward(

@@ -29,6 +29,7 @@ def arguments(module):
     return {
         "absorb": lambda: True,
         "bandwidth": lambda: 1.3,
+        "bias": lambda: randn(HEADS, 2 * N - 1, seed=27).requires_grad_(),
         "block": lambda: (3, 5),
         "block_size": lambda: 5,
         "bytes_per_second": lambda: 1e11,
@@ -41,6 +42,7 @@ def arguments(module):
         "d_v": lambda: D_V,
         "dilation": lambda: 2,
         "dim": lambda: 6,
+        "distance": lambda: torch.arange(1 - N, N),
         "dtype": lambda: torch.float32,
         "embed_dim": lambda: 21,
         "factor": lambda: randn(HEADS, 1, 1, seed=1),
@@ -49,12 +51,15 @@ def arguments(module):
         "global_blocks": lambda: 1,
         "head_dim": lambda: D_K,
         "hidden": lambda: 29,
+        "initial": lambda: 0.2,
         "ids": lambda: [0, 0, 1, 1, -1],
         "key": lambda: randn(2, HEADS, N, D_K, seed=4).requires_grad_(),
         "key_projection": lambda: randn(3, N, seed=5),
         "key_up": lambda: randn(HEADS, D_K, 11, seed=24).requires_grad_(),
         "latent": lambda: randn(2, N, 11, seed=25).requires_grad_(),
         "latent_dim": lambda: 11,
+        "lambd": lambda: torch.tensor(0.6).requires_grad_(),
+        "layer": lambda: 3,
         "layout": lambda: torch.tensor([[1, 0, 1], [0, 1, 0], [1, 1, 0]]).bool(),
         "length": lambda: N,
         "lengths": lambda: [3, 5],
@@ -106,6 +111,10 @@ OPTIONAL = {"generator", "num_landmarks"}
 
 # Where a name means something else than elsewhere.
 OTHERWISE = {
+    "differential_attention": {
+        "query": lambda: randn(2, HEADS, N, 2 * D_K, seed=11).requires_grad_(),
+        "key": lambda: randn(2, HEADS, N, 2 * D_K, seed=4).requires_grad_(),
+    },
     "feedforward": {"tokens": lambda: N},
     "linear_attention_step": {
         name: lambda width=width: randn(HEADS, 1, width, seed=width)
@@ -132,6 +141,7 @@ OBJECTS = {
         cache.mask(3).dense(),
     ),
     "LearnedPositions": lambda layer: layer(N),
+    "LearnedLambda": lambda layer: layer(),
     "LearnedTemperature": lambda layer: layer(),
     "Mask": lambda mask: mask.dense(),
     "MultiHeadAttention": lambda layer: layer(randn(2, N, 21, seed=23), is_causal=True),

@@ -14,7 +14,7 @@ aten = torch.ops.aten
 PRODUCTS = {aten.mm, aten.bmm, aten.addmm, aten.baddbmm_}
 ONE_A_RESULT = {
     *(aten.add, aten.add_, aten.sub, aten.sub_, aten.mul, aten.mul_, aten.div, aten.div_),
-    *(aten.maximum, aten.relu),
+    *(aten.maximum, aten.relu, aten.reciprocal),
 }
 ONE_AN_ARGUMENT = {aten.sum, aten.amax, aten.cumsum}
 EXPONENTIALS = {aten.exp, aten.exp_, aten.log}
@@ -23,7 +23,7 @@ COMPOUND = {aten._softmax, aten._softmax_backward_data, aten.logsumexp}
 NOT_OPERATIONS = {
     *(aten.empty, aten.full, aten.zeros, aten.zero_, aten.zeros_like, aten.ones),
     *(aten.scalar_tensor, aten.clone, aten.copy_, aten._to_copy, aten.to, aten.cat, aten.index),
-    *(aten.where, aten.masked_fill, aten.masked_fill_, aten.abs, aten.isnan),
+    *(aten.where, aten.masked_fill, aten.masked_fill_, aten.abs, aten.neg, aten.isnan),
     *(aten.eq, aten.ne, aten.gt, aten.all, aten.any, aten.bitwise_and, aten.bitwise_or),
     *(aten.bitwise_not, aten.tril, aten.triu, aten.new_zeros, aten.ones_like, aten.clone),
     *(aten.stack, aten.constant_pad_nd),
@@ -72,6 +72,10 @@ class Counter(TorchDispatchMode):
         if kernel in COMPOUND:
             with Counter() as parts:
                 decomposition_table[func](*args, **kwargs)
+            return parts.cost.operations
+        if kernel is aten.sigmoid:
+            with Counter() as parts:
+                args[0].neg().exp().add(1.0).reciprocal()
             return parts.cost.operations
         if kernel in PRODUCTS:
             return Operations(matmul=2 * out.numel() * args[-2].shape[-1])

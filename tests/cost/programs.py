@@ -157,7 +157,7 @@ def linear(query, key, value):
 
 def multihead(x, layers, sizes, core):
     """One sequence: with a batch before them, heads would not be views that bmm can take."""
-    to_query, to_key, to_value, to_output = layers
+    to_query, to_key, to_value, to_output, *to_gates = layers
 
     def heads(number, layer):
         return layer(x).view(len(x), number, -1).transpose(0, 1)  # (heads, n, d)
@@ -169,7 +169,10 @@ def multihead(x, layers, sizes, core):
             heads(sizes.kv_heads, to_value),
         )
 
-    output = attend().flatten(0, 1).transpose(0, 1).reshape(len(x), -1)  # (n, heads d_v)
+    output = attend().flatten(0, 1)  # (heads, n, d_v)
+    for to_gate in to_gates:
+        output = output * torch.sigmoid(heads(sizes.num_heads, to_gate))
+    output = output.transpose(0, 1).reshape(len(x), -1)  # (n, heads d_v)
     return to_output(output)
 
 

@@ -54,17 +54,51 @@ def test_multihead(embed_dim, d_v, num_kv_heads, bias, dtype, generator):
         assert counter.cost == cost.multihead(sizes, embed_dim, cost.plain(sizes), bias=bias)
 
 
-def test_multihead_of_the_package(device, generator):
+@pytest.mark.claim("gates-cost-one-projection")
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("gate", "width"), [("headwise", 1), ("elementwise", 7)])
+@pytest.mark.parametrize("embed_dim", [11, 97])
+def test_multihead_with_gates(embed_dim, gate, width, bias, generator):
+    sizes = Sizes(n=13, m=13, d_k=5, d_v=7, num_heads=6)
+    x = torch.randn(13, embed_dim, generator=generator, device=generator.device)
+    widths = [6 * 5, 6 * 5, 6 * 7]
+    shapes = [*((embed_dim, one) for one in widths), (6 * 7, embed_dim), (embed_dim, 6 * width)]
+    layers, parameters = linear_layers(shapes, x, bias)
+    assert cost.multihead_parameters(sizes, embed_dim, bias=bias, gate=gate) == parameters
+    with Counter() as counter:
+        multihead(x, layers, sizes, plain)
+    spent = cost.multihead(sizes, embed_dim, cost.plain(sizes), bias=bias, gate=gate)
+    assert counter.cost == spent
+    without = cost.multihead(sizes, embed_dim, cost.plain(sizes), bias=bias)
+    more = spent.operations.matmul - without.operations.matmul
+    assert more == 2 * 13 * embed_dim * 6 * width
+
+
+@pytest.mark.parametrize("call", [cost.multihead_parameters, partial(cost.multihead, core=Cost())])
+def test_a_gate_of_another_kind_is_named(call):
+    with pytest.raises(ValueError, match=r"^gate: expected 'headwise', 'elementwise' or None, got"):
+        call(Sizes(n=3, m=3, d_k=2, d_v=2), 4, gate="sigmoid")
+
+
+@pytest.mark.parametrize("gate", [None, "headwise", "elementwise"])
+def test_multihead_of_the_package(gate, device, generator):
     sizes = Sizes(n=13, m=13, d_k=5, d_v=7, batch=2, num_heads=6, num_kv_heads=3)
     layer = MultiHeadAttention(
-        11, 6, num_kv_heads=3, head_dim=5, value_head_dim=7, generator=generator, device=device
+        11,
+        6,
+        num_kv_heads=3,
+        head_dim=5,
+        value_head_dim=7,
+        gate=gate,
+        generator=generator,
+        device=device,
     )
     with FlopCounterMode(display=False) as flops:
         layer(torch.randn(2, 13, 11, generator=generator, device=device), is_causal=True)
-    spent = cost.multihead(sizes, 11, Cost(cost.reference(sizes)))
+    spent = cost.multihead(sizes, 11, Cost(cost.reference(sizes)), gate=gate)
     assert flops.get_total_flops() == spent.operations.matmul
     parameters = sum(parameter.numel() for parameter in layer.parameters())
-    assert parameters == cost.multihead_parameters(sizes, 11)
+    assert parameters == cost.multihead_parameters(sizes, 11, gate=gate)
 
 
 @pytest.mark.parametrize("bias", [True, False])
