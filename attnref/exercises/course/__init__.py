@@ -22,5 +22,12 @@ COURSE = {
     "blocks": ("online_softmax", "merge_parts", "blockwise_attention"),
     "training": ("dropout_weights", "softmax_backward", "attention_backward", "entropy"),
     "linear": ("linear_attention", "linear_attention_step", "delta_rule_step"),
-    "today": ("absorbed_step", "sink_softmax", "tree_mask"),
+    "today": (
+        "absorbed_step",
+        "sink_softmax",
+        "tree_mask",
+        "gated_heads",
+        "differential_attention",
+        "bias_gradient",
+    ),
 }
