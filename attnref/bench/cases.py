@@ -16,6 +16,8 @@ from attnref.bench.problems import (
     LSH_ROUNDS,
     WINDOW,
     DeltaProblem,
+    DifferentialProblem,
+    DistanceProblem,
     LatentProblem,
     Problem,
     SinkProblem,
@@ -25,6 +27,8 @@ from attnref.multihead import MultiHeadAttention
 from attnref.variants.block_sparse import block_sparse_attention
 from attnref.variants.blockwise import blockwise_attention
 from attnref.variants.gated_delta import gated_delta_attention
+from attnref.variants.differential import differential_attention
+from attnref.variants.distance_bias import distance_bias_attention
 from attnref.variants.hierarchical import hierarchical_attention
 from attnref.variants.kv_cache import kv_cache_attention
 from attnref.variants.latent import latent_attention
@@ -78,6 +82,20 @@ def gated_delta(problem: Problem) -> Run:
     query, key, value = problem.query, problem.key, problem.value
     log_decay, beta = problem.log_decay, problem.beta
     return lambda: gated_delta_attention(query, key, value, log_decay=log_decay, beta=beta)
+
+
+@cases.case("distance_bias", "distance")
+def distance_bias(problem: Problem) -> Run:
+    assert isinstance(problem, DistanceProblem)
+    query, key, value, bias = problem.query, problem.key, problem.value, problem.bias
+    return lambda: distance_bias_attention(query, key, value, bias=bias)
+
+
+@cases.case("differential", "differential")
+def differential(problem: Problem) -> Run:
+    assert isinstance(problem, DifferentialProblem)
+    query, key, value, lambd = problem.query, problem.key, problem.value, problem.lambd
+    return lambda: differential_attention(query, key, value, lambd=lambd)
 
 
 @cases.case("block_sparse", "blocks")

@@ -108,6 +108,40 @@ class DeltaProblem(Problem):
         return replace(self, **leaves)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DistanceProblem(Problem):
+    """Every query sees every key, and each head adds a number for the distance.
+
+    ``bias`` is ``(heads, 2 n - 1)``, from the distance 1 - n to n - 1.
+    """
+
+    bias: Tensor
+
+    def with_gradients(self) -> "DistanceProblem":
+        """The same numbers in leaves that ask for gradients."""
+        names = ("query", "key", "value", "bias")
+        leaves = {name: getattr(self, name).detach().clone().requires_grad_() for name in names}
+        return replace(self, **leaves)
+
+    def rows(self, rows: slice) -> Tensor:
+        """What the exact answer adds to the scores of some queries, ``(heads, rows, n)``."""
+        n = self.query.shape[-2]
+        i = torch.arange(n, device=self.bias.device)[rows, None]
+        j = torch.arange(n, device=self.bias.device)
+        return self.bias.detach().double()[:, j - i + n - 1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DifferentialProblem(Problem):
+    """Every query sees every key by two maps, whose difference counts.
+
+    Half as many heads as were asked for, each twice as wide: ``query`` and ``key`` hold both
+    halves side by side, and all three are ``(1, heads / 2, n, 2 d)``.
+    """
+
+    lambd: float
+
+
 @dataclass(frozen=True)
 class Shape:
     """What every task is made with; n is the number of keys, as long as the sequence is."""
@@ -268,6 +302,26 @@ def recurrence(problem: DeltaProblem, dtype: torch.dtype) -> Tensor:
     return torch.cat(outputs, -2)
 
 
+def distance(shape: Shape) -> Problem:
+    """Every query sees every key, with a bias for the distance that each head has learned."""
+    given = _self_attention("distance", shape)
+    generator = torch.Generator(shape.device).manual_seed(shape.seed + 1)
+    size = (shape.heads, 2 * shape.n - 1)
+    bias = torch.randn(size, generator=generator, device=shape.device).to(shape.dtype)
+    return DistanceProblem(
+        task="distance", query=given.query, key=given.key, value=given.value, bias=bias
+    )
+
+
+def differential(shape: Shape) -> Problem:
+    """Every query sees every key by the difference of two maps, in half as many wide heads."""
+    wide = replace(shape, heads=max(1, shape.heads // 2), head_dim=2 * shape.head_dim)
+    given = _self_attention("differential", wide)
+    return DifferentialProblem(
+        task="differential", query=given.query, key=given.key, value=given.value, lambd=0.5
+    )
+
+
 def layer(shape: Shape) -> Problem:
     """A whole multi-head layer of width heads × head_dim, its projections included."""
     generator = torch.Generator(shape.device).manual_seed(shape.seed)
@@ -307,6 +361,8 @@ TASKS = {
     "latent": Task(latent, (1024, 2048, 4096, 8192, 16384), baseline="sdpa-made"),
     "sink": Task(sink, (512, 1024, 2048, 4096, 8192), baseline="sdpa-key", masked=True),
     "delta": Task(delta, (512, 1024, 2048, 4096, 8192), baseline="recurrence"),
+    "distance": Task(distance, (512, 1024, 2048, 4096), baseline="sdpa-table", masked=True),
+    "differential": Task(differential, (512, 1024, 2048, 4096), baseline="sdpa-twice"),
     "layer": Task(layer, (256, 512, 1024, 2048), baseline="torch-multihead"),
 }
 
@@ -352,7 +408,16 @@ def exact(problem: Problem) -> Tensor:
         allowed = None
         if problem.mask is not None:
             allowed = problem.mask.block(rows, slice(None), problem.query.device)
+        if isinstance(problem, DistanceProblem):
+            allowed = problem.rows(rows)
         query = problem.query.detach()[..., rows, :].double()
+        if isinstance(problem, DifferentialProblem):
+            first, second = (
+                scaled_dot_product_attention(q, k, value)
+                for q, k in zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)
+            )
+            pieces.append(first - problem.lambd * second)
+            continue
         sink = problem.sink.detach().double() if isinstance(problem, SinkProblem) else None
         pieces.append(
             scaled_dot_product_attention(query, key, value, allowed, enable_gqa=True, sink=sink)

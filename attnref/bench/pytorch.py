@@ -13,6 +13,8 @@ from attnref.bench.problems import (
     BLOCK_SIZE,
     WINDOW,
     DeltaProblem,
+    DifferentialProblem,
+    DistanceProblem,
     LatentProblem,
     Problem,
     SinkProblem,
@@ -121,6 +123,35 @@ def by_tokens(problem: Problem) -> Run:
     assert isinstance(problem, DeltaProblem)
     dtype = torch.promote_types(problem.query.dtype, torch.float32)
     return lambda: recurrence(problem, dtype).to(problem.query.dtype)
+
+
+@pytorch.case("sdpa-table", "distance")
+def sdpa_table(problem: Problem) -> Run:
+    # The bias of all pairs, made for each call: in training, each step has another.
+    assert isinstance(problem, DistanceProblem)
+    query, key, value, bias = problem.query, problem.key, problem.value, problem.bias
+    m = key.shape[-2]
+
+    def run() -> Tensor:
+        table = bias.unfold(-1, m, 1).flip(-2)  # (heads, n, m)
+        return F.scaled_dot_product_attention(query, key, value, table)
+
+    return run
+
+
+@pytorch.case("sdpa-twice", "differential")
+def sdpa_twice(problem: Problem) -> Run:
+    assert isinstance(problem, DifferentialProblem)
+    value, lambd = problem.value, problem.lambd
+
+    def run() -> Tensor:
+        first, second = (
+            F.scaled_dot_product_attention(q, k, value)
+            for q, k in zip(problem.query.chunk(2, -1), problem.key.chunk(2, -1), strict=True)
+        )
+        return first - lambd * second
+
+    return run
 
 
 @pytorch.case("sdpa-loop", "packed")

@@ -104,6 +104,8 @@ QUESTIONS = {
         "latent": "uma consulta por cabeça contra n latentes, cada um com a largura de 4 cabeças",
         "sink": "cada cabeça tem um attention sink aprendido; cada consulta vê as chaves até a sua",
         "delta": "um estado por cabeça que decai e é corrigido a cada token",
+        "distance": "cada consulta vê todas as chaves, com um viés aprendido por distância",
+        "differential": "a diferença de dois mapas, com metade das cabeças, de largura dupla",
         "layer": "uma camada multicabeça inteira, com as projeções",
     },
     "en": {
@@ -117,6 +119,8 @@ QUESTIONS = {
         "latent": "one query a head against n latents, each as wide as four heads",
         "sink": "each head has a learned sink; each query sees the keys up to its own",
         "delta": "a state per head that decays and is corrected at each token",
+        "distance": "every query sees every key, with a learned bias for each distance",
+        "differential": "the difference of two maps, in half as many heads, twice as wide",
         "layer": "a whole multi-head layer, projections included",
     },
 }

@@ -13,6 +13,7 @@ EXACT = {
     *("blockwise", "varlen", "sliding_window", "block_sparse", "latent", "sdpa-made", "sdpa-key"),
     "sdpa-steps",
     *("gated_delta", "recurrence"),
+    *("distance_bias", "sdpa-table", "differential", "sdpa-twice"),
 }
 
 

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -100,6 +101,40 @@ def test_the_gradients_of_the_delta_rule_reach_leaves(shape):
         tensor = getattr(problem, name)
         assert tensor.requires_grad
         assert tensor.is_leaf
+
+
+def test_the_exact_answer_of_distances_adds_their_table(shape):
+    problem = TASKS["distance"].make(shape)
+    query, key, value, bias = (
+        x.double().cpu().numpy() for x in (problem.query, problem.key, problem.value, problem.bias)
+    )
+    i, j = np.arange(shape.n)[:, None], np.arange(shape.n)
+    expected, _ = oracle.scaled_dot_product_attention(
+        query, key, value, bias[:, j - i + shape.n - 1]
+    )
+    rows = checked_rows(shape.n)
+    found = exact(problem).cpu()
+    torch.testing.assert_close(found, torch.as_tensor(expected[..., rows, :]), rtol=0, atol=1e-13)
+    leaves = problem.with_gradients()
+    assert all(getattr(leaves, name).requires_grad for name in ("query", "key", "value", "bias"))
+
+
+def test_the_exact_answer_of_two_maps_is_their_difference(shape):
+    problem = TASKS["differential"].make(shape)
+    assert problem.query.shape == problem.value.shape
+    query, key, value = (
+        x.double().cpu().numpy() for x in (problem.query, problem.key, problem.value)
+    )
+    d = query.shape[-1] // 2
+    first, second = (
+        oracle.scaled_dot_product_attention(query[..., half], key[..., half], value)[0]
+        for half in (slice(0, d), slice(d, 2 * d))
+    )
+    rows = checked_rows(shape.n)
+    expected = (first - problem.lambd * second)[..., rows, :]
+    found = exact(problem).cpu()
+    torch.testing.assert_close(found, torch.as_tensor(expected), rtol=0, atol=1e-13)
+    assert problem.with_gradients().query.requires_grad
 
 
 def test_the_exact_answer_of_a_layer_is_pytorchs_own_in_float64(shape):
