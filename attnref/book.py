@@ -29,6 +29,8 @@ TITLES = {
     "variants/blockwise": ("Blockwise attention", "Atenção em blocos"),
     "variants/draft-trees": ("Drafts and trees", "Rascunhos em árvore"),
     "variants/gated-delta": ("The gated delta family", "A família delta com portas"),
+    "variants/differential": ("Differential attention", "Atenção diferencial"),
+    "variants/distance-bias": ("A learned bias for distance", "Um viés aprendido por distância"),
     "variants/hierarchical": ("Hierarchical attention", "Atenção hierárquica"),
     "variants/kv-cache": ("Decoding from a cache", "Decodificar a partir de um cache"),
     "variants/latent": ("Multi-head latent attention", "Atenção latente multicabeça"),
