@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref import checks
-from attnref._door import both, check_without_gradient, enter
+from attnref._door import Call, both, check_without_gradient, enter, fused
 from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
 from attnref.reference import scaled_dot_product_attention
-from attnref.variants._autograd import attention
+from attnref.variants._autograd import attention, is_derived
 from attnref.variants._strips import LOG2_E, Head, Strip, strips
 
 __all__ = ["distance_bias_attention"]
@@ -72,8 +72,9 @@ def distance_bias_attention(
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
-    Exact up to rounding, in float32 or wider. A query that may attend to no key gives zeros and
-    finite gradients. A NaN or inf reaches queries that may not attend to it, as in
+    Exact up to rounding, in float32 or wider. A single query without gradients goes to PyTorch's
+    kernel. A query that may attend to no key gives zeros and finite gradients. A NaN or inf
+    reaches queries that may not attend to it, as in
     :func:`attnref.variants.blockwise.blockwise_attention`. Time ``2 p (d_k + d_v)`` operations
     forward and ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in blocks that are not empty.
     Memory ``O((n + m) (d_k + d_v))``, and 512 rows of the mask; second and forward-mode
@@ -97,12 +98,25 @@ def distance_bias_attention(
     if math.prod(call.shape) == 0 or v.shape[-1] == 0:
         return q @ (k.mT @ v) + bias[..., :0].sum().to(query.dtype)  # sums of nothing: zeros
     bias = bias.expand(*lead, n + m - 1).unsqueeze(-2)  # (..., 1, n + m - 1)
+    if n == 1 and not is_derived(q, k, v, bias):
+        return _step(call, bias)
     mask = call.attn_mask
     if mask is not None and mask.shape[-2:] != (n, m):
         mask = mask.expand((*mask.shape[:-2], n, m))
     core = _DistanceBias(mask if isinstance(mask, Mask) else None, is_causal, call.scale)
     tensors = [mask] if isinstance(mask, Tensor) else []
     return attention(core, q, k, v, bias, *tensors, by_values=True)
+
+
+def _step(call: Call, bias: Tensor) -> Tensor:
+    """The row of a single query, whose bias is a mask as it is, by the fused kernel."""
+    mask = call.mask_tensor()
+    added = bias.to(call.dtype)  # (..., 1, m)
+    query, key, value = (x.to(call.dtype) for x in call[:3])
+    one = call._replace(
+        query=query, key=key, value=value, attn_mask=added if mask is None else both(added, mask)
+    )
+    return fused(one).to(call.query.dtype)
 
 
 class _DistanceBias(NamedTuple):

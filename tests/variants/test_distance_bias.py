@@ -69,6 +69,30 @@ def test_it_is_the_definition_with_the_table_in_values_and_gradients(
     assert_same(ours, by_definition(*inputs, dense, **options), inputs)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", ["none", "bool", "float", "heads", "keys", "object"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_single_query_goes_to_the_kernel(grouped, name, dtype, device, randn, monkeypatch):
+    """Without gradients; the bias keeps its digits, whatever the query's."""
+    calls, original = [], distance_bias.fused
+    monkeypatch.setattr(
+        distance_bias, "fused", lambda call: (calls.append(call), original(call))[1]
+    )
+    *tensors, bias = (x.detach() for x in drawn(randn, 1, M, dtype=dtype))
+    bias = bias.float()
+    if grouped:
+        tensors[1:] = [x[:, :1] for x in tensors[1:]]
+    mask = masked(name, randn, 1, M)
+    ours = distance_bias_attention(*tensors, mask, bias=bias, enable_gqa=grouped)
+    dense = mask.dense(device) if isinstance(mask, masks.Mask) else mask
+    whole = [x.double().expand(2, HEADS, *x.shape[2:]) for x in tensors]
+    expected = by_definition(*whole, bias.double(), dense)
+    assert ours.dtype == dtype
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(ours.double(), expected, rtol=eps, atol=1e-5)
+    assert [call.query.dtype for call in calls] == [torch.promote_types(dtype, torch.float32)]
+
+
 @pytest.mark.parametrize("shape", [(), (HEADS,), (1,), (2, 1), (2, HEADS), (1, HEADS)])
 def test_the_bias_may_have_any_leading_dimensions(shape, randn, small_blocks, assert_same):
     *tensors, _ = drawn(randn)
