@@ -1,4 +1,4 @@
-"""What stands between the value and the output projection of a head."""
+"""What comes between the value and the output projection of a head."""
 
 # --8<-- [start:example]
 import torch
