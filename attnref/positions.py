@@ -7,9 +7,8 @@ Each forms positions and angles in float64 and rounds last, whatever dtype is as
 bfloat16 holds only the integers up to 256, so that the positions 256 and 257 would be one.
 """
 
-from collections.abc import Sequence
-
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn

@@ -26,9 +26,9 @@ from attnref.cache import KVCache
 from attnref.multihead import MultiHeadAttention
 from attnref.variants.block_sparse import block_sparse_attention
 from attnref.variants.blockwise import blockwise_attention
-from attnref.variants.gated_delta import gated_delta_attention
 from attnref.variants.differential import differential_attention
 from attnref.variants.distance_bias import distance_bias_attention
+from attnref.variants.gated_delta import gated_delta_attention
 from attnref.variants.hierarchical import hierarchical_attention
 from attnref.variants.kv_cache import kv_cache_attention
 from attnref.variants.latent import latent_attention

@@ -22,9 +22,9 @@ Examples:
     (805306368, 100663296)
 """
 
-from attnref.cost.gated_delta_attention import gated_delta
 from attnref.cost.biased_attention import distance_bias
 from attnref.cost.differential_attention import differential
+from attnref.cost.gated_delta_attention import gated_delta
 from attnref.cost.latent_attention import latent
 from attnref.cost.layers import (
     feedforward,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from attnref.variants.block_sparse import block_sparse_attention
     from attnref.variants.blockwise import blockwise_attention
-    from attnref.variants.gated_delta import gated_delta_attention
     from attnref.variants.differential import differential_attention
     from attnref.variants.distance_bias import distance_bias_attention
+    from attnref.variants.gated_delta import gated_delta_attention
     from attnref.variants.hierarchical import hierarchical_attention
     from attnref.variants.kv_cache import kv_cache_attention
     from attnref.variants.latent import latent_attention
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 __all__ = [
     "block_sparse_attention",
     "blockwise_attention",
-    "gated_delta_attention",
     "differential_attention",
     "distance_bias_attention",
+    "gated_delta_attention",
     "hierarchical_attention",
     "kv_cache_attention",
     "latent_attention",

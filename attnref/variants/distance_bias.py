@@ -20,7 +20,7 @@ from attnref import checks
 from attnref._door import Call, both, check_without_gradient, enter, fused
 from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
-from attnref.reference import scaled_dot_product_attention
+from attnref.reference import attend
 from attnref.variants._autograd import attention, is_derived
 from attnref.variants._strips import LOG2_E, Head, Strip, strips
 
@@ -127,9 +127,13 @@ class _DistanceBias(NamedTuple):
     scale: float
     inputs: int = 4  # have a gradient: query, key, value and bias
 
+    @property
+    def unit(self) -> float:
+        return math.log(2)
+
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *others: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The output; the base-2 logarithm of each row's sum of powers, ``(..., n, 1)``."""
         bias, *masks = others
         dtype = torch.promote_types(query.dtype, torch.float32)
@@ -152,20 +156,22 @@ class _DistanceBias(NamedTuple):
                 sums = sums * rescale + product_with_transpose(powers, v[..., columns, :].mT)
             output[head][..., rows, :] = sums / total.masked_fill(total == 0, 1.0)
             softmax[head][..., rows, :] = maximum + total.masked_fill(total == 0, 1.0).log2()
-        return output, softmax
+        return output, softmax[..., :0].contiguous(), softmax
 
     def backward(
         self,
         grad: Tensor,
+        grad_normaliser: Tensor,
         query: Tensor,
         key: Tensor,
         value: Tensor,
         output: Tensor,
-        softmax: Tensor,
+        totals: Tensor,
+        maxima: Tensor,
         *others: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         bias, *masks = others
-        dtype = softmax.dtype
+        dtype = maxima.dtype
         n = query.shape[-2]
         keys, values, biases = self._prepared(key, value, bias, dtype)
         d_query = torch.empty_like(query)  # (..., n, d_k)
@@ -178,7 +184,7 @@ class _DistanceBias(NamedTuple):
             q = query[head][..., rows, :].to(dtype) * (self.scale * LOG2_E)  # (..., rows, d_k)
             g = grad[head][..., rows, :].to(dtype)  # (..., rows, d_v)
             mean = (g * output[head][..., rows, :]).sum(-1, keepdim=True)  # (..., rows, 1)
-            logarithm = softmax[head][..., rows, :]  # (..., rows, 1)
+            logarithm = maxima[head][..., rows, :]  # (..., rows, 1)
             d_q = torch.zeros_like(q)
             for columns in strip.columns(_COLUMNS):
                 scores = _scores(q, k, b, strip, columns, n)  # (..., rows, columns)
@@ -193,7 +199,9 @@ class _DistanceBias(NamedTuple):
         d_key *= math.log(2)  # q above holds the scale, and log2(e) beside it
         return d_query, d_key.mT.to(key.dtype), d_value.mT.to(value.dtype), d_bias.to(bias.dtype)
 
-    def formula(self, query: Tensor, key: Tensor, value: Tensor, *others: Tensor) -> Tensor:
+    def formula(
+        self, query: Tensor, key: Tensor, value: Tensor, *others: Tensor
+    ) -> tuple[Tensor, Tensor]:
         bias, *masks = others
         n, m = query.shape[-2], key.shape[-2]
         table = _spread(bias[..., 0, :], slice(0, m))  # (..., n, m)
@@ -201,9 +209,8 @@ class _DistanceBias(NamedTuple):
         if self.mask is not None:
             mask = self.mask.block(slice(0, n), slice(0, m), query.device)
         table = table if mask is None else both(table, mask)
-        return scaled_dot_product_attention(
-            query, key, value, table, is_causal=self.is_causal, scale=self.scale
-        )
+        found = attend(query, key, value, table, is_causal=self.is_causal, scale=self.scale)
+        return found.output, found.lse
 
     @staticmethod
     def _prepared(key: Tensor, value: Tensor, bias: Tensor, dtype: torch.dtype) -> list[Tensor]:
