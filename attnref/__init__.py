@@ -4,7 +4,7 @@ The definition is :func:`scaled_dot_product_attention`, and :func:`attend` is it
 :mod:`attnref.oracle` holds the second opinion, written in NumPy. Around them, one idea per module:
 what its arguments are made of (``masks``, ``scaling``, ``adaptive_scaling``, ``bounded_scores``,
 ``positions``), what it is made of (``softmax``, ``similarity``), what is made of it
-(``MultiHeadAttention``, ``KVCache``, ``StreamingCache``), how to measure it
+(``MultiHeadAttention``, ``KVCache``, ``StreamingCache``, ``PagedCache``), how to measure it
 (``score_statistics``, ``cost``, ``roofline``), and its ``variants``, whose functions are here too,
 loaded when they are first named.
 """
@@ -27,6 +27,7 @@ from attnref import (
 from attnref.cache import KVCache
 from attnref.masks import Mask
 from attnref.multihead import MultiHeadAttention
+from attnref.paged_cache import PagedCache
 from attnref.reference import Attention, attend, attention_weights, scaled_dot_product_attention
 from attnref.streaming_cache import StreamingCache
 
@@ -43,6 +44,7 @@ __all__ = [
     "Mask",
     "MultiHeadAttention",
     "StreamingCache",
+    "PagedCache",
     "adaptive_scaling",
     "attend",
     "attention_weights",

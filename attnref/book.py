@@ -38,6 +38,7 @@ TITLES = {
     "variants/linformer": ("Linformer", "Linformer"),
     "variants/lsh": ("Attention by hashing", "Atenção por hashing"),
     "variants/nystrom": ("The Nyström method", "O método de Nyström"),
+    "variants/paged": ("A cache in pages", "Um cache em páginas"),
     "variants/performer": ("Performer, random features", "Performer, características aleatórias"),
     "variants/quantized": ("Quantised attention", "Atenção quantizada"),
     "variants/sinks": ("Attention sinks", "Attention sinks"),

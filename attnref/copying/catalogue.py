@@ -21,6 +21,7 @@ PAGES = {
     "masks.tree": "variants/draft-trees",
     "masks.tree_depths": "variants/draft-trees",
     "multihead": "foundations/multi-head",
+    "paged_cache": "variants/paged",
     "positions": "foundations/positions",
     "reference": "foundations/matrix-form",
     "roofline": "complexity/roofline",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from attnref.variants.linformer import linformer_attention
     from attnref.variants.lsh import lsh_attention
     from attnref.variants.nystrom import nystrom_attention
+    from attnref.variants.paged import paged_attention
     from attnref.variants.performer import performer_attention
     from attnref.variants.quantized import quantized_attention
     from attnref.variants.sliding_window import sliding_window_attention
@@ -39,6 +40,7 @@ __all__ = [
     "linformer_attention",
     "lsh_attention",
     "nystrom_attention",
+    "paged_attention",
     "performer_attention",
     "quantized_attention",
     "sliding_window_attention",

@@ -1,0 +1,200 @@
+r"""Decoding from pages: a batch of sequences whose keys and values lie in one pool, in any order.
+
+.. math:: K_j = \text{pool}\big[\text{table}[\lfloor j/P\rfloor],\; j \bmod P\big]
+
+Some pages of all sequences are looked up at a time; what is found there is attention over these
+keys, which the online softmax merges with the rest.
+"""
+
+import torch
+from torch import Tensor
+
+from attnref import checks
+from attnref._door import check_tensors, enter, own_precision
+from attnref.softmax import Partial, merge, partial_attention
+
+__all__ = ["paged_attention"]
+
+# Keys, values and scores at a time: 2 MiB in float32, which the cache of a processor holds.
+_NUMBERS = 512 * 1024
+
+
+def paged_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    block_table: Tensor,
+    lengths: Tensor,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    r"""Softmax attention of the n newest tokens of each sequence to its own keys, found in pages.
+
+    .. math:: o_i = \sum_{j \le m-n+i} p_{ij} v_j, \qquad
+              (k_j, v_j) = \text{pool}\big[\text{table}[\lfloor j/P\rfloor],\; j \bmod P\big]
+
+    For each sequence of m tokens, the same function as
+    :func:`attnref.variants.kv_cache.kv_cache_attention` of its keys in order. No sequence is
+    put together as a whole, and none is padded to the longest: a sequence that has ended takes no
+    further part.
+
+    Args:
+        query: ``(b, heads, n, d_k)``, any floating dtype of 16 bits or more.
+        key: ``(num_pages, P, key heads, d_k)``, same dtype and device: :attr:`PagedCache.keys`,
+            or any pool.
+        value: ``(num_pages, P, key heads, d_v)``, same dtype and device.
+        block_table: ``(b, most pages)`` integers, the pages of each sequence in order. What
+            stands beyond the last page that a length needs is not read.
+        lengths: ``(b,)`` integers, the tokens of each sequence, the n newest included.
+        scale: the factor on the scores; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 of the query counts heads, and consecutive query heads share a
+            key head.
+
+    Returns:
+        ``(b, heads, n, d_v)`` in the dtype and on the device of ``query``. Where a sequence has
+        fewer tokens than n, its first queries are those of no token and give zeros.
+
+    Raises:
+        TypeError, ValueError: as the reference does, and for a table or lengths of another shape,
+            or that lead out of the pool.
+
+    Exact up to rounding, in float32 or wider, in any order of the pages. A NaN or inf of one new
+    token reaches the others of its sequence, but no other sequence, and what lies in a page beyond
+    the length of a sequence reaches nobody. Differentiable, with derivatives of every order, as
+    long as nobody writes to the pool: :class:`attnref.PagedCache` does.
+
+    Time :math:`2\,h\,n\,(d_k+d_v)\sum_s m_s` operations, and no more for each sequence than those
+    of the pages that are looked up together; memory beside the output: about half a million
+    numbers, or one page of each sequence if that is more. Table and lengths are read by the
+    processor: on a GPU, hand them over from the processor to avoid a wait.
+
+    Source: Kwon et al. 2023, arXiv 2309.06180, section 4.1.
+
+    Examples:
+        >>> pool = torch.tensor([[3.0, 4.0], [1.0, 2.0], [9.0, 0.0]])[..., None, None]
+        >>> query, table = torch.zeros(2, 1, 1, 1), torch.tensor([[1, 0], [2, -1]])
+        >>> paged_attention(query, pool, pool, table, torch.tensor([3, 1])).flatten()
+        tensor([2., 9.])
+    """
+    table, lengths = _checked(query, key, value, block_table, lengths)
+    # A pool has no batch, and its places stand before its heads: one page tells all the rest.
+    page = key[:1].transpose(1, 2), value[:1].transpose(1, 2)  # (1, key heads, P, d)
+    call = enter(query, *page, scale=scale, enable_gqa=enable_gqa)
+    batch, heads, n, _ = call.shape
+    # The queries of all heads that share a key head are the queries of one head.
+    rows = heads // key.shape[2] * n if heads else n
+    query = query.expand(batch, heads, n, -1).to(call.dtype) * call.scale
+    query = query.reshape(batch, key.shape[2], rows, query.shape[-1])
+    with own_precision(query.device):
+        output = _attended(query, key, value, table, lengths, n)  # (b, key heads, r n, d_v)
+    return output.reshape(batch, heads, n, value.shape[-1]).to(key.dtype)
+
+
+def _attended(
+    query: Tensor, key: Tensor, value: Tensor, table: Tensor, lengths: Tensor, n: int
+) -> Tensor:
+    """The output ``(b, key heads, r n, d_v)``, some pages of all sequences at a time."""
+    batch, heads, rows, d_k = query.shape
+    size, d_v = value.shape[1], value.shape[-1]
+    # The longest sequence first: those that have ended are then always the last ones.
+    lengths, order = lengths.sort(descending=True)
+    query, table, ends = query[order], table[order], lengths.tolist()
+    newest = torch.arange(n, device=lengths.device).repeat(rows // max(n, 1))  # (r n,)
+    sees = (lengths[:, None] - n + newest)[:, None, :, None]  # (b, 1, r n, 1), the last key
+    part = Partial(
+        query.new_zeros(batch, heads, rows, d_v),
+        query.new_full((batch, heads, rows, 1), -torch.inf),
+        query.new_zeros(batch, heads, rows, 1),
+    )
+    ended, page = [], 0
+    while True:
+        first = page * size
+        live = sum(end > first for end in ends)
+        ended.append(part.output[live:])
+        part = Partial(*(x[:live] for x in part))
+        if not live:
+            break
+        numbers = live * heads * size * (d_k + d_v + rows)  # for one page of each sequence
+        pages = table[:live, page : page + max(1, _NUMBERS // max(numbers, 1))]
+        keys, values = (
+            _looked_up(pool, pages, [end - first for end in ends[:live]]).to(query.dtype)
+            for pool in (key, value)
+        )  # (live, key heads, places, d)
+        scores = query[:live] @ keys.mT  # (live, key heads, r n, places)
+        j = torch.arange(first, first + scores.shape[-1], device=lengths.device)
+        scores = scores.masked_fill(j > sees[:live], -torch.inf)
+        part = merge(part, partial_attention(scores, values))
+        page += pages.shape[1]
+    return torch.cat(ended[::-1])[order.argsort()]
+
+
+def _looked_up(pool: Tensor, pages: Tensor, ends: list[int]) -> Tensor:
+    """What the pages of each sequence hold, ``(b, key heads, places, d)``, and zeros after it."""
+    rows = pool.index_select(0, pages.flatten()).view(*pages.shape, *pool.shape[1:]).flatten(1, 2)
+    for sequence, end in enumerate(ends):
+        if end < rows.shape[1]:  # the next places are of nobody, or of other sequences
+            rows[sequence, end:] = 0.0
+    return rows.transpose(1, 2)
+
+
+def _checked(
+    query: Tensor, key: Tensor, value: Tensor, block_table: Tensor, lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The table and the lengths, on the device of the query, with nothing that is not used."""
+    check_tensors(query=query, key=key, value=value)
+    for name, tensor, wanted in (
+        ("query", query, "(b, heads, n, d_k)"),
+        ("key", key, "(num_pages, page_size, key heads, d_k)"),
+        ("value", value, "(num_pages, page_size, key heads, d_v)"),
+    ):
+        if tensor.dim() != 4:
+            raise ValueError(
+                f"{name}: expected shape {wanted}, got {tuple(tensor.shape)}. Keys and values come "
+                "as the whole pool, and queries as a batch of sequences."
+            )
+    if 0 in key.shape[:2]:
+        raise ValueError(
+            f"key: expected at least one page with a place in it, got {tuple(key.shape)}. Its "
+            "dimensions are (num_pages, page_size, key heads, d_k)."
+        )
+    checks.check_value(key.shape, value.shape)
+    for name, tensor, dimensions in (("block_table", block_table, 2), ("lengths", lengths, 1)):
+        whole = isinstance(tensor, Tensor) and not (
+            tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool
+        )
+        if not whole or tensor.dim() != dimensions or len(tensor) != len(query):
+            got = (
+                f"shape {tuple(tensor.shape)} of {tensor.dtype}"
+                if isinstance(tensor, Tensor)
+                else type(tensor).__name__
+            )
+            shape = "(b, most pages)" if dimensions == 2 else "(b,)"
+            raise TypeError(
+                f"{name}: expected a tensor of integers of shape {shape} with b = {len(query)}, "
+                f"the batch of query, got {got}. PagedCache.block_table gives both."
+            )
+    if torch.compiler.is_dynamo_compiling():
+        raise ValueError(
+            "lengths: expected a call outside torch.compile(fullgraph=True), got one that is "
+            "traced. The lengths are values, which a graph does not hold: leave the call out of "
+            "it with torch.compiler.disable."
+        )
+    size, ends = key.shape[1], lengths.tolist()
+    room = block_table.shape[1] * size
+    if ends and not 0 <= min(ends) <= max(ends) <= room:
+        raise ValueError(
+            f"lengths: expected numbers between 0 and {room}, the places of {block_table.shape[1]} "
+            f"pages of {size}, got {ends}. Append first, then take table and lengths anew."
+        )
+    pages = -(-lengths // size)
+    used = torch.arange(block_table.shape[1], device=lengths.device) < pages[:, None]
+    table = block_table.to(lengths.device).masked_fill(~used, 0)
+    if table.numel() and not bool(((table >= 0) & (table < len(key))).all()):
+        raise ValueError(
+            f"block_table: expected pages between 0 and {len(key) - 1}, of the {len(key)} of the "
+            f"pool, got {table.amin()} to {table.amax()} among those that the lengths need. A "
+            "table belongs to one pool: take it from the cache whose pages are passed."
+        )
+    most = int(pages.max()) if ends else 0
+    return table[:, :most].to(query.device), lengths.to(query.device)

@@ -1,0 +1,447 @@
+"""A cache in pages against a dictionary of lists, which knows no pages."""
+
+import itertools
+import math
+import re
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from attnref import PagedCache
+
+HEADS, D_K, D_V = 2, 3, 5
+
+
+def rows(places):
+    """Keys and values of tokens, ``(heads, n, d)`` each, that tell all tokens apart.
+
+    What makes a row is the text up to it, as in a model: its place in ``TEXTS``.
+    """
+    numbers = torch.tensor(places, dtype=torch.float64).reshape(1, -1, 1)
+    key = numbers + torch.arange(HEADS).reshape(-1, 1, 1) / 4 + torch.arange(D_K) / 32
+    return key, -numbers - torch.arange(HEADS).reshape(-1, 1, 1) / 4 - torch.arange(D_V) / 32
+
+
+class Text:
+    """Numbers a text by its ids, so that equal beginnings have equal rows."""
+
+    def __init__(self):
+        self.numbers = {}
+
+    def __call__(self, ids, begin=0):
+        texts = (tuple(ids[: end + 1]) for end in range(begin, len(ids)))
+        return [self.numbers.setdefault(text, len(self.numbers)) for text in texts]
+
+
+def used(cache, sequences):
+    """The pages of each sequence, by its table."""
+    table, _ = cache.block_table(sequences)
+    return [[page for page in row if page >= 0] for row in table.tolist()]
+
+
+def check(cache, model):
+    """Whether the cache holds what the model does, and each page is where it must be."""
+    sequences = list(model)
+    tables = used(cache, sequences)
+    _, lengths = cache.block_table(sequences)
+    assert lengths.tolist() == [len(model[one]) for one in sequences]
+    for sequence, pages in zip(sequences, tables, strict=True):
+        assert len(pages) == math.ceil(len(model[sequence]) / cache.page_size)
+        assert len({*pages}) == len(pages)
+        assert cache.length(sequence) == len(model[sequence])
+        if cache.nbytes:
+            for own, expected in zip(cache.gather(sequence), rows(model[sequence]), strict=True):
+                assert torch.equal(own, expected)
+    counted = [0] * cache.num_pages
+    for page in itertools.chain(*tables):
+        counted[page] += 1
+    pages = cache._pages
+    assert pages.users == counted
+    states = [*pages._empty, *pages._idle, *(page for page in range(len(counted)) if counted[page])]
+    assert sorted(states) == list(range(cache.num_pages))  # each in exactly one state
+    assert cache.free_pages == counted.count(0)
+    assert {*pages._idle} <= {*pages._contents}
+    assert {*pages._empty}.isdisjoint(pages._contents)
+    assert {page: content for content, page in pages._known.items()} == {
+        page: content for page, (content, _) in pages._contents.items()
+    }
+
+
+class Machine(RuleBasedStateMachine):
+    """Sequences begin, grow, fork and end in any order, in a pool that is soon too small."""
+
+    @initialize(pages=st.integers(1, 7), size=st.integers(1, 4))
+    def begin(self, pages, size):
+        self.cache, self.text = PagedCache(pages, size), Text()
+        self.model, self.ids = {}, {}  # rows and ids; ids are None once one is not told
+        self.prompts = [[]]
+        self.loose = itertools.count(-1, -1)  # rows of tokens whose ids are not told
+
+    @rule(data=st.data(), ids=st.lists(st.integers(0, 1), max_size=9))
+    def start(self, data, ids):
+        ids = [*data.draw(st.sampled_from(self.prompts)), *ids]
+        sequence = self.cache.start(ids)
+        assert sequence not in self.model
+        found = self.cache.length(sequence)
+        # Full pages, and never the last token.
+        assert found % self.cache.page_size == 0
+        assert found < max(1, len(ids))
+        self.ids[sequence] = ids[:found]
+        self.model[sequence] = self.text(ids[:found])
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), ids=st.lists(st.integers(0, 1), max_size=9), told=st.booleans())
+    def append(self, data, ids, told):
+        sequence = data.draw(st.sampled_from(sorted(self.model)))
+        before = self.ids[sequence]
+        if told and before is not None:
+            new = self.text([*before, *ids], len(before))
+        else:
+            new = [next(self.loose) for _ in ids]
+        length, size = len(self.model[sequence]), self.cache.page_size
+        (pages,) = used(self.cache, [sequence])
+        split = length % size and self.cache._pages.users[pages[-1]] > 1
+        needs = math.ceil((length + len(ids)) / size) - len(pages) + bool(split and ids)
+        if needs > self.cache.free_pages:
+            with pytest.raises(ValueError, match=rf"^key: expected {needs} free pages for"):
+                self.cache.append(sequence, *rows(new), ids if told else None)
+            return
+        self.cache.append(sequence, *rows(new), ids if told else None)
+        self.model[sequence] = self.model[sequence] + new
+        if ids:
+            self.ids[sequence] = [*before, *ids] if told and before is not None else None
+            self.prompts.append(self.ids[sequence] or [])
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def fork(self, data):
+        sequence = data.draw(st.sampled_from(sorted(self.model)))
+        copy = self.cache.fork(sequence)
+        assert used(self.cache, [copy]) == used(self.cache, [sequence])
+        self.model[copy], self.ids[copy] = self.model[sequence], self.ids[sequence]
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def free(self, data):
+        sequence = data.draw(st.sampled_from(sorted(self.model)))
+        self.cache.free(sequence)
+        del self.model[sequence], self.ids[sequence]
+
+    @invariant()
+    def holds_what_it_was_given(self):
+        if hasattr(self, "model"):
+            check(self.cache, self.model)
+
+
+TestAnyHistory = pytest.mark.claim("paged-cache-loses-nothing")(Machine.TestCase)
+TestAnyHistory.settings = settings(
+    max_examples=100,
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.claim("fork-copies-one-page")
+def test_a_fork_has_the_same_pages_until_one_of_them_writes():
+    cache = PagedCache(num_pages=11, page_size=4)
+    trunk = cache.start()
+    cache.append(trunk, *rows(range(10)))
+    branch = cache.fork(trunk)
+    assert used(cache, [trunk]) == used(cache, [branch]) == [[0, 1, 2]]
+    assert cache.free_pages == 8
+    cache.append(branch, *rows([77]))
+    assert used(cache, [trunk, branch]) == [[0, 1, 2], [0, 1, 3]]
+    cache.append(trunk, *rows([10]))  # alone in its last page by now, so nothing is copied
+    assert used(cache, [trunk, branch]) == [[0, 1, 2], [0, 1, 3]]
+    check(cache, {trunk: [*range(11)], branch: [*range(10), 77]})
+
+
+@pytest.mark.claim("fork-copies-one-page")
+def test_full_pages_are_never_copied():
+    cache = PagedCache(num_pages=5, page_size=4)
+    trunk = cache.start()
+    cache.append(trunk, *rows(range(8)))
+    before = cache.keys[:2].clone()
+    branches = [cache.fork(trunk) for _ in range(3)]
+    for number, branch in enumerate(branches):
+        cache.append(branch, *rows([20 + number]))
+    assert [pages[:2] for pages in used(cache, branches)] == [[0, 1]] * 3
+    assert torch.equal(cache.keys[:2], before)
+    assert cache.free_pages == 0
+
+
+@pytest.mark.claim("pages-are-found-by-their-tokens")
+@pytest.mark.parametrize(("common", "expected"), [(0, 0), (3, 0), (4, 4), (7, 4), (9, 8), (11, 8)])
+def test_a_prompt_finds_the_full_pages_that_begin_like_it(common, expected):
+    text, cache = Text(), PagedCache(num_pages=11, page_size=4)
+    first = [*range(11)]
+    one = cache.start(first)
+    cache.append(one, *rows(text(first)), first)
+    second = [*first[:common], *range(50, 50 + 13 - common)]
+    other = cache.start(second)
+    assert cache.length(other) == expected
+    cache.append(other, *rows(text(second, expected)), second[expected:])
+    shared = used(cache, [one, other])
+    assert shared[1][: expected // 4] == shared[0][: expected // 4]
+    assert {*shared[1][expected // 4 :]}.isdisjoint(shared[0])
+    check(cache, {one: text(first), other: text(second)})
+
+
+@pytest.mark.parametrize("told", [[1] * 8, torch.tensor([1] * 8), (1,) * 8])
+def test_the_last_token_of_a_prompt_is_never_found(told):
+    """Its query is still to be computed, from which the next token is read."""
+    cache = PagedCache(num_pages=3, page_size=4)
+    cache.append(cache.start(told), *rows(range(8)), told)
+    assert cache.length(cache.start(told)) == 4
+    assert cache.length(cache.start([*told, 2])) == 8
+
+
+@pytest.mark.claim("ids-are-compared")
+def test_equal_hashes_are_not_equal_tokens():
+    """-1 and -2 have one hash in CPython, and so have tuples of them."""
+    assert hash((0, (-1, 7))) == hash((0, (-2, 7)))
+    cache = PagedCache(num_pages=3, page_size=2)
+    cache.append(cache.start(), *rows(range(2)), [-1, 7])
+    assert cache.length(cache.start([-2, 7, 0])) == 0
+    assert cache.length(cache.start([-1, 7, 0])) == 2
+
+
+@pytest.mark.claim("ids-are-compared")
+def test_the_same_tokens_after_others_are_another_page():
+    cache = PagedCache(num_pages=4, page_size=2)
+    cache.append(cache.start(), *rows(range(4)), [1, 2, 3, 4])
+    assert cache.length(cache.start([3, 4, 0])) == 0
+    assert cache.length(cache.start([1, 2, 3, 4, 0])) == 4
+
+
+@pytest.mark.claim("pages-are-found-by-their-tokens")
+@pytest.mark.parametrize("pieces", [(1, 1, 1, 1, 1, 1, 1, 1), (3, 5), (5, 3), (2, 4, 2), (8,)])
+def test_pages_are_found_however_they_were_filled(pieces):
+    text, cache, ids = Text(), PagedCache(num_pages=3, page_size=4), [*range(8)]
+    one, begin = cache.start(), 0
+    for piece in pieces:
+        end = begin + piece
+        cache.append(one, *rows(text(ids[:end], begin)), ids[begin:end])
+        begin = end
+    other = cache.start([*ids, 99])
+    check(cache, {one: text(ids), other: text(ids)})
+
+
+def test_tokens_that_are_not_told_are_not_found():
+    cache = PagedCache(num_pages=5, page_size=2)
+    one = cache.start([1, 2])
+    cache.append(one, *rows([0, 1]), [1, 2])
+    cache.append(one, *rows([2]))
+    cache.append(one, *rows([3, 4, 5]), [4, 5, 6])
+    assert cache.length(cache.start([1, 2, 3, 4, 5, 6, 0])) == 2
+    assert cache.length(cache.start([4, 5, 6])) == 0
+
+
+@pytest.mark.claim("idle-pages-can-be-found")
+def test_what_was_used_last_is_given_away_last():
+    """Pages of finished prompts stay until they are needed, a prompt's end before its beginning."""
+    cache = PagedCache(num_pages=4, page_size=2)
+    prompts = [1, 2, 3, 4], [5, 6, 7, 8]
+    for prompt in prompts:
+        sequence = cache.start(prompt)
+        cache.append(sequence, *rows(range(4)), prompt)
+        cache.free(sequence)
+    assert cache.free_pages == 4
+    again = cache.start([*prompts[0], 0])  # used later than the second, now
+    assert cache.length(again) == 4
+    cache.free(again)
+    new = cache.start()
+    cache.append(new, *rows([0]))
+    # One page was taken, the end of the second prompt.
+    assert [cache.length(cache.start([*prompt, 0])) for prompt in prompts] == [4, 2]
+
+
+def test_empty_pages_are_given_away_before_known_ones():
+    cache = PagedCache(num_pages=3, page_size=2)
+    known = cache.start([1, 2])
+    cache.append(known, *rows([0, 1]), [1, 2])
+    cache.free(known)
+    for _ in range(2):
+        cache.append(cache.start(), *rows([5]))
+    assert cache.length(cache.start([1, 2, 0])) == 2
+
+
+def test_a_page_that_is_found_is_not_given_away():
+    cache = PagedCache(num_pages=1, page_size=2)
+    one = cache.start([1, 2])
+    cache.append(one, *rows([0, 1]), [1, 2])
+    cache.free(one)
+    found = cache.start([1, 2, 3])
+    with pytest.raises(ValueError, match=r"^key: expected 1 free pages for 1 more tokens"):
+        cache.append(found, *rows([2]))
+    check(cache, {found: [0, 1]})
+
+
+@pytest.mark.claim("paged-cache-loses-nothing")
+def test_where_no_page_is_left_nothing_is_lost():
+    cache = PagedCache(num_pages=3, page_size=4)
+    one, other = cache.start(), cache.start()
+    cache.append(one, *rows(range(5)))
+    cache.append(other, *rows(range(20, 22)))
+    with pytest.raises(
+        ValueError,
+        match=re.escape(
+            "key: expected 1 free pages for 4 more tokens of sequence 0, got 0 of 3. Free a "
+            "sequence that is finished, append fewer tokens, or make the PagedCache with more "
+            "pages."
+        ),
+    ):
+        cache.append(one, *rows(range(5, 9)))
+    check(cache, {one: [*range(5)], other: [20, 21]})
+    cache.append(one, *rows(range(5, 8)))  # for so many there is room
+    check(cache, {one: [*range(8)], other: [20, 21]})
+
+
+@pytest.mark.claim("paged-cache-loses-nothing")
+def test_an_error_while_it_writes_loses_nothing(monkeypatch):
+    cache = PagedCache(num_pages=4, page_size=2)
+    one = cache.start([1, 2])
+    cache.append(one, *rows([0, 1, 2]), [1, 2, 3])
+    other = cache.fork(one)
+
+    def fails(*_):
+        raise RuntimeError("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.Tensor, "transpose", fails)
+        with pytest.raises(RuntimeError, match="no"):
+            cache.append(other, *rows([7, 8, 9]), [7, 8, 9])
+    check(cache, {one: [0, 1, 2], other: [0, 1, 2]})
+    assert cache.length(cache.start([1, 2, 3, 7])) == 2
+
+
+def test_pages_that_others_know_by_the_same_tokens_stay_their_own():
+    """Two sequences that compute the same at the same time keep a page each."""
+    text, cache = Text(), PagedCache(num_pages=5, page_size=2)
+    one, other = cache.start([1, 2]), cache.start([1, 2])
+    for sequence in (one, other):
+        cache.append(sequence, *rows(text([1, 2])), [1, 2])
+    assert used(cache, [one, other]) == [[0], [1]]
+    cache.free(one)
+    found = cache.start([1, 2, 3])
+    assert used(cache, [found]) == [[0]]
+    cache.append(other, *rows(text([1, 2, 3, 4], 2)), [3, 4])
+    assert cache.length(cache.start([1, 2, 3, 4, 5])) == 4
+
+
+def test_it_keeps_its_own_numbers():
+    cache, (key, value) = PagedCache(2, 3), rows([1, 2])
+    one = cache.start()
+    cache.append(one, key, value)
+    key.zero_()
+    value.zero_()
+    check(cache, {one: [1, 2]})
+
+
+def test_no_tokens_change_nothing():
+    cache = PagedCache(2, 3)
+    one = cache.start()
+    cache.append(one, *rows([]))
+    cache.append(one, *rows([1]), [5])
+    other = cache.fork(one)
+    cache.append(other, *rows([]), [])
+    assert used(cache, [one, other]) == [[0], [0]]
+    check(cache, {one: [1], other: [1]})
+
+
+def test_how_much_it_holds():
+    cache = PagedCache(num_pages=5, page_size=3)
+    assert cache.nbytes == 0
+    cache.append(cache.start(), *rows([1]))
+    assert cache.nbytes == 8 * 5 * 3 * HEADS * (D_K + D_V)
+    assert cache.keys.shape == (5, 3, HEADS, D_K)
+    assert cache.values.shape == (5, 3, HEADS, D_V)
+
+
+def test_the_table_is_the_formula():
+    """K_j = pool[table[j // P], j mod P], token by token."""
+    cache = PagedCache(num_pages=7, page_size=3)
+    one, other = cache.start(), cache.start()
+    for place in range(8):  # in turn, so that their pages alternate
+        cache.append(one, *rows([place]))
+        cache.append(other, *rows([30 + place]))
+    table, lengths = cache.block_table([other, one])
+    assert table.tolist() == [[1, 3, 5], [0, 2, 4]]
+    assert table.dtype == lengths.dtype == torch.int64
+    for row, begin in zip(table.tolist(), (30, 0), strict=True):
+        for j in range(8):
+            key, value = rows([begin + j])
+            assert torch.equal(cache.keys[row[j // 3], j % 3], key[:, 0])
+            assert torch.equal(cache.values[row[j // 3], j % 3], value[:, 0])
+
+
+def test_of_no_sequence_there_is_an_empty_table():
+    cache = PagedCache(2, 3)
+    table, lengths = cache.block_table([])
+    assert table.shape == (0, 0)
+    assert lengths.shape == (0,)
+    table, lengths = cache.block_table([cache.start()])
+    assert table.shape == (1, 0)
+    assert lengths.tolist() == [0]
+
+
+def test_it_goes_on_after_inference_mode():
+    cache = PagedCache(3, 2)
+    one = cache.start()
+    with torch.inference_mode():
+        cache.append(one, *rows([0]))
+    cache.append(one, *rows([1, 2]))
+    check(cache, {one: [0, 1, 2]})
+
+
+def test_what_it_refuses():
+    cache = PagedCache(3, 2)
+    one, (key, value) = cache.start(), rows([1, 2])
+    with pytest.raises(ValueError, match=r"^cache: expected tokens in it, got none yet\. The pool"):
+        _ = cache.keys
+    with pytest.raises(ValueError, match=r"^cache: expected tokens in it"):
+        cache.gather(one)
+    cache.append(one, key, value)
+    for wrong in (
+        lambda: cache.append(one, key[0], value[0]),
+        lambda: cache.append(one, key[None], value[None]),
+        lambda: cache.append(one, key.tolist(), value),
+    ):
+        with pytest.raises(TypeError, match=r"^key: expected a torch\.Tensor \(h_kv, n, d\), the "):
+            wrong()
+    with pytest.raises(
+        ValueError,
+        match=r"^key: expected \(2, n, 3\) torch\.float64 on cpu, as the cache holds, got \(1, n, 3"
+        r"\) torch\.float64 on cpu\. One cache serves one layer: make a new PagedCache for another",
+    ):
+        cache.append(one, key[:1], value[:1])
+    with pytest.raises(ValueError, match=r"^value: expected .* as the cache holds, got .*float32"):
+        cache.append(one, key, value.float())
+    with pytest.raises(ValueError, match=r"^value: expected shape \(2, 2, 'd_v'\)"):
+        cache.append(one, key, value[:, :1])
+    with pytest.raises(ValueError, match=r"^value: expected a tensor without gradient, because"):
+        cache.append(one, key, value.clone().requires_grad_())
+    with pytest.raises(ValueError, match=r"^tokens: expected 2 ids, one for each key, got 3\."):
+        cache.append(one, key, value, [1, 2, 3])
+    for tokens in ([1.0, 2.0], "ab", 7, torch.ones(2), [[1], [2]]):
+        with pytest.raises(TypeError, match=r"^tokens: expected integers, the ids of one sequence"):
+            cache.append(one, key, value, tokens)
+        with pytest.raises(TypeError, match=r"^tokens: expected integers, the ids of one sequence"):
+            cache.start(tokens)
+    check(cache, {one: [1, 2]})
+    for use in (cache.length, cache.fork, cache.free, cache.gather):
+        with pytest.raises(
+            ValueError, match=r"^sequence: expected one of the 1 that are there, got 7\. It is the"
+        ):
+            use(7)
+    cache.free(one)
+    with pytest.raises(ValueError, match=r"^sequence: expected one of the 0 that are there, got 0"):
+        cache.append(one, key, value)
+    for pages, size in ((0, 2), (2, 0), (2.5, 2), (True, 2)):
+        with pytest.raises(ValueError, match=r"^(num_pages|page_size): expected an integer of"):
+            PagedCache(pages, size)
