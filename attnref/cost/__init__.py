@@ -34,6 +34,7 @@ from attnref.cost.layers import (
 )
 from attnref.cost.linear_attention import linear
 from attnref.cost.operations import Cost, Operations
+from attnref.cost.paged_cache import Slots, slots
 from attnref.cost.pairs import Tiles, allowed_pairs, tiles, useful_share
 from attnref.cost.sizes import Sizes
 from attnref.cost.softmax_attention import (
@@ -65,6 +66,8 @@ __all__ = [  # noqa: RUF022
     "gated_delta",
     "differential",
     "distance_bias",
+    "Slots",
+    "slots",
     "multihead",
     "multihead_parameters",
     "feedforward",

@@ -232,6 +232,20 @@ def test_pages_are_found_however_they_were_filled(pieces):
     check(cache, {one: text(ids), other: text(ids)})
 
 
+@pytest.mark.claim("ids-are-compared")
+def test_what_followed_a_page_does_not_follow_what_is_in_it_later():
+    """The second of two equal pages goes on while the first, which is known, gets other tokens."""
+    cache = PagedCache(num_pages=3, page_size=1)
+    one, other = cache.start(), cache.start()
+    cache.append(one, *rows([0]), [1])
+    cache.append(other, *rows([0]), [1])
+    cache.append(other, *rows([1]), [2])
+    cache.free(one)
+    cache.append(cache.start(), *rows([8]), [9])  # in the page of the first
+    assert cache.length(cache.start([9, 0])) == 1
+    assert cache.length(cache.start([9, 2, 0])) == 1  # and not the 2 that came after 1
+
+
 def test_tokens_that_are_not_told_are_not_found():
     cache = PagedCache(num_pages=5, page_size=2)
     one = cache.start([1, 2])

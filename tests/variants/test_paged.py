@@ -1,0 +1,359 @@
+"""Attention from pages: the definition of each sequence, wherever its tokens lie."""
+
+import re
+
+import pytest
+import torch
+
+import attnref
+from attnref import PagedCache, masks
+from attnref.bench.memory import peak_bytes
+from attnref.variants import paged
+from attnref.variants.paged import paged_attention
+
+HEADS, KEY_HEADS, D_K, D_V = 6, 2, 5, 3
+CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64
+LENGTHS = (13, 1, 37, 7, 12, 0)
+
+
+@pytest.fixture(params=[5, 40, 10**6], ids=lambda numbers: f"{numbers} at a time")
+def groups(request, monkeypatch):
+    """From one page of each sequence at a time to all of them."""
+    monkeypatch.setattr(paged, "_NUMBERS", request.param * KEY_HEADS * (D_K + D_V))
+
+
+@pytest.fixture
+def pool(randn, generator, device):
+    """Pages in an order that is drawn, NaN where no token is, and the sequences one by one."""
+
+    def drawn(lengths=LENGTHS, size=4, key_heads=KEY_HEADS, dtype=torch.float64):
+        counts = [-(-length // size) for length in lengths]
+        order = torch.randperm(sum(counts) + 3, generator=generator, device=device).tolist()
+        key, value = (
+            torch.full((len(order), size, key_heads, d), torch.nan, dtype=dtype, device=device)
+            for d in (D_K, D_V)
+        )
+        table = torch.full((len(lengths), max(counts) + 1), -7, device=device)
+        sequences = []
+        for row, length in enumerate(lengths):
+            tokens = (
+                randn(key_heads, length, D_K).to(dtype),
+                randn(key_heads, length, D_V).to(dtype),
+            )
+            sequences.append(tokens)
+            for j in range(length):
+                if j % size == 0:
+                    table[row, j // size] = order.pop()
+                for side, own in zip((key, value), tokens, strict=True):
+                    side[table[row, j // size], j % size] = own[:, j]
+        return key, value, table, torch.tensor(lengths, device=device), sequences
+
+    return drawn
+
+
+def by_definition(query, sequences, **options):
+    """Each sequence alone, its keys in order."""
+    outputs = []
+    for own, (key, value) in zip(query, sequences, strict=True):
+        n, m = own.shape[-2], key.shape[-2]
+        mask = masks.causal(n, m, alignment="bottom-right")
+        outputs.append(
+            attnref.scaled_dot_product_attention(own, key, value, mask, enable_gqa=True, **options)
+        )
+    return torch.stack(outputs)
+
+
+@pytest.mark.claim("paged-is-the-definition")
+@pytest.mark.parametrize("n", [0, 1, 3, 11])
+@pytest.mark.parametrize("size", [1, 4, 64])
+@pytest.mark.parametrize("key_heads", [1, 2, 6])
+def test_each_sequence_sees_its_own_tokens(key_heads, size, n, pool, randn, groups):
+    """The newest ones from the end, in whatever pages; what else is in the pool is NaN."""
+    key, value, table, lengths, sequences = pool(size=size, key_heads=key_heads)
+    query = randn(len(LENGTHS), HEADS, n, D_K)
+    ours = paged_attention(query, key, value, table, lengths, scale=0.7, enable_gqa=True)
+    torch.testing.assert_close(ours, by_definition(query, sequences, scale=0.7), **CLOSE)
+
+
+@pytest.mark.claim("page-order-changes-nothing")
+def test_pages_in_another_order_give_the_same_bits(pool, randn, generator, device, groups):
+    key, value, table, lengths, _ = pool()
+    query = randn(len(LENGTHS), HEADS, 3, D_K)
+    ours = paged_attention(query, key, value, table, lengths, enable_gqa=True)
+    order = torch.randperm(len(key), generator=generator, device=device)
+    moved = torch.where(table < 0, table, order.argsort()[table])
+    again = paged_attention(query, key[order], value[order], moved, lengths, enable_gqa=True)
+    assert torch.equal(ours, again)
+    assert not torch.equal(moved, table)
+
+
+@pytest.mark.claim("paged-steps-are-one-pass")
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_step_by_step_is_one_causal_pass(size, randn):
+    """Two texts at a time, fed token by token and in pieces, each piece's pages between others'."""
+    lengths, cache = (17, 11), PagedCache(num_pages=40, page_size=size)
+    texts = [(randn(HEADS, m, D_K), randn(2, m, D_K), randn(2, m, D_V)) for m in lengths]
+    handles = [cache.start() for _ in texts]
+    rows = [[], []]
+    for begin, end in ((0, 1), (1, 2), (2, 6), (6, 7), (7, 11)):
+        now = slice(begin, end)
+        for handle, (_, key, value) in zip(handles, texts, strict=True):
+            cache.append(handle, key[:, now], value[:, now])
+        query = torch.stack([query[:, now] for query, *_ in texts])
+        table, held = cache.block_table(handles)
+        output = paged_attention(query, cache.keys, cache.values, table, held, enable_gqa=True)
+        for own, row in zip(rows, output, strict=True):
+            own.append(row)
+    for own, text in zip(rows, texts, strict=True):
+        expected = attnref.scaled_dot_product_attention(
+            *(x[:, :11] for x in text), is_causal=True, enable_gqa=True
+        )
+        torch.testing.assert_close(torch.cat(own, -2), expected, **CLOSE)
+
+
+@pytest.mark.claim("forks-attend-to-their-own")
+def test_branches_of_one_text_attend_to_their_own_continuation(randn):
+    cache = PagedCache(num_pages=9, page_size=4)
+    trunk = cache.start()
+    cache.append(trunk, randn(2, 10, D_K), randn(2, 10, D_V))
+    branches = [trunk, cache.fork(trunk), cache.fork(trunk)]
+    before = cache.gather(trunk)
+    news = [(randn(2, 1, D_K), randn(2, 1, D_V)) for _ in branches]
+    for branch, new in zip(branches, news, strict=True):
+        cache.append(branch, *new)
+    query = randn(3, HEADS, 1, D_K)
+    table, lengths = cache.block_table(branches)
+    assert (table[:, :2] == table[0, :2]).all()
+    ours = paged_attention(query, cache.keys, cache.values, table, lengths, enable_gqa=True)
+    whole = [tuple(torch.cat(pair, 1) for pair in zip(before, new, strict=True)) for new in news]
+    torch.testing.assert_close(ours, by_definition(query, whole), **CLOSE)
+
+
+def test_heads_that_share_nothing_need_no_word_and_one_head_serves_all(pool, randn):
+    for key_heads in (HEADS, 1):
+        key, value, table, lengths, sequences = pool(key_heads=key_heads)
+        query = randn(len(LENGTHS), HEADS, 3, D_K)
+        ours = paged_attention(query, key, value, table, lengths)
+        torch.testing.assert_close(ours, by_definition(query, sequences), **CLOSE)
+
+
+@pytest.mark.claim("other-sequences-are-not-seen")
+def test_a_nan_stays_with_its_sequence(pool, randn, groups):
+    """In a page that another sequence does not have, and behind the end of its last page."""
+    key, value, table, lengths, _ = pool()
+    query = randn(len(LENGTHS), HEADS, 1, D_K)
+    clean = paged_attention(query, key, value, table, lengths, enable_gqa=True)
+    assert clean.isfinite().all()  # the places without a token hold NaN already
+    for side in (key, value):
+        side[table[2, 5], 1] = torch.inf
+    found = paged_attention(query, key, value, table, lengths, enable_gqa=True)
+    assert torch.equal(found[[0, 1, 3, 4, 5]], clean[[0, 1, 3, 4, 5]])
+    assert found[2].isnan().any()
+
+
+def test_queries_before_the_first_token_give_zeros(pool, randn):
+    key, value, table, lengths, _ = pool(lengths=(2, 0))
+    query = randn(2, HEADS, 5, D_K).requires_grad_()
+    output = paged_attention(query, key, value, table, lengths, enable_gqa=True)
+    assert (output[0, :, :3] == 0).all()
+    assert (output[1] == 0).all()
+    assert (output[0, :, 3:] != 0).any()
+    output.sum().backward()
+    assert query.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_gradients_are_those_of_the_definition(n, pool, randn, groups):
+    """As long as nobody writes to the pool."""
+    key, value, table, lengths, sequences = pool()
+    inputs = [randn(len(LENGTHS), HEADS, n, D_K), key, value]
+    ours = paged_attention(*(x.requires_grad_() for x in inputs), table, lengths, enable_gqa=True)
+    leaves = [x.requires_grad_() for pair in sequences for x in pair]
+    expected = by_definition(inputs[0], sequences)
+    cotangent = randn(*ours.shape)
+    d_query, d_key, d_value = torch.autograd.grad(ours, inputs, cotangent)
+    theirs, *others = torch.autograd.grad(expected, [inputs[0], *leaves], cotangent)
+    torch.testing.assert_close(d_query, theirs, **CLOSE)
+    pairs = zip(others[::2], others[1::2], strict=True)
+    for row, (length, pair) in enumerate(zip(LENGTHS, pairs, strict=True)):
+        for d_pool, own in zip((d_key, d_value), pair, strict=True):
+            found = d_pool[table[row, : -(-length // 4)]].flatten(0, 1)[:length].transpose(0, 1)
+            torch.testing.assert_close(found, own, **CLOSE)
+
+
+def test_derivatives_have_derivatives(pool, randn, groups):
+    key, value, table, lengths, _ = pool(lengths=(5, 2), size=2)
+    key, value = (x.nan_to_num() for x in (key, value))
+
+    def function(*tensors):
+        return paged_attention(*tensors, table, lengths, enable_gqa=True)
+
+    inputs = [x.requires_grad_() for x in (randn(2, 2, 2, D_K), key, value)]
+    assert torch.autograd.gradcheck(function, inputs)
+    assert torch.autograd.gradgradcheck(function, inputs)
+
+
+@pytest.mark.claim("paged-holds-no-sequence")
+def test_what_it_takes_does_not_grow_with_the_text(device, generator, monkeypatch):
+    """Of a text 8 times as long, no more than twice; a copy of its keys would take 8 times."""
+    monkeypatch.setattr(paged, "_NUMBERS", 2**16)
+
+    def taken(length):
+        key, value = (
+            torch.randn(length // 16, 16, 2, 64, device=device, generator=generator)
+            for _ in range(2)
+        )
+        query = torch.randn(2, 8, 1, 64, device=device, generator=generator)
+        table = torch.arange(length // 16, device=device).expand(2, -1)
+        lengths = torch.tensor([length, length // 2], device=device)
+        given = query, key, value, table, lengths
+        return peak_bytes(lambda: paged_attention(*given, enable_gqa=True), device)
+
+    short, long = taken(1024), taken(8192)
+    assert long < 2 * short
+    assert long < 8192 * 2 * 64 * 4  # the keys of the longer sequence
+
+
+@pytest.mark.claim("ended-sequences-take-no-part")
+def test_ended_sequences_take_no_part(pool, randn, monkeypatch):
+    """One page of each at a time: each page is looked up once, for the sequence that has it."""
+    seen, original = [], paged._looked_up
+
+    def recorded(side, pages, ends):
+        seen.append(pages)
+        return original(side, pages, ends)
+
+    monkeypatch.setattr(paged, "_looked_up", recorded)
+    monkeypatch.setattr(paged, "_NUMBERS", 0)  # one page of each
+    key, value, table, lengths, _ = pool()
+    paged_attention(randn(len(LENGTHS), HEADS, 1, D_K), key, value, table, lengths, enable_gqa=True)
+    pages = [page for one in seen[::2] for page in one.flatten().tolist()]
+    used = [page for row in table.tolist() for page in row if page >= 0]
+    assert sorted(pages) == sorted(used)  # each once, and no other
+
+
+def test_scores_may_be_huge(pool, randn):
+    key, value, table, lengths, sequences = pool(dtype=torch.float32)
+    query = 1e4 * randn(len(LENGTHS), HEADS, 3, D_K, dtype=torch.float32)
+    ours = paged_attention(query, key, value, table, lengths, enable_gqa=True)
+    assert ours.isfinite().all()
+    wide = [tuple(x.double() for x in pair) for pair in sequences]
+    expected = by_definition(query.double(), wide)
+    # Of scores about 1e5, float32 rounds differences to 0.01, and so to a hundredth of a weight.
+    torch.testing.assert_close(ours.double(), expected, rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("n", [1, 16])
+def test_it_errs_no_more_than_the_budget(n, dtype, device, generator):
+    """At most 1.5 times the error of PyTorch's own path, both against float64."""
+    length, size = 1009, 16
+    key, value = (
+        torch.randn(64, size, 2, 64, device=device, generator=generator).to(dtype) for _ in range(2)
+    )
+    query = torch.randn(1, 8, n, 64, device=device, generator=generator).to(dtype)
+    order = torch.randperm(64, generator=generator, device=device)
+    table, lengths = order[None], torch.tensor([length], device=device)
+    ours = paged_attention(query, key, value, table, lengths, enable_gqa=True)
+    k, v = (x[order].flatten(0, 1)[:length].transpose(0, 1)[None] for x in (key, value))
+    mask = masks.causal(n, length, alignment="bottom-right").dense(device)
+    exact = attnref.scaled_dot_product_attention(
+        query.double(), k.double(), v.double(), mask, enable_gqa=True
+    )
+    theirs = torch.nn.functional.scaled_dot_product_attention(query, k, v, mask, enable_gqa=True)
+    assert ours.dtype == dtype
+    assert (ours - exact).norm() <= 1.5 * (theirs - exact).norm()
+
+
+def test_nothing_depends_on_autocast_or_on_strides(pool, randn, device):
+    key, value, table, lengths, _ = pool(dtype=torch.float32)
+    query = randn(len(LENGTHS), HEADS, 3, D_K, dtype=torch.float32)
+    expected = paged_attention(query, key, value, table, lengths, enable_gqa=True)
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        found = paged_attention(query, key, value, table, lengths, enable_gqa=True)
+    assert torch.equal(found, expected)
+    strided = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (query, key, value)]
+    other = table.T.contiguous().T.to(torch.int32), lengths.to(torch.int32)
+    found = paged_attention(*strided, *other, enable_gqa=True)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_no_sequence_and_no_values(pool, randn):
+    key, value, table, lengths, _ = pool()
+    none = paged_attention(
+        randn(0, HEADS, 3, D_K), key, value, table[:0], lengths[:0], enable_gqa=True
+    )
+    assert none.shape == (0, HEADS, 3, D_V)
+    query = randn(len(LENGTHS), HEADS, 3, D_K)
+    empty = paged_attention(query, key, value[..., :0], table, lengths, enable_gqa=True)
+    assert empty.shape == (len(LENGTHS), HEADS, 3, 0)
+    heads = paged_attention(query[:, :0], key[..., :0, :], value[..., :0, :], table, lengths)
+    assert heads.shape == (len(LENGTHS), 0, 3, D_V)
+    nothing = paged_attention(query, key, value, table[:, :0], 0 * lengths, enable_gqa=True)
+    assert (nothing == 0).all()
+    assert nothing.shape == (len(LENGTHS), HEADS, 3, D_V)
+
+
+INTEGERS = "expected a tensor of integers of shape"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"query": torch.zeros(6, 3, D_K)}, ValueError, "query: expected shape (b, heads, n, d_k)"),
+        ({"key": torch.zeros(9, 2, D_K)}, ValueError, "key: expected shape (num_pages, page_size"),
+        ({"value": torch.zeros(9, 4, 2, 2, 2)}, ValueError, "value: expected shape (num_pages, p"),
+        ({"key": torch.zeros(9, 4, 2, 7)}, ValueError, "key: expected last dimension 5, as query"),
+        ({"value": torch.zeros(9, 3, 2, 7)}, ValueError, "value: expected shape (9, 4, 2, 'd_v')"),
+        ({"key": [1.0]}, TypeError, "key: expected a torch.Tensor, got list."),
+        ({"value": torch.zeros(9, 4, 2, 3).double()}, TypeError, "value: expected torch.float32, "),
+        ({"enable_gqa": False}, ValueError, "key: expected leading dimensions that broadcast wit"),
+        ({"scale": "x"}, TypeError, "scale: expected a number or None, got str"),
+        ({"lengths": [1, 2]}, TypeError, f"lengths: {INTEGERS} (b,) with b = 2, the batch of q"),
+        ({"lengths": torch.tensor([1])}, TypeError, f"lengths: {INTEGERS} (b,) with b = 2, the"),
+        ({"lengths": torch.tensor([1.0, 2.0])}, TypeError, f"lengths: {INTEGERS} (b,) with b = 2"),
+        ({"block_table": torch.zeros(2).long()}, TypeError, f"block_table: {INTEGERS} (b, most "),
+        ({"block_table": torch.zeros(2, 3)}, TypeError, f"block_table: {INTEGERS} (b, most pages)"),
+        (
+            {"lengths": torch.tensor([13, 2])},
+            ValueError,
+            "lengths: expected numbers between 0 and 12, the places of 3 pages of 4, got [13, 2].",
+        ),
+        ({"lengths": torch.tensor([-1, 2])}, ValueError, "lengths: expected numbers between 0 and"),
+        (
+            {"block_table": torch.tensor([[0, 9, 1], [0, -1, -1]])},
+            ValueError,
+            "block_table: expected pages between 0 and 8, of the 9 of the pool, got 0 to 9 among",
+        ),
+        (
+            {"block_table": torch.tensor([[0, -1, 1], [0, -1, -1]])},
+            ValueError,
+            "block_table: expected pages between 0 and 8, of the 9 of the pool, got -1 to 0 among",
+        ),
+        (
+            {"key": torch.zeros(0, 4, 2, D_K), "value": torch.zeros(0, 4, 2, 3)},
+            ValueError,
+            "key: expected at least one page with a place in it, got (0, 4, 2, 5).",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_named(change, error, message):
+    given = {
+        "query": torch.zeros(2, HEADS, 1, D_K),
+        "key": torch.zeros(9, 4, 2, D_K),
+        "value": torch.zeros(9, 4, 2, 3),
+        "block_table": torch.tensor([[0, 1, 2], [3, -1, -1]]),
+        "lengths": torch.tensor([5, 2]),
+        "enable_gqa": True,
+    }
+    paged_attention(**given)
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        paged_attention(**given | change)
+
+
+def test_the_compiler_is_told_that_lengths_are_values():
+    given = (torch.zeros(1, 2, 1, 4), torch.zeros(3, 4, 2, 4), torch.zeros(3, 4, 2, 4))
+    table, lengths = torch.tensor([[0, 1]]), torch.tensor([5])
+    compiled = torch.compile(paged_attention, fullgraph=True)
+    with pytest.raises(Exception, match=r"lengths: expected a call outside torch\.compile"):
+        compiled(*given, table, lengths)
