@@ -13,7 +13,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from attnref import PagedCache, paged_attention
 
-HEADS, KEY_HEADS, D, PAGES, SIZE = 6, 2, 5, 23, 16
+HEADS, KEY_HEADS, D, PAGES, SIZE = 6, 2, 10, 23, 16
 # Both are float32 attention over at most 70 keys: as many roundings of outputs about 1.
 CLOSE = {"rtol": 0, "atol": 70 * 2**-24}
 

@@ -351,9 +351,23 @@ def test_a_wrong_argument_is_named(change, error, message):
         paged_attention(**given | change)
 
 
-def test_the_compiler_is_told_that_lengths_are_values():
-    given = (torch.zeros(1, 2, 1, 4), torch.zeros(3, 4, 2, 4), torch.zeros(3, 4, 2, 4))
-    table, lengths = torch.tensor([[0, 1]]), torch.tensor([5])
-    compiled = torch.compile(paged_attention, fullgraph=True)
-    with pytest.raises(Exception, match=r"lengths: expected a call outside torch\.compile"):
-        compiled(*given, table, lengths)
+@pytest.fixture
+def call():
+    pool, table = torch.zeros(3, 4, 2, 4), torch.tensor([[0, 1]])
+    return torch.zeros(1, 2, 1, 4), pool, pool, table, torch.tensor([5])
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.claim("lengths-are-no-part-of-a-graph")
+def test_lengths_are_no_part_of_a_graph(call):
+    torch.compiler.reset()
+    with pytest.raises(RuntimeError, match="leave the call out of it with torch"):
+        torch.compile(paged_attention, fullgraph=True, backend="eager")(*call)
+    found = torch.compile(paged_attention, backend="eager")(*call)
+    assert torch.equal(found, paged_attention(*call))
+
+
+def test_lengths_are_refused_before_they_are_read(monkeypatch, call):
+    monkeypatch.setattr(torch.compiler, "is_dynamo_compiling", lambda: True)
+    with pytest.raises(ValueError, match=r"^lengths: expected a call outside torch\.compile"):
+        paged_attention(*call)
