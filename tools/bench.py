@@ -1,6 +1,6 @@
 """Measures every variant and every peer, and writes the records that the pages quote.
 
-About 17 minutes for a processor, and as long again for a CUDA device where there is one. Each
+About 19 minutes for a processor, and as long again for a CUDA device where there is one. Each
 record is made in a process of its own, so that none has to do with what another left in memory.
 """
 
@@ -31,6 +31,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "float32-distance": {"task": ["distance"], "budget": 100.0},
     "float32-distance-backward": {"task": ["distance"], "backward": True, "budget": 200.0},
     "float32-differential": {"task": ["differential"], "budget": 60.0},
+    "float32-paged": {"task": ["paged"], "budget": 60.0},
+    "bfloat16-paged": {"task": ["paged"], "dtype": "bfloat16", "budget": 60.0},
 }
 
 if __name__ == "__main__":

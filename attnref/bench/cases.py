@@ -19,6 +19,7 @@ from attnref.bench.problems import (
     DifferentialProblem,
     DistanceProblem,
     LatentProblem,
+    PagedProblem,
     Problem,
     SinkProblem,
 )
@@ -35,6 +36,7 @@ from attnref.variants.latent import latent_attention
 from attnref.variants.linear import linear_attention
 from attnref.variants.linformer import linformer_attention, mean_projection
 from attnref.variants.lsh import lsh_attention, random_rotations
+from attnref.variants.paged import paged_attention
 from attnref.variants.performer import performer_attention, random_projection
 from attnref.variants.quantized import quantized_attention
 from attnref.variants.sliding_window import sliding_window_attention
@@ -96,6 +98,15 @@ def differential(problem: Problem) -> Run:
     assert isinstance(problem, DifferentialProblem)
     query, key, value, lambd = problem.query, problem.key, problem.value, problem.lambd
     return lambda: differential_attention(query, key, value, lambd=lambd)
+
+
+@cases.case("paged", "paged")
+def paged(problem: Problem) -> Run:
+    assert isinstance(problem, PagedProblem)
+    query, pool = problem.query, (problem.key_pages, problem.value_pages)
+    table, lengths = problem.block_table, torch.tensor(problem.lengths, device=query.device)
+    shared = query.shape[1] != problem.key.shape[1]
+    return lambda: paged_attention(query, *pool, table, lengths, enable_gqa=shared)
 
 
 @cases.case("block_sparse", "blocks")

@@ -23,6 +23,7 @@ BLOCK_SIZE = 128
 LSH_ROUNDS = 4
 LENGTHS = (2000, 100, 150, 80, 300, 120, 90, 60)
 DRAFTS = 16  # nodes of a binary tree
+PAGE_SIZE = 16
 _CHECKED_ROWS = 128
 _ROWS_AT_ONCE = 16  # of the float64 reference, which holds several matrices of this many rows
 
@@ -140,6 +141,27 @@ class DifferentialProblem(Problem):
     """
 
     lambd: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagedProblem(Problem):
+    """One query per head and sequence against its tokens, in a padded cache or in pages.
+
+    ``key_pages`` and ``value_pages`` are ``(num_pages, page_size, key heads, d)`` and hold what
+    ``key`` and ``value`` have before the ends of the sequences, in an order that ``block_table``
+    knows. The batch is that of the sequences.
+    """
+
+    lengths: tuple[int, ...]
+    key_pages: Tensor
+    value_pages: Tensor
+    block_table: Tensor
+
+    def with_gradients(self) -> "PagedProblem":
+        """The same numbers in leaves that ask for gradients."""
+        names = ("query", "key", "value", "key_pages", "value_pages")
+        leaves = {name: getattr(self, name).detach().clone().requires_grad_() for name in names}
+        return replace(self, **leaves)
 
 
 @dataclass(frozen=True)
@@ -322,6 +344,42 @@ def differential(shape: Shape) -> Problem:
     )
 
 
+def paged(shape: Shape) -> Problem:
+    """One query per head and sequence: one of n tokens and seven of 3 to 15 per cent of them."""
+    generator = torch.Generator(shape.device).manual_seed(shape.seed)
+    lengths = tuple(max(1, length * shape.n // LENGTHS[0]) for length in LENGTHS)
+    key_heads = shape.heads // 4 if shape.heads % 4 == 0 else shape.heads
+    query, key, value = (
+        torch.cat([_gaussian(shape, generator, heads, length) for _ in lengths])
+        for heads, length in ((shape.heads, 1), (key_heads, shape.n), (key_heads, shape.n))
+    )  # (8, heads, 1, d), (8, heads / 4, n, d) twice
+    counts = [-(-length // PAGE_SIZE) for length in lengths]
+    order = torch.randperm(sum(counts), generator=generator, device=shape.device)
+    table = order.new_full((len(lengths), max(counts)), -1)
+    pools = [
+        side.new_zeros(len(order), PAGE_SIZE, key_heads, shape.head_dim) for side in (key, value)
+    ]
+    first = 0
+    for row, (length, count) in enumerate(zip(lengths, counts, strict=True)):
+        table[row, :count] = order[first : first + count]
+        first += count
+        for pool, side in zip(pools, (key, value), strict=True):
+            tokens = side.new_zeros(count * PAGE_SIZE, key_heads, shape.head_dim)
+            tokens[:length] = side[row, :, :length].transpose(0, 1)
+            pool[table[row, :count]] = tokens.view(count, PAGE_SIZE, *tokens.shape[1:])
+    return PagedProblem(
+        task="paged",
+        query=query,
+        key=key,
+        value=value,
+        mask=masks.padding(lengths, shape.n),
+        lengths=lengths,
+        key_pages=pools[0],
+        value_pages=pools[1],
+        block_table=table,
+    )
+
+
 def layer(shape: Shape) -> Problem:
     """A whole multi-head layer of width heads × head_dim, its projections included."""
     generator = torch.Generator(shape.device).manual_seed(shape.seed)
@@ -363,6 +421,7 @@ TASKS = {
     "delta": Task(delta, (512, 1024, 2048, 4096, 8192), baseline="recurrence"),
     "distance": Task(distance, (512, 1024, 2048, 4096), baseline="sdpa-table", masked=True),
     "differential": Task(differential, (512, 1024, 2048, 4096), baseline="sdpa-twice"),
+    "paged": Task(paged, (1024, 2048, 4096, 8192, 16384), masked=True),
     "layer": Task(layer, (256, 512, 1024, 2048), baseline="torch-multihead"),
 }
 

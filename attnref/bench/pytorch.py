@@ -16,6 +16,7 @@ from attnref.bench.problems import (
     DifferentialProblem,
     DistanceProblem,
     LatentProblem,
+    PagedProblem,
     Problem,
     SinkProblem,
     recurrence,
@@ -26,7 +27,9 @@ pytorch = Registry()
 Run = Callable[[], Tensor]
 
 
-@pytorch.case("sdpa", "dense", "causal", "window", "blocks", "decode", "drafts", "latent")
+@pytorch.case(
+    "sdpa", "dense", "causal", "window", "blocks", "decode", "drafts", "latent", "paged"
+)
 def sdpa(problem: Problem) -> Run:
     query, key, value = problem.query, problem.key, problem.value
     mask = None
@@ -150,6 +153,46 @@ def sdpa_twice(problem: Problem) -> Run:
             for q, k in zip(problem.query.chunk(2, -1), problem.key.chunk(2, -1), strict=True)
         )
         return first - lambd * second
+
+    return run
+
+
+@pytorch.case("sdpa-gathered", "paged")
+def sdpa_gathered(problem: Problem) -> Run:
+    # All sequences are put together as a padded cache for each step.
+    assert isinstance(problem, PagedProblem)
+    query, pools = problem.query, (problem.key_pages, problem.value_pages)
+    table = problem.block_table.clamp(min=0)
+    place = torch.arange(table.shape[1] * pools[0].shape[1], device=query.device)
+    real = place < torch.tensor(problem.lengths, device=query.device)[:, None]
+    shared = query.shape[1] != problem.key.shape[1]
+
+    def run() -> Tensor:
+        key, value = (pool[table].flatten(1, 2).transpose(1, 2) for pool in pools)
+        return F.scaled_dot_product_attention(
+            query, key, value, real[:, None, None], enable_gqa=shared
+        )
+
+    return run
+
+
+@pytorch.case("sdpa-loop", "paged")
+def sdpa_loop_over_pages(problem: Problem) -> Run:
+    assert isinstance(problem, PagedProblem)
+    pools = problem.key_pages, problem.value_pages
+    shared = problem.query.shape[1] != problem.key.shape[1]
+    tables = [row[row >= 0] for row in problem.block_table]
+
+    def run() -> Tensor:
+        outputs = []
+        for query, table, length in zip(problem.query, tables, problem.lengths or (), strict=True):
+            key, value = (
+                pool[table].flatten(0, 1)[:length].transpose(0, 1)[None] for pool in pools
+            )
+            outputs.append(
+                F.scaled_dot_product_attention(query[None], key, value, enable_gqa=shared)
+            )
+        return torch.cat(outputs)
 
     return run
 

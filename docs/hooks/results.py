@@ -106,6 +106,7 @@ QUESTIONS = {
         "delta": "um estado por cabeça que decai e é corrigido a cada token",
         "distance": "cada consulta vê todas as chaves, com um viés aprendido por distância",
         "differential": "a diferença de dois mapas, com metade das cabeças, de largura dupla",
+        "paged": "uma consulta por cabeça e sequência, oito sequências, a mais longa com n tokens",
         "layer": "uma camada multicabeça inteira, com as projeções",
     },
     "en": {
@@ -121,6 +122,7 @@ QUESTIONS = {
         "delta": "a state per head that decays and is corrected at each token",
         "distance": "every query sees every key, with a learned bias for each distance",
         "differential": "the difference of two maps, in half as many heads, twice as wide",
+        "paged": "one query a head and sequence, eight sequences, the longest of n tokens",
         "layer": "a whole multi-head layer, projections included",
     },
 }

@@ -14,6 +14,7 @@ EXACT = {
     "sdpa-steps",
     *("gated_delta", "recurrence"),
     *("distance_bias", "sdpa-table", "differential", "sdpa-twice"),
+    *("paged", "sdpa-gathered"),
 }
 
 

@@ -57,7 +57,7 @@ def test_a_wrong_wish_is_one_line_and_status_2(attnref, arguments, start):
 def test_methods_can_be_listed(attnref):
     status, out, _ = attnref("bench", "--list")
     assert status == 0
-    assert "sdpa: dense, causal, window, blocks, decode, drafts, latent, packed\n" in out
+    assert "sdpa: dense, causal, window, blocks, decode, drafts, latent, paged, packed\n" in out
     assert "\nlinear: dense, causal\n" in out
 
 

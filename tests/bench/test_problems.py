@@ -137,6 +137,26 @@ def test_the_exact_answer_of_two_maps_is_their_difference(shape):
     assert problem.with_gradients().query.requires_grad
 
 
+def test_pages_hold_what_the_padded_cache_does_before_the_ends(shape):
+    problem = TASKS["paged"].make(shape)
+    assert problem.lengths[0] == shape.n
+    assert len(problem.block_table.unique()) == len(problem.key_pages) + 1  # and -1
+    for row, length in enumerate(problem.lengths):
+        for j in range(length):
+            page = problem.block_table[row, j // problems.PAGE_SIZE]
+            place = page, j % problems.PAGE_SIZE
+            assert torch.equal(problem.key_pages[place], problem.key[row, :, j])
+            assert torch.equal(problem.value_pages[place], problem.value[row, :, j])
+
+
+def test_the_gradients_of_pages_reach_leaves(shape):
+    problem = TASKS["paged"].make(shape).with_gradients()
+    for name in ("query", "key", "value", "key_pages", "value_pages"):
+        tensor = getattr(problem, name)
+        assert tensor.requires_grad
+        assert tensor.is_leaf
+
+
 def test_the_exact_answer_of_a_layer_is_pytorchs_own_in_float64(shape):
     problem = TASKS["layer"].make(shape)
     module, tokens = copy.deepcopy(problem.layer).double(), problem.query.double()
