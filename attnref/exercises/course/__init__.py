@@ -29,5 +29,6 @@ COURSE = {
         "gated_heads",
         "differential_attention",
         "bias_gradient",
+        "paged_step",
     ),
 }
