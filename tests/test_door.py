@@ -50,7 +50,8 @@ def variants(device, dtype=torch.float64):
         "varlen": {"cu_seqlens": torch.tensor([0, 3, N])},
     }
     names = [name.removesuffix("_attention") for name in attnref.variants.__all__]
-    names.remove("latent")  # it has latents in place of keys and values, and tests of its own
+    # Latents, or pages, in the place of keys and values: they have tests of their own.
+    names = [name for name in names if name not in ("latent", "paged")]
     return {
         name: partial(getattr(attnref, f"{name}_attention"), **need.get(name, {})) for name in names
     }

@@ -16,8 +16,6 @@ from torch import Tensor
 from attnref import checks
 from attnref.paged_cache.pages import BEGINNING, Pages
 
-__all__ = ["PagedCache"]
-
 
 @dataclass
 class Held:

@@ -64,10 +64,10 @@ def paged_attention(
     the length of a sequence reaches nobody. Differentiable, with derivatives of every order, as
     long as nobody writes to the pool: :class:`attnref.PagedCache` does.
 
-    Time :math:`2\,h\,n\,(d_k+d_v)\sum_s m_s` operations, and no more for each sequence than those
-    of the pages that are looked up together; memory beside the output: about half a million
-    numbers, or one page of each sequence if that is more. Table and lengths are read by the
-    processor: on a GPU, hand them over from the processor to avoid a wait.
+    Time :math:`2\,h\,n\,(d_k+d_v)\sum_s m_s` operations, each length rounded up to the pages that
+    are looked up together; memory beside the output about a million numbers, or some copies of
+    one page of each sequence if that is more. Table and lengths are read by the processor: on a
+    GPU, hand them over from the processor to avoid a wait.
 
     Source: Kwon et al. 2023, arXiv 2309.06180, section 4.1.
 

@@ -32,6 +32,7 @@ def arguments(module):
         "bias": lambda: randn(HEADS, 2 * N - 1, seed=27).requires_grad_(),
         "block": lambda: (3, 5),
         "block_size": lambda: 5,
+        "block_table": lambda: torch.tensor([[1, 0], [2, -1]]),
         "bytes_per_second": lambda: 1e11,
         "cap": lambda: 2.0,
         "core": lambda: module.Cost(peak_bytes=5),
@@ -72,11 +73,13 @@ def arguments(module):
         "num_features": lambda: 7,
         "num_heads": lambda: HEADS,
         "num_landmarks": lambda: 3,
+        "num_pages": lambda: 7,
         "num_rounds": lambda: 2,
         "parents": lambda: [-1, 0, 0, 1, -1, 4],
         "one": lambda: partial(6),
         "operations_per_second": lambda: {torch.float32: 1e12},
         "other": lambda: partial(8),
+        "page_size": lambda: 4,
         "positions": lambda: [0, 5],
         "prefix": lambda: 4,
         "first": lambda: 2,
@@ -122,6 +125,12 @@ OTHERWISE = {
     },
 }
 
+PAGES = {
+    name: lambda width=width: randn(3, 4, HEADS, width, seed=width).requires_grad_()
+    for name, width in {"key": D_K, "value": D_V}.items()
+}
+OTHERWISE["paged_attention"] = {**PAGES, "lengths": lambda: torch.tensor([7, 3])}
+
 # Types that hold what they are given, whatever it is.
 RECORDS = {
     "Attention",
@@ -130,8 +139,19 @@ RECORDS = {
     "QuantizedTokens",
     "Roofline",
     "ScoreStatistics",
+    "Slots",
     "Tiles",
 }
+
+
+def paged(cache):
+    """A fork of some tokens, of which it writes one more, and the pages of both."""
+    one = cache.start([5, 7])
+    cache.append(one, randn(2, 6, D_K, seed=27), randn(2, 6, D_V, seed=28), range(6))
+    other = cache.fork(one)
+    cache.append(other, randn(2, 1, D_K, seed=29), randn(2, 1, D_V, seed=30))
+    return *cache.block_table([one, other]), *cache.gather(other)
+
 
 # How an object of a class is put to use.
 OBJECTS = {
@@ -145,6 +165,7 @@ OBJECTS = {
     "LearnedTemperature": lambda layer: layer(),
     "Mask": lambda mask: mask.dense(),
     "MultiHeadAttention": lambda layer: layer(randn(2, N, 21, seed=23), is_causal=True),
+    "PagedCache": paged,
 }
 
 
