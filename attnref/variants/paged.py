@@ -45,7 +45,7 @@ def paged_attention(
             or any pool.
         value: ``(num_pages, P, key heads, d_v)``, same dtype and device.
         block_table: ``(b, most pages)`` integers, the pages of each sequence in order. What
-            stands beyond the last page that a length needs is not read.
+            comes after the last page that a length needs is not read.
         lengths: ``(b,)`` integers, the tokens of each sequence, the n newest included.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 of the query counts heads, and consecutive query heads share a
@@ -78,7 +78,7 @@ def paged_attention(
         tensor([2., 9.])
     """
     table, lengths = _checked(query, key, value, block_table, lengths)
-    # A pool has no batch, and its places stand before its heads: one page tells all the rest.
+    # A pool has no batch, and its places come before its heads: one page tells all the rest.
     page = key[:1].transpose(1, 2), value[:1].transpose(1, 2)  # (1, key heads, P, d)
     call = enter(query, *page, scale=scale, enable_gqa=enable_gqa)
     batch, heads, n, _ = call.shape
@@ -185,7 +185,7 @@ def _checked(
     if ends and not 0 <= min(ends) <= max(ends) <= room:
         raise ValueError(
             f"lengths: expected numbers between 0 and {room}, the places of {block_table.shape[1]} "
-            f"pages of {size}, got {ends}. Append first, then take table and lengths anew."
+            f"pages of {size}, got {ends}. Append first, then take table and lengths again."
         )
     pages = -(-lengths // size)
     used = torch.arange(block_table.shape[1], device=lengths.device) < pages[:, None]
