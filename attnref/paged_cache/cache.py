@@ -7,7 +7,7 @@ A sequence has a table of its pages, in order; where they lie in the pool does n
 
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -226,8 +226,14 @@ class PagedCache:
             no further page.
 
         Raises:
+            TypeError: for one sequence that is in no list.
             ValueError: for a sequence that is not there.
         """
+        if isinstance(sequences, int):
+            raise TypeError(
+                f"sequences: expected several, in a list, got {sequences}. For one alone write "
+                f"[{sequences}]."
+            )
         held = [self._held(sequence) for sequence in sequences]
         width = max((len(one.pages) for one in held), default=0)
         table = torch.full((len(held), width), -1, device="cpu")
@@ -261,7 +267,7 @@ class PagedCache:
         return name
 
     def _held(self, sequence: int) -> Held:
-        held = self._sequences.get(sequence)
+        held = self._sequences.get(sequence) if isinstance(sequence, Hashable) else None
         if held is None:
             raise ValueError(
                 f"sequence: expected one of the {len(self._sequences)} that are there, got "

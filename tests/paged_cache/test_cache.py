@@ -453,6 +453,12 @@ def test_what_it_refuses():
             ValueError, match=r"^sequence: expected one of the 1 that are there, got 7\. It is the"
         ):
             use(7)
+    with pytest.raises(
+        ValueError, match=r"^sequence: expected one of the 1 that are there, got \["
+    ):
+        cache.append([one], key, value)
+    with pytest.raises(TypeError, match=r"^sequences: expected several, in a list, got 0\."):
+        cache.block_table(one)
     cache.free(one)
     with pytest.raises(ValueError, match=r"^sequence: expected one of the 0 that are there, got 0"):
         cache.append(one, key, value)
