@@ -27,9 +27,7 @@ pytorch = Registry()
 Run = Callable[[], Tensor]
 
 
-@pytorch.case(
-    "sdpa", "dense", "causal", "window", "blocks", "decode", "drafts", "latent", "paged"
-)
+@pytorch.case("sdpa", "dense", "causal", "window", "blocks", "decode", "drafts", "latent", "paged")
 def sdpa(problem: Problem) -> Run:
     query, key, value = problem.query, problem.key, problem.value
     mask = None
