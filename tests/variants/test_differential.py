@@ -235,6 +235,21 @@ def test_it_errs_no_more_than_the_budget(lambd, dtype, device, generator):
         assert (one - truth).norm() <= 1.5 * (other - truth).norm()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("lambd", [0.5, 0.98])
+def test_half_precision_is_rounded_once(lambd, dtype, device, generator):
+    """The error is that of the output's own rounding, also where much cancels in it."""
+
+    def normal(*shape):
+        return torch.randn(*shape, device=device, generator=generator).to(dtype)
+
+    query, key, value = normal(2, 101, 12), normal(2, 101, 12), normal(2, 101, 5)
+    doubles = [x.double() for x in (query, key, value)]
+    exact = differential_attention(*doubles, lambd=lambd, scale=0.02)  # two nearly equal maps
+    ours = differential_attention(query, key, value, lambd=lambd, scale=0.02)
+    assert (ours - exact).norm() <= 1.1 * (exact.to(dtype) - exact).norm()
+
+
 # Its factor
 
 
