@@ -133,7 +133,8 @@ def gated_delta_attention(
               o_t = c\,S_t^\top q_t
 
     with :math:`a_t=e^{g_t}`, and :math:`k_t v_t^\top` added as it is without ``beta``. Meaning of
-    the arguments as in :func:`attnref.gated_delta_attention_step`; all are computed in float64.
+    the arguments as in :func:`attnref.variants.gated_delta.gated_delta_attention_step`; all are
+    computed in float64.
 
     Returns:
         The pair of output ``(..., n, d_v)`` and state ``(..., d_k, d_v)``, both with the leading
