@@ -30,10 +30,10 @@ def gated_delta(
         state = state + outer(key, value)
         output = (scale * query) @ state                # (d_v,)
 
-    and a chunk does as :func:`attnref.variants.gated_delta.gated_delta_attention` does, of which
-    each operation is counted. The bytes are those of a kernel that keeps a chunk and the state on
-    the chip: arguments and output once, the state, in float32 at least, written at the end, and
-    read if others were before.
+    and a chunk does as :mod:`attnref.variants.gated_delta` does, of which each operation is
+    counted. The bytes are those of a kernel that keeps a chunk and the state on the chip: arguments
+    and output once, the state, in float32 at least, written at the end, and read if others were
+    before.
 
     Args:
         sizes: of query, key and value, with n tokens; the m - n before them, whatever their

@@ -44,7 +44,7 @@ def gated_delta_attention(
 
     from :math:`S_0=0`; without ``beta``
     :math:`S_t = \mathrm{Diag}(a_t)\,S_{t-1} + k_t v_t^\top`. There is no normaliser: without decay
-    and ``beta`` it is the numerator of :func:`attnref.linear_attention`.
+    and ``beta`` it is the numerator of :func:`attnref.variants.linear.linear_attention`.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
