@@ -296,15 +296,21 @@ def test_of_nothing_comes_nothing(n, m, randn):
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_derivatives_have_derivatives(is_causal, randn, monkeypatch):
+@pytest.mark.parametrize("name", ["none", "causal", "object", "heads", "float"])
+def test_derivatives_have_derivatives(name, randn, monkeypatch):
     monkeypatch.setattr(_strips, "ROWS", 4)
     monkeypatch.setattr(_strips, "CHUNK", 2)
     monkeypatch.setattr(distance_bias, "_COLUMNS", 4)
     inputs = drawn(randn, 5, 7, lead=())
+    mask = {
+        "object": masks.causal(5, 7, alignment="bottom-right"),
+        "heads": randn(HEADS, 5, 7) > -0.5,
+        "float": randn(5, 7),
+    }.get(name)
 
     def function(query, key, value, bias):
-        return distance_bias_attention(query, key, value, bias=bias, is_causal=is_causal)
+        is_causal = name == "causal"
+        return distance_bias_attention(query, key, value, mask, bias=bias, is_causal=is_causal)
 
     assert gradcheck(function, inputs, check_forward_ad=True)
     assert gradgradcheck(function, inputs)
