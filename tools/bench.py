@@ -39,7 +39,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "task": ["delta"],
         "head_dim": 128,
         "backward": True,
-        "budget": 80.0,
+        "budget": 220.0,
     },
 }
 
