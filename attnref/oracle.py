@@ -37,15 +37,17 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    sink: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
     r"""Output and weights of attention, row by row.
 
     .. math:: o_i = \sum_{j \in A_i} p_{ij} v_j, \qquad
-              p_{ij} = \frac{e^{s_{ij}}}{\sum_{l\in A_i} e^{s_{il}}}, \qquad
+              p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_{l\in A_i} e^{s_{il}}}, \qquad
               s_{ij} = t(c\, q_i \cdot k_j) + b_{ij}
 
     with :math:`A_i` the keys that query i may attend to, and :math:`t(x)=\tau\tanh(x/\tau)` for
-    ``softcap`` :math:`\tau`, otherwise :math:`t(x)=x`. Meaning of the arguments as in
+    ``softcap`` :math:`\tau`, otherwise :math:`t(x)=x`; without a ``sink`` :math:`\sigma` its term
+    is 0. Meaning of the arguments as in
     :func:`attnref.scaled_dot_product_attention`; whatever becomes an array is accepted and
     computed in float64.
 
@@ -68,9 +70,11 @@ def scaled_dot_product_attention(
     shape = checks.scores_shape(q.shape, k.shape, enable_gqa=enable_gqa)
     output = np.zeros((*shape[:-1], v.shape[-1]))
     weights = np.zeros(shape)
+    sinks = _sinks(sink, shape)
     for row in _rows(q, k, attn_mask, is_causal, scale, enable_gqa, softcap):
         values = _at(v, row.shared)  # (m, d_v)
-        for j, p in zip(row.allowed, _softmax(row.scores), strict=True):
+        probabilities = _softmax(row.scores, sinks[(*row.place, row.i)])
+        for j, p in zip(row.allowed, probabilities, strict=True):
             weights[(*row.place, row.i, j)] = p
             # No allowed key has the weight 0: at the least it is too small to be written.
             output[(*row.place, row.i)] += max(p, _LEAST) * values[j]
@@ -86,15 +90,17 @@ def log_sum_exp(
     scale: float | None = None,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    sink: ArrayLike | None = None,
 ) -> Array:
     r"""The logarithm of what each row of the softmax is divided by.
 
-    .. math:: \ell_i = \log \sum_{j \in A_i} e^{s_{ij}}
+    .. math:: \ell_i = \log\Big(e^{\sigma} + \sum_{j \in A_i} e^{s_{ij}}\Big)
 
     Arguments as in :func:`scaled_dot_product_attention`.
 
     Returns:
-        ``(..., n)``; -inf for a row without allowed keys, the logarithm of an empty sum.
+        ``(..., n)``; -inf for a row without allowed keys, the logarithm of an empty sum, or
+        the sink.
 
     Examples:
         >>> log_sum_exp([[1, 0]], [[1, 0], [0, 1]]).round(4)
@@ -102,10 +108,11 @@ def log_sum_exp(
     """
     q, k = (np.asarray(array, dtype=np.float64) for array in (query, key))
     shape = checks.scores_shape(q.shape, k.shape, enable_gqa=enable_gqa)
-    logarithms = np.full(shape[:-1], -np.inf)
+    logarithms = _sinks(sink, shape).copy()
     for row in _rows(q, k, attn_mask, is_causal, scale, enable_gqa, softcap):
-        top = row.scores.max()
-        logarithms[(*row.place, row.i)] = top + np.log(np.exp(row.scores - top).sum())
+        here = (*row.place, row.i)
+        terms = np.append(row.scores, logarithms[here])
+        logarithms[here] = terms.max() + np.log(np.exp(terms - terms.max()).sum())
     return logarithms
 
 
@@ -180,13 +187,14 @@ class Gradients(NamedTuple):
 
     Examples:
         >>> gradients(np.ones((2, 3)), np.ones((2, 5)), np.ones((7, 5)), np.ones((7, 3)))._fields
-        ('query', 'key', 'value', 'attn_mask')
+        ('query', 'key', 'value', 'attn_mask', 'sink')
     """
 
     query: Array
     key: Array
     value: Array
     attn_mask: Array | None
+    sink: Array | None
 
 
 def gradients(
@@ -200,6 +208,7 @@ def gradients(
     scale: float | None = None,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    sink: ArrayLike | None = None,
     grad_lse: ArrayLike | None = None,
 ) -> Gradients:
     r"""What a change of each argument does to a loss, given what the output does to it.
@@ -209,13 +218,14 @@ def gradients(
               dQ = c\, (dS \circ t')\, K, \qquad dK = c\, (dS \circ t')^\top Q, \qquad dB = dS
 
     over the allowed pairs, with :math:`t'=1-\tanh^2(c\,q\cdot k/\tau)` for ``softcap``
-    :math:`\tau`, otherwise 1. An entry that serves several rows, by broadcasting or by shared
-    heads, gets the sum.
+    :math:`\tau`, otherwise 1. A sink, which takes the weight :math:`p_\sigma` of a row, gets
+    :math:`p_\sigma(d\ell - \mathrm{rowsum}(P \circ dP))` from it. An entry that serves several
+    rows, by broadcasting or by shared heads, gets the sum.
 
     Args:
         grad_output: ``(..., n, d_v)``, the gradient :math:`dO` of the loss to the output.
         grad_lse: ``(..., n)``, the gradient :math:`d\ell` to the log-sum-exp; None means 0.
-        query, key, value, attn_mask, is_causal, scale, enable_gqa, softcap: as in
+        query, key, value, attn_mask, is_causal, scale, enable_gqa, softcap, sink: as in
             :func:`scaled_dot_product_attention`.
 
     Returns:
@@ -239,18 +249,22 @@ def gradients(
     dq, dk, dv, db = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v), np.zeros(shape)
 
     factor = checks.check_scale(scale, q.shape[-1])
+    sinks = _sinks(sink, shape)
+    to_sinks = np.where(sinks == -np.inf, 0.0, dl)  # of a row without keys it is all there is
     for row in _rows(q, k, attn_mask, is_causal, scale, enable_gqa, softcap):
         here = (*row.place, row.i)
-        weights = _softmax(row.scores)
+        weights = _softmax(row.scores, sinks[here])
         dp = np.array([np.dot(do[here], _at(v, row.shared)[j]) for j in row.allowed])
-        ds = weights * (dp - np.sum(weights * dp) + dl[here])  # (len(allowed),)
+        mean = np.sum(weights * dp)
+        ds = weights * (dp - mean + dl[here])  # (len(allowed),)
+        to_sinks[here] = (1.0 - weights.sum()) * (dl[here] - mean)
         for j, p, d, slope in zip(row.allowed, weights, ds, row.slopes, strict=True):
             _at(dv, row.shared)[j] += p * do[here]
             _at(dq, row.place)[row.i] += factor * slope * d * _at(k, row.shared)[j]
             _at(dk, row.shared)[j] += factor * slope * d * _at(q, row.place)[row.i]
             db[(*here, j)] = d
 
-    return Gradients(dq, dk, dv, _to_mask(db, attn_mask))
+    return Gradients(dq, dk, dv, _to_mask(db, attn_mask), _to_sink(to_sinks, sink))
 
 
 class _Row(NamedTuple):
@@ -297,10 +311,17 @@ def _rows(
             yield _Row(place, shared, i, allowed, scores + bias[place][i, allowed], slopes)
 
 
-def _softmax(scores: Array) -> Array:
-    powers = np.exp(scores - scores.max())
-    probabilities: Array = powers / powers.sum()
+def _softmax(scores: Array, sink: float) -> Array:
+    top = max(scores.max(), sink)
+    powers = np.exp(scores - top)
+    probabilities: Array = powers / (powers.sum() + np.exp(sink - top))
     return probabilities
+
+
+def _sinks(sink: ArrayLike | None, shape: checks.Shape) -> Array:
+    """The score of the sink for each row, ``(..., n)``; -inf where there is none."""
+    scores = np.asarray(-np.inf if sink is None else sink, dtype=np.float64)
+    return np.broadcast_to(scores[..., None], shape[:-1])
 
 
 def _bias(attn_mask: ArrayLike | None, shape: checks.Shape) -> Array:
@@ -332,6 +353,18 @@ def _to_mask(bias: Array, attn_mask: ArrayLike | None) -> Array | None:
     new = bias.ndim - len(sizes)
     wide = (*range(new), *(new + axis for axis, size in enumerate(sizes) if size == 1))
     total: Array = bias.sum(axis=wide, keepdims=True).reshape(sizes)
+    return total
+
+
+def _to_sink(to_rows: Array, sink: ArrayLike | None) -> Array | None:
+    """The gradient of the rows' sinks, summed over whatever a sink was broadcast over."""
+    if sink is None:
+        return None
+    sizes = np.shape(sink)
+    to_heads = np.asarray(to_rows.sum(-1))
+    new = to_heads.ndim - len(sizes)
+    wide = (*range(new), *(new + axis for axis, size in enumerate(sizes) if size == 1))
+    total: Array = np.asarray(to_heads.sum(axis=wide, keepdims=True)).reshape(sizes)
     return total
 
 
