@@ -258,7 +258,7 @@ def test_softcap_and_log_sum_exp(dtype, generator):
     gradients = oracle.gradients(
         array(problem.grad_output), *arguments, softcap=softcap, grad_lse=array(grad_lse)
     )
-    truth = [torch.from_numpy(x).to(generator.device) for x in (output, lse, *gradients)]
+    truth = [torch.from_numpy(x).to(generator.device) for x in (output, lse, *gradients[:4])]
 
     def judged(attend) -> list[Tensor]:
         tensors = [x.detach().requires_grad_() for x in problem.tensors]
