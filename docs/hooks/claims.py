@@ -26,8 +26,15 @@ CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>
 IDENT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 PAGE = "reference/claims.md"
 PLACE, CHAPTERS = "<!-- every claim -->", "<!-- every chapter -->"
-# The chapter of what is in no chapter: the home page, and what is tried out.
-CHAPTER = {"index.md": "begin", "notebooks": "practice", "reference": "practice"}
+# The chapter of what is in no chapter, the home page and what is tried out; and of pages that have
+# one of their own, or their chapter's list would be too heavy to load at once.
+TODAY = "draft-trees paged latent sinks distance-bias differential gated gated-delta"
+CHAPTER = {
+    "index.md": "begin",
+    "notebooks": "practice",
+    "reference": "practice",
+    **{f"variants/{page}.md": "today" for page in TODAY.split()},
+}
 WORDS = {
     "pt": {"stated": "Afirmada em", "test": "Teste", "count": "{} afirmações"},
     "en": {"stated": "Stated in", "test": "Test", "count": "{} claims"},
@@ -110,7 +117,7 @@ def _problems(page: Path, text: str, root: Path, tests: dict[str, list[Test]]) -
 def chapter(uri: str) -> str:
     """The chapter of a page: its folder, as a rule."""
     room = uri.partition("/")[0]
-    return CHAPTER.get(room, room.removesuffix(".md"))
+    return CHAPTER.get(uri) or CHAPTER.get(room, room.removesuffix(".md"))
 
 
 _stated: dict[str, list[tuple[str, str]]] = {}

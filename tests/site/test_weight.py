@@ -17,7 +17,6 @@ FIRST_VIEW = {
     "reference/claims/foundations/": 196,
 }
 HTML, NOTEBOOK = 60, 100
-CLAIMS = 80  # a list of all that a chapter states, which one searches rather than reads
 
 
 def compressed(path):
@@ -39,16 +38,14 @@ def test_a_first_view_is_light(new_page, address, site, path, language):
     assert sum(sizes.values()) <= FIRST_VIEW[path] * 1000, sizes
 
 
-def limit(path):
-    if "/reference/claims/" in path:
-        return CLAIMS
-    return NOTEBOOK if "/notebooks/" in path else HTML
-
-
 def test_no_page_is_heavy(site):
     pages = {path.relative_to(site).as_posix(): compressed(path) for path in site.rglob("*.html")}
     assert len(pages) > 150
-    heavy = {path: size for path, size in pages.items() if size > 1000 * limit(path)}
+    heavy = {
+        path: size
+        for path, size in pages.items()
+        if size > 1000 * (NOTEBOOK if "/notebooks/" in path else HTML)
+    }
     assert heavy == {}
 
 
