@@ -78,52 +78,38 @@ def kv_cache_attention(
         tensor([2., 2., 5., 5.])
     """
     call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa, sink=sink)
-    advice = "It is the number of pieces of the cache; 1 reads it whole."
-    splits = checks.check_integer("splits", splits, 1, advice)
+    if splits != 1:
+        advice = "It is the number of pieces of the cache; 1 reads it whole."
+        splits = checks.check_integer("splits", splits, 1, advice)
     *lead, n, m = call.shape
     if n > m:
         raise ValueError(
             f"key: expected at least as many keys as queries, {n}, got {m}. The newest tokens are "
             "in the cache too: append their keys and values first."
         )
-    heads = _by_key_heads(call)  # query (..., key heads, r, n, d_k)
+    rows = _of_key_heads(call)
     if n == splits == 1 and sink is None and not is_derived(query, key, value):
-        return fused(_as_rows(heads)).reshape(*lead, n, value.shape[-1])
+        return fused(rows).reshape(*lead, n, value.shape[-1])
     past = m - n if n > 1 else m  # a single token sees all of them
-    parts = [_seen_by_all(_as_rows(_keys(heads, 0, past)), splits)] if past or not n else []
+    parts = []
+    if past or not n:
+        seen = _seen_by_all(_keys(rows, 0, past), splits)  # (..., key heads, r n, d_v)
+        parts.append(Partial(*(x.reshape(*lead, n, x.shape[-1]) for x in seen)))
     if n > 1:
-        new = partial(_keys(heads, past, m)._replace(is_causal=True))  # (..., key heads, r, n, d_v)
-        parts.append(Partial(*(x.flatten(-3, -2) for x in new)))
-    found = functools.reduce(merge, parts)
-    found = Partial(*(x.reshape(*lead, n, x.shape[-1]) for x in found))
+        parts.append(partial(_keys(call, past, m)._replace(is_causal=True)))
+    found = functools.reduce(merge, parts)  # (..., heads, n, d_v)
     output = found.output if call.sink is None else beside_sink(found, call.sink)
     return output.to(query.dtype)
 
 
-def _by_key_heads(call: Call) -> Call:
-    """The r query heads of each key head in a dimension of their own; without groups r is 1."""
+def _of_key_heads(call: Call) -> Call:
+    """The queries of the r heads that share a key head as rows of one head."""
     *lead, n, m = call.shape
-    key_heads = call.key.shape[-3] if call.enable_gqa else 0
-    groups = (key_heads, lead[-1] // key_heads) if key_heads else (*lead[-1:], 1)
-    shape = (*lead[:-1], *groups)
-    query = call.query.expand(*lead, n, -1).reshape(*shape, n, call.query.shape[-1])
-    return call._replace(
-        query=query,
-        key=call.key.unsqueeze(-3),
-        value=call.value.unsqueeze(-3),
-        enable_gqa=False,
-        shape=(*query.shape[:-1], m),
-        sink=None,
-    )
-
-
-def _as_rows(call: Call) -> Call:
-    """The queries of a group as rows of one head: the keys of all of them are the same."""
-    query = call.query.flatten(-3, -2)  # (..., key heads, r n, d_k)
-    key, value = call.key.squeeze(-3), call.value.squeeze(-3)
-    return call._replace(
-        query=query, key=key, value=value, shape=(*query.shape[:-1], call.shape[-1])
-    )
+    if call.enable_gqa:
+        lead[-1:] = [call.key.shape[-3]]
+        n *= call.shape[-3] // max(1, lead[-1])
+    query = call.query.expand(*call.shape[:-1], -1).reshape(*lead, n, call.query.shape[-1])
+    return call._replace(query=query, enable_gqa=False, shape=(*lead, n, m))
 
 
 def _keys(call: Call, first: int, stop: int) -> Call:
