@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from attnref.variants.distance_bias import distance_bias_attention
     from attnref.variants.gated_delta import gated_delta_attention
     from attnref.variants.hierarchical import hierarchical_attention
+    from attnref.variants.indexer import indexer_attention
     from attnref.variants.kv_cache import kv_cache_attention
     from attnref.variants.latent import latent_attention
     from attnref.variants.linear import linear_attention
     from attnref.variants.linformer import linformer_attention
     from attnref.variants.lsh import lsh_attention
+    from attnref.variants.moba import moba_attention
+    from attnref.variants.native_sparse import native_sparse_attention
     from attnref.variants.nystrom import nystrom_attention
     from attnref.variants.paged import paged_attention
     from attnref.variants.performer import performer_attention
@@ -34,11 +37,14 @@ __all__ = [
     "distance_bias_attention",
     "gated_delta_attention",
     "hierarchical_attention",
+    "indexer_attention",
     "kv_cache_attention",
     "latent_attention",
     "linear_attention",
     "linformer_attention",
     "lsh_attention",
+    "moba_attention",
+    "native_sparse_attention",
     "nystrom_attention",
     "paged_attention",
     "performer_attention",

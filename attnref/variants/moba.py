@@ -1,0 +1,149 @@
+r"""Mixture of block attention: each query chooses the blocks whose mean key matches it best.
+
+.. math:: g_{iJ} = q_i\cdot \bar k_J, \qquad
+          o_i = \sum_{j\in N_i} p_{ij}v_j, \qquad
+          N_i = \{j : \lfloor j/B\rfloor \text{ among the best } g_{iJ}\}
+"""
+
+import torch
+from torch import Tensor
+
+from attnref._door import enter, own_precision
+from attnref.checks import check_integer
+from attnref.masks import Mask
+from attnref.variants._autograd import attention
+from attnref.variants._chosen import (
+    ChosenBlocks,
+    best_of_each_row,
+    block_means,
+    blocks_mask,
+    check_past,
+)
+
+__all__ = ["moba_attention", "moba_choice"]
+
+_COUNT = "It is the number of blocks that each query keeps, its own included."
+_BLOCK_SIZE = "It is the number of keys of a block."
+
+
+def moba_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    block_size: int,
+    count: int,
+    is_causal: bool = False,
+    past: int = 0,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    r"""Softmax attention over the ``count`` blocks of keys that a gate prefers.
+
+    .. math:: o_i = \sum_{j\in N_i} p_{ij} v_j, \qquad
+              N_i = \{j : \lfloor j/B\rfloor \in \text{the best } J \text{ by }
+              g_{iJ} = q_i\cdot\tfrac{1}{B}\textstyle\sum_{j\in J} k_j\}
+
+    Causal, the block of the query itself counts as the best, and is seen up to the query; blocks
+    after it are never chosen. The same function as
+    :func:`attnref.scaled_dot_product_attention` under the mask of :func:`moba_choice`, forward
+    and backward; with as many blocks as there are, the definition itself.
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
+        key: ``(..., m, d_k)``, same dtype and device.
+        value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        block_size: the number B of keys of a block; the last may have fewer, and its mean is that
+            of those.
+        count: the number of blocks that a query keeps, its own included; where there are fewer it
+            keeps those. Between equal gates at the border one is taken, unspecified which.
+        is_causal: query i sees the keys j <= past + i.
+        past: the number of keys before the first query's own, m - n for a step with a cache; 0
+            unless causal.
+        scale: the factor on the scores; None means ``1/sqrt(d_k)``. The gate has none.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head; each
+            query head chooses for itself.
+
+    Returns:
+        ``(..., n, d_v)`` in the dtype of ``query``; zeros for a query that sees no key.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
+
+    Exact up to rounding, in float32 or wider, for the choice that was made. The choice has no
+    derivative: no gradient passes through the gate, and queries and keys learn from the blocks
+    that were kept alone. A key that is NaN makes its block the best.
+
+    The gate takes ``2 n b d_k`` operations for b blocks, beside ``2 p (d_k + d_v)`` for p chosen
+    pairs, forward, and ``2 p (3 d_k + 2 d_v)`` backward. Memory ``O(n (b + d_v) + m d_k)``; second
+    derivatives hold all n × m weights.
+
+    Source: Lu et al. 2025, arXiv 2502.13189, section 2.2.
+
+    Examples:
+        >>> query, key = torch.tensor([[1.0]]), torch.tensor([[0.0], [0.0], [1.0], [1.0]])
+        >>> value = torch.tensor([[1.0], [3.0], [5.0], [7.0]])
+        >>> moba_attention(query, key, value, block_size=2, count=1)
+        tensor([[6.]])
+    """
+    call = enter(query, key, value, None, is_causal, scale, enable_gqa)
+    block_size = check_integer("block_size", block_size, 1, _BLOCK_SIZE)
+    count = check_integer("count", count, 1, _COUNT)
+    position = check_past(past, is_causal)
+    lead = call.shape[:-2]
+    q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors())
+    chosen = _choice(q, k, block_size, count, position)  # (..., n, blocks)
+    core = ChosenBlocks(block_size, call.scale, position)
+    return attention(core, q, k, v, chosen, by_values=True).to(query.dtype)
+
+
+def moba_choice(
+    query: Tensor,
+    key: Tensor,
+    *,
+    block_size: int,
+    count: int,
+    is_causal: bool = False,
+    past: int = 0,
+    enable_gqa: bool = False,
+) -> Mask:
+    r"""Which pairs :func:`moba_attention` computes: those of the blocks that each query chose.
+
+    .. math:: \lfloor j/B\rfloor \in \text{the best } J \text{ by } q_i\cdot\bar k_J
+
+    Args, raises and source as there.
+
+    Returns:
+        A mask ``(..., n, m)``, one for each head.
+
+    Examples:
+        >>> key = torch.tensor([[0.0], [0.0], [2.0], [2.0], [1.0], [1.0]])
+        >>> print(moba_choice(key + 1, key, block_size=2, count=2, is_causal=True).picture())
+        #.....
+        ##....
+        ###...
+        ####..
+        ..###.
+        ..####
+    """
+    call = enter(query, key, None, None, is_causal, None, enable_gqa)
+    block_size = check_integer("block_size", block_size, 1, _BLOCK_SIZE)
+    count = check_integer("count", count, 1, _COUNT)
+    position = check_past(past, is_causal)
+    q, k, _ = (x.expand(*call.shape[:-2], *x.shape[-2:]) for x in call.tensors())
+    chosen = _choice(q, k, block_size, count, position)
+    return blocks_mask(chosen, block_size, key.shape[-2], position)
+
+
+@torch.no_grad()
+def _choice(query: Tensor, key: Tensor, block_size: int, count: int, past: int | None) -> Tensor:
+    """The blocks of each query, bool ``(..., n, blocks)``."""
+    with own_precision(query.device):
+        gate = query @ block_means(key, block_size).mT  # (..., n, blocks)
+    if past is not None:
+        position = past + torch.arange(gate.shape[-2], device=gate.device)
+        own = position[:, None] // block_size  # (n, 1)
+        block = torch.arange(gate.shape[-1], device=gate.device)
+        gate = gate.masked_fill(block == own, torch.inf).masked_fill(block > own, -torch.inf)
+    places, valid = best_of_each_row(gate, count)
+    return torch.zeros_like(gate, dtype=torch.bool).scatter(-1, places, valid)

@@ -1,0 +1,245 @@
+r"""Native sparse attention: a summary of every block, the best blocks in full, and a window.
+
+.. math:: o_i = g_{i1}\sum_J \bar p_{iJ}\,\bar v_J + g_{i2}\sum_{j\in N_i} p_{ij} v_j
+          + g_{i3}\sum_{i-W<j\le i} p'_{ij} v_j
+
+The weights that a query gives to the summaries say which blocks it reads in full.
+"""
+
+import math
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from attnref import checks
+from attnref._door import Call, check_tensors, enter, own_precision
+from attnref.checks import check_integer
+from attnref.masks import Mask
+from attnref.variants._autograd import attention
+from attnref.variants._chosen import (
+    ChosenBlocks,
+    best_of_each_row,
+    block_means,
+    blocks_mask,
+    check_past,
+)
+from attnref.variants.blockwise import blockwise
+
+__all__ = ["native_sparse_attention", "native_sparse_choice"]
+
+_FIRST, _PREVIOUS, _OWN = 2.0, 3.0, 4.0  # more than a weight, so that these come before all others
+
+
+def native_sparse_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    gates: Tensor,
+    *,
+    block_size: int,
+    count: int,
+    window: int,
+    compressed_key: Tensor | None = None,
+    compressed_value: Tensor | None = None,
+    past: int = 0,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    r"""Three causal attentions, summed with gates: to summaries, to chosen blocks, to a window.
+
+    .. math:: o_i = g_{i1}\sum_J \bar p_{iJ}\,\bar v_J + g_{i2}\sum_{j\in N_i} p_{ij} v_j
+              + g_{i3}\sum_{i-W<j\le i} p'_{ij} v_j
+
+    The summary of a block is seen by the queries from its last token on. The blocks read in full,
+    :math:`N_i`, are the query's own, the one before it, the first, and then those with the largest
+    :math:`\bar p_{iJ}`, averaged over the heads that share a key head: those choose together. The
+    second term is :func:`attnref.scaled_dot_product_attention` under the mask of
+    :func:`native_sparse_choice`, the third under :func:`attnref.masks.sliding_window`.
+
+    Args:
+        query: ``(..., n, d_k)``, any floating dtype of 16 bits or more; query i is the token
+            past + i.
+        key: ``(..., m, d_k)``, same dtype and device.
+        value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        gates: broadcasts to ``(..., n, 3)``: what summaries, blocks and window count for each
+            query and head. Any numbers, same dtype and device; a sigmoid made them in the source.
+        block_size: the number B of keys of a block, both of one that is summed up and of one that
+            is read.
+        count: the number of blocks that a query reads, its own included; where there are fewer it
+            reads those. Between equal weights at the border one is taken, unspecified which.
+        window: the number W of keys of the third term, the query's own included.
+        compressed_key: ``(..., ceil(m / B), d_k)``, the summaries that a layer made of the
+            blocks; None means the mean of each.
+        compressed_value: ``(..., ceil(m / B), d_v)``, likewise.
+        past: the number of keys before the first query's own, m - n for a step with a cache.
+        scale: the factor on the scores; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head, and
+            the choice.
+
+    Returns:
+        ``(..., n, d_v)`` in the dtype of ``query``. A term without keys is zero, as is that of
+        the summaries before the first block is full.
+
+    Raises:
+        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
+
+    Exact up to rounding, in float32 or wider, for the choice that was made. The choice has no
+    derivative, but the weights that it is made by have one in the first term: through it queries,
+    keys and summaries learn what is worth reading. The second and the third term share keys and
+    values here; the source gives each of the three its own.
+
+    For b blocks and p chosen pairs the products take ``n b (4 d_k + 2 d_v)`` operations, with the
+    weights computed once to choose and once to average, ``2 p (d_k + d_v)``, and those of
+    ``blockwise_attention`` under a window. Memory ``O(n (b + d_v) + m d_k)``; second derivatives
+    hold all n × m weights.
+
+    Source: Yuan et al. 2025, arXiv 2502.11089, sections 3.2 and 3.3.
+
+    Examples:
+        >>> tokens, value = torch.zeros(4, 1), torch.tensor([[1.0], [3.0], [5.0], [7.0]])
+        >>> gates = torch.tensor([1.0, 10.0, 100.0])
+        >>> options = {"block_size": 2, "count": 1, "window": 1}
+        >>> native_sparse_attention(tokens, tokens, value, gates, **options).T
+        tensor([[110., 322., 552., 764.]])
+    """
+    call = enter(query, key, value, None, False, scale, enable_gqa)
+    check_tensors(query=query, gates=gates)
+    *lead, n, _ = call.shape
+    whole = (*lead, n, 3)
+    if gates.shape[-1:] != (3,) or checks.broadcast_shape(gates.shape, whole) != whole:
+        raise ValueError(
+            f"gates: expected a shape that broadcasts to {whole}, three numbers for each query and "
+            f"head, got {tuple(gates.shape)}. They are for summaries, blocks and window."
+        )
+    block_size, count, position = _checked(block_size, count, past)
+    window = check_integer("window", window, 1, "It is the number of keys, the query's own too.")
+    summaries = _summaries(call, compressed_key, compressed_value, block_size, position)
+    return _three_terms(call, summaries, gates, block_size, count, window, position)
+
+
+def _three_terms(
+    call: Call, summaries: Call, gates: Tensor, block_size: int, count: int, window: int, past: int
+) -> Tensor:
+    *lead, n, m = call.shape
+    q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors())
+    core = ChosenBlocks(block_size, call.scale, past)
+    chosen = _choice(summaries, block_size, count, past)  # (..., h, n, blocks)
+    near = Mask((n, m), partial(_between, past - window, past))
+    terms = (
+        blockwise(summaries),
+        attention(core, q, k, v, chosen, by_values=True),
+        blockwise(Call(q, k, v, near, False, call.scale, False, call.shape)),
+    )  # each (..., n, d_v)
+    shares = torch.split(gates.to(call.dtype), 1, -1)  # each (..., n, 1)
+    first, second, third = (share * term for share, term in zip(shares, terms, strict=True))
+    return (first + second + third).to(call.query.dtype)
+
+
+def native_sparse_choice(
+    query: Tensor,
+    key: Tensor,
+    *,
+    block_size: int,
+    count: int,
+    compressed_key: Tensor | None = None,
+    past: int = 0,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Mask:
+    r"""Which pairs the second term of :func:`native_sparse_attention` computes.
+
+    .. math:: \lfloor j/B\rfloor \in \{\text{own}, \text{previous}, 0\} \cup
+              \text{the best } J \text{ by } \bar p_{iJ}, \qquad j \le i
+
+    Args, raises and source as there.
+
+    Returns:
+        A mask ``(..., n, m)``, one for each query head.
+
+    Examples:
+        >>> tokens = torch.tensor([[1.0], [0.0], [3.0], [3.0], [0.0], [1.0], [1.0], [1.0]])
+        >>> print(native_sparse_choice(tokens, tokens, block_size=2, count=2).picture())
+        #.......
+        ##......
+        ###.....
+        ####....
+        ..###...
+        ..####..
+        ....###.
+        ....####
+    """
+    call = enter(query, key, None, None, False, scale, enable_gqa)
+    block_size, count, position = _checked(block_size, count, past)
+    summaries = _summaries(call, compressed_key, None, block_size, position)
+    chosen = _choice(summaries, block_size, count, position)
+    return blocks_mask(chosen, block_size, key.shape[-2], position)
+
+
+@torch.no_grad()
+def _choice(summaries: Call, block_size: int, count: int, past: int) -> Tensor:
+    """The blocks of each query, bool ``(..., h, n, blocks)``; heads that share keys share them."""
+    n, blocks = summaries.shape[-2:]
+    query, key, _ = summaries.tensors()
+    full = summaries.mask_tensor()
+    assert full is not None
+    with own_precision(query.device):
+        scores = (query * summaries.scale) @ key.mT  # (..., h, n, blocks)
+    scores = scores.masked_fill(~full, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(-1).masked_fill(~full, 0.0)
+    group = 1
+    if summaries.enable_gqa:
+        group = query.shape[-3] // summaries.key.shape[-3]
+        weights = torch.unflatten(weights, -3, (-1, group)).mean(-3)  # (..., h_kv, n, blocks)
+    own = (past + torch.arange(n, device=query.device))[:, None] // block_size  # (n, 1)
+    block = torch.arange(blocks, device=query.device)
+    for which, rank in ((block == 0, _FIRST), (block == own - 1, _PREVIOUS), (block == own, _OWN)):
+        weights = weights.masked_fill(which, rank)
+    places, valid = best_of_each_row(weights.masked_fill(block > own, -torch.inf), count)
+    chosen = torch.zeros_like(weights, dtype=torch.bool).scatter(-1, places, valid)
+    return chosen if group == 1 else chosen.repeat_interleave(group, -3)
+
+
+def _summaries(
+    call: Call, key: Tensor | None, value: Tensor | None, block_size: int, past: int
+) -> Call:
+    """The first term as a call, in the dtype of computation: a key and a value for each block."""
+    key = _of_blocks("compressed_key", key, call.key, call, block_size)
+    value = _of_blocks("compressed_value", value, call.value, call, block_size)
+    n, blocks = call.shape[-2], key.shape[-2]
+    full = Mask((n, blocks), partial(_full_at, block_size, past))
+    query = call.query.to(call.dtype)
+    shape = (*call.shape[:-1], blocks)
+    return Call(query, key, value, full, False, call.scale, call.enable_gqa, shape)
+
+
+def _of_blocks(
+    name: str, given: Tensor | None, tokens: Tensor, call: Call, block_size: int
+) -> Tensor:
+    """One vector for each block, ``(..., blocks, d)``: what a layer made, or the mean."""
+    if given is None:
+        return block_means(tokens.to(call.dtype), block_size)
+    check_tensors(query=call.query, **{name: given})
+    shape = (*tokens.shape[:-2], math.ceil(tokens.shape[-2] / block_size), tokens.shape[-1])
+    if given.shape != shape:
+        raise ValueError(
+            f"{name}: expected shape {shape}, a vector for each block of {block_size}, got "
+            f"{tuple(given.shape)}. A block that is not full yet has one too, which no query sees."
+        )
+    return given.to(call.dtype)
+
+
+def _full_at(block_size: int, past: int, i: Tensor, j: Tensor) -> Tensor:
+    """Whether query i comes with the last token of block j, or after it."""
+    return (j + 1) * block_size <= i + past + 1
+
+
+def _between(first: int, last: int, i: Tensor, j: Tensor) -> Tensor:
+    return (j > i + first) & (j <= i + last)
+
+
+def _checked(block_size: int, count: int, past: int) -> tuple[int, int, int]:
+    block_size = check_integer("block_size", block_size, 1, "It is the number of keys of a block.")
+    advice = "It is the number of blocks that each query reads, its own included."
+    count = check_integer("count", count, 1, advice)
+    return block_size, count, check_past(past, is_causal=True) or 0
