@@ -25,6 +25,7 @@ Examples:
 from attnref.cost.biased_attention import distance_bias
 from attnref.cost.differential_attention import differential
 from attnref.cost.gated_delta_attention import gated_delta
+from attnref.cost.chosen_attention import block_pairs, indexer, moba, native_sparse
 from attnref.cost.latent_attention import latent
 from attnref.cost.layers import (
     feedforward,
@@ -68,6 +69,10 @@ __all__ = [  # noqa: RUF022
     "distance_bias",
     "Slots",
     "slots",
+    "block_pairs",
+    "moba",
+    "indexer",
+    "native_sparse",
     "multihead",
     "multihead_parameters",
     "feedforward",
