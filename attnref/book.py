@@ -41,6 +41,7 @@ TITLES = {
     "variants/paged": ("A cache in pages", "Um cache em páginas"),
     "variants/performer": ("Performer, random features", "Performer, características aleatórias"),
     "variants/quantized": ("Quantised attention", "Atenção quantizada"),
+    "variants/selected": ("Chosen blocks and tokens", "Blocos e tokens escolhidos"),
     "variants/sinks": ("Attention sinks", "Attention sinks"),
     "variants/sliding-window": ("Sliding window", "Janela deslizante"),
     "variants/topk": ("Top-k attention", "Atenção top-k"),

@@ -12,6 +12,8 @@ from torch.nn import functional as F
 
 from attnref.bench.methods import Registry
 from attnref.bench.problems import (
+    CHOSEN_COUNT,
+    CHOSEN_SIZE,
     BLOCK_SIZE,
     LSH_ROUNDS,
     WINDOW,
@@ -31,12 +33,15 @@ from attnref.variants.differential import differential_attention
 from attnref.variants.distance_bias import distance_bias_attention
 from attnref.variants.gated_delta import gated_delta_attention
 from attnref.variants.hierarchical import hierarchical_attention
+from attnref.variants.indexer import indexer_attention
 from attnref.variants.kv_cache import kv_cache_attention
 from attnref.variants.latent import latent_attention
 from attnref.variants.linear import linear_attention
 from attnref.variants.linformer import linformer_attention, mean_projection
 from attnref.variants.lsh import lsh_attention, random_rotations
 from attnref.variants.paged import paged_attention
+from attnref.variants.moba import moba_attention
+from attnref.variants.native_sparse import native_sparse_attention
 from attnref.variants.performer import performer_attention, random_projection
 from attnref.variants.quantized import quantized_attention
 from attnref.variants.sliding_window import sliding_window_attention
@@ -109,6 +114,37 @@ def paged(problem: Problem) -> Run:
     return lambda: paged_attention(query, *pool, table, lengths, enable_gqa=shared)
 
 
+@cases.case("moba", "chosen")
+def moba(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    return lambda: moba_attention(
+        query, key, value, block_size=CHOSEN_SIZE, count=CHOSEN_COUNT, is_causal=True
+    )
+
+
+@cases.case("indexer", "chosen")
+def indexer(problem: Problem) -> Run:
+    # As many keys as four blocks have, ranked by four heads of random numbers.
+    query, key, value = problem.query, problem.key, problem.value
+    generator = torch.Generator(query.device).manual_seed(0)
+    index = [
+        torch.randn(1, *size, generator=generator, device=query.device).to(query.dtype)
+        for size in ((4, query.shape[-2], 32), (key.shape[-2], 32), (4, query.shape[-2]))
+    ]
+    count = CHOSEN_SIZE * CHOSEN_COUNT
+    return lambda: indexer_attention(query, key, value, *index, count=count, is_causal=True)
+
+
+@cases.case("native_sparse", "chosen")
+def native_sparse(problem: Problem) -> Run:
+    query, key, value = problem.query, problem.key, problem.value
+    gates = torch.ones(3, dtype=query.dtype, device=query.device)
+    size, count = CHOSEN_SIZE, CHOSEN_COUNT
+    return lambda: native_sparse_attention(
+        query, key, value, gates, block_size=size, count=count, window=size
+    )
+
+
 @cases.case("block_sparse", "blocks")
 def block_sparse(problem: Problem) -> Run:
     query, key, value, layout = problem.query, problem.key, problem.value, problem.layout
@@ -116,7 +152,9 @@ def block_sparse(problem: Problem) -> Run:
     return lambda: block_sparse_attention(query, key, value, layout, block_size=BLOCK_SIZE)
 
 
-@cases.case("blockwise", "dense", "causal", "window", "blocks", "packed", "decode", "drafts")
+@cases.case(
+    "blockwise", "dense", "causal", "window", "blocks", "chosen", "packed", "decode", "drafts"
+)
 def blockwise(problem: Problem) -> Run:
     query, key, value = problem.query, problem.key, problem.value
     mask = None if problem.is_causal else problem.mask

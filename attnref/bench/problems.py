@@ -17,10 +17,12 @@ from attnref.masks import Mask
 from attnref.multihead import MultiHeadAttention
 from attnref.reference import scaled_dot_product_attention
 from attnref.text import Refusal
+from attnref.variants.moba import moba_choice
 
 WINDOW = 256
 BLOCK_SIZE = 128
 LSH_ROUNDS = 4
+CHOSEN_SIZE, CHOSEN_COUNT = 64, 4  # keys of a block, and blocks
 LENGTHS = (2000, 100, 150, 80, 300, 120, 90, 60)
 DRAFTS = 16  # nodes of a binary tree
 PAGE_SIZE = 16
@@ -218,6 +220,15 @@ def blocks(shape: Shape) -> Problem:
     return replace(_self_attention("blocks", shape), mask=mask, layout=layout)
 
 
+def chosen(shape: Shape) -> Problem:
+    """Every query sees four blocks of 64 keys: its own, and those with the best means before it."""
+    plain = _self_attention("chosen", shape)
+    mask = moba_choice(
+        plain.query, plain.key, block_size=CHOSEN_SIZE, count=CHOSEN_COUNT, is_causal=True
+    )
+    return replace(plain, mask=mask)
+
+
 def packed(shape: Shape) -> Problem:
     """Eight sequences end to end, the first of which has two thirds of the tokens."""
     total = sum(LENGTHS)
@@ -413,6 +424,7 @@ TASKS = {
     "causal": Task(causal, (512, 1024, 2048, 4096, 8192)),
     "window": Task(window, (1024, 2048, 4096, 8192, 16384), masked=True),
     "blocks": Task(blocks, (1024, 2048, 4096, 8192), masked=True),
+    "chosen": Task(chosen, (1024, 2048, 4096, 8192), baseline="sdpa-unrestricted"),
     "packed": Task(packed, (725, 1450, 2900)),
     "decode": Task(decode, (1024, 2048, 4096, 8192, 16384)),
     "drafts": Task(drafts, (1024, 2048, 4096, 8192, 16384), baseline="sdpa-steps"),

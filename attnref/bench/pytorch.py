@@ -39,11 +39,11 @@ def sdpa(problem: Problem) -> Run:
     )
 
 
-@pytorch.case("sdpa-unrestricted", "window", "blocks")
+@pytorch.case("sdpa-unrestricted", "window", "blocks", "chosen")
 def sdpa_unrestricted(problem: Problem) -> Run:
     # Another function, there for its time alone: what a sparse mask should be able to save.
     query, key, value = problem.query, problem.key, problem.value
-    causal = problem.task == "window"
+    causal = problem.task != "blocks"
     return lambda: F.scaled_dot_product_attention(query, key, value, is_causal=causal)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from attnref.copying.source import CopyError, Definition, Package, Source
 
-# The page of a module, or of one of its names. Each variant has a page of its own name.
+# The page of a module, or of one of its names. A variant that is not named has a page of its own name.
 PAGES = {
     "adaptive_scaling": "scale/factors-compared",
     "bounded_scores": "scale/factors-compared",
@@ -30,6 +30,9 @@ PAGES = {
     "similarity": "foundations/dot-product",
     "softmax": "foundations/softmax-or-sum",
     "streaming_cache": "variants/sinks",
+    "variants.indexer": "variants/selected",
+    "variants.moba": "variants/selected",
+    "variants.native_sparse": "variants/selected",
 }
 
 _KINDS = ast.FunctionDef | ast.ClassDef
@@ -130,7 +133,7 @@ def _modules(package: Package) -> list[Source]:
 
 def _page(module: str, name: str) -> str:
     folder, _, variant = module.rpartition(".")
-    own = f"variants/{variant.replace('_', '-')}" if folder else PAGES[module]
+    own = PAGES.get(module) or f"variants/{variant.replace('_', '-')}" if folder else PAGES[module]
     return PAGES.get(f"{module}.{name}", own)
 
 

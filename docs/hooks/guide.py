@@ -38,12 +38,18 @@ def rows(docs_dir: Path, order: list[str]) -> list[str]:
             said = matter.get("variant")
             if said is None:
                 continue  # a page on all of them
-            if set(said) != set(COLUMNS):
-                raise PluginError(f"{path}:1: variant: expected {', '.join(COLUMNS)}, got {said}")
-            own = docs_dir.parent.parent / "attnref" / "variants" / f"{module(page)}.py"
-            name = f"`{module(page)}`" if own.exists() else matter.get("nav", matter["title"])
-            link = f"[{name}]({path.name})"
-            made.append(f"| {said['need']} | {link} | {said['same as']} | {said['grows with']} |")
+            modules = docs_dir.parent.parent / "attnref" / "variants"
+            # What is said of its own module, or of several, by name.
+            each = {module(page): said} if set(said) == set(COLUMNS) else said
+            for variant, row in each.items():
+                if not isinstance(row, dict) or set(row) != set(COLUMNS):
+                    raise PluginError(
+                        f"{path}:1: variant: expected {', '.join(COLUMNS)}, got {said}"
+                    )
+                own = (modules / f"{variant}.py").exists()
+                name = f"`{variant}`" if own else matter.get("nav", matter["title"])
+                link = f"[{name}]({path.name})"
+                made.append(f"| {row['need']} | {link} | {row['same as']} | {row['grows with']} |")
     return made
 
 

@@ -11,7 +11,7 @@ PAIRS = [(name, task) for name, method in OURS.items() for task in method.cases]
 EXACT = {
     *("sdpa", "sdpa-loop", "sdpa-nested", "flex", "torch-multihead", "multihead", "kv_cache"),
     *("blockwise", "varlen", "sliding_window", "block_sparse", "latent", "sdpa-made", "sdpa-key"),
-    "sdpa-steps",
+    *("sdpa-steps", "moba"),
     *("gated_delta", "recurrence"),
     *("distance_bias", "sdpa-table", "differential", "sdpa-twice"),
     *("paged", "sdpa-gathered"),

@@ -18,11 +18,12 @@ def shape(device):
 
 
 @pytest.mark.parametrize(
-    "task", ["dense", "causal", "window", "blocks", "packed", "decode", "drafts"]
+    "task", ["dense", "causal", "window", "blocks", "chosen", "packed", "decode", "drafts"]
 )
 def test_the_exact_answer_is_the_oracles(shape, task, monkeypatch):
     monkeypatch.setattr(problems, "WINDOW", 5)
     monkeypatch.setattr(problems, "BLOCK_SIZE", 11)
+    monkeypatch.setattr(problems, "CHOSEN_SIZE", 7)
     monkeypatch.setattr(problems, "_ROWS_AT_ONCE", 5)
     problem = TASKS[task].make(shape)
     groups = problem.query.shape[1] // problem.key.shape[1]
@@ -174,7 +175,7 @@ def test_inputs_are_the_same_numbers_in_every_dtype(shape):
 
 def test_every_query_of_the_sparse_tasks_sees_itself(device):
     shape = Shape(n=1500, heads=1, head_dim=2, dtype=torch.float32, device=device, seed=0)
-    for task in ("window", "blocks", "packed"):
+    for task in ("window", "blocks", "chosen", "packed"):
         assert TASKS[task].make(shape).mask.dense().diagonal().all()
 
 

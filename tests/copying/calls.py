@@ -50,10 +50,16 @@ def arguments(module):
         "factors": lambda: randn(HEADS, seed=2),
         "generator": lambda: torch.Generator().manual_seed(3),
         "global_blocks": lambda: 1,
+        "gates": lambda: randn(HEADS, N, 3, seed=27).requires_grad_(),
         "head_dim": lambda: D_K,
         "hidden": lambda: 29,
         "initial": lambda: 0.2,
         "ids": lambda: [0, 0, 1, 1, -1],
+        "index_dim": lambda: 4,
+        "index_heads": lambda: 2,
+        "index_key": lambda: randn(2, N, 4, seed=28).requires_grad_(),
+        "index_query": lambda: randn(2, 2, N, 4, seed=29).requires_grad_(),
+        "index_weights": lambda: randn(2, 2, N, seed=30).requires_grad_(),
         "key": lambda: randn(2, HEADS, N, D_K, seed=4).requires_grad_(),
         "key_projection": lambda: randn(3, N, seed=5),
         "key_up": lambda: randn(HEADS, D_K, 11, seed=24).requires_grad_(),
@@ -131,6 +137,9 @@ PAGES = {
 }
 OTHERWISE["paged_attention"] = {**PAGES, "lengths": lambda: torch.tensor([7, 3])}
 
+# What costs causal attention among the tokens of one text, so that n = m.
+SQUARE = {"moba", "indexer", "native_sparse"}
+
 # Types that hold what they are given, whatever it is.
 RECORDS = {
     "Attention",
@@ -174,6 +183,8 @@ def outcomes(module, name):
     function = getattr(module, name)
     parameters = inspect.signature(function).parameters
     known = arguments(module) | OTHERWISE.get(name, {})
+    if name in SQUARE:
+        known["sizes"] = lambda: module.Sizes(n=15, m=15, d_k=D_K, d_v=D_V, num_heads=HEADS)
     if name in RECORDS:
         known = {field: lambda field=field: field for field in parameters}
     found = []

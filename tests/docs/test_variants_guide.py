@@ -16,7 +16,7 @@ def test_the_guide_leads_to_every_variant(language):
     pages = [f"variants/{path.name}" for path in sorted((folder / "variants").glob("*.md"))]
     listed = guide.rows(folder, pages)
     for name in MODULES:
-        (row,) = (row for row in listed if f"[`{name}`]({name.replace('_', '-')}.md)" in row)
+        (row,) = (row for row in listed if f"[`{name}`](" in row)
         assert all(cell.strip() for cell in row.strip("|").split("|"))
     # The others have a title where these have a module.
     others = [row for row in listed if "[`" not in row]

@@ -114,7 +114,6 @@ def naive(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:Flash Attention is not installed")
-@pytest.mark.claim("native-sparse-is-that-of-others")
 @pytest.mark.parametrize("count", [3, 4, 7])
 def test_choice_summaries_and_blocks_are_those_of_flash_linear_attention(count, randn, request):
     """Theirs is in float32 and has tokens before heads, and forces the same three blocks."""
@@ -128,7 +127,9 @@ def test_choice_summaries_and_blocks_are_those_of_flash_linear_attention(count, 
     scale = 7**-0.5
     chosen = naive.naive_nsa_topk(q, k_cmp, count, B, scale)  # (b, n, h_kv, count)
     mask = native_sparse_choice(query, key, block_size=B, count=count, enable_gqa=True)
-    blocks = mask.dense()[..., ::B][:, :: HEADS // KEY_HEADS]  # its first key says of each block
+    blocks = mask.dense(query.device)[..., ::B][
+        :, :: HEADS // KEY_HEADS
+    ]  # its first key says of each block
     for index in range(-(-n // B)):
         theirs = (chosen == index).any(-1).transpose(1, 2)  # (b, h_kv, n)
         assert torch.equal(blocks[..., index], theirs)
@@ -136,7 +137,7 @@ def test_choice_summaries_and_blocks_are_those_of_flash_linear_attention(count, 
     first, _ = naive.naive_nsa_compression(q, k_cmp, v_cmp, B, scale)
     second = naive.naive_nsa_selection(q, k, v, chosen, B, scale)
     for term, theirs in enumerate((first, second)):
-        gates = torch.zeros(3, dtype=query.dtype)
+        gates = torch.zeros(3, dtype=query.dtype, device=query.device)
         gates[term] = 1.0
         found = native_sparse_attention(
             query, key, value, gates, block_size=B, count=count, window=1, enable_gqa=True

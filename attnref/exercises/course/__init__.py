@@ -30,5 +30,6 @@ COURSE = {
         "differential_attention",
         "bias_gradient",
         "paged_step",
+        "chosen_blocks",
     ),
 }

@@ -1,0 +1,53 @@
+"""Chosen keys are the definition under the mask that was chosen."""
+
+# --8<-- [start:example]
+import attnref
+import torch
+from attnref.variants.indexer import indexer_choice
+from attnref.variants.moba import moba_choice
+from attnref.variants.native_sparse import native_sparse_choice
+
+n, d, h, B = 96, 16, 4, 8
+generator = torch.Generator().manual_seed(0)
+
+
+def drawn(*shape):
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+qkv = query, key, value = [drawn(h, n, d) for _ in range(3)]
+index = drawn(2, n, d), drawn(n, d), drawn(2, n)
+second = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)  # gates
+
+
+def by_all_three(blocks, tokens):
+    causal = {"is_causal": True}
+    chosen = {"block_size": B, "count": blocks}
+    yield (
+        "moba",
+        attnref.moba_attention(*qkv, **chosen, **causal),
+        moba_choice(query, key, **chosen, **causal),
+    )
+    yield (
+        "indexer",
+        attnref.indexer_attention(*qkv, *index, count=tokens, **causal),
+        indexer_choice(*index, count=tokens, **causal),
+    )
+    yield (
+        "native_sparse",
+        attnref.native_sparse_attention(*qkv, second, window=1, **chosen),
+        native_sparse_choice(query, key, **chosen),
+    )
+
+
+exact = attnref.scaled_dot_product_attention(*qkv, is_causal=True)
+print("               from the mask's   from causal attention")
+for blocks, tokens in ((4, 32), (n // B, n)):
+    for name, output, mask in by_all_three(blocks, tokens):
+        masked = attnref.scaled_dot_product_attention(*qkv, mask)
+        same = (output - masked).abs().max() < 1e-12
+        off = (output - exact).norm() / exact.norm()
+        print(f"{name:14} {'< 1e-12' if same else 'differs':>15}", end="")
+        print(f"   {'< 1e-12' if off < 1e-12 else f'{off:.4f}':>21}")
+    print()
+# --8<-- [end:example]
