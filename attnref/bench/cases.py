@@ -12,9 +12,9 @@ from torch.nn import functional as F
 
 from attnref.bench.methods import Registry
 from attnref.bench.problems import (
+    BLOCK_SIZE,
     CHOSEN_COUNT,
     CHOSEN_SIZE,
-    BLOCK_SIZE,
     LSH_ROUNDS,
     WINDOW,
     DeltaProblem,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from attnref.copying.source import CopyError, Definition, Package, Source
 
-# The page of a module, or of one of its names. A variant that is not named has a page of its own name.
+# The page of a module, or of one of its names. Other variants have a page of their own name.
 PAGES = {
     "adaptive_scaling": "scale/factors-compared",
     "bounded_scores": "scale/factors-compared",
