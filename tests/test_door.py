@@ -33,17 +33,14 @@ def variants(device, dtype=torch.float64):
             "layout": torch.ones(4, 4, dtype=torch.bool, device=device).tril(),
             "block_size": 2,
         },
-<<<<<<< HEAD
         "differential": {"lambd": 0.6},
         "distance_bias": {"bias": torch.zeros(2 * N - 1, dtype=dtype, device=device)},
-=======
         "indexer": {
             "index_query": torch.randn(2, N, 3, generator=seeded(device), device=device).to(dtype),
             "index_key": torch.randn(N, 3, generator=seeded(device), device=device).to(dtype),
             "index_weights": torch.ones(2, N, dtype=dtype, device=device),
             "count": 4,
         },
->>>>>>> 16d084aa (chosen keys: blocks by a gate, tokens by an indexer, and both with a window)
         "linformer": {"key_projection": projection, "value_projection": projection},
         "lsh": {
             "rotations": torch.randn(2, D_K, 2, generator=seeded(device), device=device).to(dtype),
