@@ -118,7 +118,7 @@ def quantize(
         >>> quantize(torch.tensor([[0.5, -1.0]])).values
         tensor([[  64, -127]], dtype=torch.int8)
         >>> quantize(torch.tensor([[0.3, -6.0]]), dtype=torch.float8_e4m3fn).dequantize()
-        tensor([[ 0.3080, -6.0000]])
+        tensor([[ 0.2946, -6.0000]])
     """
     check_tensors(tokens=tokens)
     if tokens.dim() == 0 or tokens.shape[-1] == 0:

@@ -31,5 +31,6 @@ COURSE = {
         "bias_gradient",
         "paged_step",
         "chosen_blocks",
+        "quantize_groups",
     ),
 }

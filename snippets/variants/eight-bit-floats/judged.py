@@ -1,0 +1,25 @@
+"""What the checker says of attention on eight-bit floats."""
+
+# --8<-- [start:example]
+from functools import partial
+
+import torch
+from attnref import quantized_attention
+from attnref.conformance import check
+
+eight = partial(quantized_attention, dtype=torch.float8_e4m3fn, weights=True)
+strict = partial(eight, smooth=False)
+
+report = check(eight, only=["oracle"], limit=None)
+print("asked for the formula:", report.verdict())
+for name, function in (
+    ("with the mean key", eight),
+    ("without it", strict),
+    ("without it, values rounded", partial(strict, values=True)),
+):
+    report = check(function, approximate=True, limit=None)
+    print(f"approximate, {name}:", report.verdict())
+    for result in report.results:
+        if result.property == "oracle":
+            print(" ", result.diagnosis())
+# --8<-- [end:example]
