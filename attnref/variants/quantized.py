@@ -96,8 +96,8 @@ def quantize(
             all steps of a sample (NVFP4: groups of 16).
 
     Returns:
-        The :class:`QuantizedTokens`; zeros have the step 1, and what shares a step with NaN or
-        inf becomes NaN, in a sample whose steps are of e4m3 all. They carry no gradient.
+        The :class:`QuantizedTokens`; zeros stay zeros, and what shares a step with NaN or inf
+        becomes NaN, which with steps of e4m3 is the whole sample. They carry no gradient.
 
     Raises:
         TypeError, ValueError: for anything but a floating tensor, tokens without components, and
@@ -168,9 +168,7 @@ def _quantize(tokens: Tensor, grid: _Grid) -> QuantizedTokens:
         if size != 1:
             largest = _largest(largest, dim, size)
     # largest is (..., blocks, groups)
-    step = largest / LARGEST[grid.dtype]
-    step = torch.where(step == 0, 1.0, step)
-    kept = _in_few_bits(step, grid.step_dtype)
+    kept = _kept(largest / LARGEST[grid.dtype], grid.step_dtype)
     scaled = wide / _spread(_known(kept), wide.shape)  # (..., n, d)
     return QuantizedTokens(nearest(scaled, grid.dtype), kept)
 
@@ -187,17 +185,17 @@ def _largest(sizes: Tensor, dim: int, size: int | None) -> Tensor:
     return torch.unflatten(filled, dim, (blocks, each)).amax(dim)
 
 
-def _in_few_bits(step: Tensor, dtype: torch.dtype | None) -> Tensor | QuantizedTokens:
-    """Steps as they are kept: none becomes 0."""
-    if dtype is None:
-        return step
-    if dtype == torch.float8_e8m0fnu:
-        return power_of_two_above(step)
-    if not step.numel():
-        return QuantizedTokens(nearest(step, dtype), step[..., :1, :1])
-    outer = step.amax(tuple(range(-min(step.dim(), 2), 0)), keepdim=True) / LARGEST[dtype]
-    smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
-    return QuantizedTokens(nearest((step / outer).clamp(min=smallest), dtype), outer)
+def _kept(step: Tensor, dtype: torch.dtype | None) -> Tensor | QuantizedTokens:
+    """Steps in the format in which they are kept, where none is 0."""
+    if dtype == torch.float8_e4m3fn:
+        if not step.numel():
+            return QuantizedTokens(nearest(step, dtype), step[..., :1, :1])
+        outer = step.amax(tuple(range(-min(step.dim(), 2), 0)), keepdim=True) / LARGEST[dtype]
+        outer = torch.where(outer == 0, 1.0, outer)  # (..., 1, 1)
+        smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+        return QuantizedTokens(nearest((step / outer).clamp(min=smallest), dtype), outer)
+    step = torch.where(step == 0, 1.0, step)
+    return step if dtype is None else power_of_two_above(step)
 
 
 def _known(step: Tensor | QuantizedTokens) -> Tensor:
@@ -265,7 +263,9 @@ def quantized_attention(
             channel of the values, and so many weights of a row: a group lies along the sum of its
             product. None means all of them.
         step_dtype: what steps are rounded to, as in :func:`quantize`.
-        values: whether values are rounded.
+        values: whether values are rounded. A later token shares their steps, as it shares those
+            of blocks, of steps of e4m3 and the mean key: only with none of these does it leave
+            what is before it as it was.
         weights: whether weights are.
 
     Returns:

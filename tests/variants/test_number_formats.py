@@ -109,7 +109,8 @@ def by_loops(tokens, dtype, block_size, group_size, step_dtype):
     ]
     largest = np.float32(formats.LARGEST[dtype])
     steps = np.array([np.abs(tokens[place]).max() for place in places], np.float32) / largest
-    steps[steps == 0] = 1
+    if step_dtype != E4M3:
+        steps[steps == 0] = 1
     if step_dtype == E8M0:
         steps = np.exp2(np.ceil(np.log2(steps.astype(np.float64)))).astype(np.float32)
     elif step_dtype == E4M3:
@@ -179,6 +180,28 @@ def test_a_step_of_eight_bits_cuts_off_at_most_a_seventeenth(randn):
     reach = 6 * found.step.dequantize()
     short = (1 - reach / largest).max().item()
     assert 0.04 < short <= 1 / 17 + 1e-6
+
+
+@pytest.mark.parametrize("step_dtype", [None, E8M0, E4M3])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_power_of_two_as_a_factor_changes_nothing_else(dtype, step_dtype, randn):
+    """Beside a group of zeros, too, which has no size to set a step by."""
+    tokens = randn(7, 32, dtype=torch.float32)
+    tokens[:, :16] = 0.0
+    options = {"dtype": dtype, "group_size": 16, "step_dtype": step_dtype}
+    small, plain = (quantize(x, **options).dequantize() for x in (2.0**-20 * tokens, tokens))
+    assert torch.equal(2.0**20 * small, plain)
+    assert error(plain, tokens) < 0.2
+
+
+def test_a_group_far_below_the_largest_keeps_the_smallest_step(device):
+    tokens = torch.tensor([[1.0, -0.5, 1e-6, -1e-6, 0.0, 0.0]], device=device)
+    found = quantize(tokens, dtype=E2M1, group_size=2, step_dtype=E4M3)
+    step = found.step.dequantize()[0]
+    torch.testing.assert_close(step[1:] / step[0], torch.full((2,), 2**-9 / 448, device=device))
+    kept = found.dequantize()[0]
+    assert (kept[2:4].abs() > 5e-7).all()
+    assert (kept[4:] == 0).all()
 
 
 @pytest.mark.claim("four-bit-memory")
@@ -426,6 +449,29 @@ def test_a_channel_of_large_keys_costs_floats_nothing(randn):
     assert found[torch.int8, "plain"] < 0.3 * found[E4M3, "plain"]
     assert found[torch.int8, "large"] > 5 * found[torch.int8, "plain"]
     assert found[E4M3, "large"] < 1.1 * found[E4M3, "plain"]
+
+
+@pytest.mark.claim("later-tokens-share-steps")
+@pytest.mark.parametrize("dtype", [torch.int8, E4M3])
+def test_a_later_token_moves_the_earlier_ones_through_what_it_shares(dtype, randn):
+    query, key, value = randn(12, 6), randn(12, 6), randn(12, 4)
+    other_key, other_value = key.clone(), value.clone()
+    other_key[-1] *= 7
+    other_value[-1] *= 7
+
+    def change(**options):
+        before, after = (
+            quantized_attention(query, k, v, is_causal=True, dtype=dtype, **options)
+            for k, v in ((key, value), (other_key, other_value))
+        )
+        return (before - after)[:-1].abs().max()
+
+    assert change(smooth=False, weights=True) == 0
+    assert change(smooth=False, weights=True, group_size=2) == 0
+    assert change() > 0
+    assert change(smooth=False, values=True) > 0
+    assert change(smooth=False, block_size=6) > 0
+    assert change(smooth=False, step_dtype=E4M3) > 0
 
 
 # Caches ----------------------------------------------------------------------------------------

@@ -38,8 +38,8 @@ def draw(text):
         label(plot, (SIZES[-1], found[-1]), name, colour, offset=(9, 0))
     plot.set_xscale("log", base=2)
     plot.set_xlim(1, 1024)
-    plot.set_ylim(0, 0.15)
-    ticks(plot, x=SIZES, y=[0, 0.05, 0.1, 0.15])
+    plot.set_ylim(0, 0.25)
+    ticks(plot, x=SIZES, y=[0, 0.05, 0.1, 0.15, 0.2, 0.25])
     plot.grid(axis="y")
     name_axes(plot, text["x"], text["y"])
     return figure
