@@ -1,4 +1,4 @@
-"""The roofline: whether arithmetic or memory limits a method on a machine.
+"""The roofline: whether products, exponentials or memory limit a method on a machine.
 
 What a method does is counted by :mod:`attnref.cost`; what a machine can do, the caller says.
 """
@@ -19,6 +19,8 @@ class Machine:
 
     ``operations_per_second`` says for each dtype how many operations it does, a multiplication
     and an addition counted as two; ``bytes_per_second`` how fast its main memory is.
+    ``exponentials_per_second`` is for a machine that computes exponentials in a unit of their
+    own, beside the others; with None they count as operations like all others.
 
     Round numbers of no existing machine:
 
@@ -29,6 +31,7 @@ class Machine:
     name: str
     operations_per_second: Mapping[torch.dtype, float]
     bytes_per_second: float
+    exponentials_per_second: float | None = None
 
 
 @dataclass(frozen=True)
@@ -36,22 +39,31 @@ class Roofline:
     """What limits a method on a machine, and the least time that it takes there.
 
     ``intensity`` is the method's operations per byte, ``balance`` those that the machine can do
-    while it moves a byte: a method of less intensity waits for memory.
+    while it moves a byte: a method of less intensity waits for memory. ``parts`` says how many
+    seconds each unit needs for its share alone: ``"compute"``, ``"memory"`` and, on a machine
+    with a unit for them, ``"exponential"``. The slowest sets the least time, ``seconds``; units
+    that wait for each other take up to the sum of the parts.
 
     Examples:
-        >>> Roofline("a laptop", intensity=2.0, balance=10.0, seconds=0.5).bound
-        'memory'
+        >>> found = Roofline("a laptop", 2.0, 10.0, {"compute": 0.1, "memory": 0.5})
+        >>> found.bound, found.seconds
+        ('memory', 0.5)
     """
 
     machine: str
     intensity: float
     balance: float
-    seconds: float
+    parts: Mapping[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """The least time: that of the slowest unit."""
+        return max(self.parts.values())
 
     @property
     def bound(self) -> str:
-        """``"memory"`` or ``"compute"``."""
-        return "memory" if self.intensity < self.balance else "compute"
+        """``"compute"``, ``"exponential"`` or ``"memory"``; of equal ones the first named."""
+        return max(self.parts, key=self.parts.__getitem__)
 
     def __str__(self) -> str:
         return (
@@ -61,10 +73,14 @@ class Roofline:
 
 
 def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
-    r"""Whether arithmetic or memory limits a method on a machine.
+    r"""Which limits a method on a machine: arithmetic, exponentials or memory.
 
     .. math:: t \ge \max\left(\frac{\text{operations}}{\text{operations per second}},
+              \frac{\text{exponentials}}{\text{exponentials per second}},
               \frac{\text{bytes}}{\text{bytes per second}}\right)
+
+    The second quotient exists on a machine with ``exponentials_per_second``; its numerator is
+    then no part of the first. Otherwise exponentials are operations like all others.
 
     Args:
         cost: of the method.
@@ -77,10 +93,11 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
     Raises:
         ValueError: when the machine has no speed for the dtype, or no bytes are moved.
 
-    A lower bound: arithmetic and traffic overlap perfectly, and every operation runs at the
-    speed given, exponentials too.
+    A lower bound: all units work at the same time and without a pause, and every operation,
+    in a product or not, runs at the speed given.
 
-    Source: Williams, Waterman and Patterson 2009, Communications of the ACM 52(4), 65–76.
+    Source: Williams, Waterman and Patterson 2009, Communications of the ACM 52(4), 65–76; with
+    exponentials, Zadouri et al. 2026, arXiv 2603.05451.
 
     Examples:
         >>> machine = Machine("example", {torch.float16: 1e13}, bytes_per_second=1e11)
@@ -90,6 +107,10 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
         ...     print(bound(cost, machine, dtype=torch.float16))
         compute-bound on example: 2064 operations per byte, balance 100, at least 0.00087 s
         memory-bound on example: 1.008 operations per byte, balance 100, at least 2.1e-05 s
+        >>> slow = Machine("slow", {torch.float16: 1e13}, 1e11, exponentials_per_second=1e10)
+        >>> cost = fused(Sizes(n=4096, m=4096, d_k=128, d_v=128, dtype=torch.float16))
+        >>> bound(cost, slow, dtype=torch.float16).bound
+        'exponential'
     """
     if dtype not in machine.operations_per_second:
         known = ", ".join(map(str, machine.operations_per_second))
@@ -102,10 +123,12 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
             "cost: expected one that moves bytes, got 0 of them. Take it from a function of "
             "attnref.cost, such as fused(sizes)."
         )
-    speed = machine.operations_per_second[dtype]
-    return Roofline(
-        machine.name,
-        cost.intensity,
-        speed / machine.bytes_per_second,
-        max(cost.operations.total / speed, cost.bytes_moved / machine.bytes_per_second),
-    )
+    speed, rate = machine.operations_per_second[dtype], machine.exponentials_per_second
+    spent = cost.operations
+    if rate is None:
+        parts = {"compute": spent.total / speed}
+    else:
+        others = spent.total - spent.exponentials
+        parts = {"compute": others / speed, "exponential": spent.exponentials / rate}
+    parts["memory"] = cost.bytes_moved / machine.bytes_per_second
+    return Roofline(machine.name, cost.intensity, speed / machine.bytes_per_second, parts)

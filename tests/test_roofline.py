@@ -34,6 +34,27 @@ def test_roofline_at_the_balance_is_compute_bound():
     assert bound(spent, MACHINE, dtype=torch.float16).bound == "compute"
 
 
+@pytest.mark.parametrize(
+    ("rate", "slowest", "parts"),
+    [
+        (1e9, "exponential", {"compute": 5e-10, "exponential": 1e-8, "memory": 4.7e-10}),
+        (1e11, "compute", {"compute": 5e-10, "exponential": 1e-10, "memory": 4.7e-10}),
+        (2e10, "compute", {"compute": 5e-10, "exponential": 5e-10, "memory": 4.7e-10}),
+        (None, "compute", {"compute": 5.01e-9 / 10, "memory": 4.7e-10}),
+    ],
+)
+def test_exponentials_have_a_unit_of_their_own(rate, slowest, parts):
+    """They leave the other arithmetic; of two equally slow units, arithmetic is named."""
+    machine = Machine("example", {torch.float16: 1e13}, 1e11, exponentials_per_second=rate)
+    spent = Cost(Operations(4980, 20, 10), bytes_read=40, bytes_written=7)
+    found = bound(spent, machine, dtype=torch.float16)
+    assert found.bound == slowest
+    assert found.parts == pytest.approx(parts, rel=1e-14)  # one rounding for each quotient
+    assert found.seconds == max(found.parts.values())
+    assert found.intensity == spent.intensity == 5010 / 47
+    assert str(found).startswith(f"{slowest}-bound on example: 106.6 operations per byte")
+
+
 def test_roofline_names_what_it_lacks():
     with pytest.raises(
         ValueError,

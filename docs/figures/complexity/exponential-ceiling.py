@@ -1,0 +1,55 @@
+"""The ceiling of the exponentials over the width of a head, on two GPUs."""
+
+import torch
+from drawing import FIRST, INK, SECOND, axes, label, name_axes, new, ticks
+
+from attnref.cost import Sizes, fused
+from attnref.roofline import Machine, bound
+
+TEXT = {
+    "pt": {
+        "x": "largura da cabeça, $d = d_k = d_v$",
+        "y": "no máximo tantos trilhões de operações por segundo em produtos",
+        "exponential": "limitado pelas\nexponenciais",
+        "compute": "limitado pelos\nprodutos",
+    },
+    "en": {
+        "x": "width of a head, $d = d_k = d_v$",
+        "y": "at most so many trillion operations per second in products",
+        "exponential": "limited by\nexponentials",
+        "compute": "limited by\nproducts",
+    },
+}
+
+HALF = torch.bfloat16
+H100 = Machine("H100", {HALF: 989e12}, 3.35e12, exponentials_per_second=3.9e12)
+B200 = Machine("B200", {HALF: 2.25e15}, 8e12, exponentials_per_second=2.25e15 * 16 / 8192)
+WIDTHS = [2**step for step in range(4, 10)]
+MARKED = (64, 128, 256)
+
+
+def attainable(machine, d):
+    """Trillion operations per second in products, when the slowest unit never waits."""
+    cost = fused(Sizes(n=8192, m=8192, d_k=d, d_v=d, num_heads=16, dtype=HALF))
+    return cost.operations.matmul / bound(cost, machine, dtype=HALF).seconds / 1e12
+
+
+def draw(text):
+    figure = new(340)
+    plot = axes(figure, 48, 44, 330, 244, xscale="log", yscale="log", xlim=(16, 512))
+    fine = [round(16 * 2 ** (step / 8)) for step in range(41)]
+    for machine, colour, dashes, marker in ((H100, FIRST, (), "o"), (B200, SECOND, (5, 2), "s")):
+        line = plot.plot(fine, [attainable(machine, d) for d in fine], color=colour)
+        if dashes:
+            line[0].set_dashes(dashes)
+        marks = [attainable(machine, d) for d in MARKED]
+        plot.plot(MARKED, marks, marker, color=colour, linestyle="none")
+        label(plot, (512, attainable(machine, 512)), machine.name, colour, offset=(-4, 12),
+              side="right")  # fmt: skip
+    label(plot, (38, 560), text["exponential"], INK, offset=(-12, 14), side="right")
+    label(plot, (330, 1500), text["compute"], INK, side="center")
+    plot.set_ylim(200, 3200)
+    ticks(plot, x=WIDTHS, y=[250, 500, 1000, 2000])
+    plot.grid()
+    name_axes(plot, text["x"], text["y"])
+    return figure
