@@ -9,13 +9,13 @@ from attnref.roofline import Machine, bound
 TEXT = {
     "pt": {
         "x": "largura da cabeça, $d = d_k = d_v$",
-        "y": "no máximo tantos trilhões de operações por segundo em produtos",
+        "y": "cota: trilhões de operações por segundo em produtos",
         "exponential": "limitado pelas\nexponenciais",
         "compute": "limitado pelos\nprodutos",
     },
     "en": {
         "x": "width of a head, $d = d_k = d_v$",
-        "y": "at most so many trillion operations per second in products",
+        "y": "bound: trillion operations per second in products",
         "exponential": "limited by\nexponentials",
         "compute": "limited by\nproducts",
     },
@@ -46,7 +46,7 @@ def draw(text):
         plot.plot(MARKED, marks, marker, color=colour, linestyle="none")
         label(plot, (512, attainable(machine, 512)), machine.name, colour, offset=(-4, 12),
               side="right")  # fmt: skip
-    label(plot, (38, 560), text["exponential"], INK, offset=(-12, 14), side="right")
+    label(plot, (17.5, 1450), text["exponential"], INK)
     label(plot, (330, 1500), text["compute"], INK, side="center")
     plot.set_ylim(200, 3200)
     ticks(plot, x=WIDTHS, y=[250, 500, 1000, 2000])
