@@ -47,7 +47,7 @@ def draw(text):
         label(plot, (512, attainable(machine, 512)), machine.name, colour, offset=(-4, 12),
               side="right")  # fmt: skip
     label(plot, (17.5, 1450), text["exponential"], INK)
-    label(plot, (330, 1500), text["compute"], INK, side="center")
+    label(plot, (290, 1500), text["compute"], INK, side="center")
     plot.set_ylim(200, 3200)
     ticks(plot, x=WIDTHS, y=[250, 500, 1000, 2000])
     plot.grid()
