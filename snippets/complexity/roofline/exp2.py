@@ -20,7 +20,7 @@ def exp2(x, degree=3):
     *lower, result = coefficients(degree)
     for coefficient in reversed(lower):
         result = result * f + coefficient  # one multiply-add
-    # The exponent's bits stand above the 23 of the fraction.
+    # The bits of the exponent are those above the 23 of the fraction.
     bits = result.view(torch.int32) + (whole.to(torch.int32) << 23)
     return bits.view(torch.float32)
 
