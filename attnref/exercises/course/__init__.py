@@ -32,5 +32,6 @@ COURSE = {
         "paged_step",
         "chosen_blocks",
         "quantize_groups",
+        "lazy_rescaling",
     ),
 }
