@@ -111,6 +111,18 @@ def test_an_old_maximum_changes_rounding_alone(kind, block):
 
 
 @pytest.mark.claim("conditional-rescaling")
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_row_is_rescaled_more_often(kind):
+    scores, values = scores_of(kind)
+    for row in scores.split(1):
+        lazy, eager = (
+            snippet("rescale").attend(row, values, block=19, threshold=threshold)[1]
+            for threshold in (8, 0)
+        )
+        assert 1 <= lazy <= eager
+
+
+@pytest.mark.claim("conditional-rescaling")
 def test_the_threshold_is_needed_and_is_reached():
     """Scores that climb by steps of 7: the maximum is renewed at each second step."""
     scores = torch.arange(64.0).mul(7).expand(3, 64)
