@@ -39,9 +39,9 @@ from attnref.variants.latent import latent_attention
 from attnref.variants.linear import linear_attention
 from attnref.variants.linformer import linformer_attention, mean_projection
 from attnref.variants.lsh import lsh_attention, random_rotations
-from attnref.variants.paged import paged_attention
 from attnref.variants.moba import moba_attention
 from attnref.variants.native_sparse import native_sparse_attention
+from attnref.variants.paged import paged_attention
 from attnref.variants.performer import performer_attention, random_projection
 from attnref.variants.quantized import quantized_attention
 from attnref.variants.sliding_window import sliding_window_attention

@@ -23,9 +23,9 @@ Examples:
 """
 
 from attnref.cost.biased_attention import distance_bias
+from attnref.cost.chosen_attention import block_pairs, indexer, moba, native_sparse
 from attnref.cost.differential_attention import differential
 from attnref.cost.gated_delta_attention import gated_delta
-from attnref.cost.chosen_attention import block_pairs, indexer, moba, native_sparse
 from attnref.cost.latent_attention import latent
 from attnref.cost.layers import (
     feedforward,
