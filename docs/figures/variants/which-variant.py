@@ -1,65 +1,43 @@
-"""From the need to the method: four questions, each with a way out."""
+"""The whole decision at a glance: every way from the first question to a name."""
 
-from drawing import SHADE, SMALL, arrow, box, canvas, new
+from pathlib import Path
 
-TEXT = {
-    "pt": {
-        "weighs": "O miolo pesa|em tempo ou memória?",
-        "keep": "O kernel do PyTorch|já basta",
-        "known": "Sabe-se que pares|importam?",
-        "pattern": "Máscara como padrão|janela, blocos, empacotar",
-        "exact": "Tem de ser exata|sobre todos os pares?",
-        "all": "Poupar só memória|em blocos, cache",
-        "trained": "O modelo pode ser|treinado com outra?",
-        "other": "Outra função|linear, Linformer",
-        "measure": "Aproximar, e medir o erro|top-k, hash, Nyström, hierárquica",
-        "yes": "sim",
-        "no": "não",
-    },
-    "en": {
-        "weighs": "Does the core matter,|in time or memory?",
-        "keep": "PyTorch's kernel|is enough",
-        "known": "Is it known which|pairs matter?",
-        "pattern": "The mask as a pattern|window, blocks, packing",
-        "exact": "Must it be exact|over all pairs?",
-        "all": "Save memory only|blockwise, cache",
-        "trained": "Can you train with|another function?",
-        "other": "Another function|linear, Linformer",
-        "measure": "Approximate, measure the error|top-k, hashing, Nyström, hierarchical",
-        "yes": "yes",
-        "no": "no",
-    },
-}
+import yaml
+from drawing import FIRST, INK, SMALL, canvas, new
 
-LEFT, RIGHT, WIDE, HEIGHT, STEP = 8, 222, 172, 48, 80
-# A question, the answer that leads out to the right, and where to.
-WAYS = (
-    ("weighs", "no", "keep"),
-    ("known", "yes", "pattern"),
-    ("exact", "yes", "all"),
-    ("trained", "yes", "other"),
-)
+TEXT = {"pt": {"language": "pt"}, "en": {"language": "en"}}
+
+DECISION = Path(__file__).parent.parent.parent / "decision.yml"
+TOP, ROW, STEP, LEFT = 16, 17, 88, 4
 
 
 def draw(text):
-    figure = new(8 + STEP * len(WAYS) + HEIGHT + 8)
+    decision = yaml.safe_load(DECISION.read_text(encoding="utf-8"))
+    questions, rows, lines = decision["questions"], [], []
+
+    def place(name, depth):
+        """Puts a question, or an end in a row of its own, and returns how far down it is."""
+        if name in decision["ends"]:
+            down = TOP + ROW * len(rows)
+            rows.append((LEFT + STEP * depth, down, name))
+            return down
+        downs = [place(answer["to"], depth + 1) for answer in questions[name]["answers"]]
+        lines.append((LEFT + STEP * depth, downs, questions[name]["short"][text["language"]]))
+        return downs[0]
+
+    place(next(iter(questions)), 0)
+    figure = new(TOP + ROW * len(rows))
     plane = canvas(figure)
-    small = {"va": "center", "fontsize": SMALL}
-
-    def words(key, left, top, width, *, fill=None, weight="normal"):
-        box(plane, left, top, width, HEIGHT, fill=fill, alpha=0.18)
-        first, second = text[key].split("|")
-        plane.text(left + 10, top + 15, first, fontweight=weight, **small)
-        plane.text(left + 10, top + 33, second, **small)
-
-    for number, (question, answer, method) in enumerate(WAYS):
-        top = 8 + STEP * number
-        words(question, LEFT, top, WIDE)
-        words(method, RIGHT, top, 190, fill=SHADE, weight="semibold")
-        arrow(plane, (LEFT + WIDE, top + 24), (RIGHT, top + 24))
-        plane.text(LEFT + WIDE + 19, top + 14, text[answer], ha="center", **small)
-        onward = "yes" if answer == "no" else "no"
-        arrow(plane, (LEFT + 40, top + HEIGHT), (LEFT + 40, top + STEP))
-        plane.text(LEFT + 50, top + HEIGHT + 16, text[onward], **small)
-    words("measure", LEFT, 8 + STEP * len(WAYS), 404, fill=SHADE, weight="semibold")
+    for left, downs, short in lines:
+        trunk = left + STEP - 14
+        words = plane.text(left, downs[0], short, va="center", fontsize=SMALL, fontweight="semibold")
+        end = words.get_window_extent().x1 + 4
+        plane.plot([end, trunk + 9], [downs[0]] * 2, color=INK, linewidth=1)
+        plane.plot([trunk] * 2, [downs[0], downs[-1]], color=INK, linewidth=1)
+        for down in downs[1:]:
+            plane.plot([trunk, trunk + 9], [down] * 2, color=INK, linewidth=1)
+    for left, down, name in rows:
+        own = name.rpartition(".")[2].removesuffix("_attention")
+        short = "PyTorch" if name.startswith("torch.") else own
+        plane.text(left, down, short, va="center", fontsize=SMALL, color=FIRST)
     return figure

@@ -1,0 +1,63 @@
+"""How close a table of low rank can come to the weights of attention, at best."""
+
+import torch
+from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new
+
+from attnref import attention_weights
+
+TEXT = {
+    "pt": {
+        "rank": "posto sobre o número de chaves",
+        "error": "menor erro relativo possível dos pesos",
+        "smooth": "suaves",
+        "flat": "planos",
+        "peaked": "concentrados",
+    },
+    "en": {
+        "rank": "rank over the number of keys",
+        "error": "least possible relative error of the weights",
+        "smooth": "smooth",
+        "flat": "flat",
+        "peaked": "peaked",
+    },
+}
+
+N, WIDTH = 512, 64
+LOOKS = {  # colour, dashes, and where its name is
+    "peaked": (SECOND, "-", (0.55, 0.86)),
+    "flat": (FIRST, "--", (0.03, 0.2)),
+    "smooth": (THIRD, "-.", (0.045, 0.035)),
+}
+
+
+def tokens(generator):
+    def noise():
+        return torch.randn(N, WIDTH, generator=generator, dtype=torch.float64)
+
+    def waves():
+        place = torch.arange(N)[:, None] / N
+        phase, speed = torch.rand(2, WIDTH, generator=generator, dtype=torch.float64)
+        return 2 * torch.sin(2 * torch.pi * ((1 + 2 * speed) * place + phase))
+
+    key = 1.5 * noise()
+    order = torch.randperm(N, generator=generator)
+    return {
+        "peaked": (key[order] + 0.5 * noise(), key),
+        "flat": (noise() / 4, noise() / 4),
+        "smooth": (waves(), waves()),
+    }
+
+
+def draw(text):
+    figure = new(250)
+    plot = axes(figure, 44, 34, 356, 164, xlim=(0, 1), ylim=(0, 1.03))
+    for name, (query, key) in tokens(torch.Generator().manual_seed(0)).items():
+        squares = torch.linalg.svdvals(attention_weights(query, key)).square()
+        left = squares.flip(0).cumsum(0).flip(0) / squares.sum()  # beyond each rank
+        colour, dashes, place = LOOKS[name]
+        share = torch.arange(N) / N
+        plot.plot(share[::4], left[::4].sqrt(), dashes, color=colour)
+        label(plot, place, text[name], colour)
+    plot.grid(axis="y")
+    name_axes(plot, text["rank"], text["error"])
+    return figure
