@@ -1,8 +1,8 @@
 """Puts the decision of docs/decision.yml into the page on choosing a variant.
 
-Where the page has ``<!-- the decision -->``, its first question is asked. Each answer unfolds to the
-next question, or to an end: what it is called, how it is called, what is given up. Folding is the
-browser's own, so that it needs no JavaScript.
+Where the page has ``<!-- the decision -->``, its first question is asked. Each answer unfolds to
+the next question, or to an end: a name, its call, what is given up. The browser itself folds, so
+that no JavaScript is needed.
 """
 
 from pathlib import Path

@@ -176,7 +176,8 @@ def test_the_page_asks_every_question_and_shows_every_end(language):
         assert end["given up"][language] in text
         assert all(line.strip() in text for line in end["call"].splitlines())
     assert {int(number) for number in re.findall(r"\*\*(\d)\. ", text)} == {1, 2, 3, 4}
-    assert "](blockwise.md)" in text and "](../complexity/when-quadratic.md)" in text
+    assert "](blockwise.md)" in text
+    assert "](../complexity/when-quadratic.md)" in text
 
 
 WHOLE = """
@@ -210,7 +211,8 @@ ends:
 def test_a_decision_that_is_not_whole_stops_the_build(tmp_path, old, new, message):
     path = tmp_path / "decision.yml"
     path.write_text(WHOLE, encoding="utf-8")
-    assert decision.ways(decision.read(path), path) == [["a", "x"], ["a", "b", "x"], ["a", "b", "y"]]
+    ways = decision.ways(decision.read(path), path)
+    assert ways == [["a", "x"], ["a", "b", "x"], ["a", "b", "y"]]
     assert old in WHOLE
     path.write_text(WHOLE.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(PluginError, match=re.escape(f"{path}: {message}")):

@@ -7,14 +7,14 @@ from attnref import attention_weights
 
 TEXT = {
     "pt": {
-        "rank": "posto sobre o número de chaves",
+        "rank": "posto, com 512 chaves",
         "error": "menor erro relativo possível dos pesos",
         "smooth": "suaves",
         "flat": "planos",
         "peaked": "concentrados",
     },
     "en": {
-        "rank": "rank over the number of keys",
+        "rank": "rank, with 512 keys",
         "error": "least possible relative error of the weights",
         "smooth": "smooth",
         "flat": "flat",
@@ -23,10 +23,11 @@ TEXT = {
 }
 
 N, WIDTH = 512, 64
+RANKS = (1, 4, 16, 64, 256)
 LOOKS = {  # colour, dashes, and where its name is
-    "peaked": (SECOND, "-", (0.55, 0.86)),
-    "flat": (FIRST, "--", (0.03, 0.2)),
-    "smooth": (THIRD, "-.", (0.045, 0.035)),
+    "peaked": (SECOND, "-", (20, 0.87)),
+    "flat": (FIRST, "--", (1.2, 0.11)),
+    "smooth": (THIRD, "-.", (7, 0.4)),
 }
 
 
@@ -50,13 +51,15 @@ def tokens(generator):
 
 def draw(text):
     figure = new(250)
-    plot = axes(figure, 44, 34, 356, 164, xlim=(0, 1), ylim=(0, 1.03))
+    plot = axes(figure, 44, 34, 356, 164, xlim=(1, N), ylim=(0, 1.03))
+    plot.set_xscale("log", base=2)
+    plot.set_xticks(RANKS, [str(rank) for rank in RANKS])
     for name, (query, key) in tokens(torch.Generator().manual_seed(0)).items():
         squares = torch.linalg.svdvals(attention_weights(query, key)).square()
         left = squares.flip(0).cumsum(0).flip(0) / squares.sum()  # beyond each rank
         colour, dashes, place = LOOKS[name]
-        share = torch.arange(N) / N
-        plot.plot(share[::4], left[::4].sqrt(), dashes, color=colour)
+        shown = torch.tensor(sorted({round(2 ** (k / 16)) for k in range(9 * 16)}))
+        plot.plot(shown, left[shown].sqrt(), dashes, color=colour)
         label(plot, place, text[name], colour)
     plot.grid(axis="y")
     name_axes(plot, text["rank"], text["error"])

@@ -27,10 +27,10 @@ def draw(text):
 
     place(next(iter(questions)), 0)
     figure = new(TOP + ROW * len(rows))
-    plane = canvas(figure)
+    plane, small = canvas(figure), {"va": "center", "fontsize": SMALL}
     for left, downs, short in lines:
         trunk = left + STEP - 14
-        words = plane.text(left, downs[0], short, va="center", fontsize=SMALL, fontweight="semibold")
+        words = plane.text(left, downs[0], short, **small, fontweight="semibold")
         end = words.get_window_extent().x1 + 4
         plane.plot([end, trunk + 9], [downs[0]] * 2, color=INK, linewidth=1)
         plane.plot([trunk] * 2, [downs[0], downs[-1]], color=INK, linewidth=1)
@@ -39,5 +39,5 @@ def draw(text):
     for left, down, name in rows:
         own = name.rpartition(".")[2].removesuffix("_attention")
         short = "PyTorch" if name.startswith("torch.") else own
-        plane.text(left, down, short, va="center", fontsize=SMALL, color=FIRST)
+        plane.text(left, down, short, **small, color=FIRST)
     return figure

@@ -1,4 +1,4 @@
-"""Four approximations at a quarter of the multiplications of full attention."""
+"""Four approximations at a quarter of full attention's multiplications."""
 
 # --8<-- [start:example]
 import torch
