@@ -58,6 +58,10 @@ def given(dtype=torch.float64):
         "beta": drawn(HEADS, LENGTH).sigmoid(),
         "bias": drawn(HEADS, 2 * LENGTH - 1),
         "sink": drawn(HEADS),
+        "index_query": drawn(2, LENGTH, 8),
+        "index_key": drawn(LENGTH, 8),
+        "index_weights": drawn(2, LENGTH),
+        "gates": drawn(HEADS, LENGTH, 3).sigmoid(),
     }
 
 

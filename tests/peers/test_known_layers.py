@@ -4,20 +4,24 @@ import pytest
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-pytestmark = pytest.mark.claim("layers-of-known-models")
+known = pytest.mark.claim("layers-of-known-models")
 
 
+@known
 def test_deepseek_reads_latents_of_512_numbers_and_64_for_the_position():
     config = transformers.DeepseekV3Config()
     assert (config.kv_lora_rank, config.qk_rope_head_dim) == (512, 64)
 
 
+@known
 def test_deepseek_v32_chooses_2048_keys_by_64_heads_of_width_128():
     config = transformers.DeepseekV32Config()
     assert (config.index_topk, config.index_n_heads, config.index_head_dim) == (2048, 64, 128)
     assert (config.kv_lora_rank, config.qk_rope_head_dim) == (512, 64)
 
 
+@known
+@pytest.mark.claim("hybrids-keep-full-layers")
 def test_every_fourth_layer_of_qwen3_next_has_softmax_attention_and_a_gate():
     config = transformers.Qwen3NextConfig()
     kinds = config.layer_types
@@ -32,6 +36,7 @@ def test_every_fourth_layer_of_qwen3_next_has_softmax_attention_and_a_gate():
     assert layer.o_proj.in_features == heads
 
 
+@known
 def test_every_layer_of_diffllama_subtracts_and_t5_has_a_number_for_each_class_and_head():
     from transformers.models.diffllama import modeling_diffllama
 
@@ -46,3 +51,17 @@ def test_every_layer_of_diffllama_subtracts_and_t5_has_a_number_for_each_class_a
         config, has_relative_attention_bias=True
     ).relative_attention_bias
     assert table.weight.shape == (config.relative_attention_num_buckets, config.num_heads)
+
+
+@pytest.mark.claim("hybrids-keep-full-layers")
+def test_every_layer_of_minimax_m2_is_full():
+    minimax = transformers.models.minimax_m2.modeling_minimax_m2
+    sizes = {"num_hidden_layers": 5, "hidden_size": 12, "num_attention_heads": 2, "head_dim": 6}
+    config = transformers.MiniMaxM2Config(
+        **sizes, num_key_value_heads=1, num_local_experts=2, intermediate_size=7, vocab_size=200100
+    )
+    layers = minimax.MiniMaxM2Model(config).layers
+    assert len(layers) == 5
+    for layer in layers:
+        assert type(layer.self_attn) is minimax.MiniMaxM2Attention
+        assert getattr(layer.self_attn, "sliding_window", None) is None
