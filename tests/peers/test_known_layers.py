@@ -4,23 +4,21 @@ import pytest
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-known = pytest.mark.claim("layers-of-known-models")
 
-
-@known
+@pytest.mark.claim("layers-of-known-models")
 def test_deepseek_reads_latents_of_512_numbers_and_64_for_the_position():
     config = transformers.DeepseekV3Config()
     assert (config.kv_lora_rank, config.qk_rope_head_dim) == (512, 64)
 
 
-@known
+@pytest.mark.claim("layers-of-known-models")
 def test_deepseek_v32_chooses_2048_keys_by_64_heads_of_width_128():
     config = transformers.DeepseekV32Config()
     assert (config.index_topk, config.index_n_heads, config.index_head_dim) == (2048, 64, 128)
     assert (config.kv_lora_rank, config.qk_rope_head_dim) == (512, 64)
 
 
-@known
+@pytest.mark.claim("layers-of-known-models")
 @pytest.mark.claim("hybrids-keep-full-layers")
 def test_every_fourth_layer_of_qwen3_next_has_softmax_attention_and_a_gate():
     config = transformers.Qwen3NextConfig()
@@ -36,7 +34,7 @@ def test_every_fourth_layer_of_qwen3_next_has_softmax_attention_and_a_gate():
     assert layer.o_proj.in_features == heads
 
 
-@known
+@pytest.mark.claim("layers-of-known-models")
 def test_every_layer_of_diffllama_subtracts_and_t5_has_a_number_for_each_class_and_head():
     from transformers.models.diffllama import modeling_diffllama
 
