@@ -206,7 +206,7 @@ def _catalogue(name: str, docs_dir: Path) -> str:
             f'<div class="claim-entry" id="{claim}" markdown>\n\n**{statement}**\n\n'
             f"{words['stated']}: {pages}.\n"
         )
-        for test in _tests()[claim]:
+        for test in _tests().get(claim, []):  # a claim without one is reported on its page
             # Not in the index, where code would hide prose.
             parts.append(
                 f"<details data-search-exclude markdown>\n"
