@@ -12,16 +12,16 @@ TEXT = {
         "x": "chaves lidas por consulta, de 512",
         "y": "peso mantido, média das consultas",
         "best": "as melhores chaves",
-        "alike": "blocos, vizinhas parecidas",
-        "unlike": "blocos, vizinhas diferentes",
+        "alike": "blocos, parecidas",
+        "unlike": "blocos, diferentes",
         "last": "as últimas chaves",
     },
     "en": {
         "x": "keys read per query, of 512",
         "y": "weight kept, mean over queries",
         "best": "the best keys",
-        "alike": "blocks, neighbours alike",
-        "unlike": "blocks, neighbours unlike",
+        "alike": "blocks, like keys",
+        "unlike": "blocks, unlike keys",
         "last": "the last keys",
     },
 }
@@ -73,16 +73,16 @@ def draw(text):
     figure = new(300)
     plot = axes(figure, 48, 44, 356, 206, xscale="log")
     curves = {
-        "best": (kept(0.0, best), FIRST, "o", 1, (9, -14), "left"),
-        "alike": (kept(0.9, blocks), SECOND, "s", 0, (10, -4), "left"),
-        "unlike": (kept(0.0, blocks), THIRD, "^", 2, (9, -10), "left"),
+        "best": (kept(0.0, best), FIRST, "o", 0, (0, 24), "left"),
+        "alike": (kept(0.9, blocks), SECOND, "s", 1, (9, -12), "left"),
+        "unlike": (kept(0.0, blocks), THIRD, "^", 1, (10, -10), "left"),
         "last": (kept(0.0, last), INK, "v", 3, (9, -10), "left"),
     }
     read = [BLOCK * count for count in COUNTS]
     for name, (found, colour, marker, place, offset, side) in curves.items():
         plot.plot(read, found, marker=marker, color=colour, clip_on=False)
         label(plot, (read[place], found[place]), text[name], colour, offset=offset, side=side)
-    plot.set_ylim(0, 1)
+    plot.set_ylim(0, 1.15)
     ticks(plot, x=read, y=[0, 0.25, 0.5, 0.75, 1])
     plot.grid(axis="y")
     name_axes(plot, text["x"], text["y"])
