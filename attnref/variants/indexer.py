@@ -115,7 +115,7 @@ def _over(call: Call, places: Tensor, valid: Tensor) -> Tensor:
     key_heads = key.shape[-3] if key.dim() > 2 and heads > 0 else 1
     query = query.reshape(*batch, key_heads, heads // key_heads, *query.shape[-2:])
     key, value = (x.to(dtype).expand(*batch, key_heads, m, -1).unsqueeze(-3) for x in (key, value))
-    # Where a place does not count, the first stands in: a key that the row sees anyway.
+    # Where a place does not count, the first serves instead: a key that the row sees anyway.
     places = torch.where(valid, places, places[..., :1])[..., None, None, :, :]
     shared = places, valid[..., None, None, :, :]
     output = attention(ChosenKeys(call.scale), query, key, value, *shared, by_values=True)

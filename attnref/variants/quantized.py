@@ -56,7 +56,7 @@ class QuantizedTokens(NamedTuple):
         return self.values.nbytes + self.step.nbytes
 
     def dequantize(self) -> Tensor:
-        """The tokens that are stood for, ``(..., n, d)``, in the dtype of the steps."""
+        """The tokens that the numbers stand for, ``(..., n, d)``, in the dtype of the steps."""
         numbers = numbers_of(self.values)  # (..., n, d)
         return numbers * _spread(_known(self.step), numbers.shape)
 
