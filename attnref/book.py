@@ -31,10 +31,6 @@ TITLES = {
     "variants/gated-delta": ("The gated delta family", "A família delta com portas"),
     "variants/differential": ("Differential attention", "Atenção diferencial"),
     "variants/distance-bias": ("A learned bias for distance", "Um viés aprendido por distância"),
-    "variants/eight-bit-floats": (
-        "Floats of eight and four bits",
-        "Ponto flutuante de oito e quatro bits",
-    ),
     "variants/hierarchical": ("Hierarchical attention", "Atenção hierárquica"),
     "variants/kv-cache": ("Decoding from a cache", "Decodificar a partir de um cache"),
     "variants/latent": ("Multi-head latent attention", "Atenção latente multicabeça"),

@@ -162,7 +162,7 @@ def _qualified(definition: Definition, name: str) -> str:
     above = definition.source.package.source(folder)
     if folder and above is not None and name in above.inside:
         module = folder.rpartition(".")[-1]
-    plain = name.lstrip("_")
+    plain, module = name.lstrip("_"), module.lstrip("_")  # a class mangles two underscores
     if isinstance(definition.statements[0], ast.ClassDef):
         plain = f"{module.title().replace('_', '')}{plain}"
     elif plain.isupper():
