@@ -36,6 +36,7 @@ def check_past(past: int, is_causal: bool) -> int | None:
 def block_means(tokens: Tensor, block_size: int) -> Tensor:
     """The mean of each block of B tokens, ``(..., ceil(m / B), d)``; the last may be shorter."""
     m = tokens.shape[-2]
+    block_size = min(block_size, max(m, 1))  # or a short text would be filled up to a block
     blocks = math.ceil(m / block_size)
     filled = pad(tokens, (0, 0, 0, blocks * block_size - m))
     sums = torch.unflatten(filled, -2, (blocks, block_size)).sum(-2)  # (..., blocks, d)

@@ -411,6 +411,20 @@ def test_equal_scores_choose_as_many(device):
     assert chosen.sum(-1).tolist() == [[*range(1, 13)]]
 
 
+def test_a_block_longer_than_the_text_is_not_filled_up(randn):
+    """No memory holds 2^60 keys; what is chosen is everything before the query."""
+    query, key, value = (x.detach() for x in tokens(randn, 5, 7, heads=(2,)))
+    options = {"block_size": 2**60, "count": 1, "past": 2}
+    mask = attnref.masks.causal(5, 7, alignment="bottom-right")
+    expected = attnref.scaled_dot_product_attention(query, key, value, mask)
+    gates = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64, device=query.device)
+    for ours in (
+        moba_attention(query, key, value, is_causal=True, **options),
+        native_sparse_attention(query, key, value, gates, window=3, **options),
+    ):
+        torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_huge_scores_stay_finite(randn):
     query, key, value = tokens(randn, 17, 17)
     for name, function in functions(randn, 17, 17, 3).items():
