@@ -112,8 +112,8 @@ def _over(call: Call, places: Tensor, valid: Tensor) -> Tensor:
     *batch, heads = lead or [1]
     dtype, key, value = call.dtype, call.key, call.value
     query = call.query.to(dtype).expand(*lead, n, -1)
-    key_heads = key.shape[-3] if key.dim() > 2 and heads > 0 else 1
-    query = query.reshape(*batch, key_heads, heads // key_heads, *query.shape[-2:])
+    key_heads = key.shape[-3] if key.dim() > 2 else 1
+    query = query.reshape(*batch, key_heads, heads // max(key_heads, 1), *query.shape[-2:])
     key, value = (x.to(dtype).expand(*batch, key_heads, m, -1).unsqueeze(-3) for x in (key, value))
     # Where a place does not count, the first serves instead: a key that the row sees anyway.
     places = torch.where(valid, places, places[..., :1])[..., None, None, :, :]

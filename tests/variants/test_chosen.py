@@ -353,6 +353,17 @@ def test_without_tokens_there_is_nothing_or_zero(name, n, m, randn):
 
 
 @NAMES
+@pytest.mark.parametrize(("heads", "key_heads"), [((0,), 0), ((2, 0), 0), ((0,), 1), ((1,), 0)])
+def test_without_heads_there_is_nothing(name, heads, key_heads, randn):
+    query, key, value = tokens(randn, 5, 7, heads, key_heads)
+    lead = (*heads[:-1], 0)
+    output = functions(randn, 5, 7, 2, lead)[name](query, key, value)
+    assert output.shape == (*lead, 5, D_V)
+    output.sum().backward()
+    assert all((x.grad == 0).all() for x in (query, key, value))
+
+
+@NAMES
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_it_errs_no_more_than_the_budget(name, dtype, randn):
     """Twice the error of PyTorch's own path, over the pairs that it chose."""
