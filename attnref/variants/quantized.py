@@ -303,6 +303,7 @@ def quantized_attention(
     """
     call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     check_without_gradient(attn_mask)
+    _check_switches(smooth=smooth, values=values, weights=weights)
     grid = _grid(dtype, block_size, group_size, step_dtype)
     out_dtype = query.dtype
     query, key, value = (x.to(call.dtype) for x in call[:3])
@@ -314,6 +315,15 @@ def quantized_attention(
     call = call._replace(query=_rounded(query, grid), key=_rounded(key, grid), value=value)
     output = _by_rounded_weights(call, along) if weights else blockwise(call)
     return output.to(out_dtype)  # (..., n, d_v)
+
+
+def _check_switches(**switches: bool) -> None:
+    for name, switch in switches.items():
+        if not isinstance(switch, bool):
+            raise TypeError(
+                f"{name}: expected True or False, got {type(switch).__name__}. What is rounded is "
+                "rounded to dtype, the same for all."
+            )
 
 
 def _rounded(tokens: Tensor, grid: _Grid) -> Tensor:

@@ -577,6 +577,15 @@ def test_formats_and_sizes_that_are_not_there_are_named(options, kind, text, ran
             quantized_attention(randn(3, 5), randn(3, 5), randn(3, 5), **options)
 
 
+@pytest.mark.parametrize("name", ["smooth", "values", "weights"])
+@pytest.mark.parametrize("wrong", [E4M3, 1, None, torch.ones(2)])
+def test_a_switch_is_true_or_false(name, wrong, randn):
+    """The name of a format would be taken for True, and int8 for the format."""
+    text = rf"^{name}: expected True or False, got {type(wrong).__name__}\. What "
+    with pytest.raises(TypeError, match=text):
+        quantized_attention(randn(3, 5), randn(3, 5), randn(3, 5), **{name: wrong})
+
+
 def test_a_single_token_is_no_block(randn):
     with pytest.raises(
         ValueError, match=r"^tokens: expected shape \(\.\.\., n, d\) for blocks of 2"
