@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from attnref.checks import check_number
 from attnref.cost import Cost
 
 __all__ = ["Machine", "Roofline", "bound"]
@@ -92,6 +93,7 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
 
     Raises:
         ValueError: when the machine has no speed for the dtype, or no bytes are moved.
+        TypeError, ValueError: for a speed that is not a positive number.
 
     A lower bound: all units work at the same time and without a pause, and every operation,
     in a product or not, runs at the speed given.
@@ -123,6 +125,7 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
             "cost: expected one that moves bytes, got 0 of them. Take it from a function of "
             "attnref.cost, such as fused(sizes)."
         )
+    _check_speeds(machine, dtype)
     speed, rate = machine.operations_per_second[dtype], machine.exponentials_per_second
     spent = cost.operations
     if rate is None:
@@ -132,3 +135,17 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
         parts = {"compute": others / speed, "exponential": spent.exponentials / rate}
     parts["memory"] = cost.bytes_moved / machine.bytes_per_second
     return Roofline(machine.name, cost.intensity, speed / machine.bytes_per_second, parts)
+
+
+def _check_speeds(machine: Machine, dtype: torch.dtype) -> None:
+    """Zero would divide by zero; a negative speed would let its unit cost less than nothing."""
+    speeds = {
+        "operations_per_second": machine.operations_per_second[dtype],
+        "bytes_per_second": machine.bytes_per_second,
+    }
+    if machine.exponentials_per_second is not None:
+        speeds["exponentials_per_second"] = machine.exponentials_per_second
+    for name, speed in speeds.items():
+        advice = f"It is a speed of machine {machine.name!r}, measured or from its maker."
+        if not check_number(name, speed, advice, most="a positive number") > 0:
+            raise ValueError(f"{name}: expected a positive number, got {speed}. {advice}")

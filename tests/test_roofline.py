@@ -1,5 +1,8 @@
 """What limits a method, on a machine of round numbers that nobody has built."""
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -64,3 +67,17 @@ def test_roofline_names_what_it_lacks():
         bound(Cost(bytes_read=1), MACHINE, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"^cost: expected one that moves bytes, got 0 of them"):
         bound(Cost(), MACHINE, dtype=torch.float16)
+
+
+@pytest.mark.parametrize("wrong", [0, -1e9, math.nan, True, "1e9"])
+@pytest.mark.parametrize(
+    "name", ["operations_per_second", "bytes_per_second", "exponentials_per_second"]
+)
+def test_a_speed_is_a_positive_number(name, wrong):
+    speed = {torch.float16: wrong} if name == "operations_per_second" else wrong
+    machine = replace(MACHINE, **{name: speed})
+    kind, got = ValueError, str(wrong)
+    if isinstance(wrong, bool | str):
+        kind, got = TypeError, type(wrong).__name__
+    with pytest.raises(kind, match=rf"^{name}: expected a positive number.*, got {got}\. It is"):
+        bound(Cost(Operations(1, 1, 1), bytes_read=1), machine, dtype=torch.float16)
