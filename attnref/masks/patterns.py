@@ -630,7 +630,14 @@ def _integers(
     most: float = math.inf,
 ) -> Tensor:
     """The values as int64, copied: a mask must not follow later changes of its arguments."""
-    numbers = torch.as_tensor(values)
+    try:
+        numbers = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):  # which PyTorch raises, by kind of value
+        raise ValueError(
+            f"{name}: expected integers of shape {' or '.join(shapes.values())}, got "
+            f"{type(values).__name__}, which is no tensor: rows differ in length, or entries are "
+            f"no int64. {advice}"
+        ) from None
     whole = not numbers.is_floating_point() and numbers.dtype != torch.bool
     if numbers.dim() not in shapes or not (whole or numbers.numel() == 0):
         raise ValueError(

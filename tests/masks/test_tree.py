@@ -421,6 +421,14 @@ A_CIRCLE = "A node continues a token of its own path, never one of its descendan
             "parents: expected integers of shape (n,) or (b, n), got shape () of torch.int64. "
             + A_NODE,
         ),
+        *(
+            (
+                given,
+                f"parents: expected integers of shape (n,) or (b, n), got {type(given).__name__}, "
+                f"which is no tensor: rows differ in length, or entries are no int64. {A_NODE}",
+            )
+            for given in ([[-1, 0], [-1]], ["a"], None, [2**70])
+        ),
     ],
 )
 def test_what_is_no_tree_is_refused(function, parents, text):
