@@ -68,7 +68,9 @@ def indexer_attention(
 
     Exact up to rounding, in float32 or wider, for the choice that was made. The choice has no
     derivative: the tensors of the indexer get no gradient from the output, and are trained by a
-    loss on :func:`index_scores`.
+    loss on :func:`index_scores`. Unlike the reference, a NaN or inf reaches the gradients of what
+    is kept beside it, an inf may come out as NaN, and kept scores that are all -inf give zeros, not
+    NaN.
 
     The indexer looks at all pairs, ``2 n m h_I d_I`` operations and a little more: quadratic, of
     narrow heads. The attention takes ``2 h n k (d_k + d_v)``, forward. Memory ``O(h n d_v + n k)``

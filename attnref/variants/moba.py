@@ -72,7 +72,8 @@ def moba_attention(
 
     Exact up to rounding, in float32 or wider, for the choice that was made. The choice has no
     derivative: no gradient passes through the gate, and queries and keys learn from the blocks
-    that were kept alone. A key that is NaN makes its block the best.
+    that were kept alone. A key that is NaN makes its block the best. Unlike the reference, a NaN
+    or inf reaches every query that reads its block, and the gradients of all that these read.
 
     The gate takes ``2 n b d_k`` operations for b blocks, beside ``2 p (d_k + d_v)`` for p chosen
     pairs, forward, and ``2 p (3 d_k + 2 d_v)`` backward. Memory ``O(n (b + d_v) + m d_k)``; second

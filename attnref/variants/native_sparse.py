@@ -87,7 +87,8 @@ def native_sparse_attention(
     Exact up to rounding, in float32 or wider, for the choice that was made. The choice has no
     derivative, but the weights that it is made by have one in the first term: through it queries,
     keys and summaries learn what is worth reading. The second and the third term share keys and
-    values here; the source gives each of the three its own.
+    values here; the source gives each of the three its own. A NaN or inf reaches queries that may
+    not attend to it, as in :func:`attnref.variants.blockwise.blockwise_attention`.
 
     For b blocks and p chosen pairs the products take ``n b (4 d_k + 2 d_v)`` operations, with the
     weights computed once to choose and once to average, ``2 p (d_k + d_v)``, and those of
