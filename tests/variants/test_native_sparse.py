@@ -1,0 +1,109 @@
+"""Native sparse attention: three definitions, and its choice made row by row in NumPy."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from choices import COUNTS, D_K, D_V, SIZES, B, best, means, tokens
+
+import attnref
+from attnref.variants.native_sparse import native_sparse_attention, native_sparse_choice
+
+
+def sparse(function, **options):
+    return partial(function, block_size=B, **options)
+
+
+def by_definition(query, key, value, gates, mask, window, past, summaries=None, **options):
+    """The three terms, each as the definition under its own mask."""
+    n, m = query.shape[-2], key.shape[-2]
+    position = past + torch.arange(n, device=query.device)[:, None]
+    j = torch.arange(m, device=query.device)
+    last = torch.arange(B - 1, B * -(-m // B), B, device=query.device)
+    summaries = (means(key), means(value)) if summaries is None else summaries
+    attend = partial(attnref.scaled_dot_product_attention, **options)
+    terms = (
+        attend(query, *summaries, last <= position),
+        attend(query, key, value, mask),
+        attend(query, key, value, (j <= position) & (j > position - window)),
+    )
+    return sum(gates[..., t : t + 1] * term for t, term in enumerate(terms))
+
+
+@pytest.mark.claim("native-sparse-is-three-definitions")
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+@COUNTS
+@SIZES
+def test_native_sparse_attention_is_three_definitions(
+    n, m, past, count, grouped, given, randn, assert_same
+):
+    inputs = tokens(randn, n, m, key_heads=2 if grouped else None)
+    gates = randn(2, 6, n, 3).requires_grad_()
+    options = {"enable_gqa": grouped, "scale": 0.7}
+    summaries = [randn(*x.shape[:2], -(-m // B), x.shape[-1]) for x in inputs[1:]]
+    summaries = [x.requires_grad_() for x in summaries] if given else None
+    extra = {"compressed_key": summaries[0]} if given else {}
+    chosen = {"block_size": B, "count": count, "past": past}
+    mask = native_sparse_choice(*inputs[:2], **chosen, **extra, **options)
+    expected = by_definition(*inputs, gates, mask, 4, past, summaries, **options)
+    extra |= {"compressed_value": summaries[1]} if given else {}
+    ours = native_sparse_attention(*inputs, gates, window=4, **chosen, **extra, **options)
+    assert_same(ours, expected, [*inputs, gates, *(summaries or [])], 1e-11)
+
+
+@COUNTS
+@SIZES
+def test_native_sparse_attention_reads_what_its_summaries_point_at(n, m, past, count, randn):
+    """Two query heads share a key head, and choose by the mean of their weights."""
+    query, key = randn(2, n, D_K), randn(1, m, D_K)
+    options = {"block_size": B, "count": count, "past": past, "enable_gqa": True}
+    found = native_sparse_choice(query, key, **options).dense(query.device).cpu().numpy()
+    queries, summaries = query.cpu().numpy(), means(key)[0].cpu().numpy()
+    blocks = len(summaries)
+    for i in range(n):
+        position = past + i
+        own, full = position // B, min((position + 1) // B, blocks)
+        weights = np.zeros(blocks)
+        for head in queries:
+            powers = np.exp(summaries[:full] @ head[i] / D_K**0.5)
+            weights[:full] += powers / powers.sum() / 2 if full else 0.0
+        weights[own + 1 :] = -np.inf
+        first = [number for number in (own, own - 1, 0) if 0 <= number < blocks]
+        order = list(dict.fromkeys(first))
+        order += [number for number in best(weights, blocks) if number not in order]
+        chosen = {number for number in order[:count] if number <= own}
+        row = [j // B in chosen and j <= position for j in range(m)]
+        assert (found[:, i] == row).all(), i
+
+
+@pytest.mark.claim("summaries-learn-where-to-read")
+def test_of_the_three_terms_the_first_alone_reaches_the_summaries(randn):
+    n = 17
+    query, key, value = tokens(randn, n, n)
+    summaries = [randn(2, 6, -(-n // B), d).requires_grad_() for d in (D_K, D_V)]
+    given = {"compressed_key": summaries[0], "compressed_value": summaries[1]}
+    for term in range(3):
+        gates = torch.zeros(2, 6, n, 3, dtype=query.dtype, device=query.device)
+        gates[..., term] = 1.0
+        output = native_sparse_attention(
+            query, key, value, gates, block_size=B, count=2, window=4, **given
+        )
+        reached = torch.autograd.grad(output.square().sum(), summaries)
+        assert all((gradient != 0).any() == (term == 0) for gradient in reached)
+
+
+def test_wrong_gates_and_summaries_are_named(randn):
+    q, k, v = (x.detach() for x in tokens(randn, 7, 7, heads=(2,)))
+    call = sparse(native_sparse_attention, count=2, window=3)
+    with pytest.raises(
+        ValueError, match=r"^gates: expected a shape that broadcasts to \(2, 7, 3\),"
+    ):
+        call(q, k, v, randn(2, 7, 2))
+    with pytest.raises(ValueError, match=r"^compressed_key: expected shape \(2, 3, 5\), a vector"):
+        call(q, k, v, randn(2, 7, 3), compressed_key=randn(2, 2, D_K))
+    with pytest.raises(TypeError, match=r"^gates: expected torch.float64, the dtype of query"):
+        call(q, k, v, randn(2, 7, 3).float())
+    with pytest.raises(ValueError, match=r"^window: expected an integer of 1 or more, got 0"):
+        native_sparse_attention(q, k, v, randn(2, 7, 3), block_size=B, count=2, window=0)
