@@ -11,18 +11,17 @@ from attnref.cost.softmax_attention import fused
 
 
 def block_pairs(n: int, *, block_size: int, count: int) -> int:
-    r"""How many pairs are left, causal, when each query reads ``count`` blocks, its own included.
+    r"""How many causal pairs are left when each query reads ``count`` blocks, its own included.
 
     .. math:: \sum_{i<n} \Bigl(B\,\min\bigl(k-1, \lfloor i/B\rfloor\bigr) + (i \bmod B) + 1\Bigr)
 
-    Where single keys are chosen, blocks of one, it is
+    For single keys, that is, blocks of one, it is
     ``allowed_pairs(n, n, window=(count - 1, 0))``: as many as under a window of that width.
 
     Args:
         n: number of queries and of keys.
         block_size: the number B of keys of a block.
-        count: the number k of blocks that a query reads; those that there are where there are
-            fewer.
+        count: the number k of blocks that a query reads, or all where there are fewer.
 
     Returns:
         The count, exactly.
@@ -44,8 +43,8 @@ def moba(sizes: Sizes, *, block_size: int, count: int) -> Cost:
     .. math:: bh\,\bigl(2 G d_k + 2P(d_k+d_v)\bigr) \text{ operations in products}, \qquad
               G = \sum_{i<n} \lfloor i/B\rfloor
 
-    for the P pairs of :func:`block_pairs`. Of the blocks before its own, whose means are made
-    once, a query takes the best by the gate; then as :func:`fused`, over the keys of these::
+    for the P pairs of :func:`block_pairs`. Of the blocks before its own, whose means are
+    computed once, a query takes the best by the gate; then as :func:`fused`, over their keys::
 
         means = key.unflatten(-2, (-1, B)).sum(-2) / B         # (b, h_kv, n / B, d_k)
         gates = means[:own] @ query_row                        # (own,), own = i // B
@@ -90,7 +89,7 @@ def indexer(sizes: Sizes, *, count: int, index_heads: int, index_dim: int) -> Co
     .. math:: b\,\bigl(2R\,h_I d_I + 2hP(d_k+d_v)\bigr) \text{ operations in products}, \qquad
               R = \tfrac{n(n+1)}{2}, \quad P = \sum_{i<n} \min(k, i+1)
 
-    Row by row, for all heads; to rank is to compare, and costs no operation. The keys that a
+    Row by row, for all heads; ranking only compares, and counts as no operation. The keys that a
     query chose are read for it, once for the heads that share them::
 
         products = relu(index_key[: i + 1] @ index_query_row.mT)      # (i + 1, h_I)
@@ -140,7 +139,7 @@ def native_sparse(sizes: Sizes, *, block_size: int, count: int, window: int) -> 
 
     .. math:: bh\,\bigl(2 G (2d_k + d_v) + 2(P + P_W)(d_k+d_v)\bigr) \text{ operations in products}
 
-    for G pairs of a query and a summary, the P pairs of :func:`block_pairs` and the :math:`P_W`
+    for the G pairs of a query and a summary, the P pairs of :func:`block_pairs` and the :math:`P_W`
     pairs of a window. Scores of summaries are computed twice, to choose and to average; each
     average is :func:`fused` over its own keys, and a gate multiplies it::
 
@@ -155,8 +154,8 @@ def native_sparse(sizes: Sizes, *, block_size: int, count: int, window: int) -> 
     Raises:
         ValueError: for a size below 1, n other than m or no multiple of the block size.
 
-    Exact in its products; the operations of choosing from the weights, and of making summaries,
-    whatever makes them, are left out, and so are the bytes of both.
+    Exact in its products. The operations of choosing by the weights and of making the summaries, by
+    whatever means, are left out, and so are the bytes of both.
 
     Source: Yuan et al. 2025, arXiv 2502.11089, section 3.2.
 

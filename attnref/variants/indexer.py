@@ -40,9 +40,8 @@ def indexer_attention(
               T_i = \text{the } k \text{ largest } I_{ij} =
               \sum_{h} w_{ih}\,\mathrm{ReLU}(q^I_{ih}\cdot k^I_j)
 
-    The same function as :func:`attnref.scaled_dot_product_attention` under the mask of
-    :func:`indexer_choice`, forward and backward; with as many keys as there are, the definition
-    itself.
+    The result, forward and backward, is that of :func:`attnref.scaled_dot_product_attention` under
+    the mask of :func:`indexer_choice`; with all keys chosen, that of the definition itself.
 
     Args:
         query: ``(..., h, n, d_k)``, any floating dtype of 16 bits or more; ``(n, d_k)`` is one
@@ -51,9 +50,9 @@ def indexer_attention(
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
         index_query: ``(..., h_I, n, d_I)``, the indexer's queries, same dtype and device.
         index_key: ``(..., m, d_I)``, one for all heads of the indexer.
-        index_weights: ``(..., h_I, n)``, what each head of the indexer counts for each query.
-        count: the number k of keys a query keeps; where there are fewer it keeps those. Between
-            equal scores at the border one is taken, unspecified which.
+        index_weights: ``(..., h_I, n)``, the weight of each indexer head for each query.
+        count: the number k of keys a query keeps, or all where there are fewer. Which of several
+            equal scores is taken at the cutoff is unspecified.
         is_causal: query i sees the keys j <= past + i.
         past: the number of keys before the first query's own, m - n for a step with a cache; 0
             unless causal.
@@ -72,9 +71,10 @@ def indexer_attention(
     is kept beside it, an inf may come out as NaN, and kept scores that are all -inf give zeros, not
     NaN.
 
-    The indexer looks at all pairs, ``2 n m h_I d_I`` operations and a little more: quadratic, of
-    narrow heads. The attention takes ``2 h n k (d_k + d_v)``, forward. Memory ``O(h n d_v + n k)``
-    and a piece of scores or of gathered keys; second derivatives hold all n × m weights.
+    The indexer looks at all pairs, ``2 n m h_I d_I`` operations and a little more: quadratic, but
+    with narrow heads. The attention takes ``2 h n k (d_k + d_v)`` forward. Memory
+    ``O(h n d_v + n k)`` plus a piece of the scores or of the gathered keys; second
+    derivatives hold all n × m weights.
 
     Source: DeepSeek-AI 2025, arXiv 2512.02556, section 2.1.
 
@@ -125,13 +125,13 @@ def _over(call: Call, places: Tensor, valid: Tensor) -> Tensor:
 
 
 def index_scores(index_query: Tensor, index_key: Tensor, index_weights: Tensor) -> Tensor:
-    r"""What the indexer thinks of each pair, by which keys are ranked.
+    r"""The indexer's score of each pair, by which keys are ranked.
 
     .. math:: I_{ij} = \sum_{h} w_{ih}\,\mathrm{ReLU}(q^I_{ih}\cdot k^I_j)
 
-    With a derivative: an indexer is trained on these. Its loss in the source is the
-    Kullback–Leibler divergence of their softmax from the weights of the attention, summed over
-    its heads and divided by their number.
+    These have a derivative: the indexer is trained on them. In the source, its loss is the
+    Kullback–Leibler divergence between the weights of the attention, averaged over its heads, and
+    the softmax of these scores.
 
     Args:
         index_query: ``(..., h_I, n, d_I)``, any floating dtype of 16 bits or more.
@@ -139,7 +139,7 @@ def index_scores(index_query: Tensor, index_key: Tensor, index_weights: Tensor) 
         index_weights: ``(..., h_I, n)``, same dtype and device.
 
     Returns:
-        ``(..., n, m)`` in the dtype of computation: float32 for half precision.
+        ``(..., n, m)`` in the dtype of the computation: float32 for half precision.
 
     Raises:
         TypeError, ValueError: as :func:`indexer_attention` does.

@@ -44,19 +44,19 @@ def moba_attention(
               N_i = \{j : \lfloor j/B\rfloor \in \text{the best } J \text{ by }
               g_{iJ} = q_i\cdot\tfrac{1}{B}\textstyle\sum_{j\in J} k_j\}
 
-    Causal, the block of the query itself counts as the best, and is seen up to the query; blocks
-    after it are never chosen. The same function as
-    :func:`attnref.scaled_dot_product_attention` under the mask of :func:`moba_choice`, forward
-    and backward; with as many blocks as there are, the definition itself.
+    If causal, the query's own block counts as the best and is seen up to the query; blocks after it
+    are never chosen. The result, forward and backward, is that of
+    :func:`attnref.scaled_dot_product_attention` under the mask of :func:`moba_choice`; with all
+    blocks chosen, that of the definition itself.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        block_size: the number B of keys of a block; the last may have fewer, and its mean is that
-            of those.
-        count: the number of blocks that a query keeps, its own included; where there are fewer it
-            keeps those. Between equal gates at the border one is taken, unspecified which.
+        block_size: the number B of keys in a block; the last may have fewer, and its mean is taken
+            over those.
+        count: the number of blocks that a query keeps, its own included, or all where
+            there are fewer. Which of several equal gates is taken at the cutoff is unspecified.
         is_causal: query i sees the keys j <= past + i.
         past: the number of keys before the first query's own, m - n for a step with a cache; 0
             unless causal.
@@ -71,13 +71,13 @@ def moba_attention(
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Exact up to rounding, in float32 or wider, for the choice that was made. The choice has no
-    derivative: no gradient passes through the gate, and queries and keys learn from the blocks
-    that were kept alone. A key that is NaN makes its block the best. Unlike the reference, a NaN
+    derivative: no gradient passes through the gate, and queries and keys learn only from the
+    blocks that were kept. A NaN in a key makes its block the best. Unlike the reference, a NaN
     or inf reaches every query that reads its block, and the gradients of all that these read.
 
-    The gate takes ``2 n b d_k`` operations for b blocks, beside ``2 p (d_k + d_v)`` for p chosen
-    pairs, forward, and ``2 p (3 d_k + 2 d_v)`` backward. Memory ``O(n (b + d_v) + m d_k)``; second
-    derivatives hold all n × m weights.
+    The gate takes ``2 n b d_k`` operations for b blocks, in addition to ``2 p (d_k + d_v)`` for p
+    chosen pairs forward and ``2 p (3 d_k + 2 d_v)`` backward. Memory ``O(n (b + d_v) + m d_k)``;
+    second derivatives hold all n × m weights.
 
     Source: Lu et al. 2025, arXiv 2502.13189, section 2.2.
 

@@ -51,7 +51,7 @@ def native_sparse_attention(
     .. math:: o_i = g_{i1}\sum_J \bar p_{iJ}\,\bar v_J + g_{i2}\sum_{j\in N_i} p_{ij} v_j
               + g_{i3}\sum_{i-W<j\le i} p'_{ij} v_j
 
-    The summary of a block is seen by the queries from its last token on. The blocks read in full,
+    Queries see the summary of a block from its last token on. The blocks read in full,
     :math:`N_i`, are the query's own, the one before it, the first, and then those with the largest
     :math:`\bar p_{iJ}`, averaged over the heads that share a key head: those choose together. The
     second term is :func:`attnref.scaled_dot_product_attention` under the mask of
@@ -62,14 +62,15 @@ def native_sparse_attention(
             past + i.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        gates: broadcasts to ``(..., n, 3)``: what summaries, blocks and window count for each
-            query and head. Any numbers, same dtype and device; a sigmoid made them in the source.
-        block_size: the number B of keys of a block, both of one that is summed up and of one that
-            is read.
-        count: the number of blocks that a query reads, its own included; where there are fewer it
-            reads those. Between equal weights at the border one is taken, unspecified which.
+        gates: broadcasts to ``(..., n, 3)``: the weights of summaries, blocks and window for
+            each query and head. Any numbers, same dtype and device; in the source, a sigmoid
+            produces them.
+        block_size: the number B of keys in a block, for blocks that are summarised and blocks that
+            are read.
+        count: the number of blocks that a query reads, its own included, or all where
+            there are fewer. Which of several equal weights is taken at the cutoff is unspecified.
         window: the number W of keys of the third term, the query's own included.
-        compressed_key: ``(..., ceil(m / B), d_k)``, the summaries that a layer made of the
+        compressed_key: ``(..., ceil(m / B), d_k)``, a layer's own summaries of the
             blocks; None means the mean of each.
         compressed_value: ``(..., ceil(m / B), d_v)``, likewise.
         past: the number of keys before the first query's own, m - n for a step with a cache.
@@ -78,16 +79,16 @@ def native_sparse_attention(
             the choice.
 
     Returns:
-        ``(..., n, d_v)`` in the dtype of ``query``. A term without keys is zero, as is that of
-        the summaries before the first block is full.
+        ``(..., n, d_v)`` in the dtype of ``query``. A term without keys is zero, such as
+        that of the summaries before the first block is full.
 
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Exact up to rounding, in float32 or wider, for the choice that was made. The choice has no
-    derivative, but the weights that it is made by have one in the first term: through it queries,
-    keys and summaries learn what is worth reading. The second and the third term share keys and
-    values here; the source gives each of the three its own. A NaN or inf reaches queries that may
+    derivative, but the weights it is based on have one in the first term, through which queries,
+    keys and summaries learn what is worth reading. Here the second and the third term share keys
+    and values; the source gives each of the three its own. A NaN or inf reaches queries that may
     not attend to it, as in :func:`attnref.variants.blockwise.blockwise_attention`.
 
     For b blocks and p chosen pairs the products take ``n b (4 d_k + 2 d_v)`` operations, with the

@@ -86,10 +86,10 @@ def quantize(
         tokens: ``(..., n, d)``, any floating dtype of 16 bits or more.
         dtype: ``torch.int8``, with :math:`z_{\max}` = 127; ``torch.float8_e4m3fn``, 448;
             ``torch.float8_e5m2``, 57344; or ``torch.float4_e2m1fn_x2``, 6, for even d.
-        block_size: at most so many consecutive tokens share a step: the least number of blocks,
-            all of one size but the last.
-        group_size: at most so many consecutive components of a token share a step, divided in the
-            same way; None means all d.
+        block_size: at most this many consecutive tokens share a step, in as few blocks as possible,
+            all of the same size except the last.
+        group_size: at most this many consecutive components of a token share a step, divided in
+            the same way; None means all d.
         step_dtype: None keeps steps in float32, in float64 for tokens of float64.
             ``torch.float8_e8m0fnu`` takes the next larger power of two (MXFP4: groups of 32).
             ``torch.float8_e4m3fn`` rounds steps to that format, under one step of float32 for
@@ -101,7 +101,7 @@ def quantize(
 
     Raises:
         TypeError, ValueError: for anything but a floating tensor, tokens without components, and
-            formats or sizes that are not there.
+            formats or sizes that are not supported.
 
     A component errs by at most :math:`\Delta/2` in int8, and rounding: one large component coarsens
     all others of its step. In e4m3 it errs by at most :math:`\max(|x|/17, 2^{-10}\Delta)`, in
@@ -232,7 +232,7 @@ def quantized_attention(
     values: bool = False,
     weights: bool = False,
 ) -> Tensor:
-    r"""Exact softmax attention of queries and keys that were rounded to 8 bits, or to 4.
+    r"""Exact softmax attention over queries and keys that were rounded to 8 bits, or to 4.
 
     .. math:: o_i = \sum_j \mathrm{softmax}_j\big(c\,\hat q_i\cdot\hat k_j\big)\,v_j, \qquad
               \hat q = \mathrm{quantize}(q), \quad \hat k_j = \mathrm{quantize}(k_j - \bar k)
@@ -242,8 +242,8 @@ def quantized_attention(
     common, such as one large channel, and with it the coarse steps.
 
     The second product can be rounded too: values, with steps along the tokens, and weights, as
-    :math:`\hat p_{ij} = \mathrm{quantize}(p_{ij}/\max_j p_{ij})\,\max_j p_{ij}`. What divides by
-    the sum of the weights is the sum before rounding.
+    :math:`\hat p_{ij} = \mathrm{quantize}(p_{ij}/\max_j p_{ij})\,\max_j p_{ij}`. The
+    division is by the sum of the weights before rounding.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
@@ -258,11 +258,11 @@ def quantized_attention(
         smooth: subtract the mean key. It is the mean of all keys, those behind a mask included:
             these move the steps, and so the rounding, of the others.
         dtype: of all that is rounded, as in :func:`quantize`; widths may be odd.
-        block_size: at most so many queries, or keys, share a step.
-        group_size: at most so many components of a query or key share a step, so many tokens of a
-            channel of the values, and so many weights of a row: a group lies along the sum of its
+        block_size: at most this many queries, or keys, share a step.
+        group_size: at most this many components of a query or key share a step, and likewise tokens
+            of a channel of the values and weights of a row: a group runs along the sum of its
             product. None means all of them.
-        step_dtype: what steps are rounded to, as in :func:`quantize`.
+        step_dtype: the format of the steps, as in :func:`quantize`.
         values: whether values are rounded. A later token shares their steps, as it shares those
             of blocks, of steps of e4m3 and the mean key: only with none of these does it leave
             what is before it as it was.
@@ -279,10 +279,10 @@ def quantized_attention(
     by at most :math:`c\,(2u + u^2)\sum_l|q_l k_l|` with :math:`u = 1/17`; where no score of a row
     errs by more than :math:`\varepsilon`, its output moves by at most
     :math:`\tanh(\varepsilon/2)` times the largest distance between two values. Rounded values move
-    it by at most what the worst of them moved. In int8, Gaussian components give a relative error
+    it no further than the worst of them moved. In int8, Gaussian components give a relative error
     below 1% up to a width of 64, and 1.1% at 512. A NaN or inf reaches every query: a key through
     the mean, a value through weights of 0.
-    Gradients pass the rounding as if it were the identity (straight-through).
+    Gradients pass through the rounding as if it were the identity (straight-through).
 
     What is saved is memory, where keys are kept as :func:`quantize` returns them, not time:
     PyTorch's integer product writes its ``n m`` sums to memory, and loses to the fused kernel;
