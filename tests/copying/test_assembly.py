@@ -168,6 +168,16 @@ class TestNames:
         assert "return _SOME_WHERE_K, _SomeWhereC().me().c" in text
         assert 'def me(self) -> "_SomeWhereC":' in text
 
+    def test_a_private_module_adds_no_second_underscore(self, copied):
+        """Python reads a name with two in a class as one of that class."""
+        text = copied(
+            "a.f",
+            a="from house._inner import C\n\n_K = 1\n\ndef f():\n    return _K + C().g()\n",
+            _inner="_K = 2\n\nclass C:\n    def g(self):\n        return _K\n",
+        )
+        assert run(text).f() == 3
+        assert "return _INNER_K" in text
+
     def test_a_variable_of_the_same_name(self, copied):
         text = copied(
             "a.f",
