@@ -230,6 +230,12 @@ def with_positive_scale(call: Call) -> Call:
     return call._replace(query=call.query * sign, scale=-call.scale or 1.0)
 
 
+def side_by_side(tensor: Tensor) -> Tensor:
+    """The same, copied if the components of its vectors lie apart."""
+    # Called by itself, the kernel on a processor takes them for neighbours and reads what is there.
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
 def fused(call: Call) -> Tensor:
     """The output by PyTorch's fused kernel, in the form in which it holds no weights.
 

@@ -18,7 +18,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnref._door import Call, check_without_gradient, enter, fused, with_positive_scale
+from attnref._door import (
+    Call,
+    check_without_gradient,
+    enter,
+    fused,
+    side_by_side,
+    with_positive_scale,
+)
 from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
 from attnref.reference import attend
@@ -227,7 +234,7 @@ class _Kernel(NamedTuple):
 
 def _in_one_batch(tensor: Tensor) -> Tensor:
     """In the four dimensions of the kernel, ``(batch, 1, length, width)``."""
-    return tensor.reshape(-1, 1, *tensor.shape[-2:])
+    return side_by_side(tensor.reshape(-1, 1, *tensor.shape[-2:]))
 
 
 class _Blockwise(NamedTuple):

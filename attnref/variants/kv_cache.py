@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from attnref import checks
-from attnref._door import Call, enter, fused
+from attnref._door import Call, enter, fused, side_by_side
 from attnref.softmax import Partial, log_sum_exp, merge, stable
 from attnref.variants._autograd import beside_sink, is_derived
 from attnref.variants.blockwise import partial
@@ -139,7 +139,7 @@ def _pieces(call: Call, count: int) -> Partial:
     """Pieces of one size, as heads of one call of the fused kernel, and their softmax."""
     *lead, rows, m = call.shape
     query, key, value = (
-        x.expand(*lead, *x.shape[-2:]).reshape(-1, 1, *x.shape[-2:]) for x in call[:3]
+        side_by_side(x.expand(*lead, *x.shape[-2:]).reshape(-1, 1, *x.shape[-2:])) for x in call[:3]
     )
     key, value = (x.reshape(-1, count, m // count, x.shape[-1]) for x in (key, value))
     output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(

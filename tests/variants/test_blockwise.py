@@ -24,6 +24,32 @@ def draw_inputs(randn, *, lead=(2, 3), n=N, m=M, dtype=torch.float64):
     return [randn(*shape).to(dtype).requires_grad_() for shape in shapes]
 
 
+# Whose last dimension has a stride other than 1: turned, every other number, one number repeated.
+APART = {
+    "turned": lambda x: x.mT.contiguous().mT,
+    "every other": lambda x: torch.stack([x, x + 9.0], -1)[..., 0],
+    "repeated": lambda x: x[..., :1].expand(x.shape),
+}
+
+
+@pytest.mark.parametrize("layout", APART)
+@pytest.mark.parametrize("sink", [None, 0.5])
+@pytest.mark.parametrize("d_v", [D_K, D_V])
+def test_components_may_lie_apart(layout, sink, d_v, randn):
+    """The kernel takes them for neighbours, and reads whatever is beside the first."""
+    place = APART[layout]
+    query, key, value = (place(randn(2, size, d)) for size, d in ((N, D_K), (M, D_K), (M, d_v)))
+    expected = attnref.scaled_dot_product_attention(query, key, value, sink=sink)
+    torch.testing.assert_close(blockwise_attention(query, key, value, sink=sink), expected)
+    inputs = [x.detach().requires_grad_() for x in (query, key, value)]
+    cotangent = place(randn(*expected.shape))
+    ours, theirs = (
+        torch.autograd.grad(function(*inputs, sink=sink), inputs, cotangent)
+        for function in (blockwise_attention, attnref.scaled_dot_product_attention)
+    )
+    torch.testing.assert_close(ours, theirs)
+
+
 MASKS = {
     "none": None,
     "causal": masks.causal(N, M, alignment="bottom-right"),

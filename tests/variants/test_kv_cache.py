@@ -31,6 +31,22 @@ def test_the_newest_tokens_see_the_past_and_themselves(n, key_heads, randn, devi
     )
 
 
+@pytest.mark.parametrize("splits", [1, 2])
+@pytest.mark.parametrize("n", [1, 4])
+def test_components_may_lie_apart(n, splits, randn, device):
+    """Turned, so that the last stride is not 1, as the kernel takes it to be."""
+    shapes = (2, n, D_K), (2, 11, D_K), (2, 11, D_K)
+    inputs = [randn(*shape).mT.contiguous().mT for shape in shapes]
+    mask = masks.causal(n, 11, alignment="bottom-right").dense(device)
+    for sink in (None, 0.5):
+        ours = kv_cache_attention(*inputs, sink=sink, splits=splits)
+        expected = attnref.scaled_dot_product_attention(*inputs, mask, sink=sink)
+        torch.testing.assert_close(ours, expected, **CLOSE)
+    apart = [torch.stack([x, x + 1.0], -1) for x in inputs]  # the batch of vmap between components
+    mapped = torch.vmap(partial(kv_cache_attention, splits=splits), in_dims=-1)(*apart)
+    torch.testing.assert_close(mapped[0], kv_cache_attention(*inputs, splits=splits), **CLOSE)
+
+
 @pytest.mark.claim("pieces-give-the-whole")
 @pytest.mark.parametrize("derived", [False, True])
 @pytest.mark.parametrize("widths", [(D_K, D_V), (D_K, D_K)])
