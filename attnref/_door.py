@@ -232,20 +232,23 @@ def with_positive_scale(call: Call) -> Call:
 
 def side_by_side(tensor: Tensor) -> Tensor:
     """The same, copied if the components of its vectors lie apart."""
-    # Called by itself, the kernel on a processor takes them for neighbours and reads what is there.
+    # Called by itself, the kernel on a processor takes them for neighbours and reads what is there;
+    # scaled_dot_product_attention leaves the kernel, and computes all n m weights.
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 def fused(call: Call) -> Tensor:
     """The output by PyTorch's fused kernel, in the form in which it holds no weights.
 
-    On a processor that is (batch, heads, length, width) with one width for all three; otherwise
-    PyTorch computes all n m weights, without a word.
+    On a processor that is (batch, heads, length, width) with one width for all three, and the
+    components of a vector side by side; otherwise PyTorch computes all n m weights, without a word.
     """
     if call.is_causal and call.scale <= 0:
         call = with_positive_scale(call)
     query, key, value, mask, is_causal, scale, enable_gqa, shape, _ = call
     lead, (n, m), d_v = shape[:-2], shape[-2:], value.shape[-1]
+    if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:
+        query, key, value = map(side_by_side, (query, key, value))
     if isinstance(mask, Mask):
         mask = mask.dense(query.device)
     if mask is not None and is_causal:  # some kernels refuse the two together
