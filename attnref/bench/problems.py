@@ -424,7 +424,7 @@ TASKS = {
     "causal": Task(causal, (512, 1024, 2048, 4096, 8192)),
     "window": Task(window, (1024, 2048, 4096, 8192, 16384), masked=True),
     "blocks": Task(blocks, (1024, 2048, 4096, 8192), masked=True),
-    "chosen": Task(chosen, (1024, 2048, 4096, 8192), baseline="sdpa-unrestricted"),
+    "chosen": Task(chosen, (1024, 2048, 4096, 8192, 16384), baseline="sdpa-unrestricted"),
     "packed": Task(packed, (725, 1450, 2900)),
     "decode": Task(decode, (1024, 2048, 4096, 8192, 16384)),
     "drafts": Task(drafts, (1024, 2048, 4096, 8192, 16384), baseline="sdpa-steps"),
