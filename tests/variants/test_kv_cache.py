@@ -31,6 +31,7 @@ def test_the_newest_tokens_see_the_past_and_themselves(n, key_heads, randn, devi
     )
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("splits", [1, 2])
 @pytest.mark.parametrize("n", [1, 4])
 def test_components_may_lie_apart(n, splits, randn, device):

@@ -8,7 +8,7 @@ from drawing import FIRST, INK, SMALL, canvas, new
 TEXT = {"pt": {"language": "pt"}, "en": {"language": "en"}}
 
 DECISION = Path(__file__).parent.parent.parent / "decision.yml"
-TOP, ROW, STEP, LEFT = 16, 17, 88, 4
+TOP, ROW, STEP, LEFT = 16, 17, 82, 2
 
 
 def draw(text):
