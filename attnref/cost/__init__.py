@@ -37,6 +37,7 @@ from attnref.cost.linear_attention import linear
 from attnref.cost.operations import Cost, Operations
 from attnref.cost.paged_cache import Slots, slots
 from attnref.cost.pairs import Tiles, allowed_pairs, tiles, useful_share
+from attnref.cost.quantized_attention import quantized
 from attnref.cost.sizes import Sizes
 from attnref.cost.softmax_attention import (
     blockwise,
@@ -67,6 +68,7 @@ __all__ = [  # noqa: RUF022
     "gated_delta",
     "differential",
     "distance_bias",
+    "quantized",
     "Slots",
     "slots",
     "block_pairs",

@@ -30,6 +30,7 @@ def arguments(module):
         "absorb": lambda: True,
         "bandwidth": lambda: 1.3,
         "bias": lambda: randn(HEADS, 2 * N - 1, seed=27).requires_grad_(),
+        "bits": lambda: 8,
         "block": lambda: (3, 5),
         "block_size": lambda: 5,
         "block_table": lambda: torch.tensor([[1, 0], [2, -1]]),
