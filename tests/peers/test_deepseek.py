@@ -23,7 +23,7 @@ CLOSE = {"rtol": 0.0, "atol": 3e-6}
 
 
 @pytest.fixture
-def layer(generator):
+def layer(drawn):
     config = DeepseekV3Config(
         hidden_size=WIDTH,
         num_attention_heads=H,
@@ -36,13 +36,7 @@ def layer(generator):
         rope_interleave=True,
         attn_implementation="eager",
     )
-    layer = DeepseekV3Attention(config, layer_idx=0).double().eval()
-    for parameter in layer.parameters():
-        drawn = torch.randn(
-            parameter.shape, generator=generator, dtype=torch.float64, device=generator.device
-        )
-        parameter.data = drawn / parameter.shape[-1] ** 0.5
-    return layer
+    return drawn(DeepseekV3Attention(config, layer_idx=0))
 
 
 def ours(layer, tokens, **options):

@@ -4,12 +4,10 @@ Theirs is in float32; how near both come to float64 is compared, and their gradi
 """
 
 import importlib
-import importlib.util
 
 import pytest
 import torch
 
-from attnref.bench.peers import _alone
 from attnref.variants.gated_delta import gated_delta_attention_step
 
 HEADS, N, D_K, D_V = 3, 83, 11, 7
@@ -19,13 +17,6 @@ CHUNK = 16
 def model(name):
     pytest.importorskip("transformers", reason="transformers is not installed")
     return importlib.import_module(f"transformers.models.{name}.modeling_{name}")
-
-
-def reference(folder):
-    for package in ("fla", "einops"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed: pip install fla-core")
-    return _alone("fla", f"ops/{folder}/naive.py")
 
 
 @pytest.fixture
@@ -165,8 +156,8 @@ def test_mamba_2_scans_with_a_decay_per_token(inputs, randn):
 
 
 @pytest.mark.parametrize("form", ["chunk", "recurrent"])
-def test_fla_computes_kda(form, inputs, randn):
-    rule = getattr(reference("kda"), f"naive_{form}_kda")
+def test_fla_computes_kda(fla, form, inputs, randn):
+    rule = getattr(fla("kda"), f"naive_{form}_kda")
 
     def theirs(**given):
         given = heads_last(given)
@@ -184,8 +175,8 @@ def test_fla_computes_kda(form, inputs, randn):
 
 
 @pytest.mark.parametrize("form", ["chunk", "recurrent"])
-def test_fla_computes_gated_deltanet(form, inputs, randn):
-    rule = getattr(reference("gated_delta_rule"), f"naive_{form}_gated_delta_rule")
+def test_fla_computes_gated_deltanet(fla, form, inputs, randn):
+    rule = getattr(fla("gated_delta_rule"), f"naive_{form}_gated_delta_rule")
 
     def theirs(**given):
         given = heads_last(given)
@@ -201,8 +192,8 @@ def test_fla_computes_gated_deltanet(form, inputs, randn):
     compared(inputs("decay", True), theirs, randn)
 
 
-def test_fla_computes_gated_linear_attention(inputs, randn):
-    rule = reference("gla").naive_recurrent_gla
+def test_fla_computes_gated_linear_attention(fla, inputs, randn):
+    rule = fla("gla").naive_recurrent_gla
 
     def theirs(query, key, value, state, log_decay):
         output, last = rule(
@@ -215,8 +206,8 @@ def test_fla_computes_gated_linear_attention(inputs, randn):
     compared(inputs("gate", False), theirs, randn)
 
 
-def test_fla_computes_deltanet(inputs, randn):
-    rule = reference("delta_rule").delta_rule_recurrence
+def test_fla_computes_deltanet(fla, inputs, randn):
+    rule = fla("delta_rule").delta_rule_recurrence
 
     def theirs(query, key, value, state, beta):
         return rule(query, key, value, beta, initial_state=state)
@@ -224,9 +215,9 @@ def test_fla_computes_deltanet(inputs, randn):
     compared(inputs(None, True), theirs, randn)
 
 
-def test_fla_computes_retention(randn):
+def test_fla_computes_retention(fla, randn):
     """Without a state: heads decay by 1 - 2^-5, 1 - 2^-6, 1 - 2^-7."""
-    retention = reference("retention").naive_retention
+    retention = fla("retention").naive_retention
     query, key, value = (randn(2, HEADS, N, d).float() for d in (D_K, D_K, D_V))
     log_decay = torch.log1p(-(2.0 ** (-5 - torch.arange(HEADS, device=query.device))))
     found, _ = gated_delta_attention_step(query, key, value, log_decay=log_decay[None, :, None])

@@ -1,8 +1,6 @@
 """Chosen tokens and blocks against the layer of DeepSeek-V3.2 and flash-linear-attention's code."""
 
-import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -22,7 +20,7 @@ CLOSE = {"rtol": 0.0, "atol": 3e-6}
 
 
 @pytest.fixture
-def layer(generator):
+def layer(drawn):
     pytest.importorskip("transformers", reason="transformers is not installed")
     from transformers.models.deepseek_v32.configuration_deepseek_v32 import DeepseekV32Config
     from transformers.models.deepseek_v32.modeling_deepseek_v32 import DeepseekV32Attention
@@ -41,13 +39,7 @@ def layer(generator):
         index_n_heads=H_I,
         attn_implementation="eager",
     )
-    layer = DeepseekV32Attention(config, layer_idx=0).double().eval()
-    for parameter in layer.parameters():
-        drawn = torch.randn(
-            parameter.shape, generator=generator, dtype=torch.float64, device=generator.device
-        )
-        parameter.data = drawn / parameter.shape[-1] ** 0.5
-    return layer
+    return drawn(DeepseekV32Attention(config, layer_idx=0))
 
 
 def ours(layer, tokens):
@@ -94,30 +86,22 @@ B, HEADS, KEY_HEADS = 4, 6, 2
 
 
 @pytest.fixture
-def naive(monkeypatch):
-    """The file alone: its package wants a GPU's compiler, this file does not."""
-    for package in ("fla", "einops"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed: pip install fla-core einops")
-    found = importlib.util.find_spec("fla")
-    path = Path(found.submodule_search_locations[0]) / "ops/nsa/naive.py"
+def naive(fla, monkeypatch):
+    """The file, with empty stand-ins for what it imports and does not call here."""
     names = {"fla.ops.utils": "prepare_chunk_offsets", "fla.ops.utils.pooling": "mean_pooling"}
     for name in ("fla.ops", *names):
         module = ModuleType(name)
         if name in names:
-            setattr(module, names[name], None)  # which nothing here calls
+            setattr(module, names[name], None)
         monkeypatch.setitem(sys.modules, name, module)
-    spec = importlib.util.spec_from_file_location("naive", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return fla("nsa")
 
 
 @pytest.mark.filterwarnings("ignore:Flash Attention is not installed")
 @pytest.mark.parametrize("count", [3, 4, 7])
-def test_choice_summaries_and_blocks_are_those_of_flash_linear_attention(count, randn, request):
+def test_choice_summaries_and_blocks_are_those_of_flash_linear_attention(count, naive, randn):
     """Theirs is in float32 and has tokens before heads, and forces the same three blocks."""
-    naive, n = request.getfixturevalue("naive"), 37
+    n = 37
     query, key, value = randn(2, HEADS, n, 7), randn(2, KEY_HEADS, n, 7), randn(2, KEY_HEADS, n, 7)
     whole = [
         torch.cat([x[..., i : i + B, :].mean(-2, keepdim=True) for i in range(0, n, B)], -2)

@@ -1,0 +1,29 @@
+"""What the tests against implementations of others share."""
+
+import importlib.util
+
+import pytest
+
+from attnref.bench.peers import _alone
+
+
+@pytest.fixture
+def fla():
+    """Files of flash-linear-attention, alone: its package wants a GPU's compiler, they do not."""
+    for package in ("fla", "einops"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: pip install fla-core")
+    return lambda folder: _alone("fla", f"ops/{folder}/naive.py")
+
+
+@pytest.fixture
+def drawn(randn):
+    """A layer in float64 whose weights are drawn, so that it makes numbers of size 1 of such."""
+
+    def drawn(layer):
+        layer = layer.double().eval()
+        for parameter in layer.parameters():
+            parameter.data = randn(*parameter.shape) / parameter.shape[-1] ** 0.5
+        return layer
+
+    return drawn
