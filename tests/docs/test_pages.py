@@ -1,5 +1,6 @@
 """The contracts hold for the pages as they are. One test a contract; contracts.py says how."""
 
+import re
 from pathlib import Path
 
 import agreement
@@ -92,6 +93,12 @@ def test_recorded_drawing_is_what_the_script_draws(script):
 def test_prose_rests_on_a_figure_a_program_a_table_or_a_box(page):
     problems = contracts.prose_problems(page, ROOT)
     assert not problems, listed(problems)
+
+
+def test_a_body_that_is_an_author_is_one_name():
+    """A blank would cut it in two, and pages cite the second part alone; ``~`` keeps it whole."""
+    text = (ROOT / "docs" / "references.bib").read_text(encoding="utf-8")
+    assert re.findall(r"author *= *\{\{[^{}]* [^{}]*\}\}", text) == []
 
 
 def test_citations_resolve_and_sources_are_cited():
