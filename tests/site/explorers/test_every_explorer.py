@@ -115,10 +115,8 @@ def test_each_control_has_a_label_and_what_it_changes_is_said(new_page, address,
         if not control.is_visible() or control.is_disabled():
             continue
         assert control.evaluate("n => n.getAttribute('aria-label') || n.labels?.[0]?.innerText")
-        page.evaluate(
-            "name => document.querySelector(`#explorer-${name} [role=status]`).replaceChildren()",
-            name,
-        )
+        said = page.locator(f"#explorer-{name} [role=status]")
+        said.evaluate("node => node.replaceChildren()")
         if not changed_by_keyboard(control):
             continue
         pressed += 1
