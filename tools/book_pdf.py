@@ -30,6 +30,7 @@ PATIENCE = 600_000  # milliseconds
 # Of a page: what only a screen can use.
 OF_SCREEN = (
     ".reading, .foot, .take, .notebook, .api-uses, .term-meaning, form, script, button, "
+    ".explorer-controls, .explorer-bar, .explorer-program, .explorer-awake, .explorer-said, "
     ".md-content__button, .answered pre"  # the programs of all answers would be a book of their own
 )
 # What is wider than the paper is made smaller, and what is low is kept whole.

@@ -25,7 +25,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
-from pages import ROOT, path_of, read_yaml
+from pages import ROOT, path_of, read_yaml, written_at
 
 PLACE = re.compile(r"<!-- explorer: (?P<name>[a-z-]+)(?P<small> small)? -->")
 FOLDER = ROOT / "docs" / "explorers"
@@ -34,60 +34,60 @@ STYLE, SCRIPT = "explorers/explorers.css", "explorers/start.js"
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    language, names = Path(config.docs_dir).name, []
-
-    def show(match: re.Match[str]) -> str:
-        if match["name"] in names:
-            raise PluginError(f"{path_of(page)}: explorer {match['name']!r} is there already")
-        names.append(match["name"])
-        return explorer(match["name"], language, is_small=bool(match["small"]))
-
-    output = PLACE.sub(show, output)
-    if not names:
+    places = list(PLACE.finditer(output))
+    if not places:
         return output
-    style, script = (get_relative_url(path, page.url) for path in (STYLE, SCRIPT))
+    path, language, names = path_of(page), Path(config.docs_dir).name, set()
+    for place in places:
+        try:
+            if place["name"] in names:
+                raise PluginError("this explorer is on the page already")
+            made = explorer(place["name"], language, is_small=bool(place["small"]))
+        except PluginError as error:
+            file, line = written_at(path, place[0])
+            raise PluginError(f"{file}:{line}: {place[0]}: {error}") from error
+        names.add(place["name"])
+        output = output.replace(place[0], made, 1)
+    style, script = (get_relative_url(url, page.url) for url in (STYLE, SCRIPT))
     head = f'<link rel="stylesheet" href="{style}"><script type="module" src="{script}"></script>'
     return output.replace("</head>", f"{head}</head>", 1)
 
 
-def explorer(name: str, language: str, is_small: bool = False) -> str:
-    """An explorer as it is before, or without, JavaScript."""
-    folder = FOLDER / name
-    if not folder.is_dir():
-        known = ", ".join(sorted(path.name for path in FOLDER.iterdir() if path.is_dir()))
-        raise PluginError(f"no explorer {name!r} in docs/explorers; there are {known}")
-    module, texts = source(name), spoken(folder / "texts.yml", language)
+def explorer(name: str, language: str, is_small: bool = False, folder: Path = FOLDER) -> str:
+    """An explorer as it is before, or without, JavaScript.
+
+    Raises:
+        PluginError: if it is not known, or asks for a text or a number that is not there.
+    """
+    known = sorted(path.parent.name for path in folder.glob("*/picture.html"))
+    if name not in known:
+        raise PluginError(f"no explorer {name!r} in docs/explorers; there are {', '.join(known)}")
+    module, common = source(folder / name), spoken(folder / "texts.yml", language)
+    texts, templates = spoken(folder / name / "texts.yml", language), environment(folder)
     state = dict(module.STATE)
-    template = environment().get_template(f"{name}/picture.html")
     try:
-        inside = template.render(
+        inside = templates.get_template(f"{name}/picture.html").render(
             state=state, values=module.values(state), texts=texts, small=is_small, language=language
         )
     except UndefinedError as error:
-        raise PluginError(f"{folder / 'picture.html'}: {error}") from error
-    common = spoken(FOLDER / "texts.yml", language)
-    words = json.dumps({**common, **texts}, ensure_ascii=False).replace("<", "\\u003c")
-    return (
-        environment()
-        .get_template("frame.html")
-        .render(
-            name=name,
-            small=is_small,
-            inside=inside,
-            words=words,
-            texts=common,
-            title=texts["title"],
-            state=escape(json.dumps(state)),
-            program=module.PROGRAM and not is_small,
-        )
+        raise PluginError(f"{folder / name / 'picture.html'}: {error}") from error
+    return templates.get_template("frame.html").render(
+        name=name,
+        small=is_small,
+        inside=inside,
+        words=json.dumps({**common, **texts}, ensure_ascii=False).replace("<", "\\u003c"),
+        texts=common,
+        title=texts["title"],
+        state=escape(json.dumps(state)),
+        program=module.PROGRAM and not is_small,
     )
 
 
 @cache
-def source(name: str) -> ModuleType:
+def source(folder: Path) -> ModuleType:
     """The module values.py of an explorer."""
-    path = FOLDER / name / "values.py"
-    spec = importlib.util.spec_from_file_location(f"explorers_{name.replace('-', '_')}", path)
+    name = f"explorers_{folder.name.replace('-', '_')}"
+    spec = importlib.util.spec_from_file_location(name, folder / "values.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -105,10 +105,10 @@ def spoken(path: Path, language: str) -> dict[str, str]:
 
 
 @cache
-def environment() -> Environment:
+def environment(folder: Path) -> Environment:
     """Templates that stop where a name is unknown."""
     made = Environment(
-        loader=FileSystemLoader(FOLDER),
+        loader=FileSystemLoader(folder),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

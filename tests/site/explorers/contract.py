@@ -66,7 +66,7 @@ def shown(page, name, state):
 
 def wrong(name, state, found, tolerance=1e-5):
     """What an explorer shows in a state that attnref does not say, or the other way round."""
-    module = explorers.source(name)
+    module = explorers.source(explorers.FOLDER / name)
     expected = module.values({**module.STATE, **state})
     problems = [f"{lost} is not shown" for lost in expected.keys() - {one[0] for one in found}]
     for key, value, text in found:
