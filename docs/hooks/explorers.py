@@ -83,6 +83,18 @@ def explorer(name: str, language: str, is_small: bool = False, folder: Path = FO
     )
 
 
+def places(docs: Path) -> dict[tuple[str, bool], str]:
+    """The pages of the explorers, by name and whether it is small there, as below the site."""
+    return {
+        (place["name"], bool(place["small"])): (
+            f"{path.relative_to(docs).with_suffix('').as_posix()}/".removesuffix("index/")
+        )
+        for path in sorted(docs.rglob("*.*"))
+        if path.suffix in (".md", ".ipynb")
+        for place in PLACE.finditer(path.read_text(encoding="utf-8"))
+    }
+
+
 @cache
 def source(folder: Path) -> ModuleType:
     """The module values.py of an explorer."""

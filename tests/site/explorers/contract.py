@@ -11,13 +11,7 @@ from urllib.parse import quote
 
 import explorers
 
-ROOT = explorers.FOLDER.parent.parent
-PLACES = {  # the page of each explorer, and whether it is a small one there
-    (match["name"], bool(match["small"])): path.relative_to(ROOT / "docs/en").with_suffix("")
-    for path in sorted((ROOT / "docs/en").rglob("*.*"))
-    if path.suffix in (".md", ".ipynb")
-    for match in explorers.PLACE.finditer(path.read_text(encoding="utf-8"))
-}
+PLACES = explorers.places(explorers.ROOT / "docs" / "en")
 NAMES = sorted({name for name, _ in PLACES})
 LANGUAGES = ("pt", "en")
 AWAKE = "name => !('asleep' in document.getElementById(`explorer-${name}`).dataset)"
@@ -35,8 +29,7 @@ GO = """address => new Promise(done => {
 
 def page_of(name, is_small=False):
     """The address of an explorer's page below the language, with a slash at its end."""
-    path = PLACES[name, is_small].as_posix()
-    return f"{path}/".removesuffix("index/")
+    return PLACES[name, is_small]
 
 
 def address_of(name, state):
