@@ -15,9 +15,10 @@ from collections.abc import Iterator
 import chromium
 import explorers
 import site_server
+from pages import ROOT
 from playwright.sync_api import Locator, Page, sync_playwright
 
-DOCS = explorers.ROOT / "docs" / "en"
+DOCS = ROOT / "docs" / "en"
 SLOWED, MOVES = 4, 120
 FRAME = 1000 / 60  # milliseconds
 HANDLES = "input[type=range], [data-drag]"
