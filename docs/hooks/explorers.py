@@ -3,7 +3,8 @@
 An explorer is a folder of docs/explorers, which holds what stands on the page without JavaScript:
 
 - ``values.py``: ``STATE``, what it shows first; ``values(state)``, every number that it then shows,
-  computed by attnref; ``PROGRAM``, whether it gives a program in Python that computes them;
+  computed by attnref; ``PROGRAM``, whether it gives a program in Python that computes them; and,
+  where a drawing is more than numbers, ``drawing(state)``, a dict that the picture has as well;
 - ``picture.html``: the controls, the figure and its table, filled with these numbers by jinja;
 - ``texts.yml``: what it says, in both languages.
 
@@ -67,7 +68,12 @@ def explorer(name: str, language: str, is_small: bool = False, folder: Path = FO
     state = dict(module.STATE)
     try:
         inside = templates.get_template(f"{name}/picture.html").render(
-            state=state, values=module.values(state), texts=texts, small=is_small, language=language
+            state=state,
+            values=module.values(state),
+            drawing=getattr(module, "drawing", dict)(state),
+            texts=texts,
+            small=is_small,
+            language=language,
         )
     except UndefinedError as error:
         raise PluginError(f"{folder / name / 'picture.html'}: {error}") from error
