@@ -5,6 +5,7 @@ import { blocksOf, HIGHEST, LOWEST, numbers, program, rowOf, score, sizeOf, stri
 
 /** @typedef {import("../explorer.js").State} State */
 /** @typedef {ReturnType<typeof numbers>} Numbers */
+/** @typedef {{ first: number, last: number }} Span */
 
 const MOST = 16; // keys
 // Where picture.html draws the row and the table.
@@ -52,8 +53,9 @@ export function start(root) {
   const field = /** @type {HTMLInputElement} */ (part(root, ".blockwise-score"));
   field.addEventListener("input", () => {
     const typed = field.value.trim().replace(",", ".").replace("−", "-");
-    const isNone = /^-(∞|inf)$/i.test(typed);
-    if (!setScore(selected, isNone ? null : typed === "" ? NaN : Number(typed))) field.setAttribute("aria-invalid", "true");
+    const isNone = /^-(∞|inf)$/i.test(typed), s = typed === "" ? NaN : Number(typed);
+    const isShown = setScore(selected, isNone ? null : rounded(s - view.state().shift));
+    if (!isShown) field.setAttribute("aria-invalid", "true");
   });
   // What it says again is the score that is shown, where the typed one was refused.
   field.addEventListener("blur", () => view.change({}));
@@ -113,7 +115,8 @@ function check(state, texts) {
   for (const [pair, value] of Object.entries(edits)) {
     const [i, j] = /^[1-9]\d?-[1-9]\d?$/.test(pair) ? pair.split("-").map(Number) : [MOST + 1, 1];
     if (i > MOST || j > MOST) throw new Refused("bad-pair", { pair });
-    if (value !== null) inRange(value, filled(texts["score-of"], { key: j }), LOWEST, HIGHEST);
+    const { shift } = state; // in which the scores are shown and typed
+    if (value !== null) inRange(value + shift, filled(texts["score-of"], { key: j }), LOWEST + shift, HIGHEST + shift);
   }
 }
 
@@ -141,16 +144,18 @@ function drawControls(root, texts, state, { blocks, step }, selected) {
   tell(root, "shift", String(state.shift));
   tell(root, "step", filled(texts.of, { step, count: blocks.length }));
   tell(root, "score-label", filled(texts["score-of"], { key: selected }));
-  tell(root, "added", state.shift ? `+ ${state.shift}` : "");
   const field = /** @type {HTMLInputElement} */ (part(root, ".blockwise-score"));
   field.disabled = isForbidden(state, selected);
   if (document.activeElement !== field) field.value = scoreText(state, selected);
 }
 
+/** @param {number} s  @returns {number} without what adding and subtracting has left in the last digits */
+const rounded = (s) => Math.round(s * 1e6) / 1e6;
+
 /** @param {State} state  @param {number} key */
 function scoreText(state, key) {
   const s = isForbidden(state, key) ? -Infinity : score(state, rowOf(state), key);
-  return s === -Infinity ? "−∞" : String(s).replace("-", "−");
+  return s === -Infinity ? "−∞" : String(rounded(s + state.shift)).replace("-", "−");
 }
 
 /** @param {HTMLElement} root  @param {string} name  @param {string} text */
@@ -175,15 +180,19 @@ const yOf = (s) => (s === -Infinity ? FLOOR : ZERO - UNIT * s);
 function row(root) {
   const drawing = part(root, ".blockwise-row");
   const keys = Array.from(drawing.querySelectorAll(".blockwise-key"), (group) => {
-    const [bar, powerBar, handle] = group.querySelectorAll("rect"), [number, value, none] = group.querySelectorAll("text");
+    const [bar, powerBar, handle] = group.querySelectorAll("rect");
+    const [number, value, none] = group.querySelectorAll("text");
     handle.setAttribute("role", "slider");
-    set(handle, { "aria-valuemin": LOWEST, "aria-valuemax": HIGHEST });
     return { group: /** @type {SVGElement} */ (group), bar, powerBar, handle, number, value, none };
   });
   const texts = textsOf(root);
-  const at = Object.fromEntries(["band", "was", "was-label", "mu", "mu-label"].map((name) => [name, part(drawing, `.blockwise-${name}`)]));
+  const at = Object.fromEntries(["band", "was", "was-label", "mu", "mu-label"].map(
+    (name) => [name, part(drawing, `.blockwise-${name}`)]));
+  const ticks = /** @type {NodeListOf<SVGElement>} */ (drawing.querySelectorAll("[data-tick]"));
   const sums = Array.from(drawing.querySelectorAll(".blockwise-sum"), (group) => ({
-    name: /** @type {"ell" | "a"} */ (/** @type {SVGElement} */ (group).dataset.sum), bars: group.querySelectorAll("rect") }));
+    name: /** @type {"ell" | "a"} */ (/** @type {SVGElement} */ (group).dataset.sum),
+    bars: group.querySelectorAll("rect"),
+  }));
 
   /** @param {State} state  @param {Numbers} found  @param {number} selected */
   return (state, { values, scores, blocks, step, before, now }, selected) => {
@@ -202,10 +211,14 @@ function row(root) {
       set(powerBar, { x: x + 0.16 * wide, width: 0.68 * wide, y: FOOT - TALL * p, height: TALL * p });
       for (const label of [number, value, none]) label.setAttribute("x", String(x + wide / 2));
       none.textContent = s === -Infinity ? "×" : "";
-      set(handle, { x, width: wide, tabindex: j === selected ? 0 : -1, "aria-label": filled(texts["score-of"], { key: j }),
-        "aria-valuenow": s === -Infinity ? LOWEST : s, "aria-valuetext": figure(s, 1),
+      set(handle, { x, width: wide, tabindex: j === selected ? 0 : -1,
+        "aria-label": filled(texts["score-of"], { key: j }),
+        "aria-valuemin": LOWEST + state.shift, "aria-valuemax": HIGHEST + state.shift,
+        "aria-valuenow": Math.max(scores[index], LOWEST + state.shift), "aria-valuetext": figure(scores[index], 1),
         "aria-disabled": String(isForbidden(state, j)) });
     });
+    for (const tick of ticks) tick.textContent = String(Number(tick.dataset.tick) + state.shift).replace("-", "−");
+    at.band.setAttribute("class", `blockwise-band ${current?.isSkipped ? "blockwise-skipped" : ""}`);
     set(at.band, current ? { x: LEFT + (current.first - 1) * wide, width: (current.last - current.first + 1) * wide }
       : { x: LEFT, width: 0 });
     const y = yOf(now.mu - state.shift), old = yOf(before.mu - state.shift);
@@ -237,17 +250,21 @@ function table(root) {
   /** @param {State} state  @param {Numbers} found */
   return (state, { blocks, step }) => {
     const n = state.keys, size = sizeOf(state), strip = stripOf(state), cell = side / n;
-    /** @type {(rows: { first: number, last: number }, columns: { first: number, last: number }) => [number, number, number, number]} */
+    /** @type {(rows: Span, columns: Span) => [number, number, number, number]} */
     const place = (rows, columns) => [left + (columns.first - 1) * cell, top + (rows.first - 1) * cell,
       (columns.last - columns.first + 1) * cell, (rows.last - rows.first + 1) * cell];
     const current = blocks[step - 1];
-    cells.setAttribute("d", range(1, n).map((k) => `M ${left} ${top + k * cell} h ${side} M ${left + k * cell} ${top} v ${side}`).join(" "));
+    cells.setAttribute("d", range(1, n).map((k) =>
+      `M ${left} ${top + k * cell} h ${side} M ${left + k * cell} ${top} v ${side}`).join(" "));
     done.setAttribute("d", blocks.slice(0, Math.max(step - 1, 0)).filter(({ isSkipped }) => !isSkipped)
       .map((block) => box(place(strip, block))).join(" "));
     const [x, y, width, height] = current && !current.isSkipped ? place(strip, current) : [left, top, 0, 0];
     set(present, { x, y, width, height });
-    const ends = range(0, Math.ceil(n / size)).map((k) => ({ first: k * size + 1, last: Math.min((k + 1) * size, n) }));
-    frames.setAttribute("d", ends.flatMap((rows) => ends.filter((columns) => !state.causal || columns.first <= rows.last)
+    const spans = range(0, Math.ceil(n / size)).map(
+      (k) => ({ first: k * size + 1, last: Math.min((k + 1) * size, n) }));
+    const isComputed = (/** @type {Span} */ rows, /** @type {Span} */ columns) =>
+      !state.causal || columns.first <= rows.last;
+    frames.setAttribute("d", spans.flatMap((rows) => spans.filter((columns) => isComputed(rows, columns))
       .map((columns) => box(place(rows, columns)))).join(" "));
     set(chosen, { y: top + (rowOf(state) - 1) * cell, height: cell });
     carried.setAttribute("d", range(0, 3).flatMap((k) => range(strip.first - 1, strip.last)
@@ -268,10 +285,12 @@ const box = ([x, y, width, height]) => `M ${x} ${y} h ${width} v ${height} h ${-
 function written(root, texts) {
   const slots = /** @type {HTMLElement[]} */ (Array.from(root.querySelectorAll("[data-slot]")));
   const lines = Array.from(part(root, ".blockwise-history tbody").querySelectorAll("tr"));
-  const frame = part(root, ".explorer-scroll"), results = part(root, ".blockwise-results");
-  const columns = Array.from(part(root, ".blockwise-keys").querySelectorAll("tr"), (line) => Array.from(line.cells).slice(1));
+  const frame = part(root, ".explorer-scroll"), head = part(frame, "th");
+  const work = part(root, ".blockwise-work"), results = part(root, ".blockwise-results");
+  const columns = Array.from(part(root, ".blockwise-keys").querySelectorAll("tr"),
+    (line) => Array.from(line.cells).slice(1));
 
-  let inSight = 0;
+  let inSight = 0; // the first key of the block that the frame shows
 
   /** @param {State} state  @param {Numbers} found */
   return (state, { values, blocks, step }) => {
@@ -280,12 +299,12 @@ function written(root, texts) {
       const { slot = "", at = "", digits } = element.dataset;
       const name = at ? `${slot}-${at === "now" ? step : step - 1}` : slot;
       if (values[name] !== undefined) write(element, name, values[name], Number(digits));
-      else blank(element, slot === "naive-output" ? "NaN" : at || slot.startsWith("block") ? "–" : "");
+      else blank(element, slot === "naive-output" ? "NaN" : "");
     }
     lines.forEach((line, index) => {
       line.hidden = index > blocks.length;
       line.className = index === step ? "blockwise-current" : "";
-      if (index && !line.hidden) line.cells[0].textContent = span(blocks[index - 1], texts);
+      if (index && !line.hidden) line.cells[0].textContent = ends(blocks[index - 1]);
     });
     columns.forEach((cells, kind) => cells.forEach((cell, index) => {
       cell.hidden = index >= state.keys;
@@ -294,10 +313,12 @@ function written(root, texts) {
     }));
     if (current && current.first !== inSight) { // what scrolls follows the block
       inSight = current.first;
-      const cell = columns[0][inSight - 1];
-      frame.scrollLeft = cell.offsetLeft - cell.offsetWidth * 2;
+      const from = columns[0][current.first - 1].offsetLeft - head.offsetWidth, last = columns[0][current.last - 1];
+      const to = last.offsetLeft + last.offsetWidth - frame.clientWidth;
+      if (from < frame.scrollLeft || to > frame.scrollLeft) frame.scrollLeft = from;
     }
     results.classList.toggle("blockwise-finished", step === blocks.length);
+    work.classList.toggle("blockwise-idle", !current || current.isSkipped);
     tell(root, "head", current ? filled(texts[current.isSkipped ? "at-skipped" : "at-block"],
       { step, count: blocks.length, span: span(current, texts) }) : texts["at-start"]);
   };
@@ -310,7 +331,10 @@ function blank(element, text) {
   element.textContent = text;
 }
 
-/** @param {{ first: number, last: number }} block  @param {Record<string, string>} texts */
+/** @param {Span} block */
+const ends = ({ first, last }) => (first === last ? String(first) : `${first}–${last}`);
+
+/** @param {Span} block  @param {Record<string, string>} texts */
 const span = ({ first, last }, texts) => filled(texts[first === last ? "one-key" : "many-keys"], { first, last });
 
 /** @param {Numbers} found  @param {Record<string, string>} texts */
