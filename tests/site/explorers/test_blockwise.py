@@ -75,16 +75,16 @@ def test_random_states_reach_what_is_special():
 @pytest.mark.parametrize(
     ("right", "mistake"),
     [
-        ("power(before.mu, mu), powers", "1, powers"),  # nothing is rescaled
-        ("a: factor * before.a + blockA", "a: before.a + blockA"),  # one of both sums is not
-        ("power(s, mu));", "Math.exp(s));"),
-        ("Math.max(before.mu, largest)", "largest"),
-        ("(now.ell || 1)", "now.ell"),  # 0/0
-        ("first > strip.last", "first > rowOf(state)"),  # a block that others of the strip need
+        ("factor = power(mu, maximum)", "factor = 1"),  # nothing is rescaled
+        ("a: factor * a + own.a", "a: a + own.a"),  # one of both sums is not
+        ("power(s, maximum);", "Math.exp(s);"),
+        ("Math.max(mu, ...block)", "Math.max(...block)"),
+        ("a / (ell || 1)", "a / ell"),  # 0/0
+        ("first > strip.last", "first >= strip.first"),  # the block on the diagonal
         ("index + 1 > i ?", "index + 1 >= i ?"),
         ("fround(Math.exp(fround(s)))", "Math.exp(s)"),  # which ends only at 709
         ("blocks.toReversed()", "blocks"),
-        ("VALUES[first - 1 + k]", "VALUES[k]"),
+        ("VALUES[first - 1 + index]", "VALUES[index]"),
     ],
 )
 def test_a_mistake_is_noticed(new_page, address, right, mistake):
@@ -123,7 +123,11 @@ def test_the_program_prints_what_is_shown(new_page, address):
 def drawn(page):
     """What is drawn, with numbers that are the same however they were written."""
     return [
-        re.sub(r"-?\d+\.?\d*(?:e-?\d+)?", lambda number: f"{float(number[0]):.2f}", one)
+        re.sub(
+            r"-?\d+\.?\d*(?:e-?\d+)?",
+            lambda number: f"{float(number[0]):.2f}",
+            " ".join(one.split()),
+        )
         for one in page.evaluate(DRAWN, ROOT)
     ]
 
@@ -191,11 +195,8 @@ def test_a_score_is_dragged_by_a_finger(new_page, address):
 def test_a_score_is_changed_by_keys(new_page, address):
     page = opened(new_page, address, NAME)
     page.focus(f"{ROOT} [data-key='1']")
-    expected = {
-        **{"ArrowUp": 0.5, "Shift+ArrowUp": 1.5, "PageDown": 0.5, "ArrowDown": 0.4},
-        **{"End": 8, "Home": float("-inf")},
-    }
-    for key, score in expected.items():
+    steps = [("ArrowUp", 0.5), ("Shift+ArrowUp", 1.5), ("PageDown", 0.5), ("ArrowDown", 0.4)]
+    for key, score in (*steps, ("End", 8), ("Home", float("-inf"))):
         page.keyboard.press(key)
         frame(page)
         assert number(page, "score-1") == pytest.approx(score)
@@ -213,12 +214,13 @@ def test_a_forbidden_score_is_left_alone(new_page, address):
     page = opened(new_page, address, NAME, state={"causal": True})
     handle = page.locator(f"{ROOT} [data-key='9']")
     assert handle.get_attribute("aria-disabled") == "true"
-    handle.click()
+    handle.click(force=True)
     handle.press("ArrowUp")
     frame(page)
-    assert "9" not in page.url.split("?")[1].replace("%22keys", "")
     assert page.is_disabled(f"{ROOT} .blockwise-score")
-    assert wrong(NAME, {"causal": True}, shown(page, NAME, {"causal": True})) == []
+    page.uncheck(f"{ROOT} [name=causal]")
+    frame(page)
+    assert number(page, "score-9") == BLOCKWISE.values(BLOCKWISE.STATE)["score-9"]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +263,8 @@ def test_a_score_is_typed_as_it_is_shown(new_page, address):
     [
         ({"edits": {"7": 1}}, "Scores: “7” names no query and key; “7-3” is query 7 and key 3."),
         ({"edits": {"7-17": 1}}, "Scores: “7-17” names no query and key"),
-        ({"edits": [1]}, "Scores: “edits” holds a score for each pair, such as {"),
+        ({"edits": [1]}, "Scores: “0” names no query and key"),
+        ({"edits": None}, "Scores: “null” names no query and key"),
         ({"edits": {"7-3": 20}}, "score of key 3: 20 is outside the range from -4 to 8."),
         ({"preset": "odd"}, "Scores: odd is none of mixed, last, equal, masked."),
         ({"keys": 17}, "keys: 17 is outside the range from 2 to 16."),

@@ -1,14 +1,17 @@
 // Softmax attention of one query, block after block of keys.
 
 /** @typedef {import("../explorer.js").State} State */
-/** @typedef {{ first: number, last: number, isSkipped: boolean }} Block */
+/** @typedef {{ first: number, last: number }} Span */
+/** @typedef {Span & { isSkipped: boolean }} Block */
 
 // Digits of π, so that a reader can follow sums of them.
 export const VALUES = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3];
 export const LOWEST = -4, HIGHEST = 8;
 
-/** What is carried from block to block; before the first one there is nothing. */
-const NOTHING = { mu: -Infinity, ell: 0, a: 0 };
+/**
+ * What is carried on after a block, which has factor and own unless it was skipped.
+ * @typedef {{ mu: number, ell: number, a: number, factor?: number, own?: { ell: number, a: number } }} Carried
+ */
 
 /** @param {State} state  @returns {number} of keys in a block */
 export const sizeOf = (state) => Math.min(state.block, state.keys);
@@ -42,7 +45,7 @@ export function scoresOf(state) {
 
 /**
  * The queries that are computed together with the chosen one.
- * @param {State} state  @returns {{ first: number, last: number }}
+ * @param {State} state  @returns {Span}
  */
 export function stripOf(state) {
   const size = sizeOf(state), first = Math.floor((rowOf(state) - 1) / size) * size + 1;
@@ -69,8 +72,33 @@ export function blocksOf(state) {
  */
 export const power = (s, maximum) => (s === -Infinity ? 0 : Math.exp(s - maximum));
 
-/** @param {number} total  @param {number} addend */
-const sum = (total, addend) => total + addend;
+/**
+ * The sums over some keys, relative to a maximum not below theirs.
+ * @param {number[]} scores  @param {number} maximum  @param {number} first of these keys
+ */
+function sums(scores, maximum, first) {
+  let ell = 0, a = 0;
+  scores.forEach((s, index) => {
+    const p = power(s, maximum);
+    ell += p;
+    a += p * VALUES[first - 1 + index];
+  });
+  return { ell, a };
+}
+
+/** @param {{ ell: number, a: number }} sums  @returns {number} 0 where no key is allowed */
+const output = ({ ell, a }) => a / (ell || 1);
+
+/**
+ * @param {Carried} before  @param {number[]} scores  @param {Block} block
+ * @returns {Carried}
+ */
+function after({ mu, ell, a }, scores, { first, last, isSkipped }) {
+  if (isSkipped) return { mu, ell, a };
+  const block = scores.slice(first - 1, last), maximum = Math.max(mu, ...block);
+  const factor = power(mu, maximum), own = sums(block, maximum, first);
+  return { mu: maximum, ell: factor * ell + own.ell, a: factor * a + own.a, factor, own };
+}
 
 /**
  * All that is shown in a state, by name, and what it is made of.
@@ -78,51 +106,29 @@ const sum = (total, addend) => total + addend;
  */
 export function numbers(state) {
   const scores = scoresOf(state), blocks = blocksOf(state), step = Math.min(state.step, blocks.length);
+  /** @type {Carried[]} */
+  const run = [{ mu: -Infinity, ell: 0, a: 0 }];
+  for (const block of blocks) run.push(after(run[run.length - 1], scores, block));
+  const now = run[step], before = run[Math.max(step - 1, 0)], current = blocks[step - 1];
   /** @type {Record<string, number>} */
   const values = {};
   scores.forEach((s, index) => { values[`score-${index + 1}`] = s; });
-  let before = NOTHING, now = NOTHING;
-  note(values, 0, now);
-  for (let index = 1; index <= step; index++) {
-    const { first, last, isSkipped } = blocks[index - 1];
-    before = now;
-    if (!isSkipped) {
-      const own = scores.slice(first - 1, last), largest = Math.max(...own), mu = Math.max(before.mu, largest);
-      const factor = power(before.mu, mu), powers = own.map((s) => power(s, mu));
-      const blockEll = powers.reduce(sum, 0);
-      const blockA = powers.map((p, k) => p * VALUES[first - 1 + k]).reduce(sum, 0);
-      now = { mu, ell: factor * before.ell + blockEll, a: factor * before.a + blockA };
-      values[`factor-${index}`] = factor;
-      if (index === step) {
-        Object.assign(values, { "block-largest": largest, "block-ell": blockEll, "block-a": blockA });
-      }
-    }
-    note(values, index, now);
-  }
+  run.slice(0, step + 1).forEach(({ mu, ell, a, factor }, index) => {
+    Object.assign(values, { [`mu-${index}`]: mu, [`ell-${index}`]: ell, [`a-${index}`]: a });
+    if (factor !== undefined) values[`factor-${index}`] = factor;
+  });
   for (const { first, last, isSkipped } of blocks.slice(0, step)) {
     if (isSkipped) continue;
     for (let j = first; j <= last; j++) values[`power-${j}`] = power(scores[j - 1], now.mu);
   }
-  values.output = now.a / (now.ell || 1);
-  values.whole = average(scores);
-  Object.assign(values, asItStands(scores), counts(state, blocks, step));
-  return { values, scores, blocks, step, before, now };
-}
-
-/** @param {Record<string, number>} values  @param {number} index  @param {typeof NOTHING} carried */
-function note(values, index, { mu, ell, a }) {
-  values[`mu-${index}`] = mu;
-  values[`ell-${index}`] = ell;
-  values[`a-${index}`] = a;
-}
-
-/**
- * The softmax average in one go.
- * @param {number[]} scores
- */
-function average(scores) {
-  const maximum = Math.max(...scores), powers = scores.map((s) => power(s, maximum));
-  return powers.map((p, k) => p * VALUES[k]).reduce(sum, 0) / (powers.reduce(sum, 0) || 1);
+  if (now.own) {
+    const largest = Math.max(...scores.slice(current.first - 1, current.last));
+    Object.assign(values, { "block-largest": largest, "block-ell": now.own.ell, "block-a": now.own.a });
+  }
+  values.output = output(now);
+  values.whole = output(sums(scores, Math.max(...scores), 1));
+  Object.assign(values, asItStands(scores), counts(state, current));
+  return { state, values, scores, blocks, step, strip: stripOf(state), current, run, before, now };
 }
 
 /**
@@ -134,16 +140,16 @@ function asItStands(scores) {
   const { fround } = Math;
   const powers = scores.map((s) => fround(Math.exp(fround(s))));
   const total = powers.reduce((found, p) => fround(found + p), 0);
-  const output = powers.reduce((found, p, k) => fround(found + fround(fround(p / total) * VALUES[k])), 0);
-  return { "naive-ell": total, ...(Number.isNaN(output) ? {} : { "naive-output": output }) };
+  const average = powers.reduce((found, p, k) => fround(found + fround(fround(p / total) * VALUES[k])), 0);
+  return { "naive-ell": total, ...(Number.isNaN(average) ? {} : { "naive-output": average }) };
 }
 
 /**
  * Scores and sums that are held now, and the scores of the whole table.
- * @param {State} state  @param {Block[]} blocks  @param {number} step
+ * @param {State} state  @param {Block | undefined} now
  */
-function counts(state, blocks, step) {
-  const n = state.keys, size = sizeOf(state), strip = stripOf(state), now = blocks[step - 1];
+function counts(state, now) {
+  const n = state.keys, size = sizeOf(state), strip = stripOf(state);
   const rows = strip.last - strip.first + 1;
   const held = now && !now.isSkipped ? rows * (now.last - now.first + 1) : 0;
   let computed = 0, pairs = 0;
