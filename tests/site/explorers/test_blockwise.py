@@ -12,7 +12,7 @@ from contract import GO, address_of, opened, shown, spoil, wrong
 from attnref.cost import Sizes
 
 NAME = "blockwise"
-BLOCKWISE = explorers.source(NAME)
+BLOCKWISE = explorers.source(explorers.FOLDER / NAME)
 ROOT = f"#explorer-{NAME}"
 # The places and sizes of what is drawn, and of what is seen of it.
 DRAWN = """root => Array.from(document.querySelectorAll(`${root} svg *`))
