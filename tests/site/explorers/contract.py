@@ -15,6 +15,8 @@ PLACES = explorers.places(explorers.ROOT / "docs" / "en")
 NAMES = sorted({name for name, _ in PLACES})
 LANGUAGES = ("pt", "en")
 AWAKE = "name => !('asleep' in document.getElementById(`explorer-${name}`).dataset)"
+# Whether it shows its state: one that has more to load is busy until then.
+AT_REST = "name => !document.getElementById(`explorer-${name}`).ariaBusy"
 # Each number that is shown, its exact value, and as it is written.
 NUMBERS = """name => Array.from(
   document.getElementById(`explorer-${name}`).querySelectorAll("[data-name]"),
@@ -48,6 +50,7 @@ def opened(new_page, address, name, language="en", state=None, is_small=False, *
 
 
 def numbers(page, name):
+    page.wait_for_function(AT_REST, arg=name)
     return page.evaluate(NUMBERS, name)
 
 

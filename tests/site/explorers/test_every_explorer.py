@@ -143,7 +143,7 @@ def test_a_view_is_shared_by_its_address(new_page, address, name):
     there.wait_for_function(AWAKE, arg=name)
     assert numbers(there, name) == before
     state = json.loads(parse_qs(urlsplit(link).query)[name][0])
-    assert wrong(name, state, before, 1e-3 if name == "transformer" else 1e-5) == []
+    assert wrong(name, state, before) == []
     page.click(f"#explorer-{name} [data-do=reset]")
     page.wait_for_function("!location.search")
 
@@ -157,7 +157,7 @@ def test_a_damaged_address_shows_the_first_view_and_says_why(new_page, address, 
     problem = page.inner_text(f"#explorer-{name} .explorer-problem")
     assert problem.startswith("The address holds a view that cannot be shown")
     assert "{" not in problem
-    assert wrong(name, {}, numbers(page, name), 1e-3 if name == "transformer" else 1e-5) == []
+    assert wrong(name, {}, numbers(page, name)) == []
 
 
 def scripts_of(name):
