@@ -96,13 +96,13 @@ def reads_as(text, value):
     return abs(read - value) <= 0.5001 * 10 ** (power - len(found[3] or ""))
 
 
-def spoil(page, name, right, wrong):
-    """From now on the page gets the explorer's numbers.js with a mistake in it."""
-    script = explorers.ROOT / "docs" / "shared" / "explorers" / name / "numbers.js"
+def spoil(page, name, right, wrong, file="numbers.js"):
+    """From now on the page gets one of the explorer's scripts with a mistake in it."""
+    script = explorers.ROOT / "docs" / "shared" / "explorers" / name / file
     text = script.read_text(encoding="utf-8")
     assert text.count(right) == 1, f"{script}: {right!r} is there {text.count(right)} times"
     body = text.replace(right, wrong)
     page.route(
-        f"**/explorers/{name}/numbers.js",
+        f"**/explorers/{name}/{file}",
         lambda route: route.fulfill(body=body, content_type="text/javascript"),
     )
