@@ -31,7 +31,7 @@ def test_without_javascript_a_figure_and_a_table_stand_there(new_page, address, 
     page = new_page(java_script_enabled=False, viewport={"width": 360, "height": 740})
     page.goto(f"{address}/{language}/{page_of(name)}")
     explorer = page.locator(f"#explorer-{name}")
-    for drawing in explorer.locator("svg").all():
+    for drawing in explorer.locator("svg:not([aria-hidden])").all():  # not a line of a legend
         assert drawing.is_visible()
         assert drawing.bounding_box()["height"] > 40
     for folded in explorer.locator("details:not(.explorer-program) > summary").all():
