@@ -46,7 +46,7 @@ export function start(root) {
       }
     }
     drawn?.(shown, computed);
-    const spoken = labels(shown, allowed[shown.key]);
+    const spoken = labels(shown, allowed);
     for (const element of said) say(element, spoken[element.dataset.say ?? ""]);
     fill(shown);
     rewrite(root, named(shown, computed));
@@ -87,10 +87,11 @@ export function start(root) {
     }
   }
 
-  /** @param {State} shown  @param {boolean} isAllowed  @returns {Record<string, string>} */
-  function labels({ words, query, key, plane: axes }, isAllowed) {
+  /** @param {State} shown  @param {boolean[]} allowed  @returns {Record<string, string>} */
+  function labels({ words, query, key, plane: axes }, allowed) {
     const [across, up, third] = [axes[0], axes[2], thirdOf(axes)].map((p) => `${texts.component} ${Number(p) + 1}`);
-    return { query: words[query], key: words[key], masked: isAllowed ? "" : texts.masked, third,
+    return { query: words[query], key: words[key], masked: allowed[key] ? "" : texts.masked, third,
+      empty: allowed.includes(true) ? "" : texts.empty,
       vector: filled(texts["vector-of"], { word: words[key] }), across: `${across} →`, up: `${up} →` };
   }
 

@@ -1,5 +1,5 @@
 // The explorer of saturation: shows the numbers, moves the paths, and lets the width be dragged.
-import { figure, rewrite } from "../draw.js";
+import { figure, rewrite, set } from "../draw.js";
 import { explorer, filled, inRange, numeric, oneOf, part, textsOf } from "../explorer.js";
 import { shown } from "./numbers.js";
 
@@ -16,9 +16,6 @@ export function start(root) {
   const paths = /** @type {NodeListOf<SVGPathElement>} */ (root.querySelectorAll("[data-path]"));
   const ends = /** @type {NodeListOf<SVGElement>} */ (root.querySelectorAll("[data-name^=range]"));
 
-  /** @type {Record<string, string>} */
-  let before = {};
-
   const { state, change } = explorer(root, {
     check(given) {
       whole(given.d_k, texts["width-label"], 1, WIDEST);
@@ -29,14 +26,10 @@ export function start(root) {
     },
     draw(given) {
       const now = /** @type {State} */ (given), found = shown(now);
-      for (const path of paths) {
-        const to = found.paths[path.dataset.path ?? ""];
-        if (before[path.dataset.path ?? ""] !== to) path.setAttribute("d", to);
-      }
-      before = found.paths;
-      for (const end of ends) end.dataset.digits = found.values["range-high"] < 1 ? "2" : "0";
+      for (const path of paths) set(path, { d: found.paths[path.dataset.path ?? ""] });
+      for (const end of ends) set(end, { "data-digits": found.values["range-high"] < 1 ? 2 : 0 });
       rewrite(root, found.values);
-      if (picture.dataset.factor !== now.factor) picture.dataset.factor = now.factor;
+      set(picture, { "data-factor": now.factor });
       for (const slider of sliders) {
         const value = given[slider.dataset.octaves ?? ""];
         slider.value = String(STEPS * Math.log2(value));
