@@ -63,7 +63,6 @@ def test_it_is_as_high_asleep_as_awake(new_page, address, name, language, width)
     asleep = explorer.bounding_box()["height"]
     before = page.evaluate("shifted")
     assert held
-    page.unroute("**/explorers/**/view.js")
     for route in held:
         route.continue_()
     page.wait_for_function(AWAKE, arg=name)
