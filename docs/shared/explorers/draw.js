@@ -33,15 +33,35 @@ function dressed(element, attributes, children) {
   return element;
 }
 
+/** Copies or removes the last children of an element until there are so many. @param {Element} parent  @param {number} count */
+export function grow(parent, count) {
+  while (parent.children.length > count) parent.lastElementChild?.remove();
+  while (parent.children.length < count) parent.append(/** @type {Element} */ (parent.lastElementChild).cloneNode(true));
+}
+
+/**
+ * Changes the attributes that are not so already: what stays costs no frame its time.
+ * @param {Element} element  @param {Record<string, string | number>} attributes
+ */
+export function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (element.getAttribute(name) !== String(value)) element.setAttribute(name, String(value));
+  }
+}
+
+/** Changes a text that is not so already. @param {Element} element  @param {string} text */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 /**
  * Writes a number into an element, as docs/hooks/explorers.py does: with its name and its exact value,
  * by which a test compares it with attnref.
  * @param {HTMLElement | SVGElement} element  @param {string} name  @param {number} value  @param {number} [digits]
  */
 export function write(element, name, value, digits = 4) {
-  element.dataset.name = name;
-  element.dataset.value = String(value);
-  element.textContent = figure(value, digits);
+  set(element, { "data-name": name, "data-value": value });
+  say(element, figure(value, digits));
 }
 
 /**
