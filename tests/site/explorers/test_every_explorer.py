@@ -80,7 +80,7 @@ def test_it_is_accessible_fits_and_says_nothing_on_the_console(new_page, address
     language = LANGUAGES[width == 360]
     page.goto(f"{address}/{language}/{page_of(name)}{address_of(name, {})}")
     page.wait_for_function(AWAKE, arg=name)
-    page.evaluate("document.querySelectorAll('.explorer details').forEach(d => d.open = true)")
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     page.wait_for_load_state("networkidle")
     assert {about: told for about, told in page.evaluate(PROBLEMS).items() if told} == {}
     assert violations(page) == []
