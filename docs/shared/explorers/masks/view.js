@@ -1,7 +1,7 @@
 // The mask that is written, as a table of pairs over the blocks that a kernel computes.
 import { grow, say, set, write } from "../draw.js";
 import { explorer, filled, inRange, part, Refused, textsOf } from "../explorer.js";
-import { evaluated, heard, LAYERS, MOST, numbers } from "./numbers.js";
+import { evaluated, LAYERS, MOST, numbers } from "./numbers.js";
 import { lines, ranges, runs } from "./paths.js";
 import { program } from "./program.js";
 import { writing } from "./writing.js";
@@ -81,13 +81,13 @@ export function start(root) {
 
   /** Puts everything in its place.  @param {number} cell  @param {number} layer */
   function place(cell, layer) {
-    const { rows, columns, query, strips, isSquare } = now;
+    const { rows, columns, query, isSquare } = now, count = now.layers.length;
     set(pieces.table, { transform: `translate(${LEFT} ${TOP}) scale(${short(cell)})` });
     set(pieces.strips, { transform: `translate(${LEFT} ${short(TOP + rows * cell + BELOW)})` });
     set(pieces.cells, { transform: `scale(${short(cell)} ${STRIP})` });
     set(pieces.ground, { width: columns, height: rows });
     set(pieces.row, { width: columns, y: query });
-    set(pieces.bottom, { width: columns, height: strips.length });
+    set(pieces.bottom, { width: columns, height: count });
     set(pieces.layer, { width: columns, y: layer });
     set(pieces.labels, { visibility: isSquare ? "visible" : "hidden" });
     set(pieces.last, { x: short(LEFT + columns * cell) });
@@ -99,7 +99,7 @@ export function start(root) {
 
   /** Draws the paths.  @param {number} side of a block */
   function trace(side) {
-    const { may, rows, columns, blocks, strips, linked, values } = now;
+    const { may, rows, columns, query, blocks, layers, linked, values } = now, count = layers.length;
     const kind = (/** @type {number} */ i, /** @type {number} */ j) =>
       blocks[Math.floor(i / side)][Math.floor(j / side)].kind;
     const drawn = {
@@ -111,9 +111,9 @@ export function start(root) {
       blocks: blocks.flatMap((line, i) => line.map(({ kind: of, width, height }, j) =>
         (of ? `M${j * side} ${i * side}h${width}v${height}h-${width}z` : ""))).join(""),
       blind: may.map((_, i) => (values[`row-${i}`] ? "" : `M-2 ${3 * i}h1v3h-1z`)).join(""),
-      direct: runs(strips.length, columns, (i, j) => strips[i][j] && strips[0][j]),
-      indirect: runs(strips.length, columns, (i, j) => strips[i][j] && !strips[0][j]),
-      between: lines(strips.length, columns),
+      direct: runs(count, columns, (i, j) => layers[i][query][j] && may[query][j]),
+      indirect: runs(count, columns, (i, j) => layers[i][query][j] && !may[query][j]),
+      between: lines(count, columns),
     };
     for (const [name, d] of Object.entries(drawn)) set(pieces[name], { d });
   }
@@ -129,8 +129,7 @@ export function start(root) {
   function point() {
     if (!under || under.i >= now.rows || under.j >= now.columns) say(pointed, seen(now.query));
     else {
-      const { i, j } = under, strips = heard(now.may, i, LAYERS);
-      const layer = strips.findIndex((keys) => keys[j]) + 1;
+      const { i, j } = under, layer = now.layers.findIndex((table) => table[i][j]) + 1;
       const key = layer === 1 ? "pair-now" : layer ? "pair-later" : now.isSquare ? "pair-not" : "pair-forbidden";
       say(pointed, `${seen(i)} ${filled(texts[key], { key: j, layer: layer || LAYERS })}`);
     }
@@ -145,6 +144,7 @@ export function start(root) {
 
   const { state, change } = explorer(root, { check, draw });
   writing(root, state);
+  part(root, ".masks-hint").prepend(part(root, ".explorer-problem")); // beside what is written
 
   for (const target of [pieces.table, handle]) {
     target.addEventListener("pointerdown", (event) => {
