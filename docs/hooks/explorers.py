@@ -49,8 +49,12 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
             raise PluginError(f"{file}:{line}: {place[0]}: {error}") from error
         names.add(place["name"])
         output = output.replace(place[0], made, 1)
-    style, script = (get_relative_url(url, page.url) for url in (STYLE, SCRIPT))
-    head = f'<link rel="stylesheet" href="{style}"><script type="module" src="{script}"></script>'
+    styles = "".join(
+        f'<link rel="stylesheet" href="{get_relative_url(url, page.url)}">'
+        for url in (STYLE, *(f"explorers/{name}/style.css" for name in sorted(names)))
+    )
+    script = get_relative_url(SCRIPT, page.url)
+    head = f'{styles}<script type="module" src="{script}"></script>'
     return output.replace("</head>", f"{head}</head>", 1)
 
 

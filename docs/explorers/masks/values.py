@@ -130,6 +130,7 @@ def values(state: State) -> dict[str, float]:
     dense = cost.plain(cost.Sizes(n=n, m=m, d_k=WIDTH, d_v=WIDTH)).operations.matmul
     found |= {
         "allowed-percent": 100 * found["allowed"] / (n * m),
+        "blocks": summary.numel(),
         "blocks-computed": found["blocks-full"] + found["blocks-partial"],
         "computed": computed,
         "computed-percent": 100 * computed / (n * m),

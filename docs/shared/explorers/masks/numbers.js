@@ -151,20 +151,27 @@ export function blocksOf(may, side) {
 }
 
 /**
- * Which keys a query hears from after 1, 2, … layers, each of them a step of the mask.
- * @param {Table} may  @param {number} query  @param {number} layers
+ * The pairs between which information flows in exactly 1, 2, … layers; 1 if not square.
+ * @param {Table} may
  */
-export function heard(may, query, layers) {
-  const reached = [may[query]];
-  while (reached.length < layers && may.length === may[0].length) {
-    const last = reached[reached.length - 1], more = new Uint8Array(may.length);
-    for (let key = 0; key < last.length; key++) {
-      if (last[key]) for (let j = 0; j < more.length; j++) more[j] |= may[key][j];
-    }
-    reached.push(more);
+export function powers(may) {
+  const found = [may];
+  // The keys of a row as the bits of two numbers, so that one `or` joins many of them.
+  const halves = may.map((row) => [bits(row.subarray(0, 24)), bits(row.subarray(24))]);
+  while (may.length === may[0].length && found.length < LAYERS) {
+    found.push(found[found.length - 1].map((row) => {
+      let low = 0, high = 0;
+      for (let key = 0; key < row.length; key++) {
+        if (row[key]) [low, high] = [low | halves[key][0], high | halves[key][1]];
+      }
+      return row.map((_, j) => (j < 24 ? low >> j : high >> (j - 24)) & 1);
+    }));
   }
-  return reached;
+  return found;
 }
+
+/** @param {Uint8Array} row */
+const bits = (row) => row.reduce((sum, one, j) => sum | (one << j), 0);
 
 /** @param {Iterable<number>} row */
 function total(row) {
@@ -177,8 +184,7 @@ function total(row) {
 export function numbers(state) {
   const found = evaluated(state.expression, state.n, state.m), { may, rows, columns } = found;
   const query = Math.min(state.query, rows - 1), blocks = blocksOf(may, state.block);
-  const strips = heard(may, query, LAYERS), isSquare = rows === columns;
-  const linked = isSquare ? may.map((_, i) => heard(may, i, state.layers)[state.layers - 1]) : may;
+  const layers = powers(may), isSquare = rows === columns, linked = layers[isSquare ? state.layers - 1 : 0];
   const counts = may.map(total), pairs = rows * columns, allowed = total(counts);
   /** @type {Record<string, number>} */
   const values = { pairs, allowed, "allowed-percent": 100 * allowed / pairs };
@@ -189,6 +195,7 @@ export function numbers(state) {
   }
   const computed = values["pairs-full"] + values["pairs-partial"];
   values["blocks-computed"] = values["blocks-full"] + values["blocks-partial"];
+  values.blocks = blocks.length * blocks[0].length;
   values.computed = computed;
   values["computed-percent"] = 100 * computed / pairs;
   values.vain = computed - allowed;
@@ -196,7 +203,7 @@ export function numbers(state) {
   values["operations-computed"] = 4 * computed * WIDTH;
   values["saved-percent"] = 100 * (1 - computed / pairs);
   values.blind = counts.filter((count) => count === 0).length;
-  for (const [layer, row] of strips.entries()) values[`reach-${layer + 1}`] = total(row);
+  for (const [layer, table] of layers.entries()) values[`reach-${layer + 1}`] = total(table[query]);
   if (isSquare) {
     values.linked = total(linked.map(total));
     values.gained = total(linked.map((row, i) => total(row.filter((one, j) => one > may[i][j]))));
@@ -206,5 +213,5 @@ export function numbers(state) {
   /** Whether a slider has something to change.  @param {string} name */
   const uses = (name) => names.has(name)
     || { block: true, layers: isSquare, n: isOneRow }[name] === true;
-  return { ...found, values, query, blocks, strips, linked, isSquare, uses };
+  return { ...found, values, query, blocks, layers, linked, isSquare, uses };
 }

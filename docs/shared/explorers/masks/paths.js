@@ -1,12 +1,18 @@
 // Paths around cells, in whole cells: a few elements draw a table of any pattern.
 
-/** The first and the last place of each run of ones.  @param {ArrayLike<number | boolean>} row */
-export function spans(row) {
+/**
+ * The first and the last place of each run.
+ * @param {number} length  @param {(j: number) => unknown} isIn
+ */
+function spans(length, isIn) {
   /** @type {[number, number][]} */
   const found = [];
-  for (let j = 0, first = 0; j < row.length; j++) {
-    if (row[j] && !row[j - 1]) first = j;
-    if (row[j] && !row[j + 1]) found.push([first, j]);
+  for (let j = 0, first = -1; j <= length; j++) {
+    const isOn = j < length && isIn(j);
+    if (isOn && first < 0) first = j;
+    if (isOn || first < 0) continue;
+    found.push([first, j - 1]);
+    first = -1;
   }
   return found;
 }
@@ -20,8 +26,7 @@ export function runs(rows, columns, isIn, inset = 0) {
   const size = inset ? 3 : 1;
   let path = "";
   for (let i = 0; i < rows; i++) {
-    const row = Array.from({ length: columns }, (_, j) => Boolean(isIn(i, j)));
-    for (const [first, last] of spans(row)) {
+    for (const [first, last] of spans(columns, (j) => isIn(i, j))) {
       const width = size * (last + 1 - first) - 2 * inset;
       path += `M${size * first + inset} ${size * i + inset}h${width}v1h-${width}z`;
     }
@@ -39,5 +44,6 @@ export function lines(rows, columns) {
 
 /** Keys in words: 0, 2–4.  @param {ArrayLike<number>} row */
 export function ranges(row) {
-  return spans(row).map(([a, b]) => (a === b ? `${a}` : `${a}${b - a > 1 ? "–" : ", "}${b}`)).join(", ");
+  const parts = spans(row.length, (j) => row[j]);
+  return parts.map(([a, b]) => (a === b ? a : `${a}${b - a > 1 ? "–" : ", "}${b}`)).join(", ");
 }

@@ -1,7 +1,7 @@
 // The mask that is written, as a table of pairs over the blocks that a kernel computes.
-import { write } from "../draw.js";
+import { grow, say, set, write } from "../draw.js";
 import { explorer, filled, inRange, part, Refused, textsOf } from "../explorer.js";
-import { evaluated, heard, LAYERS, MOST, numbers } from "./numbers.js";
+import { evaluated, LAYERS, MOST, numbers } from "./numbers.js";
 import { lines, ranges, runs } from "./paths.js";
 import { program } from "./program.js";
 import { writing } from "./writing.js";
@@ -29,11 +29,10 @@ const nearest = (share, count) => Math.max(0, Math.min(count - 1, Math.floor(sha
 /** @param {HTMLElement} root */
 export function start(root) {
   const [handle, each, pointed] = ["[data-drag]", "tbody[data-part]", ".masks-pointed"].map((one) => part(root, one));
-  while (each.children.length < MOST) {
-    const at = each.children.length, more = /** @type {HTMLElement} */ (each.children[0].cloneNode(true));
-    part(more, "th").textContent = String(at);
-    part(more, "span").dataset.name = `row-${at}`;
-    each.append(more);
+  grow(each, MOST);
+  for (const [i, line] of [...each.children].entries()) {
+    part(line, "th").textContent = String(i);
+    part(line, "span").dataset.name = `row-${i}`;
   }
   const elements = /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-name]"));
   const shown = Array.from(elements, (element) => ({ element, name: element.dataset.name ?? "" }));
@@ -57,23 +56,23 @@ export function start(root) {
     trace(wanted.block);
     for (const [i, line] of [...each.children].entries()) {
       line.toggleAttribute("hidden", i >= rows);
-      if (i < rows) line.children[2].textContent = ranges(may[i]) || texts.nothing;
+      if (i < rows) say(line.children[2], ranges(may[i]) || texts.nothing);
     }
     for (const { element, name } of shown) {
       if (name in values) write(element, name, values[name], Number(element.dataset.digits));
       else { // over layers, a mask with more keys than queries says nothing
         delete element.dataset.name;
-        element.textContent = "–";
+        say(element, "–");
       }
     }
     for (const output of outputs) {
       const name = output.dataset.of ?? "", isUsed = now.uses(name);
       /** @type {HTMLInputElement} */ (output.previousElementSibling).disabled = !isUsed;
-      output.textContent = isUsed ? String(wanted[name]) : name === "layers" ? "1" : texts.unused;
+      say(output, isUsed ? String(wanted[name]) : name === "layers" ? "1" : texts.unused);
     }
-    pieces.heard.textContent = filled(texts.strips, { query });
-    pieces.joined.textContent = filled(texts.linked, { layers });
-    handle.setAttribute("aria-valuetext", seen(query));
+    say(pieces.heard, filled(texts.strips, { query }));
+    say(pieces.joined, filled(texts.linked, { layers }));
+    set(handle, { "aria-valuetext": seen(query) });
     point();
     const reach = isSquare ? ` ${filled(texts["said-reach"], { layers, reach: values[`reach-${layers}`] })}` : "";
     const said = filled(texts.said, { ...values, blocks: values["blocks-computed"], sees: seen(query) }) + reach;
@@ -82,27 +81,25 @@ export function start(root) {
 
   /** Puts everything in its place.  @param {number} cell  @param {number} layer */
   function place(cell, layer) {
-    const { rows, columns, query, strips, isSquare } = now;
-    pieces.table.setAttribute("transform", `translate(${LEFT} ${TOP}) scale(${short(cell)})`);
-    pieces.strips.setAttribute("transform", `translate(${LEFT} ${short(TOP + rows * cell + BELOW)})`);
-    pieces.cells.setAttribute("transform", `scale(${short(cell)} ${STRIP})`);
-    handle.setAttribute("transform", `translate(0 ${short(TOP + (query + 0.5) * cell)})`);
-    for (const name of ["ground", "row", "bottom", "layer"]) pieces[name].setAttribute("width", String(columns));
-    pieces.ground.setAttribute("height", String(rows));
-    pieces.bottom.setAttribute("height", String(strips.length));
-    pieces.labels.setAttribute("visibility", isSquare ? "visible" : "hidden");
-    pieces.row.setAttribute("y", String(query));
-    pieces.layer.setAttribute("y", String(layer));
-    pieces.last.setAttribute("x", short(LEFT + columns * cell));
-    pieces.last.textContent = `0 … ${columns - 1}`;
-    part(handle, "text").textContent = String(query);
-    handle.setAttribute("aria-valuemax", String(rows - 1));
-    handle.setAttribute("aria-valuenow", String(query));
+    const { rows, columns, query, isSquare } = now, count = now.layers.length;
+    set(pieces.table, { transform: `translate(${LEFT} ${TOP}) scale(${short(cell)})` });
+    set(pieces.strips, { transform: `translate(${LEFT} ${short(TOP + rows * cell + BELOW)})` });
+    set(pieces.cells, { transform: `scale(${short(cell)} ${STRIP})` });
+    set(pieces.ground, { width: columns, height: rows });
+    set(pieces.row, { width: columns, y: query });
+    set(pieces.bottom, { width: columns, height: count });
+    set(pieces.layer, { width: columns, y: layer });
+    set(pieces.labels, { visibility: isSquare ? "visible" : "hidden" });
+    set(pieces.last, { x: short(LEFT + columns * cell) });
+    say(pieces.last, `0 … ${columns - 1}`);
+    set(handle, { transform: `translate(0 ${short(TOP + (query + 0.5) * cell)})`,
+      "aria-valuemax": rows - 1, "aria-valuenow": query });
+    say(part(handle, "text"), String(query));
   }
 
   /** Draws the paths.  @param {number} side of a block */
   function trace(side) {
-    const { may, rows, columns, blocks, strips, linked, values } = now;
+    const { may, rows, columns, query, blocks, layers, linked, values } = now, count = layers.length;
     const kind = (/** @type {number} */ i, /** @type {number} */ j) =>
       blocks[Math.floor(i / side)][Math.floor(j / side)].kind;
     const drawn = {
@@ -114,11 +111,11 @@ export function start(root) {
       blocks: blocks.flatMap((line, i) => line.map(({ kind: of, width, height }, j) =>
         (of ? `M${j * side} ${i * side}h${width}v${height}h-${width}z` : ""))).join(""),
       blind: may.map((_, i) => (values[`row-${i}`] ? "" : `M-2 ${3 * i}h1v3h-1z`)).join(""),
-      direct: runs(strips.length, columns, (i, j) => strips[i][j] && strips[0][j]),
-      indirect: runs(strips.length, columns, (i, j) => strips[i][j] && !strips[0][j]),
-      between: lines(strips.length, columns),
+      direct: runs(count, columns, (i, j) => layers[i][query][j] && may[query][j]),
+      indirect: runs(count, columns, (i, j) => layers[i][query][j] && !may[query][j]),
+      between: lines(count, columns),
     };
-    for (const [name, path] of Object.entries(drawn)) pieces[name].setAttribute("d", path);
+    for (const [name, d] of Object.entries(drawn)) set(pieces[name], { d });
   }
 
   /** @param {number} query */
@@ -130,12 +127,11 @@ export function start(root) {
 
   /** Says what is under the pointer, or else what the chosen query sees. */
   function point() {
-    if (!under || under.i >= now.rows || under.j >= now.columns) pointed.textContent = seen(now.query);
+    if (!under || under.i >= now.rows || under.j >= now.columns) say(pointed, seen(now.query));
     else {
-      const { i, j } = under, strips = heard(now.may, i, LAYERS);
-      const layer = strips.findIndex((keys) => keys[j]) + 1;
+      const { i, j } = under, layer = now.layers.findIndex((table) => table[i][j]) + 1;
       const key = layer === 1 ? "pair-now" : layer ? "pair-later" : now.isSquare ? "pair-not" : "pair-forbidden";
-      pointed.textContent = `${seen(i)} ${filled(texts[key], { key: j, layer: layer || LAYERS })}`;
+      say(pointed, `${seen(i)} ${filled(texts[key], { key: j, layer: layer || LAYERS })}`);
     }
   }
 
@@ -148,6 +144,7 @@ export function start(root) {
 
   const { state, change } = explorer(root, { check, draw });
   writing(root, state);
+  part(root, ".masks-hint").prepend(part(root, ".explorer-problem")); // beside what is written
 
   for (const target of [pieces.table, handle]) {
     target.addEventListener("pointerdown", (event) => {
