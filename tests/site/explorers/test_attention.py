@@ -426,3 +426,16 @@ def test_moving_across_the_query_changes_no_weight():
         state["vectors"][4][1] += round((along * b + across * a) / length, 2)
         after = VALUES.values(state)["weight-4"]
         assert after > before + 0.01 if along else abs(after - before) < 0.001
+
+
+def test_what_the_page_says_of_it():
+    def at(**state):
+        return VALUES.values({**VALUES.STATE, **state})
+
+    def shares(found, *keys):
+        return tuple(round(found[f"weight-{j}"], 4) for j in keys)
+
+    assert shares(at(query=4), 2, 4) == (0.1975, 0.1879)
+    assert shares(at(scale="root"), 1) == (0.2070,)
+    assert shares(at(scale="own", own=10), 1, 2) == (0.5420, 0.4455)
+    assert shares(at(is_causal=True), 0, 1) == (0.3680, 0.6320)

@@ -388,3 +388,17 @@ def test_what_the_page_says_of_it_is_so():
     long = Sizes(n=16384, m=16384, d_k=1, d_v=1)
     assert 268e6 < long.score_bytes / 4 < 269e6
     assert 128 * 128 == 16384
+
+
+def test_what_the_page_says_of_it():
+    module = explorers.source(explorers.FOLDER / "blockwise")
+
+    def at(**state):
+        return module.values({**module.STATE, "step": 4, **state})
+
+    assert (at()["mu-1"], round(at()["mu-2"], 4)) == (1.0, 2.1)
+    assert (round(at()["factor-2"], 4), at()["factor-3"]) == (0.3329, 1)
+    assert round(at()["output"], 4) == 6.5154
+    assert round(at(preset="last")["factor-4"], 4) == 0.0027
+    assert round(at(preset="last")["output"], 4) == 7.9813
+    assert round(at(preset="last", backward=True)["output"], 4) == 7.9813
