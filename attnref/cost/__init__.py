@@ -24,6 +24,7 @@ Examples:
 
 from attnref.cost.biased_attention import distance_bias
 from attnref.cost.chosen_attention import block_pairs, indexer, moba, native_sparse
+from attnref.cost.context_parallel import Pairs, RankCost, rank_pairs, ring, ring_backward
 from attnref.cost.differential_attention import differential
 from attnref.cost.gated_delta_attention import gated_delta
 from attnref.cost.latent_attention import latent
@@ -71,6 +72,11 @@ __all__ = [  # noqa: RUF022
     "quantized",
     "Slots",
     "slots",
+    "Pairs",
+    "rank_pairs",
+    "RankCost",
+    "ring",
+    "ring_backward",
     "block_pairs",
     "moba",
     "indexer",
