@@ -33,6 +33,20 @@ def held(n: int, *, ranks: int, rank: int, layout: str) -> Held:
     return tuple(part for part in found if part)
 
 
+def cut(parts: Held, *, ranks: int, rank: int) -> Held:
+    """One of ``ranks`` contiguous pieces of what a rank holds.
+
+    Examples:
+        >>> cut((range(0, 2), range(6, 8)), ranks=2, rank=1)
+        (range(6, 8),)
+    """
+    piece, found, begin = _cut(length(parts), ranks, rank), [], 0
+    for part in parts:
+        found.append(part[max(0, piece.start - begin) : max(0, piece.stop - begin)])
+        begin += len(part)
+    return tuple(part for part in found if part)
+
+
 def _cut(n: int, count: int, index: int) -> range:
     return range(index * n // count, (index + 1) * n // count)
 

@@ -35,6 +35,7 @@ from attnref.cost.layers import (
     multihead_parameters,
 )
 from attnref.cost.linear_attention import linear
+from attnref.cost.messages import Sent, gather_bytes, mesh_bytes, split_kv_bytes
 from attnref.cost.operations import Cost, Operations
 from attnref.cost.paged_cache import Slots, slots
 from attnref.cost.pairs import Tiles, allowed_pairs, tiles, useful_share
@@ -77,6 +78,10 @@ __all__ = [  # noqa: RUF022
     "RankCost",
     "ring",
     "ring_backward",
+    "Sent",
+    "mesh_bytes",
+    "gather_bytes",
+    "split_kv_bytes",
     "block_pairs",
     "moba",
     "indexer",

@@ -58,7 +58,8 @@ def enter_shared(
         return call, terms(call, attn_mask, layout)
 
     call, lengths = agree(check, ranks)
-    queries, keys = whole(ranks, lengths, call, attn_mask, layout)
+    queries, keys = whole(ranks, lengths, layout)
+    check_mask_of_all(call, lengths, attn_mask)
     return shared(ranks, call, queries, keys, attn_mask)
 
 
@@ -96,19 +97,19 @@ def check_mask_object(attn_mask: Mask) -> None:
 
 
 def whole(
-    ranks: Ranks,
-    lengths: Sequence[Sequence[int]],
-    call: Call,
-    attn_mask: Mask | None,
-    layout: str,
+    ranks: Ranks, lengths: Sequence[Sequence[int]], layout: str
 ) -> tuple[list[Held], list[Held]]:
     """Which positions of query and of key each rank holds; its lengths must be those of them."""
     counts = zip(("query", "key"), zip(*lengths, strict=True), strict=True)
     queries, keys = (held_by_all(name, ranks, own, layout) for name, own in counts)
+    return queries, keys
+
+
+def check_mask_of_all(call: Call, lengths: Sequence[Sequence[int]], attn_mask: Mask | None) -> None:
+    """The mask is over the queries and keys of all ranks."""
     if attn_mask is not None:
         n, m = (sum(own) for own in zip(*lengths, strict=True))
         checks.check_mask(attn_mask.shape, (*call.shape[:-2], n, m))
-    return queries, keys
 
 
 def shared(

@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.distributed.device_mesh import DeviceMesh
 
 from attnref import checks
 from attnref.distributed._agreement import Terms, agree, agree_backward, number_of_call
 from attnref.distributed._messages import collect, swap
 from attnref.distributed._ranks import Group, Ranks, ranks_of
-from attnref.layouts import Held, check_layout, held, length
+from attnref.layouts import Held, check_layout, cut, held, length
 
 
 def positions(
@@ -36,7 +37,9 @@ def positions(
         n: length of the whole sequence.
         cu_seqlens: ``(documents + 1,)`` integers, the borders of packed documents from 0 to n;
             then positions are counted from the beginning of each document.
-        group: the ranks, or a mesh of one dimension; None means all.
+        group: the ranks, or a mesh; None means all. In a mesh of two dimensions the first follows
+            the layout, and the second cuts each of its parts in contiguous ones, as
+            :func:`mesh_attention` takes them.
         layout: ``"zigzag"``, ``"striped"`` or ``"contiguous"``.
 
     Returns:
@@ -56,10 +59,8 @@ def positions(
         tensor([0, 1, 0, 1, 2])
         >>> dist.destroy_process_group()
     """
-    ranks = ranks_of("positions", group)
-    check_layout(layout)
     checks.check_positions(n=n)
-    part = held(n, ranks=ranks.size, rank=ranks.rank, layout=layout)
+    part = _own("positions", n, group, layout)
     found = indices(part, torch.device("cpu"))  # (n_r,)
     if cu_seqlens is None:
         return found
@@ -79,7 +80,9 @@ def shard(tensor: Tensor, *, dim: int = -2, group: Group = None, layout: str = "
     Args:
         tensor: any shape and dtype, the same on all ranks, n long in ``dim``.
         dim: the dimension of the sequence.
-        group: the ranks, or a mesh of one dimension; None means all.
+        group: the ranks, or a mesh; None means all. In a mesh of two dimensions the first follows
+            the layout, and the second cuts each of its parts in contiguous ones, as
+            :func:`mesh_attention` takes them.
         layout: ``"zigzag"``, ``"striped"`` or ``"contiguous"``, as in :func:`positions`.
 
     Returns:
@@ -98,9 +101,7 @@ def shard(tensor: Tensor, *, dim: int = -2, group: Group = None, layout: str = "
         tensor([3., 5.])
         >>> dist.destroy_process_group()
     """
-    ranks = ranks_of("shard", group)
-    check_layout(layout)
-    part = held(tensor.shape[dim], ranks=ranks.size, rank=ranks.rank, layout=layout)
+    part = _own("shard", tensor.shape[dim], group, layout)
     return tensor.index_select(dim, indices(part, tensor.device))
 
 
@@ -110,7 +111,9 @@ def gather(tensor: Tensor, *, dim: int = -2, group: Group = None, layout: str = 
     Args:
         tensor: this rank's part, any shape and dtype; only ``dim`` may differ between ranks.
         dim: the dimension of the sequence.
-        group: the ranks, or a mesh of one dimension; None means all.
+        group: the ranks, or a mesh; None means all. In a mesh of two dimensions the first follows
+            the layout, and the second cuts each of its parts in contiguous ones, as
+            :func:`mesh_attention` takes them.
         layout: ``"zigzag"``, ``"striped"`` or ``"contiguous"``, as in :func:`shard`.
 
     Returns:
@@ -132,7 +135,9 @@ def gather(tensor: Tensor, *, dim: int = -2, group: Group = None, layout: str = 
         tensor([3., 5.])
         >>> dist.destroy_process_group()
     """
-    ranks = ranks_of("gather", group)
+    ranks, *heads = dimensions_of("gather", group)
+    if heads:
+        tensor = gather(tensor, dim=dim, group=heads[0].group, layout="contiguous")
 
     def check() -> tuple[Tensor, Terms]:
         check_layout(layout)
@@ -150,6 +155,21 @@ def gather(tensor: Tensor, *, dim: int = -2, group: Group = None, layout: str = 
     arguments = ranks, number_of_call(ranks), parts, rows
     found: Tensor = _Gather.apply(*arguments)  # type: ignore[no-untyped-call]
     return found.movedim(0, dim)
+
+
+def dimensions_of(function: str, group: Group) -> list[Ranks]:
+    """The ranks of a group, or those of the two dimensions of a mesh: the ring, and the heads."""
+    if isinstance(group, DeviceMesh) and group.ndim == 2:
+        return [ranks_of(function, group.get_group(dimension)) for dimension in (0, 1)]
+    return [ranks_of(function, group)]
+
+
+def _own(function: str, n: int, group: Group, layout: str) -> Held:
+    """The positions of this rank."""
+    check_layout(layout)
+    ring, *heads = dimensions_of(function, group)
+    part = held(n, ranks=ring.size, rank=ring.rank, layout=layout)
+    return cut(part, ranks=heads[0].size, rank=heads[0].rank) if heads else part
 
 
 class _Gather(torch.autograd.Function):

@@ -52,7 +52,20 @@ def mask_of(name, n):
     }[name]()
 
 
-def same_as_reference(name, n, m=None, *, mask=None, layout="zigzag", is_causal=False, **sizes):
+_meshes = {}
+
+
+def mesh_of(shape):
+    """Made once, for its groups stay."""
+    if shape not in _meshes:
+        names = ("ring", "heads")
+        _meshes[shape] = dist.init_device_mesh("cpu", shape, mesh_dim_names=names)
+    return _meshes[shape]
+
+
+def same_as_reference(
+    name, n, m=None, *, mask=None, layout="zigzag", is_causal=False, mesh=None, **sizes
+):
     """Values of this rank's queries and gradients of its parts, within roundings of float64."""
     whole, weight = inputs(n, m, **sizes)
     attn_mask = mask_of(mask, n)
@@ -60,14 +73,18 @@ def same_as_reference(name, n, m=None, *, mask=None, layout="zigzag", is_causal=
     options = {"is_causal": is_causal, "enable_gqa": True, "scale": 0.7}
     expected = attnref.scaled_dot_product_attention(*whole, dense, **options)
     truths = torch.autograd.grad(expected, whole, weight)
-    parts = parts_of(whole, layout=layout)
+    cut = {"layout": layout}
+    if mesh is not None:
+        cut["group"] = options["mesh"] = mesh_of(mesh)
+    parts = parts_of(whole, **cut)
     function = getattr(distributed, name)
     ours = function(*parts, attn_mask=attn_mask, layout=layout, **options)
     close = {"rtol": 1e-12, "atol": 1e-12}
-    torch.testing.assert_close(ours, shard(expected, layout=layout), **close)
-    found = torch.autograd.grad(ours, parts, shard(weight, layout=layout))
+    torch.testing.assert_close(ours, shard(expected, **cut), **close)
+    assert torch.equal(gather(shard(expected, **cut), **cut), expected)
+    found = torch.autograd.grad(ours, parts, shard(weight, **cut))
     for one, truth in zip(found, truths, strict=True):
-        torch.testing.assert_close(one, shard(truth, layout=layout), **close)
+        torch.testing.assert_close(one, shard(truth, **cut), **close)
 
 
 def errors(name, n, dtype, **options):
@@ -127,10 +144,14 @@ class Sent:
         return self.kept[2](arriving, leaving, arrives, leaves, group=group)
 
 
-def bytes_sent(name, n, *, dtype=torch.float64, mask=None, is_causal=False, **options):
+def bytes_sent(
+    name, n, *, dtype=torch.float64, mask=None, heads=(6, 3), is_causal=False, mesh=None, **options
+):
     """Of numbers forward, of numbers backward, and of what else is said in both."""
-    whole, weight = inputs(n, lead=(2, 6), key_lead=(2, 3), dtype=dtype)
+    whole, weight = inputs(n, lead=(2, heads[0]), key_lead=(2, heads[1]), dtype=dtype)
     cut = {"layout": options.get("layout", "zigzag")}
+    if mesh is not None:
+        cut["group"] = options["mesh"] = mesh_of(mesh)
     parts, part_weight = parts_of(whole, **cut), shard(weight, **cut)
     options |= {"attn_mask": mask_of(mask, n), "is_causal": is_causal}
     with Sent() as forward:
@@ -358,3 +379,59 @@ def spent(name, n, *, dtype=torch.float64, layout="zigzag", is_causal=False, **o
 
 def own_positions(n, ranks, rank, layout):
     return {i for part in held(n, ranks=ranks, rank=rank, layout=layout) for i in part}
+
+
+def decode(n, lengths, *, mask=False, dtype=torch.float64):
+    """New tokens to a cache whose keys are divided unevenly; the same on all ranks."""
+    m, size = sum(lengths), dist.get_world_size()
+    shapes = (2, 6, n, D_K), (2, 3, m, D_K), (2, 3, m, D_V)
+    query, key, value = draw(*shapes, dtype=dtype)
+    start = sum(lengths[: dist.get_rank()])
+    own = slice(start, start + lengths[dist.get_rank()])
+    allowed = torch.arange(m) <= torch.arange(n)[:, None] + m - n  # (n, m)
+    allowed = allowed if mask else torch.ones_like(allowed)
+    expected = attnref.scaled_dot_product_attention(query, key, value, allowed, enable_gqa=True)
+    keys = key[..., own, :], value[..., own, :]
+    options = {"enable_gqa": True, "attn_mask": allowed[:, own] if mask else None}
+    with Sent() as sent:
+        found = distributed.split_kv_attention(query, *keys, **options)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    sizes = cost.Sizes(n=n, m=m, d_k=D_K, d_v=D_V, batch=2, num_heads=6, dtype=dtype)
+    assert sum(sent.bytes.values()) == cost.split_kv_bytes(sizes, ranks=size)
+    return found
+
+
+def pytorch_ring(n, is_causal):
+    """PyTorch's own ring, given the kernel of a processor; its balanced parts are zigzag."""
+    from torch.distributed.tensor.experimental._context_parallel import _attention as theirs
+
+    layout = "zigzag" if is_causal else "contiguous"
+    whole, weight = inputs(n, lead=(2, 3), key_lead=(2, 3), d_v=D_K)
+    parts, grad = parts_of(whole, layout=layout), shard(weight, layout=layout)
+    forward, backward = (
+        getattr(torch.ops.aten, f"_scaled_dot_product_flash_attention_for_cpu{way}")
+        for way in ("", "_backward")
+    )
+    ring = dist.group.WORLD, 2
+    options = {"enable_load_balance": is_causal, "convert_to_f32": False}
+    with replaced(theirs._cp_options, **options), torch.no_grad():
+        output, lse, *_ = theirs._templated_ring_attention(
+            *ring, forward, *parts, is_causal=is_causal
+        )
+        known = "grad_out", *parts, output, lse
+        gradients = theirs._templated_ring_attention_backward(
+            *ring, backward, grad, *known, is_causal=is_causal, dropout_p=0.0
+        )
+    ours = distributed.ring_attention(*parts, layout=layout, is_causal=is_causal)
+    close = {"rtol": 1e-12, "atol": 1e-12}
+    torch.testing.assert_close(ours, output, **close)
+    found = torch.autograd.grad(ours, parts, grad)
+    torch.testing.assert_close([*found], [*gradients[:3]], **close)
+
+
+def differ_on_a_mesh(rank):
+    mesh = mesh_of((2, 2))
+    whole, _ = inputs(13, lead=(2, 4), key_lead=(2, 2))
+    parts = parts_of(whole, group=mesh)
+    options = {"enable_gqa": True, "is_causal": dist.get_rank() == rank}
+    return distributed.mesh_attention(*parts, mesh=mesh, **options)

@@ -22,6 +22,12 @@ def predicted(name, n, size, *, dtype=torch.float64, **options):
     ]
 
 
+def assert_held(passes, peaks, size):
+    """To the byte, but for what ranks told each other: gloo's thread may let go of it later."""
+    for one, peak in zip(passes, peaks, strict=True):
+        assert 0 <= peak - one.held_bytes <= 2 * cost.context_parallel.AGREEMENT * size
+
+
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", PASSES)
@@ -37,7 +43,7 @@ def test_operations_and_bytes_are_what_a_rank_spends(name, layout, is_causal, ra
         assert [astuple(one.operations) for one in passes] == done, rank
         forward, backward, asked, asked_back, _ = bytes_sent
         assert [one.bytes_sent for one in passes] == [forward + asked, backward + asked_back]
-        assert [one.held_bytes for one in passes] == peaks, rank
+        assert_held(passes, peaks, size)
 
 
 @pytest.mark.parametrize("name", PASSES)
@@ -45,7 +51,7 @@ def test_half_precision_is_held_as_it_is_and_summed_in_float32(name, pools):
     dtype = torch.bfloat16
     found = pools(4)(rank_jobs.spent, name, 64, dtype=dtype)
     for passes, (_, peaks) in zip(predicted(name, 64, 4, dtype=dtype), found, strict=True):
-        assert [one.held_bytes for one in passes] == peaks
+        assert_held(passes, peaks, 4)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -91,3 +97,51 @@ def test_balance_of_layouts():
 def test_costs_of_passes_add_up():
     one, other = RankCost(cost.Operations(1, 2, 3), 8, 5), RankCost(cost.Operations(4, 5, 6), 16, 4)
     assert one + other == RankCost(cost.Operations(5, 7, 9), 24, 5)
+
+
+def sizes_of(n, heads, **options):
+    dims = {"d_k": rank_jobs.D_K, "d_v": rank_jobs.D_V}
+    return Sizes(n=n, m=n, **dims, batch=2, num_heads=heads[0], num_kv_heads=heads[1], **options)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("mesh", [(2, 2), (4, 1), (1, 4), (2, 4), (4, 2)])
+def test_bytes_of_a_mesh_are_what_its_ranks_send(mesh, layout, pools):
+    ring, heads = mesh
+    options = {"heads": (8, 4), "layout": layout}
+    for dtype in (torch.float64, torch.bfloat16):
+        sizes = sizes_of(37, (8, 4), dtype=dtype)
+        found = pools(ring * heads)(
+            rank_jobs.bytes_sent, "mesh_attention", 37, mesh=mesh, dtype=dtype, **options
+        )
+        for rank, (forward, backward, asked, asked_back, _) in enumerate(found):
+            predicted = cost.mesh_bytes(sizes, ring=ring, heads=heads, rank=rank, layout=layout)
+            assert predicted == (forward + asked, backward + asked_back), rank
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_edges_of_a_mesh_are_ring_and_heads(layout, pools):
+    sizes = sizes_of(40, (8, 4), dtype=torch.float64)
+    options = {"heads": (8, 4), "layout": layout}
+    for name, mesh in (("ring_attention", (4, 1)), ("ulysses_attention", (1, 4))):
+        found = pools(4)(rank_jobs.bytes_sent, name, 40, **options)
+        for rank, (forward, backward, asked, asked_back, _) in enumerate(found):
+            edge = {"ring": mesh[0], "heads": mesh[1], "rank": rank, "layout": layout}
+            assert cost.mesh_bytes(sizes, **edge) == (forward + asked, backward + asked_back)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_bytes_of_gathering_are_what_ranks_send(layout, ranks):
+    size = len(ranks.connections)
+    for dtype in (torch.float64, torch.bfloat16):
+        sizes = sizes_of(37, (6, 3), dtype=dtype)
+        found = ranks(rank_jobs.bytes_sent, "gather_attention", 37, dtype=dtype, layout=layout)
+        for rank, (forward, backward, asked, asked_back, _) in enumerate(found):
+            predicted = cost.gather_bytes(sizes, ranks=size, rank=rank, layout=layout)
+            assert predicted == (forward + asked, backward + asked_back)
+
+
+def test_heads_of_a_mesh_are_divided():
+    message = "heads: expected a divisor of num_kv_heads = 4, got 3. Ranks that divide the heads "
+    with pytest.raises(ValueError, match=f"^{message}get as many each.$"):
+        cost.mesh_bytes(sizes_of(37, (8, 4)), ring=2, heads=3)

@@ -5,7 +5,7 @@ import rank_jobs
 import torch
 import torch.distributed as dist
 
-from attnref.distributed import gather, positions, shard
+from attnref.distributed import gather, positions, ring_attention, shard
 from attnref.layouts import LAYOUTS, check_layout, check_ranks, held, length
 
 
@@ -64,15 +64,18 @@ def test_what_is_no_layout_is_refused(one_rank):
         check_layout("spiral")
 
 
-def test_groups_may_be_meshes_of_one_dimension(one_rank):
+def test_groups_may_be_meshes(one_rank):
     mesh = dist.init_device_mesh("cpu", (1, 1), mesh_dim_names=("ring", "heads"))
-    assert torch.equal(shard(torch.ones(3, 2), group=mesh["ring"]), torch.ones(3, 2))
+    x = torch.ones(3, 2)
+    for group in (mesh, mesh["ring"]):
+        assert torch.equal(shard(x, group=group), x)
+        assert torch.equal(gather(x, group=group), x)
     message = (
         "group: expected a mesh of one dimension, got 2 of shape (1, 1). Take one of them, "
         "mesh[dimension], or call mesh_attention."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        shard(torch.ones(3, 2), group=mesh)
+        ring_attention(x, x, x, group=mesh)
 
 
 def test_a_group_of_others_is_refused(one_rank):
