@@ -85,6 +85,7 @@ def same_as_reference(
     found = torch.autograd.grad(ours, parts, shard(weight, **cut))
     for one, truth in zip(found, truths, strict=True):
         torch.testing.assert_close(one, shard(truth, **cut), **close)
+    return True
 
 
 def errors(name, n, dtype, **options):
@@ -427,6 +428,7 @@ def pytorch_ring(n, is_causal):
     torch.testing.assert_close(ours, output, **close)
     found = torch.autograd.grad(ours, parts, grad)
     torch.testing.assert_close([*found], [*gradients[:3]], **close)
+    return True
 
 
 def differ_on_a_mesh(rank):

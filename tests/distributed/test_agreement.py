@@ -44,6 +44,7 @@ def outcomes(pool, job, *arguments, **options):
     return pool.outcomes()
 
 
+@pytest.mark.claim("differing-ranks-are-named")
 @pytest.mark.parametrize("change", DIFFERENT)
 def test_who_differs_is_named_on_every_rank(change, pools):
     pool = pools(4)

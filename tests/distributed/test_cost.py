@@ -28,6 +28,7 @@ def assert_held(passes, peaks, size):
         assert 0 <= peak - one.held_bytes <= 2 * cost.context_parallel.AGREEMENT * size
 
 
+@pytest.mark.claim("rank-costs-are-exact")
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", PASSES)
@@ -104,6 +105,7 @@ def sizes_of(n, heads, **options):
     return Sizes(n=n, m=n, **dims, batch=2, num_heads=heads[0], num_kv_heads=heads[1], **options)
 
 
+@pytest.mark.claim("rank-costs-are-exact")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("mesh", [(2, 2), (4, 1), (1, 4), (2, 4), (4, 2)])
 def test_bytes_of_a_mesh_are_what_its_ranks_send(mesh, layout, pools):
@@ -130,6 +132,7 @@ def test_the_edges_of_a_mesh_are_ring_and_heads(layout, pools):
             assert cost.mesh_bytes(sizes, **edge) == (forward + asked, backward + asked_back)
 
 
+@pytest.mark.claim("rank-costs-are-exact")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_bytes_of_gathering_are_what_ranks_send(layout, ranks):
     size = len(ranks.connections)

@@ -18,6 +18,7 @@ def outcomes(pool, job, *arguments, **options):
     return pool.outcomes()
 
 
+@pytest.mark.claim("lost-rank-ends-the-others")
 @pytest.mark.parametrize("before_backward", [False, True])
 def test_a_rank_that_dies_ends_the_others_with_an_error(before_backward):
     pool = Pool(3, timeout=20.0)
@@ -35,6 +36,7 @@ def test_a_rank_that_dies_ends_the_others_with_an_error(before_backward):
         pool.close()
 
 
+@pytest.mark.claim("lost-rank-ends-the-others")
 def test_a_rank_that_is_late_is_waited_for_until_the_timeout():
     pool = Pool(2, timeout=4.0)
     try:

@@ -15,24 +15,27 @@ from attnref.layouts import LAYOUTS, cut, held, length
 ONE = (rank_jobs.D_K + rank_jobs.D_V) * 8  # bytes of a position's key and value in one head
 
 
+@pytest.mark.claim("shared-ways-are-one-function")
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_gathered_keys(layout, is_causal, ranks):
     options = {"layout": layout, "is_causal": is_causal}
-    ranks(rank_jobs.same_as_reference, "gather_attention", 37, **options)
+    assert all(ranks(rank_jobs.same_as_reference, "gather_attention", 37, **options))
     ranks(rank_jobs.same_as_reference, "gather_attention", 5, 11, mask=None, **options)
 
 
+@pytest.mark.claim("shared-ways-are-one-function")
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_heads(layout, is_causal, ranks):
     size = len(ranks.connections)
     options = {"layout": layout, "is_causal": is_causal}
     options |= {"lead": (2, 2 * size), "key_lead": (2, size)}
-    ranks(rank_jobs.same_as_reference, "ulysses_attention", 37, **options)
+    assert all(ranks(rank_jobs.same_as_reference, "ulysses_attention", 37, **options))
     ranks(rank_jobs.same_as_reference, "ulysses_attention", 5, 11, **options)
 
 
+@pytest.mark.claim("shared-ways-are-one-function")
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("mesh", [(2, 2), (2, 4), (4, 2), (3, 1), (1, 3)])
@@ -40,7 +43,7 @@ def test_meshes(mesh, layout, is_causal, pools):
     heads = {"lead": (1, 2 * mesh[1]), "key_lead": (2, mesh[1])}
     options = {"mesh": mesh, "layout": layout, "is_causal": is_causal, **heads}
     pool = pools(mesh[0] * mesh[1])
-    pool(rank_jobs.same_as_reference, "mesh_attention", 37, **options)
+    assert all(pool(rank_jobs.same_as_reference, "mesh_attention", 37, **options))
     pool(rank_jobs.same_as_reference, "mesh_attention", 23, 5, **options)
 
 
@@ -87,6 +90,7 @@ def test_a_mesh_sends_less_than_a_ring(pools):
     assert {found[2] for found in mesh} == {24 + 48}
 
 
+@pytest.mark.claim("split-cache-sends-results-only")
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("mask", [False, True])
 def test_decoding_from_a_divided_cache(mask, n, pools):
@@ -95,10 +99,11 @@ def test_decoding_from_a_divided_cache(mask, n, pools):
         assert all(torch.equal(first, one) for one in others)
 
 
+@pytest.mark.claim("ring-judged-by-pytorch")
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_pytorch_finds_the_same_in_its_ring(is_causal, pools):
     """Its template takes any kernel; context_parallel itself knows those of GPUs alone."""
-    pools(4)(rank_jobs.pytorch_ring, 32, is_causal)
+    assert all(pools(4)(rank_jobs.pytorch_ring, 32, is_causal))
 
 
 def test_cut_takes_a_contiguous_piece_of_what_is_held():

@@ -13,12 +13,14 @@ RING = "ring_attention"
 NAMES = ["window", "causal window", "documents", "padding", "nothing", "far"]
 
 
+@pytest.mark.claim("ring-is-the-definition")
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_it_is_attention_to_the_whole_sequence(layout, is_causal, ranks):
     """A length that no number of ranks divides, and fewer tokens than ranks."""
     for n in (37, 5):
-        ranks(rank_jobs.same_as_reference, RING, n, layout=layout, is_causal=is_causal)
+        options = {"layout": layout, "is_causal": is_causal}
+        assert all(ranks(rank_jobs.same_as_reference, RING, n, **options))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -63,6 +65,7 @@ def test_of_a_triangle_no_pair_is_computed_twice_or_in_vain(ranks):
         assert sum(counts) == n * (n + 1) // 2
 
 
+@pytest.mark.claim("zigzag-balances-causal-work")
 def test_zigzag_gives_all_ranks_the_same_work(ranks):
     size = len(ranks.connections)
     mean = 1031 * 1032 / 2 / size
@@ -90,6 +93,7 @@ def test_what_no_query_of_a_rank_sees_is_not_computed(pools):
     assert inside.mask is None  # for all of it is allowed
 
 
+@pytest.mark.claim("ring-passes-each-block-once")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("n", [48, 37])
 def test_keys_and_values_go_round_once(n, layout, ranks):
@@ -107,6 +111,7 @@ def test_keys_and_values_go_round_once(n, layout, ranks):
         assert {peer for peer, _ in messages} == {(rank + 1) % size}
 
 
+@pytest.mark.claim("unneeded-steps-are-not-sent")
 def test_steps_that_nobody_needs_are_not_sent(pools):
     """Contiguous parts under a causal window need the part before theirs: one step of seven."""
     n, size = 80, 8
@@ -130,6 +135,7 @@ def test_half_precision_travels_as_it_is_and_its_gradients_in_float32(pools):
     assert {one[:2] for one in found} == {(2 * numbers, (2 + 4) * numbers)}
 
 
+@pytest.mark.claim("ring-holds-a-part")
 def test_memory_is_that_of_a_part(pools):
     """The same with more ranks of as many tokens each; half of it for the same tokens on twice."""
     sizes = ((4, 2048), (8, 4096), (8, 2048))
