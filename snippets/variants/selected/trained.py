@@ -5,6 +5,7 @@ import torch
 from attnref import attention_weights, indexer_attention
 from attnref.variants.indexer import index_scores, indexer_choice
 
+torch.set_default_dtype(torch.float64)  # 400 steps multiply a rounding
 n, d, h, h_index, d_index, count = 128, 16, 4, 4, 8, 16
 generator = torch.Generator().manual_seed(0)
 tokens = torch.randn(n, 24, generator=generator)
