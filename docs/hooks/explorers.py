@@ -16,6 +16,7 @@ import importlib.util
 import json
 import math
 import re
+import sys
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -113,7 +114,12 @@ def source(folder: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    hooks = str(ROOT / "docs" / "hooks")
+    sys.path.insert(0, hooks)  # MkDocs takes it away when it has loaded its hooks
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(hooks)
     return module
 
 
