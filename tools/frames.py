@@ -35,14 +35,15 @@ DRAG = """(node, [moves, wide]) => new Promise(done => {
     node.value = String(low + Math.round(part * (high - low) / step) * step)
     node.dispatchEvent(new InputEvent("input", {bubbles: true}))
   }
-  if (!slider) { node.setPointerCapture = node.releasePointerCapture = () => {}
-                 node.hasPointerCapture = () => true; point("pointerdown", 0) }
+  node.setPointerCapture = node.releasePointerCapture = () => {}
+  node.hasPointerCapture = () => true
+  point("pointerdown", 0)
   const frame = time => {
     times.push(time)
     const part = Math.sin(times.length / 9)
     if (slider) slide((1 + part) / 2); else point("pointermove", wide * part)
     if (times.length < moves) return requestAnimationFrame(frame)
-    if (!slider) point("pointerup", 0)
+    point("pointerup", 0)
     done(times.slice(1).map((time, place) => time - times[place]))
   }
   requestAnimationFrame(frame)

@@ -49,9 +49,16 @@ export function set(element, attributes) {
   }
 }
 
-/** Changes a text that is not so already. @param {Element} element  @param {string} text */
+/**
+ * Changes a text that is not so already. The node stays: a new one would have each `:has()` of the page
+ * asked again.
+ * @param {Element} element  @param {string} text
+ */
 export function say(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  const only = element.firstChild;
+  if (only instanceof Text && only === element.lastChild) {
+    if (only.data !== text) only.data = text;
+  } else if (element.textContent !== text) element.textContent = text;
 }
 
 /**

@@ -5,9 +5,11 @@ import { fromAddress, share, toAddress } from "./address.js";
 /** @typedef {Record<string, any>} State */
 
 /**
- * What a view shows of a state: a sentence that says what came out, and a program in Python.
- * @typedef {{ said: string, program?: string }} Shown
+ * What a view says of a state: a sentence that says what came out, and a program in Python.
+ * @typedef {{ said: string, program?: string }} Told
  */
+
+const OFTEN = 100; // milliseconds between two readings of numbers while something is dragged
 
 /** Input that cannot be shown; its message names what, where and how to fix it. */
 export class Refused extends Error {
@@ -23,20 +25,23 @@ export class Refused extends Error {
  * Joins an explorer's parts.
  *
  * A control is an element with a `name`, which is the name of its value in the state. `check` gets a
- * whole state and throws `Refused` where it cannot be shown; `draw` shows it and is called at most once
- * a frame. What is given back changes the state, as a control would.
+ * whole state and throws `Refused` where it cannot be shown. `draw` shows it as a picture, once a frame
+ * at most. `tell` writes its numbers and words, which cost a browser more and nobody reads while they
+ * race: it comes with each picture too, but only ten times a second while a pointer is held down. What
+ * is given back changes the state, as a control would.
  *
  * @param {HTMLElement} root
- * @param {{ check: (state: State) => void, draw: (state: State) => Shown }} view
+ * @param {{ check: (state: State) => void, draw: (state: State) => void, tell: (state: State) => Told }} view
  * @returns {{ state: () => State, change: (part: State) => boolean, texts: Record<string, string> }}
  */
-export function explorer(root, { check, draw }) {
+export function explorer(root, { check, draw, tell }) {
   const name = root.dataset.explorer ?? "";
   const first = /** @type {State} */ (JSON.parse(root.dataset.state ?? "{}"));
   const texts = textsOf(root);
   const problem = part(root, ".explorer-problem"), said = part(root, ".explorer-said");
   const code = root.querySelector(".explorer-program code");
-  let state = first, frame = 0, timer = 0, program = "";
+  const controls = /** @type {NodeListOf<HTMLInputElement>} */ (root.querySelectorAll("[name]"));
+  let state = first, frame = 0, timer = 0, program = "", isHeld = false, told = 0, next = 0;
 
   /** @param {State} given  @param {boolean} isNew whether to say so, and to note it in the address */
   function accept(given, isNew) {
@@ -50,14 +55,22 @@ export function explorer(root, { check, draw }) {
   /** @param {boolean} isNew */
   function show(isNew) {
     frame = 0;
-    const shown = draw(state);
-    settle(root, state);
-    program = shown.program ?? "";
+    draw(state);
+    const wait = isHeld ? told + OFTEN - performance.now() : 0;
+    clearTimeout(next);
+    if (wait > 0) {
+      next = window.setTimeout(() => { frame ||= requestAnimationFrame(() => show(isNew)); }, wait);
+      return;
+    }
+    told = performance.now();
+    const words = tell(state);
+    settle(controls, state);
+    program = words.program ?? "";
     if (code && /** @type {HTMLDetailsElement} */ (code.closest("details")).open) code.textContent = program;
     if (!isNew) return;
     clearTimeout(timer); // what changes with each frame is said, and noted, when it rests
     timer = window.setTimeout(() => {
-      said.textContent = shown.said;
+      said.textContent = words.said;
       toAddress(name, state, first);
     }, 300);
   }
@@ -104,6 +117,8 @@ export function explorer(root, { check, draw }) {
     if (action === "copy") said.textContent = texts[(await copy(program)) ? "copied" : "not-copied"];
   });
   code?.closest("details")?.addEventListener("toggle", () => { code.textContent = program; });
+  root.addEventListener("pointerdown", () => { isHeld = true; });
+  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { isHeld = false; });
   addEventListener("popstate", read);
   // The controls are read as the browser left them when this page was last shown: they follow the state.
   read();
@@ -180,10 +195,10 @@ export function oneOf(value, label, options) {
 
 /**
  * Lets the controls show the state; what is being typed is left alone while it means the same.
- * @param {HTMLElement} root  @param {State} state
+ * @param {Iterable<HTMLInputElement>} controls  @param {State} state
  */
-function settle(root, state) {
-  for (const control of /** @type {NodeListOf<HTMLInputElement>} */ (root.querySelectorAll("[name]"))) {
+function settle(controls, state) {
+  for (const control of controls) {
     if (!(control.name in state)) continue;
     const value = state[control.name];
     if (control.type === "checkbox") control.checked = value;

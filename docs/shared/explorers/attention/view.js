@@ -20,12 +20,15 @@ export function start(root) {
   const looks = root.dataset.small === undefined ? "key" : "query";
   for (const name of all("[data-look]")) set(name, { role: "button", tabindex: 0 });
   const said = [...all("[data-say]")];
-  const { change, state } = explorer(root, { check: (given) => checked(given, texts), draw });
+  /** @type {import("./numbers.js").Attention} */
+  let computed;
+  const { change, state } = explorer(root, { check: (given) => checked(given, texts), draw, tell });
 
   /** @param {State} shown */
   function draw(shown) {
     const { words, query, view } = shown;
-    const computed = attention(shown), weights = computed.weights[query], allowed = computed.allowed[query];
+    computed = attention(shown);
+    const weights = computed.weights[query], allowed = computed.allowed[query];
     if (words.length !== body.children.length) resize(words.length);
     if ((view === "loop") !== table.isConnected) main.replaceChildren(view === "loop" ? table : grids.element);
     if (view === "matrix") grids.draw(shown, computed);
@@ -46,11 +49,15 @@ export function start(root) {
       }
     }
     drawn?.(shown, computed);
-    const spoken = labels(shown, allowed);
+  }
+
+  /** @param {State} shown */
+  function tell(shown) {
+    const { query } = shown, spoken = labels(shown, computed.allowed[query]);
     for (const element of said) say(element, spoken[element.dataset.say ?? ""]);
     fill(shown);
     rewrite(root, named(shown, computed));
-    return { said: outcome(shown, weights, computed.contexts[query]), program: program(shown) };
+    return { said: outcome(shown, computed.weights[query], computed.contexts[query]), program: program(shown) };
   }
 
   /** As many rows, chips, lines and ribbons as there are words. @param {number} n */

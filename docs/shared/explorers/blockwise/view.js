@@ -1,6 +1,6 @@
 // Online softmax over blocks of keys: one query's row, and the table of which one block exists.
 import { explorer, filled, inRange, oneOf, part, Refused, textsOf } from "../explorer.js";
-import { figure, write } from "../draw.js";
+import { figure, say, set, write } from "../draw.js";
 import { blocksOf, HIGHEST, LOWEST, numbers, program, rowOf, score, sizeOf } from "./numbers.js";
 
 /** @typedef {import("../explorer.js").State} State */
@@ -20,17 +20,21 @@ export function start(root) {
   const texts = textsOf(root), drawRow = row(root, texts), drawTable = table(root), drawNumbers = written(root, texts);
   const field = /** @type {HTMLInputElement} */ (part(root, ".blockwise-score")), play = part(root, ".blockwise-play");
   let selected = 1; // the key whose score the field shows
+  /** @type {Numbers} */
+  let found;
   const view = explorer(root, {
     check: (state) => check(state, texts),
     draw(state) {
-      const found = numbers(state);
+      found = numbers(state);
       selected = Math.min(selected, state.keys);
+      drawRow(found, selected);
+      drawTable(found);
+    },
+    tell(state) {
       drawControls(root, texts, found);
       tell(root, "score-label", filled(texts["score-of"], { key: selected }));
       field.disabled = isForbidden(state, selected);
       if (document.activeElement !== field) field.value = scoreText(found.scores[selected - 1]);
-      drawRow(found, selected);
-      drawTable(found);
       drawNumbers(found);
       return { said: said(found, texts), program: program(state) };
     },
@@ -129,7 +133,7 @@ function drawControls(root, texts, { state, blocks, step }) {
   const count = blocks.length, isEdited = Object.keys(state.edits).length > 0;
   for (const button of all(root, "[data-preset]")) {
     const { preset, shift } = presetOf(button.dataset.preset ?? "");
-    set(button, { "aria-pressed": !isEdited && preset === state.preset && shift === state.shift });
+    set(button, { "aria-pressed": String(!isEdited && preset === state.preset && shift === state.shift) });
   }
   for (const button of all(root, "[data-step]")) {
     button.toggleAttribute("disabled", step === (button.dataset.step === "1" ? count : 0));
@@ -150,13 +154,8 @@ const scoreText = (s) => (s === -Infinity ? "−∞" : String(rounded(s)).replac
 /** @param {HTMLElement} root  @param {string} name  @param {string} text */
 function tell(root, name, text) {
   for (const element of all(root, `[data-of="${name}"]`)) {
-    if (element.textContent !== text) element.textContent = text;
+    say(element, text);
   }
-}
-
-/** @param {Element} element  @param {Record<string, string | number | boolean>} attributes */
-function set(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
 }
 
 /**
@@ -186,13 +185,13 @@ function row(root, texts) {
       set(bar, { ...place, y: ZERO - (isNone ? 0 : UNIT * Math.max(s, 0)), height: isNone ? 0 : UNIT * Math.abs(s) });
       set(powerBar, { ...place, y: FOOT - TALL * (p ?? 0), height: TALL * (p ?? 0) });
       for (const label of labels) set(label, { x: x + wide / 2 });
-      labels[2].textContent = isNone ? "×" : "";
-      set(handle, { x, width: wide, tabindex: j === selected ? 0 : -1, "aria-disabled": isForbidden(state, j),
+      say(labels[2], isNone ? "×" : "");
+      set(handle, { x, width: wide, tabindex: j === selected ? 0 : -1, "aria-disabled": String(isForbidden(state, j)),
         "aria-label": filled(texts["score-of"], { key: j }), "aria-valuetext": scoreText(scores[index]),
         "aria-valuemin": LOWEST + shift, "aria-valuemax": HIGHEST + shift,
         "aria-valuenow": Math.max(scores[index], LOWEST + shift) });
     });
-    for (const tick of ticks) tick.textContent = scoreText(Number(tick.dataset.tick) + shift);
+    for (const tick of ticks) say(tick, scoreText(Number(tick.dataset.tick) + shift));
     const { first, last, isSkipped } = current ?? { first: 1, last: 0, isSkipped: false };
     set(band, { x: LEFT + (first - 1) * wide, width: (last - first + 1) * wide,
       class: `blockwise-band${isSkipped ? " blockwise-skipped" : ""}` });
@@ -292,7 +291,7 @@ function written(root, texts) {
 function blank(element, text) {
   delete element.dataset.name;
   delete element.dataset.value;
-  element.textContent = text;
+  say(element, text);
 }
 
 /** @param {Span} block */

@@ -1,6 +1,6 @@
 // The calculator: the sizes of the model and of the machine, the chart over lengths, and its tables.
 import { explorer, filled, inRange, oneOf, part, Refused, textsOf } from "../explorer.js";
-import { write } from "../draw.js";
+import { say, set, write } from "../draw.js";
 import { brief, COLUMNS, crossings, now, OCTAVES, quantity, shownColumns, UNITS } from "./numbers.js";
 import { programOf } from "./program.js";
 
@@ -22,6 +22,8 @@ export function start(root) {
   const named = Object.fromEntries(all("[data-name]").map((element) => [element.dataset.name, element]));
   const controls = all(".explorer-controls [name]"), own = part(root, "[data-when='model=own']");
   const chart = part(root, ".cost-chart"), handle = part(root, ".cost-handle");
+  const mark = part(root, ".cost-now"), tokens = part(root, ".cost-length");
+  const dots = Object.fromEntries(COLUMNS.map((column) => [column, part(root, `[data-dot=${column}]`)]));
   let drawn = "", low = 0, high = 1; // the chart is from 10 to the low to 10 to the high
 
   // Before the explorer reads them: sizes of one's own begin with those of the model before, and
@@ -35,7 +37,7 @@ export function start(root) {
     change(Object.fromEntries(typed.map((control) => [control.name, Number(control.value)])));
   });
 
-  const { state, change } = explorer(root, { check, draw });
+  const { state, change } = explorer(root, { check, draw, tell });
 
   /** The values of the options of a control, each with its numbers. @param {string} name  @param {string} key */
   function optionsOf(name, key) {
@@ -69,18 +71,20 @@ export function start(root) {
     const full = complete(given), { n, ...rest } = full, key = JSON.stringify(rest);
     if (key !== drawn) drawLines(full);
     drawn = key;
-    const { found, limits } = now(full);
+    for (const column of shownColumns(full)) set(dots[column], { cy: up(quantity(full, column, n)) });
+    set(mark, { transform: `translate(${across(n)} 0)` });
+    say(tokens, String(n));
+  }
+
+  /** @param {State} given */
+  function tell(given) {
+    const full = complete(given), { n } = full, { found, limits } = now(full);
     for (const [name, value] of Object.entries(found)) {
       if (named[name]) write(named[name], name, value, name === "ridge" ? 1 : 6);
       if (named[name] && Number.isSafeInteger(value) && name !== "ridge") named[name].textContent = String(value);
       if (name !== "ridge") fillBrief(`${name}-brief`, value, name.split("-")[1]);
     }
     for (const column of COLUMNS) part(root, `[data-limit=${column}]`).textContent = texts[limits[column]];
-    for (const column of shownColumns(full)) {
-      part(root, `[data-dot=${column}]`).setAttribute("cy", up(quantity(full, column, n)));
-    }
-    part(root, ".cost-now").setAttribute("transform", `translate(${across(n)} 0)`);
-    part(root, ".cost-length").textContent = n;
     handle.setAttribute("aria-valuenow", n);
     handle.setAttribute("aria-valuetext", `${n} ${texts.tokens}: ${spoken(quantity(full, "core", n), given.quantity)}`);
     const said = Object.fromEntries(["operations", "bytes", "seconds"]

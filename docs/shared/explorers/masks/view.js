@@ -51,9 +51,14 @@ export function start(root) {
   /** @param {State} wanted */
   function draw(wanted) {
     now = numbers(wanted);
-    const { may, rows, columns, values, query, isSquare } = now, { layers } = wanted;
-    place(SIDE / Math.max(rows, columns), isSquare ? layers - 1 : 0);
+    const { rows, columns, isSquare } = now;
+    place(SIDE / Math.max(rows, columns), isSquare ? wanted.layers - 1 : 0);
     trace(wanted.block);
+  }
+
+  /** @param {State} wanted */
+  function tell(wanted) {
+    const { may, rows, values, query, isSquare } = now, { layers } = wanted;
     for (const [i, line] of [...each.children].entries()) {
       line.toggleAttribute("hidden", i >= rows);
       if (i < rows) say(line.children[2], ranges(may[i]) || texts.nothing);
@@ -142,7 +147,7 @@ export function start(root) {
     return { i, j: nearest((clientX - box.left) / box.width, now.columns) };
   }
 
-  const { state, change } = explorer(root, { check, draw });
+  const { state, change } = explorer(root, { check, draw, tell });
   writing(root, state);
   part(root, ".masks-hint").prepend(part(root, ".explorer-problem")); // beside what is written
 

@@ -16,6 +16,8 @@ export function start(root) {
   const paths = /** @type {NodeListOf<SVGPathElement>} */ (root.querySelectorAll("[data-path]"));
   const ends = /** @type {NodeListOf<SVGElement>} */ (root.querySelectorAll("[data-name^=range]"));
 
+  /** @type {ReturnType<typeof shown>} */
+  let found;
   const { state, change } = explorer(root, {
     check(given) {
       whole(given.d_k, texts["width-label"], 1, WIDEST);
@@ -25,11 +27,15 @@ export function start(root) {
       oneOf(given.factor, texts.factor, ["none", "sqrt", "inverse", "own"]);
     },
     draw(given) {
-      const now = /** @type {State} */ (given), found = shown(now);
+      const now = /** @type {State} */ (given);
+      found = shown(now);
       for (const path of paths) set(path, { d: found.paths[path.dataset.path ?? ""] });
+      set(picture, { "data-factor": now.factor });
+    },
+    tell(given) {
+      const now = /** @type {State} */ (given);
       for (const end of ends) set(end, { "data-digits": found.values["range-high"] < 1 ? 2 : 0 });
       rewrite(root, found.values);
-      set(picture, { "data-factor": now.factor });
       for (const slider of sliders) {
         const value = given[slider.dataset.octaves ?? ""];
         slider.value = String(STEPS * Math.log2(value));

@@ -30,8 +30,10 @@ export function start(root) {
   /** @type {{ tokens: number[], unknown: string[], run: Run }} */
   let shown;
   let asked = "", isLoading = false;
+  /** @type {Record<string, number>} */
+  let found = {};
 
-  const { state, change } = explorer(root, { check, draw });
+  const { state, change } = explorer(root, { check, draw, tell });
 
   /** @param {State} wanted */
   function check(wanted) {
@@ -45,16 +47,22 @@ export function start(root) {
 
   /** @param {State} seen */
   function draw(seen) {
+    if (!model) return;
+    if (compute(model, seen)) drawText(seen.mask === "causal");
+    const query = placeOf(seen.at, shown.tokens.length);
+    found = values(shown.run, shown.tokens, query);
+    drawRow(seen.head, query);
+  }
+
+  /** @param {State} seen */
+  function tell(seen) {
     if (!model) {
       // What stands there is the first view, for which nothing is loaded.
       if (JSON.stringify(seen) !== first) load();
       return { said: isLoading ? texts.loading : "" };
     }
-    const isNew = compute(model, seen), { tokens, unknown } = shown;
-    const query = placeOf(seen.at, tokens.length), found = values(shown.run, tokens, query);
-    if (isNew) drawText(seen.mask === "causal");
-    drawRow(seen.head, query, found);
-    rewriteAll(found);
+    const { tokens, unknown } = shown, query = placeOf(seen.at, tokens.length);
+    rewriteAll();
     slider.setAttribute("aria-valuetext", filled(texts["at-value"],
       { letter: spoken(tokens[query]), place: query + 1, count: tokens.length }));
     if (unknown.length) {
@@ -62,7 +70,7 @@ export function start(root) {
       problem.textContent = filled(texts["not-known"], { letters: unknown.map((one) => `“${one}”`).join(", "), alphabet });
       area.setAttribute("aria-invalid", "true");
     }
-    return { said: sentence(seen.head, query, found) };
+    return { said: sentence(seen.head, query) };
   }
 
   /** Whether there is something new. @param {Model} known  @param {State} seen */
@@ -101,8 +109,8 @@ export function start(root) {
     slider.setAttribute("min", String(1 - count));
   }
 
-  /** @param {string} head  @param {number} query  @param {Record<string, number>} found */
-  function drawRow(head, query, found) {
+  /** @param {string} head  @param {number} query */
+  function drawRow(head, query) {
     chosen.setAttribute("href", `#transformer-${head}`);
     row.setAttribute("y", String(query));
     queries.forEach((node, place) => node.classList.toggle("chosen", place === query));
@@ -115,8 +123,7 @@ export function start(root) {
     });
   }
 
-  /** @param {Record<string, number>} found */
-  function rewriteAll(found) {
+  function rewriteAll() {
     // A text of one character was not predicted, and has no loss.
     if ("loss" in found) loss.dataset.name = "loss";
     else {
@@ -126,8 +133,8 @@ export function start(root) {
     rewrite(root, found);
   }
 
-  /** @param {string} head  @param {number} query  @param {Record<string, number>} found */
-  function sentence(head, query, found) {
+  /** @param {string} head  @param {number} query */
+  function sentence(head, query) {
     const [layer, number] = head.split("-"), weights = shown.run.weights[Number(layer) - 1][Number(number) - 1][query];
     const key = weights.indexOf(Math.max(...weights));
     const told = filled(texts.said, {
