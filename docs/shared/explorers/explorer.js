@@ -58,10 +58,8 @@ export function explorer(root, { check, draw, tell }) {
     draw(state);
     const wait = isHeld ? told + OFTEN - performance.now() : 0;
     clearTimeout(next);
-    if (wait > 0) {
-      next = window.setTimeout(() => { frame ||= requestAnimationFrame(() => show(isNew)); }, wait);
-      return;
-    }
+    next = wait > 0 ? window.setTimeout(catchUp, wait) : 0;
+    if (next) return;
     told = performance.now();
     const words = tell(state);
     settle(controls, state);
@@ -73,6 +71,16 @@ export function explorer(root, { check, draw, tell }) {
       said.textContent = words.said;
       toAddress(name, state, first);
     }, 300);
+  }
+
+  function catchUp() {
+    next = 0;
+    frame ||= requestAnimationFrame(() => show(true));
+  }
+
+  function release() {
+    isHeld = false;
+    if (next) catchUp();
   }
 
   /** @param {State} changed  @returns {boolean} whether it could be shown */
@@ -118,7 +126,7 @@ export function explorer(root, { check, draw, tell }) {
   });
   code?.closest("details")?.addEventListener("toggle", () => { code.textContent = program; });
   root.addEventListener("pointerdown", () => { isHeld = true; });
-  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { isHeld = false; });
+  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, release);
   addEventListener("popstate", read);
   // The controls are read as the browser left them when this page was last shown: they follow the state.
   read();

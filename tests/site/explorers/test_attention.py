@@ -439,3 +439,35 @@ def test_what_the_page_says_of_it():
     assert shares(at(scale="root"), 1) == (0.2070,)
     assert shares(at(scale="own", own=10), 1, 2) == (0.5420, 0.4455)
     assert shares(at(is_causal=True), 0, 1) == (0.3680, 0.6320)
+
+
+# Slides to and fro for so many frames with a pointer held down, or without, and then lets go.
+SLIDE = """([slider, number, isHeld]) => new Promise(done => {
+  const point = kind => { if (isHeld) slider.dispatchEvent(new PointerEvent(kind, {bubbles: true})) }
+  let written = 0, frames = 0
+  new MutationObserver(() => written++).observe(number, {attributeFilter: ["data-value"]})
+  const begun = performance.now()
+  point("pointerdown")
+  const frame = () => {
+    slider.value = String(1 + (++frames % 20) / 10)
+    slider.dispatchEvent(new InputEvent("input", {bubbles: true}))
+    if (frames < 30) return requestAnimationFrame(frame)
+    const time = performance.now() - begun
+    point("pointerup")
+    requestAnimationFrame(() => requestAnimationFrame(() => done([written, time])))
+  }
+  frame()
+})"""
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_numbers_are_written_ten_times_a_second_while_one_drags(new_page, address, is_held):
+    page = opened(new_page, address, NAME)
+    slider = page.locator(f"{ROOT} [name=temperature]").element_handle()
+    number = page.locator(f"{ROOT} [data-name=temperature]").element_handle()
+    written, time = page.evaluate(SLIDE, [slider, number, is_held])
+    if is_held:
+        assert 1 <= written <= time / 100 + 2
+    else:
+        assert written == 30
+    assert wrong(NAME, {"temperature": 2.0}, numbers(page, NAME)) == []

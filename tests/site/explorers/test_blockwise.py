@@ -164,6 +164,7 @@ def test_a_score_is_dragged_by_the_mouse(new_page, address):
     page.mouse.move(x, y + 0.5 * height)
     page.mouse.down()
     page.mouse.move(x, y + 0.2 * height, steps=3)
+    page.wait_for_timeout(150)  # numbers are written ten times a second while one drags
     frame(page)
     high = number(page, "score-5")
     # The top of the handle is 17, 115 high; the score 0 is at 84, and 8 units are one.
