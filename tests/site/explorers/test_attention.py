@@ -443,7 +443,8 @@ def test_what_the_page_says_of_it():
 
 # Slides to and fro for so many frames with a pointer held down, or without, and then lets go.
 SLIDE = """([slider, number, isHeld]) => new Promise(done => {
-  const point = kind => { if (isHeld) slider.dispatchEvent(new PointerEvent(kind, {bubbles: true})) }
+  const point = kind =>
+    isHeld && slider.dispatchEvent(new PointerEvent(kind, {bubbles: true}))
   let written = 0, frames = 0
   new MutationObserver(() => written++).observe(number, {attributeFilter: ["data-value"]})
   const begun = performance.now()
