@@ -26,9 +26,8 @@ export class Refused extends Error {
  *
  * A control is an element with a `name`, which is the name of its value in the state. `check` gets a
  * whole state and throws `Refused` where it cannot be shown. `draw` shows it as a picture, once a frame
- * at most. `tell` writes its numbers and words, which cost a browser more and nobody reads while they
- * race: it comes with each picture too, but only ten times a second while a pointer is held down. What
- * is given back changes the state, as a control would.
+ * at most; `tell` writes its numbers and words, ten times a second while a pointer is held down: they
+ * cost more, and nobody reads them then. What is given back changes the state, as a control would.
  *
  * @param {HTMLElement} root
  * @param {{ check: (state: State) => void, draw: (state: State) => void, tell: (state: State) => Told }} view
@@ -49,7 +48,12 @@ export function explorer(root, { check, draw, tell }) {
     state = given;
     problem.textContent = "";
     for (const wrong of root.querySelectorAll("[aria-invalid]")) wrong.removeAttribute("aria-invalid");
-    if (!frame) frame = requestAnimationFrame(() => show(isNew));
+    soon(isNew);
+  }
+
+  /** @param {boolean} isNew */
+  function soon(isNew) {
+    frame ||= requestAnimationFrame(() => show(isNew));
   }
 
   /** @param {boolean} isNew */
@@ -58,7 +62,7 @@ export function explorer(root, { check, draw, tell }) {
     draw(state);
     const wait = isHeld ? told + OFTEN - performance.now() : 0;
     clearTimeout(next);
-    next = wait > 0 ? window.setTimeout(catchUp, wait) : 0;
+    next = wait > 0 ? window.setTimeout(soon, wait, true) : 0;
     if (next) return;
     told = performance.now();
     const words = tell(state);
@@ -73,14 +77,10 @@ export function explorer(root, { check, draw, tell }) {
     }, 300);
   }
 
-  function catchUp() {
-    next = 0;
-    frame ||= requestAnimationFrame(() => show(true));
-  }
-
-  function release() {
-    isHeld = false;
-    if (next) catchUp();
+  /** @param {unknown} error */
+  function refuse(error) {
+    if (!(error instanceof Refused)) throw error;
+    problem.textContent = filled(texts[error.key], error.values);
   }
 
   /** @param {State} changed  @returns {boolean} whether it could be shown */
@@ -89,8 +89,7 @@ export function explorer(root, { check, draw, tell }) {
       accept({ ...state, ...changed }, true);
       return true;
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      problem.textContent = filled(texts[error.key], error.values);
+      refuse(error);
       return false;
     }
   }
@@ -113,8 +112,7 @@ export function explorer(root, { check, draw, tell }) {
     try {
       value = valueOf(control);
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      problem.textContent = filled(texts[error.key], error.values);
+      refuse(error);
     }
     if (value === undefined || !change({ [control.name]: value })) control.setAttribute("aria-invalid", "true");
   });
@@ -126,9 +124,12 @@ export function explorer(root, { check, draw, tell }) {
   });
   code?.closest("details")?.addEventListener("toggle", () => { code.textContent = program; });
   root.addEventListener("pointerdown", () => { isHeld = true; });
-  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, release);
+  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => {
+    isHeld = false;
+    if (next) soon(true);
+  });
   addEventListener("popstate", read);
-  // The controls are read as the browser left them when this page was last shown: they follow the state.
+  // A browser may have left the controls as they last were: they follow the state.
   read();
   cancelAnimationFrame(frame);
   show(false);

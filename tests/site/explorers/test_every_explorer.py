@@ -1,6 +1,7 @@
 """What holds for every explorer, as docs/hooks/explorers.py finds them on the pages."""
 
 import gzip
+import io
 import json
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -9,6 +10,7 @@ import contract
 import explorers
 import pytest
 from contract import AWAKE, LANGUAGES, NAMES, address_of, numbers, opened, page_of, wrong
+from PIL import Image
 from test_every_page import PROBLEMS, listen, violations
 from test_weight import SHIFTS
 
@@ -184,15 +186,40 @@ def test_the_scripts_are_light():
     assert everything == set().union(*map(scripts_of, NAMES)), "no explorer loads these"
 
 
+BORDERS = """name => Array.from(document.querySelectorAll(`#explorer-${name} button`),
+  node => getComputedStyle(node).borderTopStyle)"""
+
+
+def ground_and_kinds(picture):
+    """The share of the commonest colour, and how many cover at least one pixel in two hundred."""
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    counts = [count for count, _ in image.getcolors(image.width * image.height)]
+    return max(counts) / sum(counts), sum(count > sum(counts) / 200 for count in counts)
+
+
 @by_name
 def test_it_can_be_seen_in_forced_colours(new_page, address, name):
-    """Whatever is filled or drawn keeps a colour that differs from the ground."""
-    page = opened(new_page, address, name, forced_colors="active")
-    assert page.evaluate(
-        """name => Array.from(document.querySelectorAll(`#explorer-${name} button`), node =>
-          getComputedStyle(node)).every(style => style.borderTopStyle === "solid")""",
-        name,
-    )
+    """What is transparent stays so, and kinds that differ in colour still do."""
+    pictures = []
+    for forced in ("none", "active"):
+        page = opened(new_page, address, name, forced_colors=forced, color_scheme="dark")
+        drawings = page.locator(f"#explorer-{name} svg:not([aria-hidden])").all()
+        wide = [one for one in drawings if (one.bounding_box() or {"width": 0})["width"] > 150]
+        pictures.append([ground_and_kinds(one.screenshot()) for one in wide])
+        assert set(page.evaluate(BORDERS, name)) == {"solid"}
+    assert pictures[0]
+    for (ground, kinds), (forced_ground, forced_kinds) in zip(*pictures, strict=True):
+        assert forced_ground == pytest.approx(ground, abs=0.15)
+        assert forced_kinds >= min(kinds, 3)
+
+
+@by_name
+def test_its_sheet_of_rules_has_its_own_alone(name):
+    """Shared rules name no explorer, and those of one no other."""
+    others = "|".join(set(NAMES) - {name})
+    foreign = re.compile(rf"(?:\.|explorer-|explorer=\"?)({others})\b")
+    assert not foreign.findall((SCRIPTS / name / "style.css").read_text("utf-8"))
+    assert not foreign.findall((SCRIPTS / "explorers.css").read_text("utf-8"))
 
 
 def test_every_explorer_is_in_both_languages():

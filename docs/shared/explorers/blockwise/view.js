@@ -153,9 +153,7 @@ const scoreText = (s) => (s === -Infinity ? "−∞" : String(rounded(s)).replac
 
 /** @param {HTMLElement} root  @param {string} name  @param {string} text */
 function tell(root, name, text) {
-  for (const element of all(root, `[data-of="${name}"]`)) {
-    say(element, text);
-  }
+  for (const element of all(root, `[data-of="${name}"]`)) say(element, text);
 }
 
 /**

@@ -1,6 +1,5 @@
-// The drawn queries and keys, and the products of each query with each key. Components are drawn one
-// by one, so that a wider sample begins with the narrower one; their products are sums over them, and
-// every so many components the sums so far are kept. A width is then a few additions from one of those.
+// The drawn queries and keys, and their products. Components are drawn one by one, so that a wider
+// sample begins with a narrower one; the sums so far are kept at some, a few additions from each width.
 
 export const QUERIES = 64, KEYS = 256;
 const KEPT = 16;

@@ -6,7 +6,6 @@ import { shown } from "./numbers.js";
 /** @typedef {import("./numbers.js").State} State */
 
 const WIDEST = 512, OCTAVES = 9, STEPS = 4; // steps of a slider in an octave
-const DIGITS = 4;
 
 /** @param {HTMLElement} root */
 export function start(root) {
@@ -27,10 +26,9 @@ export function start(root) {
       oneOf(given.factor, texts.factor, ["none", "sqrt", "inverse", "own"]);
     },
     draw(given) {
-      const now = /** @type {State} */ (given);
-      found = shown(now);
+      found = shown(/** @type {State} */ (given));
       for (const path of paths) set(path, { d: found.paths[path.dataset.path ?? ""] });
-      set(picture, { "data-factor": now.factor });
+      set(picture, { "data-factor": given.factor });
     },
     tell(given) {
       const now = /** @type {State} */ (given);
@@ -82,18 +80,9 @@ function whole(value, label, low, high) {
 
 /** @param {string} text  @param {State} state  @param {Record<string, number>} values */
 function said(text, state, values) {
-  /** @param {string} name */
-  const written = (name) => figure(values[name], 3);
-  return filled(text, {
-    ...state,
-    c: figure(values.factor, DIGITS),
-    largest: written("largest-drawn"),
-    largestLaw: written("largest-law"),
-    entropy: written("entropy-drawn"),
-    entropyLaw: written("entropy-law"),
-    trace: written("trace-drawn"),
-    traceLaw: written("trace-law"),
-  });
+  const written = ["largest", "entropy", "trace"].flatMap((name) => [
+    [name, figure(values[`${name}-drawn`], 3)], [`${name}Law`, figure(values[`${name}-law`], 3)]]);
+  return filled(text, { ...state, c: figure(values.factor, 4), ...Object.fromEntries(written) });
 }
 
 /** @param {string} helpers the sample and the law, as the book's own check has them  @param {State} state */
