@@ -186,7 +186,9 @@ def test_the_numbers_are_mulberry32():
 def test_the_program_prints_what_is_shown(new_page, address, state):
     page = opened(new_page, address, NAME, state=state)
     page.click(f"#explorer-{NAME} .explorer-program summary")
-    code = page.text_content(f"#explorer-{NAME} .explorer-program code")
+    program = page.locator(f"#explorer-{NAME} .explorer-program code")
+    program.filter(has_text="import").wait_for()  # it is written when the part has opened
+    code = program.text_content()
     with redirect_stdout(io.StringIO()) as printed:
         exec(compile(code, "program", "exec"), {})
     table = [line.split() for line in printed.getvalue().splitlines()[1:]]
