@@ -1,5 +1,5 @@
 # make serve | site | versions | book | live LANG=pt | test | check PAGE=folder/page | audit | html
-#      record | agree | bench | behaviours | lowest | format | clean
+#      record | agree | bench | behaviours | frames | lowest | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -18,7 +18,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site versions book live test check audit html record agree bench behaviours lowest format clean
+.PHONY: serve site versions book live test check audit html record agree bench behaviours frames lowest format clean
 .DEFAULT_GOAL := serve
 
 # What builds the site is less than half of what the tests want.
@@ -80,6 +80,9 @@ bench: .venv/peers  ## measure variants and peers, and write docs/results
 
 behaviours: .venv/behaviours  ## ask attention functions of all projects, and write docs/behaviours
 	@$(BIN)/python tools/behaviours.py
+
+frames: .venv/ready site  ## drag each explorer on a slow processor, and count its frames
+	@PYTHONPATH=docs/hooks $(BIN)/python tools/frames.py $(NAME)
 
 lowest:  ## install the lowest versions that pyproject.toml allows, and run the commands
 	@$(or $(PYTHON),python3) tools/lowest.py

@@ -25,11 +25,13 @@ BEFORE = (
     "@page { @bottom-center { content: counter(page, lower-roman); } }"
     "@page :first { @bottom-center { content: none; } }"
 )
+STYLES = "explorers/*/style.css"  # which only the pages of these have
 PAPER = ViewportSize(width=673, height=980)  # in pixels, A4 without the margins of book.css
 PATIENCE = 600_000  # milliseconds
 # Of a page: what only a screen can use.
 OF_SCREEN = (
     ".reading, .foot, .take, .notebook, .api-uses, .term-meaning, form, script, button, "
+    ".explorer-controls, .explorer-bar, .explorer-program, .explorer-awake, .explorer-said, "
     ".md-content__button, .answered pre"  # the programs of all answers would be a book of their own
 )
 # What is wider than the paper is made smaller, and what is low is kept whole.
@@ -178,8 +180,10 @@ def book(pages: Path, browser: Browser, written: int) -> bytes:
         f'<p class="room">{escape(" › ".join(chapter.rooms))}</p>{chapter.html}</section>'
         for chapter in every
     )
+    own = [path.relative_to(pages).as_posix() for path in sorted(pages.glob(STYLES))]
+    text = sheet(front, body, own=own)
     with (
-        pikepdf.open(io.BytesIO(printed(pages, sheet(front, body), browser, tagged=True))) as pdf,
+        pikepdf.open(io.BytesIO(printed(pages, text, browser, tagged=True))) as pdf,
         io.BytesIO() as file,
     ):
         places = _places(pdf, lines)
@@ -295,9 +299,10 @@ def _describe(pdf: pikepdf.Pdf, front: LexborHTMLParser, added: int, written: in
     pdf.Root.PageLabels = pikepdf.Dictionary(Nums=[0, roman, added, arabic])
 
 
-def sheet(front: LexborHTMLParser, body: str, more: str = "") -> str:
-    """What is printed, in the styles of the site."""
+def sheet(front: LexborHTMLParser, body: str, more: str = "", own: Sequence[str] = ()) -> str:
+    """What is printed, in the styles of the site; ``own`` are those of other pages."""
     styles = "".join(node.html or "" for node in front.css('link[rel="stylesheet"]'))
+    styles += "".join(f'<link rel="stylesheet" href="{style}">' for style in own)
     return (
         f'<!doctype html><html lang="{_language(front)}"><head><meta charset="utf-8">'
         "<title>attnref</title>"

@@ -2,7 +2,8 @@
 
 A server opens the index.html of a folder; from a disk a link must name it. A browser refuses to
 read an index or to start a worker there: the search gets its index as a script, as the theme asks
-for it then, and a worker from docs/disk/worker.js. The other language may not be there.
+for it then, and a worker from docs/disk/worker.js. Nor does it load a module: an explorer stays the
+figure and the table that it is without JavaScript. The other language may not be there.
 """
 
 import json
@@ -23,7 +24,8 @@ INDEX = Path("search", "search_index.json")
 # The switch of language, the links to this, and what a browser takes from a server alone.
 LEFT_OUT = (
     ".md-header__option:has(> .md-select), .offline, "
-    'link:is([rel~="alternate"][hreflang], [rel="preload"], [rel="manifest"])'
+    'link:is([rel~="alternate"][hreflang], [rel="preload"], [rel="manifest"]), '
+    'script[type="module"]'
 )
 # Of the theme's script: what nobody reads, and the search that the book's own one replaces.
 UNUSED = shutil.ignore_patterns("*.map", "lunr", "workers", "manifest.webmanifest")
@@ -58,6 +60,9 @@ def named(path: Path, pages: Path) -> str:
     tree = LexborHTMLParser(path.read_text(encoding="utf-8"))
     for node in tree.css(LEFT_OUT):
         node.decompose()
+    for node in tree.css("[data-asleep]"):
+        node.attrs["data-still"] = ""
+        del node.attrs["data-asleep"]
     for attribute in ("href", "action"):
         for node in tree.css(f"[{attribute}]"):
             split = urlsplit(node.attributes[attribute] or "")

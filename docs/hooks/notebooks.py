@@ -22,6 +22,7 @@ from pathlib import Path
 import nbformat
 import yaml
 from execution import Run, run
+from explorers import PLACE
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
@@ -197,8 +198,10 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def published(text: str, ran: Run, root: Path = ROOT) -> str:
-    """The notebook as it is downloaded: attnref is in it, and links to pages are plain text."""
+    """The notebook as it is downloaded: with attnref, and without what only pages have."""
     notebook = read(text)
+    # An explorer is of the page: in Jupyter its section would speak of what is not there.
+    notebook.cells = [cell for cell in notebook.cells if not PLACE.search(cell.source)]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = PAGE_LINK.sub(r"\g<text>", cell.source)

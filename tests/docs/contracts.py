@@ -16,6 +16,7 @@ import bodies
 import citations
 import claims
 import cores
+import explorers
 import figures
 import glossary
 import griffe
@@ -461,7 +462,9 @@ def prose_problems(page: Path, root: Path) -> list[Problem]:
     text = page.read_text(encoding="utf-8")
     name = page.relative_to(root / "docs").as_posix().partition("/")[2]
     if not name.startswith("reference/"):
-        has_figure = any(FIGURE.match(link.target) for link in links(text) if link.is_image)
+        has_figure = bool(explorers.PLACE.search(text)) or any(
+            FIGURE.match(link.target) for link in links(text) if link.is_image
+        )
         if not has_figure and name not in NO_FIGURE:
             message = "has no figure: draw one, or say why not in NO_FIGURE of this contract"
             found.append(Problem(page, 1, message))

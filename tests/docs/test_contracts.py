@@ -244,7 +244,7 @@ def test_a_rounded_figure_is_accepted_and_a_misrounded_one_is_not(copy):
 )
 def test_a_declared_figure_needs_a_source_that_exists(copy, source, problem):
     page = copy / "docs/en" / SIX
-    edit(page, "---\ntitle", f'---\nfacts: [{{value: "0.9999", source: "{source}"}}]\ntitle')
+    edit(page, "facts:\n", f'facts:\n  - {{value: "0.9999", source: "{source}"}}\n')
     edit(page, "Now look at", "It was 0.9999. Now look at")
     found = messages(contracts.figure_problems(page, copy))
     assert (problem in found) if problem else not found
@@ -252,7 +252,7 @@ def test_a_declared_figure_needs_a_source_that_exists(copy, source, problem):
 
 def test_a_declared_figure_must_be_used(copy):
     page = copy / "docs/en" / SIX
-    edit(page, "---\ntitle", '---\nfacts: [{value: "0.9", source: "@raschka2024"}]\ntitle')
+    edit(page, "facts:\n", 'facts:\n  - {value: "0.9", source: "@raschka2024"}\n')
     assert "declared and not used" in messages(contracts.figure_problems(page, copy))
 
 
@@ -505,6 +505,7 @@ def test_a_page_without_a_figure_is_found(copy, monkeypatch):
     monkeypatch.setitem(contracts.NO_FIGURE, SIX, "a reason")
     assert "has a figure: remove its line" in messages(contracts.prose_problems(page, copy))
     edit(page, MAP, "](other.svg)")
+    edit(page, "<!-- explorer: attention -->\n", "")
     assert not contracts.prose_problems(page, copy)
     monkeypatch.delitem(contracts.NO_FIGURE, SIX)
     assert ":1: has no figure" in messages(contracts.prose_problems(page, copy))

@@ -36,6 +36,15 @@ def test_formulas_letters_and_buttons_are_there(pages, new_page):
     page.wait_for_url("file://**/reference/claims/foundations/index.html#*")
 
 
+def test_an_explorer_is_the_figure_that_it_is_without_javascript(pages, new_page):
+    page = new_page()
+    page.goto((pages / "foundations/six-words/index.html").as_uri())
+    explorer = page.locator(".explorer")
+    assert explorer.locator("svg").first.is_visible()
+    assert explorer.locator(".explorer-still").is_visible()
+    assert not [one for one in explorer.locator("button, [name]").all() if one.is_visible()]
+
+
 def test_the_pages_are_those_of_the_site(pages, site):
     def listed(folder):
         return {path.relative_to(folder) for path in folder.rglob("*.html")}

@@ -9,7 +9,7 @@ from test_every_page import listen, violations
 
 BOTH, LOST, NEW = "scale/entropy/", "scale/saturation/", "scale/scale-factor/"
 SHOWN = {"": (BOTH, NEW), "v0.1.0": (BOTH, LOST)}
-SHARED = ("assets", "fonts", "math", "style")
+SHARED = ("assets", "explorers", "fonts", "math", "style")
 
 
 @pytest.fixture(scope="module")

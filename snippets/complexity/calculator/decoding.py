@@ -1,0 +1,36 @@
+"""The cache against the weights, while Llama 3.1 8B decodes a token."""
+
+# --8<-- [start:example]
+import torch
+from attnref.cost import Cost, Sizes, fused, multihead
+from attnref.roofline import Machine, bound
+
+layers, width, half = 32, 4096, torch.bfloat16
+machine = Machine("H100", {half: 989e12}, 3.35e12, 3.9e12)
+
+print("Llama 3.1 8B, all layers, one step of decoding on an H100")
+print("batch  tokens  part         M ops.  MB moved     ms  limited by")
+for batch, tokens in [(1, 20_493), (64, 333), (64, 32_768)]:
+    sizes = Sizes(
+        n=1,
+        m=tokens,
+        d_k=128,
+        d_v=128,
+        batch=batch,
+        num_heads=32,
+        num_kv_heads=8,
+        dtype=half,
+    )
+    for name, layer in {
+        "core": fused(sizes),
+        "projections": multihead(sizes, width, Cost(), bias=False),
+    }.items():
+        cost = layer * layers
+        found = bound(cost, machine, dtype=half)
+        print(
+            f"{batch:5}  {tokens:6}  {name:11}  "
+            f"{cost.operations.total / 1e6:6.0f}  "
+            f"{cost.bytes_moved / 1e6:8.0f}  "
+            f"{found.seconds * 1e3:5.2f}  {found.bound}"
+        )
+# --8<-- [end:example]

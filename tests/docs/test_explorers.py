@@ -1,0 +1,62 @@
+"""What is wrong with an explorer stops the build, and its message says where."""
+
+import shutil
+
+import explorers
+import pytest
+from mkdocs.exceptions import PluginError
+
+VALUES = """
+STATE = {"length": 3}
+PROGRAM = True
+
+def values(state):
+    return {"half": state["length"] / 2}
+"""
+PICTURE = '<svg></svg><p>{{ texts["name"] }} {{ values|shown("half", 1) }}</p>'
+TEXTS = "title: {en: A title, pt: Um título}\nname: {en: Half, pt: Metade}\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "half").mkdir()
+    for name in ("frame.html", "texts.yml"):
+        shutil.copy(explorers.FOLDER / name, tmp_path)
+    write(tmp_path)
+    return tmp_path
+
+
+def write(folder, values=VALUES, picture=PICTURE, texts=TEXTS):
+    for name, text in (("values.py", values), ("picture.html", picture), ("texts.yml", texts)):
+        (folder / "half" / name).write_text(text, encoding="utf-8")
+
+
+def test_an_explorer_stands_without_javascript(folder):
+    html = explorers.explorer("half", "pt", folder=folder)
+    number = '<span data-name="half" data-value="1.5" data-digits="1">1.5</span>'
+    assert f"<p>Metade {number}</p>" in html
+    assert 'aria-label="Um título"' in html
+    assert 'data-state="{&quot;length&quot;: 3}"' in html
+    assert "Mostre o programa" in html
+    small = explorers.explorer("half", "pt", is_small=True, folder=folder)
+    assert " data-small " in small
+    assert '<details class="explorer-program"' not in small
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "problem"),
+    [
+        ("texts", TEXTS.replace(", pt: Metade", ""), "name: expected a text in en and in pt"),
+        ("picture", "{{ texts['nothing'] }}", "picture.html: 'dict object' has no attribute"),
+        ("picture", '{{ values|shown("all") }}', "no number 'all' in values.py; there are half"),
+    ],
+)
+def test_what_is_not_there_is_told(folder, part, text, problem):
+    write(folder, **{part: text})
+    with pytest.raises(PluginError, match=problem):
+        explorers.explorer("half", "en", folder=folder)
+
+
+def test_an_explorer_that_is_not_there_is_told(folder):
+    with pytest.raises(PluginError, match="no explorer 'third' in docs/explorers; there are half"):
+        explorers.explorer("third", "en", folder=folder)

@@ -1,0 +1,70 @@
+"""The small model: its file is what the notebook's training gives, rounded to eight bits."""
+
+import pytest
+import small_model
+import torch
+
+from attnref import scaling
+
+FACTOR = scaling.inverse_sqrt(32)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return small_model.trained()
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return small_model.unpacked(small_model.WEIGHTS.read_bytes())
+
+
+def test_the_recorded_file_is_what_training_gives(trained):
+    """To the byte: in float64 machines differ by far less than what is rounded off here."""
+    again = small_model.packed(trained.state_dict())
+    assert again == small_model.WEIGHTS.read_bytes(), "run python tools/train.py"
+
+
+def test_the_file_is_of_the_notebook_as_it_is(recorded):
+    header, weights = recorded
+    assert header["of"] == small_model.digest(), "run python tools/train.py"
+    assert list(header["letters"]) == small_model.notebook()["letters"]
+    assert small_model.packed(weights) == small_model.WEIGHTS.read_bytes()
+
+
+def test_each_weight_is_within_half_a_step_of_its_rows(trained, recorded):
+    for name, weight in trained.state_dict().items():
+        rounded = recorded[1][name]
+        step = weight.abs().amax(dim=-1, keepdim=True) / 127
+        assert ((weight - rounded).abs() <= 0.5001 * step).all(), name
+        assert (weight != rounded).any(), name
+
+
+def test_eight_bits_change_the_loss_by_less_than_a_hundredth(trained, recorded):
+    """The page says so, of the text that was held out."""
+    examine = small_model.notebook()["examine"]
+    whole, _ = examine(trained)
+    rounded, _ = examine(small_model.model(recorded[1], FACTOR))
+    assert rounded == pytest.approx(whole, rel=0.01)
+    assert rounded != whole
+    assert rounded < 1.75  # it has learned to read
+
+
+def test_a_file_is_read_as_it_was_packed():
+    content = small_model.packed({"a.weight": torch.tensor([[1.0, -4.0], [0.5, 0.25]]),
+                                  "a.bias": torch.tensor([3.0, -1.0, 0.0])})  # fmt: skip
+    header, weights = small_model.unpacked(content)
+    assert header["matrices"] == [["a.weight", 2, 2], ["a.bias", 1, 3]]
+    steps = torch.tensor([[4 / 127], [0.5 / 127]]).double()
+    whole = torch.tensor([[32.0, -127.0], [127.0, 64.0]]).double()
+    torch.testing.assert_close(weights["a.weight"], whole * steps)
+    torch.testing.assert_close(weights["a.bias"], torch.tensor([127.0, -42, 0]).double() * 3 / 127)
+    start = 4 + int.from_bytes(content[:4], "little")
+    assert start % 4 == 0
+    assert content[-7:] == bytes([32, 256 - 127, 127, 64, 127, 256 - 42, 0])
+
+
+def test_the_notebook_leaves_the_type_of_new_tensors_alone():
+    small_model.notebook.cache_clear()
+    small_model.notebook()
+    assert torch.get_default_dtype() == torch.float32

@@ -1,0 +1,474 @@
+"""The explorer of attention over a few words, on the page of the six words and, small, at home."""
+
+import contextlib
+import io
+import itertools
+import math
+import random
+import re
+
+import explorers
+import pytest
+from contract import AWAKE, GO, address_of, numbers, opened, page_of, shown, spoil, wrong
+
+import attnref
+from attnref.exercises.samples import SIX_WORDS
+
+NAME = "attention"
+VALUES = explorers.source(explorers.FOLDER / NAME)
+ROOT = f"#explorer-{NAME}"
+SIZES = {2: "Uma frase", 5: "the cat sat on it", 8: "to be or not to be I ask"}
+
+
+def sentence(text, seed):
+    """Words and vectors of a state, as hundredths, from -1 to 1."""
+    drawn, words = random.Random(seed), text.split()
+    vectors = [[drawn.randint(-100, 100) / 100 for _ in range(3)] for _ in words]
+    return {"words": words, "vectors": vectors}
+
+
+def grid():
+    """Each size with each scale, mask and padding, in both views in turn."""
+    masks = itertools.product((False, True), ("none", "end", "start"))
+    for place, (n, scale, (is_causal, pad)) in enumerate(
+        itertools.product((2, 5, 6, 8), ("1", "root", "own"), list(masks))
+    ):
+        words = sentence(SIZES[n], place) if n in SIZES else {}
+        yield {
+            **words,
+            "query": place % n,
+            "key": (place // 2) % n,
+            "scale": scale,
+            "own": (-2.5, 0, 7.25)[place % 3],
+            "temperature": (1, 0.1, 2.5)[place // 2 % 3],
+            "is_causal": is_causal,
+            "padding": 0 if pad == "none" else 1 + place % (n - 1),
+            "side": "start" if pad == "start" else "end",
+            "view": ("loop", "matrix")[place // 2 % 2],
+        }
+
+
+def drawn(seed):
+    """A state at random, which may be any."""
+    random_ = random.Random(seed)
+    n = random_.randint(2, 8)
+    return {
+        **sentence(" ".join(f"w{j}" for j in range(n)), seed),
+        "query": random_.randrange(n),
+        "key": random_.randrange(n),
+        "scale": random_.choice(["1", "root", "own"]),
+        "own": random_.uniform(-10, 10),
+        "temperature": random_.uniform(0.1, 4),
+        "is_causal": random_.random() < 0.5,
+        "padding": random_.randrange(n),
+        "side": random_.choice(["end", "start"]),
+        "view": random_.choice(["loop", "matrix"]),
+        "plane": random_.choice(["0,1", "0,2", "1,2"]),
+    }
+
+
+@pytest.mark.claim("explorer-shows-the-package")
+def test_each_number_is_the_package_s(new_page, address):
+    """On a grid and at random, 272 states in one visit."""
+    page = opened(new_page, address, NAME)
+    states = [{}, *grid(), *map(drawn, range(199))]
+    assert len(states) == 272
+    found = {
+        place: wrong(NAME, state, shown(page, NAME, state)) for place, state in enumerate(states)
+    }
+    assert {place: problems for place, problems in found.items() if problems} == {}
+
+
+def test_it_begins_with_the_numbers_of_the_page():
+    values = VALUES.values(VALUES.STATE)
+    printed = (explorers.ROOT / "snippets/foundations/six-words/loop.out").read_text("utf-8")
+    for j, line in enumerate(printed.splitlines()[:6]):
+        word, *vector, score, weight = re.sub("score|weight", "", line).split()
+        assert VALUES.STATE["words"][j] == word
+        assert [f"{values[f'vector-{j}-{p}']:.2f}" for p in range(3)] == vector
+        assert f"{values[f'score-{j}']:.4f} {values[f'weight-{j}']:.4f}" == f"{score} {weight}"
+    context = " ".join(f"{values[f'context-{p}']:.4f}" for p in range(3))
+    assert f"context vector {context}\n" in printed
+    rounded = [[round(number, 2) for number in vector] for vector in SIX_WORDS.tolist()]
+    assert VALUES.STATE["vectors"] == rounded
+
+
+@pytest.mark.parametrize(
+    ("right", "mistake", "state"),
+    [
+        ("1 / Math.sqrt(3)", "1 / 3", {"scale": "root"}),
+        (" / state.temperature", "", {"temperature": 2}),
+        ("j <= i", "j < i", {"is_causal": True}),
+        ("j < n - padding", "j < n", {"padding": 2}),
+        ("j >= padding", "j > padding", {"padding": 2, "side": "start"}),
+        ("Math.exp(score - largest)", "score", {}),
+        (
+            "? share / total : 0",
+            "? share / total : 1",
+            {"padding": 5, "side": "start", "is_causal": True},
+        ),
+        ("dot(query, key)", "dot(key, key)", {}),
+    ],
+)
+@pytest.mark.parametrize("view", ["loop", "matrix"])
+def test_a_mistake_in_the_numbers_is_noticed(new_page, address, right, mistake, state, view):
+    page = new_page()
+    spoil(page, NAME, right, mistake)
+    state = {**state, "view": view}
+    page.goto(f"{address}/en/{page_of(NAME)}{address_of(NAME, state)}")
+    page.wait_for_function(AWAKE, arg=NAME)
+    assert wrong(NAME, state, numbers(page, NAME))
+
+
+PROGRAMS = [
+    {},
+    {"scale": "root", "temperature": 0.5},
+    {"scale": "own", "own": -2, "is_causal": True},
+    {"padding": 2, "side": "start", "is_causal": True, "query": 0},
+    {"padding": 3, "view": "matrix"},
+    {**sentence('say "no" a\\b ção', 3), "query": 2, "key": 0},
+]
+
+
+def test_the_program_prints_what_is_shown(new_page, address):
+    page = opened(new_page, address, NAME)
+    page.click(f"{ROOT} .explorer-program summary")
+    for state in PROGRAMS:
+        page.evaluate(GO, address_of(NAME, {**state, "view": "matrix"}))
+        found = {name: text for name, _, text in numbers(page, NAME)}
+        exact = {name: value for name, value, _ in numbers(page, NAME)}
+        code, printed = page.text_content(f"{ROOT} .explorer-program code"), io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "program", "exec"), {})
+        words = {**VALUES.STATE, **state}["words"]
+        lines = printed.getvalue().splitlines()
+        assert len(lines) == len(words)
+        for i, (word, line) in enumerate(zip(words, lines, strict=True)):
+            head, _, tail = line.partition(" context ")
+            first, name, *weights = head.split()
+            assert (first, name) == (word, "weights")
+            for kind, row in (("weight", weights), ("context", tail.split())):
+                for j, number in enumerate(row):
+                    assert float(number) == pytest.approx(exact[f"{kind}-{i}-{j}"], abs=0.51e-4)
+        assert found["factor"]
+
+
+def centre(page, word):
+    box = page.locator(f"{ROOT} [data-drag='{word}'] circle").nth(1).bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def state_of(page):
+    return page.evaluate(f"JSON.parse(new URL(location.href).searchParams.get('{NAME}') ?? '{{}}')")
+
+
+def settled(page, key):
+    """The state that is noted in the address once what moves has come to rest."""
+    page.wait_for_function(
+        f"(new URL(location.href).searchParams.get('{NAME}') ?? '').includes('{key}')"
+    )
+    page.wait_for_timeout(500)  # or a step before the last may be what it holds
+    return {**VALUES.STATE, **state_of(page)}
+
+
+def test_a_word_is_dragged_with_the_mouse(new_page, address):
+    page = opened(new_page, address, NAME)
+    page.locator(f"{ROOT} .attention-plane svg").scroll_into_view_if_needed()
+    x, y = centre(page, 5)
+    unit = page.locator(f"{ROOT} .attention-plane svg").bounding_box()["width"] / 300 * 130
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 0.5 * unit, y + unit, steps=4)
+    page.mouse.up()
+    page.mouse.move(x, y)  # no longer held
+    state = settled(page, "vectors")
+    assert state["vectors"][5] == pytest.approx([0.55, -0.2, 0.55], abs=0.02)
+    assert state["key"] == 5
+    assert state["vectors"][:5] == VALUES.STATE["vectors"][:5]
+    assert wrong(NAME, state, numbers(page, NAME)) == []
+
+
+def test_a_word_is_dragged_by_touch_and_the_page_stays(new_page, address):
+    page = opened(new_page, address, NAME, has_touch=True, viewport={"width": 360, "height": 740})
+    plane = page.locator(f"{ROOT} .attention-plane svg")
+    plane.evaluate("node => node.scrollIntoView({block: 'center'})")
+    x, y = centre(page, 0)
+    before = page.evaluate("scrollY")
+    client = page.context.new_cdp_session(page)
+    for kind, points in (
+        ("touchStart", [{"x": x, "y": y}]),
+        ("touchMove", [{"x": x - 30, "y": y + 40}]),
+        ("touchMove", [{"x": x - 60, "y": y + 250}]),  # beyond the edge: it stays at the edge
+        ("touchEnd", []),
+    ):
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    state = settled(page, "vectors")
+    assert state["vectors"][0][0] < 0.3
+    assert state["vectors"][0][1:] == [-1, 0.89]
+    assert page.evaluate("scrollY") == before
+    assert wrong(NAME, state, numbers(page, NAME)) == []
+
+
+def test_a_word_is_moved_by_keys_and_says_where_it_is(new_page, address):
+    page = opened(new_page, address, NAME)
+    page.select_option(f"{ROOT} [name=plane]", "1,2")
+    word = page.locator(f"{ROOT} [data-drag='3']")
+    word.focus()
+    for key in ("ArrowRight", "Shift+ArrowUp", "ArrowDown", "Shift+ArrowLeft"):
+        page.keyboard.press(key)
+    state = settled(page, "vectors")
+    assert state["vectors"][3] == [0.22, 0.49, 0.42]
+    assert word.get_attribute("role") == "slider"
+    assert word.get_attribute("aria-label") == "with"
+    assert word.get_attribute("aria-valuetext") == "0.22, 0.49, 0.42"
+    assert page.get_by_role("spinbutton", name="with, component 1").input_value() == "0.22"
+    assert wrong(NAME, state, numbers(page, NAME)) == []
+
+
+def test_a_vector_is_typed_and_its_third_number_slid(new_page, address):
+    page = opened(new_page, address, NAME)
+    page.fill(f"{ROOT} [data-component='0']:not([data-third])", "-0.5")
+    third = page.locator(f"{ROOT} [data-third]")
+    third.focus()
+    third.press("ArrowRight")
+    assert settled(page, "vectors")["vectors"][4] == [-0.5, 0.25, 0.11]
+    page.fill(f"{ROOT} [data-component='1']", "3")
+    problem = page.locator(f"{ROOT} .explorer-problem")
+    assert problem.inner_text() == "one, component 2: 3 is outside the range from -1 to 1."
+    assert page.get_attribute(f"{ROOT} [data-component='1']", "aria-invalid") == "true"
+    page.fill(f"{ROOT} [data-component='1']", "")
+    assert problem.inner_text() == "one, component 2: a number is expected here, for example -1."
+    page.fill(f"{ROOT} [data-component='1']", "0.3")
+    assert problem.inner_text() == ""
+    assert page.locator(f"{ROOT} [aria-invalid]").count() == 0
+
+
+def test_a_sentence_keeps_the_vectors_of_its_words(new_page, address):
+    page = opened(new_page, address, NAME)
+    field, problem = (
+        page.locator(f"{ROOT} [data-sentence]"),
+        page.locator(f"{ROOT} .explorer-problem"),
+    )
+    field.fill("one journey starts  at dawn")
+    state = settled(page, "dawn")
+    assert state["words"] == ["one", "journey", "starts", "at", "dawn"]
+    first = dict(zip(VALUES.STATE["words"], VALUES.STATE["vectors"], strict=True))
+    assert state["vectors"][:3] == [first["one"], first["journey"], first["starts"]]
+    made = state["vectors"][3:]
+    assert all(
+        -1 <= number <= 1 and number == round(number, 2) for vector in made for number in vector
+    )
+    said = page.locator(f"{ROOT} .explorer-said").inner_text()
+    assert said.endswith(
+        "The vectors of at, dawn are made up from the letters: nobody has learned them."
+    )
+    assert wrong(NAME, state, numbers(page, NAME)) == []
+    field.fill("dawn at noon")
+    again = settled(page, "noon")
+    assert again["vectors"][:2] == made[::-1]
+    for typed, text in (
+        ("alone", "Sentence: 1 words; it takes two to eight."),
+        ("a b c d e f g h i", "Sentence: 9 words; it takes two to eight."),
+        (
+            "incomprehensible words",
+            "Sentence: “incomprehensible” is too long; a word here has 12 letters at most.",
+        ),
+    ):
+        field.fill(typed)
+        assert problem.inner_text() == text
+        assert field.input_value() == typed
+        assert field.get_attribute("aria-invalid") == "true"
+        assert numbers(page, NAME)[0]
+    page.click(f"{ROOT} [data-do=reset]")
+    assert field.input_value() == "Your journey starts with one step"
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ({"words": ["a"]}, "Sentence: 1 words; it takes two to eight."),
+        ({"words": ["a b", "c"]}, "Sentence: 1 words; it takes two to eight."),
+        ({"words": None}, "Sentence: 0 words; it takes two to eight."),
+        ({"vectors": [[1, 2, 3]]}, "Vectors: each word needs a list of three numbers."),
+        ({"query": 6}, "The query: the word that asks: 6 is outside the range from 0 to 5."),
+        ({"key": 0.5}, "word: 0.5 is not a whole number."),
+        ({"padding": 6}, "Padding words: 6 is outside the range from 0 to 5."),
+        ({"temperature": 0}, "Temperature: 0 is outside the range from 0.1 to 4."),
+        ({"own": 11}, "Scale, a number of your own: 11 is outside the range from -10 to 10."),
+        ({"scale": "2"}, "Scale: 2 is none of 1, root, own."),
+        ({"is_causal": 1}, "causal mask: 1 is none of true, false."),
+        ({"view": "x"}, "View: x is none of loop, matrix."),
+        ({"plane": "3"}, "Components shown: 3 is none of 0,1, 0,2, 1,2."),
+        ({"side": "up"}, "Where the padding is: up is none of end, start."),
+    ],
+)
+def test_a_view_that_cannot_be_shown_says_why(new_page, address, state, text):
+    page = opened(new_page, address, NAME, state=state)
+    problem = page.inner_text(f"{ROOT} .explorer-problem")
+    assert problem.endswith(f"so this is the first one. {text}")
+    assert wrong(NAME, {}, numbers(page, NAME)) == []
+
+
+def test_a_row_with_nothing_to_attend_to_is_zeros_and_is_said(new_page, address):
+    page = opened(new_page, address, NAME)
+    page.check(f"{ROOT} [name=is_causal]")
+    page.select_option(f"{ROOT} [name=side]", "start")
+    page.fill(f"{ROOT} [name=padding]", "1")
+    page.click(f"{ROOT} .attention-query button:has-text('Your')")
+    said = page.locator(f"{ROOT} .explorer-said", has_text="Your may attend to no word")
+    said.wait_for()
+    assert "its weights are zeros, and so is its context vector." in said.inner_text()
+    found = {name: value for name, value, _ in numbers(page, NAME)}
+    assert [found[f"weight-{j}"] for j in range(6)] == [0] * 6
+    assert [found[f"context-{p}"] for p in range(3)] == [0] * 3
+    assert "by definition: there is nothing" in page.inner_text(f"{ROOT} .attention-steps")
+    assert not page.locator(f"{ROOT} .attention-goal").is_visible()
+
+
+def test_what_is_touched_lights_up_in_every_part(new_page, address):
+    page = opened(new_page, address, NAME)
+    lit = f"{ROOT} [data-looked-at]"
+    page.click(f"{ROOT} [data-look='2']")
+    parts = page.locator(lit).evaluate_all("nodes => nodes.map(node => node.tagName).sort()")
+    assert parts == ["BUTTON", "TR", "g", "path", "path"]
+    assert page.get_attribute(f"{ROOT} [data-look='2']", "aria-pressed") == "true"
+    page.focus(f"{ROOT} [data-look='5']")
+    page.keyboard.press("Enter")
+    page.locator(f"{ROOT} [data-say=key]", has_text="step").wait_for()
+    page.check(f"{ROOT} [value=matrix]")
+    page.click(f"{ROOT} .attention-weight tbody tr:nth-child(4) td:nth-of-type(2)")
+    asks = page.locator(f"{ROOT} .attention-matrices [data-asks] th").all_inner_texts()
+    assert asks == ["with"] * 3
+    state = settled(page, "query")
+    assert (state["query"], state["key"]) == (3, 1)
+    assert wrong(NAME, state, numbers(page, NAME)) == []
+
+
+def test_a_scale_of_one_s_own_is_taken_when_it_is_typed(new_page, address):
+    page = opened(new_page, address, NAME)
+    page.fill(f"{ROOT} [name=own]", "2.5")
+    assert page.input_value(f"{ROOT} [name=scale]") == "own"
+    assert wrong(NAME, {"scale": "own", "own": 2.5}, numbers(page, NAME)) == []
+    page.fill(f"{ROOT} [name=own]", "99")
+    problem = page.inner_text(f"{ROOT} .explorer-problem")
+    assert problem == "Scale, a number of your own: 99 is outside the range from -10 to 10."
+
+
+DRAWN = f"{ROOT} :is(path, text, circle, g, rect)"
+DRAWING = f"""Array.from(document.querySelectorAll("{DRAWN}"), node =>
+  [node.tagName, ...["d", "transform", "stroke-width", "x", "y", "text-anchor"].map(
+    name => node.getAttribute(name)), node.children.length ? "" : node.textContent])"""
+
+
+@pytest.mark.parametrize("is_small", [False, True])
+@pytest.mark.parametrize("language", ["en", "pt"])
+def test_the_picture_is_the_same_before_its_script(new_page, address, language, is_small):
+    """The template and the script draw it each in its own way: neither may differ."""
+    url = f"{address}/{language}/{page_of(NAME, is_small)}"
+    still = new_page()
+    still.route("**/view.js", lambda route: route.abort())
+    still.goto(url)
+    page = opened(new_page, address, NAME, language, is_small=is_small)
+    before, after = still.evaluate(DRAWING), page.evaluate(DRAWING)
+    assert len(before) == len(after) >= (6 if is_small else 30)
+    for one, other in zip(before, after, strict=True):
+        assert re.sub(r"(?<=[A-Z]) ", "", str(one)) == re.sub(r"(?<=[A-Z]) ", "", str(other))
+
+
+def test_the_small_one_shows_the_same_numbers(new_page, address):
+    page = opened(new_page, address, NAME, is_small=True)
+
+    def unlike(state):
+        problems = wrong(NAME, state, numbers(page, NAME))
+        return [problem for problem in problems if not problem.endswith("is not shown")]
+
+    assert unlike({}) == []
+    page.click(f"{ROOT} .attention-query button:has-text('one')")
+    scale = page.locator(f"{ROOT} [name=own]")
+    scale.focus()
+    scale.press("End")
+    page.wait_for_function("location.search.includes('own')")
+    state = {"query": 4, "scale": "own", "own": 10}
+    assert unlike(state) == []
+    assert unlike({**state, "own": 9})  # or the comparison sees nothing
+    page.click(f"{ROOT} [data-look='0']")  # what is touched there asks
+    page.wait_for_timeout(50)
+    assert unlike({**state, "query": 0}) == []
+    assert page.inner_text(f"{ROOT} .attention-context b") == "Your"
+
+
+def test_what_the_pages_invite_to_try_is_so():
+    """The numbers in the sentences below the picture, and on the home page."""
+    text = (explorers.ROOT / "docs/en/foundations/six-words.md").read_text("utf-8")
+    section = text.partition("{#explorer}")[2].partition("\n## ")[0]
+
+    def row(query, **options):
+        return attnref.attention_weights(SIX_WORDS, SIX_WORDS, **options)[query].tolist()
+
+    one, rooted, sharp = row(4, scale=1.0), row(1), row(1, scale=10.0)
+    causal = row(1, scale=1.0, is_causal=True)
+    assert one.index(max(one)) == 2
+    stated = [one[2], one[4], rooted[1], row(1, scale=1.0)[1], *sharp[1:3], *causal[:2]]
+    assert re.findall(r"\d\.\d{4}", section) == [f"{number:.4f}" for number in stated]
+    assert sum(sharp[1:3]) > 0.98
+    assert max(rooted) - min(rooted) < max(row(1, scale=1.0)) - min(row(1, scale=1.0))
+    for query in range(6):  # at home: a few words take nearly everything
+        assert sum(sorted(row(query, scale=10.0))[-3:]) > 0.95
+
+
+def test_moving_across_the_query_changes_no_weight():
+    """As the page says of the drawn plane, up to the hundredths in which a word moves."""
+    (a, b, _), before = SIX_WORDS[1].tolist(), VALUES.values(VALUES.STATE)["weight-4"]
+    for along, across in ((0.2, 0), (0, 0.2), (0, -0.2)):
+        state = {**VALUES.STATE, "vectors": [list(vector) for vector in VALUES.STATE["vectors"]]}
+        length = math.hypot(a, b)
+        state["vectors"][4][0] += round((along * a - across * b) / length, 2)
+        state["vectors"][4][1] += round((along * b + across * a) / length, 2)
+        after = VALUES.values(state)["weight-4"]
+        assert after > before + 0.01 if along else abs(after - before) < 0.001
+
+
+def test_what_the_page_says_of_it():
+    def at(**state):
+        return VALUES.values({**VALUES.STATE, **state})
+
+    def shares(found, *keys):
+        return tuple(round(found[f"weight-{j}"], 4) for j in keys)
+
+    assert shares(at(query=4), 2, 4) == (0.1975, 0.1879)
+    assert shares(at(scale="root"), 1) == (0.2070,)
+    assert shares(at(scale="own", own=10), 1, 2) == (0.5420, 0.4455)
+    assert shares(at(is_causal=True), 0, 1) == (0.3680, 0.6320)
+
+
+# Slides to and fro for so many frames with a pointer held down, or without, and then lets go.
+SLIDE = """([slider, number, isHeld]) => new Promise(done => {
+  const point = kind =>
+    isHeld && slider.dispatchEvent(new PointerEvent(kind, {bubbles: true}))
+  let written = 0, frames = 0
+  new MutationObserver(() => written++).observe(number, {attributeFilter: ["data-value"]})
+  const begun = performance.now()
+  point("pointerdown")
+  const frame = () => {
+    slider.value = String(1 + (++frames % 20) / 10)
+    slider.dispatchEvent(new InputEvent("input", {bubbles: true}))
+    if (frames < 30) return requestAnimationFrame(frame)
+    const time = performance.now() - begun
+    point("pointerup")
+    requestAnimationFrame(() => requestAnimationFrame(() => done([written, time])))
+  }
+  frame()
+})"""
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_numbers_are_written_ten_times_a_second_while_one_drags(new_page, address, is_held):
+    page = opened(new_page, address, NAME)
+    slider = page.locator(f"{ROOT} [name=temperature]").element_handle()
+    number = page.locator(f"{ROOT} [data-name=temperature]").element_handle()
+    written, time = page.evaluate(SLIDE, [slider, number, is_held])
+    if is_held:
+        assert 1 <= written <= time / 100 + 2
+    else:
+        assert written == 30
+    assert wrong(NAME, {"temperature": 2.0}, numbers(page, NAME)) == []

@@ -1,0 +1,405 @@
+"""The explorer of online softmax over blocks: each step is as attnref merges it."""
+
+import contextlib
+import io
+import random
+import re
+
+import explorers
+import pytest
+from contract import GO, address_of, opened, shown, spoil, wrong
+
+from attnref.cost import Sizes
+
+NAME = "blockwise"
+BLOCKWISE = explorers.source(explorers.FOLDER / NAME)
+ROOT = f"#explorer-{NAME}"
+# The places and sizes of what is drawn, and of what is seen of it.
+DRAWN = """root => Array.from(document.querySelectorAll(`${root} svg *`))
+  .filter(node => getComputedStyle(node).display !== "none")
+  .flatMap(node => ["x", "y", "width", "height", "d"].filter(name => node.hasAttribute(name))
+    .map(name => `${node.getAttribute("class")} ${name} ${node.getAttribute(name)}`))"""
+
+
+def random_states(seed, count):
+    rng = random.Random(seed)
+    for _ in range(count):
+        keys = rng.randint(2, 16)
+        row = rng.randint(1, 16)
+        yield {
+            "preset": rng.choice(["mixed", "last", "equal", "masked"]),
+            # Of the row that is shown, which is the last one for a row beyond the keys.
+            "edits": {
+                f"{min(row, keys)}-{rng.randint(1, keys)}": rng.choice(
+                    [None, round(rng.uniform(-4, 8), 1)]
+                )
+                for _ in range(rng.choice([0, 2, 6]))
+            },
+            # Around 88 the exponentials of float32 end.
+            "shift": rng.choice([0, 0, rng.randint(80, 95), rng.randint(0, 1000)]),
+            "keys": keys,
+            "block": rng.randint(1, 16),
+            "row": row,
+            "causal": rng.random() < 0.5,
+            "backward": rng.random() < 0.4,
+            "step": rng.randint(0, 16),
+        }
+
+
+GRID = [
+    {"preset": preset, "causal": causal, "backward": backward, "step": step}
+    for preset in ("mixed", "last", "equal", "masked")
+    for causal in (False, True)
+    for backward in (False, True)
+    for step in (0, 1, 3, 16)
+]
+
+
+@pytest.mark.parametrize("states", [GRID, list(random_states(1, 80))], ids=["grid", "random"])
+def test_its_numbers_are_those_of_attnref(new_page, address, states):
+    page = opened(new_page, address, NAME)
+    for state in states:
+        assert wrong(NAME, state, shown(page, NAME, state)) == [], state
+
+
+def test_random_states_reach_what_is_special():
+    """A skipped block, a row without keys, an overflow: each is among those that are compared."""
+    found = [BLOCKWISE.values({**BLOCKWISE.STATE, **state}) for state in random_states(1, 80)]
+    assert any(
+        values["mu-0"] == max(v for k, v in values.items() if "mu-" in k) for values in found
+    )
+    assert any("block-ell" not in values and "mu-2" in values for values in found)
+    assert any("naive-output" not in values for values in found)
+
+
+@pytest.mark.parametrize(
+    ("right", "mistake"),
+    [
+        ("factor = power(mu, maximum)", "factor = 1"),  # nothing is rescaled
+        ("a: factor * a + own.a", "a: a + own.a"),  # one of both sums is not
+        ("power(s, maximum);", "Math.exp(s);"),
+        ("Math.max(mu, ...block)", "Math.max(...block)"),
+        ("a / (ell || 1)", "a / ell"),  # 0/0
+        ("first > strip.last", "first >= strip.first"),  # the block on the diagonal
+        ("index + 1 > i ?", "index + 1 >= i ?"),
+        ("fround(Math.exp(fround(s)))", "Math.exp(s)"),  # which ends only at 709
+        ("blocks.toReversed()", "blocks"),
+        ("VALUES[first - 1 + index]", "VALUES[index]"),
+    ],
+)
+def test_a_mistake_is_noticed(new_page, address, right, mistake):
+    page = new_page()
+    spoil(page, NAME, right, mistake)
+    page = opened(lambda: page, address, NAME)
+    states = [*random_states(2, 25), {"causal": True, "preset": "masked", "row": 2, "step": 1}]
+    assert any(wrong(NAME, state, shown(page, NAME, state)) for state in states)
+
+
+def printed(page, state):
+    page.evaluate(GO, address_of(NAME, state))
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(page.inner_text(f"{ROOT} pre code"), {})
+    return output.getvalue().splitlines()
+
+
+def test_the_program_prints_what_is_shown(new_page, address):
+    page = opened(new_page, address, NAME)
+    page.click(f"{ROOT} .explorer-program summary")
+    for state in [{}, {"shift": 1000}, *random_states(3, 12)]:
+        *lines, blocks, whole, naive = printed(page, state)
+        values = BLOCKWISE.values({**BLOCKWISE.STATE, **state, "step": 16})
+        computed = [int(name[7:]) for name in values if name.startswith("factor-")]
+        assert len(lines) == len(computed)
+        for line, index in zip(lines, computed, strict=True):
+            found = dict(re.findall(r"(factor|mu|ell|a) (\S+?)(?:,|$)", line))
+            expected = {name: values[f"{name}-{index}"] for name in ("factor", "mu", "ell", "a")}
+            assert {name: float(text) for name, text in found.items()} == pytest.approx(expected)
+        for line, name in [(blocks, "output"), (whole, "whole"), (naive, "naive-output")]:
+            number = float(line.split(": ")[1])
+            assert number == pytest.approx(values.get(name, float("nan")), nan_ok=True)
+
+
+def drawn(page):
+    """What is drawn, with numbers that are the same however they were written."""
+    return [
+        re.sub(
+            r"-?\d+\.?\d*(?:e-?\d+)?",
+            lambda number: f"{float(number[0]):.2f}",
+            " ".join(one.split()),
+        )
+        for one in page.evaluate(DRAWN, ROOT)
+    ]
+
+
+def test_the_drawing_without_a_script_is_the_one_with_it(new_page, address):
+    """picture.html draws the first view, and view.js draws it again."""
+    asleep = new_page(java_script_enabled=False)
+    asleep.goto(f"{address}/en/variants/blockwise/")
+    awake = opened(new_page, address, NAME)
+    # A script of the test runs where those of the page do not.
+    assert sorted(drawn(asleep)) == sorted(drawn(awake))
+    awake.evaluate(GO, address_of(NAME, {"step": 3}))
+    assert sorted(drawn(asleep)) != sorted(drawn(awake))
+
+
+def number(page, name):
+    return float(page.locator(f"{ROOT} [data-name='{name}']").first.get_attribute("data-value"))
+
+
+def middle(page, key):
+    handle = page.locator(f"{ROOT} [data-key='{key}']")
+    handle.scroll_into_view_if_needed()
+    box = handle.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"], box["height"]
+
+
+def frame(page):
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def test_a_score_is_dragged_by_the_mouse(new_page, address):
+    page = opened(new_page, address, NAME)
+    x, y, height = middle(page, 5)
+    page.mouse.move(x, y + 0.5 * height)
+    page.mouse.down()
+    page.mouse.move(x, y + 0.2 * height, steps=3)
+    page.wait_for_timeout(150)  # numbers are written ten times a second while one drags
+    frame(page)
+    high = number(page, "score-5")
+    # The top of the handle is 17, 115 high; the score 0 is at 84, and 8 units are one.
+    assert high == pytest.approx((84 - 17 - 0.2 * 115) / 8, abs=0.1)
+    assert number(page, "mu-2") == high
+    page.mouse.move(x, y + height, steps=3)
+    page.mouse.up()
+    frame(page)
+    assert number(page, "score-5") == float("-inf")
+    assert number(page, "power-5") == 0
+    page.mouse.move(x, y)  # which has been let go
+    frame(page)
+    assert number(page, "score-5") == float("-inf")
+
+
+def test_a_score_is_dragged_by_a_finger(new_page, address):
+    page = opened(new_page, address, NAME, has_touch=True, viewport={"width": 360, "height": 740})
+    x, y, height = middle(page, 2)
+    session = page.context.new_cdp_session(page)
+    for kind, share in (("touchStart", 0.5), ("touchMove", 0.3), ("touchMove", 0.1)):
+        points = [{"x": x, "y": y + share * height}]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    frame(page)
+    assert number(page, "score-2") == pytest.approx((84 - 17 - 0.1 * 115) / 8, abs=0.2)
+    assert number(page, "score-1") == pytest.approx(0.4)
+
+
+def test_a_score_is_changed_by_keys(new_page, address):
+    page = opened(new_page, address, NAME)
+    page.focus(f"{ROOT} [data-key='1']")
+    steps = [("ArrowUp", 0.5), ("Shift+ArrowUp", 1.5), ("PageDown", 0.5), ("ArrowDown", 0.4)]
+    for key, score in (*steps, ("End", 8), ("Home", float("-inf"))):
+        page.keyboard.press(key)
+        frame(page)
+        assert number(page, "score-1") == pytest.approx(score)
+    assert page.get_attribute(f"{ROOT} [data-key='1']", "aria-valuetext") == "−∞"
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowUp")
+    frame(page)
+    assert number(page, "score-1") == pytest.approx(-4)
+    assert number(page, "score-2") == pytest.approx(1.1)
+    assert page.locator(f"{ROOT} [tabindex='0'][data-key]").count() == 1
+
+
+def test_a_forbidden_score_is_left_alone(new_page, address):
+    page = opened(new_page, address, NAME, state={"causal": True})
+    handle = page.locator(f"{ROOT} [data-key='9']")
+    assert handle.get_attribute("aria-disabled") == "true"
+    handle.click(force=True)
+    handle.press("ArrowUp")
+    frame(page)
+    assert page.is_disabled(f"{ROOT} .blockwise-score")
+    page.uncheck(f"{ROOT} [name=causal]")
+    frame(page)
+    assert number(page, "score-9") == BLOCKWISE.values(BLOCKWISE.STATE)["score-9"]
+
+
+@pytest.mark.parametrize(
+    ("language", "typed", "message"),
+    [
+        ("en", "9", "score of key 1: 9 is outside the range from -4 to 8."),
+        ("pt", "-5", "escore da chave 1: -5 está fora do intervalo de -4 a 8."),
+        ("en", "much", "score of key 1: a number is expected here, for example -4."),
+        ("en", "", "score of key 1: a number is expected here, for example -4."),
+    ],
+)
+def test_a_score_that_cannot_be_is_refused(new_page, address, language, typed, message):
+    page = opened(new_page, address, NAME, language)
+    page.fill(f"{ROOT} .blockwise-score", typed)
+    assert page.inner_text(f"{ROOT} .explorer-problem") == message
+    assert page.get_attribute(f"{ROOT} .blockwise-score", "aria-invalid") == "true"
+    assert number(page, "score-1") == 0.4
+    page.fill(f"{ROOT} .blockwise-score", "−1,5")
+    frame(page)
+    assert number(page, "score-1") == -1.5
+    assert page.inner_text(f"{ROOT} .explorer-problem") == ""
+    page.fill(f"{ROOT} .blockwise-score", "-inf")
+    frame(page)
+    assert number(page, "score-1") == float("-inf")
+
+
+def test_a_score_is_typed_as_it_is_shown(new_page, address):
+    """With what is added to all."""
+    page = opened(new_page, address, NAME, state={"shift": 1000})
+    assert page.input_value(f"{ROOT} .blockwise-score") == "1000.4"
+    page.fill(f"{ROOT} .blockwise-score", "1002.7")
+    frame(page)
+    assert number(page, "score-1") == pytest.approx(1002.7)
+    page.fill(f"{ROOT} .blockwise-score", "3")
+    assert "3 is outside the range from 996 to 1008" in page.inner_text(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ({"edits": {"7": 1}}, "Scores: “7” names no query and key; “7-3” is query 7 and key 3."),
+        ({"edits": {"7-17": 1}}, "Scores: “7-17” names no query and key"),
+        ({"edits": [1]}, "Scores: “0” names no query and key"),
+        ({"edits": None}, "Scores: “null” names no query and key"),
+        ({"edits": {"7-3": 20}}, "score of key 3: 20 is outside the range from -4 to 8."),
+        ({"preset": "odd"}, "Scores: odd is none of mixed, last, equal, masked."),
+        ({"keys": 17}, "keys: 17 is outside the range from 2 to 16."),
+        ({"block": 2.5}, "block size: 2.5 is not a whole number."),
+        ({"causal": 1}, "causal mask: 1 is none of true, false."),
+    ],
+)
+def test_an_address_that_cannot_be_says_why(new_page, address, state, why):
+    page = opened(new_page, address, NAME, state=state)
+    assert why in page.inner_text(f"{ROOT} .explorer-problem")
+    assert wrong(NAME, {}, shown(page, NAME, {})) == []
+
+
+def test_the_steps_go_forward_and_back(new_page, address):
+    page = opened(new_page, address, NAME, state={"step": 1})
+    back, forward = (page.locator(f"{ROOT} [data-step='{by}']") for by in (-1, 1))
+    seen = []
+    while forward.is_enabled():
+        forward.click()
+        frame(page)
+        seen.append(page.input_value(f"{ROOT} [name=step]"))
+    assert seen == ["2", "3", "4"]
+    back.click()
+    frame(page)
+    assert page.locator(f"{ROOT} [data-name='mu-4']").count() == 0
+    page.press(f"{ROOT} [name=step]", "Home")
+    frame(page)
+    assert back.is_disabled()
+    assert page.locator(f"{ROOT} [data-name='factor-1']").count() == 0
+    assert page.input_value(f"{ROOT} [name=step]") == "0"
+
+
+def test_it_plays_to_the_end_where_motion_is_welcome(new_page, address):
+    page = opened(new_page, address, NAME, reduced_motion="no-preference", state={"step": 16})
+    page.click(f"{ROOT} .blockwise-play")
+    page.wait_for_function(
+        "r => document.querySelector(`${r} [name=step]`).value === '0'", arg=ROOT
+    )
+    page.locator(f"{ROOT} .blockwise-play", has_text="Pause").wait_for()
+    page.locator(f"{ROOT} .blockwise-play", has_text="Play").wait_for()
+    assert page.input_value(f"{ROOT} [name=step]") == "4"
+    still = opened(new_page, address, NAME)
+    assert still.locator(f"{ROOT} .blockwise-play").is_hidden()
+
+
+def test_a_query_is_chosen_in_the_table(new_page, address):
+    page = opened(new_page, address, NAME)
+    table = page.locator(f"{ROOT} .blockwise-whole")
+    box = table.bounding_box()
+    # Row 2 of 12 in a table 144 high from 22 on, in a drawing 172 high.
+    table.click(position={"x": box["width"] / 2, "y": (22 + 1.5 * 12) / 172 * box["height"]})
+    frame(page)
+    assert page.input_value(f"{ROOT} [name=row]") == "2"
+    assert number(page, "score-1") == BLOCKWISE.values({**BLOCKWISE.STATE, "row": 2})["score-1"]
+
+
+def test_a_button_gives_new_scores(new_page, address):
+    page = opened(new_page, address, NAME, state={"edits": {"7-1": 3}})
+    assert page.locator(f"{ROOT} [aria-pressed=true]").count() == 0
+    page.click(f"{ROOT} [data-preset=overflow]")
+    frame(page)
+    assert number(page, "score-1") == pytest.approx(1000.4)
+    assert number(page, "naive-ell") == float("inf")
+    assert "NaN" in page.inner_text(f"{ROOT} .blockwise-results")
+    page.click(f"{ROOT} [data-preset=equal]")
+    frame(page)
+    assert number(page, "score-1") == 1
+    pressed = page.locator(f"{ROOT} [aria-pressed=true]")
+    assert pressed.get_attribute("data-preset") == "equal"
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({"step": 2}, "the maximum rises from 1.00 to 2.10, so what has been summed is multiplied"),
+        ({"step": 3}, "Block 3 of 4, keys 7–9: the maximum stays at 2.10"),
+        ({"step": 4, "causal": True}, "so it is skipped and costs no product. ℓ is 2.2472"),
+        ({"step": 1, "preset": "masked"}, "every score is −∞, so nothing is added"),
+        ({"step": 2, "preset": "masked"}, "the first scores to count. μ is 2.10"),
+        ({"step": 4}, "After the last block a/ℓ is 6.5154, as in one go."),
+        ({"step": 4, "row": 1, "causal": True, "edits": {"1-1": None}}, "0 instead of 0/0"),
+        ({"step": 0}, "Before the first block μ is −∞"),
+        ({"shift": 1000}, "gives ∞/∞ in float32, and no output"),
+    ],
+)
+def test_it_says_what_came_out(new_page, address, state, said):
+    page = opened(new_page, address, NAME, state={**state, "keys": 11})
+    page.fill(f"{ROOT} [name=keys]", "12")
+    page.locator(f"{ROOT} .explorer-said", has_text=said).wait_for()
+
+
+def test_what_the_page_says_of_it_is_so():
+    """The numbers in the list below the explorer, in both languages."""
+    texts = [
+        (explorers.ROOT / "docs" / language / "variants/blockwise.md").read_text("utf-8")
+        for language in explorers.LANGUAGES
+    ]
+
+    def at(**changed):
+        return BLOCKWISE.values({**BLOCKWISE.STATE, "step": 4, **changed})
+
+    mixed, last, causal = at(), at(preset="last"), at(causal=True)
+    for value, digits in (
+        *((mixed["mu-1"], 1), (mixed["mu-2"], 1), (mixed["factor-2"], 4), (mixed["output"], 4)),
+        *((last["factor-4"], 4), (last["output"], 4), (causal["computed-blocks"], 0)),
+        *((at(step=3)["held-scores"], 0), (causal["whole-scores"], 0)),
+    ):
+        assert all(f" {value:.{digits}f}" in text for text in texts), value
+    assert mixed["factor-3"] == 1
+    assert mixed["output"] == pytest.approx(mixed["whole"])
+    reversed_ = at(preset="last", backward=True)
+    assert [reversed_[f"factor-{index}"] for index in (2, 3, 4)] == [1, 1, 1]
+    assert reversed_["output"] == pytest.approx(last["output"])
+    shifted = at(shift=1000)
+    assert shifted["naive-ell"] == float("inf")
+    assert "naive-output" not in shifted
+    for name in ("ell-4", "a-4", "output"):
+        assert shifted[name] == pytest.approx(mixed[name])
+    assert list(BLOCKWISE.strip_of(BLOCKWISE.STATE)) == [7, 8, 9]
+    assert "factor-4" not in causal
+    long = Sizes(n=16384, m=16384, d_k=1, d_v=1)
+    assert 268e6 < long.score_bytes / 4 < 269e6
+    assert 128 * 128 == 16384
+
+
+def test_what_the_page_says_of_it():
+    module = explorers.source(explorers.FOLDER / "blockwise")
+
+    def at(**state):
+        return module.values({**module.STATE, "step": 4, **state})
+
+    assert (at()["mu-1"], round(at()["mu-2"], 4)) == (1.0, 2.1)
+    assert (round(at()["factor-2"], 4), at()["factor-3"]) == (0.3329, 1)
+    assert round(at()["output"], 4) == 6.5154
+    assert round(at(preset="last")["factor-4"], 4) == 0.0027
+    assert round(at(preset="last")["output"], 4) == 7.9813
+    assert round(at(preset="last", backward=True)["output"], 4) == 7.9813

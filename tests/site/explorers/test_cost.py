@@ -1,0 +1,410 @@
+"""The calculator of costs: its numbers are attnref's, and it is moved by hand, finger and key."""
+
+import contextlib
+import io
+import itertools
+import random
+import re
+
+import explorers
+import pytest
+from contract import AWAKE, address_of, numbers, opened, page_of, shown, spoil, wrong
+
+NAME = "cost"
+MODULE = explorers.source(explorers.FOLDER / NAME)
+ATTENTIONS = (
+    "grouped",
+    "multi-head",
+    "multi-query",
+    "all-pairs",
+    "plain",
+    "window",
+    "latent",
+    "linear",
+    "quantized",
+)
+PHASES = ("training", "prefill", "decoding")
+QUANTITIES = ("operations", "bytes", "cache", "seconds")
+ROOT = f"#explorer-{NAME}"
+
+
+def is_refused(state):
+    return state["attention"] == "quantized" and state["phase"] == "training"
+
+
+def grid():
+    """Each attention in each phase, with what else there is to choose in turn."""
+    turns = zip(
+        itertools.product(ATTENTIONS, PHASES),
+        itertools.cycle(MODULE.MODELS),
+        itertools.cycle(QUANTITIES),
+        itertools.cycle((*MODULE.MACHINES, "own")),
+        itertools.cycle(MODULE.DTYPES),
+        strict=False,
+    )
+    for (attention, phase), model, quantity, machine, dtype in turns:
+        state = {
+            "attention": attention,
+            "phase": phase,
+            "model": model,
+            "quantity": quantity,
+            "machine": machine,
+            "dtype": dtype,
+        }
+        if not is_refused(state):
+            yield state
+
+
+def random_states(count, seed):
+    draw = random.Random(seed)
+    for _ in range(count):
+        kv_heads = draw.choice((1, 2, 3, 8, 13))
+        state = {
+            "model": draw.choice((*MODULE.MODELS, "own", "own", "own")),
+            "layers": draw.randint(1, 200),
+            "width": draw.randint(1, 20_000),
+            "heads": kv_heads * draw.randint(1, 20),
+            "kv_heads": kv_heads,
+            "head_dim": draw.randint(1, 300),
+            "phase": draw.choice(PHASES),
+            "n": round(2 ** draw.uniform(4, 20)),
+            "batch": draw.choice((1, 1, 7, 64, 1000)),
+            "dtype": draw.choice(tuple(MODULE.DTYPES)),
+            "attention": draw.choice(ATTENTIONS),
+            "window": round(2 ** draw.uniform(0, 20)),
+            "latent": draw.randint(1, 2000),
+            "bits": draw.randint(1, 16),
+            "machine": draw.choice((*MODULE.MACHINES, "own")),
+            "speed": round(draw.uniform(0.01, 5000), 3),
+            "bandwidth": round(draw.uniform(0.01, 20), 3),
+            "quantity": draw.choice(QUANTITIES),
+        }
+        if not is_refused(state):
+            yield state
+
+
+@pytest.fixture
+def page(new_page, address):
+    return opened(new_page, address, NAME)
+
+
+def test_each_attention_phase_model_and_machine_is_as_the_package_says(page):
+    states = list(grid())
+    assert len(states) > 20
+    for state in states:
+        assert wrong(NAME, state, shown(page, NAME, state)) == [], state
+
+
+def test_each_model_is_as_the_package_says(page):
+    for model, phase in itertools.product(MODULE.MODELS, ("prefill", "decoding")):
+        state = {"model": model, "phase": phase, "attention": "latent", "quantity": "bytes"}
+        assert wrong(NAME, state, shown(page, NAME, state)) == [], state
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_random_states_are_as_the_package_says(page, seed):
+    states = list(random_states(60, seed))
+    assert len(states) >= 40
+    for state in states:
+        assert wrong(NAME, state, shown(page, NAME, state)) == [], state
+
+
+def test_whole_numbers_are_exact_as_far_as_javascript_knows_them(page):
+    compared = 0
+    for state in random_states(40, 2):
+        expected = MODULE.values({**MODULE.STATE, **state})
+        texts = {name: text for name, _, text in shown(page, NAME, state)}
+        for name, value in expected.items():
+            if isinstance(value, int) and value < 2**53 and not re.search(r"-at-|brief", name):
+                assert texts[name] == str(value), (name, state)
+                compared += 1
+    assert compared > 200
+
+
+def test_units_are_those_in_which_the_numbers_are_given(page):
+    for state in itertools.chain(grid(), random_states(20, 3)):
+        shown(page, NAME, state)
+        found = page.evaluate(
+            """root => Object.fromEntries(Array.from(document.querySelectorAll(
+                `${root} [data-unit]`), node => [node.dataset.unit, node.textContent]))""",
+            ROOT,
+        )
+        expected = MODULE.drawing({**MODULE.STATE, **state})["units"]
+        assert {name: found[name] for name in expected} == expected, state
+
+
+MISTAKES = [
+    # A causal mask leaves n (n + 1) / 2 pairs, not half of n².
+    ("n * (n + 1) / 2", "n * n / 2", {"n": 17, "attention": "grouped"}),
+    # Keys that heads share are read once.
+    ("(h * n + kv * m) * (dk + dv)", "(h * n + h * m) * (dk + dv)", {"attention": "grouped"}),
+    # A step of training is three passes.
+    ("(training ? 3 : 1)", "(training ? 2 : 1)", {"phase": "training"}),
+    # While decoding, a window reads no more keys than it has.
+    ('kind === "window" ? Math.min', 'kind === "wide" ? Math.min', {"phase": "decoding"}),
+    # Latents are read once, for keys and values.
+    ("moved(-size * b * m * latent)", "moved(0)", {"attention": "latent", "phase": "decoding"}),
+    # The unit for exponentials has work of its own.
+    ("(rate ? operations - exponentials", "(rate ? operations", {"machine": "H100"}),
+    # Steps take bits, too.
+    ("+ 32 * 2 * b * kv * m", "", {"attention": "quantized"}),
+    # A mask moves bytes in the plain formula.
+    ("2 * size * scores + n * m : 0", "2 * size * scores : 0", {"attention": "plain"}),
+    # A crossing is at the first length at which it holds.
+    ("return high;", "return low;", {"attention": "window"}),
+    # Binary prefixes go by 1024.
+    ("base: 1024", "base: 1000", {}),
+]
+
+
+@pytest.mark.parametrize(("right", "mistake", "state"), MISTAKES)
+def test_a_mistake_in_the_numbers_is_noticed(new_page, address, right, mistake, state):
+    page = new_page()
+    spoil(page, NAME, right, mistake)
+    page.goto(f"{address}/en/{page_of(NAME)}{address_of(NAME, state)}")
+    page.wait_for_function(AWAKE, arg=NAME)
+    assert wrong(NAME, state, numbers(page, NAME)) != []
+
+
+def test_the_drawing_is_the_same_before_and_after_the_script(new_page, address):
+    """Which draws it again: the figure without JavaScript is made in Python."""
+    drawing = """root => Array.from(document.querySelectorAll(`${root} .cost-chart *`), node =>
+      [node.tagName, ...["d", "cx", "cy", "transform"].map(name => node.getAttribute(name)),
+       node.getAttribute("visibility") === "hidden", node.children.length ? "" : node.textContent])
+      .filter(one => !one[5])"""
+    still = new_page(java_script_enabled=False)
+    still.goto(f"{address}/en/{page_of(NAME)}")
+    before = still.locator(f"{ROOT} .cost-chart").inner_html()
+    awake = opened(new_page, address, NAME)
+    after = awake.evaluate(drawing, ROOT)
+    awake.evaluate(
+        """([root, html]) => { document.querySelector(`${root} .cost-chart`).innerHTML = html }""",
+        [ROOT, before],
+    )
+    expected = awake.evaluate(drawing, ROOT)
+    assert len(after) == len(expected) > 20
+    for one, other in zip(after, expected, strict=True):
+        assert one[0] == other[0]
+        for text, wanted in zip(one[1:5], other[1:5], strict=True):
+            found, right = (re.findall(r"-?\d+\.?\d*", value or "") for value in (text, wanted))
+            # Both round to a tenth.
+            assert list(map(float, found)) == pytest.approx(list(map(float, right)), abs=0.11)
+
+
+PROGRAMS = [
+    {},
+    {"attention": "grouped", "phase": "training", "model": "llama-3.1-8b", "n": 100},
+    {"attention": "plain", "phase": "training", "model": "gpt-2", "n": 1000},
+    {"attention": "plain", "phase": "decoding", "dtype": "float32"},
+    {"attention": "window", "phase": "decoding", "machine": "B200"},
+    {"attention": "window", "window": 100, "n": 33},
+    {"attention": "latent", "model": "deepseek-v3", "phase": "training"},
+    {"attention": "latent", "phase": "decoding", "batch": 3, "dtype": "float8_e4m3fn"},
+    {"attention": "linear", "machine": "A100"},
+    {"attention": "linear", "phase": "decoding"},
+    {"attention": "quantized", "phase": "decoding", "bits": 3, "machine": "example"},
+    {"attention": "multi-query"},
+    {"attention": "multi-head", "machine": "own", "speed": 3.5, "bandwidth": 0.25},
+    {"attention": "all-pairs", "model": "own", "heads": 6, "kv_heads": 3, "layers": 5},
+]
+LINE = re.compile(
+    r"(\w+): (\d+) operations, (\d+) bytes,\n  (\S+) per byte, (\S+) s, limited by (\w+)"
+)
+
+
+def test_the_program_prints_what_is_shown(page):
+    page.click(f"{ROOT} .explorer-program summary")
+    for state in PROGRAMS:
+        found = {name: value for name, value, _ in shown(page, NAME, state)}
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(page.locator(f"{ROOT} .explorer-program code").text_content(), {})
+        lines = LINE.findall(printed.getvalue())
+        assert [line[0] for line in lines] == ["core", "full", "projections"], state
+        limits = page.locator(f"{ROOT} [data-limit]").all_inner_texts()
+        for (name, operations, moved, intensity, seconds, limit), said in zip(
+            lines, limits, strict=True
+        ):
+            assert found[f"{name}-operations"] == pytest.approx(int(operations), rel=1e-12)
+            assert found[f"{name}-bytes"] == pytest.approx(int(moved), rel=1e-12)
+            assert found[f"{name}-intensity"] == pytest.approx(float(intensity))
+            assert found[f"{name}-seconds"] == pytest.approx(float(seconds))
+            words = {"compute": "arithmetic", "exponential": "exponentials", "memory": "memory"}
+            assert said == words[limit], state
+        kept = re.search(r"cache: (\d+) bytes, full: (\d+) bytes", printed.getvalue())
+        assert found["core-cache"] == int(kept[1])
+        assert found["full-cache"] == int(kept[2])
+        scores = re.search(r"scores of a layer: (\d+) bytes", printed.getvalue())
+        assert found["full-scores"] == int(scores[1])
+
+
+def tokens(page):
+    return int(page.input_value(f"{ROOT} [name=n]"))
+
+
+def place(page, x):
+    """A point of the screen, from one of the chart."""
+    box = page.locator(f"{ROOT} .cost-chart").bounding_box()
+    return box["x"] + x / 560 * box["width"], box["y"] + box["height"] / 2
+
+
+def test_the_length_is_dragged_by_mouse(page):
+    page.locator(f"{ROOT} .cost-chart").scroll_into_view_if_needed()
+    page.mouse.move(*place(page, MODULE.across(2**10)))
+    page.mouse.down()
+    page.wait_for_function(
+        "root => document.querySelector(`${root} [name=n]`).value == 1024", arg=ROOT
+    )
+    page.mouse.move(*place(page, MODULE.across(2**17)), steps=3)
+    page.mouse.up()
+    page.wait_for_function(
+        "root => document.querySelector(`${root} [name=n]`).value == 131072", arg=ROOT
+    )
+    page.mouse.move(*place(page, MODULE.across(2**6)))
+    page.wait_for_timeout(100)
+    assert tokens(page) == 131072
+    assert wrong(NAME, {"n": 131072}, numbers(page, NAME)) == []
+
+
+def test_the_length_is_set_by_touch(new_page, address):
+    page = opened(new_page, address, NAME, has_touch=True, viewport={"width": 360, "height": 740})
+    page.locator(f"{ROOT} .cost-chart").scroll_into_view_if_needed()
+    page.touchscreen.tap(*place(page, MODULE.across(2**12)))
+    page.wait_for_function(
+        "root => document.querySelector(`${root} [name=n]`).value == 4096", arg=ROOT
+    )
+    assert wrong(NAME, {"n": 4096}, numbers(page, NAME)) == []
+
+
+def test_the_length_is_set_by_keys_and_said(page):
+    handle = page.locator(f"{ROOT} [role=slider]")
+    handle.focus()
+    for key, expected in [
+        ("ArrowRight", 38968),
+        ("ArrowLeft", 32768),
+        ("Shift+ArrowLeft", 16384),
+        ("ArrowDown", 13777),
+        ("End", 2**20),
+        ("ArrowUp", 2**20),
+        ("Home", 16),
+    ]:
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "([root, n]) => document.querySelector(`${root} [name=n]`).value == n",
+            arg=[ROOT, expected],
+        )
+        assert handle.get_attribute("aria-valuenow") == str(expected)
+        assert handle.get_attribute("aria-valuetext").startswith(f"{expected} tokens: ")
+    page.locator(f"{ROOT} .explorer-said", has_text="Mistral 7B, prefill, 16 tokens").wait_for()
+
+
+def problem(page):
+    return page.inner_text(f"{ROOT} .explorer-problem")
+
+
+def test_bad_input_is_refused_with_the_reason_and_nothing_is_lost(page):
+    before = numbers(page, NAME)
+    page.fill(f"{ROOT} [name=n]", "8")
+    assert problem(page) == "Tokens: 8 is outside the range from 16 to 1048576."
+    page.fill(f"{ROOT} [name=n]", "")
+    assert problem(page) == "Tokens: a number is expected here, for example 16."
+    page.fill(f"{ROOT} [name=n]", "32768")
+    assert problem(page) == ""
+    page.fill(f"{ROOT} [name=window]", "0")
+    assert problem(page) == "Keys in the window: 0 is outside the range from 1 to 1048576."
+    page.fill(f"{ROOT} [name=window]", "4096")
+    assert numbers(page, NAME) == before
+    page.select_option(f"{ROOT} [name=attention]", "quantized")
+    page.select_option(f"{ROOT} [name=phase]", "training")
+    assert problem(page).startswith(
+        "Attention: keys and values of few bits are counted for prefill"
+    )
+
+
+def test_own_sizes_begin_with_those_of_the_model_and_heads_change_together(page):
+    page.select_option(f"{ROOT} [name=model]", "llama-3.1-70b")
+    page.select_option(f"{ROOT} [name=model]", "own")
+    page.locator(f"{ROOT} [name=layers]").wait_for()
+    read = {field: int(page.input_value(f"{ROOT} [name={field}]")) for field in MODULE.FIELDS}
+    assert tuple(read.values()) == MODULE.MODELS["llama-3.1-70b"][1:-1]
+    page.fill(f"{ROOT} [name=heads]", "12")
+    assert problem(page) == (
+        "Key heads: 8 do not divide the 12 heads. Each key head serves as many heads, so take a "
+        "divisor of 12, or change the number of heads."
+    )
+    page.fill(f"{ROOT} [name=kv_heads]", "6")
+    assert problem(page) == ""
+    state = {**read, "model": "own", "heads": 12, "kv_heads": 6}
+    page.wait_for_timeout(100)
+    assert wrong(NAME, state, numbers(page, NAME)) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"model": "gpt-9"}, "Model: gpt-9 is none of bert-base"),
+        ({"n": "many"}, "Tokens: a number is expected here"),
+        ({"n": 20.5}, "Tokens: 20.5 is not a whole number."),
+        ({"model": "own", "kv_heads": 5}, "Key heads: 5 do not divide the 32 heads."),
+        ({"bandwidth": -1}, "10¹² bytes/s: -1 is outside the range from 0.001 to 10000."),
+    ],
+)
+def test_a_link_to_what_cannot_be_shown_says_why(new_page, address, state, message):
+    page = opened(new_page, address, NAME, state=state)
+    assert message in problem(page)
+    assert wrong(NAME, {}, numbers(page, NAME)) == []
+
+
+def test_only_what_matters_is_asked(page):
+    asked = {"window": ["window"], "latent": ["latent"], "quantized": ["bits"], "linear": []}
+    for attention, fields in asked.items():
+        page.select_option(f"{ROOT} [name=attention]", attention)
+        for field in ("window", "latent", "bits"):
+            state = "visible" if field in fields else "hidden"
+            page.locator(f"{ROOT} [name={field}]").wait_for(state=state)
+
+
+def test_what_the_page_says_of_it_is_so():
+    """The numbers in the text around the picture, in both languages the same."""
+
+    def at(**state):
+        return MODULE.values({**MODULE.STATE, **state})
+
+    assert at(n=4096)["core-operations"] == at(n=4096)["full-operations"]
+    assert at()["saves"] == 4097
+    longest = at(n=2**20)
+    assert round(longest["full-operations"] / longest["core-operations"]) == 128
+    assert "overtakes" not in longest
+    llama = {"model": "llama-3.1-8b", "attention": "grouped", "phase": "decoding"}
+    shared = at(**llama)
+    assert shared["core-operations"] == shared["full-operations"]
+    assert shared["core-bytes"] / shared["full-bytes"] == pytest.approx(1 / 4, rel=1e-3)
+    assert shared["core-cache"] * 4 == shared["full-cache"]
+    assert at(**llama, quantity="bytes")["overtakes"] == 20493
+    assert at(**llama, quantity="bytes", batch=64)["overtakes"] == 333
+    gpt = {"model": "gpt-2", "attention": "plain"}
+    small = at(**gpt, n=1024)
+    assert round(small["core-bytes"] / small["full-bytes"]) == 33
+    assert small["core-operations"] / small["full-operations"] == pytest.approx(2, rel=0.02)
+    latent = at(model="deepseek-v3", attention="latent", phase="decoding", n=131072)
+    assert round(latent["core-operations"] / latent["full-operations"]) == 4
+    assert round(latent["full-bytes"] / latent["core-bytes"]) == 46
+
+    def limit(n, **state):
+        state = {**MODULE.STATE, **state}
+        return MODULE.roofline(state, MODULE.cost(state, "core", n)).bound
+
+    causal = {"model": "gpt-2", "attention": "grouped"}
+    assert [limit(n, **causal) for n in (16, 1165, 1166, 2**20)] == [
+        "memory",
+        "memory",
+        "compute",
+        "compute",
+    ]
+    assert {limit(2**octave, **gpt) for octave in range(4, 21)} == {"memory"}
+    window = at(n=131072)
+    trillions = {
+        name: round(window[f"{name}-operations"] / 1e12) for name in ("core", "full", "projections")
+    }
+    assert trillions == {"core": 279, "full": 4539, "projections": 352}
+    assert round((4539 + 352) / (279 + 352)) == 8

@@ -1,0 +1,333 @@
+"""The explorer of saturation: its sample, its law, its numbers and its paths."""
+
+import io
+import itertools
+import math
+import random
+import re
+from contextlib import redirect_stdout
+
+import explorers
+import pytest
+import torch
+from contract import AWAKE, numbers, opened, page_of, shown, spoil, wrong
+
+from attnref import softmax
+
+NAME = "saturation"
+MODULE = explorers.source(explorers.FOLDER / NAME)
+GRID = [
+    {"d_k": d_k, "factor": factor, "n": n}
+    for d_k, factor, n in itertools.product(
+        (1, 32, 33, 512), ("none", "sqrt", "inverse", "own"), (2, 64, 256)
+    )
+]
+FACTORS = ("none", "sqrt", "inverse", "own")
+PATHS = """name => Object.fromEntries(Array.from(
+  document.querySelectorAll(`#explorer-${name} [data-path]`),
+  path => [path.dataset.path, path.getAttribute("d")]))"""
+TOKEN = re.compile(r"[A-Za-z]|-?\d+(?:\.\d+)?")
+
+
+def chosen(count, seed):
+    rng = random.Random(seed)
+    return [
+        {
+            "d_k": round(2 ** rng.uniform(0, 9)),
+            "factor": rng.choice(FACTORS),
+            "own": round(10 ** rng.uniform(-2, 0.3), 3),
+            "n": round(2 ** rng.uniform(1, 8)),
+            "seed": rng.randint(1, 9999),
+        }
+        for _ in range(count)
+    ]
+
+
+def misdrawn(page, state):
+    """The paths of a state that are not those that values.py draws."""
+    found = page.evaluate(PATHS, NAME)
+    expected = MODULE.paths({**MODULE.STATE, **state})
+    assert found.keys() == expected.keys()
+    return [name for name in expected if not alike(found[name], expected[name])]
+
+
+def alike(one, other):
+    """Whether two paths have the same commands, and numbers that differ by a rounding."""
+    parts = [TOKEN.findall(path) for path in (one, other)]
+    if len(parts[0]) != len(parts[1]):
+        return False
+    return all(
+        a == b if a.isalpha() or b.isalpha() else abs(float(a) - float(b)) <= 2e-4
+        for a, b in zip(*parts, strict=True)
+    )
+
+
+def test_every_number_is_that_of_the_package(new_page, address):
+    page = opened(new_page, address, NAME)
+    states = GRID + chosen(40, 0)
+    problems = [(state, wrong(NAME, state, shown(page, NAME, state))) for state in states]
+    assert [problem for problem in problems if problem[1]] == []
+
+
+def test_every_path_is_that_of_the_package(new_page, address):
+    page = opened(new_page, address, NAME)
+    for state in GRID[::5] + chosen(30, 1):
+        shown(page, NAME, state)
+        assert misdrawn(page, state) == [], state
+
+
+def test_an_order_of_states_leaves_nothing_behind(new_page, address):
+    """Sums, tables and lines are kept from one state to the next: as if each were the first."""
+    first, second = {"d_k": 400, "n": 256, "factor": "own"}, {"d_k": 31, "n": 3, "factor": "own"}
+    page = opened(new_page, address, NAME)
+    for state in (first, second, {**first, "seed": 2}, first, {**second, "own": 0.1}, second):
+        assert wrong(NAME, state, shown(page, NAME, state)) == []
+        assert misdrawn(page, state) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "mistake", "lost"),
+    [
+        ("sample.js", "let state = seed;", "let state = seed + 1;", "deviation-drawn"),
+        ("sample.js", "Math.sin(angle)", "Math.cos(angle)", "largest-drawn"),
+        ("sample.js", "last * KEPT, (last", "last * KEPT + 1, (last", "trace-drawn"),
+        ("numbers.js", "sqrt: 1 / Math.sqrt(d_k)", "sqrt: 1 / d_k", "factor"),
+        ("numbers.js", "lag -= power * behind", "lag -= behind", "entropy-median"),
+        ("numbers.js", "1 - squared / sum / sum", "1 - squared / sum", "trace-median"),
+        ("numbers.js", "(sorted[half - 1] + sorted[half]) / 2", "sorted[half]", "entropy-median"),
+        ("law.js", "(n - 1) * rest / alone", "n * rest / alone", "entropy-law"),
+        ("law.js", "lagging[column] = lag * scale", "lagging[column] = lag", "entropy-law"),
+        ("law.js", "share ** (n - 1)", "share ** n", "largest-law"),
+    ],
+)
+def test_a_mistake_is_noticed(new_page, address, file, right, mistake, lost):
+    state = {"d_k": 100, "factor": "sqrt", "n": 37}
+    if right == "lagging[column] = lag * scale":
+        state["factor"] = "inverse"  # the scale is 1 from a standard deviation of 1 on
+    page = new_page()
+    spoil(page, NAME, right, mistake, file)
+    page.goto(f"{address}/en/{page_of(NAME)}")
+    page.locator(f"#explorer-{NAME}").scroll_into_view_if_needed()
+    page.wait_for_function(AWAKE, arg=NAME)
+    problems = wrong(NAME, state, shown(page, NAME, state))
+    assert any(problem.startswith(f"{lost} = ") for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("right", "mistake", "lost"),
+    [
+        ("Math.log2(d_k) / 9", "Math.log2(d_k) / 10", "here"),
+        ("(Math.log10(deviation) + 2) / 4", "(Math.log10(deviation) + 2) / 5", "deviation-none"),
+        ("Math.floor(part * bins.length)", "Math.round(part * bins.length)", "scores-bars"),
+        ('"entropy" ? Math.log(n) : 1', '"entropy" ? n : 1', "entropy-sqrt-dot"),
+    ],
+)
+def test_a_mistake_in_a_path_is_noticed(new_page, address, right, mistake, lost):
+    page = new_page()
+    spoil(page, NAME, right, mistake)
+    page.goto(f"{address}/en/{page_of(NAME)}")
+    page.locator(f"#explorer-{NAME}").scroll_into_view_if_needed()
+    page.wait_for_function(AWAKE, arg=NAME)
+    assert lost in misdrawn(page, {})
+
+
+@pytest.mark.claim("law-of-normal-scores")
+@pytest.mark.parametrize("n", [2, 64, 256])
+@pytest.mark.parametrize("sigma", [0.1, 1.0, 8.0, 40.0])
+def test_the_law_is_what_normal_scores_give_on_average(sigma, n):
+    """Its integrals against rows that are drawn: they differ by what is left to chance."""
+    rows = 20_000
+    generator = torch.Generator().manual_seed(n)
+    scores = torch.randn(rows, n, generator=generator, dtype=torch.float64)
+    weights = softmax.stable(sigma * scores)
+    found = (
+        weights.amax(-1),
+        softmax.entropy(weights),
+        1 - weights.square().sum(-1),
+    )
+    for sample, expected in zip(found, MODULE.law(sigma, n), strict=True):
+        chance = sample.std().item() / math.sqrt(rows)
+        assert abs(sample.mean().item() - expected) < 4.5 * chance + 1e-9
+
+
+def test_the_law_joins_entropy_and_trace():
+    """H = ln Z - Σ p s, and the mean of Σ p s is σ² times that of the trace: so its slope in σ,
+    that of the mean of ln Z being σ times the trace, is -σ² times the slope of the trace - σ tr.
+    """
+    step = 1e-3
+    for sigma, n in itertools.product((0.3, 1.0, 5.0), (2, 30, 256)):
+        (_, above, upper), (_, below, lower) = (
+            MODULE.law(sigma + change, n) for change in (step, -step)
+        )
+        trace = MODULE.law(sigma, n)[2]
+        slope = -sigma * trace - sigma**2 * (upper - lower) / (2 * step)
+        assert (above - below) / (2 * step) == pytest.approx(slope, rel=1e-4, abs=1e-5)
+
+
+def test_the_numbers_are_mulberry32():
+    """A generator with a name, whose first numbers for the seed 1 are known."""
+    state, uniform = 1, []
+    for _ in range(2):
+        state = (state + 0x6D2B79F5) % 2**32
+        bits = (state ^ state >> 15) * (state | 1) % 2**32
+        bits ^= (bits + (bits ^ bits >> 7) * (bits | 61)) % 2**32
+        uniform.append(((bits ^ bits >> 14) + 0.5) / 2**32)
+    radius = math.sqrt(-2 * math.log(uniform[0]))
+    expected = [f(2 * math.pi * uniform[1]) * radius for f in (math.cos, math.sin)]
+    torch.testing.assert_close(MODULE.normals(1, 2).tolist(), expected)
+    many = MODULE.normals(7, 200_000)
+    assert abs(many.mean()) < 0.01
+    assert abs(many.square().mean() - 1) < 0.015
+    assert abs(many.pow(4).mean() - 3) < 0.1
+    assert abs((many[:-1] * many[1:]).mean()) < 0.01
+
+
+@pytest.mark.parametrize("state", [{}, *chosen(3, 2)])
+def test_the_program_prints_what_is_shown(new_page, address, state):
+    page = opened(new_page, address, NAME, state=state)
+    page.click(f"#explorer-{NAME} .explorer-program summary")
+    program = page.locator(f"#explorer-{NAME} .explorer-program code")
+    program.filter(has_text="import").wait_for()  # it is written when the part has opened
+    code = program.text_content()
+    with redirect_stdout(io.StringIO()) as printed:
+        exec(compile(code, "program", "exec"), {})
+    table = [line.split() for line in printed.getvalue().splitlines()[1:]]
+    cells = page.eval_on_selector_all(
+        f"#explorer-{NAME} tbody td", "cells => cells.map(cell => cell.textContent)"
+    )
+    expected = [float(cell.replace("−", "-")) for cell in cells if cell]
+    found = [float(cell) for line in table for cell in line[1:]]
+    assert found == pytest.approx(expected, abs=1.01e-4)
+    assert [line[0] for line in table] == ["deviation", "largest", "entropy", "trace"]
+
+
+def value(page, name):
+    return page.input_value(f"#explorer-{NAME} input[name={name}]")
+
+
+def test_the_width_is_dragged_in_a_plot(new_page, address):
+    page = opened(new_page, address, NAME, viewport={"width": 1280, "height": 1400})
+    plot = page.locator(f"#explorer-{NAME} [data-drag]").nth(2)
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    page.mouse.down()
+    page.wait_for_function("() => document.querySelector('[name=d_k]').value === '23'")
+    page.mouse.move(box["x"] + 2 * box["width"], box["y"] + 20)
+    page.wait_for_function("() => document.querySelector('[name=d_k]').value === '512'")
+    assert wrong(NAME, {"d_k": 512}, numbers(page, NAME)) == []
+    page.mouse.up()
+    page.mouse.move(box["x"] + 10, box["y"] + 20)
+    page.wait_for_timeout(100)
+    assert value(page, "d_k") == "512"
+
+
+def test_a_tap_on_a_plot_sets_the_width(new_page, address):
+    page = opened(new_page, address, NAME, viewport={"width": 360, "height": 1400}, has_touch=True)
+    page.locator(f"#explorer-{NAME} [data-drag]").nth(1).tap()
+    page.wait_for_function("() => document.querySelector('[name=d_k]').value === '23'")
+
+
+def test_keys_move_a_slider_by_at_least_one(new_page, address):
+    """Its steps are quarters of an octave, and so less than one where the width is small."""
+    page = opened(new_page, address, NAME, state={"d_k": 1, "n": 2})
+    for name, keys in (
+        ("d_k", ["2", "3", "4", "5", "6", "7", "8", "10"]),
+        ("n", ["3", "4", "5", "6", "7", "8", "10"]),
+    ):
+        slider = page.locator(f"#explorer-{NAME} [data-octaves={name}]")
+        slider.focus()
+        for expected in keys:
+            page.keyboard.press("ArrowRight")
+            page.wait_for_function(
+                "([name, one]) => document.querySelector(`[name=${name}]`).value === one",
+                arg=[name, expected],
+            )
+        assert slider.get_attribute("aria-valuetext") == keys[-1]
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_function(
+            "([name, one]) => document.querySelector(`[name=${name}]`).value === one",
+            arg=[name, "8"],
+        )
+    for key, width in (("End", "512"), ("Home", "1")):
+        page.locator(f"#explorer-{NAME} [data-octaves=d_k]").press(key)
+        page.wait_for_function(
+            "one => document.querySelector('[name=d_k]').value === one", arg=width
+        )
+
+
+def test_drawing_again_gives_the_next_sample(new_page, address):
+    page = opened(new_page, address, NAME, state={"seed": 9999})
+    page.click(f"#explorer-{NAME} [data-draw]")
+    page.wait_for_function("() => document.querySelector('[name=seed]').value === '1'")
+    page.click(f"#explorer-{NAME} [data-draw]")
+    page.wait_for_function("() => document.querySelector('[name=seed]').value === '2'")
+    page.wait_for_function("() => decodeURIComponent(location.search).includes('\"seed\":2')")
+    assert wrong(NAME, {"seed": 2}, numbers(page, NAME)) == []
+
+
+def test_typing_a_factor_chooses_it(new_page, address):
+    page = opened(new_page, address, NAME)
+    page.fill(f"#explorer-{NAME} [name=own]", "0.25")
+    page.wait_for_function("() => document.querySelector('[name=factor][value=own]').checked")
+    said = page.locator(f"#explorer-{NAME} [role=status]")
+    said.filter(has_text="factor 0.2500").wait_for()
+    assert wrong(NAME, {"factor": "own", "own": 0.25}, numbers(page, NAME)) == []
+    assert misdrawn(page, {"factor": "own", "own": 0.25}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "message"),
+    [
+        ("d_k", "513", "width d_k: 513 is outside the range from 1 to 512."),
+        ("d_k", "2.5", "width d_k: 2.5 is not a whole number."),
+        ("n", "1", "number of keys n: 1 is outside the range from 2 to 256."),
+        ("own", "0", "your own factor: 0 is outside the range from 0.01 to 2."),
+        ("seed", "", "number of the sample: a number is expected here, for example 1."),
+    ],
+)
+def test_what_cannot_be_shown_is_named(new_page, address, name, typed, message):
+    page = opened(new_page, address, NAME)
+    page.fill(f"#explorer-{NAME} [name={name}]", typed)
+    page.locator(f"#explorer-{NAME} .explorer-problem", has_text=message).wait_for()
+    assert page.get_attribute(f"#explorer-{NAME} [name={name}]", "aria-invalid") == "true"
+    kept = {"factor": "own"} if name == "own" else {}
+    assert wrong(NAME, kept, numbers(page, NAME)) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"factor": "half"}, "Factor: half is none of none, sqrt, inverse, own."),
+        ({"n": 64.5}, "number of keys n: 64.5 is not a whole number."),
+        ({"d_k": "64"}, "width d_k: a number is expected here, for example 1."),
+        ({"own": 3}, "your own factor: 3 is outside the range from 0.01 to 2."),
+    ],
+)
+def test_an_address_that_cannot_be_shown_says_so(new_page, address, state, message):
+    page = opened(new_page, address, NAME, state=state)
+    assert message in page.inner_text(f"#explorer-{NAME} .explorer-problem")
+    assert wrong(NAME, {}, numbers(page, NAME)) == []
+
+
+def test_the_page_says_what_there_is_to_see():
+    """The four things to try, in numbers."""
+    start = MODULE.STATE
+    none, usual, inverse = (
+        MODULE.values({**start, "d_k": 512, "factor": factor})
+        for factor in ("none", "sqrt", "inverse")
+    )
+    assert none["trace-median"] < 0.1 * none["trace-drawn"]
+    assert 0.45 < usual["entropy-most"] - usual["entropy-law"] < 0.55
+    assert inverse["largest-law"] < 1.2 / 64
+    assert 1 - 1 / 64 - inverse["trace-drawn"] < 1e-4
+    narrow, wide = (
+        [MODULE.values({**start, "d_k": d_k, "seed": seed}) for seed in range(1, 21)]
+        for d_k in (1, 64)
+    )
+    gaps = [
+        sum(abs(one["deviation-drawn"] / one["deviation-law"] - 1) for one in those)
+        for those in (narrow, wide)
+    ]
+    assert gaps[0] > 3 * gaps[1]
+    products = (MODULE.normals(1, 40_000).view(2, -1)).prod(0)
+    assert (products.square().square().mean() / products.square().mean() ** 2) > 6
