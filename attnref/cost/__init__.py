@@ -35,6 +35,7 @@ from attnref.cost.layers import (
     multihead_parameters,
 )
 from attnref.cost.linear_attention import linear
+from attnref.cost.links import Link, RankTime, hiding_length, mesh_time
 from attnref.cost.messages import Sent, gather_bytes, mesh_bytes, split_kv_bytes
 from attnref.cost.operations import Cost, Operations
 from attnref.cost.paged_cache import Slots, slots
@@ -82,6 +83,10 @@ __all__ = [  # noqa: RUF022
     "mesh_bytes",
     "gather_bytes",
     "split_kv_bytes",
+    "Link",
+    "RankTime",
+    "mesh_time",
+    "hiding_length",
     "block_pairs",
     "moba",
     "indexer",

@@ -154,7 +154,7 @@ def ring(
     _, m, d_k, d_v, h, h_kv, size = letters(sizes)
     tiles = rank_pairs(sizes.n, m, ranks=ranks, rank=rank, layout=layout, is_causal=is_causal)
     operations = Operations(
-        matmul=2 * h * tiles.pairs * (d_k + d_v),
+        matmul=products(sizes, tiles.pairs),
         elementwise=h * (3 * tiles.pairs + tiles.rows * (d_k + d_v + 3 * d_v + 8)),
         exponentials=h * (tiles.pairs + 2 * tiles.rows),
     )
@@ -223,6 +223,12 @@ def ring_backward(
         one * (size * (m - keys[-1]) + wide * (m - keys[0])) + AGREEMENT * (ranks - 1),
         kept + max(one * (size * _others(keys, step) + wide * _sums(keys, step)) for step in steps),
     )
+
+
+def products(sizes: Sizes, pairs: int) -> int:
+    """Operations in the two products of so many pairs, in all heads."""
+    _, _, d_k, d_v, h, _, _ = letters(sizes)
+    return 2 * h * pairs * (d_k + d_v)
 
 
 def _lengths(n: int, ranks: int, rank: int, layout: str) -> list[int]:
