@@ -245,7 +245,7 @@ def _others(keys: list[int], step: int) -> int:
 
 
 def _sums(keys: list[int], step: int) -> int:
-    """Positions whose gradients are here: the own ones, and those of blocks that pass by."""
+    """Positions whose gradients are here: of this rank, and of blocks that pass by."""
     if step == 0:
         return keys[0]
     added = keys[step - 1] + keys[step] if step > 1 else 0  # one that leaves, one that came for it

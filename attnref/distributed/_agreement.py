@@ -34,7 +34,7 @@ class Terms(NamedTuple):
 
 
 def agree(check: Callable[[], tuple[T, Terms]], *groups: Ranks) -> tuple[T, list[tuple[int, int]]]:
-    """What ``check`` finds here, and the own numbers of all ranks.
+    """What ``check`` finds here, and the numbers that each rank has for itself.
 
     Of several groups, the dimensions of a mesh, the last one is the fastest. What ``check`` raises
     on one rank is raised on all of them: here as it is, elsewhere with the rank that refused.

@@ -31,7 +31,7 @@ def positions(
               \text{contiguous: } \Big[\tfrac{rn}{p}, \tfrac{(r+1)n}{p}\Big)
 
     with borders rounded down. For rotary embeddings and masks of one's own, which need to know
-    where a token stands.
+    where a token is.
 
     Args:
         n: length of the whole sequence.

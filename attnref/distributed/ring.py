@@ -136,7 +136,7 @@ class _Ring(torch.autograd.Function):
             stage = (ranks.rank - source) % ranks.size
             mine = pulled(call.tiles, source, grad, query, keys, values, found, d_query)
             if stage == 0:
-                home = mine  # the own block, whose gradients wait for those of the others
+                home = mine  # of this rank's block; they wait for those of the others
             else:
                 _add(mine, carried)
                 carried = None  # or what was added would be kept beside what comes next
