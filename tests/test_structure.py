@@ -13,7 +13,17 @@ PACKAGE = Path(__file__).parent.parent / "attnref"
 
 # The exercises themselves, a folder each: the grader knows what is true, the solution stands alone.
 COURSE = PACKAGE / "exercises" / "course"
-TRUTHS = {"cache", "masks", "multihead", "oracle", "positions", "similarity", "softmax", "variants"}
+TRUTHS = {
+    "cache",
+    "layouts",
+    "masks",
+    "multihead",
+    "oracle",
+    "positions",
+    "similarity",
+    "softmax",
+    "variants",
+}
 
 
 def imports(path: Path) -> tuple[set[str], set[str]]:
