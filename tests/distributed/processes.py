@@ -11,6 +11,10 @@ import coverage
 
 PATIENCE = 120  # seconds until a rank that says nothing is taken for hung
 
+# Loaded once, in the process of which all ranks are copies. The first message of a rank loads
+# torch._dynamo, which takes it longer than all that it computes in many tests.
+LOADED_ONCE = ["attnref.distributed", "attnref.bench.memory", "attnref.cost", "torch._dynamo"]
+
 
 def _rank(connection, rank, size, place, timeout, traced):
     """What a process does: it joins the others, and answers until it is told None."""
@@ -58,7 +62,7 @@ class Pool:
 
     def __init__(self, size, timeout=60.0):
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["attnref.distributed", "attnref.bench.memory"])
+        context.set_forkserver_preload(LOADED_ONCE)
         self.folder = tempfile.TemporaryDirectory()
         place = str(Path(self.folder.name) / "store")
         running = coverage.Coverage.current()
