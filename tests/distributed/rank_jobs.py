@@ -12,6 +12,9 @@ from counter import Counter
 import attnref
 from attnref import cost, distributed, masks
 from attnref.bench.memory import peak_bytes
+from attnref.bench.ranks.cases import CASES, Part
+from attnref.bench.ranks.plan import RankSettings
+from attnref.bench.ranks.worker import Worker
 from attnref.cost import Operations
 from attnref.distributed import _blocks, gather, shard
 from attnref.layouts import held
@@ -446,3 +449,48 @@ def differ_on_a_mesh(rank):
     parts = parts_of(whole, group=mesh)
     options = {"enable_gqa": True, "is_causal": dist.get_rank() == rank}
     return distributed.mesh_attention(*parts, mesh=mesh, **options)
+
+
+def case_of(name, n, dtype=torch.float64):
+    """A case of the benchmark, the whole sequence, and this rank's part of it."""
+    whole, weight = inputs(n, lead=(1, 4), key_lead=(1, 4), d_v=D_K, dtype=dtype)
+    layout = CASES[name].layout
+    part = Part(*parts_of(whole, layout=layout), n, layout)
+    return CASES[name], whole, part, weight
+
+
+def case_is_attention(name, n):
+    case, whole, part, weight = case_of(name, n)
+    expected = attnref.scaled_dot_product_attention(*whole, is_causal=True)
+    truths = expected, *torch.autograd.grad(expected, whole, weight)
+    cut = {"layout": case.layout}
+    output = case.prepare(part)()
+    leaves = part.query, part.key, part.value
+    found = output, *torch.autograd.grad(output, leaves, shard(weight, **cut))
+    # PyTorch's ring adds up in float32.
+    within = 1e-5 if name == "pytorch_ring" else 1e-12
+    for one, truth in zip(found, truths, strict=True):
+        torch.testing.assert_close(one, shard(truth, **cut), rtol=within, atol=within)
+    return True
+
+
+def bytes_of_messages(name, n):
+    """Of the messages that the benchmark times alone, and of numbers in the call itself."""
+    case, _, part, _ = case_of(name, n)
+    with Sent() as alone:
+        case.messages(part)()
+    with Sent() as call, torch.no_grad():
+        case.prepare(part)()
+    return [
+        sum(size for kind, size in sent.bytes.items() if kind.is_floating_point)
+        for sent in (alone, call)
+    ]
+
+
+def sampled(name):
+    """What a rank of the benchmark finds and takes, messages included."""
+    settings = RankSettings(ranks=[dist.get_world_size()], heads=2, head_dim=8)
+    worker = Worker(settings, dist.get_rank())
+    worker.draw(28)
+    with torch.no_grad():
+        return worker.prepare(name, 1), worker.sample(name, 1, 2)
