@@ -51,7 +51,7 @@ class Pool:
 
         Raises:
             CannotBeDone: when all of them refuse.
-            BenchError: when some of them do, or one has ended: the others cannot go on.
+            BenchError: when some of them do, or a rank has ended: the others cannot go on.
         """
         for connection in self.connections:
             with suppress(BrokenPipeError):  # its end is told below

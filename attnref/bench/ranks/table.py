@@ -13,7 +13,7 @@ def rank_tables(record: Record) -> Iterator[Table]:
     """For each task: times, speeds against one rank, messages, cores kept busy, errors, memory.
 
     The speed is in pairs of query and key a second, against the same method on one rank with as
-    many threads: p on p ranks is all that one can hope for.
+    many threads: p on p ranks is the most to hope for.
     """
     for task in record.tasks():
         results = [result for result in record.of_ranks() if result.task == task]
