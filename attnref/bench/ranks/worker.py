@@ -138,7 +138,8 @@ def serve(
             world_size=size,
             timeout=PATIENCE,
         )
-    with suppress(EOFError), torch.set_grad_enabled(settings.backward), _unwarned():
+    # Whoever asks may be gone, between two jobs or in one.
+    with suppress(EOFError, OSError), torch.set_grad_enabled(settings.backward), _unwarned():
         while (job := connection.recv()) is not None:
             name, *arguments = job
             answer: tuple[bool, Any]

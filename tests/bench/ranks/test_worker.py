@@ -83,6 +83,15 @@ def test_it_ends_when_nobody_asks_any_more(answers):
     assert not dist.is_initialized()
 
 
+def test_it_ends_when_nobody_hears_its_answer(answers):
+    def leave(connection):
+        connection.send(("used",))
+        connection.close()
+
+    answers(RankSettings(**TINY), last=leave)
+    assert not dist.is_initialized()
+
+
 def test_a_rank_has_a_gpu_of_its_own(monkeypatch, tmp_path):
     """And NCCL between them."""
     joined, chosen = [], []
