@@ -49,7 +49,7 @@ export function set(element, attributes) {
   }
 }
 
-/** Changes a text that is not so already; a new node would have each `:has()` asked again. @param {Element} element  @param {string} text */
+/** Changes a text; a new node would have each `:has()` asked again. @param {Element} element  @param {string} text */
 export function say(element, text) {
   const only = element.firstChild;
   if (only instanceof Text && only === element.lastChild) {

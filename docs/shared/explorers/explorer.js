@@ -46,8 +46,8 @@ export function explorer(root, { check, draw, tell }) {
   function accept(given, isNew) {
     check(given);
     state = given;
+    if (problem.textContent) for (const wrong of root.querySelectorAll("[aria-invalid]")) wrong.removeAttribute("aria-invalid");
     problem.textContent = "";
-    for (const wrong of root.querySelectorAll("[aria-invalid]")) wrong.removeAttribute("aria-invalid");
     soon(isNew);
   }
 

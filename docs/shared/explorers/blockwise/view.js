@@ -69,6 +69,7 @@ export function start(root) {
 
   let timer = 0;
   function stop() {
+    if (!timer) return;
     clearInterval(timer);
     timer = 0;
     play.textContent = texts.play;
