@@ -9,7 +9,7 @@ import { fromAddress, share, toAddress } from "./address.js";
  * @typedef {{ said: string, program?: string }} Told
  */
 
-const OFTEN = 100; // milliseconds between two readings of numbers while something is dragged
+const OFTEN = 100; // milliseconds between two writings of numbers in a drag
 
 /** Input that cannot be shown; its message names what, where and how to fix it. */
 export class Refused extends Error {
@@ -26,8 +26,8 @@ export class Refused extends Error {
  *
  * A control is an element with a `name`, which is the name of its value in the state. `check` gets a
  * whole state and throws `Refused` where it cannot be shown. `draw` shows it as a picture, once a frame
- * at most; `tell` writes its numbers and words, ten times a second while a pointer is held down: they
- * cost more, and nobody reads them then. What is given back changes the state, as a control would.
+ * at most; `tell` writes its numbers and words, which cost more, and are written ten times a second
+ * while a pointer is held down. What is given back changes the state, as a control would.
  *
  * @param {HTMLElement} root
  * @param {{ check: (state: State) => void, draw: (state: State) => void, tell: (state: State) => Told }} view
@@ -46,8 +46,10 @@ export function explorer(root, { check, draw, tell }) {
   function accept(given, isNew) {
     check(given);
     state = given;
-    if (problem.textContent) for (const wrong of root.querySelectorAll("[aria-invalid]")) wrong.removeAttribute("aria-invalid");
-    problem.textContent = "";
+    if (problem.textContent) {
+      problem.textContent = "";
+      for (const wrong of root.querySelectorAll("[aria-invalid]")) wrong.removeAttribute("aria-invalid");
+    }
     soon(isNew);
   }
 
