@@ -21,7 +21,8 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
-from rjsmin import jsmin
+from pygments.lexers import JavascriptLexer
+from pygments.token import Comment
 
 PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
 AS_IT_IS = re.compile(r"(<(pre|script|textarea)\b.*?</\2>)", re.DOTALL)
@@ -77,7 +78,7 @@ def on_post_build(config: MkDocsConfig) -> None:
             raise PluginError("docs/hooks/slim.py: the theme's script names its scheme otherwise")
         path.write_text(script.replace(SCHEME, UNKNOWN), encoding="utf-8")
     for path in site.glob("explorers/**/*.js"):
-        path.write_text(jsmin(path.read_text("utf-8")), encoding="utf-8")
+        path.write_text(uncommented(path.read_text("utf-8")), encoding="utf-8")
     known = classes(site)
     kept = {path: slim(css, known) for path, css in sheets.items()}
     own = "".join(path.read_text("utf-8") for path in site.rglob("*.css") if path not in sheets)
@@ -86,6 +87,16 @@ def on_post_build(config: MkDocsConfig) -> None:
     for path, css in kept.items():
         read = VARIABLE.sub(lambda one: one[0] if f"({one[1]}" in everything else "", css)
         path.write_text(EMPTY.sub("", read), encoding="utf-8")
+
+
+def uncommented(script: str) -> str:
+    """A script without its comments; every other character stays.
+
+    >>> uncommented("/** @type {A} */ (a) / 2 // half\\n`// ${`/* ${b /* in */} */`}`")
+    ' (a) / 2 \\n`// ${`/* ${b } */`}`'
+    """
+    tokens = JavascriptLexer(stripnl=False, ensurenl=False).get_tokens(script)
+    return "".join(text for kind, text in tokens if kind not in Comment)
 
 
 def classes(site: Path) -> set[str]:
