@@ -347,6 +347,7 @@ def test_what_is_touched_lights_up_in_every_part(new_page, address):
 def test_a_scale_of_one_s_own_is_taken_when_it_is_typed(new_page, address):
     page = opened(new_page, address, NAME)
     page.fill(f"{ROOT} [name=own]", "2.5")
+    settled(page, "own")
     assert page.input_value(f"{ROOT} [name=scale]") == "own"
     assert wrong(NAME, {"scale": "own", "own": 2.5}, numbers(page, NAME)) == []
     page.fill(f"{ROOT} [name=own]", "99")
