@@ -5,6 +5,7 @@ from importlib import metadata
 
 # The pages that the package speaks of, and their titles in the languages of `_IN_THE_BOOK`.
 TITLES = {
+    "complexity/across-devices": ("Across devices, on paper", "Entre dispositivos, no papel"),
     "complexity/memory": ("Memory", "Memória"),
     "complexity/operations": ("Operations and parameters", "Operações e parâmetros"),
     "complexity/roofline": ("The roofline", "O modelo roofline"),

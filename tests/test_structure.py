@@ -13,7 +13,17 @@ PACKAGE = Path(__file__).parent.parent / "attnref"
 
 # The exercises themselves, a folder each: the grader knows what is true, the solution stands alone.
 COURSE = PACKAGE / "exercises" / "course"
-TRUTHS = {"cache", "masks", "multihead", "oracle", "positions", "similarity", "softmax", "variants"}
+TRUTHS = {
+    "cache",
+    "layouts",
+    "masks",
+    "multihead",
+    "oracle",
+    "positions",
+    "similarity",
+    "softmax",
+    "variants",
+}
 
 
 def imports(path: Path) -> tuple[set[str], set[str]]:
@@ -62,7 +72,7 @@ def test_runtime_needs_only_torch_and_numpy():
 def test_importing_the_package_and_its_list_of_commands_loads_none_of_the_tools():
     code = "import sys, attnref, attnref.cli; print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    tools = ("oracle", "bench", "conformance", "copying", "exercises")
+    tools = ("oracle", "bench", "conformance", "copying", "distributed", "exercises")
     names = {f"attnref.{tool}" for tool in tools} | {"typer", "rich"}
     assert all(map(importlib.util.find_spec, names))
     assert "attnref.cli" in answer.stdout.split(), answer.stderr

@@ -84,6 +84,7 @@ def test_the_parsers_own_words_in_a_help_are_portuguese(em_portugues, command):
         (["check", "a:b", "--lang", "fr"], "attnref check: lang: o esperado era um entre en, pt"),
         (["copy"], "attnref copy: NAME: o esperado era"),
         (["bench", "--n", "0"], "attnref bench: n: o esperado era"),
+        (["bench", "--ranks", "0"], "attnref bench: ranks: o esperado era"),
         (["exercise", "list", "--lang", "fr"], "attnref exercise: lang: o esperado era um entre"),
     ],
 )

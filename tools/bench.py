@@ -1,4 +1,4 @@
-"""Measures every variant and every peer, and writes the records that the pages quote.
+"""Measures every variant, every peer and attention across ranks, and writes the pages' records.
 
 About half an hour for a processor, and as long again for a CUDA device where there is one. Each
 record is made in a process of its own, so that none has to do with what another left in memory.
@@ -42,6 +42,8 @@ RUNS: dict[str, dict[str, Any]] = {
         "backward": True,
         "budget": 220.0,
     },
+    # A budget that is spent on rounds: there are many turns in one.
+    "float32-ranks": {"ranks": [1, 2, 4], "threads": [1, 2], "repeats": 15, "budget": 220.0},
 }
 
 if __name__ == "__main__":
@@ -51,6 +53,9 @@ if __name__ == "__main__":
         for name, settings in RUNS.items():
             output = RESULTS / f"{device}-{name}.json"
             options = {"device": device, "output": output, **settings}
+            if device == "cuda" and "ranks" in settings:  # as many as there are GPUs
+                count = torch.cuda.device_count()
+                options |= {"ranks": [p for p in settings["ranks"] if p <= count], "threads": [1]}
             process = context.Process(target=bench, kwargs=options)
             process.start()
             process.join()

@@ -74,6 +74,16 @@ def seconds_of(run: Run, device: torch.device, calls: int = 1) -> float:
     return (time.perf_counter() - start) / calls
 
 
+def calls_for(seconds: float) -> int:
+    """How many calls of so many seconds a sample takes.
+
+    Examples:
+        >>> calls_for(0.5), calls_for(0.0001)
+        (1, 20)
+    """
+    return max(1, round(_SHORTEST_SAMPLE / max(seconds, 1e-7)))
+
+
 def alternate(
     runs: Mapping[str, Run],
     device: torch.device,
@@ -91,10 +101,7 @@ def alternate(
         tick: called after each sample.
     """
     order = list(runs)
-    calls = {
-        name: max(1, round(_SHORTEST_SAMPLE / max(seconds_of(runs[name], device), 1e-7)))
-        for name in order
-    }
+    calls = {name: calls_for(seconds_of(runs[name], device)) for name in order}
     seconds: dict[str, list[float]] = {name: [] for name in order}
     for done in range(1, repeats + 1):
         for name in order:

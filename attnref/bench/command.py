@@ -4,16 +4,22 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 
 from attnref.bench.chart import chart
 from attnref.bench.plan import DTYPES, Settings, methods
 from attnref.bench.problems import TASKS, BenchError
-from attnref.bench.runner import INTERRUPTED, measure
+from attnref.bench.ranks.cases import CASES
+from attnref.bench.ranks.plan import SCALINGS, RankSettings
+from attnref.bench.ranks.runner import measure_ranks
+from attnref.bench.ranks.table import rank_tables
+from attnref.bench.record import Record
+from attnref.bench.runner import INTERRUPTED, Progress, measure
 from attnref.bench.table import left_out, tables
 from attnref.text import also_in_portuguese, help_in, preferred
 
@@ -39,8 +45,8 @@ def bench(
             "--task",
             "-t",
             help=help_in(
-                en=f"{', '.join(TASKS)}; may be repeated.",
-                pt=f"{', '.join(TASKS)}; pode ser repetida.",
+                en=f"{', '.join(TASKS)}; with --ranks {', '.join(SCALINGS)}; may be repeated.",
+                pt=f"{', '.join(TASKS)}; com --ranks {', '.join(SCALINGS)}; pode ser repetida.",
             ),
         ),
     ] = None,
@@ -50,7 +56,8 @@ def bench(
             "--n",
             "-n",
             help=help_in(
-                en="Number of keys; may be repeated.", pt="Número de chaves; pode ser repetida."
+                en="Number of keys, in weak of a rank; may be repeated.",
+                pt="Número de chaves, em weak de um rank; pode ser repetida.",
             ),
         ),
     ] = None,
@@ -94,6 +101,26 @@ def bench(
             ),
         ),
     ] = _DEFAULTS.backward,
+    ranks: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--ranks",
+            help=help_in(
+                en="Start so many processes that share a sequence; may be repeated.",
+                pt="Inicia tantos processos, que dividem uma sequência; pode ser repetida.",
+            ),
+        ),
+    ] = None,
+    threads: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--threads",
+            help=help_in(
+                en="Threads of a rank, 1 when not given; may be repeated.",
+                pt="Threads de um rank, 1 se não indicado; pode ser repetida.",
+            ),
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -132,33 +159,38 @@ def bench(
             missing = entry.missing()
             note = "" if missing is None else f"  ({missing})"
             console.print(f"{name}: {', '.join(entry.cases)}{note}", highlight=False, markup=False)
+        for name in CASES:
+            text = f"{name}, with --ranks: {', '.join(SCALINGS)}"
+            console.print(text, highlight=False, markup=False)
         return
-    settings = Settings(
-        tasks=task or None,
-        methods=method or None,
-        lengths=n or None,
-        dtype=dtype,
-        device=device,
-        heads=heads,
-        head_dim=head_dim,
-        seed=seed,
-        repeats=repeats,
-        budget=budget,
-        backward=backward,
-    )
+    options = {
+        "tasks": task or None,
+        "methods": method or None,
+        "lengths": n or None,
+        "dtype": dtype,
+        "device": device,
+        "heads": heads,
+        "head_dim": head_dim,
+        "seed": seed,
+        "repeats": repeats,
+        "budget": budget,
+        "backward": backward,
+    }
     columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     try:
+        _check_ranks(ranks, threads, charts)
         _check_places(output, charts)
-        with Progress(*columns, console=console, transient=True) as bar:
+        with Bar(*columns, console=console, transient=True) as bar:
             shown = bar.add_task("", total=1.0)
-            record = measure(
-                settings,
-                lambda fraction, text: bar.update(shown, completed=fraction, description=text),
-            )
+
+            def tell(fraction: float, text: str) -> None:
+                bar.update(shown, completed=fraction, description=text)
+
+            record = _measured(options, ranks, threads, tell)
     except BenchError as error:
         print(f"attnref bench: {error.say(preferred(os.environ))}", file=sys.stderr)
         raise typer.Exit(2) from None
-    for table in tables(record):
+    for table in rank_tables(record) if ranks else tables(record):
         console.print(table)
     for line in left_out(record):
         console.print(f"left out: {line}", highlight=False, markup=False)
@@ -170,6 +202,32 @@ def bench(
             path.write_text(chart(record, name), encoding="utf-8")
     if any(skip.reason == INTERRUPTED for skip in record.skipped):
         raise typer.Exit(130)
+
+
+def _measured(
+    options: dict[str, Any], ranks: list[int] | None, threads: list[int] | None, tell: Progress
+) -> Record:
+    if not ranks:
+        return measure(Settings(**options), tell)
+    return measure_ranks(RankSettings(**options, ranks=ranks, threads=threads or [1]), tell)
+
+
+def _check_ranks(ranks: list[int] | None, threads: list[int] | None, charts: Path | None) -> None:
+    """Options that say nothing without ranks, or with them."""
+    if threads and not ranks:
+        raise BenchError(
+            en=f"threads: expected them with --ranks, got {', '.join(map(str, threads))} alone. "
+            "Add --ranks, or set OMP_NUM_THREADS for a measurement in this process.",
+            pt=f"threads: o esperado era vir com --ranks, veio só {', '.join(map(str, threads))}. "
+            "Acrescente --ranks ou, para medir neste processo, defina OMP_NUM_THREADS.",
+        )
+    if charts and ranks:
+        raise BenchError(
+            en="charts: expected no ranks, for a chart shows time against length, got both. Leave "
+            "--charts out; --output keeps all numbers.",
+            pt="charts: o esperado era que não houvesse ranks, porque um gráfico mostra o tempo em "
+            "função do comprimento, vieram os dois. Tire --charts; --output guarda tudo.",
+        )
 
 
 def _check_places(output: Path | None, charts: Path | None) -> None:

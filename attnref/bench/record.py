@@ -26,6 +26,26 @@ class Result:
     sdpa_backend: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class RankResult(Result):
+    """One method on so many ranks, each with so many threads; n is the length of the whole.
+
+    Times are those of the slowest rank, and memory is that of the one that holds most.
+    ``messages`` is the time of what it sends, alone, and ``cores`` how many processor cores all
+    ranks together kept busy while it ran; None where that is not known.
+    """
+
+    ranks: int
+    threads: int
+    messages: float | None
+    cores: float | None
+
+    def speed_against(self, other: "RankResult") -> float:
+        """How many times as many pairs of query and key a second; each sees those up to its own."""
+        pairs = self.n * (self.n + 1) / (other.n * (other.n + 1))
+        return pairs * other.median / self.median
+
+
 @dataclass(frozen=True)
 class Skipped:
     """What was not measured, and why; n is None where it was not tried at any length."""
@@ -34,6 +54,13 @@ class Skipped:
     method: str
     n: int | None
     reason: str
+
+
+@dataclass(frozen=True)
+class RankSkipped(Skipped):
+    """What was not measured on so many ranks; None where on no number of them."""
+
+    ranks: int | None
 
 
 @dataclass(frozen=True)
@@ -50,6 +77,17 @@ class Record:
     results: list[Result] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
+    def of_ranks(self) -> list[RankResult]:
+        """The results of a measurement across ranks; none of any other."""
+        return [result for result in self.results if isinstance(result, RankResult)]
+
+    def on_one_rank(self, result: RankResult) -> RankResult | None:
+        """The same method with as many threads on one rank, at the same n of the task."""
+        n = result.n // result.ranks if result.task == "weak" else result.n
+        wanted = (result.task, result.method, result.threads, 1, n)
+        same = (x for x in self.of_ranks() if (x.task, x.method, x.threads, x.ranks, x.n) == wanted)
+        return next(same, None)
+
     def tasks(self) -> list[str]:
         """In the order of measurement."""
         return list(dict.fromkeys(result.task for result in self.results))
@@ -60,16 +98,25 @@ class Record:
     @classmethod
     def load(cls, path: Path) -> "Record":
         stored = json.loads(path.read_text(encoding="utf-8"))
-        results = [Result(**result) for result in stored.pop("results")]
-        skipped = [Skipped(**skip) for skip in stored.pop("skipped")]
+        results = [
+            RankResult(**result) if "ranks" in result else Result(**result)
+            for result in stored.pop("results")
+        ]
+        skipped = [
+            RankSkipped(**skip) if "ranks" in skip else Skipped(**skip)
+            for skip in stored.pop("skipped")
+        ]
         return cls(**stored, results=results, skipped=skipped)
 
 
-def entry(module: str, name: str, called: list[str]) -> dict[str, Any]:
-    """Where a method is defined, the functions of this package that call it, and their code."""
-    callers = [("attnref.bench.cases", function) for function in called]
-    digest = fingerprint((module, name), *callers)
-    return {"module": module, "name": name, "called": called, "fingerprint": digest}
+_CASES = "attnref.bench.cases"
+
+
+def entry(module: str, name: str, called: list[str], cases: str = _CASES) -> dict[str, Any]:
+    """Where a method is defined, the functions of ``cases`` that call it, and their code."""
+    digest = fingerprint((module, name), *((cases, function) for function in called))
+    kept = {"module": module, "name": name, "called": called, "fingerprint": digest}
+    return kept if cases == _CASES else kept | {"cases": cases}
 
 
 def stale(record: Record) -> list[str]:
@@ -77,7 +124,12 @@ def stale(record: Record) -> list[str]:
     changed = []
     for method, place in record.code.items():
         try:
-            now = entry(place["module"], place["name"], place.get("called", []))["fingerprint"]
+            now = entry(
+                place["module"],
+                place["name"],
+                place.get("called", []),
+                place.get("cases", _CASES),
+            )["fingerprint"]
         except (ModuleNotFoundError, ValueError):
             now = "gone"
         if now != place["fingerprint"]:

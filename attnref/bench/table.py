@@ -7,7 +7,7 @@ from rich.table import Table
 
 from attnref.bench.clock import milliseconds, three_digits
 from attnref.bench.problems import TASKS
-from attnref.bench.record import Record
+from attnref.bench.record import RankSkipped, Record, Skipped
 
 
 def tables(record: Record) -> Iterator[Table]:
@@ -45,7 +45,13 @@ def tables(record: Record) -> Iterator[Table]:
 
 def left_out(record: Record) -> list[str]:
     """One line for each method that was not measured, and why."""
-    return [
-        f"{skip.method}, {skip.task}{f' n={skip.n}' if skip.n is not None else ''}: {skip.reason}"
-        for skip in record.skipped
-    ]
+    return [f"{skip.method}, {skip.task}{_place(skip)}: {skip.reason}" for skip in record.skipped]
+
+
+def _place(skip: Skipped) -> str:
+    ranks = skip.ranks if isinstance(skip, RankSkipped) else None
+    return "".join(
+        f" {name}={number}"
+        for name, number in (("n", skip.n), ("ranks", ranks))
+        if number is not None
+    )

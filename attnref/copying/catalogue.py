@@ -33,6 +33,24 @@ PAGES = {
     "variants.indexer": "variants/selected",
     "variants.moba": "variants/selected",
     "variants.native_sparse": "variants/selected",
+    **{
+        f"cost.{name}": "complexity/across-devices"
+        for name in (
+            "Link",
+            "Pairs",
+            "RankCost",
+            "RankTime",
+            "Sent",
+            "gather_bytes",
+            "hiding_length",
+            "mesh_bytes",
+            "mesh_time",
+            "rank_pairs",
+            "ring",
+            "ring_backward",
+            "split_kv_bytes",
+        )
+    },
 }
 
 _KINDS = ast.FunctionDef | ast.ClassDef

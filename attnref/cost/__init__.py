@@ -24,6 +24,7 @@ Examples:
 
 from attnref.cost.biased_attention import distance_bias
 from attnref.cost.chosen_attention import block_pairs, indexer, moba, native_sparse
+from attnref.cost.context_parallel import Pairs, RankCost, rank_pairs, ring, ring_backward
 from attnref.cost.differential_attention import differential
 from attnref.cost.gated_delta_attention import gated_delta
 from attnref.cost.latent_attention import latent
@@ -34,6 +35,8 @@ from attnref.cost.layers import (
     multihead_parameters,
 )
 from attnref.cost.linear_attention import linear
+from attnref.cost.links import Link, RankTime, hiding_length, mesh_time
+from attnref.cost.messages import Sent, gather_bytes, mesh_bytes, split_kv_bytes
 from attnref.cost.operations import Cost, Operations
 from attnref.cost.paged_cache import Slots, slots
 from attnref.cost.pairs import Tiles, allowed_pairs, tiles, useful_share
@@ -71,6 +74,19 @@ __all__ = [  # noqa: RUF022
     "quantized",
     "Slots",
     "slots",
+    "Pairs",
+    "rank_pairs",
+    "RankCost",
+    "ring",
+    "ring_backward",
+    "Sent",
+    "mesh_bytes",
+    "gather_bytes",
+    "split_kv_bytes",
+    "Link",
+    "RankTime",
+    "mesh_time",
+    "hiding_length",
     "block_pairs",
     "moba",
     "indexer",

@@ -248,11 +248,32 @@ class Mask:
         return allowed
 
 
+def part_of(mask: Mask, rows: range, columns: range) -> Mask:
+    """The mask of some queries and some keys, at their own positions: a block, not yet asked.
+
+    The ranges are of positions within n and m, with any step.
+
+    Examples:
+        >>> from attnref.masks import causal
+        >>> print(part_of(causal(8), range(1, 8, 2), range(0, 8, 2)).picture())
+        #...
+        ##..
+        ###.
+        ####
+    """
+    rule = partial(_at, mask._allowed, rows.start, rows.step, columns.start, columns.step)
+    return Mask((*mask.shape[:-2], len(rows), len(columns)), rule)
+
+
 # Named functions, as a lambda in a mask could not be sent to another process.
 
 
 def _opposite(rule: Rule, i: Tensor, j: Tensor) -> Tensor:
     return ~rule(i, j)
+
+
+def _at(rule: Rule, row: int, down: int, column: int, right: int, i: Tensor, j: Tensor) -> Tensor:
+    return rule(row + down * i, column + right * j)
 
 
 def _joined(

@@ -28,7 +28,7 @@ PAGE = "reference/claims.md"
 PLACE, CHAPTERS = "<!-- every claim -->", "<!-- every chapter -->"
 # The chapter of what is in no chapter, the home page and what is tried out; and of pages that have
 # one of their own, or their chapter's list would be too heavy to load at once.
-TODAY = "draft-trees paged latent sinks distance-bias differential gated gated-delta"
+TODAY = "draft-trees paged latent ring sinks distance-bias differential gated gated-delta"
 CHAPTER = {
     "index.md": "begin",
     "notebooks": "practice",

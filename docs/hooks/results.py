@@ -11,6 +11,8 @@ named); a chart, alone on its line, chooses by the same names, but shows all len
 
     ![alternative text](chart:window?methods=sliding_window,sdpa)
 
+A block of a record of ranks may choose ranks and threads, too.
+
 What stands on a page is a wish, and every number is read from docs/results when the site is
 built. Like figures, tables and charts are put there after the search index is made. A wish that
 no record fulfils stops the build. A table can be sorted and sifted, which style/tables.js does.
@@ -28,14 +30,16 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 from pages import ROOT, Block, Problem, blocks, is_alone, lines_outside_blocks, stop_at
+from rank_tables import WORDS as RANK_WORDS
+from rank_tables import rank_table
 
 from attnref.bench.chart import ENGLISH, chart
 from attnref.bench.clock import milliseconds, three_digits
 from attnref.bench.plan import methods
 from attnref.bench.problems import TASKS
-from attnref.bench.record import Record, Result
+from attnref.bench.record import RankResult, RankSkipped, Record, Result, Skipped
 
-OPTIONS = ("task", "methods", "lengths", "file")
+OPTIONS = ("task", "methods", "lengths", "ranks", "threads", "file")
 LIKE = re.compile(r"\(\s*chart\s*:")
 CHART = re.compile(
     r"!\[(?P<alt>[^\]]*)\]\(chart:(?P<task>[a-z]+)(?:\?(?P<query>[a-z0-9_=&,-]+))?\)"
@@ -139,6 +143,8 @@ class Wish:
     task: str
     methods: tuple[str, ...]
     lengths: tuple[int, ...]
+    ranks: tuple[int, ...] = ()
+    threads: tuple[int, ...] = ()
 
     @property
     def results(self) -> list[Result]:
@@ -149,9 +155,29 @@ class Wish:
                 for result in self.record.results
                 if (result.task, result.method in self.methods, result.n in self.lengths)
                 == (self.task, True, True)
+                and self._has(result)
             ),
             key=lambda result: (result.n, self.methods.index(result.method)),
         )
+
+    @property
+    def of_ranks(self) -> list[RankResult]:
+        """The same, where the record is one of ranks."""
+        return [result for result in self.results if isinstance(result, RankResult)]
+
+    def _has(self, result: Result) -> bool:
+        if not isinstance(result, RankResult):
+            return True
+        return result.ranks in self.ranks and result.threads in self.threads
+
+    def lacks(self, skip: Skipped) -> bool:
+        """Whether it was tried where this wish looks."""
+        ranks = skip.ranks if isinstance(skip, RankSkipped) else None
+        return (skip.task, skip.method in self.methods, skip.n in self.lengths) == (
+            self.task,
+            True,
+            True,
+        ) and (ranks is None or ranks in self.ranks)
 
 
 def understand(options: dict[str, str], root: Path) -> Wish:
@@ -186,7 +212,22 @@ def understand(options: dict[str, str], root: Path) -> Wish:
                 f"length {n!r} was not measured for task {task!r} in {file} with these methods: "
                 f"expected some of {', '.join(measured)}"
             )
-    return Wish(record, file, task, tuple(chosen), tuple(sorted(measured[n] for n in asked)))
+    lengths = tuple(sorted(measured[n] for n in asked))
+    counts = [_counts(options, name, record, file) for name in ("ranks", "threads")]
+    wish = Wish(record, file, task, tuple(chosen), lengths, *counts)
+    if not wish.results:
+        raise ValueError(f"task {task!r}: {file} has no result for this choice")
+    return wish
+
+
+def _counts(options: dict[str, str], name: str, record: Record, file: str) -> tuple[int, ...]:
+    """Which ranks, or threads of a rank, are asked for; all that there are where none is."""
+    known = sorted({getattr(result, name) for result in record.of_ranks()})
+    for count in _list(options, name):
+        if count not in map(str, known):
+            expected = f"expected some of {', '.join(map(str, known))}" if known else "none is kept"
+            raise ValueError(f"{name} {count!r}: not measured in {file}, {expected}")
+    return tuple(map(int, _list(options, name))) or tuple(known)
 
 
 def options_of(block: Block) -> dict[str, str]:
@@ -230,7 +271,8 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
                 options = _options(match)
                 if "lengths" in options:
                     raise ValueError("lengths: a chart shows them all; leave this option out")
-                understand(options, root)
+                if understand(options, root).of_ranks:
+                    raise ValueError("a chart is of lengths; show ranks with a results block")
             except ValueError as error:
                 found.append(Problem(page, number, str(error)))
     return found
@@ -273,6 +315,11 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 def table(wish: Wish, language: str) -> str:
     """Time, speed against the baseline, error and memory of each method, by length."""
     words = WORDS[language]
+    sift = f'data-sift="{words["sift"]}" data-shown="{words["shown"]}"'
+    if wish.of_ranks:
+        notes = [_left_out(wish, words), provenance(wish, language)]
+        shown = rank_table(wish.record, wish.of_ranks, language, notes)
+        return f'<div class="results" {sift}>{shown}</div>'
     baseline = TASKS[wish.task].baseline
     base = {
         result.n: result.median
@@ -298,11 +345,11 @@ def table(wish: Wish, language: str) -> str:
         parts.append("</tbody>")
     question = escape(QUESTIONS[language][wish.task])
     against = words["speed against"].format(baseline=f"<code>{baseline}</code>")
-    notes = " ".join(filter(None, (against, _left_out(wish, words), provenance(wish, language))))
+    said = " ".join(filter(None, (against, _left_out(wish, words), provenance(wish, language))))
     return (
-        f'<div class="results" data-sift="{words["sift"]}" data-shown="{words["shown"]}">'
+        f'<div class="results" {sift}>'
         f"<table><caption><code>{wish.task}</code>: {question}</caption>"
-        f"<thead><tr>{heads}</tr></thead>{''.join(parts)}</table><p>{notes}</p></div>"
+        f"<thead><tr>{heads}</tr></thead>{''.join(parts)}</table><p>{said}</p></div>"
     )
 
 
@@ -318,7 +365,7 @@ def provenance(wish: Wish, language: str) -> str:
     peers = sorted(filter(None, needed))
     parts = (
         made["accelerator"] or f"{made['processor']} ({made['capability']})",
-        words["threads"].format(threads=made["threads"]),
+        _processors(wish, language),
         chosen["dtype"],
         words["backward" if chosen["backward"] else "forward"],
         words["heads"].format(heads=chosen["heads"]),
@@ -332,6 +379,14 @@ def provenance(wish: Wish, language: str) -> str:
     return f"{read}: {escape(', '.join(map(str, parts)))}."
 
 
+def _processors(wish: Wish, language: str) -> str:
+    """Threads of the only process, or the cores that ranks share."""
+    made = wish.record.provenance
+    if wish.of_ranks:
+        return RANK_WORDS[language]["cores"].format(count=made["cores"])
+    return WORDS[language]["threads"].format(threads=made["threads"])
+
+
 def _ratio(speed: float) -> str:
     """Two decimals, or a whole number where they would pretend to more than is known."""
     return f"{speed:.2f}" if speed < 10 else f"{speed:.0f}"
@@ -341,10 +396,12 @@ def _left_out(wish: Wish, words: dict[str, str]) -> str:
     """What was tried at these lengths and not measured, and why."""
     reasons: dict[str, list[str]] = {}
     for skip in wish.record.skipped:
-        if skip.task == wish.task and skip.method in wish.methods and skip.n in wish.lengths:
+        if wish.lacks(skip):
             kind = re.match(r"(?:might take|takes) |(might need) ", skip.reason)
             reason = words["large" if kind[1] else "slow"] if kind else escape(skip.reason)
-            reasons.setdefault(reason, []).append(f"<code>{skip.method}</code>, n = {skip.n}")
+            ranks = f", p = {skip.ranks}" if isinstance(skip, RankSkipped) and skip.ranks else ""
+            place = f"<code>{skip.method}</code>, n = {skip.n}{ranks}"
+            reasons.setdefault(reason, []).append(place)
     told = [f"{'; '.join(places)} ({reason})" for reason, places in reasons.items()]
     return f"{words['left out']} {'; '.join(told)}." if told else ""
 

@@ -45,6 +45,13 @@ def test_what_was_left_out_is_printed(attnref, monkeypatch):
         (["bench", "--output", "/proc/x"], "attnref bench: output: expected a place to write to,"),
         (["bench", "--charts", "/proc"], "attnref bench: charts: expected a place to write to, go"),
         (["bench", "--charts", "no/such"], "attnref bench: charts: expected an existing folder, g"),
+        (
+            ["bench", "--threads", "2"],
+            "attnref bench: threads: expected them with --ranks, got 2 a",
+        ),
+        (["bench", "--ranks", "2", "--charts", "."], "attnref bench: charts: expected no ranks, f"),
+        (["bench", "--ranks", "0"], "attnref bench: ranks: expected a number of at least 1, got 0"),
+        (["bench", "flex", "--ranks", "2"], "attnref bench: method: expected one of sdpa, ring_z"),
     ],
 )
 def test_a_wrong_wish_is_one_line_and_status_2(attnref, arguments, start):
@@ -59,6 +66,7 @@ def test_methods_can_be_listed(attnref):
     assert status == 0
     assert "sdpa: dense, causal, window, blocks, decode, drafts, latent, paged, packed\n" in out
     assert "\nlinear: dense, causal\n" in out
+    assert "\nring_zigzag, with --ranks: strong, weak\n" in out
 
 
 def test_the_list_says_what_is_missing(attnref, monkeypatch):

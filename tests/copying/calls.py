@@ -53,6 +53,7 @@ def arguments(module):
         "global_blocks": lambda: 1,
         "gates": lambda: randn(HEADS, N, 3, seed=27).requires_grad_(),
         "head_dim": lambda: D_K,
+        "heads": lambda: HEADS,
         "hidden": lambda: 29,
         "initial": lambda: 0.2,
         "ids": lambda: [0, 0, 1, 1, -1],
@@ -71,6 +72,7 @@ def arguments(module):
         "layout": lambda: torch.tensor([[1, 0, 1], [0, 1, 0], [1, 1, 0]]).bool(),
         "length": lambda: N,
         "lengths": lambda: [3, 5],
+        "link": lambda: module.Link(1e11, latency=1e-5),
         "m": lambda: N,
         "machine": lambda: module.Machine("plain", {torch.float32: 1e12}, 1e11),
         "max_length": lambda: 13,
@@ -94,6 +96,9 @@ def arguments(module):
         "query": lambda: randn(2, HEADS, N, D_K, seed=11).requires_grad_(),
         "random_blocks": lambda: 1,
         "rank": lambda: 3,
+        "ranks": lambda: 5,
+        "ring": lambda: 5,
+        "ring_link": lambda: module.Link(1e11, latency=1e-5),
         "rotations": lambda: randn(2, D_K, 3, seed=12),
         "rule": lambda: lambda i, j: j > i,
         "scores": lambda: randn(2, HEADS, N, N, seed=13).requires_grad_(),
@@ -126,6 +131,8 @@ OTHERWISE = {
         "key": lambda: randn(2, HEADS, N, 2 * D_K, seed=4).requires_grad_(),
     },
     "feedforward": {"tokens": lambda: N},
+    "hiding_length": {"operations_per_second": lambda: 1e12},
+    "mesh_time": {"operations_per_second": lambda: 1e12},
     "linear_attention_step": {
         name: lambda width=width: randn(HEADS, 1, width, seed=width)
         for name, width in {"query": D_K, "key": D_K, "value": D_V}.items()
@@ -145,10 +152,14 @@ SQUARE = {"moba", "indexer", "native_sparse"}
 RECORDS = {
     "Attention",
     "LinearState",
+    "Pairs",
     "Partial",
     "QuantizedTokens",
+    "RankCost",
+    "RankTime",
     "Roofline",
     "ScoreStatistics",
+    "Sent",
     "Slots",
     "Tiles",
 }

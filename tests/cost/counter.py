@@ -26,7 +26,7 @@ NOT_OPERATIONS = {
     *(aten.where, aten.masked_fill, aten.masked_fill_, aten.abs, aten.neg, aten.isnan),
     *(aten.eq, aten.ne, aten.gt, aten.all, aten.any, aten.bitwise_and, aten.bitwise_or),
     *(aten.bitwise_not, aten.tril, aten.triu, aten.new_zeros, aten.ones_like, aten.clone),
-    *(aten.stack, aten.constant_pad_nd),
+    *(aten.stack, aten.constant_pad_nd, aten.full_like, aten.new_empty),
 }
 ONLY_WRITTEN = {aten.zero_, aten.copy_}  # their first argument is not read
 

@@ -8,11 +8,13 @@ from types import SimpleNamespace
 
 import contracts
 import pytest
+import rank_tables
 import results
 
 from attnref.bench.chart import ENGLISH
 from attnref.bench.problems import TASKS
-from attnref.bench.record import Record
+from attnref.bench.ranks.plan import SCALINGS
+from attnref.bench.record import RankSkipped, Record
 
 ROOT = Path(__file__).parent.parent.parent
 RECORD = ROOT / "docs" / "results" / "cpu-float32.json"
@@ -180,16 +182,82 @@ def test_what_was_left_out_is_told_with_its_reason(tree):
 
 
 def test_other_reasons_are_told_too(tree):
-    base = {"task": "dense", "methods": ["a"], "record": Record.load(RECORD), "lengths": (7,)}
     for reason, told in (
         ("might need 31.1 GB, 22.0 GB are free", "it would not fit in memory"),
         ("NotImplementedError: no <x>", "NotImplementedError: no &lt;x&gt;"),
     ):
         skipped = [SimpleNamespace(task="dense", method="a", n=7, reason=reason)]
-        wish = SimpleNamespace(**base | {"record": SimpleNamespace(skipped=skipped)})
+        wish = results.Wish(SimpleNamespace(skipped=skipped), "file", "dense", ("a",), (7,))
         assert results._left_out(wish, results.WORDS["en"]) == (
             f"Not measured: <code>a</code>, n = 7 ({told})."
         )
+
+
+RANKS = "cpu-float32-ranks"
+OF_RANKS = f"task: strong\nmethods: sdpa, ring_zigzag\nranks: 1, 2\nthreads: 1\nfile: {RANKS}"
+
+
+def test_a_table_of_ranks_shows_what_the_record_holds(tree):
+    tree.write_text(PAGE.replace(BLOCK, OF_RANKS).replace(CHART, ""), encoding="utf-8")
+    assert not contracts.measured_problems(tree, tree.parent.parent.parent)
+    record = Record.load(ROOT / "docs" / "results" / f"{RANKS}.json")
+    html = shown(tree)
+    root = ET.fromstring(html[html.index("<div") : html.index("</div>") + 6])
+    rows = [["".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
+    assert rows[0] == rank_tables.COLUMNS["en"]
+    groups = [row[0] for row in rows if len(row) == 1]
+    assert groups == [f"p = {p}, 1 thread per rank, n = 4096" for p in (1, 2)]
+    assert [row[0] for row in rows[2:4]] == ["sdpa", "ring_zigzag"]
+    one, two = (
+        next(
+            x
+            for x in record.of_ranks()
+            if (x.task, x.method, x.ranks, x.threads) == ("strong", "ring_zigzag", p, 1)
+        )
+        for p in (1, 2)
+    )
+    (row,) = rows[5:]
+    numbers = two.median * 1000, one.median / two.median, two.messages * 1000, two.cores
+    for cell, number in zip(row[1:5], numbers, strict=True):
+        assert float(cell) == pytest.approx(number, rel=6e-3)
+    notes = "".join(root.find("p").itertext())
+    assert f"{record.provenance['cores']} cores" in notes
+    assert f"kept {record.provenance['busy_elsewhere']:.2f} of a core busy" in notes
+    pt = shown(tree, "pt")
+    assert contracts.NUMBER.findall(pt) == contracts.NUMBER.findall(html)
+    assert "1 thread por rank" in pt
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("ranks: 1, 2", "ranks: 3", "ranks '3': not measured in cpu-float32-ranks, expected some"),
+        ("threads: 1", "threads: x", "threads 'x': not measured in cpu-float32-ranks, expected"),
+        (f"file: {RANKS}", "", "task 'strong': expected one of dense"),
+        ("methods: sdpa, ring_zigzag\nranks: 1, 2", "methods: sdpa\nranks: 2", "has no result for"),
+        (OF_RANKS, f"{BLOCK}\nranks: 1", "ranks '1': not measured in cpu-float32, none is kept"),
+    ],
+)
+def test_a_wish_for_ranks_that_no_record_fulfils_is_found(tree, old, new, message):
+    assert old in OF_RANKS
+    text = PAGE.replace(BLOCK, OF_RANKS.replace(old, new)).replace(CHART, "")
+    tree.write_text(text, encoding="utf-8")
+    (problem,) = contracts.measured_problems(tree, tree.parent.parent.parent)
+    assert message in problem.message
+
+
+def test_a_chart_of_ranks_is_refused(tree):
+    (problem,) = problems(tree, CHART, f"![Time rises](chart:strong?file={RANKS})")
+    assert "a chart is of lengths; show ranks with a results block" in problem.message
+
+
+def test_what_ranks_could_not_do_is_told():
+    skipped = [RankSkipped("strong", "a", 7, "odd", p) for p in (2, 3)]
+    record = SimpleNamespace(skipped=skipped)
+    wish = results.Wish(record, "file", "strong", ("a",), (7,), (1, 3), (1,))
+    assert results._left_out(wish, results.WORDS["en"]) == (
+        "Not measured: <code>a</code>, n = 7, p = 3 (odd)."
+    )
 
 
 def test_a_block_in_an_admonition_stays_in_it(tree):
@@ -204,3 +272,6 @@ def test_a_block_in_an_admonition_stays_in_it(tree):
 def test_every_task_and_every_word_is_in_both_languages():
     assert set(results.QUESTIONS["pt"]) == set(results.QUESTIONS["en"]) == set(TASKS)
     assert set(results.WORDS["pt"]) == set(results.WORDS["en"]) >= set(ENGLISH)
+    assert set(rank_tables.QUESTIONS["pt"]) == set(rank_tables.QUESTIONS["en"]) == set(SCALINGS)
+    assert set(rank_tables.WORDS["pt"]) == set(rank_tables.WORDS["en"])
+    assert len(rank_tables.COLUMNS["pt"]) == len(rank_tables.COLUMNS["en"]) == 7

@@ -173,6 +173,11 @@ def linear_in_a_loop(query, key, value):
     return torch.stack(outputs, -2)
 
 
+def zigzag_by_splitting(n, ranks, rank):
+    chunks = torch.arange(n).tensor_split([i * n // (2 * ranks) for i in range(1, 2 * ranks)])
+    return torch.cat([chunks[rank], chunks[-1 - rank]])
+
+
 RIGHT = {
     "dot_scores": [dot_scores_in_loops],
     "stable_softmax": [softmax_in_float64],
@@ -197,4 +202,5 @@ RIGHT = {
     "softmax_backward": [backward_by_the_jacobian],
     "entropy": [entropy_of_positive_weights],
     "linear_attention": [linear_in_a_loop],
+    "zigzag_positions": [zigzag_by_splitting],
 }

@@ -13,6 +13,7 @@ from torch.nn.attention.flex_attention import create_mask, flex_attention
 
 from attnref import masks
 from attnref.masks import EMPTY, FULL, MIXED, Mask
+from attnref.masks.mask import part_of
 from attnref.reference import scaled_dot_product_attention
 
 
@@ -336,3 +337,13 @@ def test_a_wrong_argument_is_named(make, text):
 def test_a_wrong_type_is_named(make, text):
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         make()
+
+
+@pytest.mark.parametrize("shape", [(7, 11), (2, 1, 7, 11)])
+def test_a_part_is_what_is_there_in_the_whole(shape, device):
+    mask = Mask(shape, lambda i, j: (i * 3 + j * 5) % 4 == 1)
+    rows, columns = range(1, 7, 2), range(2, 11, 3)
+    part = part_of(mask, rows, columns)
+    assert part.shape == (*shape[:-2], 3, 3)
+    assert torch.equal(part.dense(device), mask.dense(device)[..., 1:7:2, 2:11:3])
+    assert torch.equal(part_of(part, range(2), range(1, 3)).dense(), part.dense()[..., :2, 1:])

@@ -3,7 +3,10 @@ import torch
 
 import attnref
 from attnref import masks
+from attnref._door import enter
+from attnref.masks.mask import part_of
 from attnref.variants import _strips, blockwise
+from attnref.variants._gradients import gradients
 from attnref.variants.blockwise import blockwise_attention
 
 N, M, D_K, D_V = 37, 53, 5, 3
@@ -306,3 +309,45 @@ def test_values_of_any_size(device, randn, small_blocks):
     )
     assert single.isfinite().all()
     assert (single - expected).norm() <= 1e-3 * expected.norm()
+
+
+@pytest.mark.parametrize("kind", ["none", "causal", "window", "tensor", "nothing"])
+@pytest.mark.parametrize("scale", [0.7, -0.7])
+@pytest.mark.parametrize("few_pairs", [0, N * M])
+def test_gradients_of_pieces_are_those_of_the_whole(
+    few_pairs, scale, kind, randn, small_blocks, monkeypatch
+):
+    """What the keys of one piece add, by the maximum and normaliser of all of them."""
+    monkeypatch.setattr(blockwise, "_FEW_PAIRS", few_pairs)
+    inputs = [randn(2, 6, N, D_K), randn(1, 2, M, D_K), randn(1, 2, M, D_V)]
+    inputs = [x.requires_grad_() for x in inputs]
+    mask = {
+        "none": None,
+        "causal": None,
+        "window": masks.sliding_window(N, M, window=7, alignment="top-left"),
+        "tensor": randn(N, M) > 0,
+        "nothing": masks.Mask((N, M), lambda i, j: (i != 3) & (j % 2 == 0)),
+    }[kind]
+    dense = mask.dense() if isinstance(mask, masks.Mask) else mask
+    options = {"is_causal": kind == "causal", "scale": scale, "enable_gqa": True}
+    expected = attnref.scaled_dot_product_attention(*inputs, dense, **options)
+    grad = randn(*expected.shape)
+    truths = torch.autograd.grad(expected, inputs, grad)
+    with torch.no_grad():
+        query, key, value = inputs
+        call = enter(*inputs, mask, **options)
+        found = blockwise.partial(call)
+        pieces = [(0, M)] if kind == "causal" else [(0, 17), (17, M)]
+        sums = [torch.zeros_like(x) for x in inputs]
+        for start, stop in pieces:
+            own = mask
+            if isinstance(mask, masks.Mask):
+                own = part_of(mask, range(N), range(start, stop))
+            elif mask is not None:
+                own = mask[:, start:stop]
+            keys = key[..., start:stop, :], value[..., start:stop, :]
+            d_query, d_key, d_value = gradients(enter(query, *keys, own, **options), grad, found)
+            sums[0] += d_query
+            sums[1][..., start:stop, :] += d_key
+            sums[2][..., start:stop, :] += d_value
+    torch.testing.assert_close(sums, [*truths], rtol=1e-12, atol=1e-12)

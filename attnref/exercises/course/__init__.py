@@ -33,5 +33,6 @@ COURSE = {
         "chosen_blocks",
         "quantize_groups",
         "lazy_rescaling",
+        "zigzag_positions",
     ),
 }

@@ -1,0 +1,67 @@
+"""A sequence on four ranks; python starts torchrun, which starts the ranks."""
+
+# --8<-- [start:example]
+import torch
+import torch.distributed as dist
+from attnref import scaled_dot_product_attention
+from attnref.distributed import gather, ring_attention, shard
+
+
+def main():
+    dist.init_process_group("gloo")  # with GPUs: "nccl"
+    generator = torch.Generator().manual_seed(0)  # the same on all ranks
+    h, h_kv, n, d = 4, 2, 1001, 16  # no length is too odd
+    whole = [
+        torch.randn(heads, n, d, generator=generator, dtype=torch.float64)
+        for heads in (h, h_kv, h_kv)
+    ]
+
+    parts = [shard(x).requires_grad_() for x in whole]  # what a rank holds
+    output = ring_attention(*parts, is_causal=True, enable_gqa=True)
+    output.square().sum().backward()
+
+    for x in whole:  # and all of it on one device, to compare
+        x.requires_grad_()
+    expected = scaled_dot_product_attention(
+        *whole, is_causal=True, enable_gqa=True
+    )
+    expected.square().sum().backward()
+
+    found = [gather(x) for x in (output.detach(), *(x.grad for x in parts))]
+    wanted = [expected.detach(), *(x.grad for x in whole)]
+    if dist.get_rank() == 0:
+        print("ranks:", dist.get_world_size())
+        print("queries of rank 0:", parts[0].shape[-2], "of", n)
+        for name, one, other in zip(
+            ("output", "d_query", "d_key", "d_value"),
+            found,
+            wanted,
+            strict=True,
+        ):
+            print(f"{name:8} the same:", torch.allclose(one, other))
+    dist.destroy_process_group()
+
+
+# --8<-- [end:example]
+
+
+def start():
+    """The same program under torchrun, which tells each process its rank."""
+    import subprocess
+    import sys
+
+    program = ["-m", "torch.distributed.run", "--standalone"]
+    program += ["--nproc-per-node", "4", __file__]
+    said = subprocess.run(
+        [sys.executable, *program], capture_output=True, text=True
+    )
+    if said.returncode:
+        raise RuntimeError(said.stderr)
+    print(said.stdout, end="")
+
+
+if __name__ == "__main__":
+    if dist.is_torchelastic_launched():
+        main()
+    else:
+        start()

@@ -1,0 +1,40 @@
+"""What a rank sends and holds, in each of the ways."""
+
+# --8<-- [start:example]
+import torch
+from attnref import cost
+
+sizes = cost.Sizes(
+    n=2**20,
+    m=2**20,
+    d_k=128,
+    d_v=128,
+    num_heads=32,
+    num_kv_heads=8,
+    dtype=torch.bfloat16,
+)
+
+
+def row(name, sent):
+    """GiB that a rank sends in a forward and in a backward pass."""
+    print(f"{name:15}{sent.forward / 2**30:6.2f}{sent.backward / 2**30:7.2f}")
+
+
+print("64 ranks      forward  backward")
+row("ring", cost.mesh_bytes(sizes, ring=64, heads=1))
+row("gather", cost.gather_bytes(sizes, ranks=64))
+for heads in (2, 4, 8):
+    mesh = cost.mesh_bytes(sizes, ring=64 // heads, heads=heads)
+    row(f"mesh {64 // heads} x {heads}", mesh)
+row("8 ranks, ring", cost.mesh_bytes(sizes, ring=8, heads=1))
+row("8 ranks, heads", cost.mesh_bytes(sizes, ring=1, heads=8))
+
+spent = cost.ring(sizes, ranks=64, is_causal=True)
+back = cost.ring_backward(sizes, ranks=64, is_causal=True)
+print(f"ring of 64: holds {spent.held_bytes / 2**20:.0f} MiB beside its part")
+print(f"and in the backward pass {back.held_bytes / 2**20:.0f} MiB")
+
+one = cost.Sizes(n=1, m=2**20, d_k=128, d_v=128, num_heads=32)
+step = cost.split_kv_bytes(one, ranks=8)
+print(f"a step of decoding on 8 ranks sends {step / 2**10:.0f} KiB")
+# --8<-- [end:example]

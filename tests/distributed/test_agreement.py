@@ -1,0 +1,88 @@
+"""Ranks that differ: an error on each of them, which names who differs in what."""
+
+import pytest
+import rank_jobs
+from processes import Failure
+
+from attnref.distributed import _agreement
+
+ADVICE = (
+    "All ranks call the same functions in the same order, with tensors that differ in their length "
+    "alone."
+)
+DIFFERENT = {
+    rank_jobs.narrow: (
+        'ring_attention: expected the same dtype on all ranks, got "torch.float32" on rank 2 and '
+        f'"torch.float64" on the other 3. {ADVICE}'
+    ),
+    rank_jobs.fewer_heads: (
+        "ring_attention: expected the same shape of key (length apart) on all ranks, got "
+        f"[2, 1, 5] on rank 2 and [2, 3, 5] on the other 3. {ADVICE}"
+    ),
+    rank_jobs.causal: (
+        "ring_attention: expected the same is_causal on all ranks, got true on rank 2 and false on "
+        f"the other 3. {ADVICE}"
+    ),
+    rank_jobs.striped: (
+        'ring_attention: expected the same layout on all ranks, got "striped" on rank 2 and '
+        f'"zigzag" on the other 3. {ADVICE}'
+    ),
+    rank_jobs.without_gradients: (
+        "ring_attention: expected the same need of gradients on all ranks, got false on rank 2 and "
+        f"true on the other 3. {ADVICE}"
+    ),
+    rank_jobs.shorter: (
+        "query: expected the parts of 15 positions in the layout 'zigzag', of lengths 3, 4, 4, 4 "
+        "by rank, got 4, 4, 3, 4 by rank. Cut them with attnref.distributed.shard(..., "
+        "layout='zigzag')."
+    ),
+}
+
+
+def outcomes(pool, job, *arguments, **options):
+    pool.begin([(job, arguments, options)] * len(pool.connections))
+    return pool.outcomes()
+
+
+@pytest.mark.claim("differing-ranks-are-named")
+@pytest.mark.parametrize("change", DIFFERENT)
+def test_who_differs_is_named_on_every_rank(change, pools):
+    pool = pools(4)
+    for failure in outcomes(pool, rank_jobs.attend, rank=2, change=change, n=16):
+        assert isinstance(failure, Failure)
+        assert failure.kind == "ValueError"
+        assert failure.message == DIFFERENT[change]
+    assert pool(rank_jobs.attend) == [True] * 4  # and the group is as good as before
+
+
+def test_what_one_rank_refuses_is_said_on_all(pools):
+    own = "key: expected last dimension 4, as query has, got shape (2, 3, 4, 5) beside query"
+    for rank, failure in enumerate(
+        outcomes(pools(3), rank_jobs.attend, rank=1, change=rank_jobs.refused)
+    ):
+        assert failure.kind == "ValueError"
+        if rank == 1:
+            assert failure.message.startswith(own)
+        else:
+            assert failure.message.startswith(
+                "ring_attention: rank 1 refused its arguments, and the others cannot go on without "
+                f"it. It says: {own}"
+            )
+
+
+def test_ranks_that_call_different_functions(pools):
+    for rank, failure in enumerate(outcomes(pools(3), rank_jobs.another_function, 0)):
+        assert failure.message == (
+            f"{'ring_attention' if rank else 'gather'}: expected the same function on all ranks, "
+            f'got "gather" on rank 0 and "ring_attention" on the other 2. {ADVICE}'
+        )
+
+
+def test_backward_passes_in_another_order(pools):
+    for failure in outcomes(pools(2), rank_jobs.backward_in_another_order, 0):
+        assert "expected the same backward pass of its call number on all ranks" in failure.message
+
+
+def test_a_long_refusal_still_fits():
+    """In JSON a character may take six bytes."""
+    assert 6 * _agreement._CHARACTERS + 512 < _agreement._ROOM

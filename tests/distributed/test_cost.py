@@ -1,0 +1,150 @@
+"""What cost predicts of a rank, against what ranks do: counted, by tile and by tensor."""
+
+from dataclasses import astuple
+
+import pytest
+import rank_jobs
+import torch
+
+from attnref import cost
+from attnref.cost import RankCost, Sizes
+from attnref.layouts import LAYOUTS
+
+PASSES = {"ring_attention": (cost.ring, cost.ring_backward)}
+HEADS = {"batch": 2, "num_heads": 6, "num_kv_heads": 3}
+
+
+def predicted(name, n, size, *, dtype=torch.float64, **options):
+    sizes = Sizes(n=n, m=n, d_k=rank_jobs.D_K, d_v=rank_jobs.D_V, **HEADS, dtype=dtype)
+    return [
+        [one(sizes, ranks=size, rank=rank, **options) for one in PASSES[name]]
+        for rank in range(size)
+    ]
+
+
+def assert_held(passes, peaks, size):
+    """To the byte, but for what ranks told each other: gloo's thread may let go of it later."""
+    for one, peak in zip(passes, peaks, strict=True):
+        assert 0 <= peak - one.held_bytes <= 2 * cost.context_parallel.AGREEMENT * size
+
+
+@pytest.mark.claim("rank-costs-are-exact")
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", PASSES)
+def test_operations_and_bytes_are_what_a_rank_spends(name, layout, is_causal, ranks):
+    n, options = 37, {"layout": layout, "is_causal": is_causal}
+    size = len(ranks.connections)
+    expected = predicted(name, n, size, **options)
+    spent = ranks(rank_jobs.spent, name, n, **options)
+    sent = ranks(rank_jobs.bytes_sent, name, n, **options)
+    for rank, (passes, (done, peaks), bytes_sent) in enumerate(
+        zip(expected, spent, sent, strict=True)
+    ):
+        assert [astuple(one.operations) for one in passes] == done, rank
+        forward, backward, asked, asked_back, _ = bytes_sent
+        assert [one.bytes_sent for one in passes] == [forward + asked, backward + asked_back]
+        assert_held(passes, peaks, size)
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_half_precision_is_held_as_it_is_and_summed_in_float32(name, pools):
+    dtype = torch.bfloat16
+    found = pools(4)(rank_jobs.spent, name, 64, dtype=dtype)
+    for passes, (_, peaks) in zip(predicted(name, 64, 4, dtype=dtype), found, strict=True):
+        assert_held(passes, peaks, 4)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_pairs_of_a_rank_are_those_of_each_source(layout):
+    for n, m in ((37, 37), (37, 19), (19, 37)):
+        allowed = torch.ones(n, m, dtype=torch.bool).tril()
+        total = 0
+        for rank in range(4):
+            options = {"ranks": 4, "rank": rank, "layout": layout}
+            parts = [cost.rank_pairs(n, m, source=source, **options) for source in range(4)]
+            whole = cost.rank_pairs(n, m, **options)
+            assert whole == tuple(map(sum, zip(*parts, strict=True)))
+            total += whole.pairs
+        assert total == int(allowed.sum())
+        assert cost.rank_pairs(n, m, **options, is_causal=False).pairs == m * sum(
+            1 for i in range(n) if i in rank_jobs.own_positions(n, 4, 3, layout)
+        )
+
+
+def test_balance_of_layouts():
+    """The mean over the maximum, of work and in each step of the ring."""
+    for ranks in (2, 8, 64):
+        n = 2**14
+        for layout, balance in (("zigzag", 1.0), ("striped", 0.99), ("contiguous", 0.5)):
+            work = [
+                cost.rank_pairs(n, ranks=ranks, rank=r, layout=layout).pairs for r in range(ranks)
+            ]
+            found = sum(work) / ranks / max(work)
+            if layout == "contiguous":
+                assert found == pytest.approx(ranks / (2 * ranks - 1), rel=1e-2)
+            else:
+                assert balance <= found <= 1.0
+        steps = [
+            [
+                cost.rank_pairs(n, ranks=ranks, rank=r, source=(r - t) % ranks).pairs
+                for r in range(ranks)
+            ]
+            for t in range(1, ranks)
+        ]
+        assert all(len(set(step)) == 1 for step in steps)
+
+
+def test_costs_of_passes_add_up():
+    one, other = RankCost(cost.Operations(1, 2, 3), 8, 5), RankCost(cost.Operations(4, 5, 6), 16, 4)
+    assert one + other == RankCost(cost.Operations(5, 7, 9), 24, 5)
+
+
+def sizes_of(n, heads, **options):
+    dims = {"d_k": rank_jobs.D_K, "d_v": rank_jobs.D_V}
+    return Sizes(n=n, m=n, **dims, batch=2, num_heads=heads[0], num_kv_heads=heads[1], **options)
+
+
+@pytest.mark.claim("rank-costs-are-exact")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("mesh", [(2, 2), (4, 1), (1, 4), (2, 4), (4, 2)])
+def test_bytes_of_a_mesh_are_what_its_ranks_send(mesh, layout, pools):
+    ring, heads = mesh
+    options = {"heads": (8, 4), "layout": layout}
+    for dtype in (torch.float64, torch.bfloat16):
+        sizes = sizes_of(37, (8, 4), dtype=dtype)
+        found = pools(ring * heads)(
+            rank_jobs.bytes_sent, "mesh_attention", 37, mesh=mesh, dtype=dtype, **options
+        )
+        for rank, (forward, backward, asked, asked_back, _) in enumerate(found):
+            predicted = cost.mesh_bytes(sizes, ring=ring, heads=heads, rank=rank, layout=layout)
+            assert predicted == (forward + asked, backward + asked_back), rank
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_edges_of_a_mesh_are_ring_and_heads(layout, pools):
+    sizes = sizes_of(40, (8, 4), dtype=torch.float64)
+    options = {"heads": (8, 4), "layout": layout}
+    for name, mesh in (("ring_attention", (4, 1)), ("ulysses_attention", (1, 4))):
+        found = pools(4)(rank_jobs.bytes_sent, name, 40, **options)
+        for rank, (forward, backward, asked, asked_back, _) in enumerate(found):
+            edge = {"ring": mesh[0], "heads": mesh[1], "rank": rank, "layout": layout}
+            assert cost.mesh_bytes(sizes, **edge) == (forward + asked, backward + asked_back)
+
+
+@pytest.mark.claim("rank-costs-are-exact")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_bytes_of_gathering_are_what_ranks_send(layout, ranks):
+    size = len(ranks.connections)
+    for dtype in (torch.float64, torch.bfloat16):
+        sizes = sizes_of(37, (6, 3), dtype=dtype)
+        found = ranks(rank_jobs.bytes_sent, "gather_attention", 37, dtype=dtype, layout=layout)
+        for rank, (forward, backward, asked, asked_back, _) in enumerate(found):
+            predicted = cost.gather_bytes(sizes, ranks=size, rank=rank, layout=layout)
+            assert predicted == (forward + asked, backward + asked_back)
+
+
+def test_heads_of_a_mesh_are_divided():
+    message = "heads: expected a divisor of num_kv_heads = 4, got 3. Ranks that divide the heads "
+    with pytest.raises(ValueError, match=f"^{message}get as many each.$"):
+        cost.mesh_bytes(sizes_of(37, (8, 4)), ring=2, heads=3)
