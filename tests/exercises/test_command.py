@@ -43,7 +43,7 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
         "",
     )
     text = (tmp_path / "dot_scores.py").read_text(encoding="utf-8")
-    assert text.startswith('"""Dot-product scores (exercise 1 of 41)\n\nCheck: attnref exercise ch')
+    assert text.startswith('"""Dot-product scores (exercise 1 of 42)\n\nCheck: attnref exercise ch')
     assert exercise("check", "dot_scores") == (
         1,
         "dot_scores is not written yet: replace the line that raises NotImplementedError.\n",
@@ -90,7 +90,7 @@ def test_an_exercise_in_portuguese(exercise, tmp_path):
         f"attnref exercise check entropy {options}\n"
     )
     text = (tmp_path / "entropy.py").read_text(encoding="utf-8")
-    assert text.startswith('"""Quão espalhados estão os pesos (exercício 28 de 41)\n\nVerificar: ')
+    assert text.startswith('"""Quão espalhados estão os pesos (exercício 28 de 42)\n\nVerificar: ')
     assert 'raise NotImplementedError("é a sua vez")' in text
     write(tmp_path, "entropy", 'raise NotImplementedError("é a sua vez")', "return weights.nope")
     status, out, _ = exercise("check", "entropy", "--lang", "pt")
