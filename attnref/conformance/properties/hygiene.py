@@ -259,9 +259,9 @@ def memory_growth(trial: Trial, case: Case) -> Finding | None:
             break
         inputs = [trial.given(torch.zeros(1, 1, n, case.query.shape[-1])) for _ in range(3)]
         try:
-            start = time.process_time()  # not that of the clock: others may use the machine
-            trial.output(*inputs)
-            seconds = time.process_time() - start
+            seconds = _work(trial, inputs)
+            if _PATIENCE < seconds < 10 * _PATIENCE:
+                seconds = min(seconds, _work(trial, inputs))  # threads that wait work too
             peaks[n] = peak_bytes(partial(trial.output, *inputs), trial.device)
         except Raised as raised:
             error = f"{type(raised.error).__name__}: {raised.error}"
@@ -276,6 +276,13 @@ def memory_growth(trial: Trial, case: Case) -> Finding | None:
     kind = QUADRATIC if peaks[many] >= many * many * trial.dtype.itemsize else LINEAR
     values = {"few": few, "many": many, "least": peaks[few], "most": peaks[many]}
     return Finding(Verdict.PASS, GROWS, {**values, "power": power, "kind": kind})
+
+
+def _work(trial: Trial, inputs: list[Tensor]) -> float:
+    """Seconds of the processor for a call, not of the clock: others may use the machine."""
+    start = time.process_time()
+    trial.output(*inputs)
+    return time.process_time() - start
 
 
 _LENGTHS = (128, 512, 2048)
