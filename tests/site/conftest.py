@@ -25,7 +25,7 @@ def site(site_in_the_making):
 
 
 @contextlib.contextmanager
-def served(folder):
+def serve(folder):
     with site_server.server(folder, 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -33,8 +33,14 @@ def served(folder):
 
 
 @pytest.fixture(scope="session")
-def address(site):
-    """Where the site is served, without a slash at the end."""
+def served():
+    """Serves a folder and gives its address, without a slash at the end."""
+    return serve
+
+
+@pytest.fixture(scope="session")
+def address(site, served):
+    """Where the site is served."""
     with served(site) as address:
         yield address
 

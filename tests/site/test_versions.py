@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 import versions
-from conftest import served
 from test_every_page import listen, violations
 
 BOTH, LOST, NEW = "scale/entropy/", "scale/saturation/", "scale/scale-factor/"
@@ -13,7 +12,7 @@ SHARED = ("assets", "explorers", "fonts", "math", "style")
 
 
 @pytest.fixture(scope="module")
-def place(site, tmp_path_factory):
+def place(site, served, tmp_path_factory):
     """A release and what came later, each with some pages of the site, and the site alone."""
     published = tmp_path_factory.mktemp("published")
     for version, pages in SHOWN.items():

@@ -1,5 +1,6 @@
 """The program of the page on ring attention, as the page says that it is started."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -14,3 +15,15 @@ def test_torchrun_starts_it():
     )
     assert said.returncode == 0, said.stderr
     assert said.stdout == SNIPPET.with_suffix(".out").read_text(encoding="utf-8")
+
+
+def test_a_ring_of_one_rank(monkeypatch, capsys):
+    """As torchrun starts it, but in this process."""
+    launched = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "0"}
+    for name, value in {**launched, "TORCHELASTIC_RUN_ID": "test"}.items():
+        monkeypatch.setenv(name, value)
+    runpy.run_path(str(SNIPPET), run_name="__main__")
+    first, held, *same = capsys.readouterr().out.splitlines()
+    assert (first, held) == ("ranks: 1", "queries of rank 0: 1001 of 1001")
+    assert len(same) == 4
+    assert all(line.endswith("the same: True") for line in same)

@@ -53,10 +53,11 @@ def start():
     program = ["-m", "torch.distributed.run", "--standalone"]
     program += ["--nproc-per-node", "4", __file__]
     said = subprocess.run(
-        [sys.executable, *program], capture_output=True, text=True
+        [sys.executable, *program],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
-    if said.returncode:
-        raise RuntimeError(said.stderr)
     print(said.stdout, end="")
 
 
