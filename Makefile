@@ -71,8 +71,8 @@ agree: .venv/ready  ## note that both languages of the changed pages, or of PAGE
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[peers]'
 	@touch $@
 
-bench: .venv/peers  ## measure variants and peers, and write docs/results
-	@$(BIN)/python tools/bench.py
+bench: .venv/peers  ## measure variants and peers, and write docs/results, or those of RECORD
+	@$(BIN)/python tools/bench.py $(RECORD)
 
 .venv/behaviours: .venv/ready
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[behaviours]'

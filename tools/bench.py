@@ -1,5 +1,8 @@
 """Measures every variant, every peer and attention across ranks, and writes the pages' records.
 
+    python tools/bench.py                     every record
+    python tools/bench.py float32-distance …  these, for instance those whose code has changed
+
 About half an hour for a processor, and as long again for a CUDA device where there is one. Each
 record is made in a process of its own, so that none has to do with what another left in memory.
 """
@@ -49,8 +52,12 @@ RUNS: dict[str, dict[str, Any]] = {
 if __name__ == "__main__":
     RESULTS.mkdir(exist_ok=True)
     context = multiprocessing.get_context("spawn")
+    unknown = sorted(set(sys.argv[1:]) - RUNS.keys())
+    if unknown:
+        sys.exit(f"attnref: no record {unknown[0]!r}; there are {', '.join(RUNS)}.")
+    runs = {name: RUNS[name] for name in sys.argv[1:] or RUNS}
     for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
-        for name, settings in RUNS.items():
+        for name, settings in runs.items():
             output = RESULTS / f"{device}-{name}.json"
             options = {"device": device, "output": output, **settings}
             if device == "cuda" and "ranks" in settings:  # as many as there are GPUs

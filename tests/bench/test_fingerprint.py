@@ -24,7 +24,7 @@ METHOD = '''"""A method."""
 
 from math import pi
 
-from toy import helpers
+from toy import checks, helpers
 from toy.helpers import used as renamed
 from toy.other import Thing
 
@@ -33,11 +33,16 @@ _BLOCK = _WIDTH = 64
 
 def method(x: Thing) -> int:
     """What it does."""
+    checks.check_size(x)
     return renamed(x) + _BLOCK + helpers.LIMIT + pi
 
 
 class Sibling:
     """Not reached."""
+'''
+CHECKS = '''def check_size(x):
+    if x > 3:
+        raise ValueError
 '''
 OTHER = '''class Thing:
     """A thing."""
@@ -55,7 +60,8 @@ def digest(tmp_path, monkeypatch):
         place = tmp_path / str(next(numbers))
         package = place / "toy"
         package.mkdir(parents=True)
-        texts = {"__init__": "", "helpers": HELPERS, "method": METHOD, "other": OTHER} | files
+        texts = {"__init__": "", "helpers": HELPERS, "method": METHOD, "other": OTHER}
+        texts |= {"checks": CHECKS} | files
         for stem, text in texts.items():
             (package / f"{stem}.py").write_text(text, encoding="utf-8")
         with monkeypatch.context() as patch:
@@ -91,8 +97,13 @@ def test_it_has_16_hexadecimal_digits_and_repeats(digest):
         {"helpers": HELPERS.replace("return x\n", "return -x\n")},
         {"other": OTHER.replace("A thing", "The thing")},
         {"helpers": "from toy.elsewhere import LIMIT, used\n", "elsewhere": HELPERS},
+        {"checks": CHECKS.replace("3", "4")},
+        {"method": METHOD.replace("    checks.check_size(x)\n", "")},
     ],
-    ids=["docstring", "comment", "layout", "sibling", "sibling's code", "unused", "class", "file"],
+    ids=[
+        *("docstring", "comment", "layout", "sibling", "sibling's code", "unused", "class", "file"),
+        *("check", "its call"),
+    ],
 )
 def test_what_does_not_run_does_not_count(digest, changes):
     assert digest(**changes) == digest()
