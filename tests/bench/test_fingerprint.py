@@ -40,10 +40,10 @@ def method(x: Thing) -> int:
 class Sibling:
     """Not reached."""
 '''
-CHECKS = '''def check_size(x):
+CHECKS = """def check_size(x):
     if x > 3:
         raise ValueError
-'''
+"""
 OTHER = '''class Thing:
     """A thing."""
 
