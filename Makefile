@@ -43,19 +43,22 @@ book: .venv/ready  ## the whole book in each language as PDF, and as a zip that 
 live: .venv/site  ## rebuild one language while it is written
 	@$(BIN)/python tools/site_server.py live --language $(LANGUAGE) --port $(PORT)
 
-test: .venv/ready  ## lint, types, every test, coverage
+test: .venv/ready  ## lint, types, every test but those of an audit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	($(BIN)/mypy && $(BIN)/lint-imports --no-cache) & types=$$!; \
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal $(or $(ARGS),--cov --cov-report=term); \
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal $(ARGS); \
 	tests=$$?; wait $$types && exit $$tests
 
 check: .venv/ready  ## verify one page in both languages: make check PAGE=foundations/dropout
 	@OMP_NUM_THREADS=1 PYTHONPATH=docs/hooks $(BIN)/python tools/check.py "$(PAGE)"
 
-audit: .venv/ready $(if $(CLAIM),,site)  ## html, and the claims whose test notices nothing that is broken
-	@status=0; $(if $(CLAIM),,$(BIN)/python tools/validity.py || status=$$?;) \
-	OMP_NUM_THREADS=1 $(BIN)/python tools/audit.py $(CLAIM) && exit $$status
+# What takes longer than its catch is worth at every landing: before a release.
+audit: .venv/ready $(if $(CLAIM),,site)  ## all tests, coverage, html, and claims whose test notices nothing
+	@export OMP_NUM_THREADS=1; status=0; $(if $(CLAIM),,\
+	$(BIN)/pytest -n auto --dist worksteal --audit --cov --cov-report=term || status=$$?; \
+	$(BIN)/python tools/validity.py || status=$$?;) \
+	$(BIN)/python tools/audit.py $(CLAIM) && exit $$status
 
 html: site  ## list what is not valid in the site's HTML
 	@$(BIN)/python tools/validity.py

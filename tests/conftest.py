@@ -20,6 +20,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--device", default="cpu", help="device to test on: cpu (default), cuda, cuda:1, …"
     )
+    parser.addoption(
+        "--audit",
+        action="store_true",
+        help="also what is marked audit, and all seeds: what rarely finds more, before a release",
+    )
 
 
 def pytest_configure() -> None:
@@ -43,7 +48,11 @@ UNTRACED = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--audit"):
+        left_out = [item for item in items if item.get_closest_marker("audit")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("audit")]
     untraced = tuple(ROOT / "tests" / name for name in UNTRACED)
     for item in items:
         if any(item.path.is_relative_to(path) for path in untraced):
@@ -56,6 +65,13 @@ def device(request: pytest.FixtureRequest) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         pytest.exit(f"--device {device}: no CUDA device is visible to PyTorch here", returncode=2)
     return device
+
+
+@pytest.fixture(scope="session")
+def seeds(request: pytest.FixtureRequest):
+    """As many seeds as ``many`` in an audit, otherwise as ``few``."""
+    whole = request.config.getoption("--audit")
+    return lambda few, many: range(many if whole else few)
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def main(page: str) -> int:
         if claim in stated
     ]
     return pytest.main(
-        ["-q", *CONTRACTS[path.suffix], *dict.fromkeys(tested), VISITS], plugins=[OfPage(path)]
+        ["-q", "--audit", *CONTRACTS[path.suffix], *dict.fromkeys(tested), VISITS], plugins=[OfPage(path)]
     )
 
 

@@ -259,8 +259,8 @@ def verdicts(report):
 
 
 @pytest.mark.parametrize(("step", "cache", "read"), RIGHT.values(), ids=RIGHT)
-def test_a_right_step_is_read_as_what_it_is_and_nothing_is_wrong(step, cache, read):
-    for seed in range(5):
+def test_a_right_step_is_read_as_what_it_is_and_nothing_is_wrong(step, cache, read, seeds):
+    for seed in seeds(1, 5):
         only = [name for name in STEP_PROPERTIES if seed == 0 or name != "long_caches"]
         report = check_steps(step, cache=cache, limit=None, seed=seed, only=only)
         assert report.read_as() == f"a decoding step with a cache{read}"
@@ -268,6 +268,7 @@ def test_a_right_step_is_read_as_what_it_is_and_nothing_is_wrong(step, cache, re
         assert not [each for each in report.results if "{" in each.diagnosis("pt")]
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
 def test_nothing_is_wrong_in_other_dtypes(dtype):
     for step, cache in ((concatenating, None), (of_attnref, KVCache)):

@@ -132,6 +132,7 @@ ATTENTION = [entry for entry in ENTRIES if is_attention(entry)]
 EXACT = {"blockwise_attention", "scaled_dot_product_attention"}
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("entry", ATTENTION, ids=lambda entry: entry.name)
 def test_the_checker_says_of_a_copy_what_it_says_of_the_original(entry, folder):
     copy = load(f"{folder / entry.name}.py:{entry.definition.names[0]}")
