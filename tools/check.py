@@ -67,7 +67,8 @@ def main(page: str) -> int:
         if claim in stated
     ]
     return pytest.main(
-        ["-q", "--audit", *CONTRACTS[path.suffix], *dict.fromkeys(tested), VISITS], plugins=[OfPage(path)]
+        ["-q", "--audit", *CONTRACTS[path.suffix], *dict.fromkeys(tested), VISITS],
+        plugins=[OfPage(path)],
     )
 
 
