@@ -1,5 +1,5 @@
 # make serve | site | versions | book | live LANG=pt | test | check PAGE=folder/page | audit | html
-#      record | agree | bench | behaviours | frames | lowest | format | clean
+#      record | agree | bench | behaviours | frames | gpu | lowest | format | clean
 PORT ?= 8000
 BIN := .venv/bin
 export PYTHON
@@ -18,7 +18,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site versions book live test check audit html record agree bench behaviours frames lowest format clean
+.PHONY: serve site versions book live test check audit html record agree bench behaviours frames gpu lowest format clean
 .DEFAULT_GOAL := serve
 
 # What builds the site is less than half of what the tests want.
@@ -86,6 +86,11 @@ behaviours: .venv/behaviours  ## ask attention functions of all projects, and wr
 
 frames: .venv/ready site  ## drag each explorer on a slow processor, and count its frames
 	@PYTHONPATH=docs/hooks $(BIN)/python tools/frames.py $(NAME)
+
+# Installs nothing: a machine with a GPU has its PyTorch, and what else is wanted is in the tree.
+gpu:  ## run the package on a GPU in eight minutes, and record it; DEVICE=cpu tries that out here
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(or $(PYTHON),python3)) tools/gpu.py \
+	--device $(or $(DEVICE),cuda) $(if $(OUT),--output $(OUT))
 
 lowest:  ## install the lowest versions that pyproject.toml allows, and run the commands
 	@$(or $(PYTHON),python3) tools/lowest.py

@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import site_server
 import torch
-from filelock import FileLock
 
 from attnref import cli
 
@@ -97,14 +95,18 @@ def site_in_the_making(request, tmp_path_factory):
     The first process of a run builds it beside its tests, if any test asks for it (tests/site)
     and what ``make site`` built is not of the files as they are.
     """
+    if not any("site" in item.fixturenames for item in request.session.items):
+        yield None
+        return
+    # Here, since a machine with a GPU need not have what builds the site.
+    import site_server
+    from filelock import FileLock
+
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent  # by the processes of a run
     folder, log = shared / "site", shared / "site.log"
     building, building_begins = FileLock(shared / "built.lock"), FileLock(shared / "begun.lock")
-    if not any("site" in item.fixturenames for item in request.session.items):
-        yield None
-        return
     with building_begins:
         if log.exists():
             builder = None
