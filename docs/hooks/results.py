@@ -37,7 +37,7 @@ from attnref.bench.chart import ENGLISH, chart
 from attnref.bench.clock import milliseconds, three_digits
 from attnref.bench.plan import methods
 from attnref.bench.problems import TASKS
-from attnref.bench.record import RankResult, RankSkipped, Record, Result, Skipped
+from attnref.bench.record import RankResult, RankSkipped, Record, Result, Skipped, stale
 
 OPTIONS = ("task", "methods", "lengths", "ranks", "threads", "file")
 LIKE = re.compile(r"\(\s*chart\s*:")
@@ -70,6 +70,7 @@ WORDS = {
         "range": "{fewest} a {most}",
         "commit": "código do commit {commit}",
         "read": "Medido em {date} e lido de {file}",
+        "changed": "Desde então, mudou o código de {methods}.",
         "sift": "Só os métodos com",
         "shown": "{shown} de {all} linhas",
         "speed against": "A rapidez é o tempo de {baseline} dividido pelo do método.",
@@ -90,6 +91,7 @@ WORDS = {
         "range": "{fewest} to {most}",
         "commit": "code of commit {commit}",
         "read": "Measured on {date} and read from {file}",
+        "changed": "The code of {methods} has changed since.",
         "sift": "Only methods with",
         "shown": "{shown} of {all} rows",
         "speed against": "The speed is the time of {baseline} divided by the method's.",
@@ -354,7 +356,7 @@ def table(wish: Wish, language: str) -> str:
 
 
 def provenance(wish: Wish, language: str) -> str:
-    """Where the numbers come from, in a sentence: date, record, machine, versions, code."""
+    """Where the numbers come from: date, record, machine, versions, code, and whose has changed."""
     words = WORDS[language]
     made, chosen = wish.record.provenance, wish.record.settings
     counts = [result.samples for result in wish.results]
@@ -376,7 +378,16 @@ def provenance(wish: Wish, language: str) -> str:
     )
     where = f"<code>docs/results/{wish.file}.json</code>"
     read = words["read"].format(date=made["date"], file=where)
-    return f"{read}: {escape(', '.join(map(str, parts)))}."
+    said = f"{read}: {escape(', '.join(map(str, parts)))}."
+    changed = [f"<code>{name}</code>" for name in wish.methods if name in _stale(wish.file)]
+    if changed:
+        said += " " + words["changed"].format(methods=", ".join(changed))
+    return said
+
+
+@cache
+def _stale(file: str) -> list[str]:
+    return stale(Record.load(ROOT / "docs" / "results" / f"{file}.json"))
 
 
 def _processors(wish: Wish, language: str) -> str:
