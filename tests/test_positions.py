@@ -366,10 +366,10 @@ def test_without_pairs_there_are_no_distances(n, m):
 
 
 @pytest.mark.claim("buckets-grow-with-distance")
+@pytest.mark.parametrize(("B", "D"), [(32, 128), (10, 6), (36, 50)])
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_buckets_by_their_formula(bidirectional, device):
+def test_buckets_by_their_formula(bidirectional, B, D, device):
     """In exact logarithms, where no value is near a whole number; and what the rest must obey."""
-    B, D = 32, 128
     side = B // 2 if bidirectional else B
     exact = side // 2
     distance = torch.arange(-1000, 1001, device=device)

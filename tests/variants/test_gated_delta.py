@@ -490,10 +490,9 @@ def test_it_does_not_read_the_future(member, changed, inputs):
 
 
 @pytest.mark.claim("delta-memory-is-linear")
-def test_memory_grows_with_the_length_and_no_square_is_made(randn, monkeypatch):
-    """Without gradients, no tensor but the inputs and the output is as long as the sequence."""
-    n, d = 512, 8
-    query, key, value = (randn(n, d) for _ in range(3))
+@pytest.mark.parametrize("member", MEMBERS)
+def test_memory_grows_with_the_length_and_no_square_is_made(member, inputs):
+    """Without gradients, on a CPU: of a long text, no tensor is larger than inputs and output."""
     sizes = []
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -504,11 +503,15 @@ def test_memory_grows_with_the_length_and_no_square_is_made(randn, monkeypatch):
             sizes.extend(x.numel() for x in made if isinstance(x, torch.Tensor))
             return result
 
-    with Sizes():
-        gated_delta_attention(
-            query, key, value, log_decay=-randn(n, d).abs(), beta=randn(n).sigmoid(), chunk_size=16
-        )
-    assert max(sizes) <= n * d
+    def largest(n, chunk_size):
+        given = {name: x.detach().cpu() for name, x in inputs(member, n=n, lead=()).items()}
+        sizes.clear()
+        with Sizes():
+            gated_delta_attention_step(**given, chunk_size=chunk_size)
+        return max(sizes)
+
+    assert largest(512, 16) <= 512 * D_V
+    assert largest(64, 64) > 64 * D_V  # one square of 64 tokens
 
 
 # Errors ------------------------------------------------------------------------------------------
