@@ -366,10 +366,10 @@ def test_without_pairs_there_are_no_distances(n, m):
 
 
 @pytest.mark.claim("buckets-grow-with-distance")
+@pytest.mark.parametrize(("B", "D"), [(32, 128), (10, 6), (36, 50)])
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_buckets_by_their_formula(bidirectional, device):
+def test_buckets_by_their_formula(bidirectional, B, D, device):
     """In exact logarithms, where no value is near a whole number; and what the rest must obey."""
-    B, D = 32, 128
     side = B // 2 if bidirectional else B
     exact = side // 2
     distance = torch.arange(-1000, 1001, device=device)
@@ -392,6 +392,26 @@ def test_buckets_by_their_formula(bidirectional, device):
     assert (past[D:] == side - 1).all()
     future = found[distance > 0]
     assert (future == (past[1:] + side if bidirectional else 0)).all()
+
+
+@pytest.mark.claim("float32-decides-buckets")
+@pytest.mark.parametrize(
+    ("num_buckets", "max_distance", "bidirectional", "moved"),
+    [(32, 128, False, []), (32, 128, True, []), (36, 50, False, [(30, 26, 27)])],
+)
+def test_the_logarithm_is_rounded_in_float32(num_buckets, max_distance, bidirectional, moved):
+    """The distances back whose bucket is another one by the formula in float64, and both."""
+    side = num_buckets // 2 if bidirectional else num_buckets
+    exact = side // 2
+    u = torch.arange(exact, 100_001)
+    share = torch.log(u.double() / exact) / math.log(max_distance / exact) * (side - exact)
+    wide = (exact + share.long()).clamp(max=side - 1)
+    ours = positions.relative_buckets(
+        -u, num_buckets=num_buckets, max_distance=max_distance, bidirectional=bidirectional
+    )
+    other = ours != wide
+    found = zip(u[other].tolist(), ours[other].tolist(), wide[other].tolist(), strict=True)
+    assert list(found) == moved
 
 
 def test_buckets_keep_the_shape(device):

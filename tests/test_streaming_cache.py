@@ -77,12 +77,24 @@ def test_two_texts_that_differ_where_it_forgets_end_alike(randn):
 
 
 @pytest.mark.claim("first-tokens-hold-mass")
-def test_forgetting_a_key_gives_its_weight_to_the_others(randn):
-    query, key = randn(1, D_K), randn(N, D_K)
-    key[0] = 3 * query  # a key that takes most
-    weights = attnref.attention_weights(query, key)
-    without = attnref.attention_weights(query, key[1:])
-    torch.testing.assert_close(without, weights[:, 1:] / (1 - weights[:, :1]))
+def test_a_window_that_leaves_the_first_key_gives_its_weight_to_the_others(randn, device):
+    """To each in proportion; a window that keeps it, or a learned sink, leaves them quiet."""
+    window = 5
+    query, key = randn(N, D_K), randn(N, D_K)
+    query[:, 0], key[:, 0] = 4.0, 0.0
+    key[0, 0] = 6.0  # takes most of each row
+    plain = masks.sliding_window(N, window=window, is_causal=True).dense(device)
+    kept = mask_of(1, window).dense(device)[0, 0]
+    before, after = (attnref.attention_weights(query, key, mask) for mask in (kept, plain))
+    torch.testing.assert_close(after[:window], before[:window])  # it is in the window
+    before, after = before[window:], after[window:]
+    assert (before[:, 0] > 0.9).all()
+    others = before[:, 1:]
+    torch.testing.assert_close(after[:, 1:], others / others.sum(-1, keepdim=True))
+    assert (after[:, 1:] >= 10 * others).all()
+    assert (after[:, 0] == 0).all()
+    beside = attnref.attention_weights(query, key, plain, sink=12.0)[window:]
+    assert (beside.sum(-1) < 0.1).all()
 
 
 def test_the_caller_keeps_its_own_tensors(randn):

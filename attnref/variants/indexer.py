@@ -72,7 +72,7 @@ def indexer_attention(
     NaN.
 
     The indexer looks at all pairs, ``2 n m h_I d_I`` operations and a little more: quadratic, but
-    with narrow heads. The attention takes ``2 h n k (d_k + d_v)`` forward. Memory
+    without averages of values. The attention takes ``2 h n k (d_k + d_v)`` forward. Memory
     ``O(h n d_v + n k)`` plus a piece of the scores or of the gathered keys; second
     derivatives hold all n × m weights.
 

@@ -71,6 +71,22 @@ def test_products_and_bytes_are_those_of_the_program(absorb, n, generator):
     assert found.peak_bytes == 4 * peak
 
 
+@pytest.mark.claim("two-queries-make-latents-compute")
+def test_two_queries_per_sequence_reach_the_ridge_of_an_h100():
+    """Operations per byte with the sizes of the page, alone and in a large batch."""
+
+    def intensity(n, batch):
+        sizes = Sizes(
+            n=n, m=32768, d_k=128, d_v=128, num_heads=128, batch=batch, dtype=torch.bfloat16
+        )
+        return cost.latent(sizes, latent_dim=512, rotary_dim=64, absorb=True).intensity
+
+    ridge = 989e12 / 3.35e12
+    assert intensity(1, 1) == pytest.approx(127.6, abs=0.05)
+    assert 235 < intensity(1, 4096) < 240 < ridge
+    assert intensity(2, 1) < ridge < 1.5 * ridge < intensity(2, 4096)
+
+
 def test_pairs_that_a_mask_forbids_are_not_counted():
     some, every = (
         cost.latent(SIZES, latent_dim=D_C, absorb=True, pairs=pairs).operations.matmul

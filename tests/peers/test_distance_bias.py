@@ -22,7 +22,7 @@ N, WIDTH, HEADS, HEAD_DIM = 53, 23, 3, 5
         for max_distance in (3, 20, 128, 129, 1000, 20000)
         if max_distance > num_buckets // sides // 2  # or none is left for the logarithm
     ]
-    # Where the logarithm in float64 would give another bucket.
+    # An odd number, and where the logarithm in float64 would give another bucket.
     + [(False, 9, 128), (False, 36, 50), (True, 72, 50), (False, 48, 81)],
 )
 def test_buckets_everywhere(bidirectional, num_buckets, max_distance):

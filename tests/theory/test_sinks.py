@@ -52,20 +52,37 @@ def rounded(block):
 
 
 @pytest.mark.claim("a-large-key-coarsens-its-block")
-def test_one_large_key_coarsens_all_others_of_its_block(randn):
-    """With a step for each token, it does not."""
+@pytest.mark.parametrize(("place", "axis", "sign"), [(0, 0, 1), (3, 31, -1), (64, 17, 1)])
+def test_one_large_key_coarsens_all_others_of_its_block(place, axis, sign, randn):
+    """Wherever its large number is; with a step for each token, it does not."""
     keys, queries = randn(64, 32), randn(128, 32)
+    others = torch.arange(65, device=keys.device) != place
     errors = {}
     for size in (0.0, 10.0, 40.0):
         large = torch.zeros_like(keys[:1])
-        large[0, 0] = size
-        block = torch.cat([large, keys])
-        moved = queries @ (rounded(block) - block)[1:].mT
+        large[0, axis] = sign * size
+        block = torch.cat([keys[:place], large, keys[place:]])
+        moved = queries @ (rounded(block) - block)[others].mT
         errors[size] = moved.square().mean().sqrt()
     step = keys.abs().max()
     assert errors[10.0] / errors[0.0] == pytest.approx(float(10 / step), rel=0.1)
     assert errors[40.0] / errors[0.0] == pytest.approx(float(40 / step), rel=0.1)
-    each = quantize
-    alone = each(keys).dequantize()
-    beside = each(torch.cat([large, keys])).dequantize()[1:]
-    assert torch.equal(alone, beside)
+    alone = quantize(keys).dequantize()
+    assert torch.equal(alone, quantize(block).dequantize()[others])
+
+
+@pytest.mark.claim("a-sink-may-be-a-key-of-zeros")
+def test_the_key_that_takes_nearly_all_can_be_any_vector(randn):
+    """The shortest of all, or as long as you like: only differences of keys count."""
+    queries, keys, left = randn(128, 16), randn(64, 16), 0.001
+    queries[:, 0], keys[:, 0] = 4.0, 0.0  # a channel that all queries share
+    sink = torch.zeros_like(keys[:1])
+    row = softmax.log_sum_exp(queries @ keys.mT / 4)
+    sink[0, 0] = row.max() + math.log((1 - left) / left)  # the score, times 4 / 4
+    plain = attention_weights(queries, torch.cat([sink, keys]))
+    assert (plain[:, 1:].sum(-1) <= left * (1 + 1e-9)).all()
+    for wanted in (torch.zeros_like(sink), 100 * randn(1, 16)):
+        moved = torch.cat([sink, keys]) - sink + wanted
+        torch.testing.assert_close(attention_weights(queries, moved), plain, rtol=1e-9, atol=0)
+        shorter = (moved[0].norm() < moved[1:].norm(dim=-1)).all()
+        assert shorter == (wanted == 0).all()

@@ -66,6 +66,24 @@ def test_no_low_rank_comes_close_to_sharp_weights(name, generator, device):
     torch.testing.assert_close(whole, exact, rtol=0, atol=1e-12)
 
 
+@pytest.mark.claim("weights-and-outputs-err-alike")
+@pytest.mark.parametrize("name", ["performer", "linformer", "nystrom"])
+def test_weights_and_outputs_err_alike_for_independent_values(name, generator, device):
+    """Relative errors, over so many columns of values that an average is near its expectation."""
+    n, d, r = 128, 64, 16
+    query, key, _ = tokens("peaked", n, d, generator)
+    value = torch.randn(n, 2000, generator=generator, device=device, dtype=torch.float64)
+    method = low_rank(r, n, d, generator)[name]
+    unit = torch.eye(n, device=device, dtype=torch.float64)
+
+    def error(value):
+        exact = attnref.scaled_dot_product_attention(query, key, value)
+        return ((method(query, key, value) - exact).norm() / exact.norm()).item()
+
+    assert error(value) == pytest.approx(error(unit), rel=0.02)
+    assert error(value + 3) < 0.7 * error(unit)  # not so if they have something in common
+
+
 @pytest.mark.claim("rank-of-a-permutation")
 @pytest.mark.parametrize(("n", "r"), [(24, 3), (37, 5), (64, 63)])
 def test_a_permutation_is_as_far_from_low_rank_as_can_be(n, r, generator, device):

@@ -123,6 +123,18 @@ def test_a_weight_may_be_negative_and_the_output_leaves_the_values(randn):
     assert ((outside < least - 0.1) | (outside > most + 0.1)).any()
 
 
+@pytest.mark.claim("differential-holds-its-second-version")
+def test_with_each_key_twice_it_is_the_second_version(randn):
+    """Pairs of query heads of one key head, and a factor for each token and head."""
+    query, key, value = randn(2, 2 * HEADS, N, D_K), randn(2, 1, N, D_K), randn(2, 1, N, D_V)
+    lambd = randn(2, HEADS, N, 1).sigmoid()
+    heads = attnref.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+    expected = heads[:, 0::2] - lambd * heads[:, 1::2]
+    pairs, twice = torch.cat([query[:, 0::2], query[:, 1::2]], -1), torch.cat([key, key], -1)
+    ours = differential_attention(pairs, twice, value, lambd=lambd, is_causal=True, enable_gqa=True)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+
+
 @pytest.mark.claim("differential-is-two-heads")
 def test_without_its_norm_a_layer_is_multi_head_attention_of_twice_as_many_heads(generator, randn):
     """Pairs of heads with the same values, and output weights of the second are -lambda times."""

@@ -22,13 +22,13 @@ for name, absorb in (("latents, read out", False), ("absorbed", True)):
     rows[name] = alone, spent
 
 print("                   cache  million        MB  operations")
-print("                      MB      ops      read    per byte      µs")
+print("                      MB      ops     moved    per byte      µs")
 for name, (sizes, spent) in rows.items():
     line = roofline.bound(spent, h100, dtype=bf16)
     print(
         f"{name:17} {sizes.cache_bytes / 1e6:7.1f}"
         f" {spent.operations.total / 1e6:8.0f}"
-        f" {spent.bytes_read / 1e6:9.1f} {line.intensity:11.1f}"
+        f" {spent.bytes_moved / 1e6:9.1f} {line.intensity:11.1f}"
         f" {1e6 * line.seconds:7.1f}  {line.bound}"
     )
 # --8<-- [end:example]
