@@ -270,7 +270,9 @@ def test_a_chain_writes_a_geometric_sum(nodes):
 
 @pytest.mark.claim("likeliest-nodes-are-the-best-tree")
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4, 5, 6])
-@pytest.mark.parametrize("chances", [(0.6, 0.15, 0.08), (0.4, 0.35, 0.2), (0.9, 0.05, 0.01), (1.0, 0.0)])
+@pytest.mark.parametrize(
+    "chances", [(0.6, 0.15, 0.08), (0.4, 0.35, 0.2), (0.9, 0.05, 0.01), (1.0, 0.0)]
+)
 def test_no_tree_of_as_many_nodes_writes_more(nodes, chances):
     parents, expected = snippet("gain").best_tree(nodes, chances)
     assert len(parents) == nodes
