@@ -2,7 +2,7 @@
 
 Both addresses are ``project.urls`` in pyproject.toml: ``Documentation``, the folder that holds
 both languages, and ``Repository``. While one is missing, what needs it is left out, and the page
-on installing says how to set it. With them a page has its canonical address, one for each
+on installing says what works without it. With them a page has its canonical address, one for each
 language in absolute form, what a shared link shows, and a link to correct it.
 """
 
@@ -27,8 +27,7 @@ BRANCH = "main"
 ALTERNATE = re.compile(r'<link rel="alternate " [^>]*>')
 WORDS = {
     "pt": {
-        "clone": "Esta cópia do site não sabe onde fica o repositório: quem a publica escreve o "
-        "endereço em `Repository`, sob `[project.urls]`, no `pyproject.toml`.",
+        "clone": "Peça o clone a quem lhe deu este site; o pacote acima não precisa dele.",
         "wheel": "Baixe {link}, que foi construído com este site, e instale-o:",
         "direct": "O pacote foi construído com este site, e se instala direto dele:",
         "command": "com o comando attnref",
@@ -37,8 +36,7 @@ WORDS = {
         "locale": "pt_BR",
     },
     "en": {
-        "clone": "This copy of the site does not know where the repository is: whoever publishes "
-        "it puts the address into `Repository`, under `[project.urls]` in `pyproject.toml`.",
+        "clone": "Ask whoever gave you this site for the clone; the package above needs none.",
         "wheel": "Download {link}, which was built together with this site, and install it:",
         "direct": "The package was built together with this site, and installs straight from it:",
         "command": "with the command attnref",
@@ -114,7 +112,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         clone = "\n\n" + _bash(f"git clone {address.repository}", f"cd {folder}")
     place = f"{'../' * (page.url.count('/') + 1)}dist/{name}"  # beside the folder of the language
     link = f'<a href="{place}"><code>{name}</code></a>'
-    said, plain, more = words["wheel"].format(link=link), name, f"{name}[cli]"
+    said, plain, more = words["wheel"].format(link=link), name, f"./{name}[cli]"
     if address.site:
         said, plain = words["direct"], f"{address.site}dist/{name}"
         more = f"attnref[cli] @ {plain}"

@@ -11,6 +11,7 @@ import ast
 import posixpath
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -34,6 +35,15 @@ CHAPTER = {
     "notebooks": "practice",
     "reference": "practice",
     **{f"variants/{page}.md": "today" for page in TODAY.split()},
+}
+LEANS = {
+    "pt": re.compile(
+        r"(?:el[ea]s?|isso|isto|ess[ea]s?|est[ea]s?|são|é|tem|têm|dá|como|então)\b",
+        re.IGNORECASE,
+    ),
+    "en": re.compile(
+        r"(?:it|this|these|they|those|such|then|as|is|are|has|have|gives?)\b", re.IGNORECASE
+    ),
 }
 WORDS = {
     "pt": {"stated": "Afirmada em", "test": "Teste", "count": "{} afirmações"},
@@ -87,6 +97,16 @@ def _marked(path: Path, changed: int) -> list[tuple[str, str, str, int, bool]]:
 def claims_of(text: str) -> list[tuple[str, str]]:
     """``(id, statement)`` of each claim of a page, in order."""
     return [(match["id"], match["statement"]) for _, match in in_prose(CLAIM, text)]
+
+
+def alone(statements: Iterable[str]) -> str:
+    """What the page of claims says of one: the fullest statement, which reads alone there."""
+    return max(statements, key=len)
+
+
+def leans(statement: str, language: str) -> bool:
+    """Whether it begins with a word for what only its page has named, or with its verb."""
+    return LEANS[language].match(statement) is not None
 
 
 def problems(page: Path, text: str, root: Path) -> list[Problem]:
@@ -193,7 +213,8 @@ def _catalogue(name: str, docs_dir: Path) -> str:
         here = _place(claim)
         if Path(here).stem != name:
             continue
-        statement = places[0][1][0].upper() + places[0][1][1:] + "."
+        statement = alone(said for _, said in places)
+        statement = statement[0].upper() + statement[1:] + "."
         pages = ", ".join(
             f"[{title(docs_dir / uri)}]({posixpath.relpath(uri, posixpath.dirname(here))}"
             f"#claim-{claim})"

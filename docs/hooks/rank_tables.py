@@ -6,15 +6,23 @@ from attnref.bench.clock import milliseconds, three_digits
 from attnref.bench.record import RankResult, Record
 
 COLUMNS = {
-    "pt": ["método", "tempo (ms)", "rapidez", "mensagens (ms)", "núcleos", "erro", "memória (MB)"],
-    "en": ["method", "time (ms)", "speed", "messages (ms)", "cores", "error", "memory (MB)"],
+    "pt": [
+        "método",
+        "tempo (ms)",
+        "aceleração",
+        "mensagens (ms)",
+        "núcleos",
+        "erro",
+        "memória (MB)",
+    ],
+    "en": ["method", "time (ms)", "speedup", "messages (ms)", "cores", "error", "memory (MB)"],
 }
 WORDS = {
     "pt": {
         "group": "p = {ranks}, {threads} por rank, n = {n}",
         "thread": "1 thread",
         "threads": "{count} threads",
-        "speed": "A rapidez compara os pares de consulta e chave por segundo com os do mesmo "
+        "speed": "A aceleração compara os pares de consulta e chave por segundo com os do mesmo "
         "método em um rank com o mesmo número de threads; o ideal é p. “Mensagens” é o tempo do "
         "que se envia, sem calcular nada; “núcleos”, quantos deles todos os ranks mantiveram "
         "ocupados. O tempo é o do rank mais lento, e a memória, a do que ocupa mais.",
@@ -25,10 +33,11 @@ WORDS = {
         "group": "p = {ranks}, {threads} per rank, n = {n}",
         "thread": "1 thread",
         "threads": "{count} threads",
-        "speed": "The speed compares the pairs of query and key per second with those of the same "
-        "method on one rank with as many threads; the ideal is p. “Messages” is the time of what "
-        "is sent, with nothing computed; “cores”, how many of them all ranks together kept busy. "
-        "The time is that of the slowest rank, and the memory that of the one that holds most.",
+        "speed": "The speedup compares the pairs of query and key per second with those of the "
+        "same method on one rank with as many threads; the ideal is p. “Messages” is the time of "
+        "what is sent, with nothing computed; “cores”, how many of them all ranks together kept "
+        "busy. The time is that of the slowest rank, and the memory that of the one that holds "
+        "most.",
         "cores": "{count} cores",
         "elsewhere": "Meanwhile, other processes kept {load:.2f} of a core busy.",
     },

@@ -59,7 +59,7 @@ WORDS = {
         "threads": "{threads} threads",
         "method": "método",
         "time": "tempo (ms)",
-        "speed": "rapidez",
+        "speed": "aceleração",
         "error": "erro",
         "memory": "memória (MB)",
         "left out": "Não medidos:",
@@ -73,14 +73,14 @@ WORDS = {
         "changed": "Desde então, mudou o código de {methods}.",
         "sift": "Só os métodos com",
         "shown": "{shown} de {all} linhas",
-        "speed against": "A rapidez é o tempo de {baseline} dividido pelo do método.",
+        "speed against": "A aceleração é o tempo de {baseline} dividido pelo do método.",
     },
     "en": ENGLISH
     | {
         "backward": "forward and backward",
         "method": "method",
         "time": "time (ms)",
-        "speed": "speed",
+        "speed": "speedup",
         "error": "error",
         "memory": "memory (MB)",
         "left out": "Not measured:",
@@ -94,7 +94,7 @@ WORDS = {
         "changed": "The code of {methods} has changed since.",
         "sift": "Only methods with",
         "shown": "{shown} of {all} rows",
-        "speed against": "The speed is the time of {baseline} divided by the method's.",
+        "speed against": "The speedup is the time of {baseline} divided by the method's.",
     },
 }
 # What is asked, by task.

@@ -95,7 +95,10 @@ def test_without_its_packages_it_says_how_to_install_them(attnref, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_typer)
     status, out, err = attnref("bench")
     assert (status, out) == (2, "")
-    assert err == "attnref: the command line needs typer and rich; pip install 'attnref[cli]'\n"
+    assert err == (
+        "attnref: the command line needs typer and rich. Run pip install '.[cli]' in a clone, or "
+        "pip install './WHEEL[cli]' with the site's wheel.\n"
+    )
 
 
 def test_what_was_measured_before_an_interruption_is_kept(attnref, monkeypatch, tmp_path):

@@ -495,5 +495,5 @@ def test_without_ruff_it_says_what_to_install(copied, monkeypatch):
         copied("a.f", a="def f():\n    return 1\n")
     assert str(error.value) == (
         "ruff: expected it to be installed, for it formats what is copied, got no such package. "
-        "pip install 'attnref[cli]'"
+        "Run pip install '.[cli]' in a clone, or pip install './WHEEL[cli]' with the site's wheel."
     )

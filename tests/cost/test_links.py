@@ -136,6 +136,10 @@ def test_a_group_of_heads_needs_fewer_tokens_per_device():
             assert hides == (share > 1)
             exchange = found.sending - alone.sending
             assert found.exposed == pytest.approx(alone.exposed + exchange, abs=1e-12)
+        slow = Link(2e9, 1e-4)  # latency: messages are as many, though each says less
+        assert (hiding_length(row, slow, **options) > hiding_length(sizes, slow, **options)) == (
+            heads > 1
+        )
 
 
 @pytest.mark.claim("zigzag-gains-up-to-two")

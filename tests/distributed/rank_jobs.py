@@ -395,7 +395,7 @@ def own_positions(n, ranks, rank, layout):
 
 
 def decode(n, lengths, *, mask=False, dtype=torch.float64):
-    """New tokens to a cache whose keys are divided unevenly; the same on all ranks."""
+    """New tokens to a cache whose keys are divided unevenly, and the bytes that are sent."""
     m, size = sum(lengths), dist.get_world_size()
     shapes = (2, 6, n, D_K), (2, 3, m, D_K), (2, 3, m, D_V)
     query, key, value = draw(*shapes, dtype=dtype)
@@ -411,7 +411,7 @@ def decode(n, lengths, *, mask=False, dtype=torch.float64):
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     sizes = cost.Sizes(n=n, m=m, d_k=D_K, d_v=D_V, batch=2, num_heads=6, dtype=dtype)
     assert sum(sent.bytes.values()) == cost.split_kv_bytes(sizes, ranks=size)
-    return found
+    return found, sum(sent.bytes.values())
 
 
 def pytorch_ring(n, is_causal):

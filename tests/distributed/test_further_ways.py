@@ -94,9 +94,14 @@ def test_a_mesh_sends_less_than_a_ring(pools):
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("mask", [False, True])
 def test_decoding_from_a_divided_cache(mask, n, pools):
-    for size, lengths in ((2, (5, 12)), (4, (7, 0, 11, 3))):
-        first, *others = pools(size)(rank_jobs.decode, n, lengths, mask=mask)
+    sent = {2: set(), 4: set()}  # by the number of ranks
+    for size, lengths in ((2, (5, 12)), (2, (61, 2)), (4, (7, 0, 11, 3)), (4, (1, 1, 1, 2))):
+        (first, *others), counts = zip(
+            *pools(size)(rank_jobs.decode, n, lengths, mask=mask), strict=True
+        )
         assert all(torch.equal(first, one) for one in others)
+        sent[size].update(counts)
+    assert [len(counts) for counts in sent.values()] == [1, 1]
 
 
 @pytest.mark.claim("ring-judged-by-pytorch")

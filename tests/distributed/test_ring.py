@@ -1,3 +1,4 @@
+import itertools
 import math
 import re
 
@@ -6,6 +7,7 @@ import rank_jobs
 import torch
 
 from attnref import masks
+from attnref.cost import rank_pairs
 from attnref.distributed import _blocks, ring_attention
 from attnref.layouts import LAYOUTS, held, length
 
@@ -76,6 +78,21 @@ def test_zigzag_gives_all_ranks_the_same_work(ranks):
     assert min(work["zigzag"]) >= 0.98 * mean
     assert max(work["striped"]) <= 1.02 * mean
     assert max(work["contiguous"]) == pytest.approx((2 - 1 / size) * mean, rel=0.01)
+    for each, step in itertools.product((6, 50), range(size)):  # tokens per rank, of the ring
+        pairs = {
+            layout: [
+                rank_pairs(
+                    each * size, ranks=size, rank=r, source=(r - step) % size, layout=layout
+                ).pairs
+                for r in range(size)
+            ]
+            for layout in LAYOUTS
+        }
+        half = each**2 / 2  # of the pairs of a block
+        assert set(pairs["zigzag"]) == {half if step else half + each / 2}
+        assert {abs(found - half) for found in pairs["striped"]} == {each / 2}
+        if step:
+            assert set(pairs["contiguous"]) == {0, 2 * half}
 
 
 def test_what_no_query_of_a_rank_sees_is_not_computed(pools):

@@ -258,17 +258,25 @@ def _rounds_to(number: str, figure: str) -> bool:
 
 def claim_problems(root: Path) -> list[Problem | str]:
     found: list[Problem | str] = []
-    stated: dict[str, set[str]] = {language: set() for language in LANGUAGES}
+    stated: dict[str, dict[str, list[str]]] = {language: {} for language in LANGUAGES}
     for page in pages(root):
         text = page.read_text(encoding="utf-8")
         found += claims.problems(page, text, root)
         language = page.relative_to(root / "docs").parts[0]
-        stated[language] |= {claim for claim, _ in claims.claims_of(text)}
-    for claim in sorted(stated["pt"] ^ stated["en"]):
+        for claim, statement in claims.claims_of(text):
+            stated[language].setdefault(claim, []).append(statement)
+    for language, there in stated.items():
+        for claim, statements in sorted(there.items()):
+            if claims.leans(said := claims.alone(statements), language):
+                found.append(
+                    f"docs/{language}: claim {claim!r} says {said!r}, which the page of claims "
+                    "shows by itself; let it name what it speaks of"
+                )
+    for claim in sorted(stated["pt"].keys() ^ stated["en"].keys()):
         only = "pt" if claim in stated["pt"] else "en"
         found.append(f"claim {claim!r} stands in docs/{only} only; state it in both languages")
     for claim, tests in sorted(claims.tests_by_claim(root).items()):
-        if claim not in stated["pt"] | stated["en"]:
+        if claim not in stated["pt"].keys() | stated["en"].keys():
             found.append(
                 f"{tests[0].path}: {tests[0].name} verifies {claim!r}, which no page claims"
             )

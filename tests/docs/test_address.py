@@ -56,8 +56,10 @@ def test_without_them_nothing_is_said_of_them(project, config, page):
     shown = address.on_page_markdown(PAGE, page, config, None)
     name = "attnref-1.2-py3-none-any.whl"
     assert f'Download <a href="../../../dist/{name}"><code>{name}</code></a>' in shown
-    assert f"\n\n```bash\npip install {name}\npip install '{name}[cli]'  # with" in shown
-    assert "does not know where the repository is" in shown
+    assert f"\n\n```bash\npip install {name}\npip install './{name}[cli]'  # with" in shown
+    # What works without an address, and nothing for who publishes the site.
+    assert "And a clone. Ask whoever gave you this site for the clone; the package above" in shown
+    assert "pyproject.toml" not in shown
 
 
 def test_with_them_a_page_has_its_place_on_the_web(project, config, page):

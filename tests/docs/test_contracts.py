@@ -295,6 +295,14 @@ def test_a_claim_in_one_language_only_is_found(copy):
     assert "'rotation-changes-no-weight' stands in docs/pt only" in found
 
 
+def test_a_claim_that_cannot_be_read_alone_is_found(copy):
+    edit(copy / "docs/en" / SIX, "[Rotating every embedding leaves", "[This leaves")
+    edit(copy / "docs/pt" / SIX, "[Girar todos os embeddings", "[Isso")
+    found = messages(contracts.claim_problems(copy))
+    assert "docs/en: claim 'rotation-changes-no-weight' says 'This leaves every weight" in found
+    assert "docs/pt: claim 'rotation-changes-no-weight' says 'Isso" in found
+
+
 def test_a_test_that_lost_its_mark_is_missed(copy):
     edit(copy / "tests/theory/test_six_words.py", '@pytest.mark.claim("six-word-weights")\n', "")
     found = contracts.claim_problems(copy)

@@ -136,7 +136,7 @@ def test_the_table_shows_what_the_record_holds(tree):
     html = shown(tree)
     root = ET.fromstring(html[html.index("<div") : html.index("</div>") + 6])
     rows = [["".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
-    assert rows[0] == ["method", "time (ms)", "speed", "error", "memory (MB)"]
+    assert rows[0] == ["method", "time (ms)", "speedup", "error", "memory (MB)"]
     assert [row[0] for row in rows if len(row) == 1] == ["n = 1024", "n = 4096"]
     for n, row in ((1024, rows[2]), (4096, rows[5])):
         of = {
@@ -161,7 +161,7 @@ def test_the_table_shows_what_the_record_holds(tree):
 def test_both_languages_show_the_same_numbers_in_their_own_words(tree):
     pt, en = (contracts.NUMBER.findall(shown(tree, language)) for language in ("pt", "en"))
     assert pt == en
-    assert "rapidez" in shown(tree, "pt")
+    assert "aceleração" in shown(tree, "pt")
     assert "cada consulta vê" in shown(tree, "pt")
 
 

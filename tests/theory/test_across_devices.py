@@ -50,4 +50,5 @@ def test_speed_of_a_published_prefill():
     reached = total / gpus / seconds
     assert reached == pytest.approx(502e12, rel=0.005)
     assert round(reached / 540e12, 2) == 0.93
-    assert round(reached / 800e12, 2) == 0.63
+    # Of their power-limited processors; of the peak of an H100 at full power it is less.
+    assert [round(reached / peak, 2) for peak in (800e12, 989e12)] == [0.63, 0.51]

@@ -101,27 +101,48 @@ def shares(count, numbers):
     return [Fraction(weight, sum(weights)) for weight in weights]
 
 
+def written_after(p, q, count, differ, known):
+    """The next token after so many drafts, and how often it is one of them.
+
+    The drafts may differ by how they are drawn, and the rule may know it; then there are no more
+    of them than tokens that q can draw.
+    """
+    count = min(count, sum(map(bool, q))) if differ else count
+    output, accepted = [Fraction(0)] * len(p), Fraction(0)
+    for drafts in itertools.product(range(len(p)), repeat=count):
+        chance, before = Fraction(1), Fraction(0)
+        for place, token in enumerate(drafts):
+            again = differ and token in drafts[:place]
+            chance *= 0 if again or before == 1 else q[token] / (1 - before)
+            before += q[token] if differ else 0
+        if chance:
+            one, taken = snippet("sampling").verified(p, q, drafts, known)
+            assert sum(one) == 1
+            output = [x + chance * y for x, y in zip(output, one, strict=True)]
+            accepted += chance * taken
+    return output, accepted
+
+
 @pytest.mark.claim("drawn-drafts-keep-the-distribution")
 @pytest.mark.parametrize("seed", range(20))
 def test_drafts_leave_the_distribution_of_the_next_token_as_it_is(seed):
     """Exactly, by enumeration: any p and q, and up to three drafts of one node."""
     numbers, size = random.Random(seed), 4
     p, q = shares(size, numbers), shares(size, numbers)
-    verified = snippet("sampling").verified
-    for count in range(4):
-        output, accepted = [Fraction(0)] * size, Fraction(0)
-        for drafts in itertools.product(range(size), repeat=count):
-            chance = Fraction(1)
-            for token in drafts:
-                chance *= q[token]
-            if chance:
-                one, taken = verified(p, q, drafts)
-                assert sum(one) == 1
-                output = [x + chance * y for x, y in zip(output, one, strict=True)]
-                accepted += chance * taken
+    for count, differ in itertools.product(range(4), (False, True)):
+        output, accepted = written_after(p, q, count, differ, differ)
         assert output == p
         if count == 1:
             assert accepted == sum(map(min, p, q))
+
+
+@pytest.mark.claim("drawn-drafts-keep-the-distribution")
+def test_drafts_that_differ_need_the_distribution_that_they_are_drawn_from():
+    """With q itself for the second one, two fifths become 17 of 45."""
+    p, q = ([Fraction(n, 10) for n in tenths] for tenths in ((4, 3, 2, 1), (2, 2, 2, 4)))
+    assert written_after(p, q, 2, True, True)[0] == p
+    found = [Fraction(17, 45), Fraction(29, 90), Fraction(1, 5), Fraction(1, 10)]
+    assert written_after(p, q, 2, True, False)[0] == found
 
 
 @pytest.mark.claim("drawn-drafts-keep-the-distribution")
@@ -249,7 +270,9 @@ def test_a_chain_writes_a_geometric_sum(nodes):
 
 @pytest.mark.claim("likeliest-nodes-are-the-best-tree")
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4, 5, 6])
-@pytest.mark.parametrize("chances", [(0.6, 0.15, 0.08), (0.4, 0.35, 0.2), (0.9, 0.05, 0.01)])
+@pytest.mark.parametrize(
+    "chances", [(0.6, 0.15, 0.08), (0.4, 0.35, 0.2), (0.9, 0.05, 0.01), (1.0, 0.0)]
+)
 def test_no_tree_of_as_many_nodes_writes_more(nodes, chances):
     parents, expected = snippet("gain").best_tree(nodes, chances)
     assert len(parents) == nodes

@@ -195,7 +195,10 @@ def test_derivatives_have_derivatives(pool, randn, groups):
 
 @pytest.mark.claim("paged-holds-no-sequence")
 def test_what_it_takes_does_not_grow_with_the_text(device, generator, monkeypatch):
-    """Of a text 8 times as long, no more than twice; a copy of its keys would take 8 times."""
+    """Of a text 8 times as long, no more than twice; a copy of its keys would take 8 times.
+
+    What grows is what is made of the table, a fortieth of the keys and values that are added.
+    """
     monkeypatch.setattr(paged, "_NUMBERS", 2**16)
 
     def taken(length):
@@ -212,6 +215,7 @@ def test_what_it_takes_does_not_grow_with_the_text(device, generator, monkeypatc
     short, long = taken(1024), taken(8192)
     assert long < 2 * short
     assert long < 8192 * 2 * 64 * 4  # the keys of the longer sequence
+    assert long - short < (8192 - 1024) * 2 * (64 + 64) * 4 / 40
 
 
 @pytest.mark.claim("ended-sequences-take-no-part")
@@ -359,12 +363,39 @@ def call():
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.claim("lengths-are-no-part-of-a-graph")
-def test_lengths_are_no_part_of_a_graph(call):
+def test_a_graph_holds_a_table_but_no_loop_up_to_the_longest_text(pool):
+    """Attention that looks up the whole table is one graph, for another table too."""
+    key, value, table, lengths, _ = pool()
+    key, value, table = key.nan_to_num(), value.nan_to_num(), table.clamp(min=0)
+    query = torch.ones(len(table), HEADS, 1, D_K, dtype=key.dtype, device=key.device)
+
+    def looked_up(table, lengths):
+        k, v = (x[table].flatten(1, 2).movedim(1, 2) for x in (key, value))
+        sees = torch.arange(k.shape[-2], device=k.device) < lengths[:, None, None, None]
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return attend(query, k, v, attn_mask=sees, enable_gqa=True)
+
+    def page_by_page(table, lengths):
+        page, longest = 0, max(lengths.tolist())
+        while 4 * page < longest:
+            page += 1
+        return looked_up(table[:, :page], lengths)
+
+    def ours(table, lengths):
+        return paged_attention(query, key, value, table, lengths, enable_gqa=True)
+
     torch.compiler.reset()
-    with pytest.raises(RuntimeError, match="leave the call out of it with torch"):
-        torch.compile(paged_attention, fullgraph=True, backend="eager")(*call)
-    found = torch.compile(paged_attention, backend="eager")(*call)
-    assert torch.equal(found, paged_attention(*call))
+    one_graph = torch.compile(looked_up, fullgraph=True, backend="eager")
+    for other in (table, table.flip(1).contiguous()):
+        with torch.compiler.set_stance("default" if other is table else "fail_on_recompile"):
+            found = one_graph(other, lengths)
+        torch.testing.assert_close(found[:-1], ours(other, lengths)[:-1], **CLOSE)
+    refused = ((page_by_page, "data-dependent"), (ours, "leave the call out of it with"))
+    for function, message in refused:
+        with pytest.raises(RuntimeError, match=message):
+            torch.compile(function, fullgraph=True, backend="eager")(table, lengths)
+    found = torch.compile(ours, backend="eager")(table, lengths)
+    assert torch.equal(found, ours(table, lengths))
 
 
 def test_lengths_are_refused_before_they_are_read(monkeypatch, call):

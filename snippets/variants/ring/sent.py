@@ -31,7 +31,9 @@ row("8 ranks, heads", cost.mesh_bytes(sizes, ring=1, heads=8))
 
 spent = cost.ring(sizes, ranks=64, is_causal=True)
 back = cost.ring_backward(sizes, ranks=64, is_causal=True)
-print(f"ring of 64: holds {spent.held_bytes / 2**20:.0f} MiB beside its part")
+output = 32 * sizes.n // 64 * (128 + 2) * 4  # with a maximum and a sum
+print(f"ring of 64: holds {spent.held_bytes / 2**20:.0f} MiB beside its part,")
+print(f"{output / 2**20:.0f} MiB of them its output so far,")
 print(f"and in the backward pass {back.held_bytes / 2**20:.0f} MiB")
 
 one = cost.Sizes(n=1, m=2**20, d_k=128, d_v=128, num_heads=32)

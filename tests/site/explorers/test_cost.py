@@ -401,6 +401,9 @@ def test_what_the_page_says_of_it_is_so():
         "compute",
         "compute",
     ]
+    earlier = [at(**causal, n=n) for n in (1160, 1161)]  # by the row, which counts exponentials
+    assert [one["core-intensity"] > one["ridge"] for one in earlier] == [False, True]
+    assert int(earlier[0]["ridge"]) == 295
     assert {limit(2**octave, **gpt) for octave in range(4, 21)} == {"memory"}
     window = at(n=131072)
     trillions = {
