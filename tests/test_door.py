@@ -307,12 +307,20 @@ def test_a_mask_that_tells_queries_apart_is_refused(name, device, randn):
 # Kinds of arguments ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product"])
+@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product", "attend"])
 def test_what_is_no_tensor_is_named(name, device, randn):
     tokens = randn(2, N, D_K)
-    functions = variants(device) | {"scaled_dot_product": attnref.scaled_dot_product_attention}
+    functions = variants(device) | {
+        "scaled_dot_product": attnref.scaled_dot_product_attention,
+        "attend": attnref.attend,
+    }
     with pytest.raises(TypeError, match=r"^query: expected a torch\.Tensor, got list\."):
         functions[name](tokens.tolist(), tokens, tokens)
+    for place, missing in enumerate(["query", "key", "value"]):  # None stands for no other
+        given = [tokens, tokens, tokens]
+        given[place] = None
+        with pytest.raises(TypeError, match=rf"^{missing}: expected a torch\.Tensor, got NoneType"):
+            functions[name](*given)
     if name in MASKED:
         with pytest.raises(TypeError, match=r"^attn_mask: expected a torch\.Tensor or a mask"):
             functions[name](tokens, tokens, tokens, [[True]])
@@ -430,7 +438,37 @@ def test_every_variant_is_offered():
 # Doors that stood open ---------------------------------------------------------------------------
 
 TOKENS = torch.zeros(1, N, D_K)
+
+
+def nested(layout):
+    return torch.nested.nested_tensor([TOKENS[0], TOKENS[0, :3]], layout=layout)
+
+
+UNEVEN = r"expected an ordinary, dense tensor, got one that is nested\. .* masks\.padding"
 NAMED = {
+    "sequences of several lengths": (
+        lambda: attnref.scaled_dot_product_attention(*(nested(torch.strided),) * 3),
+        "query: " + UNEVEN,
+    ),
+    "values of several lengths": (
+        lambda: attnref.blockwise_attention(TOKENS, TOKENS, nested(torch.jagged)),
+        "value: " + UNEVEN,
+    ),
+    "a mask of several lengths": (
+        lambda: attnref.topk_attention(*(TOKENS, TOKENS, TOKENS, nested(torch.jagged)), count=2),
+        "attn_mask: " + UNEVEN,
+    ),
+    "a sparse key": (
+        lambda: attnref.linear_attention(TOKENS, TOKENS.to_sparse(), TOKENS),
+        r"key: expected an ordinary, dense tensor, got one of layout torch\.sparse_coo\. Convert "
+        r"it with key\.to_dense\(\)",
+    ),
+    "a sparse mask": (
+        lambda: attnref.scaled_dot_product_attention(
+            TOKENS[0], TOKENS[0], TOKENS[0], torch.eye(N).to_sparse()
+        ),
+        r"attn_mask: expected an ordinary, dense tensor, got one of layout torch\.sparse_coo\.",
+    ),
     "integers have no norm": (
         lambda: attnref.bounded_scores.qk_unit_norm(TOKENS.int(), TOKENS.int()),
         r"query: expected a floating dtype of 16 bits or more, got torch\.int32",
@@ -510,6 +548,8 @@ NAMED = {
 }
 
 
+# PyTorch calls its tensors of several lengths a prototype.
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
 @pytest.mark.parametrize("case", NAMED)
 def test_an_argument_of_another_kind_is_named(case):
     call, message = NAMED[case]
