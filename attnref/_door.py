@@ -182,6 +182,13 @@ def check_without_gradient(attn_mask: Tensor | Mask | None) -> None:
         )
 
 
+def check_neutral(name: str, given: object, neutral: object, advice: str) -> None:
+    """An argument that is there for PyTorch's order of them, and says nothing."""
+    if given is not neutral and (isinstance(given, Tensor) or given != neutral):
+        got = repr(given) if isinstance(given, int | float) else type(given).__name__
+        raise ValueError(f"{name}: expected {neutral}, got {got}. {advice}")
+
+
 def check_generator(generator: torch.Generator) -> None:
     """What is drawn can be drawn again."""
     if not isinstance(generator, torch.Generator):

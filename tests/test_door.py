@@ -208,7 +208,7 @@ def test_arguments_are_called_and_ordered_as_pytorch_has_them(name):
     assert shared == sorted(shared, key=known.index)
     assert shared[:3] == known[:3]
     assert "enable_gqa" in shared
-    assert "scale" in shared or name == "linear"
+    assert "scale" in shared
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -222,7 +222,7 @@ def test_consecutive_query_heads_share_a_key_head(name, device, randn):
         function(query, key, value)
 
 
-MASKED = [name for name in NAMES if "attn_mask" in takes[name]]
+MASKED = [name for name in NAMES if "attn_mask" in takes[name] and name != "sliding_window"]
 
 
 @pytest.mark.parametrize("name", MASKED)
@@ -540,6 +540,20 @@ NAMED = {
     "complex borders": (
         lambda: attnref.varlen_attention(TOKENS, TOKENS, TOKENS, torch.tensor([0j, 8])),
         r"cu_seqlens: expected a tensor of integers",
+    ),
+    "a mask beside a window": (
+        lambda: attnref.sliding_window_attention(
+            *(TOKENS, TOKENS, TOKENS, torch.ones(N, N).bool()), window=3
+        ),
+        r"attn_mask: expected None, got Tensor\. The window is the mask; for another beside it use",
+    ),
+    "dropout in a window": (
+        lambda: attnref.sliding_window_attention(TOKENS, TOKENS, TOKENS, None, 0.1, window=3),
+        r"dropout_p: expected 0\.0, got 0\.1\. No weight is stored to be dropped; use",
+    ),
+    "a factor of no scores": (
+        lambda: attnref.linear_attention(TOKENS, TOKENS, TOKENS, scale=0.5),
+        r"scale: expected None, got 0\.5\. There are no scores to multiply",
     ),
     "a cache without room": (
         lambda: attnref.KVCache(0),
