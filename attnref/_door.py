@@ -20,7 +20,7 @@ class Call(NamedTuple):
     """One call of attention, checked.
 
     Attributes:
-        query, key, value: as they came; without a value, ``value`` is the key.
+        query, key, value: as they came.
         attn_mask: broadcasts to ``shape``.
         is_causal: query i sees the keys j <= i, besides what the mask says.
         scale: the factor on the scores.
@@ -76,7 +76,7 @@ class Call(NamedTuple):
 def enter(
     query: Tensor,
     key: Tensor,
-    value: Tensor | None = None,
+    value: Tensor,
     attn_mask: Tensor | Mask | None = None,
     is_causal: bool = False,
     scale: float | None = None,
@@ -86,11 +86,11 @@ def enter(
 ) -> Call:
     """The arguments, once they are known to belong together.
 
+    A function without values passes the key in their place.
+
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
     """
-    if value is None:
-        value = key
     check_tensors(query=query, key=key, value=value)
     if value.shape[:-1] != key.shape[:-1]:
         checks.check_value(key.shape, value.shape)
@@ -137,10 +137,14 @@ def check_tensors(**tensors: Tensor) -> None:
     (first, reference), *_ = tensors.items()
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
+            advice = "There is no default for it."
+            if tensor is not None:
+                advice = f"Convert it with torch.as_tensor({name})."
             raise TypeError(
-                f"{name}: expected a torch.Tensor, got {type(tensor).__name__}. "
-                f"Convert it with torch.as_tensor({name})."
+                f"{name}: expected a torch.Tensor, got {type(tensor).__name__}. {advice}"
             )
+        if tensor.is_nested or tensor.layout != torch.strided:
+            _check_dense(name, tensor)
         if not tensor.is_floating_point() or tensor.itemsize == 1:
             raise TypeError(
                 f"{name}: expected a floating dtype of 16 bits or more, got {tensor.dtype}. "
@@ -155,6 +159,20 @@ def check_tensors(**tensors: Tensor) -> None:
             _check_place(name, tensor, reference, first)
 
 
+def _check_dense(name: str, tensor: Tensor) -> None:
+    """A number in each place, which nested and sparse tensors do not have."""
+    if tensor.is_nested:
+        raise TypeError(
+            f"{name}: expected an ordinary, dense tensor, got one that is nested. Pad it with "
+            f"{name}.to_padded_tensor(0.0), and leave the padding out with masks.padding(lengths)."
+        )
+    if tensor.layout != torch.strided:
+        raise TypeError(
+            f"{name}: expected an ordinary, dense tensor, got one of layout {tensor.layout}. "
+            f"Convert it with {name}.to_dense()."
+        )
+
+
 def check_without_gradient(attn_mask: Tensor | Mask | None) -> None:
     """A mask that a core only reads: it has no derivative by it."""
     if isinstance(attn_mask, Tensor) and attn_mask.requires_grad:
@@ -162,6 +180,13 @@ def check_without_gradient(attn_mask: Tensor | Mask | None) -> None:
             "attn_mask: expected a tensor without gradient, got one that requires it. Detach it, "
             "or use attnref.scaled_dot_product_attention, which gives it one."
         )
+
+
+def check_neutral(name: str, given: object, neutral: object, advice: str) -> None:
+    """An argument that is there for PyTorch's order of them, and says nothing."""
+    if given is not neutral and (isinstance(given, Tensor) or given != neutral):
+        got = repr(given) if isinstance(given, int | float) else type(given).__name__
+        raise ValueError(f"{name}: expected {neutral}, got {got}. {advice}")
 
 
 def check_generator(generator: torch.Generator) -> None:
@@ -182,6 +207,7 @@ def check_mask_type(attn_mask: Tensor | Mask) -> None:
             f"attn_mask: expected a torch.Tensor or a mask of attnref.masks, got "
             f"{type(attn_mask).__name__}. Convert it with torch.as_tensor(attn_mask)."
         )
+    _check_dense("attn_mask", attn_mask)
     if attn_mask.dtype != torch.bool and not attn_mask.is_floating_point():
         raise TypeError(
             f"attn_mask: expected bool (True = may attend) or a floating dtype (added to the "

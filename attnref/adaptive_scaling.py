@@ -48,7 +48,8 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
     Returns:
         ``(..., 1, 1)``, detached, in float32 or, for float64 input, float64; for
         :func:`attnref.scaling.scale_query`. Where all scores are equal up to rounding it is
-        large but finite, and small enough to leave those rounding errors below 1.
+        large but finite, and small enough to leave those rounding errors below 1; without
+        queries or keys it is :math:`1/\sqrt{d_k}`.
 
     Raises:
         TypeError, ValueError: for tensors of other dtypes, shapes that do not belong together.
@@ -61,9 +62,16 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
         tensor([[0.1667]])
     """
     check_tensors(query=query, key=key)
-    checks.scores_shape(query.shape, key.shape)
-    query_mean, query_covariance, query_square = _moments(query)
-    key_mean, key_covariance, key_square = _moments(key)
+    *lead, n, m = checks.scores_shape(query.shape, key.shape)
+    query, key = _wide(query), _wide(key)
+    if 0 in (*lead, n, m):
+        return query.new_full((*lead, 1, 1), query.shape[-1] ** -0.5)
+    # Divided first, for the squares of large numbers overflow.
+    query_size, key_size = (
+        x.abs().amax((-2, -1), keepdim=True).clamp(min=1.0) for x in (query, key)
+    )  # (..., 1, 1) each
+    query_mean, query_covariance, query_square = _moments(query / query_size)
+    key_mean, key_covariance, key_square = _moments(key / key_size)
     variance = (
         (query_covariance * key_covariance).sum((-2, -1), keepdim=True)
         + query_mean @ key_covariance @ query_mean.mT
@@ -72,7 +80,8 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
     # Equal scores differ by rounding errors of some eps |q| |k|; a spread below that is none.
     info = torch.finfo(variance.dtype)
     noise = (16 * info.eps) ** 2 * query_square * key_square  # (..., 1, 1)
-    return torch.maximum(variance, noise).clamp(min=info.tiny).rsqrt()
+    factor = torch.maximum(variance, noise).clamp(min=info.tiny).rsqrt()
+    return factor / query_size / key_size
 
 
 def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
@@ -97,7 +106,7 @@ def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
         ``(..., 1, 1)``, detached, in float32 or, for float64 input, float64; for
         :func:`attnref.scaling.scale_query`. The search covers score deviations from
         :math:`2^{-16}` to :math:`2^{16}`; if keys tie so that no factor reaches the target, the
-        largest one is returned.
+        largest one is returned. Without queries it is :math:`1/\sqrt{d_k}`.
 
     Raises:
         TypeError, ValueError: for tensors of other dtypes, shapes that do not belong together, or
@@ -122,6 +131,8 @@ def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
             f"a nat below uniform write math.log({keys}) - 0.5."
         )
     unit = from_variance(query, key)  # (..., 1, 1)
+    if query.shape[-2] == 0:
+        return unit
     query, key = _wide(query), _wide(key)
     scores = (query * unit) @ key.mT  # (..., n, m)
     low = torch.full_like(unit, -16.0)  # (..., 1, 1), powers of two
@@ -200,7 +211,6 @@ def from_past(query: Tensor, key: Tensor) -> Tensor:
 
 def _moments(vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean ``(..., 1, d)``, covariance ``(..., d, d)``, mean squared length ``(..., 1, 1)``."""
-    vectors = _wide(vectors)
     mean = vectors.mean(-2, keepdim=True)  # (..., 1, d)
     centred = vectors - mean
     covariance = centred.mT @ centred / vectors.shape[-2]  # (..., d, d)

@@ -7,7 +7,7 @@ within :math:`\pm b` no weight of n keys exceeds :math:`1/(1+(n-1)e^{-2b})`, and
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnref._door import check_tensors
 from attnref.checks import check_number
@@ -33,13 +33,14 @@ def qk_unit_norm(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         key: ``(..., m, d_k)``.
 
     Returns:
-        Both, each in its shape and dtype. A vector of zeros stays one.
+        Both, each in its shape and dtype. A vector of zeros stays one, and has a gradient of zeros.
 
     Raises:
-        TypeError, ValueError: for anything but a floating tensor, and for two of different kinds.
+        TypeError, ValueError: for anything but a floating tensor, for two of different kinds or
+            widths, and for vectors without components.
 
-    Exact up to rounding; norms are formed in float32 at least. Time and memory
-    ``O((n + m) d_k)``.
+    Exact up to rounding for vectors of any length; norms are formed in float32 at least. Time and
+    memory ``O((n + m) d_k)``.
 
     Source: Henry et al. 2020, arXiv 2010.04245; Liu et al. 2021, arXiv 2111.09883.
 
@@ -47,14 +48,18 @@ def qk_unit_norm(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         >>> qk_unit_norm(torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 2.0]]))
         (tensor([[0.6000, 0.8000]]), tensor([[0., 1.]]))
     """
-    check_tensors(query=query, key=key)
-    query_unit, key_unit = (
-        nn.functional.normalize(
-            tensor.to(torch.promote_types(tensor.dtype, torch.float32)), dim=-1
-        ).to(tensor.dtype)
-        for tensor in (query, key)
-    )
-    return query_unit, key_unit
+    _check_vectors(query, key)
+    return _unit(query), _unit(key)
+
+
+def _unit(vectors: Tensor) -> Tensor:
+    wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+    largest = wide.detach().abs().amax(-1, keepdim=True)  # (..., 1)
+    zero = largest == 0
+    # Divided first, for squares overflow and vanish; the result does not depend on the divisor.
+    wide = wide / largest.masked_fill(zero, 1.0)
+    norm = torch.linalg.vector_norm(wide.masked_fill(zero, 1.0), dim=-1, keepdim=True)
+    return (wide / norm).masked_fill(zero, 0.0).to(vectors.dtype)
 
 
 def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
@@ -82,7 +87,8 @@ def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tenso
     Raises:
         TypeError, ValueError: for an ``eps`` that is not above 0; as in :func:`qk_unit_norm`.
 
-    Exact up to rounding. Time and memory ``O((n + m) d_k)``.
+    Exact up to rounding, in float32 or wider, for vectors of any length. Time and
+    memory ``O((n + m) d_k)``.
 
     Source: Zhang and Sennrich 2019, arXiv 1910.07467; on query and key, as a LayerNorm: Dehghani
     et al. 2023, arXiv 2302.05442.
@@ -92,15 +98,37 @@ def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tenso
         >>> query
         tensor([[0.8485, 1.1314]])
     """
-    check_tensors(query=query, key=key)
+    _check_vectors(query, key)
     advice = "It keeps a vector of zeros from being divided by zero; 1e-6 is usual."
     if not check_number("eps", eps, advice) > 0.0:
         raise ValueError(f"eps: expected a number above 0, got {eps!r}. {advice}")
-    width = query.shape[-1:]
-    return (
-        nn.functional.rms_norm(query, width, eps=eps),
-        nn.functional.rms_norm(key, width, eps=eps),
-    )
+    return _rms_one(query, eps), _rms_one(key, eps)
+
+
+def _rms_one(vectors: Tensor, eps: float) -> Tensor:
+    wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+    root = max(math.sqrt(eps), torch.finfo(wide.dtype).tiny)
+    # Divided first, by the larger of the two terms: neither square overflows.
+    size = wide.detach().abs().amax(-1, keepdim=True).clamp(min=root)  # (..., 1)
+    wide = wide / size
+    mean_square = wide.square().mean(-1, keepdim=True)
+    return (wide * (mean_square + (root / size).square()).rsqrt()).to(vectors.dtype)
+
+
+def _check_vectors(query: Tensor, key: Tensor) -> None:
+    """Vectors of one width, which is what a product needs."""
+    check_tensors(query=query, key=key)
+    for name, tensor in (("query", query), ("key", key)):
+        if tensor.dim() == 0 or tensor.shape[-1] == 0:
+            raise ValueError(
+                f"{name}: expected shape (..., d_k) with d_k of at least 1, got "
+                f"{tuple(tensor.shape)}. Its last dimension holds the components of a vector."
+            )
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"key: expected last dimension {query.shape[-1]}, as query has, got shape "
+            f"{tuple(key.shape)}. Project both to the same d_k."
+        )
 
 
 def softcap(scores: Tensor, *, cap: float) -> Tensor:
@@ -127,7 +155,7 @@ def softcap(scores: Tensor, *, cap: float) -> Tensor:
     Raises:
         TypeError, ValueError: for scores that are not a floating tensor, or a cap not above 0.
 
-    Exact up to rounding. Time and memory ``O(n m)``.
+    Exact up to rounding; half precision is computed in float32. Time and memory ``O(n m)``.
 
     Source: Gemma Team 2024, arXiv 2408.00118, section 2.
 
@@ -139,4 +167,5 @@ def softcap(scores: Tensor, *, cap: float) -> Tensor:
     advice = "Without a cap, leave the scores as they are."
     if not 0.0 < check_number("cap", cap, advice) < math.inf:
         raise ValueError(f"cap: expected a finite number above 0, got {cap!r}. {advice}")
-    return cap * torch.tanh(scores / cap)  # (..., n, m)
+    wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    return (cap * torch.tanh(wide / cap)).to(scores.dtype)  # (..., n, m)

@@ -190,7 +190,7 @@ def attention_weights(
         >>> attention_weights(query, key)
         tensor([[0.6698, 0.3302]])
     """
-    call = enter(query, key, None, attn_mask, is_causal, scale, enable_gqa, sink=sink)
+    call = enter(query, key, key, attn_mask, is_causal, scale, enable_gqa, sink=sink)
     checks.check_softcap(softcap)
     with own_precision(query.device):
         return softmax_weights(call, softcap)[0].to(query.dtype)

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -220,6 +221,26 @@ def test_a_tie_that_no_factor_breaks_gives_the_largest(device):
     torch.testing.assert_close(factor, largest, rtol=1e-5, atol=0)
     weights = attnref.attention_weights(scaling.scale_query(query, factor), key, scale=1.0)
     assert weights.tolist() == [[0.5, 0.5, 0.0]]
+
+
+@pytest.mark.parametrize("size", [1e10, 1e15])
+def test_squares_of_large_numbers_do_not_overflow(size, device, randn):
+    """In float32, whose largest number is 3e38."""
+    query, key = randn(2, 5, 3, dtype=torch.float32), randn(2, 7, 3, dtype=torch.float32)
+    for factor in (from_variance, partial(from_entropy, target=1.0)):
+        torch.testing.assert_close(
+            factor(size * query, size * key) * size * size, factor(query, key), rtol=1e-4, atol=0
+        )
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (0, 0)])
+def test_without_scores_the_factor_is_the_usual_one(n, m, randn):
+    query, key = randn(2, n, 4), randn(2, m, 4)
+    factors = [from_variance(query, key)]
+    factors += [from_entropy(query, key, target=1.0)] if m else []
+    for factor in factors:
+        assert torch.equal(factor, torch.full_like(factor, 0.5))
+        assert factor.shape == (2, 1, 1)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, math.log(3), 7.0, math.nan])

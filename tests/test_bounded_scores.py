@@ -166,6 +166,50 @@ def test_a_wrong_eps_is_named(wrong, randn):
 # softcap
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("size", [1e-30, 1e-13, 2e19, 3e38])
+def test_norms_of_vectors_of_any_length(size, dtype, device):
+    vectors = torch.tensor([[1.0, -1.0, 1.0, 1.0]], device=device, dtype=dtype)
+    for unit in bounded_scores.qk_unit_norm(size * vectors, size * vectors):
+        torch.testing.assert_close(unit, vectors / 2)
+    for rms in bounded_scores.qk_rms_norm(size * vectors, size * vectors, eps=1e-90):
+        torch.testing.assert_close(rms, vectors)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_vector_of_zeros_has_a_finite_gradient(norm, dtype, device):
+    query = torch.zeros(2, 3, device=device, dtype=dtype, requires_grad=True)
+    gradient = torch.autograd.grad(norm(query, query)[0].sum(), query)[0]
+    expected = 0.0 if norm is bounded_scores.qk_unit_norm else 1000.0  # 1 / sqrt(eps)
+    torch.testing.assert_close(gradient, torch.full_like(gradient, expected))
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "message"),
+    [
+        (torch.tensor(1.0), torch.ones(2), r"query: expected shape \(\.\.\., d_k\) .* got \(\)"),
+        (torch.ones(2), torch.ones(3, 0), r"key: expected shape .*, got \(3, 0\)\. Its last dim"),
+        (
+            torch.ones(5, 2),
+            torch.ones(7, 3),
+            r"key: expected last dimension 2, .*shape \(7, 3",
+        ),
+    ],
+)
+@pytest.mark.parametrize("norm", NORMS)
+def test_vectors_of_no_width_or_two_are_named(norm, query, key, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        norm(query, key)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_softcap_is_rounded_once(dtype, device):
+    scores = torch.tensor([1e-5, 0.1, 30.0, -29.0, 47.0], device=device, dtype=dtype)
+    expected = (50.0 * torch.tanh(scores.double() / 50.0)).to(dtype)
+    assert torch.equal(bounded_scores.softcap(scores, cap=50.0), expected)
+
+
 def test_softcap_follows_the_formula_and_leaves_small_scores(randn):
     scores = 30 * randn(5, 7)
     ours = bounded_scores.softcap(scores, cap=20.0)

@@ -208,7 +208,7 @@ def test_arguments_are_called_and_ordered_as_pytorch_has_them(name):
     assert shared == sorted(shared, key=known.index)
     assert shared[:3] == known[:3]
     assert "enable_gqa" in shared
-    assert "scale" in shared or name == "linear"
+    assert "scale" in shared
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -222,7 +222,7 @@ def test_consecutive_query_heads_share_a_key_head(name, device, randn):
         function(query, key, value)
 
 
-MASKED = [name for name in NAMES if "attn_mask" in takes[name]]
+MASKED = [name for name in NAMES if "attn_mask" in takes[name] and name != "sliding_window"]
 
 
 @pytest.mark.parametrize("name", MASKED)
@@ -307,12 +307,20 @@ def test_a_mask_that_tells_queries_apart_is_refused(name, device, randn):
 # Kinds of arguments ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product"])
+@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product", "attend"])
 def test_what_is_no_tensor_is_named(name, device, randn):
     tokens = randn(2, N, D_K)
-    functions = variants(device) | {"scaled_dot_product": attnref.scaled_dot_product_attention}
+    functions = variants(device) | {
+        "scaled_dot_product": attnref.scaled_dot_product_attention,
+        "attend": attnref.attend,
+    }
     with pytest.raises(TypeError, match=r"^query: expected a torch\.Tensor, got list\."):
         functions[name](tokens.tolist(), tokens, tokens)
+    for place, missing in enumerate(["query", "key", "value"]):  # None stands for no other
+        given = [tokens, tokens, tokens]
+        given[place] = None
+        with pytest.raises(TypeError, match=rf"^{missing}: expected a torch\.Tensor, got NoneType"):
+            functions[name](*given)
     if name in MASKED:
         with pytest.raises(TypeError, match=r"^attn_mask: expected a torch\.Tensor or a mask"):
             functions[name](tokens, tokens, tokens, [[True]])
@@ -430,7 +438,37 @@ def test_every_variant_is_offered():
 # Doors that stood open ---------------------------------------------------------------------------
 
 TOKENS = torch.zeros(1, N, D_K)
+
+
+def nested(layout):
+    return torch.nested.nested_tensor([TOKENS[0], TOKENS[0, :3]], layout=layout)
+
+
+UNEVEN = r"expected an ordinary, dense tensor, got one that is nested\. .* masks\.padding"
 NAMED = {
+    "sequences of several lengths": (
+        lambda: attnref.scaled_dot_product_attention(*(nested(torch.strided),) * 3),
+        "query: " + UNEVEN,
+    ),
+    "values of several lengths": (
+        lambda: attnref.blockwise_attention(TOKENS, TOKENS, nested(torch.jagged)),
+        "value: " + UNEVEN,
+    ),
+    "a mask of several lengths": (
+        lambda: attnref.topk_attention(*(TOKENS, TOKENS, TOKENS, nested(torch.jagged)), count=2),
+        "attn_mask: " + UNEVEN,
+    ),
+    "a sparse key": (
+        lambda: attnref.linear_attention(TOKENS, TOKENS.to_sparse(), TOKENS),
+        r"key: expected an ordinary, dense tensor, got one of layout torch\.sparse_coo\. Convert "
+        r"it with key\.to_dense\(\)",
+    ),
+    "a sparse mask": (
+        lambda: attnref.scaled_dot_product_attention(
+            TOKENS[0], TOKENS[0], TOKENS[0], torch.eye(N).to_sparse()
+        ),
+        r"attn_mask: expected an ordinary, dense tensor, got one of layout torch\.sparse_coo\.",
+    ),
     "integers have no norm": (
         lambda: attnref.bounded_scores.qk_unit_norm(TOKENS.int(), TOKENS.int()),
         r"query: expected a floating dtype of 16 bits or more, got torch\.int32",
@@ -503,6 +541,20 @@ NAMED = {
         lambda: attnref.varlen_attention(TOKENS, TOKENS, TOKENS, torch.tensor([0j, 8])),
         r"cu_seqlens: expected a tensor of integers",
     ),
+    "a mask beside a window": (
+        lambda: attnref.sliding_window_attention(
+            *(TOKENS, TOKENS, TOKENS, torch.ones(N, N).bool()), window=3
+        ),
+        r"attn_mask: expected None, got Tensor\. The window is the mask; for another beside it use",
+    ),
+    "dropout in a window": (
+        lambda: attnref.sliding_window_attention(TOKENS, TOKENS, TOKENS, None, 0.1, window=3),
+        r"dropout_p: expected 0\.0, got 0\.1\. No weight is stored to be dropped; use",
+    ),
+    "a factor of no scores": (
+        lambda: attnref.linear_attention(TOKENS, TOKENS, TOKENS, scale=0.5),
+        r"scale: expected None, got 0\.5\. There are no scores to multiply",
+    ),
     "a cache without room": (
         lambda: attnref.KVCache(0),
         r"max_length: expected an integer of 1 or more, got 0\. It is the number of tokens",
@@ -510,6 +562,8 @@ NAMED = {
 }
 
 
+# PyTorch calls its tensors of several lengths a prototype.
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
 @pytest.mark.parametrize("case", NAMED)
 def test_an_argument_of_another_kind_is_named(case):
     call, message = NAMED[case]

@@ -62,18 +62,22 @@ def partial_result(core: Core, *tensors: Tensor, by_values: bool = False) -> Par
     The maximum has none: only its product with the normaliser counts, so it may be any constant.
     A core that does not tell its sums gives a normaliser of width 0.
 
-    ``by_values`` says that the values of a mask decide which blocks are computed. A graph that is
+    ``by_values`` says that values decide which blocks are computed, and how. A graph that is
     traced holds no values: there the formula computes.
     """
     traced = by_values and torch.compiler.is_compiling()
     if traced and (pairs := tensors[0].shape[-2] * tensors[1].shape[-2]) > _FEW_PAIRS:
         raise ValueError(
             f"query: expected at most {_FEW_PAIRS} pairs of queries and keys under "
-            f"torch.compile(fullgraph=True) or torch.export, got {pairs}. Which blocks are skipped "
+            f"torch.compile(fullgraph=True) or torch.export, got {pairs}. How blocks are computed "
             "depends on values, which a graph does not hold: leave the call out of it with "
             "torch.compiler.disable, or give mask.block_mask() to FlexAttention."
         )
-    if traced or tensors[0].is_meta:
+    levels = None
+    if not torch.compiler.is_compiling():
+        levels = torch._C._functorch.get_interpreter_stack()
+    # A function of autograd loses what a second transform makes of its derivative forwards.
+    if traced or tensors[0].is_meta or (levels and _forwards_twice(levels)):
         output, lse = core.formula(*tensors)
         maximum = lse.detach()[..., None]  # (..., n, 1)
         return Partial(output, maximum, _normaliser(lse, maximum))
@@ -102,6 +106,16 @@ def is_derived(*tensors: Tensor) -> bool:
     if torch.compiler.is_compiling():
         return False
     return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)  # type: ignore[no-untyped-call]
+
+
+def _forwards_twice(levels: Sequence[Any]) -> bool:
+    """Whether torch.func takes a derivative of a derivative, one of them in forward mode."""
+    kinds = [level.key() for level in levels]
+    forward, backward = (
+        kinds.count(kind)
+        for kind in (torch._C._functorch.TransformType.Jvp, torch._C._functorch.TransformType.Grad)
+    )
+    return forward > 0 and forward + backward > 1
 
 
 def _inputs(core: Core) -> int:

@@ -39,10 +39,11 @@ def block_means(tokens: Tensor, block_size: int) -> Tensor:
     block_size = min(block_size, max(m, 1))  # or a short text would be filled up to a block
     blocks = math.ceil(m / block_size)
     filled = pad(tokens, (0, 0, 0, blocks * block_size - m))
-    sums = torch.unflatten(filled, -2, (blocks, block_size)).sum(-2)  # (..., blocks, d)
+    shrink = 0.5 ** (block_size - 1).bit_length()  # a power of two: no sum of B numbers overflows
+    sums = torch.unflatten(filled * shrink, -2, (blocks, block_size)).sum(-2)  # (..., blocks, d)
     first = block_size * torch.arange(blocks, device=tokens.device)
     sizes = (m - first).clamp(max=block_size)[:, None]
-    return torch.div(sums, sizes)
+    return torch.div(sums, sizes * shrink)
 
 
 def best_of_each_row(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -176,7 +176,8 @@ def _partial(call: Call, kernel: bool) -> Partial:
     own = mask if isinstance(mask, Mask) else None
     by_blocks = _Blockwise(own, call.is_causal, call.scale)
     tensors = [mask] if isinstance(mask, Tensor) else []
-    return partial_result(by_blocks, query, key, value, *tensors, by_values=mask is not None)
+    # The loop asks for values without a mask too: how large the scores are.
+    return partial_result(by_blocks, query, key, value, *tensors, by_values=True)
 
 
 class _Kernel(NamedTuple):

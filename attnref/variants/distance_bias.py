@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref import checks
-from attnref._door import Call, both, check_without_gradient, enter, fused
+from attnref._door import Call, both, check_without_gradient, enter, fused, narrowed
 from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
 from attnref.reference import attend
@@ -111,7 +111,7 @@ def distance_bias_attention(
 def _step(call: Call, bias: Tensor) -> Tensor:
     """The row of a single query, whose bias is a mask as it is, by the fused kernel."""
     mask = call.mask_tensor()
-    added = bias.to(call.dtype)  # (..., 1, m)
+    added = narrowed(bias, call.dtype)  # (..., 1, m)
     query, key, value = (x.to(call.dtype) for x in call[:3])
     one = call._replace(
         query=query, key=key, value=value, attn_mask=added if mask is None else both(added, mask)
@@ -134,13 +134,14 @@ class _DistanceBias(NamedTuple):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *others: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The output; the base-2 logarithm of each row's sum of powers, ``(..., n, 1)``."""
+        """The output; each row's sum of powers of 2, and the score subtracted, ``(..., n, 1)``."""
         bias, *masks = others
         dtype = torch.promote_types(query.dtype, torch.float32)
         n = query.shape[-2]
         keys, values, biases = self._prepared(key, value, bias, dtype)
         output = query.new_empty(*query.shape[:-1], value.shape[-1])  # (..., n, d_v)
-        softmax = query.new_empty(*query.shape[:-1], 1, dtype=dtype)
+        totals = query.new_empty(*query.shape[:-1], 1, dtype=dtype)
+        maxima = torch.empty_like(totals)
         for head, strip in self._strips(query, key, masks, dtype):
             rows, k, v, b = strip.rows, keys[head], values[head], biases[head]
             q = query[head][..., rows, :].to(dtype) * (self.scale * LOG2_E)  # (..., rows, d_k)
@@ -155,8 +156,8 @@ class _DistanceBias(NamedTuple):
                 total = total * rescale + powers.sum(-1, keepdim=True)
                 sums = sums * rescale + product_with_transpose(powers, v[..., columns, :].mT)
             output[head][..., rows, :] = sums / total.masked_fill(total == 0, 1.0)
-            softmax[head][..., rows, :] = maximum + total.masked_fill(total == 0, 1.0).log2()
-        return output, softmax[..., :0].contiguous(), softmax
+            totals[head][..., rows, :], maxima[head][..., rows, :] = total, maximum
+        return output, totals, maxima
 
     def backward(
         self,
@@ -182,13 +183,15 @@ class _DistanceBias(NamedTuple):
         for head, strip in self._strips(query, key, masks, dtype):
             rows, k, v, b = strip.rows, keys[head], values[head], biases[head]
             q = query[head][..., rows, :].to(dtype) * (self.scale * LOG2_E)  # (..., rows, d_k)
-            g = grad[head][..., rows, :].to(dtype)  # (..., rows, d_v)
+            maximum, total = (x[head][..., rows, :] for x in (maxima, totals))  # (..., rows, 1)
+            # Divided here, once: the weights below are powers that the total does not divide.
+            g = grad[head][..., rows, :].to(dtype) / total.masked_fill(total == 0, 1.0)
             mean = (g * output[head][..., rows, :]).sum(-1, keepdim=True)  # (..., rows, 1)
-            logarithm = maxima[head][..., rows, :]  # (..., rows, 1)
+            mean -= grad_normaliser[head][..., rows, :]  # which grows with each power alike
             d_q = torch.zeros_like(q)
             for columns in strip.columns(_COLUMNS):
                 scores = _scores(q, k, b, strip, columns, n)  # (..., rows, columns)
-                weights = scores.sub_(logarithm).exp2_()
+                weights = scores.sub_(maximum).exp2_()
                 d_value[head][..., columns] += product_with_transpose(g.mT, weights.mT)
                 d_scores = product_with_transpose(g, v[..., columns, :]).sub_(mean).mul_(weights)
                 d_key[head][..., columns] += product_with_transpose(q.mT, d_scores.mT)
@@ -215,11 +218,11 @@ class _DistanceBias(NamedTuple):
     @staticmethod
     def _prepared(key: Tensor, value: Tensor, bias: Tensor, dtype: torch.dtype) -> list[Tensor]:
         """In the dtype of computation; the bias in units of ln 2, as the scores are."""
-        return [
-            key.to(dtype).contiguous(),
-            value.to(dtype).contiguous(),
-            bias[..., 0, :].to(dtype) * LOG2_E,
-        ]
+        bias = bias[..., 0, :]
+        # finfo.min, with which some mean a very small weight, is not -inf in the other unit either.
+        units = (bias.to(dtype) * LOG2_E).clamp(min=torch.finfo(dtype).min)
+        units = units.masked_fill(bias == -torch.inf, -torch.inf)
+        return [key.to(dtype).contiguous(), value.to(dtype).contiguous(), units]
 
     def _strips(
         self, query: Tensor, key: Tensor, masks: list[Tensor], dtype: torch.dtype

@@ -66,8 +66,11 @@ def gated_delta_attention(
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
-    A token with ``log_decay`` 0 and ``beta`` 0, or without ``beta`` a key of zeros, leaves the
-    state as it is: so padding is left out. A NaN or inf stays in the state.
+    A token with ``log_decay`` 0 and ``beta`` 0, whatever its key and value hold, leaves the state
+    as it is; without ``beta``, one with ``log_decay`` 0, a key of zeros and a finite value: so
+    padding is left out. A NaN or inf of another token stays in the state: its row and all later
+    ones then hold NaN or inf, in one component if it is the value's, and earlier rows are as if it
+    were not there.
 
     Exact up to rounding; half precision is computed in float32. No power of a positive number is
     taken if ``log_decay`` is not positive. Time, in products with chunks of B:
@@ -101,6 +104,7 @@ def gated_delta_attention(
             log_decay, beta = (
                 x if x is None else x.repeat_interleave(groups, -3) for x in (log_decay, beta)
             )
+        key, value = _left_out(key, value, beta)
         state = key.new_zeros(*key.shape[:-2], key.shape[-1], value.shape[-1])
         output, _ = _chunks(query * call.scale, key, value, log_decay, beta, state, chunk_size)
         return output.to(call.query.dtype)
@@ -155,9 +159,19 @@ def gated_delta_attention_step(
     state = _checked_state(call, state)
     with own_precision(query.device):
         query, key, value = call.tensors()
+        key, value = _left_out(key, value, beta)
         inputs = query * call.scale, key, value, log_decay, beta, state
         output, state = _token(*inputs) if key.shape[-2] == 1 else _chunks(*inputs, chunk_size)
         return output.to(call.query.dtype), state
+
+
+def _left_out(key: Tensor, value: Tensor, beta: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Numbers for NaN and inf in tokens of rate 0, which nothing is read from."""
+    if beta is None:
+        return key, value
+    skipped = beta == 0  # (..., n, 1)
+    key, value = (torch.where(skipped, torch.nan_to_num(x, 0.0, 0.0, 0.0), x) for x in (key, value))
+    return key, value
 
 
 def _token(
@@ -242,9 +256,16 @@ def _round(
         written.append(new)
         faded = state if kept is None else kept[..., i, :, :] * state
         state = faded + key[..., i, :, :].mT @ new  # (..., d_k, d_v)
-    own = products[0].triu().mT @ torch.stack(written, -3)  # (..., chunks, B, d_v)
+    own = _lower_product(products[0].triu().mT, torch.stack(written, -3))  # (..., chunks, B, d_v)
     output = rows[0] @ torch.stack(before, -3) + own
     return output.flatten(-3, -2), state
+
+
+def _lower_product(lower: Tensor, written: Tensor) -> Tensor:
+    """The product with zeros above the diagonal, where 0 times NaN or inf counts as 0."""
+    finite = torch.nan_to_num(written, 0.0, 0.0, 0.0)
+    broken = (written - finite).detach()  # 0 where finite, or NaN or inf
+    return lower @ finite + broken.cumsum(-2)
 
 
 def _filled(tokens: Tensor, taken: slice, missing: int) -> Tensor:

@@ -117,10 +117,12 @@ def _attended(
     queries = torch.unflatten(_filled(query, blocks * block_size), -2, (blocks, block_size))
     near, allowed = _near(n, blocks, block_size, is_causal, query.device)
     far = _far(blocks, num_means, is_causal, query.device)  # (blocks, runs)
+    shrink = 0.5 ** (n - 1).bit_length()  # a power of two: no sum of n numbers overflows
     run_key, run_value, count = (
-        _run_sums(tokens, blocks, block_size, num_means) for tokens in (key, value, present)
+        _run_sums(tokens, blocks, block_size, num_means)
+        for tokens in (key * shrink, value * shrink, present)
     )  # (..., rows, d_k), (..., rows, d_v), (..., rows, 1)
-    some = count.clamp(min=1)
+    some = count.clamp(min=1) * shrink
     run_key, run_value = run_key / some, run_value / some  # sums become means
     # A mean counts as often as it has keys, and not at all if it has none.
     near_bias = present.squeeze(-1)[..., near][..., None, :].log()  # (..., blocks, 1, columns)
@@ -233,4 +235,6 @@ def _check_sizes(shape: Shape, block_size: int, num_means: int) -> tuple[int, in
             f"num_means: expected a divisor of block_size={block_size}, got {num_means}. A block "
             "is divided into runs of equal length."
         )
+    if block_size > n:  # one block holds all tokens, and no means are taken
+        block_size = num_means = max(n, 1)
     return block_size, num_means

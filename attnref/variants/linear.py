@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref import checks
-from attnref._door import Call, check_tensors, enter, own_precision
+from attnref._door import Call, check_neutral, check_tensors, enter, own_precision
 from attnref.masks import Mask
 
 __all__ = [
@@ -59,6 +59,7 @@ def linear_attention(
     attn_mask: Tensor | Mask | None = None,
     *,
     is_causal: bool = False,
+    scale: None = None,
     enable_gqa: bool = False,
     feature_map: FeatureMap = elu_plus_one,
     chunk_size: int = 64,
@@ -78,6 +79,7 @@ def linear_attention(
         attn_mask: which keys count, bool or a mask of :mod:`attnref.masks`, ``(..., 1, m)``, such
             as ``masks.padding(lengths, m)``: the others add nothing.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
+        scale: None, for PyTorch's names of arguments.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         feature_map: takes ``(..., d_k)`` to ``(..., f)``, token by token; not negative, or the
             normaliser may vanish between terms of both signs. A factor on the scores would
@@ -109,6 +111,8 @@ def linear_attention(
                 [17.5000]])
     """
     call = enter(query, key, value, attn_mask, is_causal=is_causal, enable_gqa=enable_gqa)
+    advice = "There are no scores to multiply: a factor belongs into feature_map."
+    check_neutral("scale", scale, None, advice)
     return weighted_average(
         call, query_features=feature_map, key_features=feature_map, chunk_size=chunk_size
     )

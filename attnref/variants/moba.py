@@ -127,7 +127,7 @@ def moba_choice(
         ..###.
         ..####
     """
-    call = enter(query, key, None, None, is_causal, None, enable_gqa)
+    call = enter(query, key, key, None, is_causal, None, enable_gqa)
     block_size = check_integer("block_size", block_size, 1, _BLOCK_SIZE)
     count = check_integer("count", count, 1, _COUNT)
     position = check_past(past, is_causal)

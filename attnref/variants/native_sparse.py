@@ -171,7 +171,7 @@ def native_sparse_choice(
         ....###.
         ....####
     """
-    call = enter(query, key, None, None, False, scale, enable_gqa)
+    call = enter(query, key, key, None, False, scale, enable_gqa)
     block_size, count, position = _checked(block_size, count, past)
     summaries = _summaries(call, compressed_key, None, block_size, position)
     chosen = _choice(summaries, block_size, count, position)

@@ -19,7 +19,7 @@ def nystrom_attention(
     key: Tensor,
     value: Tensor,
     *,
-    num_landmarks: int = 64,
+    num_landmarks: int | None = None,
     iterations: int = 6,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -40,13 +40,13 @@ def nystrom_attention(
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
         num_landmarks: the rank r, from 1 to the smaller of n and m; segments differ by one token
-            where it does not divide the length.
+            where it does not divide the length. None means 64, or all tokens of a shorter sequence.
         iterations: steps of the pseudo-inverse, 1 or more.
         scale: the factor c; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
 
     Returns:
-        ``(..., n, d_v)`` in the dtype of ``query``.
+        ``(..., n, d_v)`` in the dtype of ``query``; zeros without keys.
 
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
@@ -72,9 +72,15 @@ def nystrom_attention(
     call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa)
     *_, n, m = call.shape
     advice = "Landmarks are means of at least one token; 64 of them and 6 iterations are usual."
-    num_landmarks = check_integer("num_landmarks", num_landmarks, 1, advice, most=min(n, m))
+    if num_landmarks is None:
+        num_landmarks = min(64, max(n, 1), max(m, 1))
+    num_landmarks = check_integer(
+        "num_landmarks", num_landmarks, 1, advice, most=min(max(n, 1), max(m, 1))
+    )
     iterations = check_integer("iterations", iterations, 1, advice)
     q, k, v = call.tensors()
+    if 0 in (n, m):
+        return (q @ k.mT @ v).to(query.dtype)  # sums of nothing: zeros
     q = q * call.scale
     with own_precision(query.device):
         landmark_q, landmark_k = (

@@ -162,6 +162,12 @@ def _grid(
 
 
 def _quantize(tokens: Tensor, grid: _Grid) -> QuantizedTokens:
+    scaled, kept = _scaled(tokens, grid)
+    return QuantizedTokens(nearest(scaled, grid.dtype), kept)
+
+
+def _scaled(tokens: Tensor, grid: _Grid) -> tuple[Tensor, Tensor | QuantizedTokens]:
+    """The tokens in units of their steps, ``(..., n, d)``, and the steps as they are kept."""
     wide = tokens.detach().to(torch.promote_types(tokens.dtype, torch.float32))  # (..., n, d)
     largest = wide.abs()
     for dim, size in ((-1, grid.group_size), (-2, grid.block_size)):
@@ -169,8 +175,7 @@ def _quantize(tokens: Tensor, grid: _Grid) -> QuantizedTokens:
             largest = _largest(largest, dim, size)
     # largest is (..., blocks, groups)
     kept = _kept(largest / LARGEST[grid.dtype], grid.step_dtype)
-    scaled = wide / _spread(_known(kept), wide.shape)  # (..., n, d)
-    return QuantizedTokens(nearest(scaled, grid.dtype), kept)
+    return wide / _spread(_known(kept), wide.shape), kept
 
 
 def _largest(sizes: Tensor, dim: int, size: int | None) -> Tensor:
@@ -331,8 +336,11 @@ def _rounded(tokens: Tensor, grid: _Grid) -> Tensor:
     width = tokens.shape[-1]
     if width == 0:
         return tokens
-    even = pad(tokens.detach(), (0, width % 2)) if grid.dtype == FOUR_BITS else tokens
-    found = _quantize(even, grid).dequantize()[..., :width]
+    scaled, kept = _scaled(tokens, grid)
+    # After the steps are known: a component filled in would cut the groups in other places.
+    even = pad(scaled, (0, width % 2)) if grid.dtype == FOUR_BITS else scaled
+    numbers = numbers_of(nearest(even, grid.dtype))[..., :width]  # (..., n, d)
+    found = numbers * _spread(_known(kept), numbers.shape)
     return tokens + (found - tokens).detach()  # (..., n, d)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from attnref import masks
-from attnref._door import enter, own_precision
+from attnref._door import check_neutral, enter, own_precision
 from attnref.onednn import product_with_transpose
 from attnref.softmax import Partial
 from attnref.variants._autograd import beside_sink, partial_result
@@ -30,11 +30,13 @@ def sliding_window_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
-    window: int,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    window: int,
     sink: Tensor | float | None = None,
 ) -> Tensor:
     r"""Softmax attention of each query to the ``window`` keys nearest to it, its own included.
@@ -47,17 +49,19 @@ def sliding_window_attention(
     :func:`attnref.masks.sliding_window`, forward and backward. On a processor each block and
     head is one large matrix product by oneDNN, in cache. Below 400 keys and with d_k = d_v, the
     forward pass goes to PyTorch's fused kernel, which does not know of windows: it is given the
-    blocks as a batch, and the stretch of keys of each as a strided view. On a GPU all blocks are
-    one batch of matrix products.
+    blocks as a batch, and the stretch of keys of each as a strided view. On a GPU, and in a graph
+    of ``torch.compile``, all blocks are one batch of matrix products.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., n, d_k)``, same dtype and device.
         value: ``(..., n, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        window: number of keys W; odd when two-sided.
+        attn_mask: None, for PyTorch's order of arguments.
+        dropout_p: 0.0, likewise.
         is_causal: whether the window ends at the query's own key or has it in the middle.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        window: number of keys W; odd when two-sided.
         sink: a score for each head, as in :func:`attnref.scaled_dot_product_attention`.
 
     Returns:
@@ -65,13 +69,14 @@ def sliding_window_attention(
 
     Raises:
         TypeError, ValueError: as the reference does, for a window as
-            :func:`attnref.masks.sliding_window` does, and when n and m differ.
+            :func:`attnref.masks.sliding_window` does, when n and m differ, and for a mask or
+            dropout.
 
     Exact up to rounding, in float32 or wider. Unlike the reference, a NaN or inf reaches every
     query of the blocks that see it. Time ``2 n (W + 255) (d_k + d_v)`` operations forward, with
     31 and rounding to 16 instead of 255 below 400 keys without a sink, and
     ``2 n (W + 255) (3 d_k + 2 d_v)`` backward; linear in n. Memory ``O(n (d_k + d_v))``; on a GPU,
-    and for second derivatives, ``O(n (W + 255))`` for the weights.
+    compiled, and for second derivatives, ``O(n (W + 255))`` for the weights.
 
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 
@@ -83,6 +88,10 @@ def sliding_window_attention(
     call = enter(
         query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, sink=sink
     )
+    advice = "The window is the mask; for another beside it use blockwise_attention."
+    check_neutral("attn_mask", attn_mask, None, advice)
+    advice = "No weight is stored to be dropped; use attnref.scaled_dot_product_attention."
+    check_neutral("dropout_p", dropout_p, 0.0, advice)
     *lead, n, m = call.shape
     if n != m:
         raise ValueError(
@@ -112,8 +121,8 @@ def sliding_window_attention(
 
 
 def _in_turn(device: torch.device) -> bool:
-    """Whether blocks are computed one after the other, in cache."""
-    return device.type == "cpu"
+    """Whether blocks are computed one after the other, in cache, as no graph should hold."""
+    return device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _batched(

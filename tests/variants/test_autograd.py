@@ -173,6 +173,8 @@ def test_the_kernels_own_gradients_stop_there(randn):
             gradient.sum().backward()
 
 
+# Forward mode loads decompositions that PyTorch compiles by its own deprecated means.
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @each
 def test_function_transforms(name, device, randn, inputs):
     """Gradients as a function, sample by sample, and of gradients."""
@@ -195,6 +197,21 @@ def test_function_transforms(name, device, randn, inputs):
         torch.func.grad(partial(penalty, ours), 1)(*inputs),
         torch.func.grad(partial(penalty, definition), 1)(*inputs),
     )
+    along = randn(N * D_K)
+    one, other = (
+        [
+            second(twice(lambda x, f=f: loss(f, inputs[0] + x.view(N, D_K), *inputs[1:])))
+            for twice, second in (
+                (torch.func.grad, lambda g: torch.func.jvp(g, (0 * along,), (along,))[1]),
+                (
+                    lambda f: lambda x: torch.func.jvp(f, (x,), (along,))[1],
+                    lambda g: torch.func.jvp(g, (0 * along,), (along,))[1],
+                ),
+            )
+        ]
+        for f in (ours, definition)
+    )
+    close(one, other)
     several = randn(3, 2, N, D_K)
     for run in (lambda f: f, lambda f: torch.func.grad(partial(loss, f), (0, 2))):
         found = torch.func.vmap(run(ours), in_dims=(0, None, None))(several, *inputs[1:])
@@ -217,11 +234,18 @@ def test_vmap_over_masks(randn, inputs):
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize("is_derived", [False, True])
-def test_the_compiler_traces_the_loops(is_derived, monkeypatch, inputs):
-    """In one graph, where no step depends on numbers, as in a window."""
-    monkeypatch.setattr(sliding_window, "_NARROW", 0)
+@pytest.mark.parametrize(
+    "attend",
+    [
+        lambda q, k, v: sliding_window_attention(q, k, v, None, 0.0, window=3),
+        lambda q, k, v: sliding_window_attention(q, k, one_width(v), window=3, sink=0.5),
+        lambda q, k, v: blockwise_attention(q, k, v, is_causal=True, sink=0.5),
+        lambda q, k, v: attnref.kv_cache_attention(q[:, :3], k, one_width(v)),
+        lambda q, k, v: attnref.kv_cache_attention(q[:, :1], k, v, splits=2),
+    ],
+)
+def test_one_graph_holds_a_whole_call(attend, is_derived, inputs):
     torch._dynamo.reset()
-    attend = partial(sliding_window_attention, window=3)
     compiled = torch.compile(attend, fullgraph=True, backend="aot_eager")
     with torch.set_grad_enabled(is_derived):
         found, expected = compiled(*inputs), attend(*inputs)

@@ -185,6 +185,14 @@ def test_a_block_longer_than_the_text_is_not_filled_up(randn):
         torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("m", [4, 7])
+def test_means_of_the_largest_numbers_do_not_overflow(m, randn):
+    key = torch.full((m, 1), 3e38)
+    value, query = randn(m, 2, dtype=torch.float32), torch.full((m, 1), -1e-38)
+    ours = attnref.moba_attention(query, key, value, block_size=4, count=2)
+    torch.testing.assert_close(ours, value.mean(0).expand(m, 2))
+
+
 def test_huge_scores_stay_finite(randn):
     query, key, value = tokens(randn, 17, 17)
     for name, function in functions(randn, 17, 17, 3).items():

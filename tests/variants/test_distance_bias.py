@@ -267,6 +267,21 @@ def test_minus_infinity_forbids_a_distance(randn, small_blocks, assert_same):
         assert (gradient == 0).all()
 
 
+@pytest.mark.parametrize(
+    ("n", "dtype"), [(2, torch.float32), (2, torch.float64), (1, torch.float64)]
+)
+def test_the_least_number_forbids_nothing(n, dtype, device, small_blocks):
+    """A row of it alone gives the mean of the values, forwards and backwards."""
+    query = torch.zeros(n, 1, device=device)
+    value = torch.tensor([[1.0], [3.0]], device=device, requires_grad=n > 1)
+    bias = torch.full((n + 1,), torch.finfo(dtype).min, dtype=dtype, device=device)
+    output = distance_bias_attention(query, torch.zeros(2, 1, device=device), value, bias=bias)
+    torch.testing.assert_close(output, torch.full_like(output, 2.0))
+    if n > 1:
+        gradient = torch.autograd.grad(output.sum(), value)[0]
+        torch.testing.assert_close(gradient, torch.ones_like(gradient))
+
+
 def test_a_query_without_keys_gets_zeros_and_finite_gradients(randn, device, small_blocks):
     inputs = drawn(randn)
     mask = torch.ones(N, M, dtype=torch.bool, device=device)

@@ -196,6 +196,61 @@ def test_a_token_of_rate_zero_and_decay_one_leaves_the_state(member, inputs, ran
     torch.testing.assert_close(after, state, **CLOSE)
 
 
+@pytest.mark.parametrize("n", [1, 5])
+@pytest.mark.parametrize("member", [name for name, (_, has_rate) in MEMBERS.items() if has_rate])
+def test_a_token_of_rate_zero_may_hold_anything(member, n, inputs):
+    """Padding is left out, in the middle too, token by token and in chunks."""
+    given = {name: tensor.detach().clone() for name, tensor in inputs(member, n=n).items()}
+    left_out = n // 2
+    given["beta"][..., left_out] = 0.0
+    if "log_decay" in given:
+        given["log_decay"][:, :, left_out] = 0.0
+    expected = by_recurrence(**given)
+    for key, value in [(0.5, math.inf), (math.nan, 3.0), (-math.inf, math.nan)]:
+        given["key"][..., left_out, :], given["value"][..., left_out, :] = key, value
+        torch.testing.assert_close(gated_delta_attention_step(**given), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    ("member", "broken"),
+    [
+        (member, broken)
+        for member, (kind, has_rate) in MEMBERS.items()
+        for broken in (
+            *("key", "value", "state"),
+            *(["beta"] if has_rate else []),
+            *(["log_decay"] if kind else []),
+        )
+    ],
+)
+def test_nan_or_inf_reaches_its_row_and_all_later_ones(member, broken, number, inputs):
+    """As in the recurrence, however the tokens are cut; what is finite is equal."""
+    given = {name: tensor.detach().clone() for name, tensor in inputs(member, n=7).items()}
+    if given.get("log_decay", given["query"]).shape[-1] == 1:
+        given["log_decay"] = given["log_decay"].repeat(1, 1, 7)
+    place = (0, 1, 3, 2) if given[broken].dim() > 3 else (0, 1, 3)
+    given[broken][place] = number
+    state, rows = given.pop("state"), []
+    expected = by_recurrence(**given, state=state)[0]
+    after = state
+    for t in range(7):
+        row = {name: x[:, :, t : t + 1] for name, x in given.items()}
+        output, after = gated_delta_attention_step(**row, state=after)
+        rows.append(output)
+    rows = torch.cat(rows, 2)
+    first = 0 if broken == "state" else 3
+    torch.testing.assert_close(rows[:, :, :first], expected[:, :, :first], **CLOSE)
+    touched = [2] if broken in ("value", "state") else range(D_V)
+    assert not rows[0, 1, first:, touched].isfinite().any()
+    for chunk_size in (1, 2, 8):
+        ours = gated_delta_attention_step(**given, state=state, chunk_size=chunk_size)
+        for found, wanted in zip(ours, (rows, after), strict=True):
+            assert torch.equal(found.isfinite(), wanted.isfinite())
+            finite = wanted.isfinite()
+            torch.testing.assert_close(found[finite], wanted[finite], **CLOSE)
+
+
 @pytest.mark.claim("delta-family-holds-linear")
 def test_without_decay_and_rate_it_is_the_numerator_of_linear_attention(inputs):
     given = inputs("linear")

@@ -227,6 +227,24 @@ def test_heads_that_share_keys_broadcast(randn):
     )
 
 
+def test_means_of_the_largest_numbers_do_not_overflow(device):
+    key = torch.full((8, 1), 3e38, device=device)
+    value = torch.full((8, 1), 3e38, device=device)
+    for query in (torch.zeros_like(key), torch.full_like(key, 1e-38)):
+        ours = hierarchical_attention(query, key, value, block_size=1, num_means=1)
+        torch.testing.assert_close(ours, value)
+
+
+def test_a_block_may_be_longer_than_the_text(randn):
+    """One block of all tokens, at no more than their cost."""
+    query, key, value = randn(5, 3), randn(5, 3), randn(5, 2)
+    expected = attnref.scaled_dot_product_attention(query, key, value, is_causal=True)
+    ours = hierarchical_attention(
+        query, key, value, block_size=10**9, num_means=10**9, is_causal=True
+    )
+    torch.testing.assert_close(ours, expected)
+
+
 def test_no_tokens_give_no_outputs(randn):
     tokens, value = randn(2, 0, 5), randn(2, 0, 3)
     assert hierarchical_attention(tokens, tokens, value).shape == (2, 0, 3)

@@ -310,6 +310,25 @@ def test_values_and_gradients_are_those_of_the_rounded_parts(weights, is_causal,
     )
 
 
+@pytest.mark.parametrize(("width", "group_size"), [(3, 3), (5, 3), (7, 7), (9, 3)])
+def test_an_odd_width_is_cut_into_the_same_groups(width, group_size, randn):
+    """Of four bits too, whose bytes hold two numbers; a table of the format gives the numbers."""
+    tokens = randn(4, width, dtype=torch.float32)
+    blocks = -(-width // group_size)
+    each = -(-width // blocks)
+    known = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], device=tokens.device)
+    parts = []
+    for part in tokens.split(each, -1):
+        step = part.abs().amax(-1, keepdim=True) / 6
+        nearest = known[(part.abs()[..., None] / step[..., None] - known).abs().argmin(-1)]
+        parts.append(part.sign() * nearest * step)
+    value, one = torch.eye(4, device=tokens.device), torch.ones(1, width, device=tokens.device)
+    options = {"dtype": torch.float4_e2m1fn_x2, "group_size": group_size, "smooth": False}
+    ours = attnref.quantized_attention(one, tokens, value, scale=1.0, **options)
+    expected = torch.softmax(one @ torch.cat(parts, -1).mT, -1)
+    torch.testing.assert_close(ours, expected)
+
+
 @pytest.mark.claim("weights-times-448")
 def test_weights_are_rounded_as_powers_times_448(randn):
     """exp(s - max) lies between 0 and 1, and what divides is the sum before the rounding."""

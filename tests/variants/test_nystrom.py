@@ -132,6 +132,17 @@ def test_half_precision_is_computed_in_float32(dtype, randn):
     torch.testing.assert_close(ours.double(), exact, rtol=0.51 * eps, atol=1e-3 * eps + 1e-4)
 
 
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 3), (65, 100), (5, 0), (0, 5)])
+def test_the_usual_number_of_landmarks_fits_every_length(n, m, randn):
+    query, key, value = randn(n, 3), randn(m, 3), randn(m, 2)
+    ours = nystrom_attention(query, key, value)
+    if m == 0 or n == 0:
+        assert torch.equal(ours, query.new_zeros(n, 2))
+    else:
+        expected = nystrom_attention(query, key, value, num_landmarks=min(64, n, m))
+        assert torch.equal(ours, expected)
+
+
 def test_it_compiles_whole_and_maps_over_a_batch(randn):
     query, key, value = randn(3, 7, 5), randn(3, 11, 5), randn(3, 11, 2)
 
