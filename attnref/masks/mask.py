@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,8 +35,10 @@ class Mask:
             ``(..., rows, columns)``.
 
     Raises:
-        ValueError: for a shape of fewer than two dimensions.
-        TypeError: when the rule is asked and does not answer in bool.
+        ValueError: for a shape of fewer than two dimensions, or, when the rule is asked, for an
+            answer of another shape.
+        TypeError: for a shape that is not made of integers, for a rule that is no function, and
+            when it is asked and does not answer in bool.
 
     Examples:
         >>> print(Mask((3, 4), lambda i, j: j > i).picture())
@@ -46,6 +48,21 @@ class Mask:
     """
 
     def __init__(self, shape: Shape, rule: Rule) -> None:
+        if isinstance(shape, str) or not isinstance(shape, Sequence):
+            raise TypeError(
+                f"shape: expected a tuple (..., n, m), got {type(shape).__name__}. Take it from "
+                "the tensors, such as (query.shape[-2], key.shape[-2])."
+            )
+        if any(isinstance(size, bool | float | complex | str) for size in shape):
+            raise TypeError(
+                f"shape: expected integers (..., n, m), got {tuple(shape)}. Numbers of queries and "
+                "keys are whole: divide with //."
+            )
+        if not callable(rule):
+            raise TypeError(
+                f"rule: expected a function of positions, got {type(rule).__name__}. Write for "
+                "example lambda i, j: j <= i; a mask of all pairs is lambda i, j: j >= 0."
+            )
         if len(shape) < 2:
             raise ValueError(
                 f"shape: expected (..., n, m), got {tuple(shape)}. For a mask over keys alone "
@@ -71,7 +88,15 @@ class Mask:
         """
         i = _positions("rows", rows, self.shape[-2], device)[:, None]  # (rows, 1)
         j = _positions("columns", columns, self.shape[-1], device)[None, :]  # (1, columns)
-        return self._allowed(i, j).expand(*self.shape[:-2], i.shape[0], j.shape[1])
+        allowed = self._allowed(i, j)
+        shape = (*self.shape[:-2], i.shape[0], j.shape[1])
+        if broadcast_shape(allowed.shape, shape) != shape:
+            raise ValueError(
+                f"rule: expected a tensor that broadcasts to {shape}, (..., rows, columns), got "
+                f"shape {tuple(allowed.shape)}. Its arguments are positions of shape "
+                f"{tuple(i.shape)} and {tuple(j.shape)}: compare them without summing."
+            )
+        return allowed.expand(shape)
 
     def block_summary(self, block_size: int, device: torch.device | str | None = None) -> Tensor:
         """What each square block holds: no allowed pair, some or all of them.
@@ -240,9 +265,10 @@ class Mask:
             i.new_zeros(1, 1) if n == 1 else i,
             j.new_zeros(1, 1) if m == 1 else j,
         )
-        if allowed.dtype != torch.bool:
+        if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool:
+            got = allowed.dtype if isinstance(allowed, Tensor) else type(allowed).__name__
             raise TypeError(
-                f"rule: expected a bool tensor, got {allowed.dtype}. Return a comparison of "
+                f"rule: expected a bool tensor, got {got}. Return a comparison of "
                 "positions, such as j <= i."
             )
         return allowed
