@@ -61,11 +61,12 @@ class KVCache:
             value: ``(..., h_kv, n, d_v)``.
 
         Returns:
-            ``(..., h_kv, length, d_k)`` and ``(..., h_kv, length, d_v)``; with ``max_length``
-            they are views of the cache.
+            ``(..., h_kv, length, d_k)`` and ``(..., h_kv, length, d_v)``: what the cache holds
+            itself, not a copy, with ``max_length`` as views. Read them; to write, clone them
+            first, or the past changes for all later steps.
 
         Raises:
-            TypeError: for anything but a tensor.
+            TypeError: for anything but tensors of one floating dtype, or of int8.
             ValueError: for a shape, dtype or device that differs from what is held, past
                 ``max_length``, or for gradients into a preallocated cache.
         """
@@ -115,6 +116,7 @@ class KVCache:
             after: how many of the oldest tokens stay as they are.
 
         Raises:
+            TypeError: for tokens that are no integers in a tensor or in lists.
             ValueError: for tokens that are not there, are named twice or have another shape, or
                 an ``after`` past the end; the cache is then as it was.
 
@@ -158,16 +160,26 @@ class KVCache:
         """The tokens to keep, as an index ``(..., n, 1)`` into the keys and values ``after``."""
         lead = self._stored[0].shape[:-2] if self._stored else ()
         place = self._stored[0].device if self._stored else None
-        chosen = torch.as_tensor(tokens, device=place)
-        whole = not (chosen.is_floating_point() or chosen.dtype == torch.bool)
+        advice = "Name the tokens to keep by their places behind the first `after`."
+        try:
+            chosen = torch.as_tensor(tokens, device=place)
+        except (TypeError, ValueError, RuntimeError) as error:  # which PyTorch raises, by kind
+            ragged = isinstance(error, ValueError) and not isinstance(tokens, str)
+            raise (ValueError if ragged else TypeError)(
+                f"tokens: expected integers in a tensor or in lists of one length, got "
+                f"{tokens!r:.60}. {advice}"
+            ) from None
+        whole = not (chosen.is_floating_point() or chosen.is_complex()) and (
+            chosen.dtype != torch.bool
+        )
         fits = chosen.dim() == 1 or (chosen.dim() == 2 and (len(chosen),) == lead[:-1])
         if not fits or not (whole or chosen.numel() == 0):
             samples = f" or ({lead[0]}, n)" if len(lead) == 2 else ""
             raise ValueError(
                 f"tokens: expected integers of shape (n,){samples}, got shape "
-                f"{tuple(chosen.shape)} of {chosen.dtype}. Name the tokens to keep by their "
-                "places behind the first `after`."
+                f"{tuple(chosen.shape)} of {chosen.dtype}. {advice}"
             )
+        chosen = chosen.long()  # not every integer can be compared
         count = self.length - after
         outside = chosen[(chosen < 0) | (chosen >= count)]
         if outside.numel():
@@ -182,7 +194,7 @@ class KVCache:
                 f"tokens: expected each one once, got {int(twice[0])} twice. A token that is kept "
                 "twice would count twice."
             )
-        chosen = chosen.long()[..., None]  # (n, 1) or (b, n, 1)
+        chosen = chosen[..., None]  # (n, 1) or (b, n, 1)
         if chosen.dim() == 3:
             return chosen[:, None]  # (b, 1, n, 1)
         return chosen[(None,) * len(lead)]  # (1, ..., n, 1)
@@ -199,6 +211,11 @@ def check_fits(
                 f"{name}: expected a torch.Tensor (..., h_kv, n, d), got {got}. Project the "
                 "new tokens first."
             )
+        if not tensor.is_floating_point() and tensor.dtype != torch.int8:
+            raise TypeError(
+                f"{name}: expected a floating dtype, or int8 of attnref.variants.quantized, got "
+                f"{tensor.dtype}. Convert it with {name}.float()."
+            )
     checks.check_value(key.shape, value.shape)
     for name, tensor, own in zip(
         ("key", "value"), (key, value), stored or (key, value), strict=True
@@ -209,6 +226,11 @@ def check_fits(
                 f"One cache serves one layer and one batch: make a new {type(cache).__name__} for "
                 "another."
             )
+    if value.dtype != key.dtype:
+        raise TypeError(
+            f"value: expected {key.dtype}, the dtype of key, got {value.dtype}. Convert one of "
+            "them, for example value.to(key.dtype)."
+        )
 
 
 def _alike(one: Tensor, other: Tensor) -> bool:
