@@ -9,6 +9,8 @@ from attnref import checks
 
 __all__ = ["KVCache"]
 
+_PLACES = "Name the tokens to keep by their places behind the first `after`."
+
 
 class KVCache:
     r"""The keys and values of the tokens so far, so that each is projected once.
@@ -160,26 +162,17 @@ class KVCache:
         """The tokens to keep, as an index ``(..., n, 1)`` into the keys and values ``after``."""
         lead = self._stored[0].shape[:-2] if self._stored else ()
         place = self._stored[0].device if self._stored else None
-        advice = "Name the tokens to keep by their places behind the first `after`."
-        try:
-            chosen = torch.as_tensor(tokens, device=place)
-        except (TypeError, ValueError, RuntimeError) as error:  # which PyTorch raises, by kind
-            ragged = isinstance(error, ValueError) and not isinstance(tokens, str)
-            raise (ValueError if ragged else TypeError)(
-                f"tokens: expected integers in a tensor or in lists of one length, got "
-                f"{tokens!r:.60}. {advice}"
-            ) from None
-        whole = not (chosen.is_floating_point() or chosen.is_complex()) and (
-            chosen.dtype != torch.bool
-        )
+        _check_tokens(tokens)
+        chosen = torch.as_tensor(tokens, device=place)
+        whole = not (chosen.is_floating_point() or chosen.dtype == torch.bool)
         fits = chosen.dim() == 1 or (chosen.dim() == 2 and (len(chosen),) == lead[:-1])
         if not fits or not (whole or chosen.numel() == 0):
             samples = f" or ({lead[0]}, n)" if len(lead) == 2 else ""
             raise ValueError(
                 f"tokens: expected integers of shape (n,){samples}, got shape "
-                f"{tuple(chosen.shape)} of {chosen.dtype}. {advice}"
+                f"{tuple(chosen.shape)} of {chosen.dtype}. Name the tokens to keep by their "
+                "places behind the first `after`."
             )
-        chosen = chosen.long()  # not every integer can be compared
         count = self.length - after
         outside = chosen[(chosen < 0) | (chosen >= count)]
         if outside.numel():
@@ -194,10 +187,27 @@ class KVCache:
                 f"tokens: expected each one once, got {int(twice[0])} twice. A token that is kept "
                 "twice would count twice."
             )
-        chosen = chosen[..., None]  # (n, 1) or (b, n, 1)
+        chosen = chosen.long()[..., None]  # (n, 1) or (b, n, 1)
         if chosen.dim() == 3:
             return chosen[:, None]  # (b, 1, n, 1)
         return chosen[(None,) * len(lead)]  # (1, ..., n, 1)
+
+
+def _check_tokens(tokens: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> None:
+    """A tensor, or what becomes one, of numbers that can be compared."""
+    try:
+        chosen = torch.as_tensor(tokens)
+    except (TypeError, ValueError, RuntimeError) as error:  # which PyTorch raises, by kind
+        ragged = isinstance(error, ValueError) and not isinstance(tokens, str)
+        raise (ValueError if ragged else TypeError)(
+            f"tokens: expected integers in a tensor or in lists of one length, got {tokens!r:.60}. "
+            f"{_PLACES}"
+        ) from None
+    if chosen.is_complex() or chosen.dtype in (torch.uint16, torch.uint32, torch.uint64):
+        raise TypeError(
+            f"tokens: expected integers with a sign, or of 8 bits, got {chosen.dtype}. Convert "
+            "them with tokens.long()."
+        )
 
 
 def check_fits(
