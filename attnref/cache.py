@@ -9,6 +9,8 @@ from attnref import checks
 
 __all__ = ["KVCache"]
 
+_PLACES = "Name the tokens to keep by their places behind the first `after`."
+
 
 class KVCache:
     r"""The keys and values of the tokens so far, so that each is projected once.
@@ -61,11 +63,12 @@ class KVCache:
             value: ``(..., h_kv, n, d_v)``.
 
         Returns:
-            ``(..., h_kv, length, d_k)`` and ``(..., h_kv, length, d_v)``; with ``max_length``
-            they are views of the cache.
+            ``(..., h_kv, length, d_k)`` and ``(..., h_kv, length, d_v)``: what the cache holds
+            itself, not a copy, with ``max_length`` as views. Read them; to write, clone them
+            first, or the past changes for all later steps.
 
         Raises:
-            TypeError: for anything but a tensor.
+            TypeError: for anything but tensors of one floating dtype, or of int8.
             ValueError: for a shape, dtype or device that differs from what is held, past
                 ``max_length``, or for gradients into a preallocated cache.
         """
@@ -115,6 +118,7 @@ class KVCache:
             after: how many of the oldest tokens stay as they are.
 
         Raises:
+            TypeError: for tokens that are no integers in a tensor or in lists.
             ValueError: for tokens that are not there, are named twice or have another shape, or
                 an ``after`` past the end; the cache is then as it was.
 
@@ -158,6 +162,7 @@ class KVCache:
         """The tokens to keep, as an index ``(..., n, 1)`` into the keys and values ``after``."""
         lead = self._stored[0].shape[:-2] if self._stored else ()
         place = self._stored[0].device if self._stored else None
+        _check_tokens(tokens)
         chosen = torch.as_tensor(tokens, device=place)
         whole = not (chosen.is_floating_point() or chosen.dtype == torch.bool)
         fits = chosen.dim() == 1 or (chosen.dim() == 2 and (len(chosen),) == lead[:-1])
@@ -188,6 +193,23 @@ class KVCache:
         return chosen[(None,) * len(lead)]  # (1, ..., n, 1)
 
 
+def _check_tokens(tokens: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> None:
+    """A tensor, or what becomes one, of numbers that can be compared."""
+    try:
+        chosen = torch.as_tensor(tokens)
+    except (TypeError, ValueError, RuntimeError) as error:  # which PyTorch raises, by kind
+        ragged = isinstance(error, ValueError) and not isinstance(tokens, str)
+        raise (ValueError if ragged else TypeError)(
+            f"tokens: expected integers in a tensor or in lists of one length, got {tokens!r:.60}. "
+            f"{_PLACES}"
+        ) from None
+    if chosen.is_complex() or chosen.dtype in (torch.uint16, torch.uint32, torch.uint64):
+        raise TypeError(
+            f"tokens: expected integers with a sign, or of 8 bits, got {chosen.dtype}. Convert "
+            "them with tokens.long()."
+        )
+
+
 def check_fits(
     cache: object, key: Tensor, value: Tensor, stored: tuple[Tensor, Tensor] | None
 ) -> None:
@@ -199,6 +221,11 @@ def check_fits(
                 f"{name}: expected a torch.Tensor (..., h_kv, n, d), got {got}. Project the "
                 "new tokens first."
             )
+        if not tensor.is_floating_point() and tensor.dtype != torch.int8:
+            raise TypeError(
+                f"{name}: expected a floating dtype, or int8 of attnref.variants.quantized, got "
+                f"{tensor.dtype}. Convert it with {name}.float()."
+            )
     checks.check_value(key.shape, value.shape)
     for name, tensor, own in zip(
         ("key", "value"), (key, value), stored or (key, value), strict=True
@@ -209,6 +236,11 @@ def check_fits(
                 f"One cache serves one layer and one batch: make a new {type(cache).__name__} for "
                 "another."
             )
+    if value.dtype != key.dtype:
+        raise TypeError(
+            f"value: expected {key.dtype}, the dtype of key, got {value.dtype}. Convert one of "
+            "them, for example value.to(key.dtype)."
+        )
 
 
 def _alike(one: Tensor, other: Tensor) -> bool:

@@ -92,12 +92,14 @@ def main() -> None:
     try:
         commands(prog_name="attnref")
     except SystemExit as end:
+        # Its reader has gone: typer ends with 1 then, and so does rich.
+        if isinstance(end.__context__, BrokenPipeError):
+            sys.exit(2)
         try:
             out.flush()  # a full disk is noticed here, not when Python has gone
         except OSError as error:
             _lost(error)
-        # A stream whose reader has gone is one that typer has replaced.
-        sys.exit(2 if sys.stdout is not out else end.code)
+        raise
     except OSError as error:
         _lost(error)
     except Exception:

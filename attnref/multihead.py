@@ -22,6 +22,7 @@ from attnref.cache import KVCache
 from attnref.masks import Mask
 from attnref.reference import attend, scaled_dot_product_attention
 from attnref.scaling import per_head, scale_query
+from attnref.streaming_cache import StreamingCache
 
 __all__ = ["MultiHeadAttention"]
 
@@ -175,7 +176,7 @@ class MultiHeadAttention(nn.Module):
         *,
         attn_mask: Tensor | Mask | None = None,
         is_causal: bool = False,
-        cache: KVCache | None = None,
+        cache: KVCache | StreamingCache | None = None,
         positions: Tensor | None = None,
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
@@ -190,8 +191,10 @@ class MultiHeadAttention(nn.Module):
                 ``nn.MultiheadAttention``. Float: added to the scores.
             is_causal: position i sees no key of its future. Both sequences begin together,
                 as in PyTorch; with a cache they end together.
-            cache: holds the earlier tokens, takes in these. Then m counts all of them. A call
-                that fails leaves it as it was.
+            cache: a :class:`attnref.KVCache` holds the earlier tokens, takes in these, and m
+                counts all of them. With a :class:`attnref.StreamingCache`, each token sees the
+                first ones and its window, however many come in a call, and m counts what is
+                returned; without ``position_bias``. A call that fails leaves it as it was.
             positions: ``(n,)`` or ``(b, n)`` integers, where each token is after the cached ones,
                 for ``rotate``; None means 0, 1, 2, … Needed where neighbours are not successive,
                 as in the drafts of :func:`attnref.masks.tree`, whose parents must come before
@@ -201,7 +204,18 @@ class MultiHeadAttention(nn.Module):
 
         Returns:
             ``(..., n, D)``; with ``return_weights`` a pair of it and ``(..., h, n, m)``.
+
+        Raises:
+            TypeError, ValueError: naming the argument, what was expected, what came and how to
+                fix it.
         """
+        self._check_types(query, key, value, cache, positions)
+        for name, flag in (("is_causal", is_causal), ("return_weights", return_weights)):
+            if not isinstance(flag, bool):
+                raise TypeError(
+                    f"{name}: expected True or False, got {type(flag).__name__}. It is a choice; "
+                    "a mask goes into attn_mask."
+                )
         if cache is not None and (key is not None or not is_causal):
             raise ValueError(
                 "cache: expected causal self-attention, got "
@@ -248,6 +262,54 @@ class MultiHeadAttention(nn.Module):
                 vars(cache).update(held)
             raise
 
+    def _check_types(
+        self,
+        query: Tensor,
+        key: Tensor | None,
+        value: Tensor | None,
+        cache: KVCache | StreamingCache | None,
+        positions: Tensor | None,
+    ) -> None:
+        """Tensors of the dtype of the weights, and a cache of which this layer knows the rules."""
+        weight = getattr(self.query_proj, "weight", None)
+        dtype = weight.dtype if isinstance(weight, Tensor) else None
+        for name, tensor in (("query", query), ("key", key), ("value", value)):
+            if tensor is None and name != "query":
+                continue
+            if not isinstance(tensor, Tensor):
+                raise TypeError(
+                    f"{name}: expected a torch.Tensor, got {type(tensor).__name__}. Convert it "
+                    f"with torch.as_tensor({name})."
+                )
+            if torch.is_autocast_enabled(tensor.device.type) and tensor.is_floating_point():
+                continue  # which gives tensor and weights one dtype
+            if dtype is not None and tensor.dtype != dtype:
+                raise TypeError(
+                    f"{name}: expected {dtype}, the dtype of the weights, got {tensor.dtype}. "
+                    f"Convert it with {name}.to({dtype})"
+                    + (
+                        f", or the layer with layer.to({tensor.dtype})."
+                        if tensor.is_floating_point()
+                        else "."
+                    )
+                )
+        if positions is not None and not isinstance(positions, Tensor):
+            raise TypeError(
+                f"positions: expected a torch.Tensor of integers, got {type(positions).__name__}. "
+                "Convert it with torch.as_tensor(positions)."
+            )
+        if cache is not None and not isinstance(cache, KVCache | StreamingCache):
+            raise TypeError(
+                f"cache: expected a KVCache, a StreamingCache or None, got {type(cache).__name__}. "
+                "Make one for each layer, cache=attnref.KVCache(), and pass it to each call; of a "
+                "PagedCache, take attnref.paged_attention."
+            )
+        if isinstance(cache, StreamingCache) and self.position_bias is not None:
+            raise ValueError(
+                "cache: expected a KVCache beside position_bias=, got a StreamingCache. What it "
+                "has forgotten would change the distances: use rotate=, or masks of a KVCache."
+            )
+
     def _attended(
         self,
         query: Tensor,
@@ -255,7 +317,7 @@ class MultiHeadAttention(nn.Module):
         value: Tensor,
         attn_mask: Tensor | Mask | None,
         is_causal: bool,
-        cache: KVCache | None,
+        cache: KVCache | StreamingCache | None,
         positions: Tensor | None,
         return_weights: bool,
     ) -> Tensor | tuple[Tensor, Tensor]:
@@ -269,7 +331,10 @@ class MultiHeadAttention(nn.Module):
         if cache is not None:
             k, v = cache.append(k, v)  # (..., h_kv, past + n, d_k), (..., h_kv, past + n, d_v)
 
-        options = self._mask_options(q, k, attn_mask, is_causal, past)
+        seen = None  # by the new tokens, where that is not all that comes before them
+        if isinstance(cache, StreamingCache) and q.shape[-2] > 1:
+            seen = cache.mask(q.shape[-2])
+        options = self._mask_options(q, k, attn_mask, is_causal, past, seen)
         if self.head_scale is not None:
             # The function knows one factor only; the query can carry one per head.
             factors = (  # (h, 1, 1)
@@ -296,15 +361,21 @@ class MultiHeadAttention(nn.Module):
         return output if weights is None else (output, weights)
 
     def _mask_options(
-        self, q: Tensor, k: Tensor, attn_mask: Tensor | Mask | None, is_causal: bool, past: int
+        self,
+        q: Tensor,
+        k: Tensor,
+        attn_mask: Tensor | Mask | None,
+        is_causal: bool,
+        past: int,
+        seen: Mask | None,
     ) -> dict[str, Any]:
-        """Mask, position bias and causality as one ``attn_mask``, or a plain ``is_causal``."""
+        """Masks, position bias and causality as one ``attn_mask``, or a plain ``is_causal``."""
         n, m = q.shape[-2], k.shape[-2]
         alignment = "bottom-right" if past else "top-left"
         if attn_mask is not None:
             shape = checks.scores_shape(q.shape, k.shape, enable_gqa=True)
             checks.check_mask(attn_mask.shape, shape)
-        parts: list[Tensor | Mask] = [] if attn_mask is None else [attn_mask]
+        parts: list[Tensor | Mask] = [part for part in (attn_mask, seen) if part is not None]
         if self.position_bias is not None:
             bias = self.position_bias(  # in the dtype that fused kernels ask of a mask
                 self.num_heads, n, m, alignment=alignment, dtype=q.dtype, device=q.device

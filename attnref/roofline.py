@@ -3,6 +3,7 @@
 What a method does is counted by :mod:`attnref.cost`; what a machine can do, the caller says.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -93,7 +94,8 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
 
     Raises:
         ValueError: when the machine has no speed for the dtype, or no bytes are moved.
-        TypeError, ValueError: for a speed that is not a positive number.
+        TypeError, ValueError: for a speed that is not a positive, finite number.
+        TypeError: for a cost or a machine of another type.
 
     A lower bound: all units work at the same time and without a pause, and every operation,
     in a product or not, runs at the speed given.
@@ -114,6 +116,13 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
         >>> bound(cost, slow, dtype=torch.float16).bound
         'exponential'
     """
+    for name, given, kind in (("cost", cost, Cost), ("machine", machine, Machine)):
+        if not isinstance(given, kind):
+            raise TypeError(
+                f"{name}: expected a {kind.__name__}, got {type(given).__name__}. A cost comes "
+                "from a function of attnref.cost, such as fused(sizes); a machine is a "
+                "roofline.Machine."
+            )
     if dtype not in machine.operations_per_second:
         known = ", ".join(map(str, machine.operations_per_second))
         raise ValueError(
@@ -147,5 +156,5 @@ def _check_speeds(machine: Machine, dtype: torch.dtype) -> None:
         speeds["exponentials_per_second"] = machine.exponentials_per_second
     for name, speed in speeds.items():
         advice = f"It is a speed of machine {machine.name!r}, measured or from its maker."
-        if not check_number(name, speed, advice, most="a positive number") > 0:
+        if not 0 < check_number(name, speed, advice, most="a positive number") < math.inf:
             raise ValueError(f"{name}: expected a positive number, got {speed}. {advice}")

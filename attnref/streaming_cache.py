@@ -63,10 +63,11 @@ class StreamingCache:
 
         Returns:
             ``(..., h_kv, m, d_k)`` and ``(..., h_kv, m, d_v)``, with m at most s + W - 1 + n. A
-            single token sees all of them; several need :meth:`mask`.
+            single token sees all of them; several need :meth:`mask`. They may be what the cache
+            holds itself: read them, and clone them before you write.
 
         Raises:
-            TypeError: for anything but a tensor.
+            TypeError: for anything but tensors of one floating dtype, or of int8.
             ValueError: for a shape, dtype or device that differs from what is held.
         """
         check_fits(self, key, value, self._stored)

@@ -1,11 +1,12 @@
 """What a cache takes, keeps and refuses; how attention uses it is asked in test_multihead.py."""
 
 import re
+from functools import partial
 
 import pytest
 import torch
 
-from attnref import KVCache
+from attnref import KVCache, StreamingCache
 
 
 @pytest.mark.claim("grouped-cache-size")
@@ -64,6 +65,36 @@ def test_a_cache_keeps_its_own_numbers(max_length, randn):
     value.zero_()
     kept = cache.append(randn(2, 1, 5), randn(2, 1, 4))
     assert all(torch.equal(own[:, :3], x) for own, x in zip(kept, before, strict=True))
+
+
+@pytest.mark.parametrize(
+    "cache",
+    [KVCache(), KVCache(7), StreamingCache(first=1, window=6), StreamingCache(first=0, window=3)],
+    ids=["growing", "preallocated", "streaming", "streaming, full"],
+)
+def test_what_a_cache_gives_is_its_own_and_is_cloned_to_be_written_to(cache, randn):
+    """As the docstrings say: a clone may be written to, the tensors themselves are the past."""
+    own = cache.append(randn(2, 3, 5), randn(2, 3, 4))
+    for tensor in own:
+        tensor.clone().zero_()
+    kept = cache.append(randn(2, 0, 5), randn(2, 0, 4))
+    places = [x[:, -kept[0].shape[1] :] for x in own]
+    assert all(torch.equal(*pair) for pair in zip(kept, places, strict=True))
+    if not isinstance(cache, StreamingCache):
+        kept[0].zero_()
+        assert not cache.append(randn(2, 1, 5), randn(2, 1, 4))[0][:, :3].any()
+
+
+@pytest.mark.parametrize("cache", [KVCache, partial(StreamingCache, first=1, window=2)])
+def test_keys_and_values_are_of_one_floating_dtype(cache, randn):
+    key, value = randn(2, 3, 5), randn(2, 3, 4)
+    text = "key: expected a floating dtype, or int8 of attnref.variants.quantized, got torch.int64."
+    with pytest.raises(TypeError, match=f"^{text} Convert it with key.float"):
+        cache().append(key.long(), value)
+    text = "value: expected torch.float64, the dtype of key, got torch.float32. Convert one of them"
+    with pytest.raises(TypeError, match=f"^{text}"):
+        cache().append(key, value.float())
+    cache().append(key.to(torch.int8), value.to(torch.int8))
 
 
 @pytest.mark.parametrize("max_length", [None, 7])
@@ -229,6 +260,12 @@ ALREADY = "Tokens before it stay as they are: the length before the drafts were 
             "tokens: expected integers of shape (n,) or (2, n), got shape (4,) of torch.bool. "
             + A_PLACE,
         ),
+        (
+            [[0, 1], [2]],
+            3,
+            "tokens: expected integers in a tensor or in lists of one length, got [[0, 1], [2]]. "
+            + A_PLACE,
+        ),
         ([0], 8, f"after: expected an integer between 0 and 7, got 8. {ALREADY}"),
         ([0], -1, f"after: expected an integer between 0 and 7, got -1. {ALREADY}"),
     ],
@@ -240,6 +277,28 @@ def test_what_is_not_in_a_cache_is_not_kept(max_length, tokens, after, text, ran
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         cache.keep(tokens, after=after)
     assert all(torch.equal(*pair) for pair in zip(held(cache), (key, value), strict=True))
+
+
+LISTS = "expected integers in a tensor or in lists of one length, got"
+SIGNED = "expected integers with a sign, or of 8 bits, got torch"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [
+        (None, f"{LISTS} None. {A_PLACE}"),
+        ("ab", f"{LISTS} 'ab'. {A_PLACE}"),
+        (torch.zeros(1, dtype=torch.complex64), f"{SIGNED}.complex64. Convert them with tokens."),
+        (torch.zeros(1, dtype=torch.uint16), f"{SIGNED}.uint16. Convert them with tokens.long()."),
+    ],
+)
+def test_what_names_no_token_is_not_kept(tokens, text, randn):
+    cache = KVCache()
+    cache.append(randn(7, 5), randn(7, 4))
+    with pytest.raises(TypeError, match=f"^{re.escape(f'tokens: {text}')}"):
+        cache.keep(tokens, after=3)
+    cache.keep(torch.tensor([3, 1], dtype=torch.uint8), after=3)
+    assert cache.length == 5
 
 
 def test_samples_of_a_cache_without_heads_are_not_told_apart(randn):

@@ -1,5 +1,6 @@
 import copy
 import math
+import re
 from functools import partial
 
 import pytest
@@ -7,7 +8,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attnref import blockwise_attention, masks, oracle, positions, scaled_dot_product_attention
+from attnref import (
+    PagedCache,
+    StreamingCache,
+    blockwise_attention,
+    masks,
+    oracle,
+    positions,
+    scaled_dot_product_attention,
+)
 from attnref.cache import KVCache
 from attnref.multihead import MultiHeadAttention
 from attnref.scaling import LearnedTemperature
@@ -867,6 +876,73 @@ def test_a_call_that_cannot_be_is_refused(arguments, message):
     layer = MultiHeadAttention(12, 3)
     with pytest.raises(ValueError, match=f"^{message}"):
         layer(**{"query": torch.ones(5, 12)} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"query": [[1.0]]}, "query: expected a torch.Tensor, got list. Convert it with torch.as"),
+        ({"key": [[1.0]]}, "key: expected a torch.Tensor, got list. Convert it with torch.as"),
+        (
+            {"query": torch.ones(5, 12).double()},
+            "query: expected torch.float32, the dtype of the weights, got torch.float64. Convert "
+            "it with query.to(torch.float32), or the layer with layer.to(torch.float64).",
+        ),
+        (
+            {"key": torch.ones(5, 12).half()},
+            "key: expected torch.float32, the dtype of the weights, got torch.float16. Convert ",
+        ),
+        (
+            {"query": torch.ones(5, 12).long()},
+            "query: expected torch.float32, the dtype of the weights, got torch.int64. Convert it "
+            "with query.to(torch.float32).",
+        ),
+        ({"positions": [0, 1]}, "positions: expected a torch.Tensor of integers, got list. Conv"),
+        ({"is_causal": "no"}, "is_causal: expected True or False, got str. It is a choice"),
+        ({"return_weights": "no"}, "return_weights: expected True or False, got str. It is a"),
+        *(
+            (
+                {"cache": cache, "is_causal": True},
+                "cache: expected a KVCache, a StreamingCache or None, got "
+                f"{type(cache).__name__}. Make one for each layer, cache=attnref.KVCache(), and "
+                "pass it to each call; of a PagedCache, take attnref.paged_attention.",
+            )
+            for cache in (object(), {}, PagedCache(2, 3))
+        ),
+    ],
+)
+def test_a_call_of_another_type_is_refused(arguments, message):
+    layer = MultiHeadAttention(12, 3, rotate=positions.rotary)
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
+        layer(**{"query": torch.ones(5, 12)} | arguments)
+
+
+def test_autocast_gives_inputs_and_weights_one_dtype():
+    layer = MultiHeadAttention(12, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert layer(torch.ones(5, 12).bfloat16()).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("attention", [*FUNCTIONS, blockwise_attention])
+@pytest.mark.parametrize(("first", "window"), [(0, 1), (2, 3), (1, 20)])
+@torch.no_grad()
+def test_a_streaming_cache_forgets_the_same_in_any_pieces(first, window, attention, make, randn):
+    """All at once, in pieces and token by token: the rows of one pass under its mask."""
+    layer, x = make(attention=attention, rotate=positions.rotary), randn(2, 13, EMBED)
+    distant = masks.Mask((13, 13), lambda i, j: (i - j < window) | (j < first))
+    whole = layer(x, attn_mask=distant & masks.causal(13))
+    for pieces in ((13,), (4, 2, 7), (1, 11, 1), (1,) * 13):
+        cache = StreamingCache(first=first, window=window)
+        assert distance(decoded(layer, x, cache, pieces), whole) < BOUND
+        assert cache.length == 13
+
+
+def test_a_streaming_cache_counts_no_distances():
+    layer = MultiHeadAttention(12, 3, position_bias=positions.alibi)
+    cache = StreamingCache(first=0, window=3)
+    message = "cache: expected a KVCache beside position_bias=, got a StreamingCache. What it has "
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        layer(torch.ones(5, 12), cache=cache, is_causal=True)
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,15 @@ def test_roofline_names_what_it_lacks():
         bound(Cost(bytes_read=1), MACHINE, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"^cost: expected one that moves bytes, got 0 of them"):
         bound(Cost(), MACHINE, dtype=torch.float16)
+    for cost, machine, text in (
+        (None, MACHINE, "cost: expected a Cost, got NoneType"),
+        (Cost(bytes_read=1), 1e12, "machine: expected a Machine, got float"),
+    ):
+        with pytest.raises(TypeError, match=f"^{text}\\. A cost comes from"):
+            bound(cost, machine, dtype=torch.float16)
 
 
-@pytest.mark.parametrize("wrong", [0, -1e9, math.nan, True, "1e9"])
+@pytest.mark.parametrize("wrong", [0, -1e9, math.inf, math.nan, True, "1e9"])
 @pytest.mark.parametrize(
     "name", ["operations_per_second", "bytes_per_second", "exponentials_per_second"]
 )

@@ -1,11 +1,12 @@
 """The kernels of which programs are made: each reads from main memory and writes to it once."""
 
 from attnref.cost.operations import Cost, Operations
-from attnref.cost.sizes import Sizes, itemsize
+from attnref.cost.sizes import Sizes, check_type, itemsize
 
 
 def letters(sizes: Sizes) -> tuple[int, int, int, int, int, int, int]:
     """``n, m, d_k, d_v, h, h_kv`` and the bytes of a number, with h and h_kv times the batch."""
+    check_type(sizes)
     heads, key_heads = sizes.batch * sizes.num_heads, sizes.batch * sizes.kv_heads
     return sizes.n, sizes.m, sizes.d_k, sizes.d_v, heads, key_heads, itemsize(sizes.dtype)
 

@@ -6,7 +6,7 @@ import torch
 
 from attnref.cost.kernels import kernel, letters, linear_layer, pass_over
 from attnref.cost.operations import Cost
-from attnref.cost.sizes import Sizes, check_sizes, itemsize
+from attnref.cost.sizes import Sizes, check_sizes, check_type, itemsize
 
 Gate = Literal["headwise", "elementwise"]
 
@@ -109,6 +109,7 @@ def multihead_parameters(
         >>> multihead_parameters(Sizes(n=1, m=1, d_k=64, d_v=64, num_heads=8), 512, bias=False)
         1048576
     """
+    check_type(sizes)
     check_sizes(embed_dim=embed_dim)
     key, query = sizes.kv_heads, sizes.num_heads
     gates = _gates(sizes, gate)

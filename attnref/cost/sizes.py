@@ -92,6 +92,14 @@ def itemsize(dtype: torch.dtype) -> int:
     return dtype.itemsize
 
 
+def check_type(sizes: Sizes) -> None:
+    if not isinstance(sizes, Sizes):
+        raise TypeError(
+            f"sizes: expected attnref.cost.Sizes, got {type(sizes).__name__}. Write for example "
+            "Sizes(n=2048, m=2048, d_k=128, d_v=128)."
+        )
+
+
 def check_sizes(least: int = 1, /, **counts: int) -> None:
     for name, count in counts.items():
         check_integer(name, count, least, "Read it off the shape of a tensor.")

@@ -1,8 +1,8 @@
 """All ranks learn whether they called the same thing, and how much each of them holds.
 
 Without it, ranks that disagree would wait for messages that never come, or read each other's
-numbers as something else. A call costs 24 bytes to each other rank; only ranks that do differ go on
-to tell each other how.
+numbers as something else. A call costs 24 bytes to each other rank, and 8 more with a mask; only
+ranks that do differ go on to tell each other how.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.distributed import ProcessGroup
 
 from attnref.distributed._ranks import Ranks
@@ -43,17 +44,17 @@ def agree(check: Callable[[], tuple[T, Terms]], *groups: Ranks) -> tuple[T, list
     refusal = None
     try:
         found, terms = check()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         refusal, terms = error, Terms({"refused": str(error)[:_CHARACTERS]})
     statement = {"function": ranks.function, **terms.same}
     text = json.dumps(statement).encode()
     digest = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
-    told = _all(torch.tensor([digest, *terms.own]), groups)  # (ranks, 3)
+    told = told_by_all(torch.tensor([digest, *terms.own]), groups)  # (ranks, 3)
     if (told[:, 0] == digest).all() and refusal is None:
         return found, [(a, b) for a, b in told[:, 1:].tolist()]
     said = {"rank": dist.get_rank(), **statement}
     letter = json.dumps(said).encode().ljust(_ROOM)
-    letters = _all(torch.frombuffer(bytearray(letter), dtype=torch.uint8), groups)
+    letters = told_by_all(torch.frombuffer(bytearray(letter), dtype=torch.uint8), groups)
     if refusal is not None:
         raise refusal
     raise ValueError(_difference(ranks.function, [json.loads(bytes(x.tolist())) for x in letters]))
@@ -66,18 +67,47 @@ def number_of_call(ranks: Ranks) -> int:
 
 
 def agree_backward(ranks: Ranks, number: int) -> None:
-    """All of them are in the backward pass of the same call."""
-    same = {"backward pass of its call number": number}
-    agree(lambda: (None, Terms(same)), ranks)
+    """All of them are in the backward pass of the same call, and none wants its derivative."""
+
+    def check() -> tuple[None, Terms]:
+        check_first_derivative(ranks.function)
+        return None, Terms({"backward pass of its call number": number})
+
+    agree(check, ranks)
+
+
+def check_first_derivative(function: str) -> None:
+    """Autograd records a backward pass only to derive it; its messages cannot be recorded."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            f"{function}: expected a backward pass without create_graph=True, got one whose "
+            "gradients are to have derivatives. A gradient penalty would be lost: compute it on "
+            "one device, with attnref.blockwise_attention of the whole sequence."
+        )
+
+
+def check_untransformed(**tensors: Tensor) -> None:
+    """What is sent to other ranks are numbers, not what a transform has put around them."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            continue  # which is refused elsewhere
+        wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        if wrapped or forward_ad.unpack_dual(tensor).tangent is not None:  # type: ignore[no-untyped-call]
+            raise TypeError(
+                f"{name}: expected a tensor outside of torch.func, got one inside "
+                f"{'vmap, grad, jvp or another transform' if wrapped else 'forward mode'}. "
+                "Messages between ranks have gradients by backward() alone: call that, or "
+                "transform attnref.blockwise_attention of the whole sequence on one device."
+            )
 
 
 def share(row: Sequence[bool], ranks: Ranks) -> list[list[bool]]:
     """The rows of all ranks."""
-    rows: list[list[bool]] = _all(torch.tensor(row), [ranks]).tolist()
+    rows: list[list[bool]] = told_by_all(torch.tensor(row), [ranks]).tolist()
     return rows
 
 
-def _all(mine: Tensor, groups: Sequence[Ranks]) -> Tensor:
+def told_by_all(mine: Tensor, groups: Sequence[Ranks]) -> Tensor:
     """What each rank says, ``(ranks, ...)``, in the order of a mesh."""
     told = mine[None]
     for ranks in reversed(groups):

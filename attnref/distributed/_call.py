@@ -8,8 +8,9 @@ from torch import Tensor
 from attnref import checks
 from attnref._door import Call, check_mask_type, enter
 from attnref.checks import Shape
-from attnref.distributed._agreement import Terms, agree, number_of_call
+from attnref.distributed._agreement import Terms, agree, check_untransformed, number_of_call
 from attnref.distributed._blocks import Tiles, tiles
+from attnref.distributed._masks import check_same_mask
 from attnref.distributed._ranks import Ranks
 from attnref.distributed.layouts import held_by_all
 from attnref.layouts import Held, check_layout, length
@@ -59,13 +60,14 @@ def enter_shared(
 
     call, lengths = agree(check, ranks)
     queries, keys = whole(ranks, lengths, layout)
-    check_mask_of_all(call, lengths, attn_mask)
+    check_mask_of_all(call, lengths, attn_mask, ranks)
     return shared(ranks, call, queries, keys, attn_mask)
 
 
 def terms(call: Call, attn_mask: Mask | None, layout: str) -> Terms:
     """What has to be the same on all ranks; the lengths of query and key, which need not."""
     check_layout(layout)
+    check_untransformed(query=call.query, key=call.key, value=call.value)
     if attn_mask is not None:
         check_mask_object(attn_mask)
     same = {
@@ -105,11 +107,14 @@ def whole(
     return queries, keys
 
 
-def check_mask_of_all(call: Call, lengths: Sequence[Sequence[int]], attn_mask: Mask | None) -> None:
-    """The mask is over the queries and keys of all ranks."""
+def check_mask_of_all(
+    call: Call, lengths: Sequence[Sequence[int]], attn_mask: Mask | None, *groups: Ranks
+) -> None:
+    """The mask is over the queries and keys of all ranks, and the same on each of them."""
     if attn_mask is not None:
         n, m = (sum(own) for own in zip(*lengths, strict=True))
         checks.check_mask(attn_mask.shape, (*call.shape[:-2], n, m))
+        check_same_mask(attn_mask, *groups)
 
 
 def shared(

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from attnref.distributed._agreement import agree_backward
 from attnref.distributed._blocks import attended, pulled
@@ -61,7 +60,8 @@ def gather_attention(
     Exact up to rounding, in float32 or wider. A rank computes and sends as much as in the ring,
     with the longest part for each if lengths differ; memory :math:`O(m h_{kv} (d_k + d_v))`, that
     of all keys and values, and backward that of their gradients. See
-    :func:`attnref.cost.gather_bytes`. Without second derivatives.
+    :func:`attnref.cost.gather_bytes`. First derivatives only, by ``backward()``: with
+    ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself TypeError.
 
     Source: Llama Team 2024, arXiv 2407.21783, section 3.3.2.
 
@@ -91,7 +91,6 @@ class _Gathered(torch.autograd.Function):
         return found.output.to(query.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         call, ranks = ctx.call, ctx.call.ranks
         query, key, value, *rest = ctx.saved_tensors

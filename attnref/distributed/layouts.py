@@ -10,11 +10,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.distributed.device_mesh import DeviceMesh
 
 from attnref import checks
-from attnref.distributed._agreement import Terms, agree, agree_backward, number_of_call
+from attnref.distributed._agreement import (
+    Terms,
+    agree,
+    agree_backward,
+    check_untransformed,
+    number_of_call,
+)
 from attnref.distributed._messages import collect, swap
 from attnref.distributed._ranks import Group, Ranks, ranks_of
 from attnref.layouts import Held, check_layout, cut, held, length
@@ -126,7 +131,8 @@ def gather(tensor: Tensor, *, dim: int = -2, group: Group = None, layout: str = 
 
     Exact. The gradient of a part is the sum of those that all ranks have for it, as in
     ``torch.distributed.nn``: for a loss that each rank computes of the whole, that is p times the
-    gradient of one. A rank sends its part to :math:`p-1` others, and backward as many numbers.
+    gradient of one. First derivatives only, as in :func:`ring_attention`. A rank sends its part
+    to :math:`p-1` others, and backward as many numbers.
 
     Examples:
         >>> import torch.distributed as dist
@@ -141,6 +147,7 @@ def gather(tensor: Tensor, *, dim: int = -2, group: Group = None, layout: str = 
 
     def check() -> tuple[Tensor, Terms]:
         check_layout(layout)
+        check_untransformed(tensor=tensor)
         rows = tensor.movedim(dim, 0)  # (n_r, ...)
         same = {
             "dtype": str(tensor.dtype),
@@ -183,7 +190,6 @@ class _Gather(torch.autograd.Function):
         return in_order(pieces, parts)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         ranks, parts = ctx.ranks, ctx.parts
         agree_backward(ranks, ctx.number)

@@ -59,7 +59,8 @@ def mesh_attention(
             mesh of another number of dimensions, or heads that its second size does not divide.
 
     Exact up to rounding. Operations and memory as in the ring of all ranks; see
-    :func:`attnref.cost.mesh_bytes`. Without second derivatives.
+    :func:`attnref.cost.mesh_bytes`. First derivatives only, by ``backward()``: with
+    ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself TypeError.
 
     Source: Fang and Zhao 2024, arXiv 2405.07719; Gu et al. 2024, arXiv 2406.18485.
 
@@ -94,7 +95,7 @@ def mesh_attention(
         inside = whole(across, row, "contiguous")
         if row is rows[along.rank]:
             turn = Turn(across, *inside, number_of_call(across))
-    check_mask_of_all(call, lengths, attn_mask)
+    check_mask_of_all(call, lengths, attn_mask, along, across)
     q, k, v = turn.to_heads(query, key, value)
     shape = (*call.shape[:-3], call.shape[-3] // across.size, q.shape[-2], k.shape[-2])
     inner = Call(q, k, v, None, *call[4:7], shape)

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from attnref.distributed._agreement import agree_backward, share
 from attnref.distributed._blocks import Block, attended, pulled
@@ -43,8 +42,8 @@ def ring_attention(
     i over the keys that are here in step t. The same function as
     :func:`attnref.scaled_dot_product_attention` of the whole sequence, forward and backward, for
     the loss that is the sum of those of all ranks. Each step sends the keys and values on before
-    it computes with them. All ranks call it alike: they compare first what they were given, and a
-    difference is an error on all of them.
+    it computes with them. All ranks call it alike: they compare first what they were given, which
+    pairs the masks allow included, and a difference is an error on all of them.
 
     Args:
         query: ``(..., n_r, d_k)``, this rank's part of n, as :func:`shard` cuts it; any floating
@@ -54,7 +53,8 @@ def ring_attention(
         group: the ranks in the order of the ring, or a mesh of one dimension; None means all.
         attn_mask: a mask of :mod:`attnref.masks` over the whole ``(..., n, m)``, the same on all
             ranks, such as ``masks.packed(lengths)``. What no query of a rank sees is not
-            computed, and a step in which no rank sees anything is not sent.
+            computed, and a step in which no rank sees anything is not sent. Of a mask with a rule
+            of your own, each rank first looks at all pairs, to compare them.
         is_causal: query i sees the keys j <= i, by their positions in the whole sequence.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head; only
@@ -75,7 +75,8 @@ def ring_attention(
     contiguous leaves the last rank with twice the mean. It sends
     :math:`(p-1) h_{kv} \frac np (d_k+d_v)` numbers forward, and backward as many again and their
     gradients; memory :math:`O(\frac np (d_k+d_v))`, for two blocks beside its own part. See
-    :func:`attnref.cost.ring`. Without second derivatives.
+    :func:`attnref.cost.ring`. First derivatives only, by ``backward()``: with
+    ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself TypeError.
 
     Source: Liu et al. 2023, arXiv 2310.01889; striped: Brandon et al. 2023, arXiv 2311.09431;
     zigzag: Zhu, https://github.com/zhuzilin/ring-flash-attention.
@@ -122,7 +123,6 @@ class _Ring(torch.autograd.Function):
         return found.output.to(query.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         call, ranks, stages = ctx.call, ctx.call.ranks, ctx.stages
         query, key, value, *rest = ctx.saved_tensors

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnref._door import Call, check_without_gradient, enter
-from attnref.distributed._agreement import Terms, agree
+from attnref.distributed._agreement import Terms, agree, check_untransformed
 from attnref.distributed._messages import collect
 from attnref.distributed._ranks import Group, ranks_of
 from attnref.masks import Mask
@@ -75,6 +75,7 @@ def split_kv_attention(
 
     def check() -> tuple[Call, Terms]:
         call = enter(query, key, value, attn_mask, False, scale, enable_gqa)
+        check_untransformed(query=query, key=key, value=value)
         check_without_gradient(attn_mask)
         if is_derived(query, key, value):
             raise ValueError(

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from attnref._door import Call, enter
 from attnref.distributed._agreement import Terms, agree, agree_backward, number_of_call
@@ -66,7 +65,8 @@ def ulysses_attention(
     Exact up to rounding. A rank computes :math:`4 n^2 d h / p` operations, half of it if causal,
     and sends :math:`\frac{p-1}{p}` of its part of query, key, value and output, and backward of
     their gradients; memory that of its part, which is as many numbers. See
-    :func:`attnref.cost.mesh_bytes`. Without second derivatives.
+    :func:`attnref.cost.mesh_bytes`. First derivatives only, by ``backward()``: with
+    ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself TypeError.
 
     Source: Jacobs et al. 2023, arXiv 2309.14509.
 
@@ -87,7 +87,7 @@ def ulysses_attention(
 
     call, lengths = agree(check, ranks)
     turn = Turn(ranks, *whole(ranks, lengths, layout), number_of_call(ranks))
-    check_mask_of_all(call, lengths, attn_mask)
+    check_mask_of_all(call, lengths, attn_mask, ranks)
     q, k, v = turn.to_heads(query, key, value)
     shape = (*call.shape[:-3], call.shape[-3] // ranks.size, q.shape[-2], k.shape[-2])
     return turn.to_parts(blockwise(Call(q, k, v, attn_mask, *call[4:7], shape)))
@@ -138,7 +138,6 @@ class _ToHeads(torch.autograd.Function):
         return tuple(_heads_of(turn.ranks, x, own) for x, own in tensors)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         turn: Turn = ctx.turn
         parts = (turn.queries, turn.keys, turn.keys)
@@ -153,7 +152,6 @@ class _ToParts(torch.autograd.Function):
         return _parts_of(turn.ranks, output, turn.queries)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         turn: Turn = ctx.turn
         agree_backward(turn.ranks, turn.number)

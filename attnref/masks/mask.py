@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,8 +35,10 @@ class Mask:
             ``(..., rows, columns)``.
 
     Raises:
-        ValueError: for a shape of fewer than two dimensions.
-        TypeError: when the rule is asked and does not answer in bool.
+        ValueError: for a shape of fewer than two dimensions, or, when the rule is asked, for an
+            answer of another shape.
+        TypeError: for a shape that is not made of integers, for a rule that is no function, and
+            when it is asked and does not answer in bool.
 
     Examples:
         >>> print(Mask((3, 4), lambda i, j: j > i).picture())
@@ -46,6 +48,7 @@ class Mask:
     """
 
     def __init__(self, shape: Shape, rule: Rule) -> None:
+        _check_made_of(shape, rule)
         if len(shape) < 2:
             raise ValueError(
                 f"shape: expected (..., n, m), got {tuple(shape)}. For a mask over keys alone "
@@ -240,6 +243,7 @@ class Mask:
             i.new_zeros(1, 1) if n == 1 else i,
             j.new_zeros(1, 1) if m == 1 else j,
         )
+        _check_answer(allowed, (*self.shape[:-2], i.shape[0], j.shape[1]))
         if allowed.dtype != torch.bool:
             raise TypeError(
                 f"rule: expected a bool tensor, got {allowed.dtype}. Return a comparison of "
@@ -307,6 +311,40 @@ def _common_shape(one: Mask, other: Mask) -> Shape:
             f"{one.shape} and {other.shape}. Build both for the same (n, m)."
         )
     return shape
+
+
+def _check_made_of(shape: Shape, rule: Rule) -> None:
+    if isinstance(shape, str) or not isinstance(shape, Sequence):
+        raise TypeError(
+            f"shape: expected a tuple (..., n, m), got {type(shape).__name__}. Take it from "
+            "the tensors, such as (query.shape[-2], key.shape[-2])."
+        )
+    if any(isinstance(size, bool | float | complex | str) for size in shape):
+        raise TypeError(
+            f"shape: expected integers (..., n, m), got {tuple(shape)}. Numbers of queries and "
+            "keys are whole: divide with //."
+        )
+    if not callable(rule):
+        raise TypeError(
+            f"rule: expected a function of positions, got {type(rule).__name__}. Write for "
+            "example lambda i, j: j <= i; a mask of all pairs is lambda i, j: j >= 0."
+        )
+
+
+def _check_answer(allowed: Tensor, shape: Shape) -> None:
+    if not isinstance(allowed, Tensor):
+        raise TypeError(
+            f"rule: expected a bool tensor, got {type(allowed).__name__}. Return a comparison of "
+            "positions, such as j <= i."
+        )
+    if torch.compiler.is_compiling():
+        return  # FlexAttention asks for single pairs
+    if broadcast_shape(allowed.shape, shape) != shape:
+        raise ValueError(
+            f"rule: expected a tensor that broadcasts to {shape}, (..., rows, columns), got "
+            f"shape {tuple(allowed.shape)}. Its arguments are positions of shape "
+            f"{(shape[-2], 1)} and {(1, shape[-1])}: compare them without summing."
+        )
 
 
 def check_block_size(block_size: int) -> int:

@@ -638,12 +638,20 @@ def _integers(
             f"{type(values).__name__}, which is no tensor: rows differ in length, or entries are "
             f"no int64. {advice}"
         ) from None
-    whole = not numbers.is_floating_point() and numbers.dtype != torch.bool
+    if numbers.is_meta:
+        raise ValueError(
+            f"{name}: expected integers of shape {' or '.join(shapes.values())}, got a tensor on "
+            f"the meta device, which holds none. {advice}"
+        )
+    whole = not (numbers.is_floating_point() or numbers.is_complex()) and (
+        numbers.dtype != torch.bool
+    )
     if numbers.dim() not in shapes or not (whole or numbers.numel() == 0):
         raise ValueError(
             f"{name}: expected integers of shape {' or '.join(shapes.values())}, got shape "
             f"{tuple(numbers.shape)} of {numbers.dtype}. {advice}"
         )
+    numbers = numbers.to(torch.int64, copy=True)  # which knows a least and a largest number
     for extreme in numbers.aminmax() if numbers.numel() else ():
         check_integer(name, int(extreme), least, advice, most=most)
-    return numbers.to(torch.int64, copy=True)
+    return numbers

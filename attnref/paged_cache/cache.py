@@ -7,7 +7,7 @@ A sequence has a table of its pages, in order; where they lie in the pool does n
 
 import itertools
 import operator
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -226,13 +226,13 @@ class PagedCache:
             no further page.
 
         Raises:
-            TypeError: for one sequence that is in no list.
+            TypeError: for anything but several sequences.
             ValueError: for a sequence that is not there.
         """
-        if isinstance(sequences, int):
+        if not isinstance(sequences, Iterable):
             raise TypeError(
-                f"sequences: expected several, in a list, got {sequences}. For one alone write "
-                f"[{sequences}]."
+                f"sequences: expected several, in a list, got {sequences}. They are the numbers "
+                "that start() or fork() returned; for one alone write [sequence]."
             )
         held = [self._held(sequence) for sequence in sequences]
         width = max((len(one.pages) for one in held), default=0)
@@ -313,6 +313,11 @@ class PagedCache:
                     f"{name}: expected a torch.Tensor (h_kv, n, d), the new tokens of one "
                     f"sequence, got {got}. Append the sequences of a batch one by one."
                 )
+            if not tensor.is_floating_point() and tensor.dtype != torch.int8:
+                raise TypeError(
+                    f"{name}: expected a floating dtype, or int8 of attnref.variants.quantized, "
+                    f"got {tensor.dtype}. Convert it with {name}.float()."
+                )
         checks.check_value(key.shape, value.shape)
         for name, tensor, pool in zip(
             ("key", "value"), (key, value), self._pool or (None, None), strict=True
@@ -328,6 +333,11 @@ class PagedCache:
                     f"{_kind(tensor)}. One cache serves one layer: make a new PagedCache for "
                     "another."
                 )
+        if value.dtype != key.dtype:
+            raise TypeError(
+                f"value: expected {key.dtype}, the dtype of key, got {value.dtype}. Convert one "
+                "of them, for example value.to(key.dtype)."
+            )
 
 
 def _kind(tensor: Tensor) -> str:

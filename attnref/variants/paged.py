@@ -180,6 +180,8 @@ def _checked(
             "traced. The lengths are values, which a graph does not hold: leave the call out of "
             "it with torch.compiler.disable."
         )
+    # Counted on from here: 8 bits would not hold the places, and not all integers are an index.
+    block_table, lengths = block_table.long(), lengths.long()
     size, ends = key.shape[1], lengths.tolist()
     room = block_table.shape[1] * size
     if ends and not 0 <= min(ends) <= max(ends) <= room:

@@ -157,6 +157,9 @@ def test_a_wrong_value_is_named(call, message):
 
 
 def test_a_wrong_type_is_named():
+    for call in (cost.fused, lambda sizes: cost.multihead_parameters(sizes, 8)):
+        with pytest.raises(TypeError, match=r"^sizes: expected attnref.cost.Sizes, got NoneType\."):
+            call(None)
     with pytest.raises(TypeError, match=r"^dtype: expected a torch.dtype, got 'float16'. Write"):
         Sizes(**SMALL, dtype="float16")
     with pytest.raises(

@@ -244,6 +244,21 @@ def refused(parts, options):
     return [parts[0][..., :-1], *parts[1:]], options
 
 
+def other_window(parts, options):
+    return parts, options | {"attn_mask": masks.sliding_window(16, window=4, is_causal=True)}
+
+
+def same_window(parts, options):
+    """That of three keys, put together of other masks."""
+    return parts, options | {"attn_mask": masks.sliding_window(16, window=5) & masks.causal(16)}
+
+
+def own_rule(parts, options):
+    """Of one key too many, by a rule that nobody can read."""
+    rule = masks.Mask((16, 16), lambda i, j: (j <= i) & (i - j <= 3))
+    return parts, options | {"attn_mask": rule}
+
+
 def causal(parts, options):
     return parts, options | {"is_causal": True}
 

@@ -1,10 +1,16 @@
 """Ranks that differ: an error on each of them, which names who differs in what."""
 
+import operator
+import pickle
+from functools import partial
+
 import pytest
 import rank_jobs
+import torch
 from processes import Failure
 
-from attnref.distributed import _agreement
+from attnref import masks
+from attnref.distributed import _agreement, _masks
 
 ADVICE = (
     "All ranks call the same functions in the same order, with tensors that differ in their length "
@@ -38,6 +44,12 @@ DIFFERENT = {
     ),
 }
 
+WINDOW = masks.sliding_window(16, window=3, is_causal=True)
+CONTENT = (
+    "ring_attention: expected the same content of attn_mask (allowed pairs, digest) on all ranks, "
+    "got [58, "
+)
+
 
 def outcomes(pool, job, *arguments, **options):
     pool.begin([(job, arguments, options)] * len(pool.connections))
@@ -53,6 +65,42 @@ def test_who_differs_is_named_on_every_rank(change, pools):
         assert failure.kind == "ValueError"
         assert failure.message == DIFFERENT[change]
     assert pool(rank_jobs.attend) == [True] * 4  # and the group is as good as before
+
+
+@pytest.mark.claim("differing-ranks-are-named")
+@pytest.mark.parametrize("change", [rank_jobs.other_window, rank_jobs.own_rule])
+def test_masks_of_one_shape_that_allow_other_pairs(change, pools):
+    options = {"change": change, "attn_mask": WINDOW}
+    for failure in outcomes(pools(4), rank_jobs.attend, rank=2, n=16, **options):
+        assert failure.kind == "ValueError"
+        assert failure.message.startswith(CONTENT)
+        assert "on rank 2 and [45, " in failure.message
+
+
+def test_masks_made_in_different_ways_may_be_the_same(pools):
+    options = {"change": rank_jobs.same_window, "attn_mask": WINDOW}
+    assert pools(2)(rank_jobs.attend, n=16, rank=1, **options) == [True, True]
+
+
+def test_masks_made_alike_are_compared_without_a_look_at_their_pairs(monkeypatch):
+    """Of each kind: those that differ in a number or in a tensor are told apart."""
+    monkeypatch.setattr(masks.Mask, "block", None)
+    n = 16
+    kinds = [
+        *(masks.sliding_window(n, window=w, is_causal=True) for w in (3, 4)),
+        *(masks.dilated(n, window=3, dilation=d) for d in (1, 2)),
+        *(masks.padding([k], n) for k in (3, 4)),
+        *(masks.packed([k, n - k]) for k in (3, 4)),
+        *(masks.causal(n) & masks.padding([k], n) for k in (3, 4)),
+        *(~masks.prefix_lm(n, prefix=k) for k in (3, 4)),
+        masks.tree([-1, 0, 0]).expand((2, 3, 3)),
+    ]
+    made = [_masks._made(mask) for mask in kinds]
+    assert len(set(made)) == len(kinds)
+    assert _masks._UNKNOWN not in made
+    assert made == [_masks._made(pickle.loads(pickle.dumps(mask))) for mask in kinds]
+    for rule in (lambda i, j: j <= i, partial(torch.less, 3.0), partial(operator.lt, b=3)):
+        assert _masks._made(masks.Mask((n, n), rule)) == _masks._UNKNOWN
 
 
 def test_what_one_rank_refuses_is_said_on_all(pools):

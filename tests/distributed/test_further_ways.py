@@ -7,9 +7,17 @@ import rank_jobs
 import torch
 import torch.distributed as dist
 from processes import Failure
+from torch.autograd import forward_ad
 
 from attnref import masks
-from attnref.distributed import mesh_attention, split_kv_attention, ulysses_attention
+from attnref.distributed import (
+    gather,
+    gather_attention,
+    mesh_attention,
+    ring_attention,
+    split_kv_attention,
+    ulysses_attention,
+)
 from attnref.layouts import LAYOUTS, cut, held, length
 
 ONE = (rank_jobs.D_K + rank_jobs.D_V) * 8  # bytes of a position's key and value in one head
@@ -166,3 +174,56 @@ def test_what_is_refused(one_rank):
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         split_kv_attention(x.requires_grad_(), x, x)
+
+
+WAYS = [ring_attention, gather_attention, ulysses_attention, mesh_attention]
+
+
+@pytest.mark.parametrize("way", [*WAYS, gather], ids=lambda way: way.__name__)
+def test_a_gradient_penalty_is_refused(way, one_rank):
+    """Also in a loss that depends on the output itself, which has a gradient without it."""
+    x = torch.ones(1, 3, 2, requires_grad=True)
+    options = {"mesh": dist.init_device_mesh("cpu", (1, 1))} if way is mesh_attention else {}
+    output = way(x) if way is gather else way(x, x, x, **options)
+    message = (
+        f"{way.__name__}: expected a backward pass without create_graph=True, got one whose "
+        "gradients are to have derivatives. A gradient penalty would be lost: compute it on one "
+        "device, with attnref.blockwise_attention of the whole sequence."
+    )
+    with pytest.raises(RuntimeError, match=f"^{re.escape(message)}$"):
+        torch.autograd.grad(output.sum(), x, create_graph=True)
+    output.sum().backward()
+    assert x.grad is not None
+
+
+def dual(call, x):
+    with forward_ad.dual_level():
+        call(forward_ad.make_dual(x, x))
+
+
+TRANSFORMS = {
+    lambda call, x: torch.func.vmap(call)(x[None]): "vmap, grad, jvp or another transform",
+    lambda call, x: torch.func.vjp(call, x): "vmap, grad, jvp or another transform",
+    lambda call, x: torch.func.jvp(call, (x,), (x,)): "vmap, grad, jvp or another transform",
+    dual: "forward mode",
+}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("way", [*WAYS, split_kv_attention, gather], ids=lambda way: way.__name__)
+def test_transforms_are_refused(way, one_rank):
+    x = torch.ones(2, 1, 3, 2)
+    options = {"mesh": dist.init_device_mesh("cpu", (1, 1))} if way is mesh_attention else {}
+
+    def call(query):
+        return way(query) if way is gather else way(query, x, x, **options)
+
+    for transform, got in TRANSFORMS.items():
+        message = (
+            f"{'tensor' if way is gather else 'query'}: expected a tensor outside of torch.func, "
+            f"got one inside {got}. Messages between ranks have gradients by backward() alone: "
+            "call that, or transform attnref.blockwise_attention of the whole sequence on one "
+            "device."
+        )
+        with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+            transform(call, x)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -457,6 +458,22 @@ def bigbird(**changes):
             "positions: expected an integer between 0 and 4, got -1. Count from the start: 0 is "
             "the first token, n - 1 the last.",
         ),
+        *(
+            (
+                lambda wrong=wrong: masks.padding(wrong, 5),
+                f"lengths: expected integers of shape (b,), got {got}. {A_LENGTH}",
+            )
+            for wrong, got in (
+                (torch.ones(2, dtype=torch.complex64), "shape (2,) of torch.complex64"),
+                (torch.ones(2, device="meta"), "a tensor on the meta device, which holds none"),
+            )
+        ),
+        (
+            lambda: masks.Mask((4, 3), lambda i, j: (i < j).all(0)[:2]).dense(),
+            "rule: expected a tensor that broadcasts to (4, 3), (..., rows, columns), got shape "
+            "(2,). Its arguments are positions of shape (4, 1) and (1, 3): compare them without "
+            "summing.",
+        ),
         (
             lambda: masks.global_tokens(5, positions=[5]),
             "positions: expected an integer between 0 and 4, got 5. Count from the start: 0 is "
@@ -513,8 +530,35 @@ def test_a_wrong_argument_is_named(make, text):
             "layout: expected a bool tensor, got list. If 1 means may attend, pass "
             "torch.as_tensor(layout).bool().",
         ),
+        (
+            lambda: masks.Mask("nm", lambda i, j: j <= i),
+            "shape: expected a tuple (..., n, m), got str. Take it from the tensors, such as "
+            "(query.shape[-2], key.shape[-2]).",
+        ),
+        (
+            lambda: masks.Mask((2.0, 2), lambda i, j: j <= i),
+            "shape: expected integers (..., n, m), got (2.0, 2). Numbers of queries and keys are "
+            "whole: divide with //.",
+        ),
+        (
+            lambda: masks.Mask((2, 2), None),
+            "rule: expected a function of positions, got NoneType. Write for example lambda i, j: "
+            "j <= i; a mask of all pairs is lambda i, j: j >= 0.",
+        ),
+        (
+            lambda: masks.Mask((2, 2), lambda i, j: True).dense(),
+            "rule: expected a bool tensor, got bool. Return a comparison of positions, such as "
+            "j <= i.",
+        ),
     ],
 )
 def test_a_wrong_type_is_named(make, text):
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         make()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+def test_integers_without_a_sign_count_too(dtype):
+    numbers = torch.tensor([0, 3, 1])
+    for make in (partial(masks.padding, m=4), masks.documents):
+        assert torch.equal(make(numbers.to(dtype)).dense(), make(numbers).dense())

@@ -459,6 +459,18 @@ def test_what_it_refuses():
         cache.append([one], key, value)
     with pytest.raises(TypeError, match=r"^sequences: expected several, in a list, got 0\."):
         cache.block_table(one)
+    with pytest.raises(
+        TypeError, match=r"^sequences: expected several, in a list, got None\. They"
+    ):
+        cache.block_table(None)
+    other = PagedCache(3, 2)
+    empty = other.start()
+    with pytest.raises(
+        TypeError, match=r"^key: expected a floating dtype, or int8 of .* got .*64\."
+    ):
+        other.append(empty, key.long(), value)
+    with pytest.raises(TypeError, match=r"^value: expected torch.float64, the dtype of key, got "):
+        other.append(empty, key, value.float())
     cache.free(one)
     with pytest.raises(ValueError, match=r"^sequence: expected one of the 0 that are there, got 0"):
         cache.append(one, key, value)

@@ -355,6 +355,22 @@ def test_a_wrong_argument_is_named(change, error, message):
         paged_attention(**given | change)
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.uint64],
+    ids=str,
+)
+def test_any_integers_count(dtype, call):
+    """Of eight bits too, which would wrap around behind 0."""
+    query, key, value, table, lengths = call
+    query, value = query.expand(-1, -1, 6, -1), torch.arange(96.0).view(value.shape)
+    expected = paged_attention(query, key, value, table, lengths)
+    found = paged_attention(query, key, value, table.to(dtype), lengths.to(dtype))
+    assert torch.equal(found, expected)
+    with pytest.raises(ValueError, match=r"^lengths: expected numbers between 0 and 8"):
+        paged_attention(query, key, value, table.to(dtype), (0 * lengths + 9).to(dtype))
+
+
 @pytest.fixture
 def call():
     pool, table = torch.zeros(3, 4, 2, 4), torch.tensor([[0, 1]])
