@@ -120,7 +120,9 @@ class Trial:
         return all(option in self.subject.supports for option in options)
 
     def fitted(self, sizes: Sizes) -> Sizes:
-        """These, or the next ones that the function is made for."""
+        """These, or the next ones that the function is made for, and within its own window."""
+        if self.subject.reach is not None:
+            sizes = sizes.within(self.subject.reach)
         return sizes if self.subject.fits is None else sizes.fitted(*self.subject.fits)
 
     def fitting(self) -> bool:
@@ -364,6 +366,11 @@ class Trial:
         question = self._question(case.query, case.key, case.value, {"attn_mask": mask})
         return budget.mask_gradient(question, grad_output.to(self.dtype))
 
+    def usual_scale(self, d_k: int) -> float:
+        """The factor where none is given: 1/sqrt(d_k), or its own."""
+        factor = self.subject.factor
+        return float(d_k**-0.5) if factor is None else factor.of(d_k)
+
     def _question(
         self, query: Tensor, key: Tensor, value: Tensor, setting: dict[str, Any]
     ) -> Question:
@@ -374,6 +381,8 @@ class Trial:
         query, key, value = (x.to(self.dtype) for x in (query, key, value))
         if self.subject.always_causal:
             setting.setdefault("is_causal", True)
+        if self.subject.factor is not None and setting.get("scale") is None:
+            setting["scale"] = self.usual_scale(query.shape[-1])
         return Question(query, key, value, Setting(**setting), self.device)
 
     def stop(self, text: Text, **values: object) -> NoReturn:
