@@ -75,7 +75,7 @@ _OF_APPROXIMATIONS = (
 )
 # What holds of any attention, or compares a function with itself alone.
 _OF_OTHERS = (
-    *("shape", "dtype", "batch_independence", "head_independence", "value_linearity", "causality"),
+    *("shape", "dtype", "batch_independence", "head_independence", "causality"),
     *("inputs_unchanged", "strided", "determinism", "silent_arguments", "memory_growth"),
     *("sequences_apart", "pieces", "cache_owns", "cache_unchanged"),
 )

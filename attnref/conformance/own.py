@@ -6,7 +6,6 @@ Nothing here is judged: what is recognised is either left out of the questions, 
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
@@ -146,11 +145,11 @@ def own_factor(about: Subject, trial: Trial) -> Factor | None:
         )
     except (Raised, Stopped):
         return None
-    if not (wide.good and narrow.good):
+    if not (wide.good and narrow.good and wide.factor > 0 and narrow.factor > 0):
         return None
 
     def same(one: float, other: float) -> bool:
-        return math.isfinite(one) and abs(one / other - 1) < close
+        return abs(one / other - 1) < close
 
     names = [named_factors(sizes) for sizes in (WIDE, NARROW)]
     known = any(
