@@ -33,6 +33,7 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
     "row_sums": (*_NUMBERS, *_MASKS, *_CAUSAL),
     "batch_independence": ("convexity", "oracle", "gradients", "single_token", "other_sizes"),
     "head_independence": ("convexity", "oracle", "gradients", "single_token", "other_sizes"),
+    "long_caches": ("oracle",),
     "scale": (
         *("oracle", "causal_scale", "gradients", "scaling_order", "half_precision"),
         *("shift_invariance", "large_scores", "very_negative_scores", "single_token"),
