@@ -58,11 +58,13 @@ def apart(*numbers: float) -> list[float]:
 def miss(got: Tensor, expected: Tensor, allowance: Tensor | float) -> Miss | None:
     """The worst number out of those beyond their allowance, None when there is none.
 
-    Where NaN or inf is got, no allowance suffices.
+    Where NaN or inf is got and not expected, no allowance suffices; NaN that is expected is no
+    miss, for a function that always answers NaN does not differ from itself.
     """
     error = (got - expected).abs()
     allowed = torch.as_tensor(allowance, dtype=torch.float64).expand(error.shape)
-    bad = ~(error <= allowed)
+    same = (got == expected) | (got.isnan() & expected.isnan())
+    bad = ~(error <= allowed) & ~same
     if not bad.any():
         return None
     excess = torch.where(bad, error / allowed.clamp(min=1e-300), -1.0)

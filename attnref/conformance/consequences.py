@@ -31,6 +31,9 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
     "past_kept": (*_NUMBERS, *_MASKS, *_STEPS, "row_sums"),
     "sequences_apart": (*_NUMBERS, "pieces", "cache_owns", "step_gradients"),
     "row_sums": (*_NUMBERS, *_MASKS, *_CAUSAL),
+    "batch_independence": ("convexity", "oracle", "gradients", "single_token", "other_sizes"),
+    "head_independence": ("convexity", "oracle", "gradients", "single_token", "other_sizes"),
+    "long_caches": ("oracle",),
     "scale": (
         *("oracle", "causal_scale", "gradients", "scaling_order", "half_precision"),
         *("shift_invariance", "large_scores", "very_negative_scores", "single_token"),

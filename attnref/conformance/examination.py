@@ -48,6 +48,10 @@ UNASKED = Text(
     en="It is asked only with lengths that are multiples of {step} and vectors of {width} numbers.",
     pt="Ela só é testada com múltiplos de {step} por comprimento e vetores de {width} números.",
 )
+NO_SOFTMAX = Text(
+    en="This is no softmax attention, not judged here: {what}.",
+    pt="Isto não é atenção com softmax, e não é julgado aqui: {what}.",
+)
 APPROXIMATE = Text(
     en="Not asked: it is approximate, and this holds of the exact formula.",
     pt="Não testado: ela é aproximada, e isto vale para a fórmula exata.",
@@ -69,11 +73,31 @@ _OF_APPROXIMATIONS = (
     *("shape", "dtype", "oracle", "batch_independence", "head_independence", "causality"),
     *("inputs_unchanged", "strided", "determinism", "silent_arguments", "memory_growth"),
 )
+# What holds of any attention, or compares a function with itself alone.
+_OF_OTHERS = (
+    *("shape", "dtype", "batch_independence", "head_independence", "causality"),
+    *("inputs_unchanged", "strided", "determinism", "silent_arguments", "memory_growth"),
+    *("sequences_apart", "pieces", "cache_owns", "cache_unchanged"),
+)
+# These are about what lies behind a window, or give one.
+_BEYOND = (
+    "window_width",
+    "silent_arguments",
+    "pieces",
+    "sequences_apart",
+    "cache_owns",
+    "cache_unchanged",
+)
 _TRIES = 150  # smaller cases that are tried for one counterexample
 
 
 def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]:
     """What ``prop`` finds, None when it holds; after a failure, the same in a smaller case."""
+    if trial.subject.other is not None and prop.name not in _OF_OTHERS:
+        yield Finding(Verdict.NOT_ASKED, NO_SOFTMAX, {"what": trial.subject.other})
+        return
+    if prop.name in _BEYOND:
+        trial = _as(trial, replace(trial.subject, reach=None))
     missing = [option for option in prop.needs if not trial.offers(option)]
     if missing:
         yield trial.not_claimed(*missing)

@@ -13,7 +13,7 @@ from attnref.conformance.layouts import LAYOUTS, Layout
 from attnref.conformance.libraries import LIBRARIES
 from attnref.conformance.meanings import FORMS, MEANINGS, SAME, handed, to_the_left
 from attnref.conformance.required import WIDTH
-from attnref.conformance.subject import CheckError, Fits, Subject, renamed
+from attnref.conformance.subject import CheckError, Factor, Fits, Subject, renamed
 from attnref.text import Text, one_of
 
 LAYOUT = Text(en="axes {layout}", pt="eixos {layout}")
@@ -50,6 +50,19 @@ COMPILED = Text(
     en="compiled again for other shapes, and given {times} times the limit",
     pt="recompilada para outras formas, e com {times} vezes o limite",
 )
+WINDOW = Text(
+    en="a window of its own, not judged: asked within {reach} positions, where it hides nothing",
+    pt="uma janela própria, que não é julgada: testada em até {reach} posições, em que ela nada "
+    "esconde",
+)
+FIXED = Text(
+    en="a factor of its own, {factor:.3g}, not judged",
+    pt="um fator próprio, {factor:.3g}, que não é julgado",
+)
+MULTIPLE = Text(
+    en="a factor of its own, {factor:.3g}/sqrt(d_k), not judged",
+    pt="um fator próprio, {factor:.3g}/sqrt(d_k), que não é julgado",
+)
 ROUGHLY = Text(en="approximate", pt="aproximada")
 ARRAYS = Text(en="arrays of {library}", pt="vetores de {library}")
 
@@ -70,7 +83,8 @@ class Reading:
     of numbers. A mask that is ``numbers`` to add goes to that parameter, in the form
     ``of_numbers``; what other masks mean is ``unknown``. One that is ``turned`` was found to answer
     in other axes than it is asked in. ``complete`` leaves nothing to recognise; one that was
-    ``cut`` off claims no option that it may swallow.
+    ``cut`` off claims no option that it may swallow. ``reach``, ``factor`` and ``other`` are what
+    it has of its own, as a :class:`Subject` has them.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -94,6 +108,9 @@ class Reading:
     approximate: bool = False
     complete: bool = False
     cut: bool = False
+    reach: int | None = None
+    factor: Factor | None = None
+    other: Text | None = None
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What is not as PyTorch has it, in words and what fills their places."""
@@ -126,6 +143,10 @@ class Reading:
             lines.append((NEEDS, {"parameter": self.names.get(option, option), "value": value}))
         lines += [(CAUSAL, {})] if self.causal else []
         lines += [(SHARES, {})] if self.shares else []
+        lines += [(WINDOW, {"reach": self.reach})] if self.reach else []
+        if self.factor is not None:
+            text = FIXED if self.factor.fixed else MULTIPLE
+            lines.append((text, {"factor": self.factor.number}))
         lines += [(ROUGHLY, {})] if self.approximate else []
         lines += [(SIZED, self.fits._asdict())] if self.fits else []
         lines += [(IN_HALF, {"dtype": self.dtype})] if self.dtype else []
@@ -182,6 +203,9 @@ class Reading:
             window=to_the_left if self.pair else None,
             same_along=SAME.get(self.form or "", ()),
             turned=self.turned,
+            reach=self.reach,
+            factor=self.factor,
+            other=self.other,
         )
 
 

@@ -15,7 +15,15 @@ import torch
 from attnref.conformance import libraries
 from attnref.conformance.axes import found_axes
 from attnref.conformance.case import Case, Sizes
+from attnref.conformance.layouts import LAYOUTS
 from attnref.conformance.meanings import FORMS, MEANINGS
+from attnref.conformance.own import (
+    RECURRENCE,
+    has_a_window,
+    other_attention,
+    own_factor,
+    window_reach,
+)
 from attnref.conformance.probes import NEAR, VALUES, explained, ignores, obeys, takes
 from attnref.conformance.properties.masks import adds_floats, some_bias, some_mask, yes_or_no
 from attnref.conformance.reading import Reading
@@ -49,7 +57,7 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
         Raised, Stopped: what the function does when it is asked in each way, the usual one first.
     """
     try:
-        return _read(about, said, Case.draw(_SIZES, 0), dtype, device)
+        return _read_within(about, said, dtype, device)
     except Raised as raised:
         usual = raised
     for fits in _FITS:
@@ -68,6 +76,25 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
         said_too = _UNSAID.filled({"names": ", ".join(unsaid)})
         usual.hint = Text(usual.hint.en + said_too.en, usual.hint.pt + said_too.pt)
     raise usual
+
+
+def _read_within(
+    about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """At the usual length, or where its own window hides nothing yet."""
+    usual = _read(about, said, Case.draw(_SIZES, 0), dtype, device)
+    if said.approximate or not has_a_window(about.function):
+        return usual
+    if explained(Trial(usual.of(about), dtype, device), Case.draw(_SIZES, 0)):
+        return replace(usual, reach=window_reach(about, Trial(usual.of(about), dtype, device)))
+    for n in range(_SIZES.n - 1, 1, -1):
+        case = Case.draw(replace(_SIZES, n=n), 0)
+        found = _read(about, said, case, dtype, device)
+        trial = Trial(found.of(about), dtype, device)
+        reach = window_reach(about, trial)
+        if reach == n and explained(trial, case):
+            return replace(found, reach=reach)
+    return usual
 
 
 def _read(
@@ -99,7 +126,29 @@ def _read(
     trial = Trial(reading.of(about), dtype, device)
     ignored = tuple(each for each in about.swallowed if ignores(trial, case, each))
     compiles = not reading.approximate and _compiles(trial)
-    return replace(reading, ignored=ignored, compiles=compiles, complete=True)
+    reading = replace(reading, ignored=ignored, compiles=compiles, complete=True)
+    if reading.approximate:
+        return reading
+    return _of_its_own(about, reading, case, dtype, device)
+
+
+def _of_its_own(
+    about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
+) -> Reading:
+    """A factor of its own; or that it is no softmax attention, in the axes in which that shows."""
+    trial = Trial(said.of(about), dtype, device)
+    layouts = {said.layout, *(("bhnd", "bnhd") if LAYOUTS[said.layout or "bhnd"].heads else ())}
+    if explained(trial, case):
+        factor = own_factor(replace(about, fits=said.fits), trial)
+        if factor is not None:
+            return replace(said, factor=factor)
+        layouts = {said.layout}
+    for layout in sorted(layouts, key=lambda each: each != said.layout):
+        tried = replace(said, layout=layout)
+        other = other_attention(about, Trial(tried.of(about), dtype, device), case)
+        if other is not None:
+            return replace(tried, other=other, causal=said.causal or other is RECURRENCE)
+    return said
 
 
 def _of_its_form(

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from attnref.conformance.examination import NOT_MADE, REFUSED
+from attnref.conformance.examination import NO_SOFTMAX, NOT_MADE, REFUSED
 from attnref.conformance.isolation import LATE
 from attnref.conformance.junit import Case, document
 from attnref.conformance.result import WORDS, Result, is_bad
@@ -172,6 +172,8 @@ class Report:
             lines.append(UNFINISHED.say(lang))
         if self.overlooked and any(each.finding.text != LATE for each in unasked):
             lines.append(UNASKED.say(lang, {"options": ", ".join(self.overlooked)}))
+        other = [each for each in unasked if each.finding.text == NO_SOFTMAX]
+        lines += [each.diagnosis(lang) for each in other[:1]]
         if self.declined:
             lines.append(DECLINED.say(lang, {"options": ", ".join(self.declined)}))
         return " ".join(lines)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attnref import masks
 from attnref.conformance.step import StepSubject, stepped
-from attnref.conformance.subject import Subject, subject
+from attnref.conformance.subject import Factor, Subject, subject
 from attnref.reference import scaled_dot_product_attention
 
 
@@ -39,8 +39,18 @@ RIGHT: Subject = subject(attention)
 
 
 def right_for(about: Subject) -> Subject:
-    """It, or the same with causality that cannot be switched off."""
-    return causal_as(about, RIGHT)
+    """It, or the same with causality that cannot be switched off, and with a factor of its own."""
+    return causal_as(about, RIGHT if about.factor is None else _multiplying(about.factor))
+
+
+def _multiplying(factor: Factor) -> Subject:
+    def multiplying(query: Tensor, *tensors: Tensor, **options: Any) -> Tensor:
+        if options.get("scale") is None:
+            options["scale"] = factor.of(query.shape[-1])
+        output: Tensor = RIGHT.function(query, *tensors, **options)
+        return output
+
+    return replace(RIGHT, function=multiplying, factor=factor)
 
 
 def causal_as(about: Subject, other: Subject) -> Subject:

@@ -107,6 +107,7 @@ def _counted(
             found = read(about.stepping(step), replace(known, counting=counting), dtype, device)
             assert isinstance(found, StepReading)
             trial = Trial(found.of(about), dtype, device)
+            case = Case.draw(trial.fitted(Sizes()), 0)
             if len(ways) == 1 or (explained(trial, case) and _in_pieces(trial, case)):
                 return found
             (right if explained(trial, case) else other).append(found)

@@ -27,6 +27,17 @@ class Fits(NamedTuple):
     width: int
 
 
+class Factor(NamedTuple):
+    """What the scores are multiplied by: a ``fixed`` number, or that many times 1/sqrt(d_k)."""
+
+    number: float
+    fixed: bool
+
+    def of(self, d_k: int) -> float:
+        """The factor for that width."""
+        return self.number if self.fixed else self.number * float(d_k**-0.5)
+
+
 class CheckError(Refusal):
     """The check cannot be run; the message says what was expected and how to fix it."""
 
@@ -47,7 +58,10 @@ class Subject:
     have no default value, and ``masks`` are parameters that may be masks beside the first; one
     of them may be for ``numbers`` to add. ``layout`` are its axes, and ``library`` has its arrays,
     where its signature, or its kind, shows them. One that is ``turned`` answers in other axes than
-    it is asked in, and does not say so.
+    it is asked in, and does not say so. ``defaults`` are those of its parameters.
+
+    What it has of its own is not judged: a window, which hides nothing within ``reach`` positions,
+    a ``factor`` of the scores, or all that it is, if it is ``other`` than softmax attention.
     """
 
     function: Callable[..., Any]
@@ -70,6 +84,10 @@ class Subject:
     layout: str | None = None
     library: str | None = None
     turned: bool = False
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    reach: int | None = None
+    factor: Factor | None = None
+    other: Text | None = None
 
     def lines(self) -> list[tuple[Text, dict[str, object]]]:
         """What it was given without being asked about it, in words and what fills their places."""
@@ -78,6 +96,11 @@ class Subject:
             for parameter, value in self.given.items()
             if parameter not in (*self.names.values(), *self.names, *OPTIONS)
         ]
+
+    def unasked(self) -> list[str]:
+        """The parameters that keep their default values, or what they are given, in each call."""
+        asked = {*OPTIONS, *self.names.values(), self.numbers}
+        return [each for each in (self.parameters or ())[3:] if each not in asked]
 
     def shown(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The arguments of a call by its own names, with the mask and the window that it gets."""
@@ -215,6 +238,11 @@ def subject(
         ),
         layout=layout,
         library=library,
+        defaults={
+            each: parameter.default
+            for each, parameter in signature.parameters.items()
+            if parameter.default is not parameter.empty and each not in given
+        },
     )
 
 

@@ -24,6 +24,7 @@ _MEANT = (
     *("mask", "causal", "scale", "gqa", "dropout", "softcap", "window"),
     *("not implemented for", "support", "multiple of", "divisible", "unexpected keyword"),
 )
+_GROWN = 1e3
 _PYTORCH = str(Path(torch.__file__).parent)
 
 NOT_A_TENSOR = Text(
@@ -120,7 +121,9 @@ class Trial:
         return all(option in self.subject.supports for option in options)
 
     def fitted(self, sizes: Sizes) -> Sizes:
-        """These, or the next ones that the function is made for."""
+        """These, or the next ones that the function is made for, and within its own window."""
+        if self.subject.reach is not None:
+            sizes = sizes.within(self.subject.reach)
         return sizes if self.subject.fits is None else sizes.fitted(*self.subject.fits)
 
     def fitting(self) -> bool:
@@ -336,7 +339,11 @@ class Trial:
     ) -> Truth:
         """What :func:`call` should have returned, with the allowance of each number."""
         question = self._question(query, key, value, setting)
-        return budget.truth(question, exact_scores=exact_scores)
+        truth = budget.truth(question, exact_scores=exact_scores)
+        if self.subject.other is None:
+            return truth
+        # It is compared with itself alone, and its numbers may grow from one position to the next.
+        return truth._replace(allowance=_GROWN * truth.allowance)
 
     def is_right(self, case: Case, /, *, strictly: bool = False, **options: Any) -> bool:
         """Whether the output with these options is what it should be.
@@ -364,6 +371,11 @@ class Trial:
         question = self._question(case.query, case.key, case.value, {"attn_mask": mask})
         return budget.mask_gradient(question, grad_output.to(self.dtype))
 
+    def usual_scale(self, d_k: int) -> float:
+        """The factor where none is given: 1/sqrt(d_k), or its own."""
+        factor = self.subject.factor
+        return float(d_k**-0.5) if factor is None else factor.of(d_k)
+
     def _question(
         self, query: Tensor, key: Tensor, value: Tensor, setting: dict[str, Any]
     ) -> Question:
@@ -374,6 +386,8 @@ class Trial:
         query, key, value = (x.to(self.dtype) for x in (query, key, value))
         if self.subject.always_causal:
             setting.setdefault("is_causal", True)
+        if self.subject.factor is not None and setting.get("scale") is None:
+            setting["scale"] = self.usual_scale(query.shape[-1])
         return Question(query, key, value, Setting(**setting), self.device)
 
     def stop(self, text: Text, **values: object) -> NoReturn:

@@ -884,6 +884,32 @@ def refuses_length(right, query, key, value, **options):
     return right(query, key, value, **options)
 
 
+def over_a_border(axis):
+    """Sequences that lie behind each other; each also sees the keys of the one before it."""
+
+    def attention(query, key, value):
+        n, parts = query.shape[-2], query.shape[axis]
+        other = 1 - axis
+        q, k, v = (x.movedim(axis, 1).flatten(1, 2) for x in (query, key, value))
+        owner = torch.arange(parts * n) // n
+        before = owner[:, None] - owner
+        seen = (before == 0) | (before == 1)
+        output = Right()(q, k, v, attn_mask=seen).unflatten(1, (parts, n))
+        assert output.shape[0] == query.shape[other]
+        return output.movedim(1, axis)
+
+    return attention
+
+
+def without_the_last_of_a_block(n, m):
+    i, j = torch.arange(n)[:, None], torch.arange(m)
+    return (j <= i) & ~((i == j) & (i % 3 == 2))
+
+
+def with_unknown_parameters(query, key, value, sinks=None, output_attentions=False):
+    return Right()(query, key, value)
+
+
 DROPPED = torch.nn.functional.dropout
 
 MODULES = (
@@ -997,6 +1023,20 @@ CASES = {
     "forgets the sum of the softmax": Case(
         mutant(weights=lambda scores: torch.exp(scores)), "row_sums", weights.OTHER_SUM
     ),
+    "answers NaN": Case(
+        mutant(output=lambda output, query: output * math.nan), "row_sums", weights.NOT_FINITE
+    ),
+    "sees the keys of the sample before": Case(
+        over_a_border(0), "convexity", weights.FOREIGN, whose=weights.NEIGHBOURS[0]
+    ),
+    "sees the keys of the head before": Case(
+        over_a_border(1), "convexity", weights.FOREIGN, whose=weights.NEIGHBOURS[1]
+    ),
+    "squares the values": Case(
+        mutant(average=lambda weights, value: weights @ (value * value.abs())),
+        "convexity",
+        weights.BESIDES,
+    ),
     "softmax over the queries": Case(
         mutant(weights=lambda scores: torch.softmax(scores, -2)),
         "row_sums",
@@ -1093,6 +1133,26 @@ CASES = {
     ),
     "the root of the width it was written for": Case(
         scaled(lambda d: 8**-0.5), "scale", scaling.FIXED, factor=8**-0.5
+    ),
+    "a constant factor that nobody can change": Case(
+        lambda q, k, v: Right()(q, k, v, scale=8**-0.5),
+        "scale",
+        scaling.OWN_FIXED,
+        verdict=Verdict.NOT_CLAIMED,
+        factor=8**-0.5,
+    ),
+    "the factor of YaRN": Case(
+        lambda q, k, v: Right()(q, k, v, scale=(0.1 * math.log(8) + 1) ** 2 * q.shape[-1] ** -0.5),
+        "scale",
+        scaling.OWN_MULTIPLE,
+        verdict=Verdict.NOT_CLAIMED,
+        factor=1.459,
+    ),
+    "powers of 2 that are not undone": Case(
+        lambda q, k, v: Right()(q, k, v, scale=(q.shape[-1] ** -0.5) / math.log(2)),
+        "scale",
+        scaling.BEHAVES,
+        name="log2(e)/sqrt(d_k)",
     ),
     "an odd factor": Case(scaled(lambda d: 3 / d), "scale", scaling.BEHAVES_UNNAMED, factor=3 / 64),
     "sigmoids for weights": Case(mutant(weights=torch.sigmoid), "scale", scaling.NO_FACTOR),
@@ -1398,6 +1458,9 @@ CASES = {
         post_mask(lambda p, allowed: p * allowed), "causality", causal.MOVED
     ),
     "strictly causal": Case(mutant(past=lambda n, m: ones(n, m, -1)), "own_token", causal.STRICT),
+    "loses its own key at the end of a block": Case(
+        mutant(past=without_the_last_of_a_block), "own_token", causal.SOME_STRICT, i=2, count=1
+    ),
     "strictly causal, with NaN for the query that has no key": Case(
         without_own_token, "own_token", causal.STRICT
     ),
@@ -1683,6 +1746,13 @@ CASES = {
         fills_mask, "inputs_unchanged", hygiene.CHANGED, name="attn_mask"
     ),
     "returns its buffer": Case(Buffer(), "determinism", hygiene.OVERWRITTEN),
+    "has parameters that nobody knows": Case(
+        with_unknown_parameters,
+        "silent_arguments",
+        hygiene.UNASKED,
+        verdict=Verdict.PASS,
+        names="sinks, output_attentions",
+    ),
     "swallows softcap": Case(ignores("softcap"), "silent_arguments", hygiene.SILENT),
     "swallows scale with a mask": Case(
         ignores_beside("scale", "attn_mask"),
@@ -1793,6 +1863,26 @@ def test_what_has_nothing_to_do_with_the_defect_passes(name):
     report = check(CASES[name].function, only=asked, limit=None)
     bad = [each for each in report.results if each.verdict in (Verdict.WRONG, Verdict.UNSAFE)]
     assert {result.property for result in bad} == FAILURES[name]
+
+
+def test_what_always_answers_nan_does_not_differ_from_itself():
+    itself = {
+        *("determinism", "strided", "batch_independence", "head_independence", "causality"),
+        *("key_permutation", "rectangular", "value_linearity", "own_token", "alignment"),
+    }
+    report = check(CASES["answers NaN"].function, only=["row_sums", "oracle", *itself], limit=None)
+    assert {each.property for each in report.failures} == {"row_sums", "oracle"}
+    assert [each.property for each in report.causes] == ["row_sums"]
+
+
+def test_the_query_that_is_named_is_one_that_fits_no_alignment():
+    values, _ = shown("loses its own key at the end of a block")
+    assert values["i"] == 2
+    (result,) = check(
+        CASES["loses its own key at the end of a block"].function, only=["alignment"], limit=None
+    ).results
+    assert result.finding.values["i"] == 2
+    assert result.finding.values["keys"] == [0, 1]
 
 
 @pytest.mark.parametrize("given", [False, True])

@@ -211,3 +211,122 @@ def test_what_raises_for_keys_in_another_order_has_no_axes_of_its_own():
     report = check(copying, limit=None, only=["shape", "oracle"])
     assert report.read_as() == ""
     assert [each.property for each in report.failures] == ["oracle"]
+
+
+def seen_through(query, key, value, seen, **options):
+    return fused(query, key, value, seen, **options)
+
+
+def places(query, key):
+    return torch.arange(query.shape[-2])[:, None], torch.arange(key.shape[-2])
+
+
+def window_by_default(query, key, value, window=128):
+    i, j = places(query, key)
+    return seen_through(query, key, value, (j <= i) & (i - j < window))
+
+
+def around_by_default(query, key, value, sliding_window=4, is_causal=False):
+    i, j = places(query, key)
+    seen = (i - j).abs() < sliding_window
+    return seen_through(query, key, value, seen & (j <= i) if is_causal else seen)
+
+
+def absorbed(query, key, value, scale=14**-0.5, is_causal=False):
+    """The heads had 14 components before they were absorbed into the latent."""
+    return fused(query, key, value, is_causal=is_causal, scale=scale)
+
+
+def absorbed_without_a_word(query, key, value):
+    return fused(query, key, value, scale=14**-0.5)
+
+
+def yarn(query, key, value, stretch=40.0):
+    size = 0.1 * math.log(stretch) + 1
+    return fused(size * query, size * key, value)
+
+
+def with_a_sink(query, key, value):
+    sink = torch.linspace(-1.0, 1.0, query.shape[1]).reshape(-1, 1, 1)
+    found = torch.cat([scores(query, key), sink.expand(*query.shape[:-1], 1)], -1)
+    return found.softmax(-1)[..., :-1] @ value
+
+
+def gated_delta(query, key, value, beta=0.5):
+    state, outputs = query.new_zeros(*query.shape[:2], key.shape[-1], value.shape[-1]), []
+    unit = torch.nn.functional.normalize(key, dim=-1)
+    for t in range(query.shape[-2]):
+        q, k, v = (x[..., t : t + 1, :] for x in (query, unit, value))
+        state = 0.9 * state
+        state = state + beta * k.mT @ (v - k @ state)
+        outputs.append(q @ state)
+    return torch.cat(outputs, -2)
+
+
+def gated_delta_heads_third(query, key, value):
+    return gated_delta(*(x.transpose(1, 2) for x in (query, key, value))).transpose(1, 2)
+
+
+NO_SOFTMAX = "This is no softmax attention, not judged here: {}."
+OF_THEIR_OWN = {
+    "window": (window_by_default, "asked within 128 positions", None),
+    "window around": (around_by_default, "asked within 4 positions", None),
+    "absorbed": (absorbed, "a factor of its own, 0.267, not judged", None),
+    "absorbed, unsaid": (absorbed_without_a_word, "a factor of its own, 0.267", None),
+    "YaRN": (yarn, "a factor of its own, 1.87/sqrt(d_k), not judged", None),
+    "sink": (with_a_sink, "", "a sink takes a part of the weight of each row"),
+    "delta": (gated_delta, "always causal", "a recurrence, whose weights may be negative"),
+    "delta, heads third": (gated_delta_heads_third, "axes (b, n, h, d)", "a recurrence"),
+}
+
+
+@pytest.mark.parametrize(("function", "read", "other"), OF_THEIR_OWN.values(), ids=OF_THEIR_OWN)
+def test_what_a_right_function_has_of_its_own_is_not_judged(function, read, other):
+    report = check(function, limit=None)
+    assert report.passed(), report.text()
+    assert read in report.read_as("en")
+    assert "{" not in report.read_as("pt") + report.verdict("pt")
+    assert ("no softmax" in report.verdict("en")) == (other is not None)
+    if other is not None:
+        assert f"not judged here: {other}" in report.verdict("en")
+        assert "não é julgado aqui" in report.verdict("pt")
+
+
+def divides_by_the_width(query, key, value, sliding_window=4):
+    i, j = places(query, key)
+    near = (j <= i) & (i - j < sliding_window)
+    return fused(query, key, value, near, scale=1 / query.shape[-1])
+
+
+def sink_that_nobody_gave(query, key, value, sinks=None):
+    """The room for a sink is there, and a 0 in it counts as one."""
+    sinks = torch.zeros(query.shape[1]) if sinks is None else sinks
+    found = torch.cat(
+        [scores(query, key), sinks.reshape(-1, 1, 1).expand(*query.shape[:-1], 1)], -1
+    )
+    return found.softmax(-1)[..., :-1] @ value
+
+
+def empty_slots(query, key, value, sink_size=1):
+    """Rows of zeros fill the keys up to 64, and nobody masks them."""
+    missing = 64 * sink_size - key.shape[-2] % 64
+    key, value = (torch.nn.functional.pad(x, (0, 0, 0, missing)) for x in (key, value))
+    return fused(query, key, value)
+
+
+def products_alone(query, key, value):
+    return scores(query, key).tril() @ value
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"),
+    [
+        (divides_by_the_width, "scale"),
+        (sink_that_nobody_gave, "row_sums"),
+        (empty_slots, "row_sums"),
+        (products_alone, "row_sums"),
+    ],
+)
+def test_what_is_wrong_is_not_taken_for_its_own_way(function, cause):
+    report = check(function, limit=None, only=["row_sums", "scale", "oracle"])
+    assert report.causes[0].property == cause, report.text()

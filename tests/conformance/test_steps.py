@@ -440,7 +440,82 @@ def in_a_window(query, key, value, cache, window=4):
     return attend(query, *cache), cache
 
 
+def always_top_left(query, key, value, cache):
+    """Even a single query is taken for the first one."""
+    cache = joined(cache, key, value)
+    return attend(query, *cache, offset=0), cache
+
+
+def seeing_a_few(query, key, value, cache=None, window=4):
+    cache = joined(cache, key, value)
+    n, m = query.shape[-2], cache[0].shape[-2]
+    seen = torch.ones(n, m, dtype=torch.bool).tril(m - n).triu(m - n - window + 1)
+    return fused(query, *cache, seen), cache
+
+
+def seeing_few_and_scaled(query, key, value, cache=None, window=4):
+    return seeing_a_few(query * 8**-0.5, key, value, cache, window)
+
+
+def in_slots(batch, heads, head_dim, dtype, device):
+    return buffers(batch, heads, 48, head_dim, dtype, device)
+
+
+def sliding(query, key, value, past, sliding_window=48):
+    """Fixed slots; when all are taken, the oldest makes room."""
+    outputs = []
+    for t in range(query.shape[-2]):
+        length = past["length"]
+        if length == sliding_window:
+            past["key"], past["value"] = (past[name].roll(-1, -2) for name in ("key", "value"))
+            length -= 1
+        for name, new in (("key", key), ("value", value)):
+            past[name][..., length, :] = new[..., t, :]
+        past["length"] = length + 1
+        held = [past[name][..., : length + 1, :] for name in ("key", "value")]
+        outputs.append(attend(query[..., t : t + 1, :], *held))
+    return torch.cat(outputs, -2), past
+
+
+def delta_rule(query, key, value, state=None):
+    if state is None:
+        state = query.new_zeros(*query.shape[:2], query.shape[-1], value.shape[-1])
+    outputs = []
+    for t in range(query.shape[-2]):
+        q, k, v = (x[..., t : t + 1, :] for x in (query, key, value))
+        state = 0.9 * state
+        state = state + 0.5 * k.mT @ (v - k @ state)
+        outputs.append(q * query.shape[-1] ** -0.5 @ state)
+    return torch.cat(outputs, -2), state
+
+
+OWN = "a window of its own, not judged: asked within {} positions, where it hides nothing"
+OF_THEIR_OWN = {
+    "window": (seeing_a_few, None, OWN.format(4)),
+    "static": (sliding, in_slots, OWN.format(48)),
+    "delta rule": (delta_rule, None, None),
+}
+
+
+@pytest.mark.parametrize(("step", "cache", "read"), OF_THEIR_OWN.values(), ids=OF_THEIR_OWN)
+def test_a_right_step_of_another_formula_is_not_called_wrong(step, cache, read):
+    report = check_steps(step, cache=cache, limit=None)
+    assert report.passed(), report.text()
+    if read is None:
+        assert "This is no softmax attention, not judged here" in report.verdict("en")
+        assert "Isto não é atenção com softmax" in report.verdict("pt")
+    else:
+        assert read in report.read_as("en")
+    assert verdicts(report)["pieces"] is Verdict.PASS
+
+
+def test_a_wrong_step_with_a_window_is_still_found():
+    report = check_steps(seeing_few_and_scaled, limit=None, only=["scale", "oracle"])
+    assert [each.property for each in report.causes] == ["scale"]
+
+
 MUTANTS = {
+    "always_top_left": (always_top_left, None, "past_kept", steps.FIRST_ALONE),
     "top_left": (top_left, None, "pieces", steps.TOP_LEFT),
     "unmasked": (unmasked, None, "pieces", steps.UNMASKED),
     "off_by_one": (off_by_one, None, "pieces", steps.ONE_MORE),

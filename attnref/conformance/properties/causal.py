@@ -36,6 +36,13 @@ STRICT = Text(
     pt="A consulta {i} não vê a própria chave: a diagonal também está mascarada. Permita j <= i; "
     "o que se proíbe é torch.triu(…, diagonal=1).",
 )
+SOME_STRICT = Text(
+    en="Query {i} does not see its own key, though others see theirs ({count} of {n} do not): a "
+    "border is off there, of a block, of a chunk or of a sequence. Allow j <= i.",
+    pt="A consulta {i} não vê a própria chave, embora outras vejam a sua ({count} de {n} não "
+    "veem): ali uma borda está fora do lugar, de um bloco, de um pedaço ou de uma sequência. "
+    "Permita j <= i.",
+)
 PAST = Text(
     en="With is_causal query {i} gives key {j} the weight {weight:.3g}, expected {right:.3g}: its "
     "own weights for the keys up to {i}, normalised again.",
@@ -58,10 +65,10 @@ BOTTOM_RIGHT = Text(
     "o que a decodificação com cache quer; o is_causal do PyTorch é top-left.",
 )
 NEITHER = Text(
-    en="For n = {n} and m = {m} query {i} sees the keys {keys}: neither top-left (j <= i) nor "
-    "bottom-right (j <= i + m - n).",
-    pt="Para n = {n} e m = {m}, a consulta {i} vê as chaves {keys}: nem top-left (j <= i) nem "
-    "bottom-right (j <= i + m - n).",
+    en="For n = {n} and m = {m} query {i} sees the keys {keys}; the queries together are aligned "
+    "neither top-left (j <= i) nor bottom-right (j <= i + m - n).",
+    pt="Para n = {n} e m = {m}, a consulta {i} vê as chaves {keys}; as consultas juntas não se "
+    "alinham nem em top-left (j <= i) nem em bottom-right (j <= i + m - n).",
 )
 KEYLESS = Text(
     en="Aligned bottom-right, for n = {n} and m = {m}, query {i} has no key; its output must be 0, "
@@ -131,11 +138,17 @@ def _heaviest(trial: Trial, query: Tensor, key: Tensor, failure: Finding) -> Fin
 )
 def own_token(trial: Trial, case: Case) -> Finding | None:
     expected = _of_past(trial.weights(case.query, case.key))
+    if not expected.isfinite().all():
+        return None  # `row_sums` tells of it
     weights = _of_past(trial.weights(case.query, case.key, is_causal=True))
     unseen = ~(weights.diagonal(dim1=-2, dim2=-1) > 0)  # (..., n), NaN too
     if bool(unseen.any()):
-        *_, i = torch.unravel_index(unseen.to(torch.uint8).argmax(), unseen.shape)
-        return trial.failure(STRICT, i=int(i))
+        rows = unseen.flatten(0, -2).any(0)  # (n,)
+        i, n, count = int(rows.to(torch.uint8).argmax()), len(rows), int(rows.sum())
+        # The first query may get a key, for it has no other.
+        if bool(rows[min(1, n - 1) :].all()):
+            return trial.failure(STRICT, i=i)
+        return trial.failure(SOME_STRICT, i=i, n=n, count=count)
     wrong = (weights - expected).abs() > 0.05 * expected
     if not bool(wrong.any()):
         return None
@@ -187,8 +200,10 @@ def alignment(trial: Trial, case: Case) -> Finding | None:
                 failure = trial.failure(KEYLESS, n=n, m=m, i=0, got=got)
                 return replace(failure, verdict=Verdict.CONVENTION)
             found.add(BOTTOM_RIGHT)
+        elif weights.isnan().all():
+            return None  # `row_sums` tells of it
         else:
-            return strange_row(trial, seen, NEITHER, (top_left, bottom_right), n=n, m=m)
+            return strange_row(trial, weights, NEITHER, (top_left, bottom_right), n=n, m=m)
     if not found and declined is not None:
         raise declined
     if len(found) > 1:
@@ -205,11 +220,18 @@ def all_equal(seen: Tensor, pattern: Tensor) -> bool:
 
 
 def strange_row(
-    trial: Trial, seen: Tensor, text: Text, patterns: tuple[Tensor, ...], **values: Any
+    trial: Trial, weights: Tensor, text: Text, patterns: tuple[Tensor, ...], **values: Any
 ) -> Finding:
-    """A failure that names the first query whose keys fit none of the patterns."""
-    rows = seen.flatten(0, -3)[0]  # of the first sample and head
-    fits = torch.stack([(rows == pattern).all(-1) for pattern in patterns]).any(0)
-    i = int(fits.to(torch.uint8).argmin())
-    keys = torch.nonzero(rows[i]).flatten().tolist()
+    """A failure that names the first query whose keys do not fit the pattern that fits best.
+
+    One whose weights are NaN is named only where there is no other, for what it sees is unknown.
+    """
+    rows = seen_keys(weights).flatten(0, -3)  # (samples and heads, n, m)
+    known = ~weights.isnan().any(-1).flatten(0, -2)
+    misfits = [(rows != pattern).any(-1) for pattern in patterns]
+    best = min(misfits, key=lambda each: int(each.sum()))
+    best = best & known if bool((best & known).any()) else best
+    i = int(best.any(0).to(torch.uint8).argmax())
+    one = int(best[:, i].to(torch.uint8).argmax())
+    keys = torch.nonzero(rows[one, i]).flatten().tolist()
     return trial.failure(text, i=i, keys=keys, **values)

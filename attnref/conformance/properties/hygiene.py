@@ -61,6 +61,12 @@ SILENT_BESIDE = Text(
     en="{option} changes nothing once {other} is given. Obey both, or raise an error.",
     pt="{option} não muda nada quando {other} é dado. Obedeça aos dois, ou lance um erro.",
 )
+UNASKED = Text(
+    en="No option that was asked is accepted and then ignored. Not asked, and so left as they are "
+    "by default: {names}.",
+    pt="Nenhuma opção testada é aceita e depois ignorada. Não testados, deixados em seu valor "
+    "padrão: {names}.",
+)
 GROWS = Text(
     en="From n = {few} to n = {many} the peak memory of a call grows from {least} to {most} bytes, "
     "as n^{power:.2f}: {kind}.",
@@ -221,7 +227,8 @@ def silent_arguments(trial: Trial, case: Case) -> Finding | None:
             both = _answer(trial, case, **{name: value, other: its})
             if _same(both, alone[other]):
                 return trial.failure(SILENT_BESIDE, option=name, other=other)
-    return None
+    unasked = trial.subject.unasked()
+    return Finding(Verdict.PASS, UNASKED, {"names": ", ".join(unasked)}) if unasked else None
 
 
 _IMPLIED = ("is_causal", "window")

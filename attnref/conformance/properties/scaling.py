@@ -29,9 +29,25 @@ BEHAVES_UNNAMED = Text(
 )
 FIXED = Text(
     en="It multiplies the scores by the same factor, {factor:.3g}, for every d_k (asked with "
-    "{widths}), expected 1/sqrt(d_k). Take the width from query.shape[-1].",
-    pt="Ela multiplica os escores pelo mesmo fator, {factor:.3g}, seja qual for d_k (testado "
-    "com {widths}); o esperado é 1/sqrt(d_k). Tire a largura de query.shape[-1].",
+    "{widths}), though scale=None stands for 1/sqrt(d_k). Where the heads have another width than "
+    "the query that comes in (absorbed into a latent, padded), let the caller give scale.",
+    pt="Ela multiplica os escores pelo mesmo fator, {factor:.3g}, seja qual for d_k (testado com "
+    "{widths}), embora scale=None queira dizer 1/sqrt(d_k). Se a largura das cabeças for outra que "
+    "a da consulta recebida (absorvida num latente, preenchida), receba scale de quem chama.",
+)
+OWN_FIXED = Text(
+    en="It multiplies the scores by {factor:.3g} whatever d_k is, and has no scale=None that would "
+    "stand for 1/sqrt(d_k). Not judged: the heads may have another width than the query that comes "
+    "in, as where they are absorbed into a latent. All else is judged with this factor.",
+    pt="Ela multiplica os escores por {factor:.3g} seja qual for d_k, e não tem um scale=None que "
+    "queira dizer 1/sqrt(d_k). Isto não é julgado: a largura das cabeças pode ser outra que a da "
+    "consulta recebida, como nas absorvidas num latente. O resto é julgado com esse fator.",
+)
+OWN_MULTIPLE = Text(
+    en="It multiplies the scores by {factor:.3g}/sqrt(d_k). Not judged: such a factor may be "
+    "meant, as in YaRN. All else is judged with it.",
+    pt="Ela multiplica os escores por {factor:.3g}/sqrt(d_k). Isto não é julgado: um fator assim "
+    "pode ser de propósito, como em YaRN. O resto é julgado com ele.",
 )
 UNSCALED = Text(en="no scaling", pt="nenhuma escala")
 NO_FACTOR = Text(
@@ -95,8 +111,9 @@ CAUSAL_SCALE = Text(
 )
 # Where the usual mistakes are far apart. What is found there names its sizes, for the call that is
 # shown below it may be smaller.
-_WIDE = Sizes(batch=1, heads=3, n=5, d_k=64)
-_NARROW = replace(_WIDE, d_k=16)
+WIDE = Sizes(batch=1, heads=3, n=5, d_k=64)
+NARROW = replace(WIDE, d_k=16)
+_CLOSE = 5e-3  # of two factors; YaRN's 1.459 for s = 8 is no log2(e)
 _TINY = 1e-3  # a factor that is none
 _ASKED = 0.3  # neither 1/sqrt(d_k) nor its square for any d_k
 _UNUSUAL = (0.0, -0.3, 1.5)  # no factor, not even 0, is None, or has to be a positive fraction
@@ -146,12 +163,20 @@ def centred(x: Tensor, seen: Tensor) -> Tensor:
     ),
     formula=r"s_{ij} = c\, q_i \cdot k_j, \quad c = 1/\sqrt{d_k}",
     page="scale/scale-factor",
-    sizes=_WIDE,
+    sizes=WIDE,
 )
 def scale(trial: Trial, case: Case) -> Finding | None:
+    factor = trial.subject.factor
     usual = _without(trial, case)
-    if usual is not None or not trial.offers("scale"):
-        return usual
+    if factor is not None and usual is None:
+        text = OWN_FIXED if factor.fixed else OWN_MULTIPLE
+        usual = Finding(Verdict.NOT_CLAIMED, text, {"factor": factor.number})
+    asked = _asked(trial, case) if trial.offers("scale") else None
+    return asked or usual if factor is not None else usual or asked
+
+
+def _asked(trial: Trial, case: Case) -> Finding | None:
+    """The factors where some are given."""
     for asked in (_ASKED, *_UNUSUAL):
         try:
             found = _with(trial, case, asked)
@@ -174,7 +199,7 @@ def _with(trial: Trial, case: Case, asked: float) -> Finding | None:
     failure = trial.failure(OTHER_FACTOR, expected.output)
     if asked < 0 and not output.isfinite().all():
         return trial.unsafe(ROOT, expected.output, asked=asked)
-    wide = trial.fitted(_WIDE)
+    wide = trial.fitted(WIDE)
     fit = effective_scale(trial, Case.draw(wide, case.seed), scale=asked)
     if fit.good and _near(fit.factor, asked):
         return None  # something else is wrong
@@ -199,7 +224,7 @@ def _without(trial: Trial, case: Case) -> Finding | None:
     if miss(output, expected.output, expected.allowance) is None:
         return None
     failure = trial.failure(BEHAVES, expected.output)
-    wide, narrow = trial.fitted(_WIDE), trial.fitted(_NARROW)
+    wide, narrow = trial.fitted(WIDE), trial.fitted(NARROW)
     fit = effective_scale(trial, Case.draw(wide, case.seed))
     right = wide.d_k**-0.5
     values: dict[str, Any] = {"factor": fit.factor, "right": right, "d_k": wide.d_k}
@@ -209,10 +234,10 @@ def _without(trial: Trial, case: Case) -> Finding | None:
         return None  # something else is wrong
     other = effective_scale(trial, Case.draw(narrow, case.seed))
     same = wide != narrow and other.good and _near(other.factor, fit.factor)
-    others = _names(narrow)
-    for name, factor in _names(wide).items():
+    others = named_factors(narrow)
+    for name, factor in named_factors(wide).items():
         fixed = wide != narrow and others.get(name) == factor
-        if abs(fit.factor / factor - 1) < 0.02 and fixed == same:
+        if abs(fit.factor / factor - 1) < _CLOSE and fixed == same:
             values["name"] = name
             return failure.reworded(BEHAVES, **values)
     if same:
@@ -220,7 +245,7 @@ def _without(trial: Trial, case: Case) -> Finding | None:
     return failure.reworded(BEHAVES_UNNAMED, **values)
 
 
-def _names(sizes: Sizes) -> dict[str | Text, float]:
+def named_factors(sizes: Sizes) -> dict[str | Text, float]:
     """Factors that are taken for 1/sqrt(d_k)."""
     heads, n, d_k = sizes.heads, sizes.n, sizes.d_k
     return {

@@ -117,7 +117,7 @@ def _usual_scale(trial: Trial, case: Case) -> tuple[float, float]:
 
     A wrong one is the matter of the property `scale`.
     """
-    right = case.query.shape[-1] ** -0.5
+    right = trial.usual_scale(case.query.shape[-1])
     truth = trial.truth(case.query, case.key, case.value)
     output = trial.call(case.query, case.key, case.value)
     if miss(output, truth.output, truth.allowance) is None:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
+from attnref.conformance.properties.causal import seen_keys
 from attnref.conformance.property import rule
 from attnref.conformance.signatures import SYNONYMS
 from attnref.conformance.trial import Raised, Trial
@@ -63,6 +64,14 @@ LOST = Text(
     pt="A consulta {i} não dá peso à chave {j}, embora a chave tenha entrado antes dela: o cache "
     "não a guarda. Acrescente as chaves e os valores novos aos de antes.",
 )
+FIRST_ALONE = Text(
+    en="Query {i}, fed alone, sees key 0 and no other, as if the cache were empty: its causal mask "
+    "is aligned top-left. It must see the keys j <= i + m - n, bottom-right; the cache may be "
+    "right.",
+    pt="A consulta {i}, dada sozinha, vê a chave 0 e nenhuma outra, como se o cache estivesse "
+    "vazio: a sua máscara causal está em top-left. Ela deve ver as chaves j <= i + m - n, "
+    "bottom-right; o cache pode estar certo.",
+)
 NEWEST = Text(
     en="Query {i} gives its own key, the newest, no weight. Append it to the cache first, then "
     "attend.",
@@ -103,9 +112,11 @@ LONG = Text(
 )
 FORGETS = Text(
     en="At position {position} only the last {kept} of {all} keys count; the first are gone, "
-    "without an error. Let the cache grow, or raise an error when it is full.",
+    "without an error. Let the cache grow, or raise an error when it is full; if a window is "
+    "meant, give the step a parameter that says so, such as window.",
     pt="Na posição {position} só contam as últimas {kept} das {all} chaves; as primeiras sumiram, "
-    "sem erro. Deixe o cache crescer, ou lance um erro quando ele estiver cheio.",
+    "sem erro. Deixe o cache crescer, ou lance um erro quando ele estiver cheio; se for uma "
+    "janela, dê ao passo um parâmetro que o diga, como window.",
 )
 FULL = Text(
     en="For {n} positions it raises {error}. A full cache that says so is no fault.",
@@ -239,7 +250,10 @@ def past_kept(trial: Trial, case: Case) -> Finding | None:
         return None
     newest = lost.diagonal(dim1=-2, dim2=-1).any()
     text = NEWEST if bool(newest and not lost.tril(-1).any()) else LOST
-    place = torch.nonzero(lost if text is NEWEST else lost.tril(-1))[0].tolist()
+    first = torch.arange(n) == 0
+    if bool((seen_keys(weights) == first).all()):
+        text = FIRST_ALONE
+    place = torch.nonzero(lost.tril(-1) if text is LOST else lost)[0].tolist()
     trial.call(case.query, case.key, case.value)  # the one to be shown
     return trial.failure(text, i=place[-2], j=place[-1])
 

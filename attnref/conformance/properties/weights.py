@@ -16,6 +16,14 @@ OTHER_SUM = Text(
     en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1.",
     pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}; o esperado é 1.",
 )
+NOT_FINITE = Text(
+    en="For finite numbers the output at {index} is {got:.4g}, whatever the values: no weights sum "
+    "to 1. Look for 0/0 (a sum that is 0, a row without keys), for inf - inf, and for memory that "
+    "nobody has written.",
+    pt="Para números finitos, a saída em {index} é {got:.4g}, sejam quais forem os valores: não há "
+    "pesos que somem 1. Procure 0/0 (uma soma igual a 0, uma linha sem chaves), inf - inf e "
+    "memória em que ninguém escreveu.",
+)
 OTHER_AXIS = Text(
     en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1; it "
     "is the sum over the {axis} that is 1. Take the softmax over the keys, dim=-1.",
@@ -32,6 +40,24 @@ OUTSIDE = Text(
     "{most:.4g}: some weights are negative, or do not sum to 1.",
     pt="Em {index} a saída é {got:.4g}, fora do intervalo dos valores, de {least:.4g} a "
     "{most:.4g}: há pesos negativos, ou eles não somam 1.",
+)
+FOREIGN = Text(
+    en="At {index} the output is {got:.4g}, outside of the values' range from {least:.4g} to "
+    "{most:.4g}: it changes with the values of another {whose}, whose keys must not be seen.",
+    pt="Em {index} a saída é {got:.4g}, fora do intervalo dos valores, de {least:.4g} a "
+    "{most:.4g}: ela muda com os valores de outra {whose}, cujas chaves não podem ser vistas.",
+)
+NEIGHBOURS = {
+    0: Text(en="sample", pt="amostra"),
+    1: Text(en="head", pt="cabeça"),
+}
+BESIDES = Text(
+    en="At {index} the output is {got:.4g}, outside of the values' range from {least:.4g} to "
+    "{most:.4g}, though no weight is negative and they sum to 1: something besides averaging is "
+    "done to the values.",
+    pt="Em {index} a saída é {got:.4g}, fora do intervalo dos valores, de {least:.4g} a "
+    "{most:.4g}, embora nenhum peso seja negativo e eles somem 1: algo além da média é feito aos "
+    "valores.",
 )
 OTHER = Text(
     en="At {index} the output is {got:.6g}, expected {expected:.6g} (allowed error {allowed:.1e}).",
@@ -71,6 +97,10 @@ def row_sums(trial: Trial, case: Case) -> Finding | None:
     sums = trial.call(case.query, case.key, ones)
     if miss(sums, expected.output, expected.allowance) is None:
         return None
+    if not sums.isfinite().all():
+        place = torch.nonzero(~sums.isfinite())[0].tolist()
+        got = float(sums[tuple(place)])
+        return trial.failure(NOT_FINITE, expected.output, index=place, got=got)
     least, most, _ = apart(float(sums.min()), float(sums.max()), 1.0)
     failure = trial.failure(OTHER_SUM, expected.output, least=least, most=most)
     weights = trial.weights(case.query, case.key)
@@ -99,10 +129,18 @@ def convexity(trial: Trial, case: Case) -> Finding | None:
     if found is None:
         return None
     place = (*found.place[:-2], 0, found.place[-1])
-    return trial.failure(
-        *(OUTSIDE, expected.output),
-        **found.values() | {"least": float(least[place]), "most": float(most[place])},
-    )
+    about = found.values() | {"least": float(least[place]), "most": float(most[place])}
+    failure = trial.failure(OUTSIDE, expected.output, **about)
+    for axis, whose in NEIGHBOURS.items():
+        own = torch.arange(value.shape[axis]) == found.place[axis]
+        own = own.reshape(-1, *[1] * (value.ndim - axis - 1))
+        moved = trial.call(case.query, case.key, torch.where(own, case.value, 8.0 - case.value))
+        if bool((moved - output)[found.place].abs() > expected.allowance[found.place]):
+            return failure.reworded(FOREIGN, **about, whose=whose)
+    weights = trial.weights(case.query, case.key)
+    allowed = float(expected.allowance.max())
+    average = bool((weights >= -allowed).all() and ((weights.sum(-1) - 1).abs() <= 1e-3).all())
+    return failure.reworded(BESIDES, **about) if average else failure
 
 
 @rule(
@@ -146,7 +184,7 @@ def _at_length(trial: Trial, case: Case) -> Finding | None:
             continue
         for head in range(sizes.heads):
             # Some rows of each head, others in each, the last of all among them.
-            rows = torch.arange(sizes.n - 1 - head, -1, -_EVERY)
+            rows = torch.arange(max(0, sizes.n - 1 - head), -1, -_EVERY)
             query, key, value = (x[:, head : head + 1] for x in (long.query, long.key, long.value))
             past = torch.arange(sizes.n) <= rows[:, None]
             mask = past if options else None

@@ -67,7 +67,8 @@ def window_width(trial: Trial, case: Case) -> Finding | None:
     width = 3  # odd, for those that put its own key in the middle
     if n <= width:
         return None  # then nothing is out of reach
-    seen = seen_keys(trial.weights(case.query, case.key, window=width))
+    weights = trial.weights(case.query, case.key, window=width)
+    seen = seen_keys(weights)
     last, middle, *others = ways_to_count(n, width)
     i, j = torch.arange(n)[:, None], torch.arange(n)
     ways: dict[Text | None, Tensor] = {
@@ -78,10 +79,10 @@ def window_width(trial: Trial, case: Case) -> Finding | None:
     if text is OTHER:
         ignored = all_equal(seen, torch.ones(n, n, dtype=torch.bool))
         wrong = IGNORED if ignored or all_equal(seen, j <= i) else OTHER
-        return strange_row(trial, seen, wrong, (last, middle), window=width)
+        return strange_row(trial, weights, wrong, (last, middle), window=width)
     if trial.offers("is_causal"):
-        both = seen_keys(trial.weights(case.query, case.key, window=width, is_causal=True))
+        both = trial.weights(case.query, case.key, window=width, is_causal=True)
         allowed = ways[text] & (j <= i)
-        if not all_equal(both, allowed):
+        if not all_equal(seen_keys(both), allowed):
             return strange_row(trial, both, CAUSAL, (allowed,), window=width)
     return None if text is None else Finding(Verdict.CONVENTION, text, {"window": width})

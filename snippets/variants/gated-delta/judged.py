@@ -19,10 +19,7 @@ def attention(query, key, value, scale=None, enable_gqa=False):
     )
 
 
-said = {}
-for result in check(attention, limit=None).results:
-    said.setdefault(result.verdict.value, []).append(result.property)
-for verdict in ("pass", "wrong"):
-    print(verdict + ":", ", ".join(said[verdict]), "\n")
-print("others:", *(v for v in said if v not in ("pass", "wrong")))
+report = check(attention, limit=None)
+print(report.verdict(), "\n")
+print("pass:", ", ".join(each.property for each in report.results if each.verdict.value == "pass"))
 # --8<-- [end:example]

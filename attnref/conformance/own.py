@@ -1,0 +1,225 @@
+"""What a function has of its own, so that it is not taken for a wrong one of the usual formula.
+
+A window that hides old keys by default, a factor that is not 1/sqrt(d_k), a sink, a recurrence.
+Nothing here is judged: what is recognised is either left out of the questions, or part of them.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnref.conformance.case import Case, Sizes
+from attnref.conformance.properties.causal import seen_keys
+from attnref.conformance.properties.scaling import NARROW, WIDE, effective_scale, named_factors
+from attnref.conformance.signatures import SYNONYMS, signature_of
+from attnref.conformance.step import StepSubject
+from attnref.conformance.subject import Factor, Subject, unwrapped
+from attnref.conformance.trial import Raised, Stopped, Trial
+from attnref.text import Text
+
+SINK = Text(
+    en="a sink takes a part of the weight of each row",
+    pt="um sumidouro (sink) fica com uma parte do peso de cada linha",
+)
+RECURRENCE = Text(
+    en="a recurrence, whose weights may be negative and depend on the keys in between",
+    pt="uma recorrência, cujos pesos podem ser negativos e dependem das chaves no meio",
+)
+
+# What people call a sink that joins the sum of the exponentials.
+_SINKS = ("sink", "off_by_one", "softmax_one", "softmax1", "softmax_1")
+_WINDOWS = ("window", "sliding")
+_LONG = 133  # the longest sequence that is compared with the formula in full,
+_LONGER = 1100  # and what is compared in a single row, but for the longest ones
+_MOST_KEYS = 5003
+_SAME = 1e-2  # of two numbers that are one, up to rounding
+_CLOSE = 5e-3  # of two factors
+_MOST = 4.0  # YaRN multiplies 1/sqrt(d_k) by (0.1 ln s + 1)^2, 2.2 for s = 128
+
+
+def has_a_window(function: Callable[..., Any]) -> bool:
+    """Whether it speaks of a window that it has by default."""
+    return says(function, *_WINDOWS)
+
+
+def says(function: Callable[..., Any], *words: str) -> bool:
+    """Whether its name, its parameters or its code speak of one of these.
+
+    A parameter that is None by default does not count: without it there is no such thing.
+
+    Examples:
+        >>> def attention(query, key, value, sliding_window=4): ...
+        >>> says(attention, "window"), says(attention, "sink")
+        (True, False)
+    """
+    signature = signature_of(function)
+    parameters = [] if signature is None else list(signature.parameters.values())
+    if any(each.default is None and _in(each.name, words) for each in parameters):
+        return False
+    return any(_in(name, words) for name in [*(p.name for p in parameters), *_names(function)])
+
+
+def _in(name: str, words: tuple[str, ...]) -> bool:
+    return any(word in name.lower() for word in words)
+
+
+def _names(function: Callable[..., Any]) -> Iterator[str]:
+    if isinstance(function, functools.partial):
+        yield from function.keywords
+    plain = unwrapped(function)
+    if isinstance(plain, torch.nn.Module):
+        yield from (name for name in vars(plain) if not name.startswith("_"))
+        yield from (name for name, _ in plain.named_parameters())
+        yield type(plain).__name__
+        plain = plain.forward
+    yield getattr(plain, "__name__", type(plain).__name__)
+    code = getattr(inspect.unwrap(plain), "__code__", None)
+    if isinstance(code, CodeType):
+        yield from (*code.co_names, *code.co_varnames, *code.co_freevars)
+        for constant in code.co_consts:  # names of arguments of the calls in it
+            if isinstance(constant, tuple):
+                yield from (each for each in constant if isinstance(each, str))
+
+
+def window_reach(about: Subject, trial: Trial) -> int | None:
+    """Within how many positions its window hides nothing; None where none is seen to hide any.
+
+    A key is followed through the values: the outputs that it moves are those that see it.
+    """
+    n = _length(about)
+    case = Case.draw(Sizes(batch=1, heads=1, n=n), 0)
+    try:
+        plain = trial.call(case.query, case.key, case.value)
+        first, second, last = (_seeing(trial, case, plain, j) for j in (0, 1, n - 1))
+    except (Raised, Stopped):
+        return None
+    back = int(first.sum())  # how many queries see the first key, which are those from its own on
+    if not bool(first[:back].all()) or back == n or not bool(second[1 : back + 1].all()):
+        return None
+    if back + 1 < n and bool(second[back + 1 :].any()):
+        return None  # no band of keys that moves with the query
+    ahead = int(last.sum())  # one where it is causal
+    return back if ahead in (1, n) else min(back, ahead)
+
+
+def _length(about: Subject) -> int:
+    """Beyond its window, if its signature tells how wide that is; a step takes its time."""
+    if isinstance(about, StepSubject):
+        return _LONG
+    widths = [
+        width
+        for name, default in about.defaults.items()
+        if _in(name, _WINDOWS)
+        for width in (default if isinstance(default, tuple | list) else (default,))
+        if isinstance(width, int)
+    ]
+    return min(max([_LONG, *(width + 3 for width in widths)]), _MOST_KEYS) if widths else _LONGER
+
+
+def _seeing(trial: Trial, case: Case, plain: Tensor, j: int) -> Tensor:
+    """The queries that see key j, ``(n,)``."""
+    value = case.value.clone()
+    value[..., j, :] += 64.0
+    return (trial.call(case.query, case.key, value) != plain).any(-1)[0, 0]
+
+
+def own_factor(about: Subject, trial: Trial) -> Factor | None:
+    """A factor that is fixed, or a multiple of 1/sqrt(d_k), and no known mistake.
+
+    Where scale=None is offered, it stands for 1/sqrt(d_k), and another factor is wrong.
+    """
+    own = next((p for p in ("scale", *SYNONYMS["scale"]) if p in (about.parameters or ())), None)
+    default = about.defaults.get(own) if own is not None else None
+    if (own is not None and not isinstance(default, float | int)) or about.fits is not None:
+        return None
+    declared = float(default) if isinstance(default, float | int) else None
+    close = _CLOSE if trial.dtype in (torch.float32, torch.float64) else 4 * _CLOSE
+    try:
+        wide, narrow = (
+            effective_scale(trial, Case.draw(trial.fitted(sizes), 0)) for sizes in (WIDE, NARROW)
+        )
+    except (Raised, Stopped):
+        return None
+    if not (wide.good and narrow.good and wide.factor > 0 and narrow.factor > 0):
+        return None
+
+    def same(one: float, other: float) -> bool:
+        return abs(one / other - 1) < close
+
+    names = [named_factors(sizes) for sizes in (WIDE, NARROW)]
+    known = any(
+        same(wide.factor, names[0][name]) and same(narrow.factor, names[1][name])
+        for name in names[0]
+    )
+    if known and declared is None:
+        return None
+    times = [fit.factor * sizes.d_k**0.5 for fit, sizes in ((wide, WIDE), (narrow, NARROW))]
+    if same(wide.factor, narrow.factor):
+        return Factor(wide.factor if declared is None else declared, fixed=True)
+    usual = same(times[0], 1.0)
+    if same(*times) and not usual and (declared is not None or 1.0 < times[0] < _MOST):
+        return Factor(times[0], fixed=False)
+    return None
+
+
+def other_attention(about: Subject, trial: Trial, case: Case) -> Text | None:
+    """What it is instead of softmax attention, None where it is that, or something wrong."""
+    try:
+        if says(about.function, *_SINKS) and _has_a_sink(trial, case):
+            return SINK
+        return RECURRENCE if _recurs(trial, case) else None
+    except (Raised, Stopped):
+        return None
+
+
+def _has_a_sink(trial: Trial, case: Case) -> bool:
+    """Whether the same number, for each head, joins the sum of the exponentials of each row."""
+    found = []
+    for n in (case.query.shape[-2], max(1, case.query.shape[-2] - 2)):
+        query, key, value = (x[..., :n, :] for x in (case.query, case.key, case.value))
+        part = Case(query, key, value, case.seed)
+        fit = effective_scale(trial, part)
+        if not fit.good:
+            return False
+        seen = trial.without_future(part)
+        weights = trial.weights(part.query, part.key)
+        powers = (fit.factor * trial.seen(part.query) @ trial.seen(part.key).mT).exp() * seen
+        total = powers.sum(-1) / weights.sum(-1)
+        found.append((total - powers.sum(-1)).transpose(0, 1).flatten(1))  # (heads, rows)
+    rest = torch.cat(found, -1)
+    mean = rest.mean(-1, keepdim=True)
+    return bool((rest > _SAME**2).all() and ((rest - mean).abs() <= 2 * _SAME * mean).all())
+
+
+def _recurs(trial: Trial, case: Case) -> bool:
+    """Whether it is odd in the query, causal, and no sum of values by the products alone.
+
+    Weights of a softmax are not odd, and those that lack a softmax alone are the products.
+    """
+    query, key, value = case.query, case.key, case.value
+    plain = trial.call(query, key, value)
+    if not plain.isfinite().all() or not bool((plain.abs() > _SAME).any()):
+        return False
+    if not _near(trial.call(-query, key, value), -plain):
+        return False
+    n = query.shape[-2]
+    last = (torch.arange(n) == n - 1)[:, None]
+    later = trial.call(query, torch.where(last, -key, key), torch.where(last, 1 - value, value))
+    if not _near(later[..., :-1, :], plain[..., :-1, :]):
+        return False
+    weights = trial.weights(query, key)
+    seen = torch.ones(n, n, dtype=torch.bool).tril()
+    dots = (trial.seen(query) @ trial.seen(key).mT).masked_fill(~seen, 0.0)
+    if not bool((seen_keys(weights) == seen).all()):
+        return False
+    slope = (weights * dots).sum() / (dots * dots).sum()
+    return not _near(weights, slope * dots)
+
+
+def _near(one: Tensor, other: Tensor) -> bool:
+    return bool(((one - other).abs() <= _SAME * (1e-2 + other.abs())).all())
