@@ -53,10 +53,10 @@ ONE_TRUTH = Text(
     "sobre a comparação. Escreva cada comparação entre parênteses: (a >= 0) & (a < b).",
 )
 DTYPES = Text(
-    en="Two dtypes meet that do not go together. Print the dtype of each tensor in the line; "
-    "`.to(x.dtype)` converts one to that of x.",
-    pt="Dois dtypes que não combinam se encontram. Imprima o dtype de cada tensor da linha; "
-    "`.to(x.dtype)` converte um deles para o de x.",
+    en="An operation got a dtype that it does not know, or two that do not go together. Print the "
+    "dtype of each tensor in the line; `.to(x.dtype)` converts to that of x.",
+    pt="Uma operação recebeu um dtype que não conhece, ou dois que não combinam. Imprima o dtype "
+    "de cada tensor da linha; `.to(x.dtype)` converte para o de x.",
 )
 SIZES = Text(
     en="Two shapes do not go together. Print the shape of each tensor in the line: they are "
@@ -102,6 +102,7 @@ _DTYPES = {"bool": BOOLS, "int": INTEGERS}
 # The type of an error, what its message has in it, and what to do: the first that fits.
 _ERRORS = (
     ("RuntimeError", "Boolean value of Tensor", ONE_TRUTH),
+    ("NotImplementedError", "not implemented for", DTYPES),
     ("RuntimeError", "dtype", DTYPES),
     ("RuntimeError", "scalar type", DTYPES),
     ("RuntimeError", "size", SIZES),

@@ -191,8 +191,11 @@ def _found(case: Case, function: Function, file: str, without: frozenset[str]) -
     try:
         with kernels, watch:
             came = case.observer.look(function, arguments)
-    except NotImplementedError:
-        return failure(findings.UNWRITTEN)
+    except NotImplementedError as error:
+        if "raise" in (traceback.extract_tb(error.__traceback__)[-1].line or "raise"):
+            return failure(findings.UNWRITTEN)
+        # PyTorch has nothing for this dtype, say.
+        return replace(raised(error, file), counterexample=Counterexample(call, None, None))
     except Cut:
         return replace(
             failure(findings.NO_GRADIENT), counterexample=Counterexample(call, None, None)

@@ -126,7 +126,8 @@ def unassigned(x):
         (lambda x: x > 1, ROW, advice.FLOATS),
         (lambda x: 1.0, ROW, advice.TYPE),
         (lambda x: x.mul_(2), ROW, advice.CHANGED),
-        (lambda x: x >= 0 & x < 3, ROW > 1, advice.ONE_TRUTH),
+        (lambda x: x.long() >= 0 & x.long() < 3, ROW > 1, advice.ONE_TRUTH),
+        (lambda x: x >= 0 & x, ROW > 1, advice.DTYPES),  # a NotImplementedError of PyTorch
         (lambda x: x if x > 0 else -x, ROW, advice.ONE_TRUTH),
         (lambda x: x @ x.double(), ROW, advice.DTYPES),
         (lambda x: torch.eye(2) @ x.long(), ROW, advice.DTYPES),
