@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 LANGUAGES = ("pt", "en")
 QUESTION = re.compile(r'^\?\?\? question ".+"\n((?:    .*\n|\n)+)', re.MULTILINE)
 LINKED = re.compile(r"\]\(\.\./([\w/-]+\.md)#([\w-]+)\)")
-ROW = re.compile(r"^\| (\d+)\. `(\w+)` (.+?) \| .* \| \[.*\]\(\.\./([\w/-]+)\.md#[\w-]+\) \|$")
+ROW = re.compile(r"^\| (\d+)\. `(\w+)` (.+?) \| .* \| \[.*\]\(\.\./([\w/-]+)\.md(?:#[\w-]+)?\) \|$")
 UNIT = re.compile(r"^\| \d+\. .* \| `([\w/-]+\.py)` \| (.*) \|$", re.MULTILINE)
 
 # What a shell makes of what is typed: the words of each command, a line each.
