@@ -150,8 +150,12 @@ def _modules_of_one_test(tmp_path_factory):
 
 
 @pytest.fixture
-def attnref(monkeypatch, capsys):
-    """Runs the command and gives its exit status, standard output and standard error."""
+def attnref(monkeypatch, capsys, tmp_path_factory):
+    """Runs the command and gives its exit status, standard output and standard error.
+
+    What it remembers is not what the user's own commands remember.
+    """
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
     def attnref(*arguments):
         monkeypatch.setattr(sys, "argv", ["attnref", *arguments])

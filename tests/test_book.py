@@ -9,6 +9,7 @@ import pytest
 from attnref import book
 from attnref.conformance import PROPERTIES
 from attnref.copying.catalogue import catalogue, package
+from attnref.exercises import all_exercises
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -40,7 +41,8 @@ def test_a_title_is_that_of_the_page(page, number, lang):
 def test_the_titles_are_those_of_the_pages_that_are_spoken_of():
     properties = {rule.page for rule in PROPERTIES.values()}
     copies = {entry.page for entry in catalogue(package())}
-    assert set(book.TITLES) == properties | copies
+    exercises = {each.page for each in all_exercises()}
+    assert set(book.TITLES) == properties | copies | exercises
 
 
 def test_without_an_address_a_page_is_named(published):

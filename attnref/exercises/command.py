@@ -4,14 +4,16 @@ import difflib
 import os
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from attnref.exercises import source
+from attnref.book import where
+from attnref.exercises import memory, source
 from attnref.exercises.exercise import Exercise, all_exercises
-from attnref.exercises.judging import FILE, judge
+from attnref.exercises.judging import FILE, Outcome, judge
 from attnref.exercises.report import report
 from attnref.text import LANGUAGES, Text, also_in_portuguese, help_in, one_of, preferred
 
@@ -32,16 +34,25 @@ NEW, STARTED, SOLVED = (
     Text(en="solved", pt="resolvido"),
 )
 HEADING = Text(
-    en="{title} (exercise {number} of {all})\n\nCheck: {check}\n\nHint:  {hint}",
-    pt="{title} (exercício {number} de {all})\n\nVerificar: {check}\n\nDica:      {hint}",
+    en="{title} (exercise {number} of {all})\n\nRead:  {page}\n\nCheck: {check}\n\nHint:  {hint}",
+    pt="{title} (exercício {number} de {all})\n\nLer:       {page}\n\nVerificar: {check}\n\n"
+    "Dica:      {hint}",
 )
 REMINDER = Text(en="yours to write", pt="é a sua vez")
 WRITTEN = Text(
     en="Wrote {path}. Write the function in it, then: {check}",
     pt="{path} está pronto. Escreva a função que está nele; depois: {check}",
 )
-NEXT = Text(en="Next: {start}", pt="Próximo: {start}")
+NEXT = Text(en="Next: {command}", pt="Próximo: {command}")
+EARLIER = Text(
+    en="Before this one, not known to be solved: {count}, the first {first}. See: {list}",
+    pt="Antes deste, não constam como resolvidos: {count}, o primeiro {first}. Veja: {list}",
+)
 FINISHED = Text(en="That was the last one.", pt="Esse era o último.")
+ALL_SOLVED = Text(
+    en="That was the last one: all {all} are solved.",
+    pt="Esse era o último: todos os {all} estão resolvidos.",
+)
 HINT = Text(en="Hint {number} of {all}:", pt="Dica {number} de {all}:")
 MORE = Text(en="The next one: {hint}", pt="A próxima: {hint}")
 NO_MORE = Text(
@@ -109,6 +120,7 @@ class _Learner:
         if lang is not None and lang not in LANGUAGES:
             _refuse(one_of("lang", LANGUAGES, lang).say(preferred(os.environ)))
         self.lang = lang or preferred(os.environ)
+        self.folder = folder
         self.options = [] if folder == _HERE else ["--folder", str(folder)]
         self.options += [] if lang is None else ["--lang", lang]
         if not folder.is_dir():
@@ -137,13 +149,13 @@ class _Learner:
 @also_in_portuguese(
     pt="""Mostra todos os exercícios, e quais estão começados e resolvidos na pasta.
 
-    Para isso, os arquivos da pasta são executados.
+    Para isso, os arquivos da pasta são executados, menos os que já foram resolvidos e não mudaram.
     """
 )
 def list_(folder: Folder = _HERE, lang: Language = None) -> None:
     """Name all exercises, and say which are started and which are solved in the folder.
 
-    The files in the folder are run to see it.
+    The files in the folder are run to see it, except those solved before and unchanged since.
     """
     learner = _Learner(lang, folder)
     width = max(len(each.name) for each in all_exercises())
@@ -161,7 +173,16 @@ def list_(folder: Folder = _HERE, lang: Language = None) -> None:
 def _state(each: Exercise, path: Path) -> Text:
     if not path.exists():
         return NEW
-    return SOLVED if all(outcome.passed for outcome in judge(each, path)) else STARTED
+    return SOLVED if memory.is_solved(path) or _judged(each, path)[0] else STARTED
+
+
+def _judged(each: Exercise, path: Path) -> tuple[bool, list[Outcome]]:
+    """Whether it is solved, which is remembered, and all outcomes."""
+    before = memory.digest(path)
+    outcomes = list(judge(each, path))
+    solved = all(outcome.passed for outcome in outcomes)
+    memory.remember(path, before if solved else None)
+    return solved, outcomes
 
 
 @exercise.command()
@@ -191,6 +212,7 @@ def start(
         title=each.text(learner.lang).title,
         number=each.number,
         all=len(all_exercises()),
+        page=where(each.page, learner.lang),
         check=f"attnref exercise check {name}",
         hint=f"attnref exercise hint {name}",
     )
@@ -221,17 +243,34 @@ def check(name: Name, folder: Folder = _HERE, lang: Language = None) -> None:
     path = folder / each.file
     if not path.exists():
         learner.refuse(NOT_STARTED, path=path, start=learner.command("start", name))
-    outcomes = list(judge(each, path))
+    solved, outcomes = _judged(each, path)
     print(report(each, outcomes, learner.lang), end="")
-    if not all(outcome.passed for outcome in outcomes):
+    if not solved:
         unjudged = outcomes[-1].name == FILE
         raise typer.Exit(2 if unjudged else 1)
-    following = all_exercises()[each.number :]
     print(f"\n{source.filled(each.text(learner.lang).why)}\n")
-    if following:
-        print(learner.say(NEXT, start=learner.command("start", following[0].name)))
+    for line in _onward(each, learner):
+        print(line)
+
+
+def _onward(solved: Exercise, learner: _Learner) -> Iterator[str]:
+    """What to do next: the next one that is not solved, and whether earlier ones were left out."""
+    unsolved = [
+        each
+        for each in all_exercises()
+        if each != solved and not memory.is_solved(learner.folder / each.file)
+    ]
+    earlier = [each for each in unsolved if each.number < solved.number]
+    later = unsolved[len(earlier) :]
+    if later:
+        name = later[0].name
+        started = (learner.folder / later[0].file).exists()
+        yield learner.say(NEXT, command=learner.command("check" if started else "start", name))
     else:
-        print(learner.say(FINISHED))
+        yield learner.say(FINISHED if earlier else ALL_SOLVED, all=len(all_exercises()))
+    if earlier:
+        first, shown = earlier[0].name, learner.command("list")
+        yield learner.say(EARLIER, count=len(earlier), first=first, list=shown)
 
 
 @exercise.command()

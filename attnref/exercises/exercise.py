@@ -39,13 +39,16 @@ class ExerciseText(NamedTuple):
 class Exercise:
     """One exercise; ``name`` is also that of the learner's file and of the function in it.
 
+    ``page`` of the book explains what it is about.
+
     Examples:
-        >>> Exercise("softmax", topic="softmax", number=1).file
+        >>> Exercise("softmax", "formula", "foundations/softmax-or-sum", number=1).file
         'softmax.py'
     """
 
     name: str
     topic: str
+    page: str
     number: int
 
     @property
@@ -88,9 +91,10 @@ def all_exercises() -> tuple[Exercise, ...]:
 
     Examples:
         >>> all_exercises()[0]
-        Exercise(name='dot_scores', topic='words', number=1)
+        Exercise(name='dot_scores', topic='words', page='foundations/six-words', number=1)
     """
-    named = [(name, topic) for topic, names in COURSE.items() for name in names]
+    named = [(*each, topic) for topic, pages in COURSE.items() for each in pages.items()]
     return tuple(
-        Exercise(name, topic, number) for number, (name, topic) in enumerate(named, start=1)
+        Exercise(name, topic, page, number)
+        for number, (name, page, topic) in enumerate(named, start=1)
     )

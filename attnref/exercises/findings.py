@@ -60,25 +60,25 @@ NO_GRADIENT = Text(
     en="The result carries no gradient. Is it cut off by detach, item or no_grad?",
     pt="O resultado não leva gradiente. Ele foi cortado por detach, item ou no_grad?",
 )
-RAISED = Text(en="It raised {error}.", pt="Ela lançou {error}.")
+RAISED = Text(en="It raised {error}.", pt="Ela lançou um erro. O Python diz: {error}.")
 RAISED_AT = Text(
     en="It raised {error}, in line {line}: {code}",
-    pt="Ela lançou {error}, na linha {line}: {code}",
+    pt="Ela lançou um erro. O Python diz: {error}, na linha {line}: {code}",
 )
 UNWRITTEN = Text(en="It is not written yet.", pt="Ela ainda não foi escrita.")
 
 # Of the file: with these there is no function to be judged.
 SYNTAX = Text(
     en="The file is not valid Python: {error}, in line {line}: {code}",
-    pt="O arquivo não é Python válido: {error}, na linha {line}: {code}",
+    pt="O arquivo não é Python válido. O Python diz: {error}, na linha {line}: {code}",
 )
 UNREADABLE = Text(
     en="The file could not be read: {error}.",
-    pt="O arquivo não pôde ser lido: {error}.",
+    pt="O arquivo não pôde ser lido. O Python diz: {error}.",
 )
 FILE_RAISED = Text(
     en="The file raised {error} when it was loaded, in line {line}: {code}",
-    pt="O arquivo lançou {error} ao ser carregado, na linha {line}: {code}",
+    pt="O arquivo lançou um erro ao ser carregado. O Python diz: {error}, na linha {line}: {code}",
 )
 NO_FUNCTION = Text(
     en="The file has no function {name}. It has: {there}.",
@@ -88,6 +88,32 @@ SIGNATURE = Text(
     en="Expected {name}{expected}, found {name}{came}. Leave the parameters as they were.",
     pt="O esperado era {name}{expected}, veio {name}{came}. Deixe os parâmetros como estavam.",
 )
+
+
+# What is wrong, in a word: a wrong number, a property of the result, or how the call ended.
+_KINDS = {
+    **dict.fromkeys((VALUE, NUMBER, AT_MOST), "value"),
+    SHAPE: "shape",
+    DTYPE: "dtype",
+    TYPE: "type",
+    NOTHING: "nothing",
+    CHANGED: "changed",
+    SHORTCUT: "shortcut",
+    NO_GRADIENT: "no gradient",
+    UNWRITTEN: "unwritten",
+}
+
+
+def kind(finding: Finding) -> str:
+    """What is wrong, in a word; of an error its type, and "process" where it did not come back.
+
+    Examples:
+        >>> kind(failure(RAISED, error="IndexError: too many indices")), kind(failure(SHAPE))
+        ('IndexError', 'shape')
+    """
+    if finding.text in (RAISED, RAISED_AT):
+        return str(finding.values["error"]).partition(":")[0]
+    return _KINDS.get(finding.text, "process")
 
 
 def failure(text: Text, **values: object) -> Finding:

@@ -67,12 +67,15 @@ class Grader(NamedTuple):
             not be called. What this package has may never be.
         properties: of :mod:`attnref.conformance`, for a function that is a whole attention.
         fixed: arguments that it needs after query, key and value to be asked about these.
+        usual: checks whose usual slip may also end otherwise than in wrong numbers, and how, as
+            :func:`attnref.exercises.findings.kind` names it.
     """
 
     checks: tuple[Check, ...]
     without: frozenset[str] = frozenset()
     properties: tuple[str, ...] = ()
     fixed: tuple[object, ...] = ()
+    usual: tuple[tuple[Check, str], ...] = ()
 
 
 class Cut(Exception):
@@ -113,6 +116,11 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.called: set[str] = set()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Or else the first call loads the compiler of PyTorch, in each forked process anew."""
+        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -183,8 +191,11 @@ def _found(case: Case, function: Function, file: str, without: frozenset[str]) -
     try:
         with kernels, watch:
             came = case.observer.look(function, arguments)
-    except NotImplementedError:
-        return failure(findings.UNWRITTEN)
+    except NotImplementedError as error:
+        if "raise" in (traceback.extract_tb(error.__traceback__)[-1].line or "raise"):
+            return failure(findings.UNWRITTEN)
+        # PyTorch has nothing for this dtype, say.
+        return replace(raised(error, file), counterexample=Counterexample(call, None, None))
     except Cut:
         return replace(
             failure(findings.NO_GRADIENT), counterexample=Counterexample(call, None, None)

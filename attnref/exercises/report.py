@@ -3,12 +3,13 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from attnref.conformance.isolation import CRASHED, HUNG
+from attnref.book import where
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.result import EXPECTED, GOT, Result
 from attnref.conformance.verdict import Finding
+from attnref.exercises.advice import advice
 from attnref.exercises.exercise import Exercise
-from attnref.exercises.findings import NOTHING, SHORTCUT, UNWRITTEN
+from attnref.exercises.findings import UNWRITTEN, kind
 from attnref.exercises.judging import FILE, Outcome
 from attnref.text import Text
 
@@ -30,9 +31,9 @@ UNJUDGED = Text(
 )
 CALLED = Text(en="called with", pt="chamada com")
 SLIP = Text(en="The usual slip: {slip}", pt="O deslize habitual: {slip}")
+ADVICE = Text(en="What to do: {advice}", pt="O que fazer: {advice}")
+EXPLAINED = Text(en="Explained in: {where}", pt="Onde se explica: {where}")
 
-# What is wrong here is plain, and not what the check is about.
-_PLAIN = (HUNG, CRASHED, SHORTCUT, NOTHING)
 _WIDTH = 88
 _PASSED, _FAILED, _UNASKED = "✓", "✗", "·"
 
@@ -58,6 +59,9 @@ def report(exercise: Exercise, outcomes: Sequence[Outcome], lang: str) -> str:
         if outcome is not None and not outcome.passed and not explained:
             lines += ["", *_explained(exercise, outcome, lang), ""]
             explained = True
+    if explained:
+        page = where(exercise.page, lang)
+        lines += ["", _filled(EXPLAINED.say(lang, {"where": page}))]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -79,11 +83,20 @@ def _explained(exercise: Exercise, outcome: Outcome, lang: str) -> Iterator[str]
             yield f"    {line}"
         return
     yield from _call(finding, lang)
-    if finding.text in _PLAIN:
-        return
-    yield ""
-    slip = exercise.text(lang).checks[outcome.name].slip
-    yield _filled(SLIP.say(lang, {"slip": slip}), first="    ", rest="    ")
+    said = _hint(exercise, outcome.name, finding, lang)
+    if said is not None:
+        yield ""
+        yield _filled(said, first="    ", rest="    ")
+
+
+def _hint(exercise: Exercise, name: str, finding: Finding, lang: str) -> str | None:
+    """The usual slip where it explains what came, otherwise what to do about that."""
+    what = kind(finding)
+    usual = {(check.__name__, other) for check, other in exercise.grader.usual}
+    if what == "value" or (name, what) in usual:
+        return SLIP.say(lang, {"slip": exercise.text(lang).checks[name].slip})
+    text = advice(finding)
+    return None if text is None else ADVICE.say(lang, {"advice": text})
 
 
 def _call(finding: Finding, lang: str) -> Iterator[str]:

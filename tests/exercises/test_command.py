@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from attnref.book import where
-from attnref.exercises import all_exercises, command, judge, source
+from attnref.exercises import all_exercises, command, findings, judge, memory, source
 from attnref.exercises.command import HEADING, REMINDER
+from attnref.exercises.findings import failure
+from attnref.exercises.judging import FILE, Outcome
 
 COURSE = {exercise.name: exercise for exercise in all_exercises()}
 
@@ -43,7 +45,11 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
         "",
     )
     text = (tmp_path / "dot_scores.py").read_text(encoding="utf-8")
-    assert text.startswith('"""Dot-product scores (exercise 1 of 42)\n\nCheck: attnref exercise ch')
+    assert text.startswith(
+        '"""Dot-product scores (exercise 1 of 42)\n\n'
+        'Read:  the page "Six words, by hand" of the attnref book\n\n'
+        "Check: attnref exercise ch"
+    )
     assert exercise("check", "dot_scores") == (
         1,
         "dot_scores is not written yet: replace the line that raises NotImplementedError.\n",
@@ -72,6 +78,8 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
         "    any other: it says that the angle exceeds 90°.\n"
         "\n"
         "✓ A key twice as long scores twice as much.\n"
+        "\n"
+        'Explained in: the page "Six words, by hand" of the attnref book\n'
     )
     write(tmp_path, "dot_scores", "(key @ query).abs()", "key @ query")
     status, out, err = exercise("check", "dot_scores")
@@ -90,15 +98,25 @@ def test_an_exercise_in_portuguese(exercise, tmp_path):
         f"attnref exercise check entropy {options}\n"
     )
     text = (tmp_path / "entropy.py").read_text(encoding="utf-8")
-    assert text.startswith('"""Quão espalhados estão os pesos (exercício 28 de 42)\n\nVerificar: ')
+    assert text.startswith(
+        '"""Quão espalhados estão os pesos (exercício 28 de 42)\n\n'
+        'Ler:       a página "Entropia" do livro attnref\n\nVerificar: '
+    )
     assert 'raise NotImplementedError("é a sua vez")' in text
     write(tmp_path, "entropy", 'raise NotImplementedError("é a sua vez")', "return weights.nope")
     status, out, _ = exercise("check", "entropy", "--lang", "pt")
     assert status == 1
     assert out.startswith("entropy ainda não está resolvido: 0 de 4 verificações passaram.\n\n✗ ")
-    assert "    Ela lançou AttributeError: 'Tensor' object has no attribute 'nope', na linha" in out
+    assert "    Ela lançou um erro. O Python diz: AttributeError: 'Tensor' object has no" in out
     assert "    chamada com\n      weights = tensor([0.5000, 0.5000])\n\n" in out
-    assert "    O deslize habitual: O logaritmo na base 2" in out
+    assert "    O que fazer: O objeto não tem nada com esse nome." in out
+    assert "deslize" not in out
+    assert out.endswith('\n\nOnde se explica: a página "Entropia" do livro attnref\n')
+    write(tmp_path, "entropy", "return weights.nope", "return (")
+    assert exercise("check", "entropy", "--lang", "pt")[1].startswith(
+        "entropy não pôde ser avaliado.\n\n"
+        "O arquivo não é Python válido. O Python diz: '(' was never closed, na linha "
+    )
 
 
 def test_the_language_is_that_of_the_locale(exercise, monkeypatch):
@@ -139,12 +157,79 @@ def test_the_solution_solves_the_exercise(exercise, tmp_path):
         assert exercise("check", "rotary")[0] == 0
 
 
-def test_the_last_exercise_has_no_next(exercise, tmp_path):
-    name = list(COURSE)[-1]
-    (tmp_path / f"{name}.py").write_text(source.solution(COURSE[name], "en"), encoding="utf-8")
-    status, out, _ = exercise("check", name)
-    assert status == 0
-    assert out.endswith("\n\nThat was the last one.\n")
+def test_what_comes_next_is_the_next_that_is_not_solved(exercise, tmp_path, monkeypatch):
+    """With files that are judged at once, by their first letter."""
+
+    def judged(each, path):
+        solved = path.read_text(encoding="utf-8").startswith("#")
+        return [Outcome(FILE, None if solved else failure(findings.SYNTAX, error="", line=1))]
+
+    monkeypatch.setattr(command, "judge", judged)
+    names = list(COURSE)
+
+    def next_after(number, *options):
+        name = names[number - 1]
+        (tmp_path / f"{name}.py").write_text("#\n", encoding="utf-8")
+        status, out, _ = exercise("check", name, *options)
+        assert status == 0
+        return out.split("\n\n")[-1].splitlines()
+
+    left_out = (
+        "Before this one, not known to be solved: {}, the first {}. See: attnref exercise list"
+    )
+    assert next_after(6) == [
+        "Next: attnref exercise start causal_mask",
+        left_out.format(5, "dot_scores"),
+    ]
+    assert next_after(2)[0] == "Next: attnref exercise start stable_softmax"
+    assert next_after(1) == ["Next: attnref exercise start stable_softmax"]
+    (tmp_path / "stable_softmax.py").write_text("half\n", encoding="utf-8")
+    assert next_after(1) == ["Next: attnref exercise check stable_softmax"]
+    assert next_after(42) == ["That was the last one.", left_out.format(38, "stable_softmax")]
+    assert next_after(42, "--lang", "pt") == [
+        "Esse era o último.",
+        "Antes deste, não constam como resolvidos: 38, o primeiro stable_softmax. "
+        "Veja: attnref exercise list --lang pt",
+    ]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("#\n", encoding="utf-8")
+    exercise("list")
+    assert next_after(42) == ["That was the last one: all 42 are solved."]
+    assert next_after(42, "--lang", "pt") == ["Esse era o último: todos os 42 estão resolvidos."]
+
+
+@pytest.mark.claim("solved-files-are-remembered")
+def test_a_solved_file_is_run_again_only_when_it_has_changed(exercise, tmp_path, monkeypatch):
+    (tmp_path / "sign.py").write_text("SIGN = 1\n", encoding="utf-8")
+    path = tmp_path / "dot_scores.py"
+    right = (
+        "import torch\nfrom sign import SIGN\n\n\n"
+        "def dot_scores(query, key):\n    return SIGN * (key @ query)\n"
+    )
+    path.write_text(right, encoding="utf-8")
+    solved = "   1  solved   dot_scores "
+    started = "   1  started  dot_scores "
+    ran = []
+
+    def noted(each, path):
+        ran.append(each.name)
+        return judge(each, path)
+
+    monkeypatch.setattr(command, "judge", noted)
+    for _ in range(2):
+        assert solved in exercise("list")[1]
+    assert ran == ["dot_scores"]
+
+    path.write_text(right.replace("SIGN *", "-SIGN *"), encoding="utf-8")
+    for count in (2, 3):  # what is not solved is judged each time
+        assert started in exercise("list")[1]
+        assert len(ran) == count
+    path.write_text(right, encoding="utf-8")
+    assert solved in exercise("list")[1]
+    assert len(ran) == 4
+    (tmp_path / "sign.py").write_text("SIGN = -1\n", encoding="utf-8")
+    assert started in exercise("list")[1]
+    assert len(ran) == 5
 
 
 def test_the_list_sees_what_the_folder_holds(exercise, tmp_path):
@@ -259,6 +344,8 @@ def test_a_call_that_hangs_is_told_without_a_slip(exercise, tmp_path, monkeypatc
         "· A pair is two neighbours, 2i and 2i + 1, with the frequency w_i.\n"
         "· The first row is at position `offset`.\n"
         "· Positions run along dimension -2, in every head and sample alike.\n"
+        "\n"
+        'Explained in: the page "Positions" of the attnref book\n'
     )
 
 
@@ -279,11 +366,45 @@ def test_a_property_is_explained_by_the_checker(exercise, tmp_path):
     assert "slip" not in out
 
 
+@pytest.mark.claim("slips-explain-what-came")
+@pytest.mark.parametrize(
+    ("name", "body", "advice"),
+    [
+        (
+            "causal_mask",
+            "torch.ones(n, m).tril(m - n)",
+            "What to do: The values may be right, but the caller counts on bool.",
+        ),
+        (
+            "sliding_window_mask",
+            "(d := torch.arange(n)[:, None] - torch.arange(n)) >= 0 & d < window",
+            "What to do: Python asked a whole tensor for a single True or False. `if`, `and`,",
+        ),
+        (
+            "delta_rule_step",
+            "(state.add_(1)[..., 0, :], state)",
+            "What to do: `x += …`, `x[…] = …` and methods whose name ends in `_`, such as",
+        ),
+        ("dot_scores", "(key * query)", "The usual slip: Stopping at the products, which"),
+        ("dot_scores", "(key @ query).abs()", "The usual slip: An absolute value or a square"),
+    ],
+)
+def test_the_usual_slip_is_told_where_it_explains_what_came(exercise, tmp_path, name, body, advice):
+    assert exercise("start", name)[0] == 0
+    write(tmp_path, name, TO_WRITE, f"return {body}")
+    status, out, _ = exercise("check", name)
+    assert status == 1
+    assert f"    {advice}" in out
+    assert ("usual slip" in out) == ("usual slip" in advice)
+
+
 def test_the_starter_names_its_commands():
-    heading = HEADING.say("pt", {"title": "T", "number": 1, "all": 30, "check": "C", "hint": "H"})
+    values = {"title": "T", "number": 1, "all": 30, "page": "P", "check": "C", "hint": "H"}
+    heading = HEADING.say("pt", values)
     text = source.starter(COURSE["rotary"], "pt", heading, REMINDER.say("pt"))
     assert text.startswith(
-        '"""T (exercício 1 de 30)\n\nVerificar: C\n\nDica:      H\n"""\n\nimport torch\n'
+        '"""T (exercício 1 de 30)\n\nLer:       P\n\nVerificar: C\n\nDica:      H\n"""\n\n'
+        "import torch\n"
     )
 
 
@@ -301,3 +422,55 @@ def test_a_started_file_runs_and_is_judged_by_the_installed_command(exercise, tm
     command = [Path(sys.executable).with_name("attnref"), "exercise", "check", "entropy"]
     judged = subprocess.run(command, cwd=tmp_path, capture_output=True)
     assert judged.returncode == 1, judged.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("import math\nfrom torch import nn\n", True),
+        ("import os\n", False),
+        ("import missing\n", False),
+        ("from . import rotary\n", False),
+        ("import one\n", True),  # which imports this one
+        ("def rotary(x\n", False),
+        ("\0", False),
+    ],
+)
+def test_what_may_depend_on_more_than_can_be_seen_is_not_remembered(tmp_path, text, known):
+    (tmp_path / "one.py").write_text("import rotary\n", encoding="utf-8")
+    path = tmp_path / "rotary.py"
+    path.write_text(text, encoding="utf-8")
+    found = memory.digest(path)
+    assert (found is not None) == known
+    assert memory.digest(tmp_path / "none.py") is None
+    path.write_text(text + "\n", encoding="utf-8")
+    assert not known or memory.digest(path) != found
+
+
+def test_what_is_remembered_never_says_more_than_was_seen(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "rotary.py"
+    path.write_text("one = 1\n", encoding="utf-8")
+    before = memory.digest(path)
+    memory.remember(path, before)
+    assert memory.is_solved(path)
+    memory.remember(path, before)  # nothing new to be written
+    path.write_text("one = 2\n", encoding="utf-8")
+    assert not memory.is_solved(path)
+    memory.remember(path, before)  # it was changed while it was judged
+    assert not memory.is_solved(path)
+
+    memory.remember(path, memory.digest(path))
+    assert memory.is_solved(path)
+    monkeypatch.setattr(memory, "_ours", lambda: b"another package")
+    assert not memory.is_solved(path)
+    monkeypatch.undo()
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    kept = tmp_path / "cache" / "attnref" / "solved.json"
+    for text in ("{", "[]"):
+        kept.write_text(text, encoding="utf-8")
+        assert not memory.is_solved(path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(path))  # a file, in which nothing can be written
+    memory.remember(path, memory.digest(path))
+    assert not memory.is_solved(path)

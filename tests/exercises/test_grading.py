@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 import attnref
-from attnref.exercises import findings, samples
+from attnref.exercises import advice, findings, samples
 from attnref.exercises.course import scaled_attention, stable_softmax
 from attnref.exercises.grading import (
     Case,
@@ -101,6 +101,50 @@ def test_what_is_wrong_is_told_in_both_languages(function, english, portuguese):
     assert said(finding) == english
     assert said(finding, "pt") == portuguese
     assert finding.counterexample.arguments == {"x": "tensor([1., 2.])"}
+
+
+def unpacked(x):
+    n, m = x.shape
+    return n + m
+
+
+def unassigned(x):
+    late = late + x  # noqa: F821
+    return late
+
+
+@pytest.mark.claim("slips-explain-what-came")
+@pytest.mark.parametrize(
+    ("function", "expected", "text"),
+    [
+        (lambda x: 3 * x, ROW, None),
+        (lambda x: None, ROW, None),
+        (lambda x: torch.softmax(x, -1), ROW, None),
+        (lambda x: x[None], ROW, advice.SHAPE),
+        (lambda x: x, ROW > 1, advice.BOOLS),
+        (lambda x: x, ROW.int(), advice.INTEGERS),
+        (lambda x: x > 1, ROW, advice.FLOATS),
+        (lambda x: 1.0, ROW, advice.TYPE),
+        (lambda x: x.mul_(2), ROW, advice.CHANGED),
+        (lambda x: x.long() >= 0 & x.long() < 3, ROW > 1, advice.ONE_TRUTH),
+        (lambda x: x >= 0 & x, ROW > 1, advice.DTYPES),  # a NotImplementedError of PyTorch
+        (lambda x: x if x > 0 else -x, ROW, advice.ONE_TRUTH),
+        (lambda x: x @ x.double(), ROW, advice.DTYPES),
+        (lambda x: torch.eye(2) @ x.long(), ROW, advice.DTYPES),
+        (lambda x: x + torch.ones(3), ROW, advice.SIZES),
+        (lambda x: torch.ones(2, 3) @ x[None].mT.mT, ROW, advice.SIZES),
+        (lambda x: x.sum(-2), ROW, advice.PLACES),
+        (lambda x: (lambda a, b: a)(*[x]), ROW, advice.CALLS),
+        (unpacked, ROW, advice.PLACES),
+        (unassigned, ROW, advice.NAMES),
+        (lambda x: quary, ROW, advice.NAMES),  # noqa: F821
+        (lambda x: x.nope, ROW, advice.ATTRIBUTES),
+        (lambda x: 1 / 0, ROW, advice.OTHERWISE),
+    ],
+)
+def test_each_kind_of_failure_has_its_own_advice(function, expected, text):
+    finding = found(function, Case({"x": ROW}, expected), frozenset({"softmax"}))
+    assert advice.advice(finding) is text
 
 
 @pytest.mark.claim("no-shortcuts-in-exercises")

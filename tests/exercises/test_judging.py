@@ -19,7 +19,7 @@ def outcomes(folder, body, name="dot_scores", limit=60.0):
     return list(judge(COURSE[name], path, limit))
 
 
-def only(folder, body, limit=10.0):
+def only(folder, body, limit=60.0):
     """What is said of a file that cannot be judged."""
     (outcome,) = outcomes(folder, body, limit=limit)
     assert outcome.name == FILE

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 LANGUAGES = ("pt", "en")
 QUESTION = re.compile(r'^\?\?\? question ".+"\n((?:    .*\n|\n)+)', re.MULTILINE)
 LINKED = re.compile(r"\]\(\.\./([\w/-]+\.md)#([\w-]+)\)")
-ROW = re.compile(r"^\| (\d+)\. `(\w+)` (.+?) \| ", re.MULTILINE)
+ROW = re.compile(r"^\| (\d+)\. `(\w+)` (.+?) \| .* \| \[.*\]\(\.\./([\w/-]+)\.md(?:#[\w-]+)?\) \|$")
 UNIT = re.compile(r"^\| \d+\. .* \| `([\w/-]+\.py)` \| (.*) \|$", re.MULTILINE)
 
 # What a shell makes of what is typed: the words of each command, a line each.
@@ -53,19 +53,20 @@ def test_every_answer_has_a_test_or_a_source_and_leads_on():
 @pytest.mark.claim("course-is-listed")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_page_lists_the_course(language):
-    """Number, name, title and topic of every exercise, in their order."""
+    """Number, name, title, topic and page of every exercise, in their order."""
     listed, topic = [], None
     for line in page(language, "exercises").splitlines():
         if line.startswith("#"):
             topic = line
         elif row := ROW.match(line):
-            listed.append((topic, int(row[1]), row[2], row[3]))
+            listed.append((topic, int(row[1]), *row.groups()[1:]))
     assert listed == [
         (
             f"### {TOPICS[each.topic].say(language, {})} {{#{each.topic}}}",
             each.number,
             each.name,
             each.text(language).title,
+            each.page,
         )
         for each in all_exercises()
     ]

@@ -58,6 +58,6 @@ WRONG = {
     over_the_heads: "each_head_its_own",
     scale_of_the_latents: "scale",
     no_scale: "scale",
-    without_a_batch: "batch: error",
+    without_a_batch: "batch: IndexError",
     makes_the_keys: "makes_no_keys",
 }

@@ -57,11 +57,11 @@ def moves_the_batch(grad_output, query, key, value):
 
 WRONG = {
     other_order: "value_gradient: shape",
-    weights_not_transposed: "value_gradient: error",
+    weights_not_transposed: "value_gradient: RuntimeError",
     gradient_of_the_values_as_a_mean: "value_gradient",
     no_mean: "through_the_softmax",
     no_softmax: "through_the_softmax",
     no_scale: "scale",
     scale_on_one_side: "scale",
-    moves_the_batch: "batch: error",
+    moves_the_batch: "batch: RuntimeError",
 }

@@ -54,5 +54,5 @@ WRONG = {
     as_if_square: "queries_and_keys: shape",
     exchanged: "queries_and_keys",
     the_first_two_dimensions: "batch: shape",
-    without_a_batch: "batch: error",
+    without_a_batch: "batch: ValueError",
 }

@@ -73,8 +73,8 @@ def scales_the_mask_too(query, key, value, attn_mask=None):
 
 
 WRONG = {
-    wants_a_mask: "no_mask: error",
-    asks_for_the_dtype_first: "no_mask: error",
+    wants_a_mask: "no_mask: TypeError",
+    asks_for_the_dtype_first: "no_mask: AttributeError",
     adds_the_bools: "bools_forbid",
     true_forbids: "bools_forbid",
     reads_numbers_as_yes_and_no: "numbers_are_added",

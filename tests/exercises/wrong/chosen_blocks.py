@@ -85,6 +85,6 @@ WRONG = {
     by_the_largest_key: "best_mean",
     by_the_last_blocks: "best_mean",
     by_the_length_of_the_mean: "best_mean",
-    count_beyond_the_blocks: "fewer_blocks: error",
+    count_beyond_the_blocks: "fewer_blocks: RuntimeError",
     one_choice_for_all: "batch",
 }

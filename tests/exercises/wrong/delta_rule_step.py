@@ -94,5 +94,5 @@ WRONG = {
     fades_at_the_end: "forgets_first",
     asks_the_state_of_before: "forgets_first",
     no_scale: "scale",
-    outer_of_vectors: "batch: error",
+    outer_of_vectors: "batch: RuntimeError",
 }

@@ -79,5 +79,5 @@ WRONG = {
     one_softmax_for_both: "halves",
     scale_of_both_halves: "scale_of_one_half",
     no_scale: "scale_of_one_half",
-    without_a_batch: "batch: error",
+    without_a_batch: "batch: RuntimeError",
 }

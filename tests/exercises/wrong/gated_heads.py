@@ -66,5 +66,5 @@ WRONG = {
     one_gate_per_head: "before_the_output",
     reshaped_at_once: "heads_in_their_place",
     joined_at_once: "heads_in_their_place",
-    without_a_batch: "batch: error",
+    without_a_batch: "batch: ValueError",
 }

@@ -38,8 +38,8 @@ def counted_from_the_front(query, key, value):
 WRONG = {
     first_head_for_all: "as_many",
     mean_of_the_heads: "as_many",
-    not_shared: "neighbours_share: error",
+    not_shared: "neighbours_share: RuntimeError",
     dealt_out_in_turn: "neighbours_share",
-    groups_of_two: "any_group: error",
-    counted_from_the_front: "batch: error",
+    groups_of_two: "any_group: RuntimeError",
+    counted_from_the_front: "batch: RuntimeError",
 }

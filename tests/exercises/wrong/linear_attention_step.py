@@ -65,5 +65,5 @@ WRONG = {
     forgets_the_past: "carries_the_past",
     returns_the_old_state: "carries_the_past",
     relu: "features",
-    outer_of_vectors: "batch: error",
+    outer_of_vectors: "batch: RuntimeError",
 }

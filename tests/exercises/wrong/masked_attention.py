@@ -48,5 +48,5 @@ WRONG = {
     tiny_instead_of_very_negative: "forbidden_is_nothing",
     no_mask: "forbidden_is_nothing",
     minus_a_milliard: "very_negative_scores",
-    written_in_place: "broadcast: error",
+    written_in_place: "broadcast: IndexError",
 }

@@ -53,5 +53,5 @@ WRONG = {
     no_heads: "heads_apart",
     joined_without_the_exchange: "heads_apart",
     scale_of_the_whole: "scale_of_a_head",
-    no_room_for_a_batch: "batch: error",
+    no_room_for_a_batch: "batch: RuntimeError",
 }

@@ -50,7 +50,7 @@ WRONG = {
     library: "differences: shortcut",
     powers_of_two: "differences",
     one_sum_for_all_rows: "each_row",
-    maximum_without_its_dimension: "each_row: error",
+    maximum_without_its_dimension: "each_row: RuntimeError",
     formula_as_it_stands: "large_scores",
     cut_at_a_limit: "large_scores",
     less_the_mean: "spread_scores",

@@ -33,5 +33,5 @@ WRONG = {
     softmax: "ratios",
     one_sum_for_all_rows: "each_row",
     sum_of_each_column: "each_row",
-    sum_without_its_dimension: "each_row: error",
+    sum_without_its_dimension: "each_row: RuntimeError",
 }

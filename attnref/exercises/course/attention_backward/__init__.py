@@ -41,4 +41,5 @@ def batch() -> Iterator[Case]:
 GRADER = Grader(
     checks=(value_gradient, through_the_softmax, scale, batch),
     without=ATTENTION | {"backward"},
+    usual=((value_gradient, "shape"), (value_gradient, "RuntimeError"), (batch, "RuntimeError")),
 )

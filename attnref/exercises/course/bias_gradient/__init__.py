@@ -40,5 +40,11 @@ def batch() -> Iterator[Case]:
 
 
 GRADER = Grader(
-    checks=(one_sum_per_distance, from_far_behind_to_far_ahead, queries_and_keys, batch)
+    checks=(one_sum_per_distance, from_far_behind_to_far_ahead, queries_and_keys, batch),
+    usual=(
+        (one_sum_per_distance, "shape"),
+        (queries_and_keys, "shape"),
+        (batch, "shape"),
+        (batch, "ValueError"),
+    ),
 )

@@ -59,4 +59,5 @@ GRADER = Grader(
         "gradients",
         "inputs_unchanged",
     ),
+    usual=((no_mask, "TypeError"), (no_mask, "AttributeError")),
 )

@@ -28,4 +28,4 @@ def length() -> Iterator[Case]:
     yield case(SIX_WORDS[JOURNEY], SIX_WORDS)
 
 
-GRADER = Grader(checks=(one_score_a_key, sign, length))
+GRADER = Grader(checks=(one_score_a_key, sign, length), usual=((one_score_a_key, "shape"),))

@@ -30,4 +30,6 @@ def each_row() -> Iterator[Case]:
     yield case(rows([0.5, 0.5], [0.9, 0.1], [0.2, 0.8]))
 
 
-GRADER = Grader(checks=(all_alike, weighted, weight_of_zero, each_row))
+GRADER = Grader(
+    checks=(all_alike, weighted, weight_of_zero, each_row), usual=((each_row, "shape"),)
+)

@@ -37,4 +37,5 @@ GRADER = Grader(
     checks=(as_many, neighbours_share, any_group, batch),
     without=ATTENTION,
     properties=("oracle", "scale", "batch_independence", "head_independence", "strided"),
+    usual=((any_group, "RuntimeError"), (batch, "RuntimeError")),
 )

@@ -49,4 +49,5 @@ def broadcast() -> Iterator[Case]:
 GRADER = Grader(
     checks=(true_may_look, sums_to_one, forbidden_is_nothing, very_negative_scores, broadcast),
     without=ATTENTION,
+    usual=((broadcast, "IndexError"),),
 )

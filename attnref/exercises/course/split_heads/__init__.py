@@ -34,4 +34,4 @@ def batch() -> Iterator[Case]:
     yield case(3, 2, 5, 6)
 
 
-GRADER = Grader(checks=(blocks_of_columns, tokens, batch))
+GRADER = Grader(checks=(blocks_of_columns, tokens, batch), usual=((batch, "shape"),))

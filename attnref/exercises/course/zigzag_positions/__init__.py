@@ -38,4 +38,6 @@ def nothing() -> Iterator[Case]:
     yield case(3, 4, 3)
 
 
-GRADER = Grader(checks=(both_ends, in_order, uneven, nothing))
+GRADER = Grader(
+    checks=(both_ends, in_order, uneven, nothing), usual=((uneven, "shape"), (nothing, "dtype"))
+)
