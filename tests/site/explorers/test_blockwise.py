@@ -30,7 +30,7 @@ BLOCKWISE = explorers.source(explorers.FOLDER / NAME)
 ROOT = f"#explorer-{NAME}"
 # The places and sizes of what is drawn, and of what is seen of it.
 DRAWN = """root => Array.from(root.querySelectorAll("svg *"))
-  .filter(node => node.checkVisibility())
+  .filter(node => node.getClientRects().length)
   .flatMap(node => ["x", "y", "width", "height", "d"].filter(name => node.hasAttribute(name))
     .map(name => `${node.getAttribute("class")} ${name} ${node.getAttribute(name)}`))"""
 # The rows and cells of tables, and the labels of drawings, that are cut off at a side.
