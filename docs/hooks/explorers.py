@@ -2,7 +2,8 @@
 
 An explorer is a folder of docs/explorers, which holds what stands on the page without JavaScript:
 
-- ``values.py``: ``STATE``, what it shows first; ``values(state)``, every number that it then shows,
+- ``values.py``: ``STATE``, what it shows first, and ``SPOKEN``, what of it is different in a
+  language, if it has words of one; ``values(state)``, every number that it then shows,
   computed by attnref; ``PROGRAM``, whether it gives a program in Python that computes them; and,
   where a drawing is more than numbers, ``drawing(state)``, a dict that the picture has as well;
 - ``picture.html``: the controls, the figure and its table, filled with these numbers by jinja;
@@ -70,7 +71,7 @@ def explorer(name: str, language: str, is_small: bool = False, folder: Path = FO
         raise PluginError(f"no explorer {name!r} in docs/explorers; there are {', '.join(known)}")
     module, common = source(folder / name), spoken(folder / "texts.yml", language)
     texts, templates = spoken(folder / name / "texts.yml", language), environment(folder)
-    state = dict(module.STATE)
+    state = {**module.STATE, **getattr(module, "SPOKEN", {}).get(language, {})}
     try:
         inside = templates.get_template(f"{name}/picture.html").render(
             state=state,

@@ -35,6 +35,8 @@ STATE: dict[str, Any] = {
     "view": "loop",  # or "matrix"
     "plane": "0,1",
 }
+# The same sentence, with the same vectors, where the page is not in English.
+SPOKEN = {"pt": {"words": ["Sua", "jornada", "começa", "com", "um", "passo"]}}
 PROGRAM = True
 
 

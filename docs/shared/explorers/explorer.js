@@ -4,6 +4,8 @@ import { fromAddress, share, toAddress } from "./address.js";
 
 /** @typedef {Record<string, any>} State */
 
+/** @typedef {(text: string, about: Element | null) => void} Warn what is wrong, beside what it is about */
+
 /**
  * What a view says of a state: a sentence that says what came out, and a program in Python.
  * @typedef {{ said: string, program?: string }} Told
@@ -29,9 +31,11 @@ export class Refused extends Error {
  * at most; `tell` writes its numbers and words, which cost more, and are written ten times a second
  * while a pointer is held down. What is given back changes the state, as a control would.
  *
+ * What is still to come is in `data-due` of the root: "numbers", or "words", said and noted at rest.
+ *
  * @param {HTMLElement} root
  * @param {{ check: (state: State) => void, draw: (state: State) => void, tell: (state: State) => Told }} view
- * @returns {{ state: () => State, change: (part: State) => boolean, texts: Record<string, string> }}
+ * @returns {{ state: () => State, change: (part: State) => void, warn: Warn }}
  */
 export function explorer(root, { check, draw, tell }) {
   const name = root.dataset.explorer ?? "";
@@ -41,21 +45,35 @@ export function explorer(root, { check, draw, tell }) {
   const code = root.querySelector(".explorer-program code");
   const controls = /** @type {NodeListOf<HTMLInputElement>} */ (root.querySelectorAll("[name]"));
   let state = first, frame = 0, timer = 0, program = "", isHeld = false, told = 0, next = 0;
+  let source = /** @type {Element | null} */ (null); // of the last input
 
   /** @param {State} given  @param {boolean} isNew whether to say so, and to note it in the address */
   function accept(given, isNew) {
     check(given);
     state = given;
     if (problem.textContent) {
-      problem.textContent = "";
+      warn("", null);
       for (const wrong of root.querySelectorAll("[aria-invalid]")) wrong.removeAttribute("aria-invalid");
     }
     soon(isNew);
   }
 
+  /** @type {Warn} */
+  function warn(text, about) {
+    const place = about && (about.closest(".explorer-field, fieldset") ?? about.closest("label") ?? about.parentElement);
+    if (!place) root.prepend(problem);
+    else if (place.nextSibling !== problem) place.after(problem); // where it is while one types
+    problem.textContent = text;
+  }
+
   /** @param {boolean} isNew */
   function soon(isNew) {
     frame ||= requestAnimationFrame(() => show(isNew));
+    due();
+  }
+
+  function due() {
+    root.dataset.due = frame || next ? "numbers" : timer ? "words" : "";
   }
 
   /** @param {boolean} isNew */
@@ -71,28 +89,31 @@ export function explorer(root, { check, draw, tell }) {
     settle(controls, state);
     program = words.program ?? "";
     if (code && /** @type {HTMLDetailsElement} */ (code.closest("details")).open) code.textContent = program;
-    if (!isNew) return;
-    clearTimeout(timer); // what changes with each frame is said, and noted, when it rests
-    timer = window.setTimeout(() => {
-      said.textContent = words.said;
-      toAddress(name, state, first);
-    }, 300);
+    if (isNew) {
+      clearTimeout(timer); // what changes with each frame is said, and noted, when it rests
+      timer = window.setTimeout(() => {
+        timer = 0;
+        said.textContent = words.said;
+        toAddress(name, state, first);
+        due();
+      }, 300);
+    }
+    due();
   }
 
   /** @param {unknown} error */
   function refuse(error) {
     if (!(error instanceof Refused)) throw error;
-    problem.textContent = filled(texts[error.key], error.values);
+    warn(filled(texts[error.key], error.values), source);
+    source?.setAttribute("aria-invalid", "true");
   }
 
-  /** @param {State} changed  @returns {boolean} whether it could be shown */
+  /** @param {State} changed */
   function change(changed) {
     try {
       accept({ ...state, ...changed }, true);
-      return true;
     } catch (error) {
       refuse(error);
-      return false;
     }
   }
 
@@ -103,20 +124,19 @@ export function explorer(root, { check, draw, tell }) {
       if (!(error instanceof Refused)) throw error;
       const why = filled(texts[error.key], { name, ...error.values });
       accept(first, false);
-      problem.textContent = filled(texts["bad-address"], { why });
+      warn(filled(texts["bad-address"], { why }), null);
     }
   }
 
+  root.addEventListener("input", ({ target }) => { source = /** @type {Element} */ (target); }, true);
   root.addEventListener("input", ({ target }) => {
     const control = /** @type {HTMLInputElement} */ (target);
     if (!(control.name in first)) return;
-    let value;
     try {
-      value = valueOf(control);
+      change({ [control.name]: valueOf(control) });
     } catch (error) {
       refuse(error);
     }
-    if (value === undefined || !change({ [control.name]: value })) control.setAttribute("aria-invalid", "true");
   });
   root.addEventListener("click", async ({ target }) => {
     const action = /** @type {HTMLElement} */ (target).closest("button")?.dataset.do;
@@ -135,7 +155,7 @@ export function explorer(root, { check, draw, tell }) {
   read();
   cancelAnimationFrame(frame);
   show(false);
-  return { state: () => state, change, texts };
+  return { state: () => state, change, warn };
 }
 
 /** @param {HTMLElement} root  @returns {Record<string, string>} */
@@ -155,7 +175,7 @@ export function part(root, selector) {
 
 /** @param {string} text  @param {Record<string, unknown>} values  @returns {string} */
 export function filled(text, values) {
-  return text.replace(/\{(\w+)\}/g, (brace, name) => String(values[name] ?? brace));
+  return text.replace(/\{(\w+)\}/g, (brace, name) => (name in values ? String(values[name]) : brace));
 }
 
 /** @param {string} text  @returns {Promise<boolean>} whether it could be copied */

@@ -10,23 +10,60 @@ import re
 from urllib.parse import quote
 
 import explorers
+from selectolax.lexbor import LexborHTMLParser
 
 PLACES = explorers.places(explorers.ROOT / "docs" / "en")
 NAMES = sorted({name for name, _ in PLACES})
 LANGUAGES = ("pt", "en")
+WIDE, NARROW = {"width": 1280, "height": 1400}, {"width": 360, "height": 1400}
 AWAKE = "name => !('asleep' in document.getElementById(`explorer-${name}`).dataset)"
-# Whether it shows its state: one that has more to load is busy until then.
-AT_REST = "name => !document.getElementById(`explorer-${name}`).ariaBusy"
-# Each number that is shown, its exact value, and as it is written.
-NUMBERS = """name => Array.from(
-  document.getElementById(`explorer-${name}`).querySelectorAll("[data-name]"),
-  node => [node.dataset.name, Number(node.dataset.value), node.textContent])"""
-# As if the reader had gone to a view's address from another one; drawn in the frame that follows.
-GO = """address => new Promise(done => {
+# Nothing is to come any more: it says what is due, and is busy while it loads what it needs.
+AT_REST = """name => {
+  const { dataset, ariaBusy } = document.getElementById(`explorer-${name}`)
+  return !("asleep" in dataset || dataset.due || ariaBusy)
+}"""
+# Each number that is shown, its exact value, and as it is written; once none is due.
+NUMBERS = """name => {
+  const root = document.getElementById(`explorer-${name}`)
+  return root.dataset.due !== "numbers" && !root.ariaBusy && Array.from(
+    root.querySelectorAll("[data-name]"),
+    node => [node.dataset.name, Number(node.dataset.value), node.textContent])
+}"""
+# The explorer as if the reader had just come to a view's address.
+BEGIN = """([name, address]) => {
+  const root = document.getElementById(`explorer-${name}`)
+  document.activeElement?.blur()
+  for (const folded of root.querySelectorAll("details[open]")) folded.open = false
+  root.querySelector("[role=status]").textContent = ""
   history.replaceState(null, "", address)
   dispatchEvent(new PopStateEvent("popstate"))
-  requestAnimationFrame(() => requestAnimationFrame(done))
-})"""
+}"""
+# As if the reader had gone from each address to the next: of each its numbers, and what else is
+# asked of the explorer. What is not seen takes no time to be laid out and painted.
+WALK = """async ([name, addresses, isSeen, numbers, also]) => {
+  const shown = eval(numbers), asked = eval(also), all = []
+  const root = document.getElementById(`explorer-${name}`)
+  if (!isSeen) root.style.contentVisibility = "hidden"
+  const frame = () => new Promise(done => requestAnimationFrame(done))
+  for (const address of addresses) {
+    history.replaceState(null, "", address)
+    dispatchEvent(new PopStateEvent("popstate"))
+    let found, frames = 0
+    while (!(found = shown(name))) {
+      if (frames++ > 600) throw new Error(`nothing is shown at ${address}`)
+      await frame()
+    }
+    all.push([found, asked(root)])
+  }
+  root.style.contentVisibility = ""
+  return all
+}"""
+# Of what stands in the address.
+NOTED = """name => JSON.parse(new URL(location.href).searchParams.get(name) ?? "{}")"""
+BECOMES = """([name, key, value, within]) => {
+  const found = document.querySelector(`#explorer-${name} [data-name="${key}"]`)?.dataset.value
+  return Number(found) === value || Math.abs(Number(found) - value) <= within
+}"""
 
 
 def page_of(name, is_small=False):
@@ -34,35 +71,78 @@ def page_of(name, is_small=False):
     return PLACES[name, is_small]
 
 
+def module_of(name):
+    return explorers.source(explorers.FOLDER / name)
+
+
 def address_of(name, state):
     """What follows the page's address for a view."""
     return f"?{name}={quote(json.dumps(state))}"
 
 
-def opened(new_page, address, name, language="en", state=None, is_small=False, **options):
-    """A page on which an explorer is awake and in sight."""
-    page = new_page(**options)
-    query = address_of(name, state) if state is not None else ""
-    page.goto(f"{address}/{language}/{page_of(name, is_small)}{query}")
+def alone(html, name):
+    """A page with no text but the explorer, and no scripts but its own."""
+    tree = LexborHTMLParser(html)
+    kept = tree.css_first(f"#explorer-{name}").html
+    for script in tree.css("script"):
+        if "explorers/start.js" not in script.attributes.get("src", ""):
+            script.decompose()
+    article = tree.css_first("article")
+    for node in list(article.iter(include_text=True)):
+        node.decompose()
+    return tree.html.replace("</article>", f"{kept}</article>", 1)
+
+
+def wake(page, name):
     page.locator(f"#explorer-{name}").scroll_into_view_if_needed()
     page.wait_for_function(AWAKE, arg=name)
-    return page
+
+
+def begin(page, name, state):
+    """The page as it is when one comes to a view, whatever was done to it before."""
+    page.mouse.up()
+    page.mouse.move(0, 0)
+    page.wait_for_function(AT_REST, arg=name)
+    page.evaluate(BEGIN, [name, address_of(name, state)])
+    page.wait_for_function(AT_REST, arg=name)
 
 
 def numbers(page, name):
-    page.wait_for_function(AT_REST, arg=name)
-    return page.evaluate(NUMBERS, name)
+    return page.wait_for_function(NUMBERS, arg=name).json_value()
+
+
+def walk(page, name, states, also="root => null", is_seen=False):
+    """Each state with the numbers of the explorer in it, and what else is asked in JavaScript."""
+    states = list(states)
+    addresses = [address_of(name, state) for state in states]
+    found = page.evaluate(WALK, [name, addresses, is_seen, f"({NUMBERS})", f"({also})"])
+    return [(state, *one) for state, one in zip(states, found, strict=True)]
 
 
 def shown(page, name, state):
     """The numbers of an explorer in a state, which the address names."""
-    page.evaluate(GO, address_of(name, state))
-    return numbers(page, name)
+    return walk(page, name, [state])[0][1]
+
+
+def settled(page, name):
+    """What is noted in the address, once there is something, and nothing is to come any more."""
+    page.wait_for_function(f"name => location.search && ({AT_REST})(name)", arg=name)
+    return page.evaluate(NOTED, name)
+
+
+def becomes(page, name, key, value, within=1e-9):
+    """Waits until a number is shown that is so large."""
+    page.wait_for_function(BECOMES, arg=[name, key, value, within])
+
+
+def problem(page, name):
+    """Where it says what is wrong."""
+    return page.locator(f"#explorer-{name} .explorer-problem")
 
 
 def wrong(name, state, found, tolerance=1e-5):
     """What an explorer shows in a state that attnref does not say, or the other way round."""
-    module = explorers.source(explorers.FOLDER / name)
+    module = module_of(name)
     expected = module.values({**module.STATE, **state})
     problems = [f"{lost} is not shown" for lost in expected.keys() - {one[0] for one in found}]
     for key, value, text in found:

@@ -9,15 +9,29 @@ from urllib.parse import parse_qs, urlsplit
 import contract
 import explorers
 import pytest
-from contract import AWAKE, LANGUAGES, NAMES, address_of, numbers, opened, page_of, wrong
+from contract import (
+    AT_REST,
+    LANGUAGES,
+    NAMES,
+    NARROW,
+    WIDE,
+    address_of,
+    begin,
+    module_of,
+    numbers,
+    page_of,
+    problem,
+    wake,
+    wrong,
+)
 from PIL import Image
-from test_every_page import PROBLEMS, listen, violations
+from playwright.sync_api import expect
+from test_every_page import PROBLEMS, listen, show, violations
 from test_weight import SHIFTS
 
 SCRIPTS = explorers.ROOT / "docs" / "shared" / "explorers"
 IMPORT = re.compile(r'(?:from|import) ?\(?"(?P<path>\.{1,2}/[^"]+)"')
 ONE, ALL = 25_000, 60_000  # bytes of script, compressed as a server sends it
-WIDTHS = (360, 1280)
 by_name = pytest.mark.parametrize("name", NAMES)
 
 
@@ -27,10 +41,16 @@ def test_each_explorer_has_a_page_and_a_script():
     assert {path.parent.name for path in SCRIPTS.glob("*/view.js")} == set(NAMES)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@by_name
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        pytest.param(name, language, marks=() if place % 2 == turn else pytest.mark.audit)
+        for place, name in enumerate(NAMES)
+        for turn, language in enumerate(LANGUAGES)
+    ],
+)
 def test_without_javascript_a_figure_and_a_table_stand_there(new_page, address, name, language):
-    page = new_page(java_script_enabled=False, viewport={"width": 360, "height": 740})
+    page = new_page(java_script_enabled=False, viewport=NARROW)
     page.goto(f"{address}/{language}/{page_of(name)}")
     explorer = page.locator(f"#explorer-{name}")
     for drawing in explorer.locator("svg:not([aria-hidden])").all():  # not a line of a legend
@@ -42,52 +62,110 @@ def test_without_javascript_a_figure_and_a_table_stand_there(new_page, address, 
     assert explorer.locator("table").first.is_visible()
     for gone in ("[name]", "button"):
         assert not [one for one in explorer.locator(gone).all() if one.is_visible()]
-    problems = wrong(name, {}, numbers(page, name))
+    found = numbers(page, name)
+    problems = wrong(name, {}, found)
     assert not [problem for problem in problems if not problem.endswith("is not shown")]
-    assert len(numbers(page, name)) >= 5
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert len(found) >= 5
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+HEIGHT = "name => document.getElementById(`explorer-${name}`).getBoundingClientRect().height"
+FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+# What a reader of the explorer sees and hears, but for what is typed and for programs.
+WORDS = """name => {
+  const root = document.getElementById(`explorer-${name}`), found = new Set()
+  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT)
+  while (texts.nextNode()) {
+    const { data, parentElement } = texts.currentNode
+    if (!parentElement.closest("script, code, pre, textarea")) found.add(data)
+  }
+  const said = ["aria-label", "aria-valuetext", "title"]
+  for (const node of root.querySelectorAll(said.map(one => `[${one}]`).join()))
+    for (const one of said) found.add(node.getAttribute(one) ?? "")
+  return [...found].filter(text => /[a-z]{2}/i.test(text))
+}"""
+
+
+def heights(page, name):
+    """How high it is in each width; the page keeps the last one."""
+    found = []
+    for size in (WIDE, NARROW)[:: 1 if page.viewport_size == WIDE else -1]:
+        page.set_viewport_size(size)
+        page.evaluate(FRAMES)
+        found.append(page.evaluate(HEIGHT, name))
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    return found
+
+
+def spoken(name, language):
+    """The texts of an explorer in a language, and the words that it shows first."""
+    folder, module = explorers.FOLDER / name, module_of(name)
+    for path in (explorers.FOLDER / "texts.yml", folder / "texts.yml"):
+        yield from explorers.spoken(path, language).values()
+    first = {**module.STATE, **getattr(module, "SPOKEN", {}).get(language, {})}
+    yield from (word for word in first.get("words", ()))
+
+
+def english(name, words):
+    """Those of the words in which a text of the explorer is that Portuguese does not have."""
+    texts, others = (set(spoken(name, language)) for language in ("en", "pt"))
+
+    def found(texts):
+        wholes = (re.sub(r"\\{\w+\\}", ".+", re.escape(text)) for text in texts)
+        some = re.compile(rf"(?<![\w-])(?:{'|'.join(wholes)})(?![\w-])")
+        return {word for word in words if some.search(word)}
+
+    return found(texts - others) - found(others - texts)
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 @by_name
-def test_it_is_as_high_asleep_as_awake(new_page, address, name, language, width):
-    """So that nothing on the page moves when its script has come."""
-    page = new_page(viewport={"width": width, "height": 740})
+def test_its_page(new_page, address, name, language):
+    """One visit for all that is asked: nothing moves when the script comes; it fits, is accessible,
+    says nothing on the console, and speaks the language of the page.
+    """
+    turn = (NAMES.index(name) + LANGUAGES.index(language)) % 2
+    page = new_page()
+    page.set_viewport_size((WIDE, NARROW)[turn])
+    noise = listen(page, address)
     page.add_init_script(SHIFTS)
     held = []
     page.route("**/explorers/**/view.js", lambda route: held.append(route))
     page.goto(f"{address}/{language}/{page_of(name)}")
-    explorer = page.locator(f"#explorer-{name}")
-    explorer.scroll_into_view_if_needed()
-    page.evaluate("document.fonts.ready")
-    page.wait_for_timeout(300)
-    asleep = explorer.bounding_box()["height"]
+    with page.expect_request("**/explorers/**/view.js"):
+        page.locator(f"#explorer-{name}").scroll_into_view_if_needed()
+    page.evaluate("document.fonts.ready.then(() => true)")
+    asleep = heights(page, name)
     before = page.evaluate("shifted")
-    assert held
     for route in held:
         route.continue_()
-    page.wait_for_function(AWAKE, arg=name)
-    page.wait_for_timeout(300)
-    assert explorer.bounding_box()["height"] == pytest.approx(asleep, abs=1)
+    wake(page, name)
+    page.wait_for_function(AT_REST, arg=name)
+    page.evaluate(FRAMES)
     assert page.evaluate("shifted") == before
+    assert heights(page, name) == pytest.approx(asleep[::-1], abs=1)
 
+    control = next(one for one in controls_of(page, name) if changed_by_keyboard(one))
+    expect(page.locator(f"#explorer-{name} [role=status]")).to_have_text(re.compile(r"\w{2}"))
+    assert control.is_visible()
+    words = page.evaluate(WORDS, name)
+    assert len(words) > 10
+    if language == "pt":
+        assert english(name, words) == set()
 
-@pytest.mark.parametrize("view", [("light", 1280), ("dark", 360)])
-@by_name
-def test_it_is_accessible_fits_and_says_nothing_on_the_console(new_page, address, name, view):
-    scheme, width = view
-    page = new_page(color_scheme=scheme, viewport={"width": width, "height": 740})
-    noise = listen(page, address)
-    language = LANGUAGES[width == 360]
-    page.goto(f"{address}/{language}/{page_of(name)}{address_of(name, {})}")
-    page.wait_for_function(AWAKE, arg=name)
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    page.wait_for_load_state("networkidle")
+    show(page, ("light-wide", "dark-narrow")[turn])
     assert {about: told for about, told in page.evaluate(PROBLEMS).items() if told} == {}
-    assert violations(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if not turn:  # axe is slow, and both languages have the same structure
+        assert violations(page) == []
+    page.wait_for_load_state("networkidle")
     assert noise == []
+
+
+def controls_of(page, name):
+    """Those that can be changed."""
+    controls = page.locator(f"#explorer-{name} [name]").all()
+    return [one for one in controls if one.is_visible() and not one.is_disabled()]
 
 
 def changed_by_keyboard(control):
@@ -107,33 +185,65 @@ def changed_by_keyboard(control):
 
 
 @by_name
-def test_each_control_has_a_label_and_what_it_changes_is_said(new_page, address, name):
-    page = opened(new_page, address, name)
-    controls = page.locator(f"#explorer-{name} [name]")
+def test_each_control_has_a_label_and_what_it_changes_is_said(visit, name):
+    page = visit(name)
+    said = page.locator(f"#explorer-{name} [role=status]")
     first = page.url
     pressed = 0
-    for control in controls.all():
+    for control in controls_of(page, name):
         if not control.is_visible() or control.is_disabled():
             continue
         assert control.evaluate("n => n.getAttribute('aria-label') || n.labels?.[0]?.innerText")
-        said = page.locator(f"#explorer-{name} [role=status]")
+        page.wait_for_function(AT_REST, arg=name)
         said.evaluate("node => node.replaceChildren()")
         if not changed_by_keyboard(control):
             continue
         pressed += 1
-        said.filter(has_text=re.compile(r"\w{2}")).wait_for()
-        assert page.locator(f"#explorer-{name} .explorer-problem").text_content() == ""
+        expect(said).to_have_text(re.compile(r"\w{2}"))
+        expect(problem(page, name)).to_have_text("")
     assert pressed
     assert page.url != first
 
 
+# Of a field and what is said to be wrong with it, and whether both are in sight.
+PLACES = """field => {
+  const root = field.closest(".explorer")
+  const [typed, told] = [field, root.querySelector(".explorer-problem")]
+    .map(node => node.getBoundingClientRect())
+  return [told.top - typed.bottom, told.left >= 0 && told.right <= innerWidth]
+}"""
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 @by_name
-def test_a_view_is_shared_by_its_address(new_page, address, name):
-    page = opened(new_page, address, name)
+def test_what_is_wrong_is_said_beside_the_field(visit, name, size):
+    page = visit(name)
+    page.set_viewport_size(size)
+    fields = page.locator(f"#explorer-{name} :is(input:is([type=number], [type=text]), textarea)")
+    told = 0
+    for field in fields.all():
+        if not field.is_visible() or field.is_disabled():
+            continue
+        field.fill("99999999" if field.get_attribute("type") == "number" else "é " * 12)
+        expect(problem(page, name)).not_to_have_text("")
+        below, is_in_sight = field.evaluate(PLACES)
+        assert 0 <= below < 60, field.evaluate("node => node.outerHTML")
+        assert is_in_sight
+        expect(field).to_have_attribute("aria-invalid", "true")
+        begin(page, name, {})
+        expect(problem(page, name)).to_have_text("")
+        expect(field).not_to_have_attribute("aria-invalid", "true")
+        told += 1
+    assert told
+    page.set_viewport_size(WIDE)
+
+
+@by_name
+def test_a_view_is_shared_by_its_address(visit, new_page, name):
+    page = visit(name)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    for control in page.locator(f"#explorer-{name} [name]").all():
-        if control.is_visible() and changed_by_keyboard(control):
-            break
+    assert any(changed_by_keyboard(control) for control in controls_of(page, name))
+    page.wait_for_function(AT_REST, arg=name)
     page.click(f"#explorer-{name} [data-do=share]")
     page.wait_for_function(
         "navigator.clipboard.readText().then(text => text.includes('#explorer-'))"
@@ -142,7 +252,7 @@ def test_a_view_is_shared_by_its_address(new_page, address, name):
     before = numbers(page, name)
     there = new_page()
     there.goto(link)
-    there.wait_for_function(AWAKE, arg=name)
+    wake(there, name)
     assert numbers(there, name) == before
     state = json.loads(parse_qs(urlsplit(link).query)[name][0])
     assert wrong(name, state, before) == []
@@ -150,16 +260,24 @@ def test_a_view_is_shared_by_its_address(new_page, address, name):
     page.wait_for_function("!location.search")
 
 
-@pytest.mark.parametrize("query", ["%7B", "[]", "%7B%22unheard%22:1%7D", "null"])
 @by_name
-def test_a_damaged_address_shows_the_first_view_and_says_why(new_page, address, name, query):
-    page = new_page()
-    page.goto(f"{address}/en/{page_of(name)}?{name}={query}")
-    page.wait_for_function(AWAKE, arg=name)
-    problem = page.inner_text(f"#explorer-{name} .explorer-problem")
-    assert problem.startswith("The address holds a view that cannot be shown")
-    assert "{" not in problem
-    assert wrong(name, {}, numbers(page, name)) == []
+def test_a_damaged_address_shows_the_first_view_and_says_why(visit, name):
+    page = visit(name)
+
+    def told(query):
+        begins = "The address holds a view that cannot be shown"
+        expect(problem(page, name)).to_have_text(re.compile(begins))
+        assert "{" not in problem(page, name).inner_text()
+        assert wrong(name, {}, numbers(page, name)) == [], query
+
+    for query in ("[]", "%7B%22unheard%22:1%7D", "null"):
+        page.evaluate(contract.BEGIN, [name, f"?{name}={query}"])
+        told(query)
+    key = next(iter(module_of(name).STATE))
+    page.goto(page.url.partition("?")[0] + address_of(name, {key: None}))  # from the beginning
+    wake(page, name)
+    told(key)
+    begin(page, name, {})
 
 
 def scripts_of(name):
@@ -198,15 +316,17 @@ def ground_and_kinds(picture):
 
 
 @by_name
-def test_it_can_be_seen_in_forced_colours(new_page, address, name):
+def test_it_can_be_seen_in_forced_colours(visit, name):
     """What is transparent stays so, and kinds that differ in colour still do."""
-    pictures = []
+    page, pictures = visit(name), []
     for forced in ("none", "active"):
-        page = opened(new_page, address, name, forced_colors=forced, color_scheme="dark")
+        page.emulate_media(forced_colors=forced)
+        page.evaluate(FRAMES)
         drawings = page.locator(f"#explorer-{name} svg:not([aria-hidden])").all()
         wide = [one for one in drawings if (one.bounding_box() or {"width": 0})["width"] > 150]
         pictures.append([ground_and_kinds(one.screenshot()) for one in wide])
         assert set(page.evaluate(BORDERS, name)) == {"solid"}
+    page.emulate_media(forced_colors="none")
     assert pictures[0]
     for (ground, kinds), (forced_ground, forced_kinds) in zip(*pictures, strict=True):
         assert forced_ground == pytest.approx(ground, abs=0.15)

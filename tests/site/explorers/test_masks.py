@@ -5,24 +5,38 @@ import io
 import json
 import random
 import re
-from urllib.parse import parse_qs, urlsplit
 
 import explorers
 import pytest
-from contract import AWAKE, GO, address_of, numbers, opened, shown, spoil, wrong
+from contract import (
+    AT_REST,
+    BEGIN,
+    NARROW,
+    NOTED,
+    address_of,
+    begin,
+    module_of,
+    numbers,
+    problem,
+    shown,
+    walk,
+    wrong,
+)
+from playwright.sync_api import expect
 
 NAME = "masks"
-MASKS = explorers.source(explorers.FOLDER / NAME)
+MASKS = module_of(NAME)
 TEXTS = explorers.spoken(explorers.FOLDER / NAME / "texts.yml", "en")
 ROOT = f"#explorer-{NAME}"
 # What is drawn, and the table that says the same in words.
 DRAWN = """root => {
-  const all = selector => Array.from(document.querySelectorAll(`${root} ${selector}`))
+  const all = selector => Array.from(root.querySelectorAll(selector))
   return {
     paths: Object.fromEntries(all("[data-path]").map(p => [p.dataset.path, p.getAttribute("d")])),
     keys: all(".masks-each tbody tr:not([hidden]) td:last-child").map(node => node.textContent),
-    table: document.querySelector(`${root} [data-part=table]`).getAttribute("transform"),
-    strips: document.querySelector(`${root} [data-part=strips]`).getAttribute("transform"),
+    table: root.querySelector("[data-part=table]").getAttribute("transform"),
+    strips: root.querySelector("[data-part=strips]").getAttribute("transform"),
+    problem: root.querySelector(".explorer-problem").textContent,
   }
 }"""
 PATHS = (
@@ -100,9 +114,9 @@ def random_states(seed, count):
         }
 
 
-def misdrawn(page, state):
+def misdrawn(state, found):
     """Where the drawing or its table differs from the mask, in any pair."""
-    expected, found = MASKS.drawing({**MASKS.STATE, **state}), page.evaluate(DRAWN, ROOT)
+    expected = MASKS.drawing({**MASKS.STATE, **state})
     problems = [name for name in PATHS if found["paths"][name] != expected[name]]
     if found["keys"] != [keys or "none" for keys in expected["keys"]]:
         problems.append("keys")
@@ -126,8 +140,7 @@ def test_the_drawing_tells_every_pair():
     assert read == {tuple(pair) for pair in may.nonzero().tolist()}
 
 
-def test_its_numbers_and_pairs_are_attnrefs_over_a_grid(new_page, address):
-    page = opened(new_page, address, NAME)
+def grid():
     expressions = [
         "causal(n)",
         "~causal(n)",
@@ -137,27 +150,29 @@ def test_its_numbers_and_pairs_are_attnrefs_over_a_grid(new_page, address):
         'causal(n, m, alignment="bottom-right")',
         "sliding_window(n, window=5) | global_tokens(n, positions=[0])",
     ]
-    for written in expressions:
-        for n, m, block in ((4, 4, 1), (17, 17, 4), (17, 31, 5), (31, 17, 16), (48, 48, 7)):
-            state = {
-                "expression": written,
-                "n": n,
-                "m": m,
-                "block": block,
-                "layers": 3,
-                "query": n - 1,
-            }
-            assert wrong(NAME, state, shown(page, NAME, state)) == [], state
-            assert misdrawn(page, state) == [], state
+    sizes = [(4, 4, 1), (17, 31, 5), (31, 17, 16), (17, 17, 4), (48, 48, 7)]
+    for place, written in enumerate(expressions):
+        for n, m, block in sizes[place % 2 :: 2]:
+            state = {"expression": written, "n": n, "m": m, "block": block}
+            yield {**state, "layers": 3, "query": n - 1}
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_its_numbers_and_pairs_are_attnrefs_for_random_expressions(new_page, address, seed):
-    page = opened(new_page, address, NAME)
-    for state in random_states(seed, 60):
-        assert wrong(NAME, state, shown(page, NAME, state)) == [], state
-        assert misdrawn(page, state) == [], state
-        assert page.inner_text(f"{ROOT} .explorer-problem") == "", state
+@pytest.fixture
+def page(visit):
+    page = visit(NAME)
+    page.set_viewport_size({"width": 1280, "height": 1400})
+    return page
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"),
+    [(0, 30), *(pytest.param(seed, 60, marks=pytest.mark.audit) for seed in (1, 2, 3))],
+)
+def test_its_numbers_and_pairs_are_attnrefs(page, seed, count):
+    for state, found, drawn in walk(page, NAME, [*grid(), *random_states(seed, count)], DRAWN):
+        assert wrong(NAME, state, found) == [], state
+        assert misdrawn(state, drawn) == [], state
+        assert drawn["problem"] == "", state
 
 
 # From many expressions, each with one character gone, doubled or changed, those that are read.
@@ -170,7 +185,7 @@ READ = """async ([url, texts]) => {
 }"""
 
 
-def test_what_it_accepts_attnref_accepts(new_page, address):
+def test_what_it_accepts_attnref_accepts(page, address):
     """A slip of the pen is refused, or is a mask: then the same one as in Python."""
     rng = random.Random(5)
     texts = []
@@ -179,7 +194,6 @@ def test_what_it_accepts_attnref_accepts(new_page, address):
         at = rng.randrange(len(text))
         middle = rng.choice(("", text[at] * 2, rng.choice("0159nm,()[]&|~=-.\"' ")))
         texts.append([text[:at] + middle + text[at + 1 :], n, m])
-    page = opened(new_page, address, NAME)
     url = f"{address}/en/explorers/{NAME}/numbers.js"
     accepted = 0
     for (text, n, m), found in zip(texts, page.evaluate(READ, [url, texts]), strict=True):
@@ -195,45 +209,52 @@ def test_what_it_accepts_attnref_accepts(new_page, address):
 @pytest.mark.parametrize(
     ("right", "mistaken", "state"),
     [
-        ("j <= i + offset }", "j < i + offset }", {"expression": "causal(n)"}),
-        (
-            "distance % dilation === 0",
-            "distance % dilation < 2",
-            {"expression": "dilated(n, window=3, dilation=3)"},
-        ),
-        (
-            "distance < stride ||",
-            "distance <= stride - 2 ||",
-            {"expression": "strided(n, stride=4)"},
-        ),
-        (
-            "columns - rows : 0",
-            "rows - columns : 0",
-            {"expression": 'causal(n, m, alignment="bottom-right")', "m": 40},
-        ),
-        ("ahead: (width - 1) / 2", "ahead: 0", {"expression": "sliding_window(n, window=5)"}),
-        ("labels[i] >= 0", "true", {"expression": "documents([0, -1, -1])"}),
+        ("4 * computed * WIDTH", "2 * computed * WIDTH", {}),
         (
             "count === pairs ? FULL",
             "count >= pairs - 1 ? FULL",
             {"expression": "causal(n)", "block": 2},
         ),
-        (
-            "low >> j : high",
-            "low >> (j + 1) : high",
-            {"expression": "causal(n) & sliding_window(n, window=3)"},
+        *(
+            pytest.param(*one, marks=pytest.mark.audit)
+            for one in [
+                ("j <= i + offset }", "j < i + offset }", {"expression": "causal(n)"}),
+                (
+                    "distance % dilation === 0",
+                    "distance % dilation < 2",
+                    {"expression": "dilated(n, window=3, dilation=3)"},
+                ),
+                (
+                    "distance < stride ||",
+                    "distance <= stride - 2 ||",
+                    {"expression": "strided(n, stride=4)"},
+                ),
+                (
+                    "columns - rows : 0",
+                    "rows - columns : 0",
+                    {"expression": 'causal(n, m, alignment="bottom-right")', "m": 40},
+                ),
+                (
+                    "ahead: (width - 1) / 2",
+                    "ahead: 0",
+                    {"expression": "sliding_window(n, window=5)"},
+                ),
+                ("labels[i] >= 0", "true", {"expression": "documents([0, -1, -1])"}),
+                (
+                    "low >> j : high",
+                    "low >> (j + 1) : high",
+                    {"expression": "causal(n) & sliding_window(n, window=3)"},
+                ),
+                ("layers[isSquare ? state.layers - 1 : 0]", "layers[1]", {"layers": 4}),
+                ("count === 0).length", "count <= 1).length", {}),
+            ]
         ),
-        ("layers[isSquare ? state.layers - 1 : 0]", "layers[1]", {"layers": 4}),
-        ("4 * computed * WIDTH", "2 * computed * WIDTH", {}),
-        ("count === 0).length", "count <= 1).length", {}),
     ],
 )
-def test_a_mistake_is_noticed(new_page, address, right, mistaken, state):
-    page = new_page()
-    spoil(page, NAME, right, mistaken)
-    page.goto(f"{address}/en/variants/block-sparse/{address_of(NAME, state)}")
-    page.wait_for_function(AWAKE, arg=NAME)
-    assert wrong(NAME, state, shown(page, NAME, state)) or misdrawn(page, state)
+def test_a_mistake_is_noticed(spoiled, right, mistaken, state):
+    page = spoiled(NAME, right, mistaken, state)
+    found, drawn = numbers(page, NAME), page.locator(ROOT).evaluate(DRAWN)
+    assert wrong(NAME, state, found) or misdrawn(state, drawn)
 
 
 def printed(program):
@@ -244,13 +265,13 @@ def printed(program):
     return output.getvalue(), names
 
 
-def test_the_program_prints_what_is_shown(new_page, address):
-    page = opened(new_page, address, NAME)
+def test_the_program_prints_what_is_shown(page):
     page.click(f"{ROOT} .explorer-program summary")
     states = [{}, {"expression": " padding([7], m)\n", "n": 5, "m": 9}, *random_states(9, 8)]
-    for state in states:
-        values = {name: value for name, value, _ in shown(page, NAME, state)}
-        text, names = printed(page.text_content(f"{ROOT} .explorer-program code"))
+    program = "root => root.querySelector('.explorer-program code').textContent"
+    for state, found, code in walk(page, NAME, states, program):
+        values = {name: value for name, value, _ in found}
+        text, names = printed(code)
         drawn = re.match(r"[#.\n]+", text)[0].split()
         assert [line.count("#") for line in drawn] == [
             values[f"row-{i}"] for i in range(len(drawn))
@@ -272,103 +293,98 @@ def test_the_program_prints_what_is_shown(new_page, address):
         assert text.split("\n")[len(drawn) :] == [*expected, ""], state
 
 
-def problem(page):
-    return page.inner_text(f"{ROOT} .explorer-problem")
+UNREADABLE = [
+    ("", "Character 1: the expression ends too early. Expected next: causal(n) ~ ("),
+    (
+        "causal(n) &",
+        "Character 12: the expression ends too early. Expected next: causal(n) ~ (",
+    ),
+    ("causal(n", "Character 9: the expression ends too early. Expected next: , )"),
+    ("causal(n) dyadic(n)", "Character 11: “dyadic” cannot stand here. Expected: & |"),
+    ("(causal(n) dyadic(n))", "Character 12: “dyadic” cannot stand here. Expected: & | )"),
+    ("causal(k)", "Character 8: “k” cannot stand here. Expected: 4 n m"),
+    (
+        "causal(n) ^ dyadic(n)",
+        "Character 11: “^” means nothing here. A mask is made of names, whole numbers, lists "
+        "and & | ~ ( ).",
+    ),
+    (
+        "causal(n) and dyadic(n)",
+        "Character 11: masks are not joined by “and”. Write & for and, | for or, ~ for not.",
+    ),
+    (
+        "casual(n)",
+        "Character 1: “casual” is not known here. Known are causal, sliding_window, dilated, "
+        "strided, dyadic, padding, prefix_lm, documents, packed, global_tokens, tree.",
+    ),
+    (
+        "~strided(n, step=3)",
+        "Character 13: strided has no argument “step”. It takes n, m, stride, alignment.",
+    ),
+    ("prefix_lm(n, n=3)", "Character 14: n is given a second time. Remove one of the two."),
+    (
+        "sliding_window(n, n, 5)",
+        "Character 22: sliding_window takes its other arguments by name: window, alignment, "
+        "is_causal.",
+    ),
+    ("strided(n)", "Character 1: strided needs stride. Write stride=… in its parentheses."),
+    ("causal(99)", "Character 8: n must be a whole number from 1 to 48."),
+    ("prefix_lm(n, prefix=50)", "Character 21: prefix must be a whole number from 0 to 32."),
+    (
+        "global_tokens(n, positions=[0, n])",
+        "Character 28: positions has 32, which is outside the range from 0 to 31.",
+    ),
+    (
+        "packed(32)",
+        "Character 8: lengths must be a list of whole numbers, for example [0, 3].",
+    ),
+    (
+        "sliding_window(n, window=3, is_causal=1)",
+        "Character 39: is_causal must be True or False.",
+    ),
+    (
+        "padding([3, 5], m)",
+        "Character 9: 2 sequences are given, and one is drawn here. Write one length, for "
+        "example [12].",
+    ),
+    ("packed([40, 9])", "Character 8: lengths makes 49 queries; 1 to 48 can be drawn."),
+    (
+        "tree([1, 2, 0, -1])",
+        "Character 6: the parents go in a circle through node 0. Each path must end at -1.",
+    ),
+    (
+        'causal(n, alignment="left")',
+        'Character 21: alignment must be "top-left" or "bottom-right".',
+    ),
+    (
+        "causal(n, 40)",
+        "Character 8: 32 queries and 40 keys need "
+        'alignment="bottom-right", as with a cache, or "top-left".',
+    ),
+    (
+        "sliding_window(n, window=4)",
+        "Character 26: a two-sided window has its query in the middle, so 4 must be odd: 3 or "
+        "5. Or write is_causal=True.",
+    ),
+    (
+        "causal(n) & packed([5, 6])",
+        "Character 11: & joins masks of 32 × 32 and 11 × 11 pairs. Make both for the same "
+        "queries and keys.",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("", "Character 1: the expression ends too early. Expected next: causal(n) ~ ("),
-        (
-            "causal(n) &",
-            "Character 12: the expression ends too early. Expected next: causal(n) ~ (",
-        ),
-        ("causal(n", "Character 9: the expression ends too early. Expected next: , )"),
-        ("causal(n) dyadic(n)", "Character 11: “dyadic” cannot stand here. Expected: & |"),
-        ("(causal(n) dyadic(n))", "Character 12: “dyadic” cannot stand here. Expected: & | )"),
-        ("causal(k)", "Character 8: “k” cannot stand here. Expected: 4 n m"),
-        (
-            "causal(n) ^ dyadic(n)",
-            "Character 11: “^” means nothing here. A mask is made of names, whole numbers, lists "
-            "and & | ~ ( ).",
-        ),
-        (
-            "causal(n) and dyadic(n)",
-            "Character 11: masks are not joined by “and”. Write & for and, | for or, ~ for not.",
-        ),
-        (
-            "casual(n)",
-            "Character 1: “casual” is not known here. Known are causal, sliding_window, dilated, "
-            "strided, dyadic, padding, prefix_lm, documents, packed, global_tokens, tree.",
-        ),
-        (
-            "~strided(n, step=3)",
-            "Character 13: strided has no argument “step”. It takes n, m, stride, alignment.",
-        ),
-        ("prefix_lm(n, n=3)", "Character 14: n is given a second time. Remove one of the two."),
-        (
-            "sliding_window(n, n, 5)",
-            "Character 22: sliding_window takes its other arguments by name: window, alignment, "
-            "is_causal.",
-        ),
-        ("strided(n)", "Character 1: strided needs stride. Write stride=… in its parentheses."),
-        ("causal(99)", "Character 8: n must be a whole number from 1 to 48."),
-        ("prefix_lm(n, prefix=50)", "Character 21: prefix must be a whole number from 0 to 32."),
-        (
-            "global_tokens(n, positions=[0, n])",
-            "Character 28: positions has 32, which is outside the range from 0 to 31.",
-        ),
-        (
-            "packed(32)",
-            "Character 8: lengths must be a list of whole numbers, for example [0, 3].",
-        ),
-        (
-            "sliding_window(n, window=3, is_causal=1)",
-            "Character 39: is_causal must be True or False.",
-        ),
-        (
-            "padding([3, 5], m)",
-            "Character 9: 2 sequences are given, and one is drawn here. Write one length, for "
-            "example [12].",
-        ),
-        ("packed([40, 9])", "Character 8: lengths makes 49 queries; 1 to 48 can be drawn."),
-        (
-            "tree([1, 2, 0, -1])",
-            "Character 6: the parents go in a circle through node 0. Each path must end at -1.",
-        ),
-        (
-            'causal(n, alignment="left")',
-            'Character 21: alignment must be "top-left" or "bottom-right".',
-        ),
-        (
-            "causal(n, 40)",
-            "Character 8: 32 queries and 40 keys need "
-            'alignment="bottom-right", as with a cache, or "top-left".',
-        ),
-        (
-            "sliding_window(n, window=4)",
-            "Character 26: a two-sided window has its query in the middle, so 4 must be odd: 3 or "
-            "5. Or write is_causal=True.",
-        ),
-        (
-            "causal(n) & packed([5, 6])",
-            "Character 11: & joins masks of 32 × 32 and 11 × 11 pairs. Make both for the same "
-            "queries and keys.",
-        ),
-    ],
-)
-def test_what_cannot_be_read_is_said(new_page, address, written, message):
-    page = opened(new_page, address, NAME)
-    field = page.locator(f"{ROOT} textarea")
-    field.fill(written)
-    assert problem(page) == message
-    assert field.input_value() == written  # nothing that was typed is lost
-    assert field.get_attribute("aria-invalid") == "true"
-    assert wrong(NAME, {}, numbers(page, NAME)) == []  # what was drawn before still is
+def test_what_cannot_be_read_is_said(page):
+    field, told = page.locator(f"{ROOT} textarea"), problem(page, NAME)
+    for written, message in UNREADABLE:
+        field.fill(written)
+        expect(told).to_have_text(message)
+        expect(field).to_have_value(written)  # nothing that was typed is lost
+        expect(field).to_have_attribute("aria-invalid", "true")
+        assert wrong(NAME, {}, numbers(page, NAME)) == []  # what was drawn before still is
     field.fill("causal(n)")
-    assert problem(page) == ""
-    assert field.get_attribute("aria-invalid") is None
+    expect(told).to_have_text("")
+    expect(field).not_to_have_attribute("aria-invalid", "true")
 
 
 def test_what_it_refuses_attnref_refuses_or_one_mask_cannot_be_drawn():
@@ -389,25 +405,24 @@ def test_every_text_of_an_error_is_there():
     assert keys <= TEXTS.keys() | common.keys()
 
 
-def test_what_is_shown_in_an_address_that_cannot_be(new_page, address):
-    page = new_page()
+def test_what_is_shown_in_an_address_that_cannot_be(page):
     for state, why in (
         ({"n": 99}, "n: 99 is outside the range from 1 to 48."),
         ({"block": 2.5}, "block: 2.5 is not a whole number."),
         ({"n": "5"}, "n: a number is expected here, for example 1."),
         ({"expression": ["causal(n)"]}, "Character 1: the expression ends too early."),
     ):
-        page.goto(f"{address}/en/variants/block-sparse/{address_of(NAME, state)}")
-        page.wait_for_function(AWAKE, arg=NAME)
-        assert why in problem(page)
+        page.evaluate(BEGIN, [NAME, address_of(NAME, state)])
+        expect(problem(page, NAME)).to_contain_text(why)
         assert wrong(NAME, {}, numbers(page, NAME)) == []
 
 
-def settled(page):
-    """The state that the address tells, once it rests."""
-    page.wait_for_timeout(450)
-    query = parse_qs(urlsplit(page.url).query)
-    return json.loads(query[NAME][0]) if NAME in query else {}
+def is_noted(page, state):
+    """Waits until the address tells a state, and nothing is to come any more."""
+    page.wait_for_function(
+        f"([name, state]) => JSON.stringify(({NOTED})(name)) === state && ({AT_REST})(name)",
+        arg=[NAME, json.dumps(state, separators=(",", ":"), ensure_ascii=False)],
+    )
 
 
 def cell(page, i, j, size=32):
@@ -418,13 +433,13 @@ def cell(page, i, j, size=32):
 
 
 def pointed(page):
-    return page.inner_text(f"{ROOT} .masks-pointed")
+    return page.locator(f"{ROOT} .masks-pointed")
 
 
-def test_pointing_at_a_pair_says_who_sees_whom(new_page, address):
-    page = opened(new_page, address, NAME, viewport={"width": 1280, "height": 1400})
-    first = pointed(page)
-    assert first == "Query 27 sees keys 0, 20–27."
+def test_pointing_at_a_pair_says_who_sees_whom(page):
+    first = "Query 27 sees keys 0, 20–27."
+    expect(pointed(page)).to_have_text(first)
+    page.locator(f"{ROOT} [data-part=ground]").scroll_into_view_if_needed()
     for i, j, told in (
         (12, 9, "Query 12 sees keys 0, 5–12. Key 9: allowed."),
         (20, 10, "Query 20 sees keys 0, 13–20. Key 10: forbidden, but heard from after 2 layers."),
@@ -432,26 +447,26 @@ def test_pointing_at_a_pair_says_who_sees_whom(new_page, address):
         (0, 0, "Query 0 sees key 0. Key 0: allowed."),
     ):
         page.mouse.move(*cell(page, i, j))
-        assert pointed(page) == told
+        expect(pointed(page)).to_have_text(told)
     page.mouse.move(5, 5)
-    assert pointed(page) == first
+    expect(pointed(page)).to_have_text(first)
     page.mouse.move(*cell(page, 12, 9))
     page.mouse.down()
     page.mouse.move(*cell(page, 14, 2))
     page.mouse.up()
-    assert settled(page) == {"query": 14}
+    is_noted(page, {"query": 14})
     assert wrong(NAME, {"query": 14}, numbers(page, NAME)) == []
 
 
-def test_a_query_is_chosen_by_handle_mouse_and_keys(new_page, address):
-    page = opened(new_page, address, NAME, viewport={"width": 1280, "height": 1400})
+def test_a_query_is_chosen_by_handle_mouse_and_keys(page):
     handle = page.locator(f"{ROOT} [data-drag]")
+    handle.scroll_into_view_if_needed()
     box = handle.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()
     page.mouse.move(box["x"], cell(page, 3, 0)[1], steps=4)
     page.mouse.up()
-    assert settled(page) == {"query": 3}
+    is_noted(page, {"query": 3})
     handle.focus()
     for key, query in (
         ("ArrowDown", 4),
@@ -463,36 +478,26 @@ def test_a_query_is_chosen_by_handle_mouse_and_keys(new_page, address):
         ("Shift+ArrowDown", 31),
     ):
         page.keyboard.press(key)
-        page.wait_for_function(
-            "([root, query]) => document.querySelector(`${root} [data-drag]`)"
-            ".getAttribute('aria-valuenow') === query",
-            arg=[ROOT, str(query)],
-        )
-    assert handle.get_attribute("aria-valuetext") == "Query 31 sees keys 0, 24–31."
-    said = page.locator(f"{ROOT} [role=status]")
-    said.filter(has_text="Query 31 sees keys 0, 24–31.").wait_for()
-    assert said.inner_text() == (
+        expect(handle).to_have_attribute("aria-valuenow", str(query))
+    expect(handle).to_have_attribute("aria-valuetext", "Query 31 sees keys 0, 24–31.")
+    expect(page.locator(f"{ROOT} [role=status]")).to_have_text(
         "Of 1024 pairs, 252 are allowed and 416 computed, in 26 blocks. Query 31 sees keys 0, "
         "24–31. Keys that it hears from after layer 2: 16."
     )
 
 
-def test_a_query_is_chosen_by_touch(new_page, address):
-    page = opened(
-        new_page, address, NAME, "pt", has_touch=True, viewport={"width": 360, "height": 1400}
-    )
+def test_a_query_is_chosen_by_touch(visit):
+    page = visit(NAME, "pt", has_touch=True, viewport=NARROW)
+    page.locator(f"{ROOT} [data-part=ground]").scroll_into_view_if_needed()
     page.touchscreen.tap(*cell(page, 20, 10))
-    page.wait_for_function("location.search")
-    assert settled(page) == {"query": 20}
-    assert pointed(page) == (
+    is_noted(page, {"query": 20})
+    expect(pointed(page)).to_have_text(
         "A consulta 20 vê as chaves 0, 13–20. Chave 10: proibida, mas chega depois de 2 camadas."
     )
 
 
-def test_buttons_write_the_expression(new_page, address):
-    page = opened(new_page, address, NAME)
+def test_buttons_write_the_expression(page):
     choose, field = page.locator(f"{ROOT} .masks-join select"), page.locator(f"{ROOT} textarea")
-    written = None
     for label, button, expected in (
         ("prefix_lm", "only this", "prefix_lm(n, prefix=10)"),
         ("causal", "| either", "prefix_lm(n, prefix=10) | causal(n)"),
@@ -519,52 +524,56 @@ def test_buttons_write_the_expression(new_page, address):
     ):
         choose.select_option(label=label)
         page.get_by_role("button", name=button, exact=True).click()
-        written = field.input_value()
-        assert written == expected
-        assert problem(page) == ""
-        assert settled(page) == {"expression": expected}
-        assert wrong(NAME, {"expression": written}, numbers(page, NAME)) == []
+        expect(field).to_have_value(expected)
+        expect(problem(page, NAME)).to_have_text("")
+        assert wrong(NAME, {"expression": expected}, numbers(page, NAME)) == []
+    is_noted(page, {"expression": expected})
 
 
-def test_every_pattern_in_the_list_makes_a_mask_at_every_size(new_page, address):
-    page = opened(new_page, address, NAME)
-    choose, field = page.locator(f"{ROOT} .masks-join select"), page.locator(f"{ROOT} textarea")
-    count = choose.locator("option").count()
-    assert count > 12
+# Chooses each pattern in turn, and presses the button that writes it alone.
+CHOOSE = """root => Array.from(root.querySelectorAll(".masks-join option"), (option, place) => {
+  root.querySelector(".masks-join select").selectedIndex = place
+  root.querySelector("[data-join='']").click()
+  const written = root.querySelector("textarea").value
+  return [written, root.querySelector(".explorer-problem").textContent]
+})"""
+
+
+def test_every_pattern_in_the_list_makes_a_mask_at_every_size(page):
     for n in (3, 48):
-        for at in range(count):
-            page.evaluate(GO, address_of(NAME, {"n": n, "m": n}))
-            choose.select_option(index=at)
-            page.get_by_role("button", name="only this").click()
-            assert problem(page) == "", field.input_value()
+        begin(page, NAME, {"n": n, "m": n})
+        found = page.locator(ROOT).evaluate(CHOOSE)
+        assert len(dict(found)) > 12
+        assert [one for one in found if one[1]] == []
 
 
-def test_the_number_at_the_cursor_is_slid_to_what_makes_a_mask(new_page, address):
-    page = opened(new_page, address, NAME)
+def test_the_number_at_the_cursor_is_slid_to_what_makes_a_mask(page):
     field = page.locator(f"{ROOT} textarea")
-    slider, label = page.locator(f"{ROOT} .masks-number input"), f"{ROOT} .masks-number output"
-    assert page.inner_text(label) == "window=15"
+    slider = page.locator(f"{ROOT} .masks-number input")
+    label = page.locator(f"{ROOT} .masks-number output")
+    field.evaluate("node => { node.focus(); node.setSelectionRange(0, 0) }")
+    page.keyboard.press("Home")
+    expect(label).to_have_text("window=15")
     slider.focus()
     page.keyboard.press("ArrowRight")  # 16 is even: no window of two sides
-    assert page.inner_text(label) == "window=15"
+    expect(label).to_have_text("window=15")
     slider.fill("22")
-    assert problem(page) == ""
-    assert "window=21" in field.input_value()
+    expect(problem(page, NAME)).to_have_text("")
+    expect(field).to_have_value(re.compile("window=21"))
     slider.fill("7")
-    assert "window=7" in field.input_value()
+    expect(field).to_have_value(re.compile("window=7"))
     field.evaluate("node => node.setSelectionRange(75, 75)")
     field.dispatch_event("click")
     field.press("End")
-    assert page.inner_text(label) == "positions=0"
+    expect(label).to_have_text("positions=0")
     slider.fill("48")  # the last token is 31
-    assert field.input_value().endswith("positions=[31]))")
-    assert settled(page)["expression"] == field.input_value()
+    expect(field).to_have_value(re.compile(r"positions=\[31\]\)\)$"))
+    is_noted(page, {"expression": field.input_value()})
     page.click(f"{ROOT} [data-do=reset]")
-    page.wait_for_function(f"document.querySelector('{label}').textContent === 'positions=0'")
+    expect(label).to_have_text("positions=0")
 
 
-def test_what_has_no_effect_cannot_be_moved(new_page, address):
-    page = opened(new_page, address, NAME)
+def test_what_has_no_effect_cannot_be_moved(page):
     control = {name: page.locator(f"{ROOT} [name={name}]") for name in ("n", "m", "layers")}
 
     def moved(expression):
@@ -605,9 +614,9 @@ def test_what_the_page_says_of_it_is_true():
     assert [itself[f"reach-{layer}"] for layer in range(1, 7)] == [12] * 6
 
 
-def test_a_link_shows_its_view(new_page, address):
+def test_a_link_shows_its_view(visit):
     state = {"expression": "causal(n) & ~dyadic(n)", "n": 19, "block": 3, "layers": 4, "query": 11}
-    page = opened(new_page, address, NAME, "pt", state)
-    assert page.input_value(f"{ROOT} textarea") == state["expression"]
-    assert page.input_value(f"{ROOT} [name=block]") == "3"
+    page = visit(NAME, "pt", state)
+    expect(page.locator(f"{ROOT} textarea")).to_have_value(state["expression"])
+    expect(page.locator(f"{ROOT} [name=block]")).to_have_value("3")
     assert wrong(NAME, state, numbers(page, NAME)) == []

@@ -7,15 +7,25 @@ import random
 import re
 from contextlib import redirect_stdout
 
-import explorers
 import pytest
 import torch
-from contract import AWAKE, numbers, opened, page_of, shown, spoil, wrong
+from contract import (
+    AT_REST,
+    BEGIN,
+    NARROW,
+    address_of,
+    module_of,
+    numbers,
+    problem,
+    walk,
+    wrong,
+)
+from playwright.sync_api import expect
 
 from attnref import softmax
 
 NAME = "saturation"
-MODULE = explorers.source(explorers.FOLDER / NAME)
+MODULE = module_of(NAME)
 GRID = [
     {"d_k": d_k, "factor": factor, "n": n}
     for d_k, factor, n in itertools.product(
@@ -23,9 +33,8 @@ GRID = [
     )
 ]
 FACTORS = ("none", "sqrt", "inverse", "own")
-PATHS = """name => Object.fromEntries(Array.from(
-  document.querySelectorAll(`#explorer-${name} [data-path]`),
-  path => [path.dataset.path, path.getAttribute("d")]))"""
+PATHS = """root => Object.fromEntries(Array.from(
+  root.querySelectorAll("[data-path]"), path => [path.dataset.path, path.getAttribute("d")]))"""
 TOKEN = re.compile(r"[A-Za-z]|-?\d+(?:\.\d+)?")
 
 
@@ -43,9 +52,8 @@ def chosen(count, seed):
     ]
 
 
-def misdrawn(page, state):
+def misdrawn(state, found):
     """The paths of a state that are not those that values.py draws."""
-    found = page.evaluate(PATHS, NAME)
     expected = MODULE.paths({**MODULE.STATE, **state})
     assert found.keys() == expected.keys()
     return [name for name in expected if not alike(found[name], expected[name])]
@@ -62,73 +70,85 @@ def alike(one, other):
     )
 
 
-def test_every_number_is_that_of_the_package(new_page, address):
-    page = opened(new_page, address, NAME)
-    states = GRID + chosen(40, 0)
-    problems = [(state, wrong(NAME, state, shown(page, NAME, state))) for state in states]
-    assert [problem for problem in problems if problem[1]] == []
+@pytest.fixture
+def page(visit):
+    return visit(NAME)
 
 
-def test_every_path_is_that_of_the_package(new_page, address):
-    page = opened(new_page, address, NAME)
-    for state in GRID[::5] + chosen(30, 1):
-        shown(page, NAME, state)
-        assert misdrawn(page, state) == [], state
+FIRST, SECOND = {"d_k": 400, "n": 256, "factor": "own"}, {"d_k": 31, "n": 3, "factor": "own"}
+# Sums, tables and lines are kept from one state to the next: each is as if it were the first.
+BACK = [FIRST, SECOND, {**FIRST, "seed": 2}, FIRST, {**SECOND, "own": 0.1}, SECOND]
 
 
-def test_an_order_of_states_leaves_nothing_behind(new_page, address):
-    """Sums, tables and lines are kept from one state to the next: as if each were the first."""
-    first, second = {"d_k": 400, "n": 256, "factor": "own"}, {"d_k": 31, "n": 3, "factor": "own"}
-    page = opened(new_page, address, NAME)
-    for state in (first, second, {**first, "seed": 2}, first, {**second, "own": 0.1}, second):
-        assert wrong(NAME, state, shown(page, NAME, state)) == []
-        assert misdrawn(page, state) == []
+@pytest.mark.parametrize(
+    "states",
+    [
+        [*GRID[::5], *BACK, *chosen(12, 1)],
+        pytest.param([*GRID, *chosen(60, 0)], marks=pytest.mark.audit),
+    ],
+    ids=["some", "many"],
+)
+def test_every_number_and_path_is_that_of_the_package(page, states):
+    for state, found, paths in walk(page, NAME, states, PATHS):
+        assert wrong(NAME, state, found) == [], state
+        assert misdrawn(state, paths) == [], state
 
 
 @pytest.mark.parametrize(
     ("file", "right", "mistake", "lost"),
     [
         ("sample.js", "let state = seed;", "let state = seed + 1;", "deviation-drawn"),
-        ("sample.js", "Math.sin(angle)", "Math.cos(angle)", "largest-drawn"),
-        ("sample.js", "last * KEPT, (last", "last * KEPT + 1, (last", "trace-drawn"),
-        ("numbers.js", "sqrt: 1 / Math.sqrt(d_k)", "sqrt: 1 / d_k", "factor"),
-        ("numbers.js", "lag -= power * behind", "lag -= behind", "entropy-median"),
-        ("numbers.js", "1 - squared / sum / sum", "1 - squared / sum", "trace-median"),
-        ("numbers.js", "(sorted[half - 1] + sorted[half]) / 2", "sorted[half]", "entropy-median"),
-        ("law.js", "(n - 1) * rest / alone", "n * rest / alone", "entropy-law"),
-        ("law.js", "lagging[column] = lag * scale", "lagging[column] = lag", "entropy-law"),
-        ("law.js", "share ** (n - 1)", "share ** n", "largest-law"),
+        *(
+            pytest.param(*one, marks=pytest.mark.audit)
+            for one in [
+                ("sample.js", "Math.sin(angle)", "Math.cos(angle)", "largest-drawn"),
+                ("sample.js", "last * KEPT, (last", "last * KEPT + 1, (last", "trace-drawn"),
+                ("numbers.js", "sqrt: 1 / Math.sqrt(d_k)", "sqrt: 1 / d_k", "factor"),
+                ("numbers.js", "lag -= power * behind", "lag -= behind", "entropy-median"),
+                ("numbers.js", "1 - squared / sum / sum", "1 - squared / sum", "trace-median"),
+                (
+                    "numbers.js",
+                    "(sorted[half - 1] + sorted[half]) / 2",
+                    "sorted[half]",
+                    "entropy-median",
+                ),
+                ("law.js", "(n - 1) * rest / alone", "n * rest / alone", "entropy-law"),
+                ("law.js", "lagging[column] = lag * scale", "lagging[column] = lag", "entropy-law"),
+                ("law.js", "share ** (n - 1)", "share ** n", "largest-law"),
+            ]
+        ),
     ],
 )
-def test_a_mistake_is_noticed(new_page, address, file, right, mistake, lost):
+def test_a_mistake_is_noticed(spoiled, file, right, mistake, lost):
     state = {"d_k": 100, "factor": "sqrt", "n": 37}
     if right == "lagging[column] = lag * scale":
         state["factor"] = "inverse"  # the scale is 1 from a standard deviation of 1 on
-    page = new_page()
-    spoil(page, NAME, right, mistake, file)
-    page.goto(f"{address}/en/{page_of(NAME)}")
-    page.locator(f"#explorer-{NAME}").scroll_into_view_if_needed()
-    page.wait_for_function(AWAKE, arg=NAME)
-    problems = wrong(NAME, state, shown(page, NAME, state))
+    problems = wrong(NAME, state, numbers(spoiled(NAME, right, mistake, state, file), NAME))
     assert any(problem.startswith(f"{lost} = ") for problem in problems), problems
 
 
 @pytest.mark.parametrize(
     ("right", "mistake", "lost"),
     [
-        ("Math.log2(d_k) / 9", "Math.log2(d_k) / 10", "here"),
-        ("(Math.log10(deviation) + 2) / 4", "(Math.log10(deviation) + 2) / 5", "deviation-none"),
         ("Math.floor(part * bins.length)", "Math.round(part * bins.length)", "scores-bars"),
-        ('"entropy" ? Math.log(n) : 1', '"entropy" ? n : 1', "entropy-sqrt-dot"),
+        *(
+            pytest.param(*one, marks=pytest.mark.audit)
+            for one in [
+                ("Math.log2(d_k) / 9", "Math.log2(d_k) / 10", "here"),
+                (
+                    "(Math.log10(deviation) + 2) / 4",
+                    "(Math.log10(deviation) + 2) / 5",
+                    "deviation-none",
+                ),
+                ('"entropy" ? Math.log(n) : 1', '"entropy" ? n : 1', "entropy-sqrt-dot"),
+            ]
+        ),
     ],
 )
-def test_a_mistake_in_a_path_is_noticed(new_page, address, right, mistake, lost):
-    page = new_page()
-    spoil(page, NAME, right, mistake)
-    page.goto(f"{address}/en/{page_of(NAME)}")
-    page.locator(f"#explorer-{NAME}").scroll_into_view_if_needed()
-    page.wait_for_function(AWAKE, arg=NAME)
-    assert lost in misdrawn(page, {})
+def test_a_mistake_in_a_path_is_noticed(spoiled, right, mistake, lost):
+    page = spoiled(NAME, right, mistake, {})
+    numbers(page, NAME)
+    assert lost in misdrawn({}, page.locator(f"#explorer-{NAME}").evaluate(PATHS))
 
 
 @pytest.mark.claim("law-of-normal-scores")
@@ -182,54 +202,50 @@ def test_the_numbers_are_mulberry32():
     assert abs((many[:-1] * many[1:]).mean()) < 0.01
 
 
-@pytest.mark.parametrize("state", [{}, *chosen(3, 2)])
-def test_the_program_prints_what_is_shown(new_page, address, state):
-    page = opened(new_page, address, NAME, state=state)
+def test_the_program_prints_what_is_shown(page):
     page.click(f"#explorer-{NAME} .explorer-program summary")
-    program = page.locator(f"#explorer-{NAME} .explorer-program code")
-    program.filter(has_text="import").wait_for()  # it is written when the part has opened
-    code = program.text_content()
-    with redirect_stdout(io.StringIO()) as printed:
-        exec(compile(code, "program", "exec"), {})
-    table = [line.split() for line in printed.getvalue().splitlines()[1:]]
-    cells = page.eval_on_selector_all(
-        f"#explorer-{NAME} tbody td", "cells => cells.map(cell => cell.textContent)"
-    )
-    expected = [float(cell.replace("−", "-")) for cell in cells if cell]
-    found = [float(cell) for line in table for cell in line[1:]]
-    assert found == pytest.approx(expected, abs=1.01e-4)
-    assert [line[0] for line in table] == ["deviation", "largest", "entropy", "trace"]
+    code_and_cells = """root => [root.querySelector(".explorer-program code").textContent,
+      Array.from(root.querySelectorAll("tbody td"), cell => cell.textContent)]"""
+    for _, _, (code, cells) in walk(page, NAME, [{}, *chosen(3, 2)], code_and_cells):
+        with redirect_stdout(io.StringIO()) as printed:
+            exec(compile(code, "program", "exec"), {})
+        table = [line.split() for line in printed.getvalue().splitlines()[1:]]
+        expected = [float(cell.replace("−", "-")) for cell in cells if cell]
+        found = [float(cell) for line in table for cell in line[1:]]
+        assert found == pytest.approx(expected, abs=1.01e-4)
+        assert [line[0] for line in table] == ["deviation", "largest", "entropy", "trace"]
 
 
-def value(page, name):
-    return page.input_value(f"#explorer-{NAME} input[name={name}]")
+def becomes(page, name, value):
+    """Waits until a control has a value, and its state is shown."""
+    expect(page.locator(f"#explorer-{NAME} input[name={name}]")).to_have_value(value)
+    page.wait_for_function(AT_REST, arg=NAME)
 
 
-def test_the_width_is_dragged_in_a_plot(new_page, address):
-    page = opened(new_page, address, NAME, viewport={"width": 1280, "height": 1400})
+def test_the_width_is_dragged_in_a_plot(page):
     plot = page.locator(f"#explorer-{NAME} [data-drag]").nth(2)
+    plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
     page.mouse.down()
-    page.wait_for_function("() => document.querySelector('[name=d_k]').value === '23'")
+    becomes(page, "d_k", "23")
     page.mouse.move(box["x"] + 2 * box["width"], box["y"] + 20)
-    page.wait_for_function("() => document.querySelector('[name=d_k]').value === '512'")
+    becomes(page, "d_k", "512")
     assert wrong(NAME, {"d_k": 512}, numbers(page, NAME)) == []
     page.mouse.up()
     page.mouse.move(box["x"] + 10, box["y"] + 20)
-    page.wait_for_timeout(100)
-    assert value(page, "d_k") == "512"
+    becomes(page, "d_k", "512")
 
 
-def test_a_tap_on_a_plot_sets_the_width(new_page, address):
-    page = opened(new_page, address, NAME, viewport={"width": 360, "height": 1400}, has_touch=True)
+def test_a_tap_on_a_plot_sets_the_width(visit):
+    page = visit(NAME, viewport=NARROW, has_touch=True)
     page.locator(f"#explorer-{NAME} [data-drag]").nth(1).tap()
-    page.wait_for_function("() => document.querySelector('[name=d_k]').value === '23'")
+    becomes(page, "d_k", "23")
 
 
-def test_keys_move_a_slider_by_at_least_one(new_page, address):
+def test_keys_move_a_slider_by_at_least_one(visit):
     """Its steps are quarters of an octave, and so less than one where the width is small."""
-    page = opened(new_page, address, NAME, state={"d_k": 1, "n": 2})
+    page = visit(NAME, state={"d_k": 1, "n": 2})
     for name, keys in (
         ("d_k", ["2", "3", "4", "5", "6", "7", "8", "10"]),
         ("n", ["3", "4", "5", "6", "7", "8", "10"]),
@@ -238,75 +254,60 @@ def test_keys_move_a_slider_by_at_least_one(new_page, address):
         slider.focus()
         for expected in keys:
             page.keyboard.press("ArrowRight")
-            page.wait_for_function(
-                "([name, one]) => document.querySelector(`[name=${name}]`).value === one",
-                arg=[name, expected],
-            )
-        assert slider.get_attribute("aria-valuetext") == keys[-1]
+            becomes(page, name, expected)
+        expect(slider).to_have_attribute("aria-valuetext", keys[-1])
         page.keyboard.press("ArrowLeft")
-        page.wait_for_function(
-            "([name, one]) => document.querySelector(`[name=${name}]`).value === one",
-            arg=[name, "8"],
-        )
+        becomes(page, name, "8")
     for key, width in (("End", "512"), ("Home", "1")):
         page.locator(f"#explorer-{NAME} [data-octaves=d_k]").press(key)
-        page.wait_for_function(
-            "one => document.querySelector('[name=d_k]').value === one", arg=width
-        )
+        becomes(page, "d_k", width)
 
 
-def test_drawing_again_gives_the_next_sample(new_page, address):
-    page = opened(new_page, address, NAME, state={"seed": 9999})
-    page.click(f"#explorer-{NAME} [data-draw]")
-    page.wait_for_function("() => document.querySelector('[name=seed]').value === '1'")
-    page.click(f"#explorer-{NAME} [data-draw]")
-    page.wait_for_function("() => document.querySelector('[name=seed]').value === '2'")
-    page.wait_for_function("() => decodeURIComponent(location.search).includes('\"seed\":2')")
+def test_drawing_again_gives_the_next_sample(visit):
+    page = visit(NAME, state={"seed": 9999})
+    for seed in ("1", "2"):
+        page.click(f"#explorer-{NAME} [data-draw]")
+        becomes(page, "seed", seed)
+    assert page.evaluate("decodeURIComponent(location.search)").endswith('"seed":2}')
     assert wrong(NAME, {"seed": 2}, numbers(page, NAME)) == []
 
 
-def test_typing_a_factor_chooses_it(new_page, address):
-    page = opened(new_page, address, NAME)
+def test_typing_a_factor_chooses_it(page):
     page.fill(f"#explorer-{NAME} [name=own]", "0.25")
-    page.wait_for_function("() => document.querySelector('[name=factor][value=own]').checked")
+    expect(page.locator(f"#explorer-{NAME} [name=factor][value=own]")).to_be_checked()
     said = page.locator(f"#explorer-{NAME} [role=status]")
-    said.filter(has_text="factor 0.2500").wait_for()
-    assert wrong(NAME, {"factor": "own", "own": 0.25}, numbers(page, NAME)) == []
-    assert misdrawn(page, {"factor": "own", "own": 0.25}) == []
+    expect(said).to_contain_text("factor 0.2500")
+    state = {"factor": "own", "own": 0.25}
+    assert wrong(NAME, state, numbers(page, NAME)) == []
+    assert misdrawn(state, page.locator(f"#explorer-{NAME}").evaluate(PATHS)) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "typed", "message"),
-    [
+def test_what_cannot_be_shown_is_named(page):
+    for name, typed, message in (
         ("d_k", "513", "width d_k: 513 is outside the range from 1 to 512."),
         ("d_k", "2.5", "width d_k: 2.5 is not a whole number."),
         ("n", "1", "number of keys n: 1 is outside the range from 2 to 256."),
-        ("own", "0", "your own factor: 0 is outside the range from 0.01 to 2."),
         ("seed", "", "number of the sample: a number is expected here, for example 1."),
-    ],
-)
-def test_what_cannot_be_shown_is_named(new_page, address, name, typed, message):
-    page = opened(new_page, address, NAME)
-    page.fill(f"#explorer-{NAME} [name={name}]", typed)
-    page.locator(f"#explorer-{NAME} .explorer-problem", has_text=message).wait_for()
-    assert page.get_attribute(f"#explorer-{NAME} [name={name}]", "aria-invalid") == "true"
-    kept = {"factor": "own"} if name == "own" else {}
-    assert wrong(NAME, kept, numbers(page, NAME)) == []
+        ("own", "0", "your own factor: 0 is outside the range from 0.01 to 2."),
+    ):
+        field = page.locator(f"#explorer-{NAME} [name={name}]")
+        field.fill(typed)
+        expect(problem(page, NAME)).to_have_text(message)
+        expect(field).to_have_attribute("aria-invalid", "true")
+        kept = {"factor": "own"} if name == "own" else {}
+        assert wrong(NAME, kept, numbers(page, NAME)) == []
 
 
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
+def test_an_address_that_cannot_be_shown_says_so(page):
+    for state, message in (
         ({"factor": "half"}, "Factor: half is none of none, sqrt, inverse, own."),
         ({"n": 64.5}, "number of keys n: 64.5 is not a whole number."),
         ({"d_k": "64"}, "width d_k: a number is expected here, for example 1."),
         ({"own": 3}, "your own factor: 3 is outside the range from 0.01 to 2."),
-    ],
-)
-def test_an_address_that_cannot_be_shown_says_so(new_page, address, state, message):
-    page = opened(new_page, address, NAME, state=state)
-    assert message in page.inner_text(f"#explorer-{NAME} .explorer-problem")
-    assert wrong(NAME, {}, numbers(page, NAME)) == []
+    ):
+        page.evaluate(BEGIN, [NAME, address_of(NAME, state)])
+        expect(problem(page, NAME)).to_contain_text(message)
+        assert wrong(NAME, {}, numbers(page, NAME)) == []
 
 
 def test_the_page_says_what_there_is_to_see():

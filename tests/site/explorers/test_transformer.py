@@ -1,11 +1,24 @@
 """The small Transformer: what it says of a text is what PyTorch says with attnref's attention."""
 
+import itertools
 import random
+import re
 
 import explorers
 import pytest
 import small_model
-from contract import address_of, numbers, opened, page_of, shown, spoil, wrong
+from contract import (
+    AT_REST,
+    BEGIN,
+    address_of,
+    numbers,
+    page_of,
+    problem,
+    shown,
+    walk,
+    wrong,
+)
+from playwright.sync_api import expect
 
 NAME = "transformer"
 VALUES = explorers.source(explorers.FOLDER / NAME)
@@ -22,15 +35,6 @@ ROOM = f"#explorer-{NAME}"
 LOADED = f"document.querySelector('{ROOM} [data-do=load]').disabled"
 
 
-FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-
-
-def now(page):
-    """The numbers once what was done last is drawn."""
-    page.evaluate(FRAMES)
-    return numbers(page, NAME)
-
-
 def states_at_random(count):
     draw = random.Random(8)
     for _ in range(count):
@@ -44,57 +48,58 @@ def states_at_random(count):
         }
 
 
+# Each text, and each factor with each mask.
 GRID = [
     {"text": text, "factor": factor, "mask": mask}
-    for text in TEXTS
-    for factor in VALUES.FACTORS
-    for mask in ("causal", "none")
+    for text, (factor, mask) in zip(
+        TEXTS, itertools.product(VALUES.FACTORS, ("causal", "none")), strict=True
+    )
 ]
 
 
-@pytest.mark.parametrize("language", ["pt", "en"])
-def test_its_numbers_are_those_of_pytorch_on_a_grid(new_page, address, language):
-    page = opened(new_page, address, NAME, language, GRID[0])
-    assert [
-        found for state in GRID if (found := wrong(NAME, state, shown(page, NAME, state)))
-    ] == []
+@pytest.fixture
+def page(visit):
+    return visit(NAME)
 
 
-def test_its_numbers_are_those_of_pytorch_at_random(new_page, address):
-    page, states = opened(new_page, address, NAME), list(states_at_random(48))
-    found = {str(state): wrong(NAME, state, shown(page, NAME, state)) for state in states}
-    assert {state: problems for state, problems in found.items() if problems} == {}
+@pytest.mark.parametrize("count", [12, pytest.param(96, marks=pytest.mark.audit)])
+def test_its_numbers_are_those_of_pytorch(page, count):
+    for state, found, _ in walk(page, NAME, [*GRID, *states_at_random(count)]):
+        assert wrong(NAME, state, found) == [], state
 
 
 @pytest.mark.parametrize(
     ("right", "mistaken"),
     [
-        ("inverse: 1 / HEAD_DIM", "inverse: 1 / WIDTH"),
-        ("isCausal ? i + 1 : count", "isCausal ? i + 2 : count"),
-        ("row[j] = factor * score", "row[j] = score"),
-        ("out[i + 1] = row[i] * sin +", "out[i + 1] = row[i] * sin -"),
-        ("(i % HEAD_DIM) / HEAD_DIM", "i / HEAD_DIM"),
-        ("squares / row.length", "squares / (row.length - 1)"),
-        ("0.5 * x * (1 + erf(x / Math.SQRT2))", "x / (1 + Math.exp(-1.702 * x))"),
-        ("logit / Math.sqrt(WIDTH)", "logit"),
-        ("linear(rows.map(normalised), `${name}.up`)", "linear(rows, `${name}.up`)"),
         ("step * view.getInt8", "step * view.getUint8"),
-        ("tokens.slice(-WINDOW)", "tokens.slice(0, WINDOW)"),
-        ("(tokens.length - 1);", "tokens.length;"),
-        ("chances[key - 1]", "chances[key]"),
+        *(
+            pytest.param(*one, marks=pytest.mark.audit)
+            for one in [
+                ("inverse: 1 / HEAD_DIM", "inverse: 1 / WIDTH"),
+                ("isCausal ? i + 1 : count", "isCausal ? i + 2 : count"),
+                ("row[j] = factor * score", "row[j] = score"),
+                ("out[i + 1] = row[i] * sin +", "out[i + 1] = row[i] * sin -"),
+                ("(i % HEAD_DIM) / HEAD_DIM", "i / HEAD_DIM"),
+                ("squares / row.length", "squares / (row.length - 1)"),
+                ("0.5 * x * (1 + erf(x / Math.SQRT2))", "x / (1 + Math.exp(-1.702 * x))"),
+                ("logit / Math.sqrt(WIDTH)", "logit"),
+                ("linear(rows.map(normalised), `${name}.up`)", "linear(rows, `${name}.up`)"),
+                ("tokens.slice(-WINDOW)", "tokens.slice(0, WINDOW)"),
+                ("(tokens.length - 1);", "tokens.length;"),
+                ("chances[key - 1]", "chances[key]"),
+            ]
+        ),
     ],
 )
-def test_a_mistake_is_noticed(new_page, address, right, mistaken):
+def test_a_mistake_is_noticed(spoiled, right, mistaken):
     state = {"text": TEXTS[1], "factor": "inverse"}
-    page = new_page()
-    spoil(page, NAME, right, mistaken)
-    page.goto(f"{address}/en/{page_of(NAME)}{address_of(NAME, state)}")
+    page = spoiled(NAME, right, mistaken, state)
     page.wait_for_function(LOADED)
-    assert wrong(NAME, state, now(page))
+    assert wrong(NAME, state, numbers(page, NAME))
 
 
-DRAWN = """name => {
-  const root = document.getElementById(`explorer-${name}`), all = s => [...root.querySelectorAll(s)]
+DRAWN = """root => {
+  const all = s => [...root.querySelectorAll(s)]
   const seen = nodes => nodes.filter(node => !node.hasAttribute("display"))
   const texts = nodes => seen(nodes).map(node => node.textContent)
   return {
@@ -110,30 +115,22 @@ DRAWN = """name => {
 }"""
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        {},
+def test_what_is_drawn_is_what_the_numbers_say(new_page, page, address):
+    """As the figure of the page is drawn, whether by the build or by the script."""
+    states = [
         {"text": TEXTS[1], "mask": "none", "head": "2-1", "at": -5},
         {"text": 'a <b> & "c"', "factor": "unscaled"},
         {"text": "", "head": "1-2"},
-    ],
-    ids=["first", "long", "signs", "empty"],
-)
-def test_what_is_drawn_is_what_the_numbers_say(new_page, address, state):
-    """As the figure of the page is drawn, whether by the build or by the script."""
-    whole = {**VALUES.STATE, **state}
-    page = opened(new_page, address, NAME, state=state)
-    now(page)
-    views = [page.evaluate(DRAWN, NAME)]
-    if not state:  # the first view again, by the script
-        page.click(f"{ROOM} [data-do=load]")
-        page.wait_for_function(LOADED)
-        now(page)
-        views.append(page.evaluate(DRAWN, NAME))
-    expected, found = VALUES.drawing(whole), VALUES.values(whole)
-    glyphs, count = expected["glyphs"], len(expected["glyphs"])
-    for view in views:
+        {},  # again, by the script
+    ]
+    views = [(state, drawn) for state, _, drawn in walk(page, NAME, states, DRAWN)]
+    still = new_page(java_script_enabled=False)
+    still.goto(f"{address}/en/{page_of(NAME)}")
+    views.append(({}, still.locator(ROOM).evaluate(DRAWN)))
+    for state, view in views:
+        whole = {**VALUES.STATE, **state}
+        expected, found = VALUES.drawing(whole), VALUES.values(whole)
+        glyphs, count = expected["glyphs"], len(expected["glyphs"])
         assert view["keys"] == view["queries"] == glyphs
         assert view["given"] == glyphs[1:]
         assert view["likely"] == expected["likely"]
@@ -154,119 +151,110 @@ def asked_for_weights(page):
     return asked
 
 
-@pytest.mark.parametrize("way", ["button", "typing", "factor", "address"])
-def test_the_weights_come_only_when_they_are_wanted(new_page, address, way):
+@pytest.mark.parametrize("way", ["button", "typing", "address"])
+def test_the_weights_come_only_when_they_are_wanted(new_page, bare, way):
     page = new_page()
     asked = asked_for_weights(page)
     state = {"text": "def f"} if way == "address" else {}
-    page.goto(f"{address}/en/{page_of(NAME)}{address_of(NAME, state)}")
-    page.wait_for_function(f"!('asleep' in document.querySelector('{ROOM}').dataset)")
+    bare(page, NAME, query=address_of(NAME, state))
     if way != "address":
         page.wait_for_load_state("networkidle")
         assert asked == []
-        assert wrong(NAME, {}, now(page)) == []
+        assert wrong(NAME, {}, numbers(page, NAME)) == []
     if way == "button":
         page.click(f"{ROOM} [data-do=load]")
     if way == "typing":
         page.locator(f"{ROOM} textarea").press_sequentially("y o")
         state = {"text": page.input_value(f"{ROOM} textarea")}
         assert "y o" in state["text"]
-    if way == "factor":
-        page.check(f"{ROOM} [name=factor][value=inverse]")
-        state = {"factor": "inverse"}
     page.wait_for_function(LOADED)
-    assert wrong(NAME, state, now(page)) == []
+    page.wait_for_function(AT_REST, arg=NAME)
+    assert wrong(NAME, state, numbers(page, NAME)) == []
     assert len(asked) == 1
-    assert page.inner_text(f"{ROOM} [data-do=load]") == "The model is loaded"
+    expect(page.locator(f"{ROOM} [data-do=load]")).to_have_text("The model is loaded")
 
 
-def test_weights_that_do_not_come_are_told_and_asked_for_again(new_page, address):
-    page = opened(new_page, address, NAME)
+def test_weights_that_do_not_come_are_told_and_asked_for_again(new_page, bare):
+    page = bare(new_page(), NAME)
     page.route("**/weights.bin", lambda route: route.abort())
     page.fill(f"{ROOM} textarea", "import torch")
-    problem = page.locator(f"{ROOM} .explorer-problem")
-    problem.filter(has_text="could not be loaded").wait_for()
-    assert problem.inner_text() == (
+    told = problem(page, NAME)
+    expect(told).to_have_text(
         "The model could not be loaded, so the picture still shows the first text. Check the "
         "connection and press “Load the model”; what you typed is kept."
     )
-    assert wrong(NAME, {}, now(page)) == []
+    assert wrong(NAME, {}, numbers(page, NAME)) == []
     assert page.input_value(f"{ROOM} textarea") == "import torch"
+    button = page.locator(f"{ROOM} [data-do=load]").bounding_box()
+    assert 0 <= told.bounding_box()["y"] - button["y"] - button["height"] < 60
     page.unroute("**/weights.bin")
     page.click(f"{ROOM} [data-do=load]")
     page.wait_for_function(LOADED)
-    assert wrong(NAME, {"text": "import torch"}, now(page)) == []
-    assert problem.inner_text() == ""
+    assert wrong(NAME, {"text": "import torch"}, numbers(page, NAME)) == []
+    expect(told).to_have_text("")
 
 
-def test_characters_that_it_does_not_know_are_named_and_kept(new_page, address):
-    page = opened(new_page, address, NAME)
-    page.fill(f"{ROOM} textarea", "a Zona é")
-    problem = page.locator(f"{ROOM} .explorer-problem")
-    problem.filter(has_text="does not know").wait_for()
+def test_characters_that_it_does_not_know_are_named_and_kept(page):
+    area = page.locator(f"{ROOM} textarea")
+    area.fill("a Zona é")
     alphabet = "".join(letter for letter in LETTERS if letter.strip())
-    assert problem.inner_text() == (
+    expect(problem(page, NAME)).to_have_text(
         "The model does not know “Z”, “é” and reads the text without. Its alphabet, that of the "
         f"code it learned from: space, new line and {alphabet}"
     )
-    assert page.get_attribute(f"{ROOM} textarea", "aria-invalid") == "true"
-    before = {name: value for name, value, _ in now(page)}
+    expect(area).to_have_attribute("aria-invalid", "true")
+    before = {name: value for name, value, _ in numbers(page, NAME)}
     page.check(f"{ROOM} [name=mask][value=none]")  # what was typed stays there
-    assert wrong(NAME, {"text": "a Zona é", "mask": "none"}, now(page)) == []
-    assert page.input_value(f"{ROOM} textarea") == "a Zona é"
+    assert wrong(NAME, {"text": "a Zona é", "mask": "none"}, numbers(page, NAME)) == []
+    expect(area).to_have_value("a Zona é")
     page.check(f"{ROOM} [name=mask][value=causal]")
-    page.fill(f"{ROOM} textarea", "a ona ")
-    assert {name: value for name, value, _ in now(page)} == before
-    assert page.get_attribute(f"{ROOM} textarea", "aria-invalid") is None
-    assert problem.inner_text() == ""
+    area.fill("a ona ")
+    expect(problem(page, NAME)).to_have_text("")
+    assert {name: value for name, value, _ in numbers(page, NAME)} == before
+    expect(area).not_to_have_attribute("aria-invalid", "true")
 
 
-def test_a_long_text_is_kept_and_its_end_is_read(new_page, address):
+def test_a_long_text_is_kept_and_its_end_is_read(page):
     text = "The softmax of each row of scores is " * 30
-    page = opened(new_page, address, NAME, state={"text": text})
-    assert wrong(NAME, {"text": text}, now(page)) == []
+    assert wrong(NAME, {"text": text}, shown(page, NAME, {"text": text})) == []
     assert page.input_value(f"{ROOM} textarea") == text
     assert page.locator(f"{ROOM} tbody tr").count() == VALUES.WINDOW
 
 
-def test_an_empty_text_has_no_loss(new_page, address):
-    page = opened(new_page, address, NAME, state={"text": ""})
-    now(page)
-    assert page.inner_text(f"{ROOM} .transformer-loss strong") == "–"
+def test_an_empty_text_has_no_loss(page):
+    shown(page, NAME, {"text": ""})
+    expect(page.locator(f"{ROOM} .transformer-loss strong")).to_have_text("–")
     page.fill(f"{ROOM} textarea", "ab")
     page.wait_for_function(f"document.querySelector('{ROOM} [data-name=loss]')")
-    assert wrong(NAME, {"text": "ab"}, now(page)) == []
+    assert wrong(NAME, {"text": "ab"}, numbers(page, NAME)) == []
 
 
-def test_it_writes_what_it_finds_likeliest(new_page, address):
-    page = opened(new_page, address, NAME, state={"at": -7})
-    now(page)
+def test_it_writes_what_it_finds_likeliest(page):
+    shown(page, NAME, {"at": -7})
     text = VALUES.STATE["text"]
-    for _ in range(12):
+    for _ in range(6):
         page.click(f"{ROOM} [data-do=write]")
         chances, _ = VALUES.run(VALUES.read(text), "inverse_sqrt", "causal")
         text += LETTERS[int(chances[-1].argmax())]
-        page.wait_for_function(
-            "([at, text]) => document.querySelector(at).value === text",
-            arg=[f"{ROOM} textarea", text],
-        )
+        expect(page.locator(f"{ROOM} textarea")).to_have_value(text)
     assert text.startswith("The weights of the query")
     # It goes on from the end, where the next one is shown.
-    assert wrong(NAME, {"text": text}, now(page)) == []
+    assert wrong(NAME, {"text": text}, numbers(page, NAME)) == []
 
 
-def test_the_character_that_looks_is_chosen_by_mouse_finger_and_keys(new_page, address):
-    page = opened(new_page, address, NAME, has_touch=True)
+def test_the_character_that_looks_is_chosen_by_mouse_finger_and_keys(visit):
+    page = visit(NAME, has_touch=True)
     count = len(VALUES.read(VALUES.STATE["text"]))
     page.locator(f"{ROOM} .transformer-map").scroll_into_view_if_needed()
     box = page.locator(f"{ROOM} .seen").bounding_box()
     cell, x = box["height"] / count, box["x"] + 3
+    slider = page.locator(f"{ROOM} [name=at]")
 
     def looks(at):
-        chosen = f"document.querySelector('{ROOM} [name=at]').value === '{at}'"
-        page.wait_for_function(chosen)
+        expect(slider).to_have_value(str(at))
         page.wait_for_function(LOADED)
-        assert wrong(NAME, {"at": at}, now(page)) == []
+        page.wait_for_function(AT_REST, arg=NAME)
+        assert wrong(NAME, {"at": at}, numbers(page, NAME)) == []
 
     page.mouse.move(x, box["y"] + 4.5 * cell)
     page.mouse.down()
@@ -278,52 +266,44 @@ def test_the_character_that_looks_is_chosen_by_mouse_finger_and_keys(new_page, a
     looks(10 - count)
     page.touchscreen.tap(x, box["y"] + 2.5 * cell)
     looks(3 - count)
-    slider = page.locator(f"{ROOM} [name=at]")
-    slider.press("ArrowRight")
-    looks(4 - count)
-    assert slider.get_attribute("aria-valuetext") == "e, character 4 of 24"
-    slider.press("Home")
-    looks(1 - count)
-    assert slider.get_attribute("aria-valuetext") == "new line, character 1 of 24"
-    slider.press("End")
-    looks(0)
+    for key, at, told in (
+        ("ArrowRight", 4 - count, "e, character 4 of 24"),
+        ("Home", 1 - count, "new line, character 1 of 24"),
+        ("End", 0, "r, character 24 of 24"),
+    ):
+        slider.press(key)
+        looks(at)
+        expect(slider).to_have_attribute("aria-valuetext", told)
 
 
-def test_the_last_character_goes_on_looking_while_one_types(new_page, address):
-    page = opened(new_page, address, NAME)
+def test_the_last_character_goes_on_looking_while_one_types(page):
     area = page.locator(f"{ROOM} textarea")
     area.press("Control+End")
     area.press_sequentially("y and")
-    said = page.locator(f"{ROOM} .explorer-said")
-    said.filter(has_text="From “d”").wait_for()
-    assert wrong(NAME, {"text": "The weights of the query and"}, now(page)) == []
+    expect(page.locator(f"{ROOM} .explorer-said")).to_have_text(re.compile("From “d”"))
+    assert wrong(NAME, {"text": "The weights of the query and"}, numbers(page, NAME)) == []
 
 
-@pytest.mark.parametrize(
-    ("state", "why"),
-    [
+def test_an_address_that_cannot_be_shown_says_what_is_wrong(page):
+    for state, why in (
         ({"text": 3}, "Text: a text is expected here."),
         ({"factor": "2"}, "Factor: 2 is none of unscaled, inverse_sqrt, inverse."),
         ({"mask": "all"}, "Mask: all is none of causal, none."),
         ({"head": "3-1"}, "Attention of: 3-1 is none of 1-1, 1-2, 2-1, 2-2."),
         ({"at": 1}, "Character that looks: 1 is outside the range from -31 to 0."),
         ({"at": -0.5}, "Character that looks: -0.5 is not a whole number."),
-    ],
-)
-def test_an_address_that_cannot_be_shown_says_what_is_wrong(new_page, address, state, why):
-    page = opened(new_page, address, NAME, state=state)
-    problem = page.inner_text(f"{ROOM} .explorer-problem")
-    assert problem.endswith(f"so this is the first one. {why}")
-    assert wrong(NAME, {}, now(page)) == []
+    ):
+        page.evaluate(BEGIN, [NAME, address_of(NAME, state)])
+        expect(problem(page, NAME)).to_have_text(
+            re.compile(re.escape(f"so this is the first one. {why}") + "$")
+        )
+        assert wrong(NAME, {}, numbers(page, NAME)) == []
 
 
-def test_what_comes_out_is_said(new_page, address):
-    page = opened(new_page, address, NAME, "en")
+def test_what_comes_out_is_said(page):
     page.check(f"{ROOM} [name=factor][value=inverse]")
-    said = page.locator(f"{ROOM} .explorer-said")
-    said.filter(has_text="From").wait_for()
     found = VALUES.values({**VALUES.STATE, "factor": "inverse"})
-    assert said.inner_text() == (
+    expect(page.locator(f"{ROOM} .explorer-said")).to_have_text(
         f"From “r”, layer 1, head 1 looks most at “q”, with weight {found['weight-1-1-21']:.2f}. "
         f"The likeliest next character is “e”, with probability {found['next-1']:.2f}. "
         f"The loss on the text is {found['loss']:.2f} nats per character."

@@ -115,7 +115,7 @@ export function start(root) {
 
   /** @param {number} key  @param {number[]} vector */
   function move(key, vector) {
-    return change({ key, vectors: state().vectors.with(key, vector) });
+    change({ key, vectors: state().vectors.with(key, vector) });
   }
 
   /** Words that stay keep their vectors; the first ones have those of the page. @param {string[]} words */
@@ -123,7 +123,7 @@ export function start(root) {
     const { words: before, vectors, query, key, padding } = state();
     const last = Math.max(1, words.length - 1);
     const [asks, looked, padded] = [query, key, padding].map((number) => Math.min(number, last));
-    return change({ words, query: asks, key: looked, padding: padded, vectors: words.map((word, j) => (
+    change({ words, query: asks, key: looked, padding: padded, vectors: words.map((word, j) => (
       vectors[before[j] === word ? j : before.indexOf(word)] ?? first.vectors[first.words.indexOf(word)] ?? madeUp(word))) });
   }
 
@@ -146,11 +146,9 @@ export function start(root) {
   });
   root.addEventListener("input", ({ target }) => {
     const input = /** @type {HTMLInputElement} */ (target), { component } = input.dataset, { key, vectors } = state();
-    let isShown = true;
     if (input.name === "own" && !input.matches("[aria-invalid]")) change({ scale: "own" });
-    if (component) isShown = move(key, vectors[key].with(Number(component), input.value ? Number(input.value) : NaN));
-    if ("sentence" in input.dataset) isShown = write(split(input.value));
-    if (!isShown) input.setAttribute("aria-invalid", "true");
+    if (component) move(key, vectors[key].with(Number(component), input.value ? Number(input.value) : NaN));
+    if ("sentence" in input.dataset) write(split(input.value));
   });
 }
 

@@ -8,7 +8,7 @@ import { blocksOf, HIGHEST, LOWEST, numbers, program, rowOf, score, sizeOf } fro
 /** @typedef {ReturnType<typeof numbers>} Numbers */
 /** @typedef {Record<string, string>} Texts */
 
-const MOST = 16; // keys
+const MOST = 16, BAND = 4; // keys, and those of one of the tables beside each other
 // Where picture.html draws the row and the table.
 const LEFT = 30, WIDE = 312, ZERO = 84, UNIT = 8, FLOOR = 126, FOOT = 228, TALL = 56, LONG = 256;
 const TABLE = { left: 20, top: 22, side: 144 };
@@ -40,10 +40,10 @@ export function start(root) {
     },
   });
 
-  /** @param {number} key  @param {number | null} value  @returns {boolean} whether it could be shown */
+  /** @param {number} key  @param {number | null} value */
   function setScore(key, value) {
     const state = view.state();
-    return view.change({ edits: { ...state.edits, [`${rowOf(state)}-${key}`]: value } });
+    view.change({ edits: { ...state.edits, [`${rowOf(state)}-${key}`]: value } });
   }
 
   /** @param {number} by */
@@ -59,7 +59,7 @@ export function start(root) {
   field.addEventListener("input", () => {
     const typed = field.value.trim().replace(",", ".").replace("−", "-");
     const s = /^-(∞|inf)$/i.test(typed) ? null : typed ? rounded(Number(typed) - view.state().shift) : NaN;
-    if (!setScore(selected, s)) field.setAttribute("aria-invalid", "true");
+    setScore(selected, s);
   });
   part(root, ".blockwise-whole").addEventListener("click", ({ currentTarget, clientY }) => {
     const { top, height } = /** @type {Element} */ (currentTarget).getBoundingClientRect();
@@ -251,9 +251,7 @@ const box = (x, y, width, height) => `M ${x} ${y} h ${width} v ${height} h ${-wi
  */
 function written(root, texts) {
   const slots = all(root, "[data-slot]"), lines = all(root, ".blockwise-history tbody tr");
-  const frame = part(root, ".explorer-scroll"), head = part(frame, "th");
-  const columns = all(frame, "tr").map((line) => all(line, "td"));
-  let inSight = 0; // the first key of the block that the frame shows
+  const bands = all(root, ".blockwise-four").map((band) => all(band, "tr").map((line) => all(line, "td")));
 
   /** @param {Numbers} found */
   return ({ state, values, blocks, step, current }) => {
@@ -269,16 +267,12 @@ function written(root, texts) {
       line.className = index === step ? "blockwise-current" : "";
       if (index && !line.hidden) part(line, "th").textContent = ends(blocks[index - 1]);
     });
-    columns.forEach((cells, kind) => cells.forEach((cell, index) => {
-      cell.hidden = index >= state.keys;
-      cell.className = kind > 1 && holds(current, index + 1) ? "blockwise-current" : "";
-    }));
-    if (current && current.first !== inSight) { // what scrolls follows the block
-      inSight = current.first;
-      const from = columns[0][current.first - 1].offsetLeft - head.offsetWidth, last = columns[0][current.last - 1];
-      const to = last.offsetLeft + last.offsetWidth - frame.clientWidth;
-      if (from < frame.scrollLeft || to > frame.scrollLeft) frame.scrollLeft = from;
-    }
+    bands.forEach((band, place) => band.forEach((cells, kind) => cells.forEach((cell, index) => {
+      const key = BAND * place + index + 1;
+      if (!index && !kind) /** @type {HTMLElement} */ (cell.closest("table")).hidden = key > state.keys;
+      cell.hidden = key > state.keys;
+      cell.className = kind > 1 && holds(current, key) ? "blockwise-current" : "";
+    })));
     part(root, ".blockwise-results").classList.toggle("blockwise-finished", step === count);
     part(root, ".blockwise-work").classList.toggle("blockwise-idle", !current || current.isSkipped);
     tell(root, "head", current ? filled(texts[current.isSkipped ? "at-skipped" : "at-block"],
@@ -321,7 +315,7 @@ const keyOf = ({ target }) => Number(/** @type {HTMLElement} */ (target).dataset
 /**
  * Lets the scores be dragged and moved by keys.
  * @param {HTMLElement} root  @param {() => State} current
- * @param {(key: number, value: number | null) => boolean} setScore  @param {(key: number) => void} select
+ * @param {(key: number, value: number | null) => void} setScore  @param {(key: number) => void} select
  */
 function listenToRow(root, current, setScore, select) {
   const drawing = part(root, ".blockwise-row"), handles = all(drawing, "[data-key]");

@@ -149,7 +149,6 @@ export function start(root) {
 
   const { state, change } = explorer(root, { check, draw, tell });
   writing(root, state);
-  part(root, ".masks-hint").prepend(part(root, ".explorer-problem")); // beside what is written
 
   for (const target of [pieces.table, handle]) {
     target.addEventListener("pointerdown", (event) => {

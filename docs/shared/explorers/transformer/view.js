@@ -15,7 +15,7 @@ const GLYPHS = { " ": "·", "\n": "¶" };
 /** @param {HTMLElement} root */
 export function start(root) {
   const texts = textsOf(root), first = JSON.stringify(JSON.parse(root.dataset.state ?? "{}"));
-  const area = part(root, "[name=text]"), slider = part(root, "[name=at]"), problem = part(root, ".explorer-problem");
+  const area = part(root, "[name=text]"), slider = part(root, "[name=at]");
   const loader = /** @type {HTMLButtonElement} */ (part(root, "[data-do=load]"));
   const map = part(root, ".transformer-map"), chosen = part(map, "use"), row = part(map, ".row");
   const keys = all(map, ".key"), queries = all(map, ".query"), given = all(map, ".given > g");
@@ -33,7 +33,7 @@ export function start(root) {
   /** @type {Record<string, number>} */
   let found = {};
 
-  const { state, change } = explorer(root, { check, draw, tell });
+  const { state, change, warn } = explorer(root, { check, draw, tell });
 
   /** @param {State} wanted */
   function check(wanted) {
@@ -49,6 +49,12 @@ export function start(root) {
   function draw(seen) {
     if (!model) return;
     if (compute(model, seen)) drawText(seen.mask === "causal");
+    const { unknown } = shown;
+    if (unknown.length) {
+      const alphabet = Array.from(model.letters).filter((letter) => letter.trim()).join("");
+      warn(filled(texts["not-known"], { letters: unknown.map((one) => `“${one}”`).join(", "), alphabet }), area);
+      area.setAttribute("aria-invalid", "true");
+    }
     const query = placeOf(seen.at, shown.tokens.length);
     found = values(shown.run, shown.tokens, query);
     drawRow(seen.head, query);
@@ -61,15 +67,10 @@ export function start(root) {
       if (JSON.stringify(seen) !== first) load();
       return { said: isLoading ? texts.loading : "" };
     }
-    const { tokens, unknown } = shown, query = placeOf(seen.at, tokens.length);
+    const { tokens } = shown, query = placeOf(seen.at, tokens.length);
     rewriteAll();
     slider.setAttribute("aria-valuetext", filled(texts["at-value"],
       { letter: spoken(tokens[query]), place: query + 1, count: tokens.length }));
-    if (unknown.length) {
-      const alphabet = Array.from(model.letters).filter((letter) => letter.trim()).join("");
-      problem.textContent = filled(texts["not-known"], { letters: unknown.map((one) => `“${one}”`).join(", "), alphabet });
-      area.setAttribute("aria-invalid", "true");
-    }
     return { said: sentence(seen.head, query) };
   }
 
@@ -155,13 +156,13 @@ export function start(root) {
       if (!answer.ok) throw new Error(answer.statusText);
       model = unpacked(await answer.arrayBuffer());
     } catch {
-      problem.textContent = texts["not-loaded"];
+      warn(texts["not-loaded"], loader);
     }
     isLoading = false;
     loader.textContent = model ? texts.loaded : texts.load;
     loader.disabled = Boolean(model);
     if (model) change({});
-    requestAnimationFrame(() => root.removeAttribute("aria-busy")); // drawn in the same frame, before
+    root.removeAttribute("aria-busy");
   }
 
   /** @param {Element} node  @param {number | undefined} token */
