@@ -15,8 +15,9 @@ each with what its functions answered:
 Every word and number is read from docs/behaviours, which tools/behaviours.py writes. Like results,
 tables are put there after the search index is made. A block that no record answers stops the build.
 
-The theme's script looks at each ``details`` and each program of a page, so a page has few: one
-``details`` a question, or a project, and the programs of its own questions alone.
+The theme's script looks at each ``details`` and each ``pre > code`` of a page, which takes a
+telephone seconds where there are hundreds. So there is one ``details`` for each question, or
+project, and a program is a ``pre`` alone.
 """
 
 import json
@@ -223,7 +224,7 @@ def programs(question: str, root: Path, language: str, projects: str) -> str:
             parts.append(
                 f'<p id="{_program_id(question, record, name)}"><b>{escape(record["project"])}</b> '
                 f"<code>{escape(name)}</code> <small>{version}</small>"
-                f"{_issue(root, record, name, question)}</p><pre><code>{code}</code></pre>"
+                f"{_issue(root, record, name, question)}</p><pre>{code}</pre>"
             )
     summary = words["programs"].format(count=len(parts))
     text = f"<summary>{summary}</summary>{''.join(parts)}"

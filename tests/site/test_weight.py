@@ -1,6 +1,7 @@
 """What a first visit loads, compressed as servers send it; and that the page then holds still."""
 
 import gzip
+import re
 
 import pytest
 
@@ -17,6 +18,10 @@ FIRST_VIEW = {
     "reference/claims/foundations/": 196,
 }
 HTML, NOTEBOOK = 60, 100
+# Folds and programs of a page. The theme's script looks at each when the page opens: a telephone
+# takes three seconds for 500, and the page answers to nothing meanwhile.
+LOOKED_AT = re.compile(rb"<details\b|<pre\b[^>]*>(?:<span></span>)?<code\b")
+MOST = 300
 
 
 def compressed(path):
@@ -47,6 +52,15 @@ def test_no_page_is_heavy(site):
         if size > 1000 * (NOTEBOOK if "/notebooks/" in path else HTML)
     }
     assert heavy == {}
+
+
+def test_no_page_keeps_its_script_busy(site):
+    found = {
+        path.relative_to(site).as_posix(): len(LOOKED_AT.findall(path.read_bytes()))
+        for path in site.rglob("*.html")
+    }
+    assert max(found.values()) > 100
+    assert {path: number for path, number in found.items() if number > MOST} == {}
 
 
 # Sums what has moved without a reader's doing.
