@@ -117,8 +117,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     language = Path(config.docs_dir).name
     told, words = project(), WORDS[language]
     address, name = read(told), wheel(told)
-    files = _book(address, language)
-    markdown = markdown.replace(BOOK, words["book"].format(**files) if files else "")
+    book = _book(address, language)
+    markdown = markdown.replace(BOOK, words["book"].format(**book) if book else "")
     clone = words["clone"]
     if address.repository:
         folder = address.repository.rpartition("/")[2]
