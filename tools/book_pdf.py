@@ -32,7 +32,7 @@ PATIENCE = 600_000  # milliseconds
 OF_SCREEN = (
     ".reading, .foot, .take, .notebook, .api-uses, .term-meaning, form, script, button, "
     ".explorer-controls, .explorer-bar, .explorer-program, .explorer-awake, .explorer-said, "
-    ".md-content__button, .answered pre"  # the programs of all answers would be a book of their own
+    ".md-content__button, .programs"  # those of all behaviours would be a book of their own
 )
 # What is wider than the paper is made smaller, and what is low is kept whole.
 SET = """() => {
@@ -118,6 +118,8 @@ def _chapter(url: str, tree: LexborHTMLParser, known: Collection[str]) -> Chapte
         del node.attrs["aria-describedby"]
     for node in article.css("[id]"):
         node.attrs["id"] = f"{name}--{node.attributes['id']}"
+    for node in article.css('a[href*="#program-"]'):
+        del node.attrs["href"]
     for node in article.css("a[href]"):
         split = urlsplit(node.attributes["href"] or "")
         there = _joined(url, split.path) if split.path else url

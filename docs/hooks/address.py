@@ -21,7 +21,7 @@ from mkdocs.structure.pages import Page
 from pages import ROOT
 
 PROJECT = ROOT / "pyproject.toml"
-CLONE, WHEEL = "<!-- clone -->", "<!-- wheel -->"
+CLONE, WHEEL, BOOK = "<!-- clone -->", "<!-- wheel -->", "<!-- book -->"
 LANGUAGES = ("pt", "en")
 BRANCH = "main"
 ALTERNATE = re.compile(r'<link rel="alternate " [^>]*>')
@@ -33,6 +33,7 @@ WORDS = {
         "command": "com o comando attnref",
         "foot": "{version} · {licence} · verificado com PyTorch {torch}",
         "offline": "leia sem internet: {pdf}, {zip}",
+        "book": "Baixe: {pdf}, {zip}.",
         "locale": "pt_BR",
     },
     "en": {
@@ -42,6 +43,7 @@ WORDS = {
         "command": "with the command attnref",
         "foot": "{version} · {licence} · tested with PyTorch {torch}",
         "offline": "read it offline: {pdf}, {zip}",
+        "book": "Download: {pdf}, {zip}.",
         "locale": "en_US",
     },
 }
@@ -91,21 +93,30 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         licence=told["project"]["license"],
         torch=version("torch").partition("+")[0],
     )
-    if address.site:  # which .github/workflows/publish.yml puts the book beside
-        files = {
-            kind: f'<a href="{address.site}book/attnref-{language}.{kind}">{kind}</a>'
-            for kind in ("pdf", "zip")
-        }
+    if files := _book(address, language):
         said = WORDS[language]["offline"].format(**files)
         config.copyright += f' <span class="offline">· {said}</span>'
     return config
 
 
+def _book(address: Address, language: str) -> dict[str, str]:
+    """Links to the files of the whole book, which .github/workflows/publish.yml puts there."""
+    if not address.site:
+        return {}
+    return {
+        kind: f'<a href="{address.site}book/attnref-{language}.{kind}">{kind}</a>'
+        for kind in ("pdf", "zip")
+    }
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    if CLONE not in markdown and WHEEL not in markdown:
+    if not any(place in markdown for place in (CLONE, WHEEL, BOOK)):
         return markdown
-    told, words = project(), WORDS[Path(config.docs_dir).name]
+    language = Path(config.docs_dir).name
+    told, words = project(), WORDS[language]
     address, name = read(told), wheel(told)
+    book = _book(address, language)
+    markdown = markdown.replace(BOOK, words["book"].format(**book) if book else "")
     clone = words["clone"]
     if address.repository:
         folder = address.repository.rpartition("/")[2]

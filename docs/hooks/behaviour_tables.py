@@ -1,8 +1,8 @@
 """Puts recorded behaviours into the page where it has a ``behaviours`` block.
 
 A block asks a question of docs/behaviours/questions.yml, and gets each answer with those who gave
-it; or it asks for all projects, and gets each with its answers and the programs that show
-them, folded:
+it, and below, folded, the programs that show the answers; or it asks for all projects, and gets
+each with what its functions answered:
 
     ```behaviours
     question: fully_masked
@@ -14,6 +14,10 @@ them, folded:
 
 Every word and number is read from docs/behaviours, which tools/behaviours.py writes. Like results,
 tables are put there after the search index is made. A block that no record answers stops the build.
+
+The theme's script looks at each ``details`` and each ``pre > code`` of a page, which takes a
+telephone seconds where there are hundreds. So there is one ``details`` for each question, or
+project, and a program is a ``pre`` alone.
 """
 
 import json
@@ -28,6 +32,7 @@ import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 from pages import ROOT, Block, Problem, blocks, stop_at
 
 # As Markdown renders what this hook writes for a block.
@@ -43,6 +48,7 @@ WORDS = {
         "count": "Não perguntado a {count} implementações.",
         "on": "{version}, em {date}",
         "where": "Python {python}, torch {torch}, {system}",
+        "programs": "Os {count} programas",
     },
     "en": {
         ABSENT: "not asked",
@@ -53,8 +59,10 @@ WORDS = {
         "count": "Not asked of {count} implementations.",
         "on": "{version}, on {date}",
         "where": "Python {python}, torch {torch}, {system}",
+        "programs": "The {count} programs",
     },
 }
+INDEX = "practice/behaviours/"  # where all projects are; below it are the pages of the questions
 Cell = dict[str, str]
 
 
@@ -88,8 +96,21 @@ def issues(root: Path) -> dict[tuple[str, str, str], str]:
     }
 
 
+@cache
+def places(root: Path) -> dict[str, str]:
+    """The address of the page that asks each question, the same in both languages."""
+    folder = root / "docs" / "en"
+    found = {}
+    for path in sorted((folder / INDEX).glob("*.md")):
+        for block in _blocks(path.read_text(encoding="utf-8")):
+            kind, which = wish(block, root)
+            if kind == "question":
+                found[which] = f"{path.relative_to(folder).with_suffix('').as_posix()}/"
+    return found
+
+
 def on_pre_build(config: MkDocsConfig) -> None:
-    for kept in (questions, records, issues):
+    for kept in (questions, records, issues, places):
         kept.cache_clear()
 
 
@@ -146,20 +167,26 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
     def show(match: re.Match[str]) -> str:
         if match["kind"] == "question":
-            return by_answer(match["which"], ROOT, language)
-        return "".join(of_project(record, ROOT, language) for record in records(ROOT))
+            question = match["which"]
+            table = by_answer(question, ROOT, language)
+            return table + programs(question, ROOT, language, get_relative_url(INDEX, page.url))
+        there = {
+            question: get_relative_url(place, page.url) for question, place in places(ROOT).items()
+        }
+        return "".join(of_project(record, ROOT, language, there) for record in records(ROOT))
 
     return IMAGE.sub(show, output)
 
 
 def by_answer(question: str, root: Path, language: str) -> str:
-    """Each answer that was given, with those who gave it."""
+    """Each answer that was given, with those who gave it; a name leads to its program."""
     given: dict[str, dict[str, list[str]]] = {}
     for record in records(root):
         for name, cells in record["implementations"].items():
             text = answer(cells[question], question, root, language)
             detail = _detail(cells[question])
-            link = f'<a href="#{_id(record, name)}"><code>{escape(name)}</code></a>{detail}'
+            there = _program_id(question, record, name)
+            link = f'<a href="#{there}"><code>{escape(name)}</code></a>{detail}'
             given.setdefault(text, {}).setdefault(record["project"], []).append(link)
     absent = given.pop(escape(WORDS[language][ABSENT]), {})
     rows = []
@@ -180,6 +207,28 @@ def by_answer(question: str, root: Path, language: str) -> str:
         f'<div class="behaviours"><dl class="answers" aria-label="{title}">{"".join(rows)}</dl>'
         f"{note}</div>"
     )
+
+
+def programs(question: str, root: Path, language: str, projects: str) -> str:
+    """The program of each answer, folded; ``projects`` is the address of the page of all."""
+    words, parts = WORDS[language], []
+    for record in records(root):
+        for name, cells in record["implementations"].items():
+            cell = cells[question]
+            if cell["answer"] == ABSENT:
+                continue
+            version = (
+                f'<a href="{projects}#{_id(record, name)}">{escape(_version(record, language))}</a>'
+            )
+            code = escape(f"{cell['program']}# {cell['output']}", quote=False)
+            parts.append(
+                f'<p id="{_program_id(question, record, name)}"><b>{escape(record["project"])}</b> '
+                f"<code>{escape(name)}</code> <small>{version}</small>"
+                f"{_issue(root, record, name, question)}</p><pre>{code}</pre>"
+            )
+    summary = words["programs"].format(count=len(parts))
+    text = f"<summary>{summary}</summary>{''.join(parts)}"
+    return f'<details class="behaviours programs">{text}</details>'
 
 
 def answer(cell: Cell, question: str, root: Path, language: str) -> str:
@@ -203,48 +252,56 @@ def _detail(cell: Cell) -> str:
     return f" (<code>{escape(output)}</code>)"
 
 
-def of_project(record: dict[str, Any], root: Path, language: str) -> str:
-    """All answers of a project, each with the program that shows it, folded."""
-    words = WORDS[language]
-    version = words["on"].format_map(record)
-    if record["package"].lower() != record["project"].lower():
-        version = f"{record['package']} {version}"
+def of_project(record: dict[str, Any], root: Path, language: str, there: dict[str, str]) -> str:
+    """All answers of a project, folded; each leads to its program on the page of its question."""
     parts = [
         f'<details class="behaviours"><summary>{escape(record["project"])} '
-        f"<small>{escape(version)}</small></summary>"
-        f"<p>{escape(words['where'].format_map(record))}</p>"
+        f"<small>{escape(_version(record, language))}</small></summary>"
+        f"<p>{escape(WORDS[language]['where'].format_map(record))}</p>"
     ]
     for name, cells in record["implementations"].items():
         parts.append(
             f'<p id="{_id(record, name)}"><code>{escape(name)}</code></p><dl class="answered">'
         )
         for question, cell in cells.items():
+            if cell["answer"] == ABSENT:
+                continue
             title = escape(questions(root)[question]["title"][language])
             told = answer(cell, question, root, language)
-            address = issues(root).get((record["project"], name, question))
-            link = f'<a href="{escape(address)}">{_issue(address)}</a>' if address else ""
-            if cell["answer"] == ABSENT:
-                parts.append(f"<div><dt>{title}</dt><dd>{told}</dd></div>")
-                continue
-            code = escape(f"{cell['program']}# {cell['output']}", quote=False)
+            link = f"{there[question]}#{_program_id(question, record, name)}"
             parts.append(
-                f"<div><dt>{title}</dt><dd><details><summary>{told}</summary>"
-                f"<pre><code>{code}</code></pre></details>{link}</dd></div>"
+                f'<div><dt>{title}</dt><dd><a href="{link}">{told}</a>'
+                f"{_issue(root, record, name, question)}</dd></div>"
             )
         parts.append("</dl>")
     return "".join([*parts, "</details>"])
 
 
-def _issue(address: str) -> str:
-    """As GitHub writes it: ``owner/name#12``."""
-    owner, name, _, number = address.split("/")[-4:]
-    return f"{owner}/{name}#{number}"
+def _version(record: dict[str, Any], language: str) -> str:
+    version = WORDS[language]["on"].format_map(record)
+    if record["package"].lower() != record["project"].lower():
+        return f"{record['package']} {version}"
+    return version
+
+
+def _issue(root: Path, record: dict[str, Any], name: str, question: str) -> str:
+    """Where the project speaks of an answer, as GitHub writes it: ``owner/name#12``."""
+    address = issues(root).get((record["project"], name, question))
+    if not address:
+        return ""
+    owner, repository, _, number = address.split("/")[-4:]
+    return f' <a href="{escape(address)}">{owner}/{repository}#{number}</a>'
 
 
 def _id(record: dict[str, Any], name: str) -> str:
-    """Where an implementation is on the page, in both languages."""
+    """Where an implementation is on the page of all projects, in both languages."""
     words = re.findall(r"[a-z0-9]+", f"{record['package']} {name}".lower().replace("…", ""))
     return "-".join(words)
+
+
+def _program_id(question: str, record: dict[str, Any], name: str) -> str:
+    """Where its program is on the page of a question."""
+    return f"program-{question.replace('_', '-')}-{_id(record, name)}"
 
 
 def _blocks(text: str) -> Iterator[Block]:

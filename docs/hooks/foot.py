@@ -1,7 +1,8 @@
 """Ends each page with how to correct it, and how to cite it.
 
-CITATION.cff is for the book as a whole; of a page are its title, its address, if the site has
-one, and the day of its last change, to which version and commit of the build are added.
+CITATION.cff is for the book as a whole, whose entry is shown where a page has
+``<!-- citation -->``; of a page are its title, its address, if the site has one, and the day of its
+last change. To both, version and commit of the build are added.
 """
 
 import re
@@ -14,9 +15,10 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
-from pages import path_of
+from pages import ROOT, path_of, read_yaml
 from reading import changed
 
+CITATION = "<!-- citation -->"
 WORDS = {
     "pt": {
         "correct": "Sugira uma correção",
@@ -29,6 +31,10 @@ WORDS = {
         "language": "english",
     },
 }
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    return markdown.replace(CITATION, f"```bibtex\n{of_book(config)}\n```")
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -49,18 +55,28 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 def bibtex(page: Page, config: MkDocsConfig) -> str:
     """An entry for a list of references, in the words that BibTeX and BibLaTeX both know."""
-    told, language = project()["project"], Path(config.docs_dir).name
-    day, commit = changed(path_of(page)), short_commit()
+    title, day = str(page.meta.get("title") or page.title), changed(path_of(page))
+    return _entry(page.url, title, day, page.canonical_url or "", config)
+
+
+def of_book(config: MkDocsConfig) -> str:
+    """The entry of the whole book, as CITATION.cff has it."""
+    told = read_yaml((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    return _entry("", told["title"], str(told["date-released"]), config.site_url or "", config)
+
+
+def _entry(place: str, title: str, day: str, url: str, config: MkDocsConfig) -> str:
+    told, language, commit = project()["project"], Path(config.docs_dir).name, short_commit()
     fields = {
-        "title": f"{{{_tex(str(page.meta.get('title') or page.title))}}}",
+        "title": f"{{{_tex(title)}}}",
         "author": " and ".join(f"{{{each['name']}}}" for each in told["authors"]),
         "howpublished": f"{told['name']} {told['version']}" + (f", {commit}" if commit else ""),
         "year": day[:4],
         "month": day[5:7],
         "langid": WORDS[language]["language"],
-        "url": page.canonical_url or "",
+        "url": url,
     }
-    key = re.sub(r"\W+", "-", f"{told['name']}/{page.url}").strip("-")
+    key = re.sub(r"\W+", "-", f"{told['name']}/{place}").strip("-")
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
     return "\n".join((f"@misc{{{key},", *lines, "}"))
 

@@ -39,6 +39,7 @@ WEIGHTS = {
     "reference/notation/": 0.7,
     "reference/transforms/": 0.7,
     "reference/glossary/": 0.5,
+    "reference/download/": 1.0,
     "reference/": 0.35,
     "notebooks/": 0.6,
     "practice/": 0.75,

@@ -462,7 +462,20 @@ def measured_problems(page: Path, root: Path) -> list[Problem]:
 
 # The eye has something to rest on: a figure a page, and no long stretch of prose alone.
 
-NO_FIGURE = {  # pages outside of the reference, and why no figure would teach anything there
+# Pages outside of the reference, and why no figure would teach anything there.
+NO_FIGURE = {
+    f"practice/behaviours/{name}.md": "what there is to see are the recorded answers, a table"
+    for name in (
+        "alignment",
+        "derivatives-and-memory",
+        "fully-masked",
+        "groups",
+        "half-precision",
+        "mask-meaning",
+        "mask-with-causality",
+        "nan",
+        "scale",
+    )
 }
 LONGEST = 500  # words
 FIGURE = re.compile(r"figure:|chart:")

@@ -9,7 +9,7 @@ from mkdocs.exceptions import PluginError
 HERE = "https://example.org/attnref"
 THERE = "https://github.com/owner/attention"
 BOTH = f'[project.urls]\nDocumentation = "{HERE}"\nRepository = "{THERE}/"\n'
-PAGE = "You need Python. <!-- wheel -->\n\nAnd a clone. <!-- clone -->\n\nDone.\n"
+PAGE = "You need Python. <!-- wheel -->\n\nAnd a clone. <!-- clone -->\n\nA book. <!-- book -->\n"
 
 
 @pytest.fixture
@@ -60,6 +60,7 @@ def test_without_them_nothing_is_said_of_them(project, config, page):
     # What works without an address, and nothing for who publishes the site.
     assert "And a clone. Ask whoever gave you this site for the clone; the package above" in shown
     assert "pyproject.toml" not in shown
+    assert shown.endswith("A book. \n")
 
 
 def test_with_them_a_page_has_its_place_on_the_web(project, config, page):
@@ -85,6 +86,8 @@ def test_with_them_one_installs_and_clones_from_there(project, config, page):
     wheel = f"{HERE}/dist/attnref-1.2-py3-none-any.whl"
     assert f"\npip install {wheel}\npip install 'attnref[cli] @ {wheel}'  # with" in shown
     assert f"And a clone. \n\n```bash\ngit clone {THERE}\ncd attention\n```\n" in shown
+    pdf, folder = f'<a href="{HERE}/book/attnref-en.pdf">pdf</a>', f'<a href="{HERE}/book/'
+    assert shown.endswith(f'Download: {pdf}, {folder}attnref-en.zip">zip</a>.\n')
 
 
 def test_the_foot_of_a_page_says_of_what_it_was_built(project, config, monkeypatch):

@@ -71,6 +71,12 @@ def test_a_page_can_be_cited(project, config, monkeypatch):
         "}",
     ]
     assert r"title = {{Entropy \&amp; order}}" in foot.on_page_content("", page(), config, None)
+    whole = foot.on_page_markdown("By <!-- citation -->", page(), config, None)
+    assert whole.startswith("By ```bibtex\n@misc{attnref,\n  title = {{attnref: scaled dot-product")
+    assert (
+        f"  year = {{2026}},\n  month = {{11}},\n  langid = {{english}},\n  url = {{{HERE}/en/"
+        in whole
+    )
     # Outside of a clone, on a site without an address.
     monkeypatch.setattr(foot, "changed", lambda path: "")
     monkeypatch.setattr(foot, "short_commit", lambda: "")

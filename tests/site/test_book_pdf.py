@@ -22,6 +22,8 @@ HOME = '<p>To <a href="two/index.html#far">the second</a>, <a href="../code.py">
 ONE = (
     HEADING.format(id="why", text="Why")
     + "<details><summary>Asked</summary><p>Unfolded</p></details><form><button>Go</button></form>"
+    + '<a href="#program-a">asked</a>'
+    + '<details class="programs"><p id="program-a">Left out</p></details>'
     + "<pre><code>"
     + "wide " * 60
     + "\\(kept\\)</code></pre>"
@@ -87,6 +89,7 @@ def test_title_contents_and_pages_come_in_order(pdf):
     assert "\\(kept\\)" in texts[3]
     assert "8 min" not in texts[3]
     assert "Go" not in texts[3]
+    assert "Left out" not in texts[3]
     assert "left right" in texts[3]
     assert len(texts) > 5
     assert pdf.page_labels[:4] == ["i", "ii", "1", "2"]

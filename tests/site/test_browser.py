@@ -1,6 +1,11 @@
-"""The site in a real browser: languages, formulas without JavaScript, search, terms."""
+"""The site in a real browser: languages, formulas without JavaScript, search, terms, paper."""
+
+import io
+import re
 
 import pytest
+from playwright.sync_api import expect
+from pypdf import PdfReader
 
 LANGUAGES = ("pt", "en")
 
@@ -37,13 +42,20 @@ def test_the_language_switch_keeps_the_page(new_page, address, javascript, path)
     page.wait_for_url(f"{address}/pt/{path}")
 
 
+# What is far away gets its height when it comes near, which moves the section once more.
+AT_THE_TOP = """id => {
+  const {top} = document.getElementById(id).getBoundingClientRect()
+  return top > -innerHeight / 10 && top < innerHeight / 4
+}"""
+
+
 def test_the_language_switch_keeps_the_section(new_page, address):
     page = new_page()
     page.goto(f"{address}/pt/scale/variance-proof/")
     section = page.locator("article h2[id]").nth(2)
     ident = section.get_attribute("id")
-    section.scroll_into_view_if_needed()
     page.evaluate("id => document.getElementById(id).scrollIntoView()", ident)
+    page.wait_for_function(AT_THE_TOP, arg=ident)
     switch(page, "en")
     page.wait_for_url(f"{address}/en/scale/variance-proof/#{ident}")
 
@@ -63,7 +75,7 @@ def test_the_colours_that_were_chosen_hold_in_both_languages(new_page, address):
     page.click("label[for^=__palette]:not([hidden])")
     page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
     page.goto(f"{address}/pt/scale/entropy/")
-    assert page.evaluate("document.body.dataset.mdColorScheme") == "slate"
+    page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
 
 
 def test_the_file_of_a_name_is_copied_by_its_button(new_page, address, site):
@@ -71,15 +83,13 @@ def test_the_file_of_a_name_is_copied_by_its_button(new_page, address, site):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(f"{address}/en/variants/blockwise/")
     page.click(".take button")
-    page.wait_for_function("document.querySelector('.take [role=status]').textContent")
-    assert page.inner_text(".take [role=status]") == "Copied: blockwise_attention"
+    status = page.locator(".take [role=status]")
+    expect(status).to_have_text("Copied: blockwise_attention")
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied == (site / "en/code/blockwise_attention.py").read_text(encoding="utf-8")
     page.context.route("**/code/*", lambda route: route.abort())
     page.click(".take button")
-    page.wait_for_function(
-        "document.querySelector('.take [role=status]').textContent.startsWith('Copying failed')"
-    )
+    expect(status).to_contain_text("Copying failed")
 
 
 def test_a_claim_opens_its_test_in_place(new_page, address):
@@ -206,17 +216,17 @@ def test_the_tab_key_reaches_a_term_and_its_meaning_shows(new_page, address, lan
     page = new_page(java_script_enabled=javascript)
     page.goto(f"{address}/{language}/scale/scale-factor/")
     word, meaning = word_and_meaning(page)
-    assert not meaning.is_visible()
+    expect(meaning).to_be_hidden()
     page.locator("article h1").click()  # the next Tab goes on from here
     for _ in range(5):
         page.keyboard.press("Tab")
-        if meaning.is_visible():
+        if word.evaluate("word => word === document.activeElement"):
             break
-    assert meaning.is_visible()
-    assert word.evaluate("word => word === document.activeElement")
+    expect(word).to_be_focused()
+    expect(meaning).to_be_visible()
     assert len(meaning.inner_text()) > 20
     page.keyboard.press("Tab")
-    assert not meaning.is_visible()
+    expect(meaning).to_be_hidden()
 
 
 def test_the_meaning_stays_under_the_pointer_and_goes_with_escape(new_page, address):
@@ -224,22 +234,22 @@ def test_the_meaning_stays_under_the_pointer_and_goes_with_escape(new_page, addr
     page.goto(f"{address}/en/scale/scale-factor/")
     word, meaning = word_and_meaning(page)
     word.hover()
-    assert meaning.is_visible()
+    expect(meaning).to_be_visible()
     here, there = word.bounding_box(), meaning.bounding_box()
     x = here["x"] + here["width"] / 2
     page.mouse.move(x, here["y"] + here["height"] / 2)
     page.mouse.move(x, there["y"] + there["height"] / 2, steps=20)  # over every pixel between
-    assert meaning.is_visible()
+    expect(meaning).to_be_visible()
     page.keyboard.press("Escape")
-    assert not meaning.is_visible()
+    expect(meaning).to_be_hidden()
     page.mouse.move(0, 0)
     word.hover()
-    assert meaning.is_visible()
+    expect(meaning).to_be_visible()
     word.focus()
     page.mouse.move(0, 0)
-    assert meaning.is_visible()  # the focus holds it
+    expect(meaning).to_be_visible()  # the focus holds it
     page.keyboard.press("Escape")
-    assert not meaning.is_visible()
+    expect(meaning).to_be_hidden()
     assert word.evaluate("word => word === document.activeElement")
 
 
@@ -294,3 +304,73 @@ def test_a_marked_line_has_a_bar_whatever_the_colours(new_page, address, scheme,
     for bar in bars:
         assert bar == {"style": "solid", "width": bar["width"], "seen": True}
         assert bar["width"] >= 3
+
+
+# The button that leads to the top shows while the page is scrolled up. Scrolls up until the middle
+# of a node is where the button is, and tells what lies there; or until a heading is read.
+UP = """async ([selector, index]) => {
+  const frame = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)))
+  const button = document.querySelector(".md-top")
+  const all = [...document.querySelectorAll(selector)]
+  const node = all.filter(each => each.checkVisibility())[index]
+  const middle = box => box.top + box.height / 2
+  const heading = node.matches("h2"), room = heading ? 90 : middle(button.getBoundingClientRect())
+  node.scrollIntoView({block: "start"})  // what is far away gets its height
+  await frame()
+  scrollBy(0, 2 * innerHeight)
+  await frame()
+  const start = performance.now()
+  do {
+    scrollBy(0, 40)
+    await frame()
+    const box = node.getBoundingClientRect()
+    scrollBy(0, (heading ? box.top : middle(box)) - room)
+    await frame()
+    if (scrollY < 100) return "beside it"  // it is never so low
+    if (performance.now() - start > 20000) throw Error("the button does not show")
+  } while (button.hidden)
+  const [own, box] = [button.getBoundingClientRect(), node.getBoundingClientRect()]
+  const left = Math.max(own.left, box.left), right = Math.min(own.right, box.right)
+  if (left >= right || own.bottom <= box.top || own.top >= box.bottom) return "beside it"
+  const there = document.elementFromPoint((left + right) / 2, middle(heading ? own : box))
+  return button.contains(there) ? "the button" : "what is read"
+}"""
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_button_that_leads_to_the_top_covers_no_field_and_no_heading(new_page, address, width):
+    page = new_page(viewport={"width": width, "height": 740})
+    page.goto(f"{address}/en/complexity/calculator/")
+    assert page.evaluate(UP, ["article h2[id]", 1]) == "beside it"
+    fields = ".explorer :is(input, select, button)"
+    number = page.locator(fields).locator("visible=true").count()
+    assert number > 3
+    found = {page.evaluate(UP, [fields, each]) for each in range(number)}
+    assert "the button" not in found
+    assert width > 400 or "what is read" in found
+
+
+BLANK = re.compile(r"[\s\u2060]")
+
+
+def test_a_printed_page_reads_in_its_order_and_has_nothing_of_the_screen(new_page, address):
+    page = new_page()
+    page.goto(f"{address}/en/foundations/softmax-or-sum/")
+    page.evaluate("document.fonts.ready")
+    page.locator(".md-code__nav").first.wait_for(state="attached")
+    page.emulate_media(media="print")
+    assert not page.locator(".md-code__nav:visible, .md-top:visible").count()
+    formulas = page.locator("div.formula").evaluate_all(
+        "all => all.map(each => getComputedStyle(each).backgroundImage)"
+    )
+    assert set(formulas) == {"none"}
+    said = page.locator("article > p:has(.term):not(:has(.katex))").all_inner_texts()
+    assert said
+    pdf = PdfReader(io.BytesIO(page.pdf(format="A4", print_background=True)))
+    sheets = [sheet.extract_text().strip() for sheet in pdf.pages]
+    written = BLANK.sub("", "".join(sheets))
+    assert [text for text in said if BLANK.sub("", text) not in written] == []
+    # The title of a program is on the sheet of its first lines.
+    assert [
+        sheet for sheet in sheets if re.search(r"^(attnref|snippets)/\S+$", sheet.split("\n")[-1])
+    ] == []

@@ -55,7 +55,7 @@ def test_a_pasted_message_finds_its_entry(new_page, address, language):
             page.keyboard.press("Control+V")
             try:
                 where = [f"/pitfalls/{path}", f"#{anchor}"]
-                page.wait_for_function(FOUND, arg=where, timeout=10_000)
+                page.wait_for_function(FOUND, arg=where)
             except TimeoutError:
                 missed.append((place, text))
     assert not missed
@@ -70,7 +70,7 @@ def test_the_box_of_the_home_page_finds_the_entry_of_a_message(new_page, address
         page.keyboard.press("Escape")
         page.fill("form.find input", with_other_numbers(message))
         page.press("form.find input", "Enter")
-        page.wait_for_function(FOUND, arg=[f"/pitfalls/{path}", f"#{anchor}"], timeout=10_000)
+        page.wait_for_function(FOUND, arg=[f"/pitfalls/{path}", f"#{anchor}"])
 
 
 def test_without_javascript_the_box_leads_to_the_page_on_errors(new_page, address):

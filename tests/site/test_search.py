@@ -120,5 +120,6 @@ def test_a_pasted_traceback_is_asked_by_the_error_that_ends_it(searching):
     page.locator(".md-search-result__item").first.wait_for()
     field = page.locator("input.md-search__input")
     message = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (30x8 and 24x24)"
-    assert field.input_value() == message
-    assert page.locator('.md-search-result__link[href*="shapes/#width"]').count()
+    expect(field).to_have_value(message)
+    found = page.locator('.md-search-result__link[href*="shapes/#width"]')
+    expect(found.first).to_be_attached()

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 import versions
+from playwright.sync_api import expect
 from test_every_page import listen, violations
 
 BOTH, LOST, NEW = "scale/entropy/", "scale/saturation/", "scale/scale-factor/"
@@ -43,7 +44,7 @@ def test_the_selector_keeps_page_and_language(new_page, place, language, latest,
     assert not page.locator(".md-banner").count()
     choose(page, "0.1.0")
     page.wait_for_url(f"{place}/v0.1.0/{language}/{BOTH}")
-    assert page.locator(".md-banner").is_visible()
+    expect(page.locator(".md-banner")).to_be_visible()
     choose(page, latest)
     page.wait_for_url(f"{place}/{language}/{BOTH}")
     page.goto(f"{place}/{language}/{NEW}")
