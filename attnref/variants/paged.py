@@ -100,6 +100,10 @@ def _attended(
     # The longest sequence first: those that have ended are then always the last ones.
     lengths, order = lengths.sort(descending=True)
     query, table, ends = query[order], table[order], lengths.tolist()
+    if not any(ends):  # sums of nothing, which have gradients too
+        none = (x[:0].flatten(0, 1).transpose(0, 1).to(query.dtype) for x in (key, value))
+        keys, values = none  # (key heads, 0, d_k), (key heads, 0, d_v)
+        return query @ keys.mT @ values
     newest = torch.arange(n, device=lengths.device).repeat(rows // max(n, 1))  # (r n,)
     sees = (lengths[:, None] - n + newest)[:, None, :, None]  # (b, 1, r n, 1), the last key
     part = Partial(
@@ -174,11 +178,11 @@ def _checked(
                 f"{name}: expected a tensor of integers of shape {shape} with b = {len(query)}, "
                 f"the batch of query, got {got}. PagedCache.block_table gives both."
             )
-    if torch.compiler.is_dynamo_compiling():
+    if torch.compiler.is_compiling():
         raise ValueError(
-            "lengths: expected a call outside torch.compile(fullgraph=True), got one that is "
-            "traced. The lengths are values, which a graph does not hold: leave the call out of "
-            "it with torch.compiler.disable."
+            "lengths: expected a call outside torch.compile(fullgraph=True) and torch.export, got "
+            "one that is traced. The lengths are values, which a graph does not hold: leave the "
+            "call out of it with torch.compiler.disable."
         )
     # Counted on from here: 8 bits would not hold the places, and not all integers are an index.
     block_table, lengths = block_table.long(), lengths.long()

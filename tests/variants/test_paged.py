@@ -296,6 +296,10 @@ def test_no_sequence_and_no_values(pool, randn):
     nothing = paged_attention(query, key, value, table[:, :0], 0 * lengths, enable_gqa=True)
     assert (nothing == 0).all()
     assert nothing.shape == (len(LENGTHS), HEADS, 3, D_V)
+    given = [x.requires_grad_() for x in (query, key, value)]
+    nothing = paged_attention(*given, table, 0 * lengths, enable_gqa=True)
+    for gradient in torch.autograd.grad(nothing.sum(), given):
+        assert (gradient == 0).all()
 
 
 INTEGERS = "expected a tensor of integers of shape"
@@ -415,6 +419,6 @@ def test_a_graph_holds_a_table_but_no_loop_up_to_the_longest_text(pool):
 
 
 def test_lengths_are_refused_before_they_are_read(monkeypatch, call):
-    monkeypatch.setattr(torch.compiler, "is_dynamo_compiling", lambda: True)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     with pytest.raises(ValueError, match=r"^lengths: expected a call outside torch\.compile"):
         paged_attention(*call)
