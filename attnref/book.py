@@ -1,4 +1,7 @@
-"""Where the book explains something, for those who may have the installed package alone."""
+"""Where the book explains something, for those who may have the installed package alone.
+
+And how they install what an extra of the package brings, since no registry has the package.
+"""
 
 import functools
 from importlib import metadata
@@ -59,6 +62,23 @@ _IN_THE_BOOK = {
     "en": 'the page "{}" of the attnref book',
     "pt": 'a página "{}" do livro attnref',
 }
+
+_INSTALL = {
+    "en": "Run pip install '.[{0}]' in a clone, or pip install './WHEEL[{0}]' with the site's "
+    "wheel.",
+    "pt": "Rode pip install '.[{0}]' em um clone, ou pip install './WHEEL[{0}]' com o arquivo "
+    "WHEEL do site.",
+}
+
+
+def install(extra: str, lang: str) -> str:
+    """How to install the libraries of an extra.
+
+    Examples:
+        >>> install("cli", "en")[:44]
+        "Run pip install '.[cli]' in a clone, or pip "
+    """
+    return _INSTALL[lang].format(extra)
 
 
 def where(page: str, lang: str) -> str:

@@ -8,7 +8,8 @@ import traceback
 from typing import Annotated, NoReturn
 
 import attnref
-from attnref.text import Text, also_in_portuguese, help_in, install, preferred, spoken
+from attnref.book import install
+from attnref.text import Text, also_in_portuguese, help_in, preferred, spoken
 
 # The module of each subcommand; its function there, or its app of more of them, has that name.
 COMMANDS = {
@@ -18,8 +19,8 @@ COMMANDS = {
     "exercise": "attnref.exercises.command",
 }
 NO_TYPER = Text(
-    en=f"the command line needs typer and rich. {install('cli').en}",
-    pt=f"a linha de comando precisa de typer e rich. {install('cli').pt}",
+    en=f"the command line needs typer and rich. {install('cli', 'en')}",
+    pt=f"a linha de comando precisa de typer e rich. {install('cli', 'pt')}",
 )
 CLOSED = Text(
     en="expected a standard output to print to, got a closed one. Redirect it to a file.",

@@ -81,21 +81,6 @@ def one_of(name: str, known: Iterable[str], got: object) -> Text:
     )
 
 
-def install(extra: str) -> Text:
-    """How to install what an extra of the package brings, since no registry has the package.
-
-    Examples:
-        >>> install("cli").en
-        "Run pip install '.[cli]' in a clone, or pip install './WHEEL[cli]' with the site's wheel."
-    """
-    return Text(
-        en=f"Run pip install '.[{extra}]' in a clone, or pip install './WHEEL[{extra}]' with the "
-        "site's wheel.",
-        pt=f"Rode pip install '.[{extra}]' em um clone, ou pip install './WHEEL[{extra}]' com o "
-        "arquivo WHEEL do site.",
-    )
-
-
 def preferred(environment: Mapping[str, str]) -> str:
     """The language of the locale if there are texts in it, otherwise English.
 

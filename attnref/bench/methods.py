@@ -17,7 +17,6 @@ from torch import Tensor
 
 from attnref import variants
 from attnref.bench.problems import Problem
-from attnref.text import install
 
 # Given a problem, does what is not to be timed (modules, masks, compilation) and returns the rest.
 Prepare = Callable[[Problem], Callable[[], Tensor]]
@@ -47,7 +46,7 @@ class Method:
         """Why it cannot be called here, or None."""
         if self.imports is None or importlib.util.find_spec(self.imports) is not None:
             return None
-        return f"{self.needs} is not installed. {install('peers').en}"
+        return f"{self.needs} is not installed; pip install 'attnref[peers]'"
 
 
 class Registry:

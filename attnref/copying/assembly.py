@@ -6,9 +6,9 @@ import re
 import subprocess
 import sys
 
+from attnref.book import install
 from attnref.copying.needs import Imports, find_imports, find_names, find_needed
 from attnref.copying.source import CopyError, Definition, Examples, Source, Span
-from attnref.text import install
 
 _LINE_LENGTH = 100
 
@@ -125,9 +125,9 @@ def _formatted(text: str) -> str:
     if importlib.util.find_spec("ruff") is None:
         raise CopyError(
             en="ruff: expected it to be installed, for it formats what is copied, got no such "
-            f"package. {install('cli').en}",
+            f"package. {install('cli', 'en')}",
             pt="ruff: o esperado era que estivesse instalado, pois formata o que se copia, e não "
-            f"está. {install('cli').pt}",
+            f"está. {install('cli', 'pt')}",
         )
     sort = ("check", "--select=I", "--fix", '--config=lint.isort.known-third-party=["torch"]')
     for command in (sort, ("format",)):
