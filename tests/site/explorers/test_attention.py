@@ -375,7 +375,7 @@ def test_the_picture_is_the_same_before_its_script(new_page, visit, address, is_
 
 def as_one_writes(node):
     """What is drawn, without the spaces and zeros that one writes and another does not."""
-    return re.sub(r"(?<=[A-Z]) |(?<=\d)\.0\b", "", str(node))
+    return re.sub(r"(?<=[A-Z]) |(?<=\d)\.0(?!\d)", "", str(node))
 
 
 def test_the_small_one_shows_the_same_numbers(visit):

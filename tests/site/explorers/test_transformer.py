@@ -76,7 +76,7 @@ def test_its_numbers_are_those_of_pytorch(page, count):
             pytest.param(*one, marks=pytest.mark.audit)
             for one in [
                 ("inverse: 1 / HEAD_DIM", "inverse: 1 / WIDTH"),
-                ("isCausal ? i + 1 : count", "isCausal ? i + 2 : count"),
+                ("isCausal ? i + 1 : count", "isCausal ? i : count"),
                 ("row[j] = factor * score", "row[j] = score"),
                 ("out[i + 1] = row[i] * sin +", "out[i + 1] = row[i] * sin -"),
                 ("(i % HEAD_DIM) / HEAD_DIM", "i / HEAD_DIM"),
