@@ -58,7 +58,7 @@ def _unit(vectors: Tensor) -> Tensor:
     zero = largest == 0
     # Divided first, for squares overflow and vanish; the result does not depend on the divisor.
     wide = wide / largest.masked_fill(zero, 1.0)
-    norm = torch.linalg.vector_norm(wide.masked_fill(zero, 1.0), dim=-1, keepdim=True)
+    norm: Tensor = torch.linalg.vector_norm(wide.masked_fill(zero, 1.0), dim=-1, keepdim=True)
     return (wide / norm).masked_fill(zero, 0.0).to(vectors.dtype)
 
 

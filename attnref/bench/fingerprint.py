@@ -168,4 +168,5 @@ def _calls_a_check(node: Any) -> bool:
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
     called = node.value.func
-    return _is_check(getattr(called, "id", None) or getattr(called, "attr", ""))
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return _is_check(str(name))

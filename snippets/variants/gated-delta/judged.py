@@ -21,5 +21,6 @@ def attention(query, key, value, scale=None, enable_gqa=False):
 
 report = check(attention, limit=None)
 print(report.verdict(), "\n")
-print("pass:", ", ".join(each.property for each in report.results if each.verdict.value == "pass"))
+right = [x.property for x in report.results if x.verdict.value == "pass"]
+print("pass:", ", ".join(right))
 # --8<-- [end:example]
