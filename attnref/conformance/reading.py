@@ -51,16 +51,16 @@ COMPILED = Text(
     pt="recompilada para outras formas, e com {times} vezes o limite",
 )
 WINDOW = Text(
-    en="a window of its own, not judged: asked within {reach} positions, where it hides nothing",
+    en="its own window, not judged: asked within {reach} positions, where it hides nothing",
     pt="uma janela própria, que não é julgada: testada em até {reach} posições, em que ela nada "
     "esconde",
 )
 FIXED = Text(
-    en="a factor of its own, {factor:.3g}, not judged",
-    pt="um fator próprio, {factor:.3g}, que não é julgado",
+    en="one factor for all widths, {factor:.3g}, not judged",
+    pt="um só fator para todas as larguras, {factor:.3g}, que não é julgado",
 )
 MULTIPLE = Text(
-    en="a factor of its own, {factor:.3g}/sqrt(d_k), not judged",
+    en="its own factor, {factor:.3g}/sqrt(d_k), not judged",
     pt="um fator próprio, {factor:.3g}/sqrt(d_k), que não é julgado",
 )
 ROUGHLY = Text(en="approximate", pt="aproximada")

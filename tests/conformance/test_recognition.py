@@ -271,9 +271,9 @@ NO_SOFTMAX = "This is no softmax attention, not judged here: {}."
 OF_THEIR_OWN = {
     "window": (window_by_default, "asked within 128 positions", None),
     "window around": (around_by_default, "asked within 4 positions", None),
-    "absorbed": (absorbed, "a factor of its own, 0.267, not judged", None),
-    "absorbed, unsaid": (absorbed_without_a_word, "a factor of its own, 0.267", None),
-    "YaRN": (yarn, "a factor of its own, 1.87/sqrt(d_k), not judged", None),
+    "absorbed": (absorbed, "one factor for all widths, 0.267, not judged", None),
+    "absorbed, unsaid": (absorbed_without_a_word, "one factor for all widths, 0.267", None),
+    "YaRN": (yarn, "its own factor, 1.87/sqrt(d_k), not judged", None),
     "sink": (with_a_sink, "", "a sink takes a part of the weight of each row"),
     "delta": (gated_delta, "always causal", "a recurrence, whose weights may be negative"),
     "delta, heads third": (gated_delta_heads_third, "axes (b, n, h, d)", "a recurrence"),

@@ -489,7 +489,7 @@ def delta_rule(query, key, value, state=None):
     return torch.cat(outputs, -2), state
 
 
-OWN = "a window of its own, not judged: asked within {} positions, where it hides nothing"
+OWN = "its own window, not judged: asked within {} positions, where it hides nothing"
 OF_THEIR_OWN = {
     "window": (seeing_a_few, None, OWN.format(4)),
     "static": (sliding, in_slots, OWN.format(48)),

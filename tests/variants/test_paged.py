@@ -197,7 +197,7 @@ def test_derivatives_have_derivatives(pool, randn, groups):
 def test_what_it_takes_does_not_grow_with_the_text(device, generator, monkeypatch):
     """Of a text 8 times as long, no more than twice; a copy of its keys would take 8 times.
 
-    What grows is what is made of the table, a fortieth of the keys and values that are added.
+    What grows is made of the table: some 210 bytes a page, whose keys and values take 16384.
     """
     monkeypatch.setattr(paged, "_NUMBERS", 2**16)
 
@@ -215,7 +215,8 @@ def test_what_it_takes_does_not_grow_with_the_text(device, generator, monkeypatc
     short, long = taken(1024), taken(8192)
     assert long < 2 * short
     assert long < 8192 * 2 * 64 * 4  # the keys of the longer sequence
-    assert long - short < (8192 - 1024) * 2 * (64 + 64) * 4 / 40
+    pages = 2 * (8192 - 1024) // 16
+    assert long - short < pages * 16 * (2 * 64 + 2 * 64) * 4 / 64
 
 
 @pytest.mark.claim("ended-sequences-take-no-part")
