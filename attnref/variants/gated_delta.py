@@ -264,8 +264,8 @@ def _round(
 def _lower_product(lower: Tensor, written: Tensor) -> Tensor:
     """The product with zeros above the diagonal, where 0 times NaN or inf counts as 0."""
     finite = torch.nan_to_num(written, 0.0, 0.0, 0.0)
-    broken = (written - finite).detach()  # 0 where finite, or NaN or inf
-    return lower @ finite + broken.cumsum(-2)
+    reached = (finite != written).cumsum(-2) > 0  # by NaN or inf of the row or of one before
+    return torch.where(reached, torch.nan, lower @ finite)
 
 
 def _filled(tokens: Tensor, taken: slice, missing: int) -> Tensor:

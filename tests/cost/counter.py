@@ -26,7 +26,7 @@ NOT_OPERATIONS = {
     *(aten.where, aten.masked_fill, aten.masked_fill_, aten.abs, aten.neg, aten.isnan),
     *(aten.eq, aten.ne, aten.gt, aten.all, aten.any, aten.bitwise_and, aten.bitwise_or),
     *(aten.bitwise_not, aten.tril, aten.triu, aten.new_zeros, aten.ones_like, aten.clone),
-    *(aten.stack, aten.constant_pad_nd, aten.full_like, aten.new_empty),
+    *(aten.stack, aten.constant_pad_nd, aten.full_like, aten.new_empty, aten.nan_to_num),
 }
 ONLY_WRITTEN = {aten.zero_, aten.copy_}  # their first argument is not read
 
@@ -87,7 +87,7 @@ class Counter(TorchDispatchMode):
         if kernel in ONE_A_RESULT:
             return Operations(elementwise=out.numel() * out.is_floating_point())
         if kernel in ONE_AN_ARGUMENT:
-            return Operations(elementwise=args[0].numel())
+            return Operations(elementwise=args[0].numel() * out.is_floating_point())
         if kernel in EXPONENTIALS:
             return Operations(exponentials=out.numel())
         assert kernel in NOT_OPERATIONS, f"{func} has no rule of counting"
