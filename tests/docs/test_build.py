@@ -65,6 +65,7 @@ description: The other page of this site.
     "tests/test_it.py": '@pytest.mark.claim("it-holds")\ndef test_it():\n    assert abs(-1)\n',
 }
 OURS = (
+    "CITATION.cff",
     "attnref",
     "docs/also-called.yml",
     "docs/behaviours",
