@@ -127,6 +127,26 @@ def check_number(name: str, number: float | None, advice: str, *, most: str = "a
     return float(number)
 
 
+def check_flag(name: str, flag: bool, advice: str) -> None:
+    """A choice is True or False; what only counts as one, such as text, was meant otherwise."""
+    if not isinstance(flag, bool):
+        raise TypeError(f"{name}: expected True or False, got {type(flag).__name__}. {advice}")
+
+
+def check_drawn(*, generator: object = None, kind: type = object, dtype: object = None) -> None:
+    """What makes numbers: a generator of this kind, in a floating dtype; None leaves it open."""
+    if generator is not None and not isinstance(generator, kind):
+        raise TypeError(
+            f"generator: expected a torch.Generator or None, got {type(generator).__name__}. Make "
+            "one with torch.Generator().manual_seed(0)."
+        )
+    if dtype is not None and not getattr(dtype, "is_floating_point", False):
+        raise TypeError(
+            f"dtype: expected a floating dtype, got {dtype}. What is drawn, and a "
+            "mean, is no integer; take torch.float32."
+        )
+
+
 def check_scale(scale: float | None, head_dim: int) -> float:
     """The factor to use: ``scale`` itself, or ``1/sqrt(head_dim)`` for None."""
     if scale is None:

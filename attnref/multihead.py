@@ -127,6 +127,18 @@ class MultiHeadAttention(nn.Module):
                 "factors of head_scale."
             )
         checks.check_scale(scale, head_dim)
+        if not (head_scale is None or isinstance(head_scale, Tensor | nn.Module)):
+            raise TypeError(
+                "head_scale: expected a tensor, a module or None, got "
+                f"{type(head_scale).__name__}. Convert a list with torch.tensor; for one factor "
+                "for all heads use scale."
+            )
+        if not callable(attention):
+            raise TypeError(
+                f"attention: expected a function, got {type(attention).__name__}. Leave it out for "
+                "attnref.scaled_dot_product_attention."
+            )
+        checks.check_drawn(generator=generator, kind=torch.Generator, dtype=dtype)
         if isinstance(head_scale, Tensor) and head_scale.shape != (num_heads,):
             raise ValueError(
                 f"head_scale: expected one factor a head, shape ({num_heads},), got "
@@ -211,11 +223,7 @@ class MultiHeadAttention(nn.Module):
         """
         self._check_types(query, key, value, cache, positions)
         for name, flag in (("is_causal", is_causal), ("return_weights", return_weights)):
-            if not isinstance(flag, bool):
-                raise TypeError(
-                    f"{name}: expected True or False, got {type(flag).__name__}. It is a choice; "
-                    "a mask goes into attn_mask."
-                )
+            checks.check_flag(name, flag, "It is a choice; a mask goes into attn_mask.")
         if cache is not None and (key is not None or not is_causal):
             raise ValueError(
                 "cache: expected causal self-attention, got "

@@ -145,6 +145,7 @@ class LearnedPositions(nn.Module):
     ) -> None:
         super().__init__()
         _check_counts(1, max_length=max_length, dim=dim)
+        checks.check_drawn(generator=generator, kind=torch.Generator, dtype=dtype)
         self.table = nn.Parameter(torch.empty(max_length, dim, device=device, dtype=dtype))
         nn.init.normal_(self.table, std=std, generator=generator)
 

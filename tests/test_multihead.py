@@ -20,6 +20,10 @@ from attnref import (
 from attnref.cache import KVCache
 from attnref.multihead import MultiHeadAttention
 from attnref.scaling import LearnedTemperature
+from attnref.variants.differential import LearnedLambda
+from attnref.variants.linformer import mean_projection
+from attnref.variants.lsh import random_rotations
+from attnref.variants.performer import random_projection
 
 # In float64 a sum of some hundred products of numbers near 1 is off by about 100 eps = 2e-14.
 # Two orders of magnitude more is still far below any mistake.
@@ -844,6 +848,26 @@ def test_parameters_follow_from_heads_and_widths():
 def test_a_layer_that_cannot_be_is_refused(options, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         MultiHeadAttention(**{"embed_dim": 12, "num_heads": 6} | options)
+
+
+def test_what_a_layer_is_made_of_has_a_kind():
+    """And so for all that draws numbers."""
+    draw, drawn = torch.Generator(), "dtype: expected a floating dtype, got torch.int32"
+    made = "generator: expected a torch.Generator or None, got int"
+    layer = partial(MultiHeadAttention, 12, 6)
+    for make, message in (
+        (partial(layer, head_scale=[1.0] * 6), "head_scale: expected a tensor, a module or None"),
+        (partial(layer, attention=None), "attention: expected a function, got NoneType"),
+        (partial(layer, generator=0), made),
+        (partial(layer, dtype=torch.int32), drawn),
+        (partial(positions.LearnedPositions, 3, 4, generator=0), made),
+        (partial(LearnedLambda, 4, initial=0.2, dtype=torch.int32), drawn),
+        (partial(mean_projection, 2, 4, dtype=torch.int32), drawn),
+        (partial(random_projection, 2, 4, generator=draw, dtype=torch.int32), drawn),
+        (partial(random_rotations, 2, 4, num_buckets=2, generator=draw, dtype=torch.int32), drawn),
+    ):
+        with pytest.raises(TypeError, match=f"^{message}"):
+            make()
 
 
 @pytest.mark.parametrize(

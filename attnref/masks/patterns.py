@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from attnref.checks import check_alignment, check_integer, check_positions
+from attnref.checks import check_alignment, check_flag, check_integer, check_positions
 from attnref.masks.mask import Mask, check_block_size
 
 
@@ -557,6 +557,7 @@ def _laid_out(layout: Tensor, block_size: int, i: Tensor, j: Tensor) -> Tensor:
 
 def window_reach(name: str, window: int, is_causal: bool) -> tuple[int, int]:
     """How many places before and behind its own a window covers."""
+    check_flag("is_causal", is_causal, "False puts the query's own key in the middle.")
     window = check_integer(
         name, window, 1, "It counts what one query sees, its own place included."
     )

@@ -132,6 +132,7 @@ class LearnedLambda(nn.Module):
     ) -> None:
         super().__init__()
         checks.check_integer("head_dim", head_dim, 1, "It is half of query.shape[-1].")
+        checks.check_drawn(generator=generator, kind=torch.Generator, dtype=dtype)
         advice = "The paper takes initial_lambda(layer), from 0.2 to 0.8."
         self.initial = checks.check_number("initial", initial, advice)
         if not math.isfinite(self.initial):

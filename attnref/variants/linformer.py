@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attnref._door import Call, check_tensors, enter, own_precision
-from attnref.checks import broadcast_shape, check_integer
+from attnref.checks import broadcast_shape, check_drawn, check_integer
 from attnref.masks import Mask
 from attnref.variants.blockwise import blockwise
 
@@ -146,6 +146,7 @@ def mean_projection(
                 [0.0000, 0.0000, 1.0000]])
     """
     rank = check_integer("rank", rank, 1, "It is the number of mixtures of keys.", most=length)
+    check_drawn(dtype=dtype)
     run = torch.arange(length, device=device) * rank // length  # (length,)
     member = run == torch.arange(rank, device=device)[:, None]  # (rank, length)
     member = member.to(dtype)

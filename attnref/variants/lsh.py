@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref._door import check_generator, check_tensors, enter, own_precision
-from attnref.checks import check_integer
+from attnref.checks import check_drawn, check_integer
 from attnref.masks import Mask
 from attnref.softmax import Partial, merge, partial_attention
 
@@ -184,6 +184,7 @@ def random_rotations(
     if check_integer("num_buckets", num_buckets, 2, advice) % 2:
         raise ValueError(f"num_buckets: expected an even number, got {num_buckets}. {advice}")
     check_generator(generator)
+    check_drawn(dtype=dtype)
     shape = (num_rounds, head_dim, num_buckets // 2)
     return torch.randn(shape, generator=generator, device=generator.device, dtype=dtype)
 

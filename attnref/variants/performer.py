@@ -189,6 +189,7 @@ def random_projection(
     num_features = checks.check_integer("num_features", num_features, 1, advice)
     head_dim = checks.check_integer("head_dim", head_dim, 1, advice)
     check_generator(generator)
+    checks.check_drawn(dtype=dtype)
     blocks, wide = -(-num_features // head_dim), torch.promote_types(dtype, torch.float32)
     shape = (2, blocks, head_dim, head_dim)
     gaussian = torch.randn(shape, generator=generator, device=generator.device, dtype=wide)

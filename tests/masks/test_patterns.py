@@ -531,6 +531,11 @@ def test_a_wrong_argument_is_named(make, text):
             "torch.as_tensor(layout).bool().",
         ),
         (
+            lambda: masks.sliding_window(4, window=3, is_causal="no"),
+            "is_causal: expected True or False, got str. False puts the query's own key in the "
+            "middle.",
+        ),
+        (
             lambda: masks.Mask("nm", lambda i, j: j <= i),
             "shape: expected a tuple (..., n, m), got str. Take it from the tensors, such as "
             "(query.shape[-2], key.shape[-2]).",
