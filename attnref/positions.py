@@ -120,6 +120,7 @@ class LearnedPositions(nn.Module):
         device, dtype: of the table.
 
     Raises:
+        TypeError: for a generator that is none, or a dtype of integers.
         ValueError: for a table without rows or columns; in a call, past its end.
 
     Memory ``O(n_max d)``, all of it trained.

@@ -62,7 +62,8 @@ def sliding_window(
         is_causal: whether the window ends at the query's own key or has it in the middle.
 
     Raises:
-        ValueError: for a window below 1, or an even one when two-sided; as in :func:`causal`.
+        TypeError, ValueError: for a window below 1, or an even one when two-sided, and where
+            ``is_causal`` is no bool; as in :func:`causal`.
 
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 

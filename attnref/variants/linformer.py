@@ -134,7 +134,7 @@ def mean_projection(
         ``(rank, length)``, rows of sum 1.
 
     Raises:
-        ValueError: for a rank out of range.
+        TypeError, ValueError: for a dtype of integers, or a rank out of range.
 
     Keys and values that change slowly along the sequence lose little by it, others much.
 
