@@ -119,7 +119,7 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Or else the first call loads the compiler of PyTorch, in each forked process anew."""
+        """Or else the first call loads the compiler of PyTorch, in each forked process again."""
         return False
 
     def __torch_dispatch__(
