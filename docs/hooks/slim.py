@@ -5,7 +5,7 @@ are on a page, or if the theme's script may put them there. One for a feature or
 this site has not chosen, or for text from right to left, goes, and so does a variable not read.
 In code, a name, a sign and a blank need no mark of their own: they have the colour of the code.
 Lines of a page begin without blanks, except in programs: the theme's templates indent each line.
-The scripts of the explorers go without their comments, which are a quarter of them.
+The scripts of the explorers and the site's own styles go without their comments, a quarter of them.
 
 While a page loads, the theme's script makes changes for each of which a browser recalculates the
 style of the whole page. Three rules cause it that speak of any element below an attribute: here
@@ -21,7 +21,8 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
-from pygments.lexers import JavascriptLexer
+from pygments.lexer import Lexer
+from pygments.lexers import CssLexer, JavascriptLexer
 from pygments.token import Comment
 
 PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
@@ -79,6 +80,8 @@ def on_post_build(config: MkDocsConfig) -> None:
         path.write_text(script.replace(SCHEME, UNKNOWN), encoding="utf-8")
     for path in site.glob("explorers/**/*.js"):
         path.write_text(uncommented(path.read_text("utf-8")), encoding="utf-8")
+    for path in site.glob("style/*.css"):
+        path.write_text(uncommented(path.read_text("utf-8"), CssLexer), encoding="utf-8")
     known = classes(site)
     kept = {path: slim(css, known) for path, css in sheets.items()}
     own = "".join(path.read_text("utf-8") for path in site.rglob("*.css") if path not in sheets)
@@ -89,13 +92,15 @@ def on_post_build(config: MkDocsConfig) -> None:
         path.write_text(EMPTY.sub("", read), encoding="utf-8")
 
 
-def uncommented(script: str) -> str:
-    """A script without its comments; every other character stays.
+def uncommented(script: str, language: type[Lexer] = JavascriptLexer) -> str:
+    """A script, or a style sheet, without its comments; every other character stays.
 
     >>> uncommented("/** @type {A} */ (a) / 2 // half\\n`// ${`/* ${b /* in */} */`}`")
     ' (a) / 2 \\n`// ${`/* ${b } */`}`'
+    >>> uncommented('a { content: "/*" } /* b */', CssLexer)
+    'a { content: "/*" } '
     """
-    tokens = JavascriptLexer(stripnl=False, ensurenl=False).get_tokens(script)
+    tokens = language(stripnl=False, ensurenl=False).get_tokens(script)
     return "".join(text for kind, text in tokens if kind not in Comment)
 
 
