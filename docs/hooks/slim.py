@@ -97,11 +97,12 @@ def uncommented(script: str, language: type[Lexer] = JavascriptLexer) -> str:
 
     >>> uncommented("/** @type {A} */ (a) / 2 // half\\n`// ${`/* ${b /* in */} */`}`")
     ' (a) / 2 \\n`// ${`/* ${b } */`}`'
-    >>> uncommented('a { content: "/*" } /* b */', CssLexer)
-    'a { content: "/*" } '
+    >>> uncommented('a { content: "/*"; top: 0 !important } /* b */', CssLexer)
+    'a { content: "/*"; top: 0 !important } '
     """
     tokens = language(stripnl=False, ensurenl=False).get_tokens(script)
-    return "".join(text for kind, text in tokens if kind not in Comment)
+    # !important is what the lexer of styles calls Preproc.
+    return "".join(x for kind, x in tokens if kind not in Comment or kind is Comment.Preproc)
 
 
 def classes(site: Path) -> set[str]:
