@@ -94,8 +94,9 @@ def enter(
     check_tensors(query=query, key=key, value=value)
     if value.shape[:-1] != key.shape[:-1]:
         checks.check_value(key.shape, value.shape)
-    checks.check_flag("is_causal", is_causal, "A mask goes into attn_mask.")
-    checks.check_flag("enable_gqa", enable_gqa, "A mask goes into attn_mask.")
+    for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
+        if not isinstance(flag, bool):  # asked here: a call a flag would be felt in decoding
+            checks.check_flag(name, flag, "A mask goes into attn_mask.")
     shape = checks.scores_shape(query.shape, key.shape, enable_gqa=enable_gqa)
     d_k = query.shape[-1]
     factor = d_k**-0.5 if scale is None else checks.check_scale(scale, d_k)
