@@ -343,6 +343,8 @@ def test_the_button_that_leads_to_the_top_covers_no_field_and_no_heading(new_pag
     page.goto(f"{address}/en/complexity/calculator/")
     assert page.evaluate(UP, ["article h2[id]", 1]) == "beside it"
     fields = ".explorer :is(input, select, button)"
+    page.locator(".explorer").scroll_into_view_if_needed()
+    page.locator(".explorer:not([data-asleep])").wait_for()  # its script comes when it is near
     number = page.locator(fields).locator("visible=true").count()
     assert number > 3
     found = {page.evaluate(UP, [fields, each]) for each in range(number)}
