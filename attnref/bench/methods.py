@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from attnref import variants
+from attnref import book, variants
 from attnref.bench.problems import Problem
 
 # Given a problem, does what is not to be timed (modules, masks, compilation) and returns the rest.
@@ -46,7 +46,7 @@ class Method:
         """Why it cannot be called here, or None."""
         if self.imports is None or importlib.util.find_spec(self.imports) is not None:
             return None
-        return f"{self.needs} is not installed; pip install 'attnref[peers]'"
+        return f"{self.needs} is not installed. {book.install('peers', 'en')}"
 
 
 class Registry:

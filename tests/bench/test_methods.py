@@ -53,6 +53,6 @@ def test_one_method_may_have_several_ways():
 
 def test_what_is_missing_is_said_with_its_mend():
     method = Method("a", needs="some-package", imports="no_such_module")
-    assert method.missing() == ("some-package is not installed; pip install 'attnref[peers]'")
+    assert method.missing().startswith("some-package is not installed. Run pip install '.[peers]'")
     assert Method("b").missing() is None
     assert Method("c", needs="torch", imports="torch").missing() is None
