@@ -91,20 +91,32 @@ def window_reach(about: Subject, trial: Trial) -> int | None:
 
     A key is followed through the values: the outputs that it moves are those that see it.
     """
-    n = _length(about)
-    case = Case.draw(Sizes(batch=1, heads=1, n=n), 0)
+    long = Sizes(batch=1, heads=1, n=_length(about))
+    seen = _seeing_three(trial, long) or _seeing_three(trial, Sizes())
+    if seen is None or not _is_band(*seen[:2]):
+        return None
+    first, _, last = seen
+    back, ahead = int(first.sum()), int(last.sum())  # ahead is one where it is causal
+    return back if ahead in (1, len(first)) else min(back, ahead)
+
+
+def _seeing_three(trial: Trial, sizes: Sizes) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Which queries see the first key, the second and the last; None if it refuses the call."""
+    case = Case.draw(sizes, 0)
     try:
         plain = trial.call(case.query, case.key, case.value)
-        first, second, last = (_seeing(trial, case, plain, j) for j in (0, 1, n - 1))
+        first, second, last = (_seeing(trial, case, plain, j) for j in (0, 1, sizes.n - 1))
     except (Raised, Stopped):
         return None
-    back = int(first.sum())  # how many queries see the first key, which are those from its own on
+    return first, second, last
+
+
+def _is_band(first: Tensor, second: Tensor) -> bool:
+    """Whether the keys that a query sees move with it, and not all see all."""
+    n, back = len(first), int(first.sum())  # how many see the first key: from its own on
     if not bool(first[:back].all()) or back == n or not bool(second[1 : back + 1].all()):
-        return None
-    if back + 1 < n and bool(second[back + 1 :].any()):
-        return None  # no band of keys that moves with the query
-    ahead = int(last.sum())  # one where it is causal
-    return back if ahead in (1, n) else min(back, ahead)
+        return False
+    return not bool(second[back + 1 :].any())
 
 
 def _length(about: Subject) -> int:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
-from math import sqrt
+from math import inf, sqrt
 
 from attnref.checks import check_number
 from attnref.cost.context_parallel import AGREEMENT, products, rank_pairs
@@ -98,8 +98,8 @@ def mesh_time(
         is_causal: query i sees the keys j <= i.
 
     Raises:
-        ValueError: as :func:`mesh_bytes`, and for a speed that is not a positive number.
-        TypeError: for a speed that is no number.
+        ValueError: as :func:`mesh_bytes`, and for a speed that is not positive and finite.
+        TypeError: for a link of another type, or a speed that is no number.
 
     A model: of the last rank, which has the most work in each step if lengths are divided evenly;
     without what ranks tell each other to agree, kernels, and other traffic on the links. In time
@@ -160,7 +160,8 @@ def hiding_length(
         is_causal: query i sees the keys j <= i.
 
     Raises:
-        TypeError, ValueError: for a speed that is not a positive number.
+        TypeError, ValueError: for a link of another type, or a speed that is not positive and
+            finite.
 
     Source: Liu et al. 2023, arXiv 2310.01889, section 3 (c = F / B, in 16 bits, all heads).
 
@@ -192,6 +193,11 @@ def _step_pairs(n: int, m: int, ranks: int, layout: str, is_causal: bool) -> tup
 
 
 def _check_link(name: str, link: Link) -> None:
+    if not isinstance(link, Link):
+        raise TypeError(
+            f"{name}: expected an attnref.cost.Link, got {type(link).__name__}. Give the speed as "
+            "Link(bytes_per_second)."
+        )
     _check_speed(f"{name}.bytes_per_second", link.bytes_per_second)
     advice = "It is the time of an empty message."
     if not check_number(f"{name}.latency", link.latency, advice, most="0 or more") >= 0:
@@ -200,5 +206,5 @@ def _check_link(name: str, link: Link) -> None:
 
 def _check_speed(name: str, speed: float) -> None:
     advice = "It is a speed, measured or from the maker."
-    if not check_number(name, speed, advice, most="a positive number") > 0:
-        raise ValueError(f"{name}: expected a positive number, got {speed}. {advice}")
+    if not 0 < check_number(name, speed, advice, most="a positive number") < inf:
+        raise ValueError(f"{name}: expected a positive, finite number, got {speed}. {advice}")

@@ -88,9 +88,8 @@ def check_first_derivative(function: str) -> None:
 
 def check_untransformed(**tensors: Tensor) -> None:
     """What is sent to other ranks are numbers, not what a transform has put around them."""
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, Tensor):
-            continue  # which is refused elsewhere
+    given = {name: x for name, x in tensors.items() if isinstance(x, Tensor)}
+    for name, tensor in given.items():  # others are refused elsewhere
         wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
         if wrapped or forward_ad.unpack_dual(tensor).tangent is not None:  # type: ignore[no-untyped-call]
             raise TypeError(

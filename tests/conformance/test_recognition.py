@@ -232,6 +232,12 @@ def around_by_default(query, key, value, sliding_window=4, is_causal=False):
     return seen_through(query, key, value, seen & (j <= i) if is_causal else seen)
 
 
+def window_of_short_texts(query, key, value, window=4):
+    if query.shape[-2] > 64:
+        raise ValueError("expected at most 64 tokens")
+    return window_by_default(query, key, value, window)
+
+
 def absorbed(query, key, value, scale=14**-0.5, is_causal=False):
     """The heads had 14 components before they were absorbed into the latent."""
     return fused(query, key, value, is_causal=is_causal, scale=scale)
@@ -270,6 +276,7 @@ def gated_delta_heads_third(query, key, value):
 NO_SOFTMAX = "This is no softmax attention, not judged here: {}."
 OF_THEIR_OWN = {
     "window": (window_by_default, "asked within 128 positions", None),
+    "window, short": (window_of_short_texts, "asked within 4 positions", None),
     "window around": (around_by_default, "asked within 4 positions", None),
     "absorbed": (absorbed, "one factor for all widths, 0.267, not judged", None),
     "absorbed, unsaid": (absorbed_without_a_word, "one factor for all widths, 0.267", None),
@@ -318,9 +325,28 @@ def products_alone(query, key, value):
     return scores(query, key).tril() @ value
 
 
+def window_and_a_key_for_all(query, key, value, window=4):
+    """Two ways at once, of which the name tells one."""
+    i, j = places(query, key)
+    return fused(query, key, value, (j <= i) & ((i - j < window) | (j == 1)))
+
+
+def products_beside_a_sink(query, key, value, sink=0.0):
+    return products_alone(query, key, value) + sink
+
+
+def twice_the_factor_of_one_width(query, key, value):
+    if query.shape[-1] > 16:
+        raise ValueError("expected a width of at most 16")
+    return fused(2 * query, key, value)
+
+
 @pytest.mark.parametrize(
     ("function", "cause"),
     [
+        (window_and_a_key_for_all, "scale"),
+        (products_beside_a_sink, "row_sums"),
+        (twice_the_factor_of_one_width, "scale"),
         (divides_by_the_width, "scale"),
         (sink_that_nobody_gave, "row_sums"),
         (empty_slots, "row_sums"),

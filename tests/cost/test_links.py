@@ -1,6 +1,7 @@
 """Seconds of a rank, against a simulation in which all ranks exchange messages."""
 
 import itertools
+import math
 import re
 from dataclasses import replace
 
@@ -169,9 +170,11 @@ def test_times_of_a_rank():
 @pytest.mark.parametrize(
     ("link", "speed", "error", "message"),
     [
-        (Link(0.0), 1.0, ValueError, "link.bytes_per_second: expected a positive number, got 0.0"),
-        (Link(1.0), -1.0, ValueError, "operations_per_second: expected a positive number, got -1"),
+        (Link(0.0), 1.0, ValueError, "link.bytes_per_second: expected a positive, finite number"),
+        (Link(1.0), -1.0, ValueError, "operations_per_second: expected a positive, finite number"),
+        (Link(1.0), math.inf, ValueError, "operations_per_second: expected a positive, finite num"),
         (Link(1.0, -1.0), 1.0, ValueError, "link.latency: expected 0 or more, got -1.0."),
+        (None, 1.0, TypeError, "link: expected an attnref.cost.Link, got NoneType. Give the speed"),
         (Link("fast"), 1.0, TypeError, "link.bytes_per_second: expected a positive number, got"),
     ],
 )

@@ -354,11 +354,12 @@ def test_the_compiler_leaves_out_what_is_refused(monkeypatch, inputs):
     close(torch.compile(attend, **compiler)(*inputs), attend(*inputs))
 
 
+@pytest.mark.parametrize("name", ["sliding window", "blockwise, one width"])
 @pytest.mark.parametrize("is_derived", [False, True])
 def test_a_traced_call_is_recorded_where_somebody_wants_a_derivative(
-    is_derived, monkeypatch, inputs
+    is_derived, name, monkeypatch, inputs
 ):
-    attend = CALLS["sliding window"][0]
+    attend = CALLS[name][0]
     expected = attend(*inputs)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     with torch.set_grad_enabled(is_derived):
