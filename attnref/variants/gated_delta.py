@@ -167,7 +167,7 @@ def gated_delta_attention_step(
 
 def _left_out(key: Tensor, value: Tensor, beta: Tensor | None) -> tuple[Tensor, Tensor]:
     """Numbers for NaN and inf in tokens of rate 0, which nothing is read from."""
-    if beta is None:
+    if beta is None or not _may_hold_nan(key, value):
         return key, value
     skipped = beta == 0  # (..., n, 1)
     key, value = (torch.where(skipped, torch.nan_to_num(x, 0.0, 0.0, 0.0), x) for x in (key, value))
@@ -263,9 +263,22 @@ def _round(
 
 def _lower_product(lower: Tensor, written: Tensor) -> Tensor:
     """The product with zeros above the diagonal, where 0 times NaN or inf counts as 0."""
+    if not _may_hold_nan(written):
+        return lower @ written
     finite = torch.nan_to_num(written, 0.0, 0.0, 0.0)
     reached = (finite != written).cumsum(-2) > 0  # by NaN or inf of the row or of one before
     return torch.where(reached, torch.nan, lower @ finite)
+
+
+def _may_hold_nan(*tensors: Tensor) -> bool:
+    """False where a look at the values is cheap, and finds neither NaN nor inf."""
+    is_plain = not torch.compiler.is_compiling() and all(
+        type(x) is Tensor and x.device.type == "cpu" for x in tensors
+    )
+    if not is_plain or torch._C._functorch.get_interpreter_stack():
+        return True
+    ends = (float(end) for x in tensors if x.numel() for end in x.detach().aminmax())
+    return not all(-torch.inf < end < torch.inf for end in ends)
 
 
 def _filled(tokens: Tensor, taken: slice, missing: int) -> Tensor:

@@ -27,6 +27,7 @@ NOT_OPERATIONS = {
     *(aten.eq, aten.ne, aten.gt, aten.all, aten.any, aten.bitwise_and, aten.bitwise_or),
     *(aten.bitwise_not, aten.tril, aten.triu, aten.new_zeros, aten.ones_like, aten.clone),
     *(aten.stack, aten.constant_pad_nd, aten.full_like, aten.new_empty, aten.nan_to_num),
+    aten.aminmax,  # a look at the values, to leave NaN and inf out where there are any
 }
 ONLY_WRITTEN = {aten.zero_, aten.copy_}  # their first argument is not read
 
@@ -68,7 +69,7 @@ class Counter(TorchDispatchMode):
         return result
 
     def operations(self, func, args, kwargs, made):
-        kernel, (out,) = func.overloadpacket, made
+        kernel, (out, *_) = func.overloadpacket, made
         if kernel in COMPOUND:
             with Counter() as parts:
                 decomposition_table[func](*args, **kwargs)
