@@ -51,7 +51,7 @@ def run(tmp_path, monkeypatch, capfd):
 @pytest.mark.claim("properties-are-pytest-items")
 def test_each_property_is_an_item(run):
     status, out = run("--attention", "mine:leaks", "-v", "-rs", "--durations=0", "-rA")
-    assert status == pytest.ExitCode.OK
+    assert status == pytest.ExitCode.OK, out
     assert "collected 49 items" in out
     assert "mine:leaks::row_sums PASSED" in out
     assert "mine:leaks::causality SKIPPED (It takes no is_causal" in out
