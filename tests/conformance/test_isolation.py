@@ -64,6 +64,18 @@ def test_one_that_hangs_is_stopped_and_the_next_is_asked():
     assert found["causality"].diagnosis("pt") == "Ela não voltou em 1 s, e foi interrompida."
 
 
+@pytest.mark.parametrize("names", [("causality",), ("row_sums", "causality")])
+def test_one_that_is_held_up_once_is_asked_again(names, tmp_path):
+    def held_up_once(query, key, value, is_causal=False):
+        if is_causal and not (tmp_path / "held").exists():
+            (tmp_path / "held").touch()
+            hang_in_c()
+        return fused(query, key, value, is_causal=is_causal)
+
+    found = asked(held_up_once, *names, limit=1.0)
+    assert {result.verdict for result in found.values()} == {Verdict.PASS}
+
+
 @pytest.mark.parametrize(
     ("misbehave", "how"),
     [
