@@ -39,6 +39,9 @@ THEIRS = {
         "Bad value “” for attribute “tabindex” on element “label”",
         r'<label class="md-nav__link" for="__nav_',
     ),
+    "the language of pages that are mostly messages of programs": Known(
+        "This document appears to be written in English but the", '<html lang="pt-BR"'
+    ),
     "KaTeX's signs of its own fonts": Known(
         "Document uses the Unicode Private Use Area", '"mrel">\ue020</span'
     ),

@@ -23,7 +23,12 @@ SIGN = BOX | {
     "publicly exchanged documents. (Charmod C073)",
     "extract": 'ss="mrel">\ue020</span',
 }
-THEIRS = [BOX, ROOM, SIGN]
+LANGUAGE = SIGN | {
+    "message": "This document appears to be written in English but the “html” start tag has "
+    '“lang="pt-BR"”. Consider using “lang="en"” (or variant) instead.',
+    "extract": 'type html> <html lang="pt-BR" class="no-js"> <head',
+}
+THEIRS = [BOX, ROOM, SIGN, LANGUAGE]
 
 
 def test_what_others_write_is_not_listed():
@@ -42,6 +47,7 @@ def test_the_same_mistake_of_ours_is_listed():
         (BOX, '<input type="checkbox" autocomplete="off">'),
         (ROOM, '<label for="x" tabindex="">'),
         (SIGN, "<p>\ue020</p>"),
+        (LANGUAGE, '<html lang="en">'),
     ):
         assert len(validity.verdict([*THEIRS, theirs | {"extract": extract}])) == 1
     other = BOX | {"message": "Attribute “autocomplete” not allowed here."}
@@ -49,9 +55,9 @@ def test_the_same_mistake_of_ours_is_listed():
 
 
 def test_an_excuse_that_nothing_needs_is_listed_and_so_is_a_checker_that_read_nothing():
-    (line,) = validity.verdict([BOX, SIGN])
+    (line,) = validity.verdict([BOX, SIGN, LANGUAGE])
     assert line.startswith("nothing is said of the theme's closed rooms")
-    assert len(validity.verdict([])) == 3
+    assert len(validity.verdict([])) == 4
 
 
 def test_without_java_it_is_said_what_is_missing(monkeypatch, tmp_path, capsys):

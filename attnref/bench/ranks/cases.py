@@ -13,12 +13,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn import functional as F
 
 from attnref.bench.problems import BenchError
 from attnref.checks import Shape
+from attnref.distributed._agreement import check_first_derivative
 from attnref.distributed._messages import collect, pass_on, swap
 from attnref.distributed._ranks import Ranks, ranks_of
 from attnref.distributed.gathered_keys import gather_attention
@@ -94,8 +94,8 @@ def pytorch_ring(part: Part) -> Run:
             return output
 
         @staticmethod
-        @once_differentiable
         def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+            check_first_derivative("pytorch_ring")
             query, key, value, output, lse = ctx.saved_tensors
             pulled = theirs._templated_ring_attention_backward(
                 *(group, 2, backward_kernel, grad, "grad_out"),

@@ -550,7 +550,7 @@ def test_every_pattern_in_the_list_makes_a_mask_at_every_size(page):
 def test_the_number_at_the_cursor_is_slid_to_what_makes_a_mask(page):
     field = page.locator(f"{ROOT} textarea")
     slider = page.locator(f"{ROOT} .masks-number input")
-    label = page.locator(f"{ROOT} .masks-number output")
+    label = page.locator(f"{ROOT} .masks-number span")
     field.evaluate("node => { node.focus(); node.setSelectionRange(0, 0) }")
     page.keyboard.press("Home")
     expect(label).to_have_text("window=15")

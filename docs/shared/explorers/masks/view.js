@@ -36,7 +36,7 @@ export function start(root) {
   }
   const elements = /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-name]"));
   const shown = Array.from(elements, (element) => ({ element, name: element.dataset.name ?? "" }));
-  const outputs = /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("output[data-of]"));
+  const settings = /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll(".masks-slider [data-of]"));
   /** @type {Record<string, Element>} */
   const pieces = {};
   for (const piece of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-part], [data-path]"))) {
@@ -70,10 +70,10 @@ export function start(root) {
         say(element, "–");
       }
     }
-    for (const output of outputs) {
-      const name = output.dataset.of ?? "", isUsed = now.uses(name);
-      /** @type {HTMLInputElement} */ (output.previousElementSibling).disabled = !isUsed;
-      say(output, isUsed ? String(wanted[name]) : name === "layers" ? "1" : texts.unused);
+    for (const setting of settings) {
+      const name = setting.dataset.of ?? "", isUsed = now.uses(name);
+      /** @type {HTMLInputElement} */ (setting.previousElementSibling).disabled = !isUsed;
+      say(setting, isUsed ? String(wanted[name]) : name === "layers" ? "1" : texts.unused);
     }
     say(pieces.heard, filled(texts.strips, { query }));
     say(pieces.joined, filled(texts.linked, { layers }));

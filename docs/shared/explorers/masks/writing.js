@@ -9,7 +9,7 @@ export function writing(root, state) {
   const written = /** @type {HTMLTextAreaElement} */ (part(root, "textarea"));
   const chosen = /** @type {HTMLSelectElement} */ (part(root, ".masks-join select"));
   const slider = /** @type {HTMLInputElement} */ (part(root, ".masks-number input"));
-  const name = part(root, ".masks-number output");
+  const name = part(root, ".masks-number span");
   let cursor = 0;
 
   /** As if it had been typed.  @param {string} text */
