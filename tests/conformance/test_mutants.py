@@ -715,11 +715,15 @@ def triangle_by_length(kept):
 
 
 def keys_by(name):
-    """A mutant that prepares keys once for each ``name`` that they go by."""
+    """A mutant that prepares keys once for each ``name`` that they go by.
+
+    The keys given are held, too, so that no others ever lie at their address.
+    """
     kept = {}
 
     def attention(query, key, value):
-        return Right()(query, kept.setdefault(name(key), key.clone()), value)
+        _, prepared = kept.setdefault(name(key), (key, key.clone()))
+        return Right()(query, prepared, value)
 
     return attention
 
