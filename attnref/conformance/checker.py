@@ -225,7 +225,8 @@ def recognise(
     finding: Finding | None = None
     if limit is not None:
         try:
-            (finding,) = isolated(["reading"], ask, place, _READING * limit)
+            # One that hangs is condemned by the properties: it is not waited for twice here.
+            (finding,) = isolated(["reading"], ask, place, _READING * limit, again=False)
         except Unusable:
             limit = None
     if limit is None:

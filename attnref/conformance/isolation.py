@@ -69,10 +69,13 @@ def isolated(
     device: torch.device,
     limit: float,
     whole: float = math.inf,
+    *,
+    again: bool = True,
 ) -> Iterator[Finding | None]:
     """For each name the best answer of ``ask`` that a forked process gives in ``limit`` seconds.
 
-    After ``whole`` seconds the rest is not asked, and what is being asked is stopped.
+    After ``whole`` seconds the rest is not asked, and what is being asked is stopped. What hangs
+    is asked once ``again``, in a new process.
 
     Raises:
         Unusable: before the first answer, when there is no fork, or when what the parent has
@@ -96,7 +99,8 @@ def isolated(
             finding = child.answer(name, min(limit, left))
             # What answers else may have been held up: by the machine, or by a lock of a thread
             # that the fork lost. Before that is called a hang, a new process is asked.
-            if _is_hung(finding) and (not hung or hung < count) and end > time.monotonic():
+            late = time.monotonic() >= end
+            if again and _is_hung(finding) and (not hung or hung < count) and not late:
                 child, left = _Child(ask, device), end - time.monotonic()
                 finding = child.answer(name, min(limit, left))
             if left < limit and _is_hung(finding):

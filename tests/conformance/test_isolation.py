@@ -97,7 +97,7 @@ def test_what_is_found_before_it_hangs_is_kept():
             time.sleep(60)
         return torch.softmax(query @ key.mT, -1) @ value
 
-    found = asked(attention, "oracle", limit=3.0)["oracle"]
+    found = asked(attention, "oracle", limit=1.5)["oracle"]
     assert "were not scaled by 1/sqrt(d_k)" in found.diagnosis("en")
 
 
