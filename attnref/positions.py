@@ -55,10 +55,9 @@ def frequencies(
         tensor([1.0000, 0.0100], dtype=torch.float64)
     """
     _check_even(dim)
-    if not base > 0:
-        raise ValueError(
-            f"base: expected a positive number, got {base}. The usual choice is 10000."
-        )
+    advice = "The usual choice is 10000."
+    if not checks.check_number("base", base, advice) > 0:
+        raise ValueError(f"base: expected a positive number, got {base}. {advice}")
     return torch.pow(base, -torch.arange(0, dim, 2, dtype=torch.float64, device=device) / dim)
 
 
@@ -499,6 +498,8 @@ def _turns(
     x: Tensor, base: float, offset: int, positions: Tensor | Sequence[int] | None
 ) -> tuple[Tensor, Tensor]:
     """Cosine and sine of the angles for ``x``, ``(..., n, d/2)`` each, at least in float32."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x: expected a torch.Tensor, got {type(x).__name__}.")
     if not x.is_floating_point():
         raise TypeError(f"x: expected a floating dtype, got {x.dtype}. Convert it with x.float().")
     if x.dim() < 2 or x.shape[-1] == 0 or x.shape[-1] % 2:
@@ -518,7 +519,10 @@ def _turns(
 def _given(positions: Tensor | Sequence[int], offset: int, x: Tensor) -> Tensor:
     """Where the caller says that the rows of ``x`` are, float64."""
     _check_counts(0, offset=offset)
-    places = torch.as_tensor(positions, device=x.device)
+    try:
+        places = torch.as_tensor(positions, device=x.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"positions: expected integers, got {positions!r}. {error}") from None
     whole = not (places.is_floating_point() or places.dtype == torch.bool)
     rows = x.shape[:-1]
     if checks.broadcast_shape(places.shape, rows) != rows or not (whole or places.numel() == 0):

@@ -121,10 +121,11 @@ def yarn(head_dim: int, *, stretch: float) -> float:
         >>> round(yarn(64, stretch=4) / inverse_sqrt(64), 6)
         1.296477
     """
-    if not 1.0 <= stretch < math.inf:
+    advice = "It is the new context length divided by the one trained on."
+    if not 1.0 <= checks.check_number("stretch", stretch, advice) < math.inf:
         raise ValueError(
-            f"stretch: expected a number of at least 1, got {stretch!r}. It is the new context "
-            "length divided by the one trained on; without stretching use inverse_sqrt."
+            f"stretch: expected a number of at least 1, got {stretch!r}. {advice} Without "
+            "stretching use inverse_sqrt."
         )
     return inverse_sqrt(head_dim) * (0.1 * math.log(stretch) + 1.0) ** 2
 

@@ -555,6 +555,44 @@ NAMED = {
         lambda: attnref.linear_attention(TOKENS, TOKENS, TOKENS, scale=0.5),
         r"scale: expected None, got 0\.5\. There are no scores to multiply",
     ),
+    "no feature map": (
+        lambda: attnref.linear_attention(TOKENS, TOKENS, TOKENS, feature_map=None),
+        r"feature_map: expected a function of a tensor \(\.\.\., d_k\), got NoneType",
+    ),
+    "a state of another kind": (
+        lambda: attnref.variants.linear.linear_attention_step(*[TOKENS[:, :1]] * 3, TOKENS),
+        r"state: expected a LinearState or None, got Tensor",
+    ),
+    "a format in a list": (
+        lambda: attnref.quantized_attention(TOKENS, TOKENS, TOKENS, dtype=[torch.int8]),
+        r"dtype: expected one of torch\.int8, .*, got \[torch\.int8\]",
+    ),
+    "a choice in words": (
+        lambda: attnref.variants.indexer.indexer_choice(
+            *(TOKENS, TOKENS[0], TOKENS[..., 0]), count=1, is_causal="no"
+        ),
+        r"is_causal: expected True or False, got str",
+    ),
+    "a length in words": (
+        lambda: attnref.variants.linformer.mean_projection(2, "8"),
+        r"length: expected an integer of 1 or more, got '8'",
+    ),
+    "a list to turn": (
+        lambda: attnref.positions.rotary([[1.0, 2.0]]),
+        r"x: expected a torch\.Tensor, got list",
+    ),
+    "a base in words": (
+        lambda: attnref.positions.frequencies(4, base="10000"),
+        r"base: expected a number, got str",
+    ),
+    "positions in words": (
+        lambda: attnref.positions.rotary(TOKENS, positions="first"),
+        r"positions: expected integers, got 'first'",
+    ),
+    "a stretch in words": (
+        lambda: attnref.scaling.yarn(64, stretch="4"),
+        r"stretch: expected a number, got str",
+    ),
     "a cache without room": (
         lambda: attnref.KVCache(0),
         r"max_length: expected an integer of 1 or more, got 0\. It is the number of tokens",

@@ -49,12 +49,12 @@ def agree(check: Callable[[], tuple[T, Terms]], *groups: Ranks) -> tuple[T, list
     statement = {"function": ranks.function, **terms.same}
     text = json.dumps(statement).encode()
     digest = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
-    told = told_by_all(torch.tensor([digest, *terms.own]), groups)  # (ranks, 3)
+    told = told_by_all(torch.tensor([digest, *terms.own], device="cpu"), groups)  # (ranks, 3)
     if (told[:, 0] == digest).all() and refusal is None:
         return found, [(a, b) for a, b in told[:, 1:].tolist()]
     said = {"rank": dist.get_rank(), **statement}
     letter = json.dumps(said).encode().ljust(_ROOM)
-    letters = told_by_all(torch.frombuffer(bytearray(letter), dtype=torch.uint8), groups)
+    letters = told_by_all(torch.tensor(list(letter), dtype=torch.uint8, device="cpu"), groups)
     if refusal is not None:
         raise refusal
     raise ValueError(_difference(ranks.function, [json.loads(bytes(x.tolist())) for x in letters]))
@@ -102,7 +102,7 @@ def check_untransformed(**tensors: Tensor) -> None:
 
 def share(row: Sequence[bool], ranks: Ranks) -> list[list[bool]]:
     """The rows of all ranks."""
-    rows: list[list[bool]] = told_by_all(torch.tensor(row), [ranks]).tolist()
+    rows: list[list[bool]] = told_by_all(torch.tensor(row, device="cpu"), [ranks]).tolist()
     return rows
 
 

@@ -61,7 +61,7 @@ def _state(mask: Mask) -> int:
     step = max(1, _PAIRS_AT_ONCE // m)
     some, every = False, True
     for start in range(0, n, step):
-        allowed = mask.block(slice(start, start + step), slice(0, m))
+        allowed = mask.block(slice(start, start + step), slice(0, m), "cpu")
         some, every = some or bool(allowed.any()), every and bool(allowed.all())
         if some and not every:
             return MIXED

@@ -24,7 +24,7 @@ def check_same_mask(mask: Mask, *groups: Ranks) -> None:
     other rank, and no look at their pairs. Every pair is looked at where they were made in
     different ways, or by a rule that cannot be read, such as a function of the caller's.
     """
-    made = told_by_all(torch.tensor([_made(mask)]), groups)
+    made = told_by_all(torch.tensor([_made(mask)], device="cpu"), groups)
     if bool((made == made[0]).all()) and int(made[0]) != _UNKNOWN:
         return
 
@@ -79,7 +79,7 @@ def _content(mask: Mask) -> tuple[int, str]:
     n, m = mask.shape[-2:]
     step = max(1, _PAIRS_AT_ONCE // max(1, torch.Size(mask.shape[:-2]).numel() * m))
     for start in range(0, n, step):
-        allowed = mask.block(slice(start, start + step), slice(None)).cpu()
+        allowed = mask.block(slice(start, start + step), slice(None), "cpu").cpu()
         count += int(allowed.count_nonzero())
         found.update(allowed.contiguous().numpy().tobytes())
     return count, found.hexdigest()

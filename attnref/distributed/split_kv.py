@@ -96,7 +96,8 @@ def split_kv_attention(
 
     call, _ = agree(check, ranks)
     if attn_mask is None:  # then query heads that share a key head are queries of one head
-        own = Partial(*(x.reshape(*call.shape[:-1], -1) for x in partial(_of_key_heads(call))))
+        rows = partial(_of_key_heads(call))
+        own = Partial(*(x.reshape(*call.shape[:-1], x.shape[-1]) for x in rows))
     else:
         own = partial(call)
     packed = torch.cat(own, -1)  # (..., n, d_v + 2)

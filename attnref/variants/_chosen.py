@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnref.checks import check_integer
+from attnref.checks import check_flag, check_integer
 from attnref.masks import Mask
 from attnref.reference import attend
 
@@ -24,6 +24,7 @@ _NUMBERS_AT_ONCE = 2**20  # of gathered keys and values, which should stay in ca
 
 def check_past(past: int, is_causal: bool) -> int | None:
     """The position of the first query; None where positions do not count."""
+    check_flag("is_causal", is_causal, "Pass is_causal=True if queries sit among the keys.")
     past = check_integer("past", past, 0, "It is the number of keys before the first query's own.")
     if past and not is_causal:
         raise ValueError(

@@ -113,6 +113,7 @@ def linear_attention(
     call = enter(query, key, value, attn_mask, is_causal=is_causal, enable_gqa=enable_gqa)
     advice = "There are no scores to multiply: a factor belongs into feature_map."
     check_neutral("scale", scale, None, advice)
+    _check_feature_map(feature_map)
     return weighted_average(
         call, query_features=feature_map, key_features=feature_map, chunk_size=chunk_size
     )
@@ -164,8 +165,17 @@ def linear_state(
     """
     check_tensors(key=key, value=value)
     checks.check_value(key.shape, value.shape)
+    _check_feature_map(feature_map)
     with own_precision(key.device):
         return _state(key, value, feature_map)
+
+
+def _check_feature_map(feature_map: FeatureMap) -> None:
+    if not callable(feature_map):
+        raise TypeError(
+            f"feature_map: expected a function of a tensor (..., d_k), got "
+            f"{type(feature_map).__name__}. Leave it out for elu(x) + 1."
+        )
 
 
 def _state(key: Tensor, value: Tensor, feature_map: FeatureMap) -> LinearState:
@@ -216,6 +226,12 @@ def linear_attention_step(
             f"query: expected one token, shape (..., 1, d_k), got {tuple(query.shape)} with key "
             f"{tuple(key.shape)}. For a whole prompt call linear_attention(..., is_causal=True) "
             "and linear_state."
+        )
+    _check_feature_map(feature_map)
+    if state is not None and not isinstance(state, LinearState):
+        raise TypeError(
+            f"state: expected a LinearState or None, got {type(state).__name__}. The step before "
+            "returns it, and linear_state makes it of a prompt."
         )
     with own_precision(query.device):
         return _step(query, key, value, state, feature_map)

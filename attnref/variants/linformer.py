@@ -145,6 +145,7 @@ def mean_projection(
         tensor([[0.5000, 0.5000, 0.0000],
                 [0.0000, 0.0000, 1.0000]])
     """
+    length = check_integer("length", length, 1, "It is the number of keys that are mixed.")
     rank = check_integer("rank", rank, 1, "It is the number of mixtures of keys.", most=length)
     check_drawn(dtype=dtype)
     run = torch.arange(length, device=device) * rank // length  # (length,)

@@ -143,7 +143,7 @@ def quantize(
 def _grid(
     dtype: torch.dtype, block_size: int, group_size: int | None, step_dtype: torch.dtype | None
 ) -> _Grid:
-    if dtype not in LARGEST:
+    if not isinstance(dtype, torch.dtype) or dtype not in LARGEST:
         raise TypeError(
             f"dtype: expected one of {', '.join(map(str, LARGEST))}, got {dtype}. These are the "
             "formats that tokens are rounded to."

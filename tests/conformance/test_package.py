@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 import attnref
-from attnref import distributed, variants
+from attnref import distributed, masks, variants
 from attnref.conformance import Verdict, check
 
 APPROXIMATE = {"gated_delta", "linear", "nystrom", "performer", "quantized"}
@@ -142,3 +142,28 @@ def test_no_gradient_penalty_is_lost(name):
     torch.testing.assert_close(output[0] if name == "attend" else output, expected, **within)
     report = check(function, only=["gradient_penalty"], limit=None)
     assert [result.verdict for result in report.results] == [Verdict.PASS], report.text()
+
+
+@pytest.mark.parametrize("name", ["gather", "mesh", "ring", "split_kv", "ulysses"])
+def test_the_default_device_of_a_rank_is_not_asked(name):
+    """What ranks tell each other are numbers of the processor, or of their GPU."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(2, 4, 5, 3, generator=generator) for _ in range(3)]
+    mask = masks.causal(5)
+    expected = called(name)(*inputs, attn_mask=mask)
+    with torch.device("meta"):
+        assert torch.equal(called(name)(*inputs, attn_mask=mask), expected)
+
+
+def test_a_rank_may_hold_no_keys():
+    query, none = torch.ones(2, 4, 1, 3), torch.ones(2, 2, 0, 3)
+    assert not distributed.split_kv_attention(query, none, none, enable_gqa=True).any()
+    nobody = query[:0], none[:0], none[:0]
+    assert distributed.split_kv_attention(*nobody, enable_gqa=True).shape == (0, 4, 1, 3)
+
+
+@pytest.mark.parametrize("name", ["mesh", "ulysses"])
+def test_a_mask_of_no_kind_is_named(name):
+    tokens = torch.ones(4, 5, 3)
+    with pytest.raises(TypeError, match=r"^attn_mask: expected a torch\.Tensor or a mask"):
+        called(name)(tokens, tokens, tokens, attn_mask="causal")

@@ -110,3 +110,9 @@ def test_what_does_not_fit_is_named(randn):
         topk_attention(query, key, randn(5, 2), count=1)
     with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
         topk_attention(query, key, key, randn(7, 5), count=1)
+
+
+def test_of_no_keys_it_keeps_none(randn):
+    query, none = randn(2, 5, 3), randn(2, 0, 3)
+    output = attnref.topk_attention(query, none, none, count=1)
+    assert torch.equal(output, torch.zeros_like(query))
