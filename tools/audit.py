@@ -170,7 +170,12 @@ def run(items: list[pytest.Item], mutant: Mutant | None, end: Connection) -> Non
         os.dup2(silence, stream)
     root, loaded = Path.cwd(), set(sys.modules)
     omitted = [f"{root}/.venv/*", f"{TOOLS}/audit.py", f"{TOOLS}/mutants.py"]
-    watched = coverage.Coverage(None, config_file=False, include=f"{root}/*", omit=omitted)
+    data = tempfile.mkdtemp(dir=os.environ["PYTEST_DEBUG_TEMPROOT"])
+    watched = coverage.Coverage(
+        f"{data}/lines", data_suffix=True, config_file=False, include=f"{root}/*", omit=omitted
+    )
+    # Processes that a test starts are copies of this one, so that they run the mutant, too.
+    multiprocessing.get_context = lambda method=None: FORK  # type: ignore[assignment]
     if mutant:
         replace(mutant)
     else:
@@ -182,12 +187,14 @@ def run(items: list[pytest.Item], mutant: Mutant | None, end: Connection) -> Non
             break
     if not mutant:
         watched.stop()
+        watched.save()
+        watched.combine([data], keep=True)
     if any(isinstance(e, AssertionError | pytest.fail.Exception) for e in Auditor.raised):
         outcome = "killed"
     else:
         outcome = f"stopped: {type(Auditor.raised[0]).__name__}" if Auditor.raised else "survived"
-    data = watched.get_data()
-    lines = {file: set(data.lines(file) or ()) for file in data.measured_files()}
+    found = watched.get_data()
+    lines = {file: set(found.lines(file) or ()) for file in found.measured_files()}
     libraries = [
         name
         for name in sys.modules

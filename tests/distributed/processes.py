@@ -68,8 +68,10 @@ class Pool:
         running = coverage.Coverage.current()
         traced = running and {
             "data_file": running.config.data_file,
-            "config_file": running.config.config_file,
+            "config_file": running.config.config_file or False,
             "source": running.config.source,
+            "include": running.config.run_include,
+            "omit": running.config.run_omit,
         }
         self.connections, self.processes = [], []
         for rank in range(size):

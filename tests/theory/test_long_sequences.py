@@ -100,4 +100,16 @@ def test_one_layer_serves_every_length(device, generator):
     layer = attnref.MultiHeadAttention(12, 3, device=device, generator=generator)
     for n in (1, 7, 401):
         x = torch.randn(2, n, 12, device=device, generator=generator)
-        assert layer(x, is_causal=True).shape == (2, n, 12)
+        output = layer(x, is_causal=True)
+        assert output.shape == (2, n, 12)
+        for t in {1, n}:  # what the first tokens get, whatever comes after them
+            torch.testing.assert_close(output[:, :t], written_out(layer, x[:, :t]))
+
+
+def written_out(layer, x):
+    """Causal attention in three heads, from the weights of the layer."""
+    weights = layer.query_proj, layer.key_proj, layer.value_proj
+    q, k, v = (w(x).unflatten(-1, (3, 4)).transpose(1, 2) for w in weights)  # (2, 3, n, 4)
+    later = torch.ones(x.shape[1], x.shape[1], device=x.device).triu(1).bool()
+    scores = (q @ k.mT / 2).masked_fill(later, -math.inf)
+    return layer.out_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(-2))
