@@ -224,13 +224,18 @@ def test_memory_grows_linearly(is_causal, randn, monkeypatch, count):
     monkeypatch.setattr(distance_bias, "_COLUMNS", 16)
 
     def peak(n):
-        *tensors, bias = drawn(randn, n, n, lead=())
+        inputs = drawn(randn, n, n, lead=())
+        *tensors, bias = inputs
 
         def run():
             output = distance_bias_attention(*tensors, bias=bias, is_causal=is_causal)
             output.sum().backward()
 
-        return count(run).peak
+        found = count(run).peak
+        ours, inputs = [x.grad for x in inputs], [x.detach().requires_grad_() for x in inputs]
+        by_definition(*inputs, is_causal=is_causal).sum().backward()
+        torch.testing.assert_close(ours, [x.grad for x in inputs])
+        return found
 
     assert 3.0 < peak(384) / peak(96) < 4.6
 
