@@ -122,7 +122,8 @@ def yarn(head_dim: int, *, stretch: float) -> float:
         1.296477
     """
     advice = "It is the new context length divided by the one trained on."
-    if not 1.0 <= checks.check_number("stretch", stretch, advice) < math.inf:
+    stretch = checks.check_number("stretch", stretch, advice)
+    if not 1.0 <= stretch < math.inf:
         raise ValueError(
             f"stretch: expected a number of at least 1, got {stretch!r}. {advice} Without "
             "stretching use inverse_sqrt."
