@@ -72,10 +72,10 @@ def topk_attention(
     call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     m = call.shape[-1]
     advice = "It is the number of keys that each query keeps."
-    count = check_integer("count", count, 1, advice, most=max(1, m))
+    count = min(m, check_integer("count", count, 1, advice, most=max(1, m)))
     with own_precision(query.device):
         weights, _, _, value = softmax_weights(call)  # weights: (..., n, m)
-        best, places = weights.topk(min(count, m))  # (..., n, k)
+        best, places = weights.topk(count)  # (..., n, k)
         mass = best.sum(-1, keepdim=True)  # (..., n, 1)
         best = best / mass.masked_fill(mass == 0, 1.0)
         kept = torch.zeros_like(weights).scatter(-1, places, best)  # (..., n, m)
