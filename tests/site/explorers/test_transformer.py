@@ -304,6 +304,7 @@ def test_what_comes_out_is_said(page):
     page.check(f"{ROOM} [name=factor][value=inverse]")
     state = {**VALUES.STATE, "factor": "inverse"}
     found, likely = VALUES.values(state), VALUES.drawing(state)["likely"][0]
+    likely = {"·": "space", "¶": "new line"}.get(likely, likely)
     expect(page.locator(f"{ROOM} .explorer-said")).to_have_text(
         f"From “r”, layer 1, head 1 looks most at “q”, with weight {found['weight-1-1-21']:.2f}. "
         f"The likeliest next character is “{likely}”, with probability {found['next-1']:.2f}. "
