@@ -92,6 +92,7 @@ def test_all_were_run(stranger):
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 class TestEach:
+    @pytest.mark.claim("copies-need-torch-alone")
     def test_its_examples_run_alone(self, entry, stranger):
         attempted, printed, _ = stranger[entry.name]
         assert attempted > 0
