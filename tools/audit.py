@@ -42,7 +42,7 @@ from claims import tests_by_claim  # noqa: E402
 
 MUTANTS = 100  # of a claim, at most
 ITEMS = 8  # of a claim's parametrised tests, at most
-PATIENCE = 120  # seconds for a claim: no mutant is begun later
+PATIENCE = 240  # seconds for a claim: no mutant is begun later
 FORK = multiprocessing.get_context("fork")
 Lines = dict[str, set[int]]  # executed, by file
 
