@@ -499,7 +499,10 @@ def _turns(
 ) -> tuple[Tensor, Tensor]:
     """Cosine and sine of the angles for ``x``, ``(..., n, d/2)`` each, at least in float32."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"x: expected a torch.Tensor, got {type(x).__name__}.")
+        raise TypeError(
+            f"x: expected a torch.Tensor, got {type(x).__name__}. Convert it with "
+            "torch.as_tensor(x)."
+        )
     if not x.is_floating_point():
         raise TypeError(f"x: expected a floating dtype, got {x.dtype}. Convert it with x.float().")
     if x.dim() < 2 or x.shape[-1] == 0 or x.shape[-1] % 2:
@@ -521,8 +524,11 @@ def _given(positions: Tensor | Sequence[int], offset: int, x: Tensor) -> Tensor:
     _check_counts(0, offset=offset)
     try:
         places = torch.as_tensor(positions, device=x.device)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"positions: expected integers, got {positions!r}. {error}") from None
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"positions: expected a tensor or a sequence of integers, got "
+            f"{type(positions).__name__}. Pass one number for each row of x."
+        ) from None
     whole = not (places.is_floating_point() or places.dtype == torch.bool)
     rows = x.shape[:-1]
     if checks.broadcast_shape(places.shape, rows) != rows or not (whole or places.numel() == 0):

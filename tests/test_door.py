@@ -590,7 +590,7 @@ NAMED = {
     ),
     "positions in words": (
         lambda: attnref.positions.rotary(TOKENS, positions="first"),
-        r"positions: expected integers, got 'first'",
+        r"positions: expected a tensor or a sequence of integers, got str",
     ),
     "a stretch in words": (
         lambda: attnref.scaling.yarn(64, stretch="4"),

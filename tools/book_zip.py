@@ -119,7 +119,6 @@ def opened(pages: Path, browser: Browser) -> list[str]:
     """What a browser complains of that opens the folder, searches it and goes to what it finds."""
     complaints: list[str] = []
     page = browser.new_page()
-    page.set_default_timeout(PATIENCE)
 
     def listen(said: ConsoleMessage) -> None:
         if said.type in ("error", "warning"):
@@ -131,8 +130,8 @@ def opened(pages: Path, browser: Browser) -> list[str]:
     page.goto((pages / "index.html").as_uri())
     page.locator(".md-search__input").fill(WORD)
     try:
-        with page.expect_navigation():
-            page.locator(".md-search-result__link").first.click()
+        with page.expect_navigation(timeout=PATIENCE):
+            page.locator(".md-search-result__link").first.click(timeout=PATIENCE)
     except TimeoutError:
         complaints.append(f"the search finds nothing for {WORD!r}")
     page.close()

@@ -79,7 +79,7 @@ def _content(mask: Mask) -> tuple[int, str]:
     n, m = mask.shape[-2:]
     step = max(1, _PAIRS_AT_ONCE // max(1, torch.Size(mask.shape[:-2]).numel() * m))
     for start in range(0, n, step):
-        allowed = mask.block(slice(start, start + step), slice(None), "cpu").cpu()
+        allowed = mask.block(slice(start, start + step), slice(None), "cpu")
         count += int(allowed.count_nonzero())
         found.update(allowed.contiguous().numpy().tobytes())
     return count, found.hexdigest()

@@ -84,8 +84,9 @@ def mesh_attention(
 
     def check() -> tuple[Call, Terms]:
         call = enter(query, key, value, None, is_causal, scale, enable_gqa)
+        found = terms(call, attn_mask, layout)
         check_heads(across, call, attn_mask)
-        return call, terms(call, attn_mask, layout)
+        return call, found
 
     call, lengths = agree(check, along, across)
     rows = [lengths[i : i + across.size] for i in range(0, len(lengths), across.size)]

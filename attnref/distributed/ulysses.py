@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnref._door import Call, enter
 from attnref.distributed._agreement import Terms, agree, agree_backward, number_of_call
-from attnref.distributed._call import check_mask_object, check_mask_of_all, terms, whole
+from attnref.distributed._call import check_mask_of_all, terms, whole
 from attnref.distributed._messages import swap
 from attnref.distributed._ranks import Group, Ranks, ranks_of
 from attnref.distributed.layouts import in_order, indices
@@ -82,8 +82,9 @@ def ulysses_attention(
 
     def check() -> tuple[Call, Terms]:
         call = enter(query, key, value, None, is_causal, scale, enable_gqa)
+        found = terms(call, attn_mask, layout)
         check_heads(ranks, call, attn_mask)
-        return call, terms(call, attn_mask, layout)
+        return call, found
 
     call, lengths = agree(check, ranks)
     turn = Turn(ranks, *whole(ranks, lengths, layout), number_of_call(ranks))
@@ -102,10 +103,7 @@ def check_heads(ranks: Ranks, call: Call, attn_mask: Mask | None) -> None:
                 f"divide, got shape {tuple(tensor.shape)}. Take fewer ranks for the heads, in a "
                 "mesh with mesh_attention, or ring_attention, which leaves heads alone."
             )
-    if attn_mask is None:
-        return
-    check_mask_object(attn_mask)
-    if len(attn_mask.shape) > 2 and attn_mask.shape[-3] != 1:
+    if attn_mask is not None and len(attn_mask.shape) > 2 and attn_mask.shape[-3] != 1:
         raise ValueError(
             f"attn_mask: expected one mask for all heads, got shape {attn_mask.shape}. With a "
             "mask of its own for each head, call ring_attention."

@@ -102,7 +102,7 @@ def test_a_link_that_leads_nowhere_is_told(tmp_path, link, problem):
 def test_what_a_browser_complains_of_is_told(site, tmp_path, browser, monkeypatch):
     pages = book_zip.unserved(site, "en", tmp_path)
     (pages / "style" / "search-words.js").unlink()
-    monkeypatch.setattr(book_zip, "PATIENCE", 5000)  # for a page to load, too
+    monkeypatch.setattr(book_zip, "PATIENCE", 1000)
     with pytest.raises(ValueError, match="en, opened from a disk:\n") as raised:
         book_zip.verify(pages, browser)
     assert f"{(pages / 'style' / 'search-words.js').as_uri()} failed" in str(raised.value)
