@@ -14,6 +14,7 @@ from torch import Tensor
 from attnref import checks
 from attnref._door import Call, enter, narrowed, own_precision
 from attnref.masks import Mask
+from attnref.record import Method
 
 __all__ = ["Attention", "attend", "attention_weights", "scaled_dot_product_attention"]
 
@@ -257,3 +258,48 @@ def _average(weights: Tensor, allowed: Tensor, value: Tensor) -> Tensor:
 
 def _finite(tensor: Tensor) -> Tensor:
     return torch.where(tensor.isfinite(), tensor, 0.0)
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    softcap: float | None = None,
+    sink: Tensor | float | None = None,
+) -> Tensor:
+    """Exponentials over their sum, as they stand in the formula: for scores of some tens."""
+    if enable_gqa:
+        key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
+    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)  # (..., n, m)
+    if softcap is not None:
+        scores = softcap * (scores / softcap).tanh()
+    allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
+    if is_causal:
+        allowed = allowed.tril()
+    if isinstance(attn_mask, Mask):
+        attn_mask = attn_mask.dense(scores.device)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        allowed = allowed & attn_mask
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    weights = scores.exp().masked_fill(~allowed, 0.0)
+    total = weights.sum(-1, keepdim=True)
+    if sink is not None:
+        total = (
+            total
+            + torch.as_tensor(sink, dtype=total.dtype, device=total.device)[..., None, None].exp()
+        )
+    return weights / total.masked_fill(total == 0, 1.0) @ value
+
+
+METHOD = Method(
+    function=scaled_dot_product_attention,
+    page="foundations/matrix-form",
+    formula=_formula,
+    constants=(),
+)

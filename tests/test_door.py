@@ -1,7 +1,6 @@
 """What all functions share: one check at the door, one way into the fused kernel, one signature."""
 
 import gc
-import inspect
 import math
 import subprocess
 import sys
@@ -20,62 +19,6 @@ from attnref.bench.memory import peak_bytes
 PACKAGE = str(Path(attnref.__file__).parent)
 D_K, D_V = 6, 3  # even, for the two halves of differential attention
 N = 8
-
-
-def seeded(device):
-    return torch.Generator(device).manual_seed(0)
-
-
-# Each variant as a function of query, key and value, with what it needs beside them.
-def variants(device, dtype=torch.float64):
-    projection = torch.ones(2, N, dtype=dtype, device=device) / N
-    need = {
-        "block_sparse": {
-            "layout": torch.ones(4, 4, dtype=torch.bool, device=device).tril(),
-            "block_size": 2,
-        },
-        "differential": {"lambd": 0.6},
-        "distance_bias": {"bias": torch.zeros(2 * N - 1, dtype=dtype, device=device)},
-        "indexer": {
-            "index_query": torch.randn(2, N, 3, generator=seeded(device), device=device).to(dtype),
-            "index_key": torch.randn(N, 3, generator=seeded(device), device=device).to(dtype),
-            "index_weights": torch.ones(2, N, dtype=dtype, device=device),
-            "count": 4,
-        },
-        "linformer": {"key_projection": projection, "value_projection": projection},
-        "lsh": {
-            "rotations": torch.randn(2, D_K, 2, generator=seeded(device), device=device).to(dtype),
-            "chunk_size": 4,
-        },
-        "moba": {"block_size": 2, "count": 2},
-        "native_sparse": {
-            "gates": torch.tensor([0.5, 0.3, 0.2], dtype=dtype, device=device),
-            "block_size": 2,
-            "count": 2,
-            "window": 3,
-        },
-        "nystrom": {"num_landmarks": 2},
-        "hierarchical": {"block_size": 2, "num_means": 1},
-        "performer": {
-            "projection": torch.randn(7, D_K, generator=seeded(device), device=device).to(dtype)
-        },
-        "sliding_window": {"window": 3},
-        "topk": {"count": 4},
-        "varlen": {"cu_seqlens": torch.tensor([0, 3, N])},
-    }
-    names = [name.removesuffix("_attention") for name in attnref.variants.__all__]
-    # Latents, or pages, in the place of keys and values: they have tests of their own.
-    names = [name for name in names if name not in ("latent", "paged")]
-    return {
-        name: partial(getattr(attnref, f"{name}_attention"), **need.get(name, {})) for name in names
-    }
-
-
-NAMES = list(variants("cpu"))
-takes = {
-    name: list(inspect.signature(getattr(attnref, f"{name}_attention")).parameters)
-    for name in NAMES
-}
 
 
 def walk(function, until=()):
@@ -113,13 +56,6 @@ def test_the_way_through_a_decoding_step_is_short(n, steps, turns, randn):
     assert passed.count("enter") == 1
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_nobody_passes_the_door_twice(name, device, randn):
-    query, key, value = randn(2, N, D_K), randn(2, N, D_K), randn(2, N, D_V)
-    passed, _ = walk(partial(variants(device)[name], query, key, value))
-    assert passed.count("enter") == 1
-
-
 # The fused kernel ------------------------------------------------------------------------------
 
 
@@ -150,23 +86,6 @@ def test_the_kernel_computes_the_definition(lead, scale, masking, grouped, devic
     weight = randn(*ours.shape)
     one, other = (torch.autograd.grad(x, inputs, weight) for x in (ours, expected))
     torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize("name", ["blockwise", "varlen", "quantized", "sliding_window"])
-@pytest.mark.parametrize("scale", [0.0, -0.7])
-def test_a_factor_that_is_not_positive_is_no_trap(name, scale, device, randn):
-    """PyTorch's kernel multiplies the -inf of its own is_causal by the factor."""
-    query, key, value = (randn(2, 4, N, D_K) for _ in range(3))
-    ours = variants(device)[name](query, key, value, is_causal=True, scale=scale)
-    mask = masks.causal(N)
-    if name == "varlen":
-        mask = mask & masks.packed([3, N - 3])
-    elif name == "sliding_window":
-        mask = masks.sliding_window(N, window=3, is_causal=True)
-    expected = attnref.scaled_dot_product_attention(query, key, value, mask, scale=scale)
-    # Eight bits, in scores of about 2 and values of about 3.
-    tolerance = 0.3 if name == "quantized" else 1e-12
-    torch.testing.assert_close(ours, expected, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -201,60 +120,6 @@ def test_the_kernel_holds_no_weights_of_components_that_lie_apart(which, device,
 # The signature ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_arguments_are_called_and_ordered_as_pytorch_has_them(name):
-    known = list(inspect.signature(attnref.scaled_dot_product_attention).parameters)[:8]
-    shared = [one for one in takes[name] if one in known]
-    assert shared == sorted(shared, key=known.index)
-    assert shared[:3] == known[:3]
-    assert "enable_gqa" in shared
-    assert "scale" in shared
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_consecutive_query_heads_share_a_key_head(name, device, randn):
-    query, key, value = randn(2, 6, N, D_K), randn(2, 2, N, D_K), randn(2, 2, N, D_V)
-    function = variants(device)[name]
-    whole = [x.repeat_interleave(3, -3) for x in (key, value)]
-    expected = function(query, *whole)
-    torch.testing.assert_close(function(query, key, value, enable_gqa=True), expected)
-    with pytest.raises(ValueError, match=r"If they are fewer heads meant to be shared, pass enabl"):
-        function(query, key, value)
-
-
-MASKED = [name for name in NAMES if "attn_mask" in takes[name] and name != "sliding_window"]
-
-
-@pytest.mark.parametrize("name", MASKED)
-def test_a_mask_of_keys_leaves_out_padding(name, device, randn):
-    """Each sample gives what it gives alone, as an object and as a tensor, whatever the padding."""
-    function, lengths = variants(device)[name], [5, N]
-    query, key, value = randn(2, 4, N, D_K), randn(2, 4, N, D_K), randn(2, 4, N, D_V)
-    mask = masks.padding(lengths, N)
-    output = function(query, key, value, mask)
-    assert output.isfinite().all()
-    torch.testing.assert_close(function(query, key, value, mask.dense(device)), output)
-    if name not in (  # as their docstrings say
-        *("quantized", "blockwise", "topk", "differential", "distance_bias"),
-    ):
-        key[0, :, 5:], value[0, :, 5:] = math.nan, math.inf
-        torch.testing.assert_close(function(query, key, value, mask), output, rtol=0, atol=0)
-    torch.testing.assert_close(function(query, key, value)[1], output[1])
-
-
-@pytest.mark.parametrize("name", ["linear", "performer"])
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_linear_methods_are_those_of_the_shorter_sequence(name, is_causal, device, randn):
-    function = partial(variants(device)[name], is_causal=is_causal)
-    query, key, value = randn(2, N, D_K), randn(2, N, D_K), randn(2, N, D_V)
-    inputs = [x.requires_grad_() for x in (query, key, value)]
-    output = function(*inputs, masks.padding([5], N).dense(device)[0])[:, :5]
-    alone = function(query[:, :5], key[:, :5], value[:, :5])
-    torch.testing.assert_close(output, alone, rtol=1e-12, atol=1e-12)
-    one, other = (torch.autograd.grad(x.square().sum(), inputs) for x in (output, alone))
-    torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)
-
-
 def test_hierarchical_means_leave_out_padding(device, randn):
     """A mask that leaves out whole sequences leaves zeros; runs of equal keys stay exact."""
     query = randn(3, N, D_K)
@@ -269,65 +134,7 @@ def test_hierarchical_means_leave_out_padding(device, randn):
         torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_linformer_leaves_a_mixture_of_no_keys_out(device, randn):
-    query, key, value = randn(7, D_K), randn(N, D_K), randn(N, D_V)
-    mixing = randn(3, N)
-    mixing[2, :5] = 0.0
-    ours = attnref.linformer_attention(
-        *(query, key, value, masks.Mask((1, N), lambda i, j: j < 5)),
-        key_projection=mixing,
-        value_projection=mixing,
-    )
-    mixed = [mixing[:2, :5] @ x[:5] for x in (key, value)]
-    expected = attnref.scaled_dot_product_attention(query, *mixed)
-    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
-
-
-def test_lsh_attends_to_no_padding(device, randn):
-    """With chunks that hold all tokens every pair meets, and it is the definition."""
-    query, key, value = randn(2, N, D_K), randn(2, N, D_K), randn(2, N, D_V)
-    rotations = randn(2, D_K, 2)
-    mask = masks.padding([5], N).dense(device)[0]
-    ours = attnref.lsh_attention(query, key, value, mask, rotations=rotations, chunk_size=N)
-    expected = attnref.scaled_dot_product_attention(query, key, value, mask)
-    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["linear", "performer", "linformer", "lsh", "hierarchical"])
-def test_a_mask_that_tells_queries_apart_is_refused(name, device, randn):
-    tokens = randn(N, D_K)
-    with pytest.raises(
-        ValueError, match=r"^attn_mask: expected bool over keys alone, shape \(\.\."
-    ):
-        variants(device)[name](tokens, tokens, tokens, masks.causal(N))
-    with pytest.raises(ValueError, match=r"^attn_mask: expected bool over keys alone, .*float64"):
-        variants(device)[name](tokens, tokens, tokens, randn(1, N))
-
-
 # Kinds of arguments ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product", "attend"])
-def test_what_is_no_tensor_is_named(name, device, randn):
-    tokens = randn(2, N, D_K)
-    functions = variants(device) | {
-        "scaled_dot_product": attnref.scaled_dot_product_attention,
-        "attend": attnref.attend,
-    }
-    with pytest.raises(TypeError, match=r"^query: expected a torch\.Tensor, got list\."):
-        functions[name](tokens.tolist(), tokens, tokens)
-    for place, missing in enumerate(["query", "key", "value"]):  # None stands for no other
-        given = [tokens, tokens, tokens]
-        given[place] = None
-        with pytest.raises(TypeError, match=rf"^{missing}: expected a torch\.Tensor, got NoneType"):
-            functions[name](*given)
-    if name in MASKED:
-        with pytest.raises(TypeError, match=r"^attn_mask: expected a torch\.Tensor or a mask"):
-            functions[name](tokens, tokens, tokens, [[True]])
-    if "is_causal" in takes.get(name, {"is_causal"}):
-        for wrong in ("False", tokens > 0, 1):
-            with pytest.raises(TypeError, match=r"^is_causal: expected True or False, got"):
-                functions[name](tokens, tokens, tokens, is_causal=wrong)
 
 
 def test_numbers_of_numpy_are_numbers(device, randn):
@@ -347,49 +154,6 @@ def test_numbers_of_numpy_are_numbers(device, randn):
         masks.causal(np.float64(3.0))
     with pytest.raises(ValueError, match=r"^n: expected an integer of 0 or more, got True"):
         masks.causal(True)
-
-
-@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product"])
-def test_the_default_device_is_not_asked(name, device, randn):
-    functions = variants(device) | {"scaled_dot_product": attnref.scaled_dot_product_attention}
-    query, key, value = randn(2, 4, N, D_K), randn(2, 4, N, D_K), randn(2, 4, N, D_V)
-    options = {"attn_mask": masks.padding([5, N], N)} if name in MASKED else {}
-    expected = functions[name](query, key, value, **options)
-    with torch.device("meta"):
-        found = functions[name](query, key, value, **options)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
-
-
-@pytest.mark.claim("meta-tensors-give-shapes")
-@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product"])
-def test_tensors_without_numbers_give_a_shape(name):
-    functions = variants("cpu") | {"scaled_dot_product": attnref.scaled_dot_product_attention}
-    attend, tokens = functions[name], {"dtype": torch.float64, "device": "meta"}
-    needs = {
-        option: given.to("meta")
-        for option, given in getattr(attend, "keywords", {}).items()
-        if isinstance(given, torch.Tensor) and option != "cu_seqlens"  # the borders are read
-    }
-    query, key, value = (torch.empty(2, 4, N, d, **tokens) for d in (D_K, D_K, D_V))
-    try:
-        found = attend(query, key, value, **needs)
-    except Exception as error:
-        pytest.fail(f"it does not accept them: {error}")
-    assert found.is_meta
-    assert found.shape == (2, 4, N, D_V)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("name", [*NAMES, "scaled_dot_product"])
-def test_autocast_takes_nothing_away(name, dtype, device, randn):
-    """Numbers of float32 are computed in float32, with or without autocast."""
-    functions = variants(device, torch.float32)
-    functions["scaled_dot_product"] = attnref.scaled_dot_product_attention
-    query, key, value = (randn(2, 4, N, d, dtype=torch.float32) for d in (D_K, D_K, D_V))
-    expected = functions[name](query, key, value)
-    with torch.autocast(device.type, dtype=dtype):
-        found = functions[name](query, key, value)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_autocast_does_not_overflow(device):

@@ -1,22 +1,24 @@
 """Who is asked: the package's variants, PyTorch's own kernels, and peers.
 
-Every public module of ``attnref.variants`` is measured: its function is named like the module,
-``<module>_attention``. Without an entry in ``cases`` it is called as
-``function(query, key, value)`` for the task ``dense``; an entry says for which tasks and how it
-is called otherwise. Beside them are the entries of ``pytorch`` and of ``peers``, each of
-these with the package that it needs.
+Every variant is measured in the tasks that its record names, and called as that says; what is
+done before the call, such as drawing a projection, is not timed. Beside them are the entries of
+``cases``, which have more to do, of ``pytorch`` and of ``peers``, each of these with the package
+that it needs.
 """
 
-import importlib
 import importlib.util
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
+import torch
 from torch import Tensor
 
-from attnref import book, variants
+from attnref import book, record, variants
 from attnref.bench.problems import Problem
+
+CASES = "attnref.bench.cases"
 
 # Given a problem, does what is not to be timed (modules, masks, compilation) and returns the rest.
 Prepare = Callable[[Problem], Callable[[], Tensor]]
@@ -26,21 +28,18 @@ Prepare = Callable[[Problem], Callable[[], Tensor]]
 class Method:
     """A name, how it is called for each task, and where it comes from.
 
-    ``defined`` is the module and the function whose code is fingerprinted, None for what is not
-    ours; ``needs`` is the distribution to install, and ``imports`` the module that it brings.
+    ``defined`` is the module and the function whose code is fingerprinted, with that of the
+    functions ``called`` in the module ``caller``, None for what is not ours; ``needs`` is the
+    distribution to install, and ``imports`` the module that it brings.
     """
 
     name: str
     cases: dict[str, Prepare] = field(default_factory=dict)
     defined: tuple[str, str] | None = None
+    called: list[str] = field(default_factory=list)
+    caller: str = CASES
     needs: str | None = None
     imports: str | None = None
-
-    @property
-    def called(self) -> list[str]:
-        """The functions of ``attnref.bench.cases`` that call it."""
-        own = (run for run in self.cases.values() if run.__module__ == "attnref.bench.cases")
-        return sorted({prepare.__name__ for prepare in own})
 
     def missing(self) -> str | None:
         """Why it cannot be called here, or None."""
@@ -70,27 +69,42 @@ class Registry:
 
         def register(prepare: Prepare) -> Prepare:
             method.cases.update(dict.fromkeys(tasks, prepare))
+            if prepare.__module__ == CASES:
+                method.called.append(prepare.__name__)
             return prepare
 
         return register
 
 
 def discover(entries: Mapping[str, Method]) -> dict[str, Method]:
-    """All variants, each with its entry or the plain call, followed by the other entries."""
+    """All variants, called as their records say or as their entries do, and the other entries."""
     found = {}
-    for module in sorted(pkgutil.iter_modules(variants.__path__), key=lambda item: item.name):
-        name = module.name
-        if name.startswith("_"):
-            continue
-        defined = (f"{variants.__name__}.{name}", f"{name}_attention")
-        cases = entries[name].cases if name in entries else {"dense": _plain(*defined)}
-        found[name] = Method(name, cases, defined)
+    for name, known in variants.records().items():
+        place, example = f"{variants.__name__}.{name}", known.example.__name__
+        found[name] = Method(
+            name,
+            {task: recorded(known) for task in known.tasks},
+            (place, known.function.__name__),
+            [example] if known.example.__module__ == place else [],
+            place,
+        )
+        if name in entries:
+            found[name].cases |= entries[name].cases
+            found[name].called, found[name].caller = entries[name].called, entries[name].caller
     return found | {name: method for name, method in entries.items() if name not in found}
 
 
-def _plain(module: str, name: str) -> Prepare:
-    def prepare(problem: Problem) -> Callable[[], Tensor]:
-        function = getattr(importlib.import_module(module), name)
-        return lambda: function(problem.query, problem.key, problem.value)
+def recorded(method: record.Method) -> Prepare:
+    """The call that a record describes, with what a task gives."""
+    return lambda problem: partial(method.function, **_arguments(method, problem))
 
-    return prepare
+
+def _arguments(method: record.Method, problem: Problem) -> dict[str, Any]:
+    generator = torch.Generator(problem.query.device).manual_seed(0)
+    example = record.Example(problem.query, problem.key, problem.value, generator)
+    given = {name: one for name, one in problem.given.items() if method.takes(name)}
+    if "attn_mask" in given:
+        given.pop("is_causal", None)
+    if problem.query.shape[1] != problem.key.shape[1]:
+        given["enable_gqa"] = True
+    return method.arguments(example, **(example.tensors | given))

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from attnref.bench.methods import Prepare, Registry
-from attnref.bench.problems import LSH_ROUNDS, WINDOW, DeltaProblem, Problem
+from attnref.bench.problems import LSH_ROUNDS, WINDOW, Problem
 
 peers = Registry()
 
@@ -202,14 +202,13 @@ def flash_linear_attention(problem: Problem) -> Run:
 
 def _delta(problem: Problem, rule: Callable[..., Any]) -> Run:
     """Both have tokens before heads, and return a state too."""
-    assert isinstance(problem, DeltaProblem)
 
     def run() -> Tensor:
         output: Tensor
         output, _ = rule(
             *(side.transpose(1, 2) for side in (problem.query, problem.key, problem.value)),
-            g=problem.log_decay.transpose(1, 2),
-            beta=problem.beta.transpose(1, 2),
+            g=problem["log_decay"].transpose(1, 2),
+            beta=problem["beta"].transpose(1, 2),
         )
         return output.transpose(1, 2)
 

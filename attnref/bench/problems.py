@@ -6,8 +6,9 @@ standard Gaussian numbers, the hardest case for methods that hope for structure.
 
 import copy
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -39,9 +40,10 @@ class Problem:
     """One task at one length.
 
     ``query`` is ``(1, heads, n, d)``, ``key`` and ``value`` are ``(1, key heads, m, d)``;
-    ``mask`` says which pairs the exact answer takes. ``window``, ``lengths`` and ``layout`` say
-    the same to methods that want to know the structure; those of other tasks are None. With a
-    ``layer``, all three are its input ``(1, n, D)``.
+    ``mask`` says which pairs the exact answer takes, and ``lengths`` how long its sequences are,
+    where there are several. With a ``layer``, all three are its input ``(1, n, D)``. ``given`` has
+    what methods of this task take beside them, or in their place, by the names of the arguments;
+    a method that takes ``attn_mask`` needs no ``is_causal`` beside it.
     """
 
     task: str
@@ -49,10 +51,12 @@ class Problem:
     key: Tensor
     value: Tensor
     mask: Mask | None = None
-    window: int | None = None
     lengths: tuple[int, ...] | None = None
-    layout: Tensor | None = None
     layer: nn.MultiheadAttention | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.given[name]
 
     @property
     def is_causal(self) -> bool:
@@ -60,110 +64,15 @@ class Problem:
 
     def with_gradients(self) -> "Problem":
         """The same numbers in leaves that ask for gradients."""
-        leaves = (self.query, self.key, self.value)
-        query, key, value = (leaf.detach().clone().requires_grad_() for leaf in leaves)
-        return replace(self, query=query, key=key, value=value)
+        query, key, value = map(_leaf, (self.query, self.key, self.value))
+        given = {name: _leaf(one) for name, one in self.given.items()}
+        return replace(self, query=query, key=key, value=value, given=given)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LatentProblem(Problem):
-    """One query per head against what heads read out of latents, or against the latents.
-
-    ``latent`` is ``(1, n, d_c)``, ``key_up`` and ``value_up`` are ``(heads, d, d_c)``; ``key`` and
-    ``value`` are what they make, for those who keep that.
-    """
-
-    latent: Tensor
-    key_up: Tensor
-    value_up: Tensor
-
-    def with_gradients(self) -> "LatentProblem":
-        """The same numbers in leaves that ask for gradients."""
-        names = ("query", "latent", "key_up", "value_up", "key", "value")
-        leaves = {name: getattr(self, name).detach().clone().requires_grad_() for name in names}
-        return replace(self, **leaves)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SinkProblem(Problem):
-    """Causal attention with a learned sink for each head, ``(heads,)``."""
-
-    sink: Tensor
-
-    def with_gradients(self) -> "SinkProblem":
-        """The same numbers in leaves that ask for gradients."""
-        names = ("query", "key", "value", "sink")
-        leaves = {name: getattr(self, name).detach().clone().requires_grad_() for name in names}
-        return replace(self, **leaves)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeltaProblem(Problem):
-    """Gated delta attention: ``log_decay`` and ``beta`` are ``(1, heads, n)``, in float32."""
-
-    log_decay: Tensor
-    beta: Tensor
-
-    def with_gradients(self) -> "DeltaProblem":
-        """The same numbers in leaves that ask for gradients."""
-        names = ("query", "key", "value", "log_decay", "beta")
-        leaves = {name: getattr(self, name).detach().clone().requires_grad_() for name in names}
-        return replace(self, **leaves)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DistanceProblem(Problem):
-    """Every query sees every key, and each head adds a number for the distance.
-
-    ``bias`` is ``(heads, 2 n - 1)``, from the distance 1 - n to n - 1.
-    """
-
-    bias: Tensor
-
-    def with_gradients(self) -> "DistanceProblem":
-        """The same numbers in leaves that ask for gradients."""
-        names = ("query", "key", "value", "bias")
-        leaves = {name: getattr(self, name).detach().clone().requires_grad_() for name in names}
-        return replace(self, **leaves)
-
-    def rows(self, rows: slice) -> Tensor:
-        """What the exact answer adds to the scores of some queries, ``(heads, rows, n)``."""
-        n = self.query.shape[-2]
-        i = torch.arange(n, device=self.bias.device)[rows, None]
-        j = torch.arange(n, device=self.bias.device)
-        return self.bias.detach().double()[:, j - i + n - 1]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DifferentialProblem(Problem):
-    """Every query sees every key by two maps, whose difference counts.
-
-    Half as many heads as were asked for, each twice as wide: ``query`` and ``key`` hold both
-    halves side by side, and all three are ``(1, heads / 2, n, 2 d)``.
-    """
-
-    lambd: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class PagedProblem(Problem):
-    """One query per head and sequence against its tokens, in a padded cache or in pages.
-
-    ``key_pages`` and ``value_pages`` are ``(num_pages, page_size, key heads, d)`` and hold what
-    ``key`` and ``value`` have before the ends of the sequences, in an order that ``block_table``
-    knows. The batch is that of the sequences.
-    """
-
-    lengths: tuple[int, ...]
-    key_pages: Tensor
-    value_pages: Tensor
-    block_table: Tensor
-
-    def with_gradients(self) -> "PagedProblem":
-        """The same numbers in leaves that ask for gradients."""
-        names = ("query", "key", "value", "key_pages", "value_pages")
-        leaves = {name: getattr(self, name).detach().clone().requires_grad_() for name in names}
-        return replace(self, **leaves)
+def _leaf(given: Any) -> Any:
+    if not isinstance(given, Tensor) or not given.is_floating_point():
+        return given
+    return given.detach().clone().requires_grad_()
 
 
 @dataclass(frozen=True)
@@ -197,13 +106,15 @@ def dense(shape: Shape) -> Problem:
 
 def causal(shape: Shape) -> Problem:
     """Every query sees the keys up to its own."""
-    return replace(_self_attention("causal", shape), mask=masks.causal(shape.n))
+    given = {"is_causal": True}
+    return replace(_self_attention("causal", shape), mask=masks.causal(shape.n), given=given)
 
 
 def window(shape: Shape) -> Problem:
     """Every query sees the last 256 keys up to its own."""
     mask = masks.sliding_window(shape.n, window=WINDOW, is_causal=True)
-    return replace(_self_attention("window", shape), mask=mask, window=WINDOW)
+    given = {"window": WINDOW, "is_causal": True, "attn_mask": mask}
+    return replace(_self_attention("window", shape), mask=mask, given=given)
 
 
 def blocks(shape: Shape) -> Problem:
@@ -217,7 +128,8 @@ def blocks(shape: Shape) -> Problem:
     layout[lot.flatten().argsort()[:count]] = True
     layout = layout.view(side, side)
     mask = masks.block_layout(shape.n, layout=layout, block_size=BLOCK_SIZE)
-    return replace(_self_attention("blocks", shape), mask=mask, layout=layout)
+    given = {"layout": layout, "block_size": BLOCK_SIZE, "attn_mask": mask}
+    return replace(_self_attention("blocks", shape), mask=mask, given=given)
 
 
 def chosen(shape: Shape) -> Problem:
@@ -226,7 +138,7 @@ def chosen(shape: Shape) -> Problem:
     mask = moba_choice(
         plain.query, plain.key, block_size=CHOSEN_SIZE, count=CHOSEN_COUNT, is_causal=True
     )
-    return replace(plain, mask=mask)
+    return replace(plain, mask=mask, given={"is_causal": True, "attn_mask": mask})
 
 
 def packed(shape: Shape) -> Problem:
@@ -239,7 +151,10 @@ def packed(shape: Shape) -> Problem:
             pt=f"n: o esperado era ao menos 8 para a tarefa 'packed', veio {shape.n}. Aumente --n.",
         )
     lengths = (shape.n - sum(rest), *rest)
-    return replace(_self_attention("packed", shape), mask=masks.packed(lengths), lengths=lengths)
+    borders = torch.tensor((0, *lengths)).cumsum(0).to(shape.device)
+    mask = masks.packed(lengths)
+    given = {"cu_seqlens": borders, "attn_mask": mask}
+    return replace(_self_attention("packed", shape), mask=mask, lengths=lengths, given=given)
 
 
 def decode(shape: Shape) -> Problem:
@@ -265,7 +180,7 @@ def drafts(shape: Shape) -> Problem:
     query = _gaussian(shape, generator, shape.heads, DRAFTS)  # (1, heads, 16, d)
     parents = [(node + 1) // 2 - 1 for node in range(DRAFTS)]
     mask = masks.tree(parents, past=shape.n - DRAFTS)
-    return replace(step, task="drafts", query=query, mask=mask)
+    return replace(step, task="drafts", query=query, mask=mask, given={"attn_mask": mask})
 
 
 def latent(shape: Shape) -> Problem:
@@ -279,29 +194,17 @@ def latent(shape: Shape) -> Problem:
         for _ in range(2)
     ]
     key, value = (latents @ up.mT for up in ups)  # (1, heads, n, d)
-    return LatentProblem(
-        task="latent",
-        query=query,
-        key=key.to(shape.dtype),
-        value=value.to(shape.dtype),
-        latent=latents[:, 0].to(shape.dtype),
-        key_up=ups[0].to(shape.dtype),
-        value_up=ups[1].to(shape.dtype),
-    )
+    named = {"latent": latents[:, 0], "key_up": ups[0], "value_up": ups[1]}
+    given: dict[str, Any] = {name: one.to(shape.dtype) for name, one in named.items()}
+    given |= {"query_rotary": None, "key_rotary": None}
+    return Problem("latent", query, key.to(shape.dtype), value.to(shape.dtype), given=given)
 
 
 def sink(shape: Shape) -> Problem:
     """Causal attention with a sink for each head, whose score is that of a row's sum, or so."""
     plain = causal(shape)
     scores = torch.linspace(-2, 2, shape.heads, device=shape.device) + math.log(shape.n)
-    return SinkProblem(
-        task="sink",
-        query=plain.query,
-        key=plain.key,
-        value=plain.value,
-        mask=plain.mask,
-        sink=scores.to(shape.dtype),
-    )
+    return replace(plain, task="sink", given={**plain.given, "sink": scores.to(shape.dtype)})
 
 
 def delta(shape: Shape) -> Problem:
@@ -310,20 +213,16 @@ def delta(shape: Shape) -> Problem:
     generator = torch.Generator(shape.device).manual_seed(shape.seed + 1)
     size = (1, shape.heads, shape.n)
     steps, rates = (torch.randn(size, generator=generator, device=shape.device) for _ in range(2))
-    return DeltaProblem(
-        task="delta",
-        query=problem.query.to(shape.dtype),
-        key=nn.functional.normalize(problem.key, dim=-1).to(shape.dtype),
-        value=problem.value.to(shape.dtype),
-        log_decay=-0.05 * steps.exp(),
-        beta=rates.sigmoid(),
-    )
+    key = nn.functional.normalize(problem.key, dim=-1)
+    query, key, value = (x.to(shape.dtype) for x in (problem.query, key, problem.value))
+    given = {"log_decay": -0.05 * steps.exp(), "beta": rates.sigmoid()}
+    return Problem("delta", query, key, value, given=given)
 
 
-def recurrence(problem: DeltaProblem, dtype: torch.dtype) -> Tensor:
+def recurrence(problem: Problem, dtype: torch.dtype) -> Tensor:
     """What is asked in the task delta, token by token, ``(1, heads, n, d)``."""
     query, key, value = (side.to(dtype) for side in (problem.query, problem.key, problem.value))
-    decay, beta = problem.log_decay.to(dtype).exp(), problem.beta.to(dtype)
+    decay, beta = problem["log_decay"].to(dtype).exp(), problem["beta"].to(dtype)
     query = query * query.shape[-1] ** -0.5
     state = key.new_zeros(*key.shape[:2], key.shape[-1], value.shape[-1])
     outputs = []
@@ -337,22 +236,17 @@ def recurrence(problem: DeltaProblem, dtype: torch.dtype) -> Tensor:
 
 def distance(shape: Shape) -> Problem:
     """Every query sees every key, with a bias for the distance that each head has learned."""
-    given = _self_attention("distance", shape)
+    plain = _self_attention("distance", shape)
     generator = torch.Generator(shape.device).manual_seed(shape.seed + 1)
     size = (shape.heads, 2 * shape.n - 1)
     bias = torch.randn(size, generator=generator, device=shape.device).to(shape.dtype)
-    return DistanceProblem(
-        task="distance", query=given.query, key=given.key, value=given.value, bias=bias
-    )
+    return replace(plain, given={"bias": bias})
 
 
 def differential(shape: Shape) -> Problem:
     """Every query sees every key by the difference of two maps, in half as many wide heads."""
     wide = replace(shape, heads=max(1, shape.heads // 2), head_dim=2 * shape.head_dim)
-    given = _self_attention("differential", wide)
-    return DifferentialProblem(
-        task="differential", query=given.query, key=given.key, value=given.value, lambd=0.5
-    )
+    return replace(_self_attention("differential", wide), given={"lambd": 0.5})
 
 
 def paged(shape: Shape) -> Problem:
@@ -378,17 +272,10 @@ def paged(shape: Shape) -> Problem:
             tokens = side.new_zeros(count * PAGE_SIZE, key_heads, shape.head_dim)
             tokens[:length] = side[row, :, :length].transpose(0, 1)
             pool[table[row, :count]] = tokens.view(count, PAGE_SIZE, *tokens.shape[1:])
-    return PagedProblem(
-        task="paged",
-        query=query,
-        key=key,
-        value=value,
-        mask=masks.padding(lengths, shape.n),
-        lengths=lengths,
-        key_pages=pools[0],
-        value_pages=pools[1],
-        block_table=table,
-    )
+    ends = torch.tensor(lengths, device=shape.device)
+    given = {"key": pools[0], "value": pools[1], "block_table": table, "lengths": ends}
+    mask = masks.padding(lengths, shape.n)
+    return Problem("paged", query, key, value, mask, lengths, given=given)
 
 
 def layer(shape: Shape) -> Problem:
@@ -462,15 +349,14 @@ def exact(problem: Problem) -> Tensor:
         with torch.no_grad():
             expected: Tensor = module(tokens[:, checked_rows(n)], tokens)
         return expected
-    if isinstance(problem, DeltaProblem):
+    if problem.task == "delta":
         with torch.no_grad():
             return recurrence(problem, torch.float64)[..., checked_rows(n), :]
     key, value = problem.key.detach().double(), problem.value.detach().double()
-    if isinstance(problem, LatentProblem):
-        latents = problem.latent.detach().double()[:, None]
-        key, value = (
-            latents @ up.detach().double().mT for up in (problem.key_up, problem.value_up)
-        )
+    if problem.task == "latent":
+        latents = problem["latent"].detach().double()[:, None]
+        ups = problem["key_up"], problem["value_up"]
+        key, value = (latents @ up.detach().double().mT for up in ups)
     chosen = range(n)[checked_rows(n)]
     pieces = []
     for start in range(0, len(chosen), _ROWS_AT_ONCE):
@@ -479,17 +365,18 @@ def exact(problem: Problem) -> Tensor:
         allowed = None
         if problem.mask is not None:
             allowed = problem.mask.block(rows, slice(None), problem.query.device)
-        if isinstance(problem, DistanceProblem):
-            allowed = problem.rows(rows)
+        if problem.task == "distance":
+            place = torch.arange(n, device=problem.query.device)
+            allowed = problem["bias"].detach().double()[:, place - place[rows, None] + n - 1]
         query = problem.query.detach()[..., rows, :].double()
-        if isinstance(problem, DifferentialProblem):
+        if problem.task == "differential":
             first, second = (
                 scaled_dot_product_attention(q, k, value)
                 for q, k in zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)
             )
-            pieces.append(first - problem.lambd * second)
+            pieces.append(first - problem["lambd"] * second)
             continue
-        sink = problem.sink.detach().double() if isinstance(problem, SinkProblem) else None
+        sink = problem["sink"].detach().double() if problem.task == "sink" else None
         pieces.append(
             scaled_dot_product_attention(query, key, value, allowed, enable_gqa=True, sink=sink)
         )

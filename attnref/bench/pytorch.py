@@ -9,18 +9,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention,
 from torch.nn.utils.rnn import pad_sequence
 
 from attnref.bench.methods import Registry
-from attnref.bench.problems import (
-    BLOCK_SIZE,
-    WINDOW,
-    DeltaProblem,
-    DifferentialProblem,
-    DistanceProblem,
-    LatentProblem,
-    PagedProblem,
-    Problem,
-    SinkProblem,
-    recurrence,
-)
+from attnref.bench.problems import BLOCK_SIZE, WINDOW, Problem, recurrence
 
 pytorch = Registry()
 
@@ -89,11 +78,10 @@ def sdpa_padded(problem: Problem) -> Run:
 @pytorch.case("sdpa-made", "latent")
 def sdpa_made(problem: Problem) -> Run:
     # Keys and values of all heads are made of the latents for each step.
-    assert isinstance(problem, LatentProblem)
-    query, latents = problem.query, problem.latent[:, None]
+    query, latents = problem.query, problem["latent"][:, None]
 
     def run() -> Tensor:
-        key, value = (latents @ up.mT for up in (problem.key_up, problem.value_up))
+        key, value = (latents @ up.mT for up in (problem["key_up"], problem["value_up"]))
         return F.scaled_dot_product_attention(query, key, value)
 
     return run
@@ -103,8 +91,7 @@ def sdpa_made(problem: Problem) -> Run:
 def sdpa_key(problem: Problem) -> Run:
     # One more key and value, of zeros, in front; the score of the sink is in the mask. The copies
     # are timed: a model would make them at each call.
-    assert isinstance(problem, SinkProblem)
-    query, key, value, sink = problem.query, problem.key, problem.value, problem.sink
+    query, key, value, sink = problem.query, problem.key, problem.value, problem["sink"]
     n, m = query.shape[-2], key.shape[-2]
     later = torch.ones(n, m, dtype=torch.bool, device=query.device).triu(1)
     zero = torch.zeros_like(key[..., :1, :])
@@ -121,7 +108,6 @@ def sdpa_key(problem: Problem) -> Run:
 
 @pytorch.case("recurrence", "delta")
 def by_tokens(problem: Problem) -> Run:
-    assert isinstance(problem, DeltaProblem)
     dtype = torch.promote_types(problem.query.dtype, torch.float32)
     return lambda: recurrence(problem, dtype).to(problem.query.dtype)
 
@@ -129,8 +115,7 @@ def by_tokens(problem: Problem) -> Run:
 @pytorch.case("sdpa-table", "distance")
 def sdpa_table(problem: Problem) -> Run:
     # The bias of all pairs, made for each call: in training, each step has another.
-    assert isinstance(problem, DistanceProblem)
-    query, key, value, bias = problem.query, problem.key, problem.value, problem.bias
+    query, key, value, bias = problem.query, problem.key, problem.value, problem["bias"]
     m = key.shape[-2]
 
     def run() -> Tensor:
@@ -142,8 +127,8 @@ def sdpa_table(problem: Problem) -> Run:
 
 @pytorch.case("sdpa-twice", "differential")
 def sdpa_twice(problem: Problem) -> Run:
-    assert isinstance(problem, DifferentialProblem)
-    value, lambd = problem.value, problem.lambd
+    value: Tensor = problem.value
+    lambd: float = problem["lambd"]
 
     def run() -> Tensor:
         first, second = (
@@ -158,9 +143,8 @@ def sdpa_twice(problem: Problem) -> Run:
 @pytorch.case("sdpa-gathered", "paged")
 def sdpa_gathered(problem: Problem) -> Run:
     # All sequences are put together as a padded cache for each step.
-    assert isinstance(problem, PagedProblem)
-    query, pools = problem.query, (problem.key_pages, problem.value_pages)
-    table = problem.block_table.clamp(min=0)
+    query, pools = problem.query, (problem["key"], problem["value"])
+    table = problem["block_table"].clamp(min=0)
     place = torch.arange(table.shape[1] * pools[0].shape[1], device=query.device)
     real = place < torch.tensor(problem.lengths, device=query.device)[:, None]
     shared = query.shape[1] != problem.key.shape[1]
@@ -176,10 +160,9 @@ def sdpa_gathered(problem: Problem) -> Run:
 
 @pytorch.case("sdpa-loop", "paged")
 def sdpa_loop_over_pages(problem: Problem) -> Run:
-    assert isinstance(problem, PagedProblem)
-    pools = problem.key_pages, problem.value_pages
+    pools = problem["key"], problem["value"]
     shared = problem.query.shape[1] != problem.key.shape[1]
-    tables = [row[row >= 0] for row in problem.block_table]
+    tables = [row[row >= 0] for row in problem["block_table"]]
 
     def run() -> Tensor:
         outputs = []
@@ -230,7 +213,7 @@ def flex(problem: Problem) -> Run:
     ids = torch.zeros(n, dtype=torch.long, device=device)
     if problem.lengths is not None:
         ids = torch.repeat_interleave(torch.tensor(problem.lengths, device=device))
-    layout = problem.layout
+    layout: Tensor | None = problem.given.get("layout")
 
     def causal_mask(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return j <= i
@@ -262,8 +245,7 @@ def flex(problem: Problem) -> Run:
 @pytorch.case("flex", "sink")
 def flex_sink(problem: Problem) -> Run:
     # On a processor it does not tell its log-sum-exp; so the sink is a key in front, here too.
-    assert isinstance(problem, SinkProblem)
-    query, key, value, sink = problem.query, problem.key, problem.value, problem.sink
+    query, key, value, sink = problem.query, problem.key, problem.value, problem["sink"]
     zero = torch.zeros_like(key[..., :1, :])
 
     def rule(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:

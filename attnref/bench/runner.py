@@ -61,7 +61,7 @@ def measure(settings: Settings, progress: Progress = lambda fraction, text: None
             "backward": settings.backward,
         },
         {
-            name: entry(*method.defined, method.called)
+            name: entry(*method.defined, method.called, method.caller)
             for name, method in sorted(used.items())
             if method.defined
         },
@@ -185,8 +185,9 @@ def _with_backward(forward: Callable[[], Tensor], problem: Problem) -> Callable[
     gradient = torch.ones_like(forward())  # (..., n, d)
 
     def run() -> None:
-        for leaf in (problem.query, problem.key, problem.value):
-            leaf.grad = None
+        for leaf in (problem.query, problem.key, problem.value, *problem.given.values()):
+            if isinstance(leaf, Tensor):
+                leaf.grad = None
         forward().backward(gradient)  # type: ignore[no-untyped-call]
 
     return run

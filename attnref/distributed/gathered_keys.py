@@ -15,6 +15,8 @@ from attnref.distributed._call import Shared, enter_shared
 from attnref.distributed._messages import collect, swap
 from attnref.distributed._ranks import Group, ranks_of
 from attnref.masks import Mask
+from attnref.record import Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.softmax import Partial
 
 
@@ -57,11 +59,12 @@ def gather_attention(
     Raises:
         TypeError, ValueError, torch.distributed.DistError: as :func:`ring_attention`.
 
-    Exact up to rounding, in float32 or wider. A rank computes and sends as much as in the ring,
-    with the longest part for each if lengths differ; memory :math:`O(m h_{kv} (d_k + d_v))`, that
-    of all keys and values, and backward that of their gradients. See
-    :func:`attnref.cost.gather_bytes`. First derivatives only, by ``backward()``: with
-    ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself TypeError.
+    Exact up to rounding, in float32 or wider; NaN and inf as in the ring. A rank computes and sends
+    as much as there, with the longest part for each if lengths differ; memory
+    :math:`O(m h_{kv} (d_k + d_v))`, that of all keys and values, and backward that of their
+    gradients. See :func:`attnref.cost.gather_bytes`. First derivatives only, by ``backward()``:
+    with ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself
+    TypeError.
 
     Source: Llama Team 2024, arXiv 2407.21783, section 3.3.2.
 
@@ -119,3 +122,14 @@ def _collected(call: Shared, key: Tensor, value: Tensor) -> list[tuple[int, Tens
         for x, own in zip((key, value), shapes, strict=True)
     )
     return list(zip(range(call.ranks.size), keys, values, strict=True))
+
+
+METHOD = Method(
+    function=gather_attention,
+    page="variants/ring",
+    formula=scaled_dot_product_attention,
+    derivatives=1,
+    dimensions=2,
+    masks="objects",
+    isolates=(),
+)

@@ -5,8 +5,10 @@ A head group of :math:`p_h` ranks turns its parts of the sequence into heads, as
 blocks hold fewer heads: a rank sends :math:`p_h` times less of keys and values.
 """
 
+from typing import Any
+
 from torch import Tensor
-from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from attnref._door import Call, enter
 from attnref.distributed._agreement import Terms, agree, number_of_call
@@ -15,6 +17,8 @@ from attnref.distributed.layouts import dimensions_of
 from attnref.distributed.ring import ring
 from attnref.distributed.ulysses import Turn, check_heads
 from attnref.masks import Mask
+from attnref.record import Example, Method
+from attnref.reference import scaled_dot_product_attention
 
 
 def mesh_attention(
@@ -58,9 +62,10 @@ def mesh_attention(
         TypeError, ValueError, torch.distributed.DistError: as :func:`ring_attention`, and for a
             mesh of another number of dimensions, or heads that its second size does not divide.
 
-    Exact up to rounding. Operations and memory as in the ring of all ranks; see
-    :func:`attnref.cost.mesh_bytes`. First derivatives only, by ``backward()``: with
-    ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself TypeError.
+    Exact up to rounding; NaN and inf as in the ring. Operations and memory as in the
+    ring of all ranks; see :func:`attnref.cost.mesh_bytes`. First derivatives only, by
+    ``backward()``: with ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the
+    call itself TypeError.
 
     Source: Fang and Zhao 2024, arXiv 2405.07719; Gu et al. 2024, arXiv 2406.18485.
 
@@ -104,3 +109,26 @@ def mesh_attention(
         shared(along, inner, queries, keys, attn_mask), q, k, v, is_masked=attn_mask is not None
     )
     return turn.to_parts(output)
+
+
+def _formula(
+    query: Tensor, key: Tensor, value: Tensor, *, mesh: DeviceMesh, **options: Any
+) -> Tensor:
+    return scaled_dot_product_attention(query, key, value, **options)
+
+
+def _of_one_rank(given: Example) -> dict[str, Any]:
+    return {"mesh": init_device_mesh(given.query.device.type, (1, 1))}
+
+
+METHOD = Method(
+    function=mesh_attention,
+    page="variants/ring",
+    formula=_formula,
+    example=_of_one_rank,
+    plain=_of_one_rank,
+    derivatives=1,
+    dimensions=3,
+    masks="objects",
+    isolates=(),
+)

@@ -18,6 +18,8 @@ from attnref.distributed._call import Shared, enter_shared
 from attnref.distributed._messages import Posted, pass_on
 from attnref.distributed._ranks import Group, ranks_of
 from attnref.masks import Mask
+from attnref.record import Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.softmax import Partial
 
 
@@ -69,6 +71,9 @@ def ring_attention(
             on all ranks, naming what differs, when their calls differ or one of them refuses its
             own.
         torch.distributed.DistError: when a rank has died or is later than the group's timeout.
+
+    A NaN or inf reaches queries that may not attend to it, as in
+    :func:`attnref.variants.blockwise.blockwise_attention`.
 
     Exact up to rounding, in float32 or wider. A rank computes :math:`4 n^2 d h / p` operations,
     half of it if causal: the same on all ranks under zigzag, nearly so when striped, while
@@ -166,3 +171,14 @@ def _travel(call: Shared, stages: list[int], key: Tensor, value: Tensor) -> Iter
         key, value = posted.wait()
         del posted  # and the block that has left
     yield (ranks.rank - stages[-1]) % ranks.size, key, value
+
+
+METHOD = Method(
+    function=ring_attention,
+    page="variants/ring",
+    formula=scaled_dot_product_attention,
+    derivatives=1,
+    dimensions=2,
+    masks="objects",
+    isolates=(),
+)

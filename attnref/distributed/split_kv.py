@@ -16,6 +16,8 @@ from attnref.distributed._agreement import Terms, agree, check_untransformed
 from attnref.distributed._messages import collect
 from attnref.distributed._ranks import Group, ranks_of
 from attnref.masks import Mask
+from attnref.record import Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.softmax import Partial, merge
 from attnref.variants._autograd import is_derived
 from attnref.variants.blockwise import partial
@@ -106,3 +108,11 @@ def split_kv_attention(
         merge, (Partial(x[..., :-2], x[..., -2:-1], x[..., -1:]) for x in parts)
     )
     return found.output.to(query.dtype)
+
+
+METHOD = Method(
+    function=split_kv_attention,
+    page="variants/ring",
+    formula=scaled_dot_product_attention,
+    derivatives=0,
+)

@@ -18,6 +18,8 @@ from attnref.distributed._ranks import Group, Ranks, ranks_of
 from attnref.distributed.layouts import in_order, indices
 from attnref.layouts import Held, length
 from attnref.masks import Mask
+from attnref.record import Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.variants.blockwise import blockwise
 
 
@@ -62,9 +64,10 @@ def ulysses_attention(
         TypeError, ValueError, torch.distributed.DistError: as :func:`ring_attention`, and for heads
             that the number of ranks does not divide.
 
-    Exact up to rounding. A rank computes :math:`4 n^2 d h / p` operations, half of it if causal,
-    and sends :math:`\frac{p-1}{p}` of its part of query, key, value and output, and backward of
-    their gradients; memory that of its part, which is as many numbers. See
+    Exact up to rounding; NaN and inf as in the ring. A rank computes
+    :math:`4 n^2 d h / p` operations, half of it if causal, and sends :math:`\frac{p-1}{p}` of its
+    part of query, key, value and output, and backward of their gradients; memory that of its part,
+    which is as many numbers. See
     :func:`attnref.cost.mesh_bytes`. First derivatives only, by ``backward()``: with
     ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself TypeError.
 
@@ -172,3 +175,14 @@ def _parts_of(ranks: Ranks, tensor: Tensor, parts: list[Held]) -> Tensor:
     pieces = [tensor.index_select(-2, indices(part, tensor.device)) for part in parts]
     shapes = [pieces[ranks.rank].shape] * ranks.size
     return torch.cat(swap(ranks, pieces, shapes, what="heads of all parts"), -3)
+
+
+METHOD = Method(
+    function=ulysses_attention,
+    page="variants/ring",
+    formula=scaled_dot_product_attention,
+    derivatives=1,
+    dimensions=3,
+    masks="objects",
+    isolates=(),
+)

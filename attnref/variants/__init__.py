@@ -7,6 +7,8 @@ it is first named.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from attnref.record import Method
+
 if TYPE_CHECKING:
     from attnref.variants.block_sparse import block_sparse_attention
     from attnref.variants.blockwise import blockwise_attention
@@ -53,6 +55,12 @@ __all__ = [
     "topk_attention",
     "varlen_attention",
 ]
+
+
+def records() -> dict[str, Method]:
+    """What each method says of itself, by the name of its module."""
+    names = [name.removesuffix("_attention") for name in __all__]
+    return {name: import_module(f"attnref.variants.{name}").METHOD for name in names}
 
 
 if not TYPE_CHECKING:  # or a checker would take every name for one of these

@@ -7,7 +7,7 @@ dense, without a mask.
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,7 +16,8 @@ from attnref._door import enter
 from attnref.checks import check_mask
 from attnref.masks import block_layout
 from attnref.onednn import product_with_transpose
-from attnref.reference import attend
+from attnref.record import Example, Method
+from attnref.reference import attend, scaled_dot_product_attention
 from attnref.variants._autograd import attention
 
 __all__ = ["block_sparse_attention"]
@@ -203,3 +204,36 @@ def _seen(layout: Tensor) -> list[tuple[int, list[int]]]:
 
 def _gathered(blocks: Sequence[Tensor], seen: list[int]) -> Tensor:
     return torch.cat([blocks[index] for index in seen], -2)  # (..., keys, d)
+
+
+def _formula(
+    query: Tensor, key: Tensor, value: Tensor, layout: Tensor, *, block_size: int, **options: Any
+) -> Tensor:
+    """The definition under the mask of the blocks."""
+    n, m = query.shape[-2], key.shape[-2]
+    seen = block_layout(n, m, layout=layout, block_size=block_size)
+    return scaled_dot_product_attention(query, key, value, seen, **options)
+
+
+def _blocks(given: Example) -> dict[str, Any]:
+    """Every second block, and one of those is read by no query."""
+    rows, columns = -(-given.n // 2), -(-given.m // 2)
+    place = torch.arange(rows, device=given.query.device)[:, None]
+    place = place + torch.arange(columns, device=place.device)
+    return {"layout": place % 2 == 0, "block_size": 2}
+
+
+def _every_block(given: Example) -> dict[str, Any]:
+    device = given.query.device
+    layout = torch.ones(-(-given.n // 4), -(-given.m // 4), dtype=torch.bool, device=device)
+    return {"layout": layout, "block_size": 4}
+
+
+METHOD = Method(
+    function=block_sparse_attention,
+    page="variants/block-sparse",
+    formula=_formula,
+    example=_blocks,
+    plain=_every_block,
+    tasks=("blocks",),
+)

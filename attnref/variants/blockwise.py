@@ -28,7 +28,8 @@ from attnref._door import (
 )
 from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
-from attnref.reference import attend
+from attnref.record import Method
+from attnref.reference import attend, scaled_dot_product_attention
 from attnref.softmax import Partial
 from attnref.variants._autograd import beside_sink, is_derived, partial_result
 from attnref.variants._strips import LOG2_E, Head, Strip, strips
@@ -349,3 +350,13 @@ class _Blockwise(NamedTuple):
         shape = (*query.shape[:-1], key.shape[-2])
         mask = masks[0] if masks else self.mask
         return strips(shape, mask, self.is_causal, query.device, dtype)
+
+
+METHOD = Method(
+    function=blockwise_attention,
+    page="variants/blockwise",
+    formula=scaled_dot_product_attention,
+    peers=("memory-efficient-attention-pytorch",),
+    isolates=(),
+    tasks=("dense", "causal", "window", "blocks", "chosen", "packed", "decode", "drafts", "sink"),
+)

@@ -8,6 +8,7 @@ difference, so that each map stays in the blocks of a kernel that does not know 
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,8 @@ from torch import Tensor, nn
 from attnref import checks
 from attnref._door import check_without_gradient, enter
 from attnref.masks import Mask
+from attnref.record import Example, Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.variants.blockwise import blockwise
 
 __all__ = ["LearnedLambda", "differential_attention", "initial_lambda"]
@@ -201,3 +204,41 @@ def _checked_lambda(lambd: Tensor | float, query: Tensor, shape: checks.Shape) -
             f"{tuple(lambd.shape)}. One per head is lambd[:, None, None]."
         )
     return lambd
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    *,
+    lambd: Tensor | float,
+    **options: Any,
+) -> Tensor:
+    """The definition twice, and the difference."""
+    first, second = (
+        scaled_dot_product_attention(q, k, value, attn_mask, **options)
+        for q, k in zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)
+    )
+    return first - lambd * second
+
+
+def _lambd(_: Example) -> dict[str, Any]:
+    return {"lambd": 0.6}
+
+
+def _of_equal_maps(given: Example) -> dict[str, Any]:
+    """Two equal maps, of which one half is taken away."""
+    query, key = (torch.cat([x, x], -1) for x in (given.query, given.key))
+    return {"query": query, "key": key, "value": 2 * given.value, "lambd": 0.5}
+
+
+METHOD = Method(
+    function=differential_attention,
+    page="variants/differential",
+    formula=_formula,
+    example=_lambd,
+    plain=_of_equal_maps,
+    isolates=(),
+    tasks=("differential",),
+)

@@ -10,7 +10,7 @@ of the scores' gradients along diagonal t, taken block by block.
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,8 @@ from attnref import checks
 from attnref._door import Call, both, check_without_gradient, enter, fused, narrowed
 from attnref.masks import Mask
 from attnref.onednn import product_with_transpose
-from attnref.reference import attend
+from attnref.record import Example, Method
+from attnref.reference import attend, scaled_dot_product_attention
 from attnref.variants._autograd import attention, is_derived
 from attnref.variants._strips import LOG2_E, Head, Strip, strips
 
@@ -292,3 +293,40 @@ def _check_bias(bias: Tensor, query: Tensor, shape: checks.Shape) -> None:
             f"{tuple(bias.shape)}. A table of all pairs goes into attn_mask; "
             f"attnref.positions.distances({n}, {m}) names the distances in their order."
         )
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    *,
+    bias: Tensor,
+    **options: Any,
+) -> Tensor:
+    """The definition with the table of all pairs as its mask."""
+    n, m = query.shape[-2], key.shape[-2]
+    place = torch.arange(m, device=bias.device) - torch.arange(n, device=bias.device)[:, None]
+    table = bias[..., place + n - 1]  # (..., n, m)
+    if isinstance(attn_mask, Mask):
+        attn_mask = attn_mask.dense(query.device)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        table = table.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        table = table + attn_mask
+    return scaled_dot_product_attention(query, key, value, table.to(query.dtype), **options)
+
+
+def _distances(given: Example) -> dict[str, Any]:
+    return {"bias": given.randn(max(0, given.n + given.m - 1))}
+
+
+METHOD = Method(
+    function=distance_bias_attention,
+    page="variants/distance-bias",
+    formula=_formula,
+    example=_distances,
+    plain=lambda given: {"bias": given.query.new_zeros(max(0, given.n + given.m - 1))},
+    isolates=(),
+    tasks=("distance",),
+)

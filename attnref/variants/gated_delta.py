@@ -9,12 +9,15 @@ Kimi delta attention. Token by token it is a loop; a chunk of tokens at a time, 
 matrices and one triangular system.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref import checks
 from attnref._door import Call, check_tensors, enter, own_precision
+from attnref.record import Example, Method
 
 __all__ = ["gated_delta_attention", "gated_delta_attention_step"]
 
@@ -390,3 +393,61 @@ def _check_number(call: Call, name: str, tensor: Tensor) -> None:
     """A tensor on the device of the query, of whatever floating dtype."""
     check_tensors(**{name: tensor})
     check_tensors(query=call.query, **{name: tensor.to(call.query.dtype)})
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    log_decay: Tensor | None = None,
+    beta: Tensor | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    chunk_size: int = 64,
+) -> Tensor:
+    """Token by token."""
+    group = query.shape[-3] // key.shape[-3] if enable_gqa else 1
+    if group > 1:
+        key, value = (x.repeat_interleave(group, -3) for x in (key, value))
+        log_decay, beta = (
+            x if x is None else x.repeat_interleave(group, key.dim() - 3) for x in (log_decay, beta)
+        )
+    query = query * (query.shape[-1] ** -0.5 if scale is None else scale)
+    decay = torch.ones_like(key[..., 0]) if log_decay is None else log_decay.exp()
+    decay = decay if decay.ndim == key.ndim else decay[..., None]  # (..., n, 1 or d_k)
+    state = key[..., :0, :].mT @ value[..., :0, :]  # (..., d_k, d_v)
+    outputs = [query[..., :0, :] @ state]
+    for t in range(key.shape[-2]):
+        q, k, v, a = (x[..., t, None, :] for x in (query, key, value, decay))  # (..., 1, d)
+        state = a.mT * state
+        read = 0.0 if beta is None else k @ state
+        rate = 1.0 if beta is None else beta[..., t, None, None]
+        state = state + k.mT @ (rate * (v - read))
+        outputs.append(q @ state)
+    return torch.cat(outputs, -2)
+
+
+def _rates(given: Example) -> dict[str, Any]:
+    """Keys of length 1, decays of some per cent and rates between 0 and 1."""
+    key = torch.nn.functional.normalize(given.key.to(torch.float32), dim=-1).to(given.key.dtype)
+    size = given.key.shape[:-1]
+    return {
+        "key": key,
+        "log_decay": -0.05 * given.randn(*size).exp(),
+        "beta": given.randn(*size).sigmoid(),
+    }
+
+
+METHOD = Method(
+    function=gated_delta_attention,
+    page="variants/gated-delta",
+    formula=_formula,
+    example=_rates,
+    plain=None,
+    family="recurrence",
+    lengths="equal",
+    peers=("fla-core", "transformers"),
+    ways={"chunk_size": (1, 2, 4)},
+    tasks=("delta",),
+)

@@ -6,6 +6,8 @@ The farther the keys, the longer the runs that one mean stands for, so that each
 .. math:: \sum_{j\in\text{run}} e^{c\,q\cdot k_j}\,v_j \;\to\; w\,e^{c\,q\cdot\bar k}\,\bar v
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -13,6 +15,7 @@ from torch.nn.functional import pad
 from attnref._door import enter, own_precision
 from attnref.checks import Shape, check_integer
 from attnref.masks import Mask
+from attnref.record import Example, Method
 
 __all__ = ["hierarchical_attention"]
 
@@ -238,3 +241,21 @@ def _check_sizes(shape: Shape, block_size: int, num_means: int) -> tuple[int, in
     if block_size > n:  # one block holds all tokens, and no means are taken
         block_size = num_means = max(n, 1)
     return block_size, num_means
+
+
+def _levels(given: Example) -> dict[str, Any]:
+    """Several levels at any length, and those of the defaults where there are 512 tokens."""
+    block_size = 2 if given.n < 256 else 64
+    return {"block_size": block_size, "num_means": min(4, block_size) if given.n >= 256 else 1}
+
+
+METHOD = Method(
+    function=hierarchical_attention,
+    page="variants/hierarchical",
+    formula=None,
+    example=_levels,
+    plain=lambda given: {"block_size": max(1, given.n), "num_means": 1},
+    lengths="equal",
+    masks="keys",
+    tasks=("dense", "causal"),
+)

@@ -4,6 +4,8 @@ r"""Attention to the tokens that an indexer chose: a small attention without sof
           o_i = \sum_{j\in T_i} p_{ij}v_j, \qquad T_i = \text{the } k \text{ largest } I_{ij}
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -11,6 +13,8 @@ from attnref import checks
 from attnref._door import Call, check_tensors, enter, own_precision
 from attnref.checks import check_integer
 from attnref.masks import Mask
+from attnref.record import Example, Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.variants._autograd import attention
 from attnref.variants._chosen import ChosenKeys, best_of_each_row, check_past, keys_mask
 
@@ -261,3 +265,58 @@ def _check_index(
             f"head and query of the indexer, got {tuple(index_weights.shape)}. Weights that a "
             "layer made, (..., n, h_I), become weights.mT."
         )
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    index_query: Tensor,
+    index_key: Tensor,
+    index_weights: Tensor,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    **options: Any,
+) -> Tensor:
+    """The definition under the mask of what was chosen."""
+    chosen = indexer_choice(index_query, index_key, index_weights, **options)
+    return scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        chosen.dense(query.device)[..., None, :, :],
+        scale=scale,
+        enable_gqa=enable_gqa,
+    )
+
+
+def _index(given: Example) -> dict[str, Any]:
+    """Random numbers in four heads of the indexer."""
+    lead = given.query.shape[:-3]
+    return {
+        "index_query": given.randn(*lead, 4, given.n, 32),
+        "index_key": given.randn(*lead, given.m, 32),
+        "index_weights": given.randn(*lead, 4, given.n),
+        "count": max(1, min(256, given.m // 2)),
+    }
+
+
+def _all_keys(given: Example) -> dict[str, Any]:
+    return {
+        "index_query": given.query.new_ones(1, given.n, 1),
+        "index_key": given.query.new_ones(given.m, 1),
+        "index_weights": given.query.new_ones(1, given.n),
+        "count": max(1, given.m),
+    }
+
+
+METHOD = Method(
+    function=indexer_attention,
+    page="variants/selected",
+    formula=_formula,
+    example=_index,
+    plain=_all_keys,
+    constants=("attn_mask", "index_query", "index_key", "index_weights"),
+    tasks=("chosen",),
+)

@@ -11,12 +11,15 @@ and the keys can be cut into pieces, whose results merge exactly.
 
 import functools
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnref import checks
+from attnref import checks, masks
 from attnref._door import Call, enter, fused, side_by_side
+from attnref.record import Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.softmax import Partial, log_sum_exp, merge, stable
 from attnref.variants._autograd import beside_sink, is_derived
 from attnref.variants.blockwise import partial
@@ -149,3 +152,28 @@ def _pieces(call: Call, count: int) -> Partial:
     lse = log_sum_exp(lse, dim=1)[..., None]  # (..., rows, 1)
     found = Partial(output, lse, torch.ones_like(lse))
     return Partial(*(x.reshape(*lead, rows, x.shape[-1]) for x in found))
+
+
+def _formula(
+    query: Tensor, key: Tensor, value: Tensor, *, splits: int = 1, **options: Any
+) -> Tensor:
+    """The definition, in which the newest tokens see what was there before them."""
+    past = masks.causal(query.shape[-2], key.shape[-2], alignment="bottom-right")
+    return scaled_dot_product_attention(query, key, value, past, **options)
+
+
+def _token_by_token(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    """Each query as if it were the newest token, which sees all keys."""
+    steps = [kv_cache_attention(one, key, value, **options) for one in torch.split(query, 1, -2)]
+    return torch.cat(steps, -2)
+
+
+METHOD = Method(
+    function=kv_cache_attention,
+    page="variants/kv-cache",
+    formula=_formula,
+    adapted=_token_by_token,
+    lengths="newest",
+    ways={"splits": (2, 3)},
+    tasks=(),
+)

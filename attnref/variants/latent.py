@@ -14,6 +14,8 @@ so that no key and no value of a head need ever be made: the heads are then quer
 whose keys and values are the latents.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -28,6 +30,8 @@ from attnref._door import (
     own_precision,
 )
 from attnref.masks import Mask, causal
+from attnref.record import Example, Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.variants._autograd import is_derived
 from attnref.variants.blockwise import blockwise
 
@@ -219,3 +223,61 @@ def _checked(
                 "has a rotary part, each latent a rotary key, and both are of one width."
             )
     return rotary
+
+
+def _formula(
+    query: Tensor,
+    latent: Tensor,
+    key_up: Tensor,
+    value_up: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    *,
+    query_rotary: Tensor | None = None,
+    key_rotary: Tensor | None = None,
+    absorb: bool | None = None,
+    **options: Any,
+) -> Tensor:
+    """The definition of the keys and values that the latents make."""
+    key, value = (latent[..., None, :, :] @ up.mT for up in (key_up, value_up))
+    if query_rotary is not None and key_rotary is not None:
+        rotary = key_rotary[..., None, :, :].expand(*key.shape[:-1], -1)
+        query, key = torch.cat([query, query_rotary], -1), torch.cat([key, rotary], -1)
+    return scaled_dot_product_attention(query, key, value, attn_mask, **options)
+
+
+def _latents(given: Example) -> dict[str, Any]:
+    """Latents of six components, and a part of two with positions."""
+    lead = given.query.shape[:-3]
+    return {
+        "latent": given.randn(*lead, given.m, 6),
+        "key_up": given.randn(given.heads, given.d_k, 6),
+        "value_up": given.randn(given.heads, given.value.shape[-1], 6),
+        "query_rotary": given.randn(*lead, given.heads, given.n, 2),
+        "key_rotary": given.randn(*lead, given.m, 2),
+    }
+
+
+def _of_everything(given: Example) -> dict[str, Any]:
+    """A latent that holds the keys and values of all heads."""
+    key, value = given.key, given.value
+    heads, d_k = key.shape[-3], key.shape[-1]
+    held = torch.cat([side.transpose(-3, -2).flatten(-2) for side in (key, value)], -1)
+    pick = torch.eye(held.shape[-1], dtype=key.dtype, device=key.device)
+    return {
+        "latent": held,
+        "key_up": torch.unflatten(pick[: heads * d_k], 0, (heads, d_k)),
+        "value_up": torch.unflatten(pick[heads * d_k :], 0, (heads, value.shape[-1])),
+    }
+
+
+METHOD = Method(
+    function=latent_attention,
+    page="variants/latent",
+    formula=_formula,
+    example=_latents,
+    plain=_of_everything,
+    dimensions=3,
+    ways={"absorb": (True, False)},
+    isolates=(),
+    tasks=("latent",),
+)

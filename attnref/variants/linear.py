@@ -16,6 +16,7 @@ from torch.nn.functional import pad
 from attnref import checks
 from attnref._door import Call, check_neutral, check_tensors, enter, own_precision
 from attnref.masks import Mask
+from attnref.record import Method
 
 __all__ = [
     "LinearState",
@@ -317,3 +318,43 @@ def _ratio(sums: Tensor, normaliser: Tensor) -> Tensor:
 
 def _widened(tokens: Tensor) -> Tensor:
     return tokens.to(torch.promote_types(tokens.dtype, torch.float32))
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    *,
+    is_causal: bool = False,
+    scale: None = None,
+    enable_gqa: bool = False,
+    feature_map: FeatureMap = elu_plus_one,
+    chunk_size: int = 64,
+) -> Tensor:
+    """The products of features as a table of all pairs."""
+    if enable_gqa:
+        key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
+    weights = feature_map(query) @ feature_map(key).mT  # (..., n, m)
+    if is_causal:
+        weights = weights.tril()
+    if attn_mask is not None:
+        seen = attn_mask.dense(query.device) if isinstance(attn_mask, Mask) else attn_mask
+        weights = weights.masked_fill(~seen, 0.0)
+    total = weights.sum(-1, keepdim=True)
+    return weights / total.masked_fill(total == 0, 1.0) @ value
+
+
+METHOD = Method(
+    function=linear_attention,
+    page="variants/linear",
+    formula=_formula,
+    plain=None,
+    family="kernel",
+    peers=("linear-attention-transformer",),
+    masks="keys",
+    neutral=("scale",),
+    ways={"chunk_size": (1, 3, 5)},
+    isolates=("mask",),
+    tasks=("dense", "causal"),
+)

@@ -3,12 +3,16 @@ r"""Linformer: attention over a fixed number of mixtures of the keys.
 .. math:: O = \mathrm{softmax}\!\left(c\,Q\,(EK)^\top\right) F V
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from attnref._door import Call, check_tensors, enter, own_precision
 from attnref.checks import broadcast_shape, check_drawn, check_integer
 from attnref.masks import Mask
+from attnref.record import Example, Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.variants.blockwise import blockwise
 
 __all__ = ["linformer_attention", "mean_projection"]
@@ -152,3 +156,49 @@ def mean_projection(
     member = run == torch.arange(rank, device=device)[:, None]  # (rank, length)
     member = member.to(dtype)
     return member / member.sum(-1, keepdim=True)  # (rank, length)
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    *,
+    key_projection: Tensor,
+    value_projection: Tensor,
+    **options: Any,
+) -> Tensor:
+    """The definition of the mixtures, of which those of no key are left out."""
+    some = None
+    if attn_mask is not None:
+        seen = attn_mask.dense(query.device) if isinstance(attn_mask, Mask) else attn_mask
+        key_projection, value_projection = (
+            x.masked_fill(~seen, 0.0) for x in (key_projection, value_projection)
+        )
+        some = (key_projection != 0).any(-1)[..., None, :]  # (..., 1, r)
+        key, value = (x.masked_fill(~seen.mT, 0.0) for x in (key, value))
+    mixed = key_projection @ key, value_projection @ value
+    return scaled_dot_product_attention(query, *mixed, some, **options)
+
+
+def _means(given: Example) -> dict[str, Any]:
+    rank = max(1, min(256, given.m // 2))
+    means = mean_projection(rank, given.m) if given.m else torch.zeros(rank, 0)
+    means = means.to(given.query)
+    return {"key_projection": means, "value_projection": means}
+
+
+def _identity(given: Example) -> dict[str, Any]:
+    identity = torch.eye(given.m, dtype=given.key.dtype, device=given.key.device)
+    return {"key_projection": identity, "value_projection": identity}
+
+
+METHOD = Method(
+    function=linformer_attention,
+    page="variants/linformer",
+    formula=_formula,
+    example=_means,
+    plain=_identity,
+    peers=("linformer",),
+    masks="keys",
+)

@@ -5,6 +5,8 @@ r"""Attention by hashing: each query meets the keys that were sorted next to it.
 The rotation R is random, and vectors of similar direction mostly have the same hash.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -12,6 +14,7 @@ from torch.nn.functional import pad
 from attnref._door import check_generator, check_tensors, enter, own_precision
 from attnref.checks import check_drawn, check_integer
 from attnref.masks import Mask
+from attnref.record import Example, Method
 from attnref.softmax import Partial, merge, partial_attention
 
 __all__ = ["lsh_attention", "random_rotations"]
@@ -242,3 +245,29 @@ def _meet(
     return Partial(
         *(torch.cat(rows, -3).flatten(-3, -2)[..., :n, :] for rows in zip(*parts, strict=True))
     )
+
+
+def _rounds(given: Example) -> dict[str, Any]:
+    """About two chunks a bucket, in four rounds."""
+    size = 64 if given.m >= 256 else 4
+    buckets = 2 * max(1, given.m // (2 * size))
+    rotations = random_rotations(4, given.d_k, num_buckets=buckets, generator=given.generator)
+    return {"rotations": rotations.to(given.query), "chunk_size": size}
+
+
+def _one_chunk(given: Example) -> dict[str, Any]:
+    return {"rotations": given.query.new_ones(1, given.d_k, 1), "chunk_size": max(1, given.m)}
+
+
+METHOD = Method(
+    function=lsh_attention,
+    page="variants/lsh",
+    formula=None,
+    example=_rounds,
+    plain=_one_chunk,
+    lengths="equal",
+    peers=("reformer-pytorch",),
+    masks="keys",
+    isolates=("mask",),
+    tasks=("dense", "causal"),
+)

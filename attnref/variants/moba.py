@@ -5,12 +5,16 @@ r"""Mixture of block attention: each query chooses the blocks whose mean key mat
           N_i = \{j : \lfloor j/B\rfloor \text{ among the best } g_{iJ}\}
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from attnref._door import enter, own_precision
 from attnref.checks import check_integer
 from attnref.masks import Mask
+from attnref.record import Example, Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.variants._autograd import attention
 from attnref.variants._chosen import (
     ChosenBlocks,
@@ -148,3 +152,36 @@ def _choice(query: Tensor, key: Tensor, block_size: int, count: int, past: int |
         gate = gate.masked_fill(block == own, torch.inf).masked_fill(block > own, -torch.inf)
     places, valid = best_of_each_row(gate, count)
     return torch.zeros_like(gate, dtype=torch.bool).scatter(-1, places, valid)
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    scale: float | None = None,
+    **options: Any,
+) -> Tensor:
+    """The definition under the mask of what was chosen."""
+    chosen = moba_choice(query, key, **options)
+    shared = options.get("enable_gqa", False)
+    return scaled_dot_product_attention(query, key, value, chosen, scale=scale, enable_gqa=shared)
+
+
+def _some(given: Example) -> dict[str, Any]:
+    """Few small blocks, and four of 64 where there are many keys."""
+    return {"block_size": 64, "count": 4} if given.m >= 256 else {"block_size": 2, "count": 2}
+
+
+def _all(given: Example) -> dict[str, Any]:
+    return {"block_size": 2, "count": max(1, given.m)}
+
+
+METHOD = Method(
+    function=moba_attention,
+    page="variants/selected",
+    formula=_formula,
+    example=_some,
+    plain=_all,
+    tasks=("chosen",),
+)

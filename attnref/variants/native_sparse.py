@@ -8,6 +8,7 @@ The weights that a query gives to the summaries say which blocks it reads in ful
 
 import math
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from attnref import checks
 from attnref._door import Call, check_tensors, enter, own_precision
 from attnref.checks import check_integer
 from attnref.masks import Mask
+from attnref.record import Example, Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.variants._autograd import attention
 from attnref.variants._chosen import (
     ChosenBlocks,
@@ -245,3 +248,70 @@ def _checked(block_size: int, count: int, past: int) -> tuple[int, int, int]:
     advice = "It is the number of blocks that each query reads, its own included."
     count = check_integer("count", count, 1, advice)
     return block_size, count, check_past(past, is_causal=True) or 0
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    gates: Tensor,
+    *,
+    block_size: int,
+    count: int,
+    window: int,
+    compressed_key: Tensor | None = None,
+    compressed_value: Tensor | None = None,
+    past: int = 0,
+    **options: Any,
+) -> Tensor:
+    """The definition three times: of the means of whole blocks, of those chosen, of a window."""
+    n, m = query.shape[-2], key.shape[-2]
+    keys, values = (
+        block_means(side, block_size) if own is None else own
+        for side, own in ((key, compressed_key), (value, compressed_value))
+    )
+    last = torch.arange(keys.shape[-2], device=query.device) * block_size + block_size - 1
+    position = past + torch.arange(n, device=query.device)[:, None]
+    place = torch.arange(m, device=query.device)
+    near = (place <= position) & (place > position - window)
+    chosen = native_sparse_choice(
+        query,
+        key,
+        block_size=block_size,
+        count=count,
+        compressed_key=compressed_key,
+        past=past,
+        **options,
+    )
+    first, second, third = torch.split(gates.expand(*query.shape[:-1], 3), 1, -1)  # (..., n, 1)
+    return (
+        first * scaled_dot_product_attention(query, keys, values, last <= position, **options)
+        + second * scaled_dot_product_attention(query, key, value, chosen, **options)
+        + third * scaled_dot_product_attention(query, key, value, near, **options)
+    )
+
+
+def _gates(given: Example) -> dict[str, Any]:
+    """Few small blocks, and four of 64 where there are many keys."""
+    gates = torch.tensor([0.5, 0.3, 0.2]).to(given.query)
+    block_size, count, window = (64, 4, 64) if given.m >= 256 else (2, 2, 3)
+    sizes = {"block_size": block_size, "count": count, "window": window}
+    return {"gates": gates, "past": given.m - given.n, **sizes}
+
+
+def _window_alone(given: Example) -> dict[str, Any]:
+    gates = torch.tensor([0.0, 0.0, 1.0]).to(given.query)
+    return {"gates": gates, "block_size": 2, "count": 1, "window": max(1, given.n, given.m)}
+
+
+METHOD = Method(
+    function=native_sparse_attention,
+    page="variants/selected",
+    formula=_formula,
+    example=_gates,
+    plain=_window_alone,
+    lengths="newest",
+    causal=True,
+    isolates=(),
+    tasks=("chosen",),
+)

@@ -4,11 +4,14 @@ r"""Nyström attention: the matrix of weights rebuilt from a few of its rows and
           \mathrm{softmax}(c\,\tilde Q\tilde K^\top)^{+}\; \mathrm{softmax}(c\,\tilde QK^\top)
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from attnref._door import enter, own_precision
 from attnref.checks import check_integer
+from attnref.record import Example, Method
 from attnref.variants.linformer import mean_projection
 
 __all__ = ["nystrom_attention"]
@@ -104,3 +107,17 @@ def _pseudo_inverse(matrix: Tensor, iterations: int) -> Tensor:
         nested = 13 * unit - product @ (15 * unit - product @ (7 * unit - product))
         inverse = inverse @ nested / 4
     return inverse  # (..., r, r)
+
+
+def _landmarks(given: Example) -> dict[str, Any]:
+    return {"num_landmarks": max(1, min(64, given.n // 4, given.m // 4))}
+
+
+METHOD = Method(
+    function=nystrom_attention,
+    page="variants/nystrom",
+    formula=None,
+    example=_landmarks,
+    plain=None,
+    peers=("nystrom-attention",),
+)

@@ -6,11 +6,16 @@ Some pages of all sequences are looked up at a time; what is found there is atte
 keys, which the online softmax merges with the rest.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnref import checks
 from attnref._door import check_tensors, enter, own_precision
+from attnref.record import Example, Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.softmax import Partial, merge, partial_attention
 
 __all__ = ["paged_attention"]
@@ -99,7 +104,9 @@ def _attended(
     size, d_v = value.shape[1], value.shape[-1]
     # The longest sequence first: those that have ended are then always the last ones.
     lengths, order = lengths.sort(descending=True)
-    query, table, ends = query[order], table[order], lengths.tolist()
+    table, ends = table[order], lengths.tolist()
+    order, table, lengths = (x.to(query.device) for x in (order, table, lengths))
+    query = query[order]
     if not any(ends):  # sums of nothing, which have gradients too
         none = (x[:0].flatten(0, 1).transpose(0, 1).to(query.dtype) for x in (key, value))
         keys, values = none  # (key heads, 0, d_k), (key heads, 0, d_v)
@@ -203,4 +210,58 @@ def _checked(
             "table belongs to one pool: take it from the cache whose pages are passed."
         )
     most = int(pages.max()) if ends else 0
-    return table[:, :most].to(query.device), lengths.to(query.device)
+    return table[:, :most], lengths
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    block_table: Tensor,
+    lengths: Tensor,
+    **options: Any,
+) -> Tensor:
+    """The definition of each sequence, put together from its pages."""
+    places = block_table.clamp(min=0).to(key.device)
+    keys, values = (pool[places].flatten(1, 2).transpose(1, 2) for pool in (key, value))
+    n, m = query.shape[-2], keys.shape[-2]
+    newest = lengths.to(query.device)[:, None] - n + torch.arange(n, device=query.device)
+    seen = torch.arange(m, device=query.device) <= newest[..., None]  # (b, n, m)
+    return scaled_dot_product_attention(query, keys, values, seen[:, None], **options)
+
+
+def _pages(given: Example) -> dict[str, Any]:
+    """Pages of two tokens in any order, one of which is nobody's; the last text is shorter."""
+    (b, _, m, _), count = given.key.shape, -(-given.m // 2)
+    device = given.generator.device
+    order = torch.randperm(b * count + 1, generator=given.generator, device=device).cpu()
+    pools = {}
+    for name, side in (("key", given.key), ("value", given.value)):
+        filled = pad(side, (0, 0, 0, 2 * count - m)).transpose(1, 2)  # (b, 2 pages, heads, d)
+        pages = torch.unflatten(pad(filled.flatten(0, 1), (0, 0, 0, 0, 0, 2)), 0, (-1, 2))
+        pools[name] = pages[order.argsort()]
+    lengths = torch.full((b,), m)
+    lengths[-1:] -= min(m, 1)
+    return {**pools, "block_table": order[:-1].view(b, count), "lengths": lengths}
+
+
+def _one_text_a_query(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    """Pages of one token; every query is the newest of a text of its own."""
+    (b, heads, n, d_k), m = query.shape, key.shape[-2]
+    keys, values = (side.transpose(1, 2).flatten(0, 1)[:, None] for side in (key, value))
+    table = torch.arange(b * m).view(b, m).repeat_interleave(n, 0)
+    alone = query.transpose(1, 2).reshape(b * n, heads, 1, d_k)
+    found = paged_attention(alone, keys, values, table, torch.full((b * n,), m), **options)
+    return found.view(b, n, heads, -1).transpose(1, 2)
+
+
+METHOD = Method(
+    function=paged_attention,
+    page="variants/paged",
+    formula=_formula,
+    example=_pages,
+    adapted=_one_text_a_query,
+    lengths="newest",
+    dimensions=4,
+    tasks=("paged",),
+)

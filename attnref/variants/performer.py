@@ -5,6 +5,7 @@ r"""Performer: softmax attention estimated in linear time, by random features th
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch import Tensor
 from attnref import checks
 from attnref._door import check_generator, check_tensors, enter
 from attnref.masks import Mask
+from attnref.record import Example, Method
 from attnref.variants.linear import weighted_average
 
 __all__ = ["feature_exponents", "performer_attention", "random_projection"]
@@ -201,3 +203,51 @@ def random_projection(
     lengths = torch.linalg.vector_norm(gaussian[1], dim=-1, keepdim=True)  # (blocks, d_k, 1)
     vectors: Tensor = directions.mT * lengths  # (blocks, d_k, d_k)
     return vectors.flatten(0, 1)[:num_features].to(dtype)  # (r, d_k)
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    *,
+    projection: Tensor,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    chunk_size: int = 64,
+) -> Tensor:
+    """The products of features as a table of all pairs, without a shift of exponents."""
+    if enable_gqa:
+        key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
+    q, k = (feature_exponents(x, projection=projection, scale=scale).exp() for x in (query, key))
+    weights = q @ k.mT  # (..., n, m)
+    if is_causal:
+        weights = weights.tril()
+    if attn_mask is not None:
+        seen = attn_mask.dense(query.device) if isinstance(attn_mask, Mask) else attn_mask
+        weights = weights.masked_fill(~seen, 0.0)
+    total = weights.sum(-1, keepdim=True)
+    return weights / total.masked_fill(total == 0, 1.0) @ value
+
+
+def _features(given: Example) -> dict[str, Any]:
+    features = 256 if given.m >= 256 else 16
+    projection = random_projection(features, given.d_k, generator=given.generator)
+    return {"projection": projection.to(given.query)}
+
+
+METHOD = Method(
+    function=performer_attention,
+    page="variants/performer",
+    formula=_formula,
+    example=_features,
+    plain=None,
+    family="kernel",
+    peers=("performer-pytorch",),
+    masks="keys",
+    ways={"chunk_size": (1, 3, 5)},
+    isolates=("mask",),
+    least_scale=0.0,
+    tasks=("dense", "causal"),
+)

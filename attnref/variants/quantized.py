@@ -16,6 +16,7 @@ from torch.nn.functional import pad
 from attnref import checks
 from attnref._door import Call, check_tensors, check_without_gradient, enter, own_precision
 from attnref.masks import Mask
+from attnref.record import Error, Method
 from attnref.reference import softmax_weights
 from attnref.variants._formats import (
     FOUR_BITS,
@@ -353,3 +354,14 @@ def _by_rounded_weights(call: Call, grid: _Grid) -> Tensor:
         largest = weights.detach().amax(-1, keepdim=True)  # (..., n, 1)
         largest = torch.where(largest == 0, 1.0, largest)
         return (_rounded(weights / largest, grid) @ value) * largest  # (..., n, d_v)
+
+
+METHOD = Method(
+    function=quantized_attention,
+    page="variants/quantized",
+    formula=None,
+    plain=None,
+    error=Error(bound=0.011),
+    isolates=(),
+    tasks=("dense", "causal"),
+)

@@ -6,15 +6,16 @@ product of which the share :math:`W/(B+W-1)` counts and a fixed band masks the r
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from attnref import masks
+from attnref import masks, reference
 from attnref._door import check_neutral, enter, own_precision
 from attnref.onednn import product_with_transpose
+from attnref.record import Example, Method
 from attnref.softmax import Partial
 from attnref.variants._autograd import beside_sink, partial_result
 
@@ -237,6 +238,10 @@ def _blocks(q: Tensor, back: int, ahead: int) -> Iterator[tuple[int, slice, slic
             yield head, rows, slice(max(0, start - back), min(n, rows.stop + ahead))
 
 
+def _narrow(_: Example) -> dict[str, Any]:
+    return {"window": 3}
+
+
 def _widest_band(q: Tensor, back: int, ahead: int) -> Tensor:
     """The band of a whole block of queries and all keys that it sees, ``(rows, width)``."""
     rows = min(_ROWS, q.shape[-2])
@@ -294,3 +299,36 @@ def _fill_by_kernel(
                 attn_mask=band,
                 scale=scale,
             ).view(last - first, d)
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    window: int,
+    is_causal: bool = False,
+    **options: Any,
+) -> Tensor:
+    """The definition under the mask of the window."""
+    n, m = query.shape[-2], key.shape[-2]
+    near = masks.sliding_window(n, m, window=window, is_causal=is_causal)
+    return reference.scaled_dot_product_attention(query, key, value, near, **options)
+
+
+def _wide(given: Example) -> dict[str, Any]:
+    return {"window": 2 * max(1, given.n, given.m) - 1}
+
+
+METHOD = Method(
+    function=sliding_window_attention,
+    page="variants/sliding-window",
+    formula=_formula,
+    example=_narrow,
+    plain=_wide,
+    lengths="equal",
+    peers=("local-attention",),
+    neutral=("attn_mask", "dropout_p"),
+    isolates=(),
+    tasks=("window",),
+)

@@ -4,13 +4,16 @@ r"""Top-k attention: each query averages the values of its k best keys alone.
           \tilde p_{ij} = 0 \;\text{ otherwise}
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from attnref._door import enter, own_precision
 from attnref.checks import check_integer
 from attnref.masks import Mask
-from attnref.reference import softmax_weights
+from attnref.record import Example, Method
+from attnref.reference import attention_weights, scaled_dot_product_attention, softmax_weights
 
 __all__ = ["topk_attention"]
 
@@ -80,3 +83,43 @@ def topk_attention(
         best = best / mass.masked_fill(mass == 0, 1.0)
         kept = torch.zeros_like(weights).scatter(-1, places, best)  # (..., n, m)
         return (kept @ value).to(query.dtype)  # (..., n, d_v)
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    *,
+    count: int,
+    **options: Any,
+) -> Tensor:
+    """The definition under the mask of the keys whose weights are largest."""
+    weights = attention_weights(query, key, attn_mask, **options)
+    best = weights.topk(min(count, weights.shape[-1])).indices  # any of those that are equal
+    few = torch.full_like(weights, -torch.inf).scatter(-1, best, 0.0)
+    few = few.masked_fill(weights == 0, -torch.inf)
+    if isinstance(attn_mask, Mask):
+        attn_mask = attn_mask.dense(query.device)
+    if attn_mask is not None and attn_mask.dtype != torch.bool:
+        few = few + attn_mask
+    return scaled_dot_product_attention(query, key, value, few, **options)
+
+
+def _some(given: Example) -> dict[str, Any]:
+    return {"count": max(1, min(64, given.m // 2))}
+
+
+def _all(given: Example) -> dict[str, Any]:
+    return {"count": max(1, given.m)}
+
+
+METHOD = Method(
+    function=topk_attention,
+    page="variants/topk",
+    formula=_formula,
+    example=_some,
+    plain=_all,
+    isolates=(),
+    tasks=("dense", "causal"),
+)

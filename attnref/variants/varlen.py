@@ -6,11 +6,14 @@ Sequences of the lengths :math:`n_1, n_2, …` lie end to end in one row, and
 
 import itertools
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnref._door import Call, enter
+from attnref.record import Example, Method
+from attnref.reference import scaled_dot_product_attention
 from attnref.variants.blockwise import blockwise
 
 __all__ = ["varlen_attention"]
@@ -153,3 +156,52 @@ def _borders(name: str, borders: Tensor, tokens: int) -> list[int]:
             f"{places}. From lengths it is torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])."
         )
     return places
+
+
+def _formula(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens: Tensor,
+    *,
+    cu_seqlens_key: Tensor | None = None,
+    is_causal: bool = False,
+    **options: Any,
+) -> Tensor:
+    """The definition of one sequence after the other."""
+    others = cu_seqlens if cu_seqlens_key is None else cu_seqlens_key
+    rows, columns = (borders.diff().tolist() for borders in (cu_seqlens, others))
+    pieces = [
+        scaled_dot_product_attention(*parts, is_causal=is_causal, **options)
+        for parts in zip(
+            torch.split(query, rows, -2),
+            torch.split(key, columns, -2),
+            torch.split(value, columns, -2),
+            strict=True,
+        )
+    ]
+    return torch.cat(pieces, -2)
+
+
+def _three(given: Example) -> dict[str, Any]:
+    """Three sequences, one of which is empty."""
+    return {"cu_seqlens": torch.tensor([0, given.n // 3, given.n // 3, given.n])}
+
+
+def _one(given: Example) -> dict[str, Any]:
+    return {
+        "cu_seqlens": torch.tensor([0, given.n]),
+        "cu_seqlens_key": torch.tensor([0, given.m]),
+    }
+
+
+METHOD = Method(
+    function=varlen_attention,
+    page="variants/varlen",
+    formula=_formula,
+    example=_three,
+    plain=_one,
+    lengths="equal",
+    isolates=(),
+    tasks=("packed",),
+)

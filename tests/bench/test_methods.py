@@ -5,10 +5,12 @@ import pkgutil
 import torch
 
 from attnref import variants
+from attnref.bench import methods as methods_of
 from attnref.bench.fingerprint import fingerprint
-from attnref.bench.methods import Method, Registry, discover
+from attnref.bench.methods import Registry, discover
 from attnref.bench.plan import methods
 from attnref.bench.problems import TASKS, Shape
+from attnref.record import Method
 
 
 def test_every_variant_is_found_and_has_its_function():
@@ -33,15 +35,23 @@ def test_every_task_has_its_baseline():
         assert name in methods()[task.baseline].cases
 
 
-def test_a_variant_without_an_entry_is_called_plainly(tmp_path, monkeypatch):
-    source = "def fresh_attention(query, key, value):\n    return query + key + value\n"
-    (tmp_path / "fresh.py").write_text(source, encoding="utf-8")
-    monkeypatch.setattr(variants, "__path__", [str(tmp_path)])
-    found = discover({"other": Method("other")})
+def test_a_variant_is_called_as_its_record_says(monkeypatch):
+    def fresh_attention(query, key, value, bonus, *, is_causal=False):
+        return query + key + value + bonus * is_causal
+
+    record = Method(
+        function=fresh_attention,
+        page="variants/fresh",
+        formula=None,
+        example=lambda given: {"bonus": given.n},
+        tasks=("causal",),
+    )
+    monkeypatch.setattr(variants, "records", lambda: {"fresh": record})
+    found = discover({"other": methods_of.Method("other")})
     assert list(found) == ["fresh", "other"]
-    problem = TASKS["dense"].make(Shape(3, 2, 5, torch.float32, torch.device("cpu"), 0))
-    run = found["fresh"].cases["dense"](problem)
-    assert torch.equal(run(), problem.query + problem.key + problem.value)
+    problem = TASKS["causal"].make(Shape(3, 2, 5, torch.float32, torch.device("cpu"), 0))
+    run = found["fresh"].cases["causal"](problem)
+    assert torch.equal(run(), problem.query + problem.key + problem.value + 3)
 
 
 def test_one_method_may_have_several_ways():
@@ -52,7 +62,7 @@ def test_one_method_may_have_several_ways():
 
 
 def test_what_is_missing_is_said_with_its_mend():
-    method = Method("a", needs="some-package", imports="no_such_module")
+    method = methods_of.Method("a", needs="some-package", imports="no_such_module")
     assert method.missing().startswith("some-package is not installed. Run pip install '.[peers]'")
-    assert Method("b").missing() is None
-    assert Method("c", needs="torch", imports="torch").missing() is None
+    assert methods_of.Method("b").missing() is None
+    assert methods_of.Method("c", needs="torch", imports="torch").missing() is None

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from torch.autograd import forward_ad
 from torch.nn.functional import pad
 
 import attnref
@@ -84,55 +84,6 @@ def both(name, device):
     return ours, lambda q, k, v: attnref.scaled_dot_product_attention(q, k, v, dense)
 
 
-@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
-@each
-def test_derivatives(check, name, inputs):
-    """First and second, against difference quotients along a random direction."""
-    assert check(CALLS[name][0], inputs, fast_mode=True)
-
-
-@pytest.mark.claim("blocks-have-all-derivatives")
-@each
-def test_a_gradient_penalty_is_the_definitions(name, device, inputs):
-    """Of the query alone, of a tensor that is query, key and value, and of a third derivative."""
-
-    def penalty(attend, query, key, value):
-        output = attend(query, key, value)
-        gradient, other = torch.autograd.grad(output.sin().sum(), (query, key), create_graph=True)
-        second = torch.autograd.grad(gradient.square().sum(), key, create_graph=True)[0]
-        loss = output.mean() + gradient.square().sum() + (other * second).sum()
-        return torch.autograd.grad(loss, (query, key, value))
-
-    ours, definition = both(name, device)
-    for one, other in zip(penalty(ours, *inputs), penalty(definition, *inputs), strict=True):
-        close(one, other)
-
-    def of_one(attend, x):
-        gradient = torch.autograd.grad(attend(x, x, x).square().sum(), x, create_graph=True)[0]
-        return torch.autograd.grad(gradient.square().sum(), x)[0]
-
-    close(of_one(ours, inputs[0]), of_one(definition, inputs[0]))
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-@pytest.mark.claim("blocks-have-all-derivatives")
-@each
-def test_derivatives_forwards(name, device, randn, inputs):
-    """Along a direction, and along one of the query alone."""
-    ours, definition = both(name, device)
-    inputs = tuple(x.detach() for x in inputs)
-    along = tuple(randn(*x.shape) for x in inputs)
-    for one, other in zip(
-        torch.func.jvp(ours, inputs, along), torch.func.jvp(definition, inputs, along), strict=True
-    ):
-        close(one, other)
-
-    def tangent(attend):
-        return torch.func.jvp(lambda query: attend(query, *inputs[1:]), inputs[:1], along[:1])[1]
-
-    close(tangent(ours), tangent(definition))
-
-
 EXACT = CALLS | {
     "varlen": (
         lambda q, k, v: varlen_attention(q, k, v, torch.tensor([0, 3, N])),
@@ -171,55 +122,6 @@ def test_the_kernels_own_gradients_stop_there(randn):
         gradient = torch.autograd.grad(output.square().sum(), query, create_graph=True)[0]
         with pytest.raises(RuntimeError, match=r"derivative for aten::.* is not implemented"):
             gradient.sum().backward()
-
-
-# Forward mode loads decompositions that PyTorch compiles by its own deprecated means.
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-@each
-def test_function_transforms(name, device, randn, inputs):
-    """Gradients as a function, sample by sample, and of gradients."""
-    ours, definition = both(name, device)
-
-    def loss(attend, *inputs):
-        return attend(*inputs).square().sum()
-
-    for one, other in zip(
-        torch.func.grad(partial(loss, ours), (0, 1, 2))(*inputs),
-        torch.func.grad(partial(loss, definition), (0, 1, 2))(*inputs),
-        strict=True,
-    ):
-        close(one, other)
-
-    def penalty(attend, *inputs):
-        return torch.func.grad(partial(loss, attend))(*inputs).square().sum()
-
-    close(
-        torch.func.grad(partial(penalty, ours), 1)(*inputs),
-        torch.func.grad(partial(penalty, definition), 1)(*inputs),
-    )
-    along = randn(N * D_K)
-    one, other = (
-        [
-            second(twice(lambda x, f=f: loss(f, inputs[0] + x.view(N, D_K), *inputs[1:])))
-            for twice, second in (
-                (torch.func.grad, lambda g: torch.func.jvp(g, (0 * along,), (along,))[1]),
-                (
-                    lambda f: lambda x: torch.func.jvp(f, (x,), (along,))[1],
-                    lambda g: torch.func.jvp(g, (0 * along,), (along,))[1],
-                ),
-            )
-        ]
-        for f in (ours, definition)
-    )
-    close(one, other)
-    several = randn(3, 2, N, D_K)
-    for run in (lambda f: f, lambda f: torch.func.grad(partial(loss, f), (0, 2))):
-        found = torch.func.vmap(run(ours), in_dims=(0, None, None))(several, *inputs[1:])
-        for index, query in enumerate(several):
-            close(
-                torch.utils._pytree.tree_map(lambda x, at=index: x[at], found),
-                run(definition)(query, *inputs[1:]),
-            )
 
 
 def test_vmap_over_masks(randn, inputs):
@@ -270,24 +172,6 @@ def test_a_mask_changed_before_backward_is_seen(attend, inputs):
     mask.fill_(True)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         output.sum().backward()
-
-
-def test_the_default_device_is_not_asked(inputs):
-    """Here one that holds no numbers."""
-    query, key, value = inputs
-    masked = partial(blockwise_attention, query, key, value)
-    calls = [
-        lambda: masked(BOOL.to(query.device)),
-        lambda: masked(masks.causal(N)),
-        lambda: sliding_window_attention(query, key, value, window=3),
-        lambda: sliding_window_attention(query, key, key, window=3),
-        lambda: CALLS["block sparse"][0](query, key, value),
-    ]
-    for call in calls:
-        expected = call()
-        with torch.device("meta"):
-            found = call()
-        assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("heads", [0, 2])

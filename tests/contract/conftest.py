@@ -1,0 +1,23 @@
+"""The records, one rank for those that ask for ranks, and tiles so small that all are walked."""
+
+import pytest
+import torch.distributed as dist
+
+from attnref.variants import _strips, blockwise, sliding_window
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_rank():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(_strips, "ROWS", 4)
+    monkeypatch.setattr(_strips, "CHUNK", 2)
+    for name in ("_COLUMNS", "_COLUMNS_BACK"):
+        monkeypatch.setattr(blockwise, name, 4)
+    monkeypatch.setattr(blockwise, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(sliding_window, "_ROWS", 4)
