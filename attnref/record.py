@@ -96,6 +96,8 @@ class Method:
         least_scale: the smallest factor that it takes.
         isolates: NaN and inf that a "mask" of keys leaves out, or that are later in "causal"
             attention, and reach no query.
+        leaks: arguments whose later tokens have no weight in causal attention, and yet decide what
+            earlier queries meet.
         ways: options, and values that change how the output is computed, and not what it is.
         derivatives: how often gradients can be taken; once more is refused.
         constants: the arguments that get none.
@@ -118,6 +120,7 @@ class Method:
     causal: bool = False
     least_scale: float = -math.inf
     isolates: tuple[str, ...] = ("mask", "causal")
+    leaks: tuple[str, ...] = ()
     ways: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     derivatives: int = 2
     constants: tuple[str, ...] = ("attn_mask",)
@@ -162,7 +165,7 @@ class Method:
         options = [
             one
             for name, one in self.signature.parameters.items()
-            if one.default is not one.empty and name not in made
+            if one.default is not one.empty and name not in (*made, *self.neutral)
         ]
         whole = self.signature.replace(parameters=[*three, *options])
         attention.__signature__ = whole  # type: ignore[attr-defined]

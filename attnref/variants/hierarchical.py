@@ -257,5 +257,6 @@ METHOD = Method(
     plain=lambda given: {"block_size": max(1, given.n), "num_means": 1},
     lengths="equal",
     masks="keys",
+    isolates=("mask",),
     tasks=("dense", "causal"),
 )

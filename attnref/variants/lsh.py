@@ -69,9 +69,10 @@ def lsh_attention(
     how much is dropped is not bounded, for hashes find equal directions, not large
     products. Reformer ties the key to ``query / |query|``, so that both are sorted alike and
     every query meets itself, and leaves that own key out wherever another is found; where
-    queries and keys are spread differently over the buckets, chunks drift apart. A NaN or inf
-    reaches the queries of its chunk and its neighbours, the earlier ones too. Hashing has no
-    gradient; half precision is computed in float32.
+    queries and keys are spread differently over the buckets, chunks drift apart. If causal, later
+    tokens have no weight, but are sorted among the others, and so decide too which of the
+    earlier keys a query meets. A NaN or inf reaches the queries of its chunk and its neighbours,
+    the earlier ones too. Hashing has no gradient; half precision is computed in float32.
 
     Time ``6 r n C (d_k + d_v)`` operations in r rounds, ``r n log n`` to sort and ``3 r² n C``
     comparisons to count pairs once; memory ``O(n (r + d_k + d_v))``, on a GPU ``O(n C)`` and with
@@ -269,5 +270,6 @@ METHOD = Method(
     peers=("reformer-pytorch",),
     masks="keys",
     isolates=("mask",),
+    leaks=("query", "key"),
     tasks=("dense", "causal"),
 )

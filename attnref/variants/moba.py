@@ -183,5 +183,6 @@ METHOD = Method(
     formula=_formula,
     example=_some,
     plain=_all,
+    isolates=(),
     tasks=("chosen",),
 )

@@ -1,129 +1,133 @@
-"""Which of PyTorch's transforms each function takes, with equal numbers."""
+"""Which of PyTorch's transforms each method takes, with equal numbers."""
 
 # --8<-- [start:example]
 from functools import partial
 
-import attnref
 import torch
+from attnref import reference, variants
+from attnref.record import Example
 from torch import func
 
-n, d = 8, 4
 generator = torch.Generator().manual_seed(0)
+methods = {"scaled_dot_product": reference.METHOD, **variants.records()}
 
 
-def normal(*shape):
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+class Case:
+    """One call of a method, for three sequences of two heads."""
+
+    def __init__(self, method):
+        tokens = torch.randn(
+            3, 3, 2, 8, 4, generator=generator, dtype=torch.float64
+        )
+        given = method.arguments(Example(*tokens, generator=generator))
+        self.floats = {
+            name: x
+            for name, x in given.items()
+            if torch.is_tensor(x) and x.is_floating_point()
+        }
+        self.rest = {
+            name: x for name, x in given.items() if name not in self.floats
+        }
+        self.along = {  # a direction for all that has derivatives
+            name: torch.randn(x.shape, generator=generator, dtype=x.dtype)
+            for name, x in self.floats.items()
+            if name not in method.constants
+        }
+        self.attend = partial(method.function, **self.rest)
+
+    def __call__(self, changed=None):
+        return self.attend(**(self.floats | (changed or {})))
+
+    def loss(self, changed):
+        return self(changed).square().sum()
+
+    def along_gradient(self, function, changed):
+        found = func.grad(function)(changed)
+        return sum((found[name] * dx).sum() for name, dx in self.along.items())
+
+    def gradient(self, changed):
+        return self.along_gradient(self.loss, changed)
+
+    def second(self, changed):
+        return self.along_gradient(self.gradient, changed)
+
+    def moved(self, t):
+        return {
+            name: self.floats[name] + t * dx for name, dx in self.along.items()
+        }
+
+    def slope(self, function, step=1e-5):
+        """The derivative of a function along the direction, as a quotient."""
+        ahead, behind = (function(self.moved(t)) for t in (step, -step))
+        return (ahead - behind) / (2 * step)
+
+    def jvp(self, function):
+        return func.jvp(function, (self.moved(0),), (self.along,))[1]
 
 
-NEEDS = {  # what each function is given besides query, key and value
-    "scaled_dot_product": {},
-    "blockwise": {},
-    "sliding_window": {"window": 3},
-    "varlen": {"cu_seqlens": torch.tensor([0, 3, n])},
-    "block_sparse": {"layout": torch.ones(2, 2).bool(), "block_size": 4},
-    "kv_cache": {},
-    "linear": {},
-    "performer": {"projection": normal(6, d)},
-    "linformer": {"key_projection": normal(5, n)},
-    "nystrom": {"num_landmarks": 4},
-    "hierarchical": {"block_size": 2, "num_means": 1},
-    "lsh": {"rotations": normal(1, d, 2), "chunk_size": 2},
-    "topk": {"count": 3},
-    "quantized": {},
-}
-NEEDS["linformer"]["value_projection"] = NEEDS["linformer"]["key_projection"]
-inputs = normal(3, 2, 2, n, d).unbind()  # of two sequences with two heads
-along = normal(3, 2, 2, n, d).unbind()  # a direction for derivatives
-
-
-def compiled(attend):
+def compiled(case):
     torch.compiler.reset()
-    return torch.compile(attend, fullgraph=True, backend="aot_eager")(*inputs)
+    compiled = torch.compile(case.attend, fullgraph=True, backend="aot_eager")
+    return compiled(**case.floats)
 
 
-def exported(attend):
+def exported(case):
     class Program(torch.nn.Module):
-        def forward(self, query, key, value):
-            return attend(query, key, value)
+        def forward(self, floats):
+            return case(floats)
 
-    return torch.export.export(Program(), inputs).module()(*inputs)
+    program = torch.export.export(Program(), (case.floats,)).module()
+    return program(case.floats)
 
 
-def within_autocast(attend):
-    """On float32, which autocast makes bfloat16 wherever it is allowed to."""
-    needs = {
-        name: need.float() if need.is_floating_point() else need
-        for name, need in attend.keywords.items()
-        if torch.is_tensor(need)
+def mapped(case):
+    axes = {
+        name: 0 if len(x) == 3 and x.ndim > 1 else None  # or of no sequence
+        for name, x in case.floats.items()
     }
+    return func.vmap(case, (axes,))(case.floats)
+
+
+def within_autocast(case):
+    """On float32, which autocast makes bfloat16 wherever it is allowed to."""
+    narrow = {name: x.float() for name, x in case.floats.items()}
     with torch.autocast("cpu"):
-        return attend(*(x.float() for x in inputs), **needs).double()
+        return case(narrow).double()
 
 
-def without_records(attend):
+def without_records(case):
     with torch.inference_mode():
-        return attend(*inputs)
+        return case()
 
 
-def deterministic(attend):
+def deterministic(case):
     torch.use_deterministic_algorithms(True)
     try:
-        return attend(*inputs)
+        return case()
     finally:
         torch.use_deterministic_algorithms(False)
 
 
-def loss(attend, *inputs):
-    return attend(*inputs).square().sum()
-
-
-def gradients(attend, *inputs):
-    return torch.stack(func.grad(partial(loss, attend), (0, 1, 2))(*inputs))
-
-
-def jvp(function):
-    """The derivative along the direction, forwards."""
-    return func.jvp(function, inputs, along)[1]
-
-
-def slope(function, step=1e-5):
-    """The same by a difference quotient."""
-    ahead, behind = (
-        function(*(x + t * dx for x, dx in zip(inputs, along, strict=True)))
-        for t in (step, -step)
-    )
-    return (ahead - behind) / (2 * step)
-
-
-def second(attend):
-    """The gradient's own derivative, as a gradient penalty asks for it."""
-    back = func.vjp(partial(gradients, attend), *inputs)[1]
-    return (torch.stack(back(torch.stack(along))) * torch.stack(along)).sum()
-
-
 # Each transform beside what it should give.
 TRANSFORMS = {
-    "compile": lambda f: (compiled(f), f(*inputs)),
-    "export": lambda f: (exported(f), f(*inputs)),
-    "vmap": lambda f: (func.vmap(f)(*inputs), f(*inputs)),
-    "grad": lambda f: (
-        (gradients(f, *inputs) * torch.stack(along)).sum(),
-        slope(partial(loss, f)),
+    "compile": lambda case: (compiled(case), case()),
+    "export": lambda case: (exported(case), case()),
+    "vmap": lambda case: (mapped(case), case()),
+    "grad": lambda case: (case.gradient(case.moved(0)), case.slope(case.loss)),
+    "jvp": lambda case: (case.jvp(case), case.slope(case)),
+    "second": lambda case: (
+        case.second(case.moved(0)),
+        case.slope(case.gradient),
     ),
-    "jvp": lambda f: (jvp(f), slope(f)),
-    "second": lambda f: (
-        second(f),
-        (slope(partial(gradients, f)) * torch.stack(along)).sum(),
-    ),
-    "autocast": lambda f: (within_autocast(f), f(*inputs)),
-    "infer.": lambda f: (without_records(f), f(*inputs)),
-    "determ.": lambda f: (deterministic(f), f(*inputs)),
+    "autocast": lambda case: (within_autocast(case), case()),
+    "infer.": lambda case: (without_records(case), case()),
+    "determ.": lambda case: (deterministic(case), case()),
 }
 
 
-def verdict(transform, attend):
+def verdict(transform, case):
     try:
-        got, expected = transform(attend)
+        got, expected = transform(case)
     except Exception:  # whatever PyTorch or attnref raises
         return "no"
     return (
@@ -132,10 +136,10 @@ def verdict(transform, attend):
 
 
 print(" " * 18, *TRANSFORMS)
-for name, needs in NEEDS.items():
-    attend = partial(getattr(attnref, f"{name}_attention"), **needs)
+for name, method in methods.items():
+    case = Case(method)
     verdicts = (
-        f"{verdict(ask, attend):{len(asked)}}"
+        f"{verdict(ask, case):{len(asked)}}"
         for asked, ask in TRANSFORMS.items()
     )
     print(f"{name:18}", *verdicts)
