@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+# The tokens up to which such arguments as "all keys" mean all: above, the method saves what it can.
+FEW = 512
 # A norm of the difference to softmax attention, relative to its own norm.
 RELATIVE = "|output - softmax attention| / |softmax attention|"
 
@@ -85,7 +87,8 @@ class Method:
             method's own formula over all pairs; None where its tests have it.
         example: what is passed beside query, key and value, or in their place, for tensors of any
             size: a case in which the method does what it is for.
-        plain: likewise, arguments with which it is the definition; None where it never is.
+        plain: likewise, arguments with which it is the definition, of ``FEW`` tokens or less; None
+            where it never is.
         adapted: the definition's call, where that takes more than arguments.
         family: "softmax", "kernel" (features in the place of exponentials) or "recurrence".
         error: of an approximation that has a bound.
@@ -143,11 +146,30 @@ class Method:
         """All arguments of the example's call by name, with those that are ``known`` already."""
         return self._named(example.tensors | self.example(example) | known)
 
+    def call(self, example: Example) -> str:
+        """The example's call as one would write it: numbers as they are, and tensors by name."""
+        written = []
+        for name, one in self.arguments(example).items():
+            parameter = self.signature.parameters[name]
+            text = name if isinstance(one, Tensor) else repr(one)
+            if parameter.default is not inspect.Parameter.empty and parameter.default == one:
+                continue
+            keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            written.append(f"{name}={text}" if keyword else text)
+        if self.takes("is_causal"):
+            written.append("is_causal=True")
+        return f"{self.function.__name__}({', '.join(written)})"
+
     def as_definition(self) -> Attention | None:
-        """A function of query, key and value, with the options of the definition that it takes."""
-        plain, adapted = self.plain, self.adapted
-        if plain is None:
-            return None
+        """A function of query, key and value that is the definition, where the method can be it."""
+        return None if self.plain is None else self._function(self.plain, self.adapted)
+
+    def as_called(self) -> Attention:
+        """A function of query, key and value that calls the method once, by ``plain`` if it can."""
+        return self._function(self.plain or self.example)
+
+    def _function(self, given: Arguments, adapted: Attention | None = None) -> Attention:
+        """With the options of the definition that the method takes, under its signature."""
 
         def attention(
             query: Tensor, key: Tensor, value: Tensor, *masks: Any, **options: Any
@@ -157,10 +179,10 @@ class Method:
             if adapted is not None:
                 return adapted(query, key, value, **options)
             example = Example(query, key, value)
-            return self.function(**self._named(example.tensors | plain(example) | options))
+            return self.function(**self._named(example.tensors | given(example) | options))
 
         tiny = torch.ones(1, 2, 2, 2)
-        made = plain(Example(tiny, tiny, tiny))
+        made = given(Example(tiny, tiny, tiny))
         three = list(inspect.signature(attention).parameters.values())[:3]
         options = [
             one

@@ -17,6 +17,7 @@ import textwrap
 import warnings
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +113,31 @@ def projects(folder: Path = DATA) -> dict[str, Project]:
             {
                 called: Implementation(called, **(about.get("all", {}) | own))
                 for called, own in about["implementations"].items()
-            },
+            }
+            | (_recorded(about["records"]) if "records" in about else {}),
         )
         for name, about in listed.items()
     }
+
+
+def _recorded(module: str) -> dict[str, Implementation]:
+    """The methods of attnref, which say themselves how they are called."""
+    masks = {"all": ", attn_mask={it}.expand({n}, {m})", "keys": ", attn_mask={it}[None]"}
+    found = {}
+    for name, method in import_module(module).records().items():
+        asked = ", is_causal=True" if method.takes("is_causal") else None
+        called = method.function.__name__
+        found[called] = Implementation(
+            called,
+            "attention({query}, {key}, {value}{mask}{causal}{gqa})",
+            f'from {module} import records\nattention = records()["{name}"].as_called()',
+            mask=masks.get(method.masks) if method.takes("attn_mask") else None,
+            causal="" if method.causal else asked,
+            gqa=", enable_gqa=True" if method.takes("enable_gqa") else None,
+            # Differences of what is rounded say nothing.
+            skip=("double_backward",) if method.error else (),
+        )
+    return found
 
 
 # What a function with masks of each meaning is given for a mask whose True allows.

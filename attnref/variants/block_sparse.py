@@ -224,9 +224,9 @@ def _blocks(given: Example) -> dict[str, Any]:
 
 
 def _every_block(given: Example) -> dict[str, Any]:
-    device = given.query.device
-    layout = torch.ones(-(-given.n // 4), -(-given.m // 4), dtype=torch.bool, device=device)
-    return {"layout": layout, "block_size": 4}
+    size = max(4, -(-max(given.n, given.m) // 128))
+    layout = torch.ones(-(-given.n // size), -(-given.m // size), dtype=torch.bool)
+    return {"layout": layout.to(given.query.device), "block_size": size}
 
 
 METHOD = Method(

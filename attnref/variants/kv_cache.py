@@ -174,6 +174,8 @@ METHOD = Method(
     formula=_formula,
     adapted=_token_by_token,
     lengths="newest",
+    causal=True,
+    isolates=(),
     ways={"splits": (2, 3)},
     tasks=(),
 )

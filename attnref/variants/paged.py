@@ -231,7 +231,7 @@ def _formula(
 
 
 def _pages(given: Example) -> dict[str, Any]:
-    """Pages of two tokens in any order, one of which is nobody's; the last text is shorter."""
+    """Pages of two tokens in any order, one of which is nobody's."""
     (b, _, m, _), count = given.key.shape, -(-given.m // 2)
     device = given.generator.device
     order = torch.randperm(b * count + 1, generator=given.generator, device=device).cpu()
@@ -240,9 +240,14 @@ def _pages(given: Example) -> dict[str, Any]:
         filled = pad(side, (0, 0, 0, 2 * count - m)).transpose(1, 2)  # (b, 2 pages, heads, d)
         pages = torch.unflatten(pad(filled.flatten(0, 1), (0, 0, 0, 0, 0, 2)), 0, (-1, 2))
         pools[name] = pages[order.argsort()]
-    lengths = torch.full((b,), m)
-    lengths[-1:] -= min(m, 1)
-    return {**pools, "block_table": order[:-1].view(b, count), "lengths": lengths}
+    return {**pools, "block_table": order[:-1].view(b, count), "lengths": torch.full((b,), m)}
+
+
+def _of_several_lengths(given: Example) -> dict[str, Any]:
+    """The last text is shorter."""
+    arguments = _pages(given)
+    arguments["lengths"][-1:] -= min(given.m, 1)
+    return arguments
 
 
 def _one_text_a_query(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
@@ -259,9 +264,12 @@ METHOD = Method(
     function=paged_attention,
     page="variants/paged",
     formula=_formula,
-    example=_pages,
+    example=_of_several_lengths,
+    plain=_pages,
     adapted=_one_text_a_query,
     lengths="newest",
     dimensions=4,
+    causal=True,
+    isolates=(),
     tasks=("paged",),
 )
