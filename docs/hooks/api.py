@@ -94,14 +94,14 @@ def sentences(root: Path) -> dict[str, str]:
 
     What the file does not say of a variant and of its function, the description of its page says.
     """
-    said = {}
+    said: dict[str, str] = {}
     for page in sorted((root / "docs" / "pt" / "variants").glob("*.md")):
         description = front_matter(page.read_text(encoding="utf-8")).get("description", "")
         name = guide.module(page.name)
         said |= dict.fromkeys(
             (f"variants.{name}", f"variants.{name}.{name}_attention"), description
         )
-    return said | read_yaml((root / SAID).read_text(encoding="utf-8"))
+    return said | dict(read_yaml((root / SAID).read_text(encoding="utf-8")))
 
 
 def tests(path: str, defined: str, root: Path) -> list[str]:
