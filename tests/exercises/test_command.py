@@ -47,7 +47,7 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
     text = (tmp_path / "dot_scores.py").read_text(encoding="utf-8")
     assert text.startswith(
         '"""Dot-product scores (exercise 1 of 42)\n\n'
-        'Read:  the page foundations/six-words of the attnref book\n\n'
+        "Read:  the page foundations/six-words of the attnref book\n\n"
         "Check: attnref exercise ch"
     )
     assert exercise("check", "dot_scores") == (
@@ -79,7 +79,7 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
         "\n"
         "✓ A key twice as long scores twice as much.\n"
         "\n"
-        'Explained in: the page foundations/six-words of the attnref book\n'
+        "Explained in: the page foundations/six-words of the attnref book\n"
     )
     write(tmp_path, "dot_scores", "(key @ query).abs()", "key @ query")
     status, out, err = exercise("check", "dot_scores")
@@ -100,7 +100,7 @@ def test_an_exercise_in_portuguese(exercise, tmp_path):
     text = (tmp_path / "entropy.py").read_text(encoding="utf-8")
     assert text.startswith(
         '"""Quão espalhados estão os pesos (exercício 28 de 42)\n\n'
-        'Ler:       a página scale/entropy do livro attnref\n\nVerificar: '
+        "Ler:       a página scale/entropy do livro attnref\n\nVerificar: "
     )
     assert 'raise NotImplementedError("é a sua vez")' in text
     write(tmp_path, "entropy", 'raise NotImplementedError("é a sua vez")', "return weights.nope")
@@ -111,7 +111,7 @@ def test_an_exercise_in_portuguese(exercise, tmp_path):
     assert "    chamada com\n      weights = tensor([0.5000, 0.5000])\n\n" in out
     assert "    O que fazer: O objeto não tem nada com esse nome." in out
     assert "deslize" not in out
-    assert out.endswith('\n\nOnde se explica: a página scale/entropy do livro attnref\n')
+    assert out.endswith("\n\nOnde se explica: a página scale/entropy do livro attnref\n")
     write(tmp_path, "entropy", "return weights.nope", "return (")
     assert exercise("check", "entropy", "--lang", "pt")[1].startswith(
         "entropy não pôde ser avaliado.\n\n"
@@ -342,7 +342,7 @@ def test_a_call_that_hangs_is_told_without_a_slip(exercise, tmp_path, monkeypatc
         "· The first row is at position `offset`.\n"
         "· Positions run along dimension -2, in every head and sample alike.\n"
         "\n"
-        'Explained in: the page foundations/positions of the attnref book\n'
+        "Explained in: the page foundations/positions of the attnref book\n"
     )
 
 
