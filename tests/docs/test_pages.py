@@ -1,9 +1,12 @@
 """The contracts hold for the pages as they are. One test a contract; contracts.py says how."""
 
 import re
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import agreement
+import claims
 import contracts
 import pytest
 import record
@@ -11,13 +14,29 @@ import record
 ROOT = Path(__file__).parent.parent.parent
 
 
-def below(folder: str):
-    """Names a test for a file by its path below a folder, without suffix."""
-    return lambda path: path.relative_to(ROOT / folder).with_suffix("").as_posix()
-
-
 def listed(problems) -> str:
     return "\n" + "\n".join(map(str, problems))
+
+
+def of_pages(contract) -> list[contracts.Problem]:
+    return [problem for page in contracts.pages(ROOT) for problem in contract(page, ROOT)]
+
+
+def by_room(scripts: list[Path], folder: str) -> dict[str, list[Path]]:
+    """Scripts by the folder that they are in, as their pages are."""
+    found: dict[str, list[Path]] = {}
+    for script in scripts:
+        found.setdefault(script.relative_to(ROOT / folder).parts[0], []).append(script)
+    return found
+
+
+def of_scripts(scripts: list[Path], made: Callable) -> Iterator[contracts.Problem]:
+    """What is wrong with each of them; one that fails does not hide the others."""
+    for script in scripts:
+        try:
+            yield from made(script)
+        except Exception:
+            yield contracts.Problem(script, 1, traceback.format_exc())
 
 
 def test_there_are_pages():
@@ -40,18 +59,34 @@ def test_marks_are_at_the_same_lines_in_both_languages():
 
 
 # Tables of all methods: the contract asks for each row of the first, and for what the second asks.
-TABLES = {"variants/index/judged.py", "reference/transforms/works.py"}
+TABLES = ("variants/index/judged.py", "reference/transforms/works.py")
 
 
-def recorded():
-    for snippet in record.snippets():
-        long = snippet.relative_to(ROOT / "snippets").as_posix() in TABLES
-        yield pytest.param(snippet, marks=pytest.mark.audit) if long else snippet
+SNIPPETS = by_room(
+    [one for one in record.snippets() if not one.as_posix().endswith(TABLES)], "snippets"
+)
+FIGURES = by_room(record.figures(), "docs/figures")
 
 
-@pytest.mark.parametrize("snippet", recorded(), ids=below("snippets"))
-def test_recorded_output_is_what_the_snippet_prints(snippet):
-    problems = contracts.output_problems(snippet, record.run(snippet))
+def printed(snippet: Path) -> list[contracts.Problem]:
+    return contracts.output_problems(snippet, record.run(snippet))
+
+
+def drawn(script: Path) -> list[contracts.Problem]:
+    made = record.draw(script).items()
+    return [problem for path, now in made for problem in contracts.redrawn_problems(path, now)]
+
+
+@pytest.mark.parametrize("room", SNIPPETS)
+def test_recorded_output_is_what_the_snippet_prints(room):
+    problems = [*of_scripts(SNIPPETS[room], printed)]
+    assert not problems, listed(problems)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_of_all_methods_is_what_its_snippet_prints(name):
+    problems = printed(ROOT / "snippets" / name)
     assert not problems, listed(problems)
 
 
@@ -60,21 +95,26 @@ def test_every_recorded_output_has_its_snippet():
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize("page", contracts.pages(ROOT), ids=below("docs"))
-def test_figures_in_prose_are_printed_or_declared(page):
-    problems = contracts.figure_problems(page, ROOT)
+def test_figures_in_prose_are_printed_or_declared():
+    problems = of_pages(contracts.figure_problems)
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize("page", contracts.pages(ROOT), ids=below("docs"))
-def test_measurements_are_read_from_their_record(page):
-    problems = contracts.measured_problems(page, ROOT)
+def test_measurements_are_read_from_their_record():
+    problems = of_pages(contracts.measured_problems)
     assert not problems, listed(problems)
 
 
 def test_claims_are_verified_in_both_languages():
     problems = contracts.claim_problems(ROOT)
     assert not problems, listed(problems)
+
+
+def test_every_claim_names_a_test_that_exists():
+    for tests in claims.tests_by_claim(ROOT).values():
+        for test in tests:
+            assert f"def {test.name}(" in (ROOT / test.path).read_text(encoding="utf-8")
+            assert f"def {test.name}(" in test.source
 
 
 def test_languages_have_the_same_skeleton():
@@ -92,16 +132,14 @@ def test_drawings_are_recorded_and_shown_in_both_languages():
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize("script", record.figures(), ids=below("docs/figures"))
-def test_recorded_drawing_is_what_the_script_draws(script):
-    drawn = record.draw(script)
-    problems = [p for path, now in drawn.items() for p in contracts.redrawn_problems(path, now)]
+@pytest.mark.parametrize("room", FIGURES)
+def test_recorded_drawing_is_what_the_script_draws(room):
+    problems = [*of_scripts(FIGURES[room], drawn)]
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize("page", contracts.pages(ROOT), ids=below("docs"))
-def test_prose_rests_on_a_figure_a_program_a_table_or_a_box(page):
-    problems = contracts.prose_problems(page, ROOT)
+def test_prose_rests_on_a_figure_a_program_a_table_or_a_box():
+    problems = of_pages(contracts.prose_problems)
     assert not problems, listed(problems)
 
 
