@@ -58,12 +58,21 @@ def test_marks_are_at_the_same_lines_in_both_languages():
     assert not problems, listed(problems)
 
 
-# Tables of all methods: the contract asks for each row of the first, and for what the second asks.
-TABLES = ("variants/index/judged.py", "reference/transforms/works.py")
-
-
+# What takes longer than all others together, and what is judged or trained in it has tests of its
+# own: a table of all methods and one of what works with them, training, processes and the checker.
+SLOW = (
+    "reference/transforms/works",
+    "scale/factors-compared/factors",
+    "scale/factors-compared/per_head",
+    "variants/draft-trees/judged",
+    "variants/eight-bit-floats/judged",
+    "variants/index/judged",
+    "variants/ring/ring",
+    "variants/selected/judged",
+)
 SNIPPETS = by_room(
-    [one for one in record.snippets() if not one.as_posix().endswith(TABLES)], "snippets"
+    [one for one in record.snippets() if not one.with_suffix("").as_posix().endswith(SLOW)],
+    "snippets",
 )
 FIGURES = by_room(record.figures(), "docs/figures")
 
@@ -84,9 +93,9 @@ def test_recorded_output_is_what_the_snippet_prints(room):
 
 
 @pytest.mark.audit
-@pytest.mark.parametrize("name", TABLES)
-def test_a_table_of_all_methods_is_what_its_snippet_prints(name):
-    problems = printed(ROOT / "snippets" / name)
+@pytest.mark.parametrize("name", SLOW)
+def test_recorded_output_of_a_slow_snippet_is_what_it_prints(name):
+    problems = printed(ROOT / "snippets" / f"{name}.py")
     assert not problems, listed(problems)
 
 
