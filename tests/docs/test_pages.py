@@ -67,6 +67,7 @@ SLOW = (
     "variants/draft-trees/judged",
     "variants/eight-bit-floats/judged",
     "variants/index/judged",
+    "variants/paged/step",
     "variants/ring/ring",
     "variants/selected/judged",
 )
