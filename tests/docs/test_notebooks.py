@@ -166,8 +166,10 @@ def test_each_downloaded_notebook_holds_what_it_imports(tmp_path):
         assert_it_ran(*answer)
 
 
-def test_a_downloaded_notebook_is_the_one_that_is_kept_with_attnref_in_it():
-    for path in PATHS:
+@pytest.mark.parametrize("name", NAMES)
+def test_a_downloaded_notebook_is_the_one_that_is_kept_with_attnref_in_it(name):
+    for folder in FOLDERS.values():
+        path = folder / f"{name}.ipynb"
         kept = notebooks.read(path.read_text(encoding="utf-8"))
         ran = execution.run(path, kept)
         text = notebooks.published(path.read_text(encoding="utf-8"), ran)

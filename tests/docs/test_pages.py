@@ -2,7 +2,6 @@
 
 import re
 import traceback
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import agreement
@@ -14,29 +13,17 @@ import record
 ROOT = Path(__file__).parent.parent.parent
 
 
+def below(folder: str):
+    """Names a test for a file by its path below a folder, without suffix."""
+    return lambda path: path.relative_to(ROOT / folder).with_suffix("").as_posix()
+
+
 def listed(problems) -> str:
     return "\n" + "\n".join(map(str, problems))
 
 
 def of_pages(contract) -> list[contracts.Problem]:
     return [problem for page in contracts.pages(ROOT) for problem in contract(page, ROOT)]
-
-
-def by_room(scripts: list[Path], folder: str) -> dict[str, list[Path]]:
-    """Scripts by the folder that they are in, as their pages are."""
-    found: dict[str, list[Path]] = {}
-    for script in scripts:
-        found.setdefault(script.relative_to(ROOT / folder).parts[0], []).append(script)
-    return found
-
-
-def of_scripts(scripts: list[Path], made: Callable) -> Iterator[contracts.Problem]:
-    """What is wrong with each of them; one that fails does not hide the others."""
-    for script in scripts:
-        try:
-            yield from made(script)
-        except Exception:
-            yield contracts.Problem(script, 1, traceback.format_exc())
 
 
 def test_there_are_pages():
@@ -60,43 +47,44 @@ def test_marks_are_at_the_same_lines_in_both_languages():
 
 # What takes longer than all others together, and what is judged or trained in it has tests of its
 # own: a table of all methods and one of what works with them, training, processes and the checker.
-SLOW = (
-    "reference/transforms/works",
-    "scale/factors-compared/factors",
-    "scale/factors-compared/per_head",
-    "variants/draft-trees/judged",
-    "variants/eight-bit-floats/judged",
-    "variants/index/judged",
-    "variants/paged/step",
-    "variants/ring/ring",
-    "variants/selected/judged",
-)
-SNIPPETS = by_room(
-    [one for one in record.snippets() if not one.with_suffix("").as_posix().endswith(SLOW)],
-    "snippets",
-)
-FIGURES = by_room(record.figures(), "docs/figures")
+SLOW = [
+    ROOT / "snippets" / f"{name}.py"
+    for name in (
+        "reference/transforms/works",
+        "scale/factors-compared/factors",
+        "scale/factors-compared/per_head",
+        "variants/draft-trees/judged",
+        "variants/eight-bit-floats/judged",
+        "variants/index/judged",
+        "variants/paged/step",
+        "variants/ring/ring",
+        "variants/selected/judged",
+    )
+]
+SNIPPETS: dict[str, list[Path]] = {}  # by their folders, which are called as their pages are
+for one in record.snippets():
+    SNIPPETS.setdefault(one.parent.relative_to(ROOT / "snippets").as_posix(), []).append(one)
 
 
 def printed(snippet: Path) -> list[contracts.Problem]:
-    return contracts.output_problems(snippet, record.run(snippet))
+    """What is otherwise; one that fails does not hide the others of its page."""
+    try:
+        return contracts.output_problems(snippet, record.run(snippet))
+    except Exception:
+        return [contracts.Problem(snippet, 1, traceback.format_exc())]
 
 
-def drawn(script: Path) -> list[contracts.Problem]:
-    made = record.draw(script).items()
-    return [problem for path, now in made for problem in contracts.redrawn_problems(path, now)]
-
-
-@pytest.mark.parametrize("room", SNIPPETS)
-def test_recorded_output_is_what_the_snippet_prints(room):
-    problems = [*of_scripts(SNIPPETS[room], printed)]
+@pytest.mark.parametrize("page", SNIPPETS)
+def test_recorded_output_is_what_the_snippet_prints(page):
+    quick = [snippet for snippet in SNIPPETS[page] if snippet not in SLOW]
+    problems = [problem for snippet in quick for problem in printed(snippet)]
     assert not problems, listed(problems)
 
 
 @pytest.mark.audit
-@pytest.mark.parametrize("name", SLOW)
-def test_recorded_output_of_a_slow_snippet_is_what_it_prints(name):
-    problems = printed(ROOT / "snippets" / f"{name}.py")
+@pytest.mark.parametrize("snippet", SLOW, ids=below("snippets"))
+def test_recorded_output_of_a_slow_snippet_is_what_it_prints(snippet):
+    problems = printed(snippet)
     assert not problems, listed(problems)
 
 
@@ -142,9 +130,10 @@ def test_drawings_are_recorded_and_shown_in_both_languages():
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize("room", FIGURES)
-def test_recorded_drawing_is_what_the_script_draws(room):
-    problems = [*of_scripts(FIGURES[room], drawn)]
+@pytest.mark.parametrize("script", record.figures(), ids=below("docs/figures"))
+def test_recorded_drawing_is_what_the_script_draws(script):
+    made = record.draw(script).items()
+    problems = [p for path, now in made for p in contracts.redrawn_problems(path, now)]
     assert not problems, listed(problems)
 
 
