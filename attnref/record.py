@@ -149,7 +149,7 @@ class Method:
         return self._named(example.tensors | self.example(example) | known)
 
     def call(self, example: Example) -> str:
-        """The example's call as one would write it: numbers as they are, and tensors by name."""
+        """The call of the example in writing: numbers as they are, and tensors by name."""
         written = []
         for name, one in self.arguments(example).items():
             parameter = self.signature.parameters[name]
