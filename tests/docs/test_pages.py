@@ -45,20 +45,14 @@ def test_marks_are_at_the_same_lines_in_both_languages():
     assert not problems, listed(problems)
 
 
-# What takes longer than all others together, and what is judged or trained in it has tests of its
-# own: a table of all methods and one of what works with them, training, processes and the checker.
+# Tables of all methods, of which the contract asks each row, and what starts processes: they have
+# tests of their own.
 SLOW = [
     ROOT / "snippets" / f"{name}.py"
     for name in (
         "reference/transforms/works",
-        "scale/factors-compared/factors",
-        "scale/factors-compared/per_head",
-        "variants/draft-trees/judged",
-        "variants/eight-bit-floats/judged",
         "variants/index/judged",
-        "variants/paged/step",
         "variants/ring/ring",
-        "variants/selected/judged",
     )
 ]
 SNIPPETS: dict[str, list[Path]] = {}  # by their folders, which are called as their pages are
