@@ -65,17 +65,55 @@ def browser(launch):
     browser.close()
 
 
+OPTIONS = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
+
+
 @pytest.fixture
-def new_page(browser):
-    """Makes pages with options of their own, and closes them."""
+def first_page(browser):
+    """Makes pages of readers who come for the first time, and closes them."""
     contexts = []
 
     def make(**options):
-        options.setdefault("viewport", {"width": 1280, "height": 800})
-        options.setdefault("reduced_motion", "reduce")
-        contexts.append(browser.new_context(**options))
+        contexts.append(browser.new_context(**OPTIONS, **options))
         return contexts[-1].new_page()
 
     yield make
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="session")
+def tabs(browser):
+    """The pages that are open, by their options: to open one, and to fill its cache, takes time."""
+    tabs = {}
+    yield tabs
+    for pages in tabs.values():
+        for page in pages:
+            page.context.close()
+
+
+@pytest.fixture
+def new_page(browser, tabs):
+    """Gives empty pages with options of their own, which other tests may have had."""
+    taken = []
+
+    def new_page(**options):
+        options = {**OPTIONS, **options}
+        pages = tabs.setdefault(str(sorted(options.items())), [])
+        free = [page for page in pages if page not in taken]
+        if not free:
+            pages.append(browser.new_context(**options).new_page())
+            free = pages[-1:]
+        taken.append(free[0])
+        free[0].set_viewport_size(options["viewport"])
+        return free[0]
+
+    yield new_page
+    for page in taken:
+        if page.url.startswith("http"):  # what was chosen there is not chosen any more
+            page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        page.unroute_all()
+        page.context.unroute_all()
+        page.context.clear_permissions()
+        page.emulate_media(media="null", forced_colors="null")
+        page.goto("about:blank")

@@ -141,21 +141,22 @@ def test_what_is_made_again_is_the_same(made, tiny, browser):
     assert book_pdf.book(tiny(), browser, WRITTEN) == made
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ('<a href="one/index.html#nowhere">', "a link to nothing: #one--nowhere"),
-        ('<svg><use href="#nowhere"/></svg>', "a link to nothing: #home--nowhere"),
-        ('<img src="none.png">', "an image that is not there: file:"),
-        ('<img src="none.png">', "none.png failed"),
-        (r"<p>so \(x\) is</p>", r"a formula that is not set: so \(x\) is"),
-        ("<p>so $$x$$ is</p>", "a formula that is not set: so $$x$$ is"),
-    ],
-)
-def test_what_would_be_wrong_on_paper_is_told(tiny, browser, text, problem):
+def test_what_would_be_wrong_on_paper_is_told(tiny, browser):
+    wrong = (
+        '<a href="one/index.html#nowhere">a link</a><svg><use href="#nowhere"/></svg>'
+        r'<img src="none.png"><p>so \(x\) is</p><p>so $$x$$ is</p>'
+    )
     with pytest.raises(ValueError, match=" on paper:\n") as raised:
-        book_pdf.book(tiny(home=text), browser, WRITTEN)
-    assert problem in str(raised.value)
+        book_pdf.book(tiny(home=wrong), browser, WRITTEN)
+    for problem in (
+        "a link to nothing: #one--nowhere",
+        "a link to nothing: #home--nowhere",
+        "an image that is not there: file:",
+        "none.png failed",
+        r"a formula that is not set: so \(x\) is",
+        "a formula that is not set: so $$x$$ is",
+    ):
+        assert problem in str(raised.value)
 
 
 def test_what_would_be_cut_at_the_margin_is_told(tiny, browser, monkeypatch):
@@ -164,7 +165,7 @@ def test_what_would_be_cut_at_the_margin_is_told(tiny, browser, monkeypatch):
         book_pdf.book(tiny(), browser, WRITTEN)
 
 
-@pytest.mark.parametrize("language", ["pt", "en"])
+@pytest.mark.parametrize("language", ["pt", pytest.param("en", marks=pytest.mark.audit)])
 def test_the_chapters_are_those_of_the_navigation(site, language, tmp_path):
     pages = book_zip.unserved(site, language, tmp_path)
     told = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))

@@ -7,7 +7,7 @@ import book_zip
 import pytest
 
 
-@pytest.fixture(scope="module", params=["pt", "en"])
+@pytest.fixture(scope="module", params=["pt", pytest.param("en", marks=pytest.mark.audit)])
 def pages(request, site, tmp_path_factory):
     return book_zip.unserved(site, request.param, tmp_path_factory.mktemp("disk"))
 
@@ -76,27 +76,16 @@ def test_a_page_names_files_and_leaves_out_what_only_a_server_gives(tmp_path):
     assert [f'<a href="{link}">' in html for link in links] == [True] * 4
 
 
-@pytest.mark.parametrize(
-    ("link", "problem"),
-    [
-        ("b.html", None),
-        ("b.html#there", None),
-        ("#here", None),
-        ("https://example.org/", None),
-        ("b.html#nowhere", "en/a.html: b.html#nowhere"),
-        ("#nowhere", "en/a.html: #nowhere"),
-        ("c.html", "en/a.html: c.html"),
-        ("../en", "en/a.html: ../en"),
-        ("../../outside.html", "en/a.html: ../../outside.html"),
-    ],
-)
-def test_a_link_that_leads_nowhere_is_told(tmp_path, link, problem):
+def test_a_link_that_leads_nowhere_is_told(tmp_path):
     folder = tmp_path / "folder"
     (folder / "en").mkdir(parents=True)
-    (folder / "en/a.html").write_text(f'<a id="here" href="{link}">', "utf-8")
-    (folder / "en/b.html").write_text('<p id="there">', "utf-8")
     (tmp_path / "outside.html").touch()
-    assert book_zip.broken(folder) == ([problem] if problem else [])
+    right = ["b.html", "b.html#there", "#here", "https://example.org/"]
+    wrong = ["b.html#nowhere", "#nowhere", "c.html", "../en", "../../outside.html"]
+    links = "".join(f'<a href="{link}">' for link in right + wrong)
+    (folder / "en/a.html").write_text(f'<p id="here">{links}', "utf-8")
+    (folder / "en/b.html").write_text('<p id="there">', "utf-8")
+    assert sorted(book_zip.broken(folder)) == sorted(f"en/a.html: {link}" for link in wrong)
 
 
 def test_what_a_browser_complains_of_is_told(site, tmp_path, browser, monkeypatch):

@@ -1,61 +1,51 @@
-"""Pages that the tests of a module share: to open and to load them is what takes time."""
+"""Explorers alone on their pages: to open and to load these is what takes time."""
 
 import contract
 import pytest
 
 
-@pytest.fixture(scope="module")
-def tabs(browser):
-    """Those that are open, by their options."""
-    tabs = {}
-    yield tabs
-    for pages in tabs.values():
-        for page in pages:
-            page.context.close()
-
-
-@pytest.fixture
-def new_page(browser, tabs):
-    """Gives an empty page with options of its own, which another test may have had."""
-    taken = []
-
-    def new_page(**options):
-        options = {"reduced_motion": "reduce", "viewport": contract.WIDE, **options}
-        pages = tabs.setdefault(str(sorted(options.items())), [])
-        free = [page for page in pages if page not in taken]
-        if not free:
-            pages.append(browser.new_context(**options).new_page())
-            free = pages[-1:]
-        taken.append(free[0])
-        free[0].set_viewport_size(options["viewport"])
-        return free[0]
-
-    yield new_page
-    for page in taken:
-        page.unroute_all()
-        page.goto("about:blank")
-
-
 @pytest.fixture(scope="session")
-def bare(site, address):
-    """Opens an explorer on its page, without the text and the scripts of the page around it.
+def alone(site, served, tmp_path_factory):
+    """Where the pages of the explorers are without their text and the scripts around it.
 
     These take longer than all that is asked; test_every_explorer.py has them, too.
     """
+    folder = tmp_path_factory.mktemp("alone")
+    for language in contract.LANGUAGES:
+        (folder / language).mkdir()
+        for name in contract.SHARED:
+            (folder / language / name).symlink_to(site / language / name)
+        for (name, _), path in contract.PLACES.items():
+            place = folder / language / path
+            place.mkdir(parents=True, exist_ok=True)
+            html = (site / language / path / "index.html").read_text("utf-8")
+            (place / "index.html").write_text(contract.alone(html, name), "utf-8")
+    with served(folder) as address:
+        yield address
 
-    def bare(page, name, language="en", query="", is_small=False):
-        path = f"{language}/{contract.page_of(name, is_small)}"
-        html = (site / path / "index.html").read_text("utf-8")
-        alone = contract.alone(html, name)
-        page.route(
-            lambda url: url.partition("?")[0].partition("#")[0] == f"{address}/{path}",
-            lambda route: route.fulfill(body=alone, content_type="text/html; charset=utf-8"),
-        )
-        page.goto(f"{address}/{path}{query}")
-        contract.wake(page, name)
+
+@pytest.fixture(scope="session")
+def bare(alone):
+    """Opens an explorer alone on its page, and waits until it is awake if a script runs."""
+
+    def bare(page, name, language="en", query="", is_small=False, wakes=True):
+        page.goto(f"{alone}/{language}/{contract.page_of(name, is_small)}{query}")
+        if wakes:
+            contract.wake(page, name)
         return page
 
     return bare
+
+
+@pytest.fixture
+def still(new_page, bare):
+    """Opens an explorer where no script of the page runs."""
+
+    def still(name, language="en", is_small=False, **options):
+        page = new_page(java_script_enabled=False, **options)
+        return bare(page, name, language, is_small=is_small, wakes=False)
+
+    return still
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +53,12 @@ def visit(browser, bare):
     """The explorer in a view, by default the first one, whatever was done before."""
     pages = {}
 
-    def visit(name, language="en", state=None, is_small=False, **options):
-        kind = (name, language, is_small, str(sorted(options.items())))
+    def visit(name, language="en", state=None, is_small=False, viewport=contract.WIDE):
+        kind = name, language, is_small
         if kind not in pages:
-            whole = {"reduced_motion": "reduce", "viewport": contract.WIDE, **options}
-            page = browser.new_context(**whole).new_page()
+            page = browser.new_context(reduced_motion="reduce", has_touch=True).new_page()
             pages[kind] = bare(page, name, language, is_small=is_small)
+        pages[kind].set_viewport_size(viewport)
         contract.begin(pages[kind], name, state or {})
         return pages[kind]
 

@@ -7,14 +7,17 @@ modules in this folder ask the rest of all that docs/explorers holds.
 import json
 import math
 import re
+from functools import cache
 from urllib.parse import quote
 
 import explorers
+import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 PLACES = explorers.places(explorers.ROOT / "docs" / "en")
 NAMES = sorted({name for name, _ in PLACES})
 LANGUAGES = ("pt", "en")
+SHARED = ("assets", "explorers", "fonts", "math", "style")  # the folders that all pages load from
 WIDE, NARROW = {"width": 1280, "height": 1400}, {"width": 360, "height": 1400}
 AWAKE = "name => !('asleep' in document.getElementById(`explorer-${name}`).dataset)"
 # Nothing is to come any more: it says what is due, and is busy while it loads what it needs.
@@ -64,6 +67,11 @@ BECOMES = """([name, key, value, within]) => {
   const found = document.querySelector(`#explorer-${name} [data-name="${key}"]`)?.dataset.value
   return Number(found) === value || Math.abs(Number(found) - value) <= within
 }"""
+
+
+def first_and_more(first, *more):
+    """What parametrizes a test: the first at each landing, and the others in an audit."""
+    return [first, *(pytest.param(*one, marks=pytest.mark.audit) for one in more)]
 
 
 def page_of(name, is_small=False):
@@ -140,10 +148,16 @@ def problem(page, name):
     return page.locator(f"#explorer-{name} .explorer-problem")
 
 
+@cache
+def said(name, state):
+    """The numbers that attnref says of a state, as JSON: to reckon them may take long."""
+    module = module_of(name)
+    return module.values({**module.STATE, **json.loads(state)})
+
+
 def wrong(name, state, found, tolerance=1e-5):
     """What an explorer shows in a state that attnref does not say, or the other way round."""
-    module = module_of(name)
-    expected = module.values({**module.STATE, **state})
+    expected = said(name, json.dumps(state))
     problems = [f"{lost} is not shown" for lost in expected.keys() - {one[0] for one in found}]
     for key, value, text in found:
         if key not in expected:
@@ -184,5 +198,7 @@ def spoil(page, name, right, wrong, file="numbers.js"):
     body = text.replace(right, wrong)
     page.route(
         f"**/explorers/{name}/{file}",
-        lambda route: route.fulfill(body=body, content_type="text/javascript"),
+        lambda route: route.fulfill(
+            body=body, content_type="text/javascript", headers={"Cache-Control": "no-store"}
+        ),
     )

@@ -14,8 +14,8 @@ from contract import (
     WIDE,
     address_of,
     becomes,
+    first_and_more,
     numbers,
-    page_of,
     problem,
     shown,
     walk,
@@ -92,14 +92,14 @@ def page(visit):
 
 @pytest.mark.parametrize("seed", [1, pytest.param(4, marks=pytest.mark.audit)])
 def test_its_numbers_are_those_of_attnref(page, seed):
-    states = [*GRID, *random_states(seed, 40)]
+    states = [*(GRID[::3] if seed == 1 else GRID), *random_states(seed, 30)]
     for state, found, _ in walk(page, NAME, states):
         assert wrong(NAME, state, found) == [], state
 
 
 def test_random_states_reach_what_is_special():
     """A skipped block, a row without keys, an overflow: each is among those that are compared."""
-    found = [BLOCKWISE.values({**BLOCKWISE.STATE, **state}) for state in random_states(1, 40)]
+    found = [BLOCKWISE.values({**BLOCKWISE.STATE, **state}) for state in random_states(1, 30)]
     assert any(
         values["mu-0"] == max(v for k, v in values.items() if "mu-" in k) for values in found
     )
@@ -109,23 +109,18 @@ def test_random_states_reach_what_is_special():
 
 @pytest.mark.parametrize(
     ("right", "mistake"),
-    [
+    first_and_more(
         ("a / (ell || 1)", "a / ell"),  # 0/0
         ("fround(Math.exp(fround(s)))", "Math.exp(s)"),  # which ends only at 709
-        *(
-            pytest.param(*one, marks=pytest.mark.audit)
-            for one in [
-                ("factor = power(mu, maximum)", "factor = 1"),  # nothing is rescaled
-                ("a: factor * a + own.a", "a: a + own.a"),  # one of both sums is not
-                ("power(s, maximum);", "Math.exp(s);"),
-                ("Math.max(mu, ...block)", "Math.max(...block)"),
-                ("first > strip.last", "first >= strip.first"),  # the block on the diagonal
-                ("index + 1 > i ?", "index + 1 >= i ?"),
-                ("blocks.toReversed()", "blocks"),
-                ("VALUES[first - 1 + index]", "VALUES[index]"),
-            ]
-        ),
-    ],
+        ("factor = power(mu, maximum)", "factor = 1"),  # nothing is rescaled
+        ("a: factor * a + own.a", "a: a + own.a"),  # one of both sums is not
+        ("power(s, maximum);", "Math.exp(s);"),
+        ("Math.max(mu, ...block)", "Math.max(...block)"),
+        ("first > strip.last", "first >= strip.first"),  # the block on the diagonal
+        ("index + 1 > i ?", "index + 1 >= i ?"),
+        ("blocks.toReversed()", "blocks"),
+        ("VALUES[first - 1 + index]", "VALUES[index]"),
+    ),
 )
 def test_a_mistake_is_noticed(spoiled, right, mistake):
     page = spoiled(NAME, right, mistake, {})
@@ -170,23 +165,21 @@ def drawn(page):
     ]
 
 
-def test_the_drawing_without_a_script_is_the_one_with_it(new_page, page, address):
+def test_the_drawing_without_a_script_is_the_one_with_it(still, page):
     """picture.html draws the first view, and view.js draws it again."""
-    asleep = new_page(java_script_enabled=False, viewport=WIDE)
-    asleep.goto(f"{address}/en/{page_of(NAME)}")
+    asleep = still(NAME, viewport=WIDE)
     # A script of the test runs where those of the page do not.
     assert sorted(drawn(asleep)) == sorted(drawn(page))
     shown(page, NAME, {"step": 3})
     assert sorted(drawn(asleep)) != sorted(drawn(page))
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_nothing_is_cut_off_where_numbers_are_long(page, size):
-    page.set_viewport_size(size)
+def test_nothing_is_cut_off_where_numbers_are_long(page):
     states = [{"keys": keys, "shift": 1000, "step": 16} for keys in (12, 16)]
-    for state, _, cut in walk(page, NAME, states, CUT, is_seen=True):
-        assert cut == [], state
-    page.set_viewport_size(WIDE)
+    for size in (WIDE, NARROW):
+        page.set_viewport_size(size)
+        for state, _, cut in walk(page, NAME, states, CUT, is_seen=True):
+            assert cut == [], (state, size)
 
 
 def middle(page, key):
@@ -220,7 +213,7 @@ def test_a_score_is_dragged_by_the_mouse(page):
 
 
 def test_a_score_is_dragged_by_a_finger(visit):
-    page = visit(NAME, has_touch=True, viewport=NARROW)
+    page = visit(NAME, viewport=NARROW)
     x, y, height = middle(page, 2)
     session = page.context.new_cdp_session(page)
     for kind, share in (("touchStart", 0.5), ("touchMove", 0.3), ("touchMove", 0.1)):
@@ -273,14 +266,6 @@ def test_a_score_that_cannot_be_is_refused(page):
     expect(told).to_have_text("")
     field.fill("-inf")
     becomes_infinite(page, "score-1")
-
-
-def test_what_is_refused_is_said_in_the_language_of_the_page(visit):
-    page = visit(NAME, "pt")
-    page.fill(f"{ROOT} .blockwise-score", "-5")
-    expect(problem(page, NAME)).to_have_text(
-        "escore da chave 1: -5 está fora do intervalo de -4 a 8."
-    )
 
 
 def test_a_score_is_typed_as_it_is_shown(page):

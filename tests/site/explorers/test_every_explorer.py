@@ -26,7 +26,6 @@ from contract import (
 )
 from PIL import Image
 from playwright.sync_api import expect
-from test_every_page import PROBLEMS, listen, show, violations
 from test_weight import SHIFTS
 
 SCRIPTS = explorers.ROOT / "docs" / "shared" / "explorers"
@@ -35,23 +34,23 @@ ONE, ALL = 25_000, 60_000  # bytes of script, compressed as a server sends it
 by_name = pytest.mark.parametrize("name", NAMES)
 
 
-def test_each_explorer_has_a_page_and_a_script():
+def test_each_explorer_has_a_page_and_a_script_in_both_languages():
     folders = {path.name for path in explorers.FOLDER.iterdir() if path.is_dir()}
     assert folders - {"__pycache__"} == set(NAMES)
     assert {path.parent.name for path in SCRIPTS.glob("*/view.js")} == set(NAMES)
+    assert explorers.places(explorers.ROOT / "docs" / "pt") == contract.PLACES
 
 
-@pytest.mark.parametrize(
-    ("name", "language"),
-    [
-        pytest.param(name, language, marks=() if place % 2 == turn else pytest.mark.audit)
-        for place, name in enumerate(NAMES)
-        for turn, language in enumerate(LANGUAGES)
-    ],
+# The explorers in Portuguese, in which English may have been left; in an audit, in both languages.
+both_languages = pytest.mark.parametrize(
+    "language", [LANGUAGES[0], pytest.param(LANGUAGES[1], marks=pytest.mark.audit)]
 )
-def test_without_javascript_a_figure_and_a_table_stand_there(new_page, address, name, language):
-    page = new_page(java_script_enabled=False, viewport=NARROW)
-    page.goto(f"{address}/{language}/{page_of(name)}")
+
+
+@both_languages
+@by_name
+def test_without_javascript_a_figure_and_a_table_stand_there(still, name, language):
+    page = still(name, language, viewport=NARROW)
     explorer = page.locator(f"#explorer-{name}")
     for drawing in explorer.locator("svg:not([aria-hidden])").all():  # not a line of a legend
         assert drawing.is_visible()
@@ -60,8 +59,7 @@ def test_without_javascript_a_figure_and_a_table_stand_there(new_page, address, 
         folded.click()
     assert explorer.locator("svg").count()
     assert explorer.locator("table").first.is_visible()
-    for gone in ("[name]", "button"):
-        assert not [one for one in explorer.locator(gone).all() if one.is_visible()]
+    assert not explorer.locator(":is([name], button):visible").count()
     found = numbers(page, name)
     problems = wrong(name, {}, found)
     assert not [problem for problem in problems if not problem.endswith("is not shown")]
@@ -118,16 +116,16 @@ def english(name, words):
     return found(texts - others) - found(others - texts)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@both_languages
 @by_name
-def test_its_page(new_page, address, name, language):
-    """One visit for all that is asked: nothing moves when the script comes; it fits, is accessible,
-    says nothing on the console, and speaks the language of the page.
+def test_its_page(first_page, address, name, language):
+    """Nothing moves when the script comes; it fits, and speaks the language of the page.
+
+    What else is asked of a page is asked with the explorer awake in test_every_page.py.
     """
-    turn = (NAMES.index(name) + LANGUAGES.index(language)) % 2
-    page = new_page()
+    turn = NAMES.index(name) % 2
+    page = first_page()
     page.set_viewport_size((WIDE, NARROW)[turn])
-    noise = listen(page, address)
     page.add_init_script(SHIFTS)
     held = []
     page.route("**/explorers/**/view.js", lambda route: held.append(route))
@@ -149,63 +147,53 @@ def test_its_page(new_page, address, name, language):
     assert page.evaluate("shifted") == before
     assert heights(page, name) == pytest.approx(asleep[::-1], abs=1)
 
-    control = next(one for one in controls_of(page, name) if changed_by_keyboard(one))
-    expect(page.locator(f"#explorer-{name} [role=status]")).to_have_text(re.compile(r"\w{2}"))
-    assert control.is_visible()
+    assert next(pressed(page, name))
     words = page.evaluate(WORDS, name)
     assert len(words) > 10
     if language == "pt":
         assert english(name, words) == set()
 
-    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    show(page, ("light-wide", "dark-narrow")[turn])
-    assert {about: told for about, told in page.evaluate(PROBLEMS).items() if told} == {}
-    if not turn:  # axe is slow, and both languages have the same structure
-        assert violations(page) == []
-    page.wait_for_load_state("networkidle")
-    assert noise == []
+
+# Gets ready to press the key that changes a control: its label, its kind, and that key if any.
+KEY = """([name, place]) => {
+  const root = document.getElementById(`explorer-${name}`)
+  const node = root.querySelectorAll("[name]")[place]
+  if (!node?.checkVisibility({visibilityProperty: true}) || node.disabled) return null
+  root.querySelector("[role=status]").replaceChildren()
+  node.focus()
+  const isAtEnd = Number(node.value) >= Number(node.max)
+  const keys = {
+    range: isAtEnd ? "ArrowLeft" : "ArrowRight", number: "ArrowUp", checkbox: " ",
+    "select-one": "ArrowDown", radio: node.checked ? null : " ",
+  }
+  return [node.ariaLabel ?? node.labels?.[0]?.innerText, node.type, keys[node.type]]
+}"""
+SAID = """name => {
+  const root = document.getElementById(`explorer-${name}`)
+  return /\\w{2}/.test(root.querySelector("[role=status]").textContent)
+}"""
 
 
-def controls_of(page, name):
-    """Those that can be changed."""
-    controls = page.locator(f"#explorer-{name} [name]").all()
-    return [one for one in controls if one.is_visible() and not one.is_disabled()]
-
-
-def changed_by_keyboard(control):
-    """Presses the key that changes a control; whether there is one."""
-    kind = control.evaluate("node => node.type")
-    keys = {"range": "ArrowRight", "number": "ArrowUp", "checkbox": " ", "select-one": "ArrowDown"}
-    if kind == "radio" and not control.is_checked():
-        keys["radio"] = " "
-    if kind not in keys:
-        return False
-    if kind == "range":
-        at_end = control.evaluate("node => Number(node.value) >= Number(node.max)")
-        keys["range"] = "ArrowLeft" if at_end else "ArrowRight"
-    control.focus()
-    control.page.keyboard.press(keys[kind])
-    return True
+def pressed(page, name, is_each=False):
+    """Changes a control of each kind, or each control, by a key: its label, when that is said."""
+    seen = set()
+    for place in range(page.locator(f"#explorer-{name} [name]").count()):
+        page.wait_for_function(AT_REST, arg=name)
+        label, kind, key = page.evaluate(KEY, [name, place]) or ("not to be changed", None, None)
+        assert label
+        if key and (is_each or kind not in seen):
+            seen.add(kind)
+            page.keyboard.press(key)
+            page.wait_for_function(SAID, arg=name)
+            yield label
 
 
 @by_name
-def test_each_control_has_a_label_and_what_it_changes_is_said(visit, name):
+def test_each_control_has_a_label_and_what_it_changes_is_said(request, visit, name):
     page = visit(name)
-    said = page.locator(f"#explorer-{name} [role=status]")
     first = page.url
-    pressed = 0
-    for control in controls_of(page, name):
-        if not control.is_visible() or control.is_disabled():
-            continue
-        assert control.evaluate("n => n.getAttribute('aria-label') || n.labels?.[0]?.innerText")
-        page.wait_for_function(AT_REST, arg=name)
-        said.evaluate("node => node.replaceChildren()")
-        if not changed_by_keyboard(control):
-            continue
-        pressed += 1
-        expect(said).to_have_text(re.compile(r"\w{2}"))
-        expect(problem(page, name)).to_have_text("")
-    assert pressed
+    for label in pressed(page, name, is_each=request.config.getoption("--audit")):
+        assert problem(page, name).text_content() == "", label
     assert page.url != first
 
 
@@ -218,35 +206,35 @@ PLACES = """field => {
 }"""
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 @by_name
-def test_what_is_wrong_is_said_beside_the_field(visit, name, size):
+def test_what_is_wrong_is_said_beside_the_field(visit, name):
     page = visit(name)
-    page.set_viewport_size(size)
     fields = page.locator(f"#explorer-{name} :is(input:is([type=number], [type=text]), textarea)")
+    fields = fields.locator("visible=true")
     told = 0
     for field in fields.all():
-        if not field.is_visible() or field.is_disabled():
+        if field.is_disabled():
             continue
         field.fill("99999999" if field.get_attribute("type") == "number" else "é " * 12)
         expect(problem(page, name)).not_to_have_text("")
-        below, is_in_sight = field.evaluate(PLACES)
-        assert 0 <= below < 60, field.evaluate("node => node.outerHTML")
-        assert is_in_sight
         expect(field).to_have_attribute("aria-invalid", "true")
+        for size in (NARROW, WIDE):
+            page.set_viewport_size(size)
+            below, is_in_sight = field.evaluate(PLACES)
+            assert 0 <= below < 60, (field.evaluate("node => node.outerHTML"), size)
+            assert is_in_sight, size
         begin(page, name, {})
         expect(problem(page, name)).to_have_text("")
         expect(field).not_to_have_attribute("aria-invalid", "true")
         told += 1
     assert told
-    page.set_viewport_size(WIDE)
 
 
 @by_name
-def test_a_view_is_shared_by_its_address(visit, new_page, name):
+def test_a_view_is_shared_by_its_address(visit, new_page, bare, name):
     page = visit(name)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    assert any(changed_by_keyboard(control) for control in controls_of(page, name))
+    assert next(pressed(page, name))
     page.wait_for_function(AT_REST, arg=name)
     page.click(f"#explorer-{name} [data-do=share]")
     page.wait_for_function(
@@ -254,9 +242,8 @@ def test_a_view_is_shared_by_its_address(visit, new_page, name):
     )
     link = page.evaluate("navigator.clipboard.readText()")
     before = numbers(page, name)
-    there = new_page()
-    there.goto(link)
-    wake(there, name)
+    assert link.partition("?")[0] == page.url.partition("?")[0]
+    there = bare(new_page(), name, query=f"?{urlsplit(link).query}#{urlsplit(link).fragment}")
     assert numbers(there, name) == before
     state = json.loads(parse_qs(urlsplit(link).query)[name][0])
     assert wrong(name, state, before) == []
@@ -277,11 +264,12 @@ def test_a_damaged_address_shows_the_first_view_and_says_why(visit, name):
     for query in ("[]", "%7B%22unheard%22:1%7D", "null"):
         page.evaluate(contract.BEGIN, [name, f"?{name}={query}"])
         told(query)
+    if name != NAMES[0]:  # the scripts that all begin with are the same
+        return
     key = next(iter(module_of(name).STATE))
     page.goto(page.url.partition("?")[0] + address_of(name, {key: None}))  # from the beginning
     wake(page, name)
     told(key)
-    begin(page, name, {})
 
 
 def scripts_of(name):
@@ -337,14 +325,9 @@ def test_it_can_be_seen_in_forced_colours(visit, name):
         assert forced_kinds >= min(kinds, 3)
 
 
-@by_name
-def test_its_sheet_of_rules_has_its_own_alone(name):
+def test_its_sheet_of_rules_has_its_own_alone():
     """Shared rules name no explorer, and those of one no other."""
-    others = "|".join(set(NAMES) - {name})
-    foreign = re.compile(rf"(?:\.|explorer-|explorer=\"?)({others})\b")
-    assert not foreign.findall((SCRIPTS / name / "style.css").read_text("utf-8"))
-    assert not foreign.findall((SCRIPTS / "explorers.css").read_text("utf-8"))
-
-
-def test_every_explorer_is_in_both_languages():
-    assert explorers.places(explorers.ROOT / "docs" / "pt") == contract.PLACES
+    for sheet in SCRIPTS.rglob("*.css"):
+        others = "|".join(set(NAMES) - {sheet.parent.name})
+        foreign = re.compile(rf"(?:\.|explorer-|explorer=\"?)({others})\b")
+        assert not foreign.findall(sheet.read_text("utf-8")), sheet

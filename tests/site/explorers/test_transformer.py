@@ -11,8 +11,8 @@ from contract import (
     AT_REST,
     BEGIN,
     address_of,
+    first_and_more,
     numbers,
-    page_of,
     problem,
     shown,
     walk,
@@ -62,7 +62,7 @@ def page(visit):
     return visit(NAME)
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(96, marks=pytest.mark.audit)])
+@pytest.mark.parametrize("count", first_and_more(6, (96,)))
 def test_its_numbers_are_those_of_pytorch(page, count):
     for state, found, _ in walk(page, NAME, [*GRID, *states_at_random(count)]):
         assert wrong(NAME, state, found) == [], state
@@ -70,26 +70,21 @@ def test_its_numbers_are_those_of_pytorch(page, count):
 
 @pytest.mark.parametrize(
     ("right", "mistaken"),
-    [
+    first_and_more(
         ("step * view.getInt8", "step * view.getUint8"),
-        *(
-            pytest.param(*one, marks=pytest.mark.audit)
-            for one in [
-                ("inverse: 1 / HEAD_DIM", "inverse: 1 / WIDTH"),
-                ("isCausal ? i + 1 : count", "isCausal ? i : count"),
-                ("row[j] = factor * score", "row[j] = score"),
-                ("out[i + 1] = row[i] * sin +", "out[i + 1] = row[i] * sin -"),
-                ("(i % HEAD_DIM) / HEAD_DIM", "i / HEAD_DIM"),
-                ("squares / row.length", "squares / (row.length - 1)"),
-                ("0.5 * x * (1 + erf(x / Math.SQRT2))", "x / (1 + Math.exp(-1.702 * x))"),
-                ("logit / Math.sqrt(WIDTH)", "logit"),
-                ("linear(rows.map(normalised), `${name}.up`)", "linear(rows, `${name}.up`)"),
-                ("tokens.slice(-WINDOW)", "tokens.slice(0, WINDOW)"),
-                ("(tokens.length - 1);", "tokens.length;"),
-                ("chances[key - 1]", "chances[key]"),
-            ]
-        ),
-    ],
+        ("inverse: 1 / HEAD_DIM", "inverse: 1 / WIDTH"),
+        ("isCausal ? i + 1 : count", "isCausal ? i : count"),
+        ("row[j] = factor * score", "row[j] = score"),
+        ("out[i + 1] = row[i] * sin +", "out[i + 1] = row[i] * sin -"),
+        ("(i % HEAD_DIM) / HEAD_DIM", "i / HEAD_DIM"),
+        ("squares / row.length", "squares / (row.length - 1)"),
+        ("0.5 * x * (1 + erf(x / Math.SQRT2))", "x / (1 + Math.exp(-1.702 * x))"),
+        ("logit / Math.sqrt(WIDTH)", "logit"),
+        ("linear(rows.map(normalised), `${name}.up`)", "linear(rows, `${name}.up`)"),
+        ("tokens.slice(-WINDOW)", "tokens.slice(0, WINDOW)"),
+        ("(tokens.length - 1);", "tokens.length;"),
+        ("chances[key - 1]", "chances[key]"),
+    ),
 )
 def test_a_mistake_is_noticed(spoiled, right, mistaken):
     state = {"text": TEXTS[1], "factor": "inverse"}
@@ -115,7 +110,7 @@ DRAWN = """root => {
 }"""
 
 
-def test_what_is_drawn_is_what_the_numbers_say(new_page, page, address):
+def test_what_is_drawn_is_what_the_numbers_say(still, page):
     """As the figure of the page is drawn, whether by the build or by the script."""
     states = [
         {"text": TEXTS[1], "mask": "none", "head": "2-1", "at": -5},
@@ -124,9 +119,7 @@ def test_what_is_drawn_is_what_the_numbers_say(new_page, page, address):
         {},  # again, by the script
     ]
     views = [(state, drawn) for state, _, drawn in walk(page, NAME, states, DRAWN)]
-    still = new_page(java_script_enabled=False)
-    still.goto(f"{address}/en/{page_of(NAME)}")
-    views.append(({}, still.locator(ROOM).evaluate(DRAWN)))
+    views.append(({}, still(NAME).locator(ROOM).evaluate(DRAWN)))
     for state, view in views:
         whole = {**VALUES.STATE, **state}
         expected, found = VALUES.drawing(whole), VALUES.values(whole)
@@ -151,7 +144,7 @@ def asked_for_weights(page):
     return asked
 
 
-@pytest.mark.parametrize("way", ["button", "typing", "address"])
+@pytest.mark.parametrize("way", first_and_more("typing", ("address",), ("button",)))
 def test_the_weights_come_only_when_they_are_wanted(new_page, bare, way):
     page = new_page()
     asked = asked_for_weights(page)
@@ -243,7 +236,7 @@ def test_it_writes_what_it_finds_likeliest(page):
 
 
 def test_the_character_that_looks_is_chosen_by_mouse_finger_and_keys(visit):
-    page = visit(NAME, has_touch=True)
+    page = visit(NAME)
     count = len(VALUES.read(VALUES.STATE["text"]))
     page.locator(f"{ROOM} .transformer-map").scroll_into_view_if_needed()
     box = page.locator(f"{ROOM} .seen").bounding_box()
