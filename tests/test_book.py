@@ -5,6 +5,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from every import every
 
 from attnref import book
 from attnref.conformance import PROPERTIES
@@ -30,8 +31,8 @@ def published(monkeypatch):
     book.address.cache_clear()
 
 
-@pytest.mark.parametrize("page", book.TITLES)
-@pytest.mark.parametrize(("number", "lang"), list(enumerate(("en", "pt"))))
+@every("page", book.TITLES)
+@every(("number", "lang"), list(enumerate(("en", "pt"))))
 def test_a_title_is_that_of_the_page(page, number, lang):
     text = (DOCS / lang / f"{page}.md").read_text(encoding="utf-8")
     title = re.search(r'^title: "?(.*?)"?$', text, re.MULTILINE)[1]
