@@ -111,6 +111,15 @@ def test_pieces_go_to_the_kernel_as_heads_without_a_copy(randn, monkeypatch):
     assert held[0] == [x.untyped_storage().data_ptr() for x in (keys, values)]
 
 
+@every("splits", [1, 2])
+def test_derivatives_have_derivatives(splits, randn):
+    """Of one token too, whose fused kernel has none."""
+    shapes = (1, 4, 1, 3), (1, 2, 5, 3), (1, 2, 5, 3)
+    inputs = tuple(randn(*shape).requires_grad_() for shape in shapes)
+    function = partial(kv_cache_attention, enable_gqa=True, splits=splits)
+    assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
 @pytest.mark.claim("chunks-are-one-pass")
 @every("chunk", [1, 2, 5, 13])
 def test_a_prompt_in_chunks_is_one_pass(chunk, randn):

@@ -92,7 +92,7 @@ def test_it_does_without_positions_and_with_any_batch(n, absorb, lead, inputs):
 
 
 @pytest.mark.claim("latent-holds-multi-head")
-@pytest.mark.parametrize("absorb", [True, False])
+@every("absorb", [True, False])
 def test_a_latent_of_all_keys_and_values_is_multi_head_attention(absorb, randn):
     """The matrices pick a head's own numbers, so that nothing is compressed."""
     query, key, value = randn(2, H, 7, D_K), randn(2, H, 13, D_K), randn(2, H, 13, D_V)
@@ -229,6 +229,21 @@ def test_of_several_queries_too_the_latents_are_not_copied_for_each_head(inputs,
     latent_attention(**inputs(n=3), attn_mask=mask, absorb=True)
     assert [tuple(call.key.shape) for call in seen] == [(2, 1, 13, D_C + D_R)]
     assert [tuple(call.query.shape) for call in seen] == [(2, 1, 3 * H, D_C + D_R)]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+@every("n", [1, 3])
+@every("absorb", [True, False])
+def test_derivatives_have_derivatives(absorb, n, inputs):
+    """In both orders; which of them is taken, the contract leaves to the sizes."""
+    given = inputs(n=n, m=5, lead=())
+
+    def function(*tensors):
+        return latent_attention(**dict(zip(given, tensors, strict=True)), absorb=absorb)
+
+    tensors = tuple(given.values())
+    assert torch.autograd.gradgradcheck(function, tensors, fast_mode=True)
+    assert torch.autograd.gradcheck(function, tensors, fast_mode=True, check_forward_ad=True)
 
 
 @every("absorb", [True, False])

@@ -206,6 +206,33 @@ def test_heads_that_share_keys_have_sinks_of_their_own(name, drawn, device, smal
     close(torch.autograd.grad(ours.sum(), inputs)[3], torch.autograd.grad(expected.sum(), sink)[0])
 
 
+@every("name", CALLS)
+def test_derivatives_have_derivatives(name, drawn, device, small_blocks):
+    """Those of the definition: of a loss of all gradients, the sink's among them."""
+    call, lengths, mask = CALLS[name]
+    inputs = drawn(*lengths, lead=())
+    scale = -0.3 if "negative" in name else None
+
+    def definition(query, key, value, *, sink):
+        return attnref.scaled_dot_product_attention(
+            query, key, value, dense(mask, device), scale=scale, sink=sink
+        )
+
+    found, expected = (
+        torch.autograd.grad(
+            sum(
+                one.sin().sum()
+                for one in torch.autograd.grad(
+                    function(*inputs[:3], sink=inputs[3]).square().sum(), inputs, create_graph=True
+                )
+            ),
+            inputs,
+        )
+        for function in (call, definition)
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.claim("sink-takes-an-empty-row")
 def test_a_query_without_keys_gives_zeros_and_finite_gradients(drawn, device):
     inputs = query, key, value, sink = drawn(N, M)
