@@ -203,6 +203,21 @@ def test_fewer_key_heads_are_shared_when_it_is_asked_for(name, device):
         method.function(**arguments)
 
 
+def broadcasts(method):
+    """The rates of a recurrence belong to its key heads, and pages have no heads in front."""
+    keys = "key" in method.signature.parameters and method.dimensions < 4
+    return keys and method.family != "recurrence"
+
+
+@those(broadcasts)
+def test_one_key_head_serves_all_without_a_word(name, device):
+    method = METHODS[name]
+    arguments = method.arguments(example(method, device))
+    one = {which: arguments[which][..., :1, :, :] for which in ("key", "value")}
+    whole = {which: x.expand_as(arguments[which]) for which, x in one.items()}
+    close(method.function(**(arguments | one)), method.function(**(arguments | whole)))
+
+
 @each
 def test_what_is_no_such_argument_is_named(name, device):
     """Every argument in turn: None where None says nothing, and other types."""

@@ -130,6 +130,14 @@ def test_branches_of_one_text_attend_to_their_own_continuation(randn):
     torch.testing.assert_close(ours, by_definition(query, whole), **CLOSE)
 
 
+@every("key_heads", [HEADS, 1])
+def test_heads_that_share_nothing_need_no_word_and_one_head_serves_all(key_heads, pool, randn):
+    key, value, table, lengths, sequences = pool(key_heads=key_heads)
+    query = randn(len(LENGTHS), HEADS, 3, D_K)
+    ours = paged_attention(query, key, value, table, lengths)
+    torch.testing.assert_close(ours, by_definition(query, sequences), **CLOSE)
+
+
 @pytest.mark.claim("other-sequences-are-not-seen")
 def test_a_nan_stays_with_its_sequence(pool, randn, groups):
     """In a page that another sequence does not have, and behind the end of its last page."""
