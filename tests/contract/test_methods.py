@@ -148,9 +148,9 @@ def close(found, expected, **within):
 @settings(max_examples=2, deadline=None, derandomize=True)
 @given(sizes=sizes)
 @hypothesis.example({"n": 9, "m": 9, "key_heads": 2, "d_k": 2, "d_v": 2, "seed": 0})
-@hypothesis.example({"n": 2, "m": 13, "key_heads": 1, "d_k": 6, "d_v": 3, "seed": 1})
+@hypothesis.example({"n": 2, "m": 2, "key_heads": 1, "d_k": 6, "d_v": 3, "seed": 1})
 def test_it_computes_its_formula(name, device, sizes):
-    """Values and gradients, whatever two options are combined."""
+    """Values and gradients, whatever two options are combined; of two keys, padding leaves none."""
     method = METHODS[name]
     shared = method.takes("enable_gqa")
     whole = example(method, device, **(sizes if shared else sizes | {"key_heads": 4}))

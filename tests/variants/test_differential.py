@@ -165,16 +165,6 @@ def test_without_its_norm_a_layer_is_multi_head_attention_of_twice_as_many_heads
     torch.testing.assert_close(layer(x, is_causal=True), twice(x, is_causal=True), **CLOSE)
 
 
-def test_a_query_without_keys_gets_zeros_and_finite_gradients(randn, device):
-    inputs = drawn(randn)
-    mask = torch.ones(N, M, dtype=torch.bool, device=device)
-    mask[3] = False
-    output = differential_attention(*inputs, mask, lambd=0.4)
-    assert (output[..., 3, :] == 0).all()
-    for gradient in torch.autograd.grad(output.sum(), inputs):
-        assert gradient.isfinite().all()
-
-
 def test_long_sequences_go_by_blocks(randn, count):
     """Of which the largest takes less than an eighth of the weights of one map."""
     n = 3001
