@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# The tokens up to which such arguments as "all keys" mean all: above, the method saves what it can.
-FEW = 512
 # A norm of the difference to softmax attention, relative to its own norm.
 RELATIVE = "|output - softmax attention| / |softmax attention|"
 
@@ -48,6 +46,11 @@ class Example:
     @property
     def heads(self) -> int:
         return self.query.shape[-3] if self.query.ndim > 2 else 1
+
+    @property
+    def all_keys(self) -> int:
+        """How many stand for all: above 1024² pairs fewer, or no method could save memory."""
+        return max(1, self.m if self.n * self.m <= 1024**2 else min(self.m, 1024))
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -87,8 +90,7 @@ class Method:
             method's own formula over all pairs; None where its tests have it.
         example: what is passed beside query, key and value, or in their place, for tensors of any
             size: a case in which the method does what it is for.
-        plain: likewise, arguments with which it is the definition, of ``FEW`` tokens or less; None
-            where it never is.
+        plain: likewise, arguments with which it is the definition; None where it never is.
         adapted: the definition's call, where that takes more than arguments.
         family: "softmax", "kernel" (features in the place of exponentials) or "recurrence".
         error: of an approximation that has a bound.
@@ -147,7 +149,7 @@ class Method:
         return self._named(example.tensors | self.example(example) | known)
 
     def call(self, example: Example) -> str:
-        """The example's call as one would write it: numbers as they are, and tensors by name."""
+        """The call of the example in writing: numbers as they are, and tensors by name."""
         written = []
         for name, one in self.arguments(example).items():
             parameter = self.signature.parameters[name]

@@ -40,35 +40,34 @@ def attnref_(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii"])
-def test_any_encoding_will_do(attnref_, encoding):
-    ran = attnref_("check mine.py:attention --only alignment", encoding)
+def test_any_encoding_will_do(attnref_):
+    ran = attnref_("check mine.py:attention --only alignment", "ascii")
     assert ran.returncode == 0, ran.stderr
     assert b"alignment" in ran.stdout
     assert b"noise" not in ran.stdout
-    solved = attnref_("exercise solution --lang pt entropy", encoding)
+    solved = attnref_("exercise solution --lang pt entropy", "latin-1")
     assert solved.returncode == 0, solved.stderr
     assert "Quão" in solved.stdout.decode()  # Python reads UTF-8
 
 
 def test_what_machines_read_is_utf_8(attnref_):
-    ran = attnref_("check mine.py:attention --only alignment --format json", "cp1252")
-    assert "≠" in ran.stdout.decode()
     ran = attnref_("check mine.py:attention --only alignment --format junit", "cp1252")
     assert "≠" in ran.stdout.decode()
     assert b"encoding='utf-8'" in ran.stdout
 
 
+CHECK, LIST = "check mine.py:attention --only shape", "exercise list"
+
+
 @pytest.mark.parametrize(
-    ("redirection", "said"),
+    ("command", "redirection", "said"),
     [
-        (">/dev/full", b"attnref: [Errno 28] No space left on device. What was to be written is"),
-        (">&-", b"attnref: expected a standard output to print to, got a closed one. Redirect"),
-        (">&- 2>&-", b""),
-        ("2>&-", None),
+        (CHECK, ">/dev/full", b"attnref: [Errno 28] No space left on device. What was to be"),
+        (LIST, ">&-", b"attnref: expected a standard output to print to, got a closed one. Redi"),
+        (CHECK, ">&- 2>&-", b""),
+        (CHECK, "2>&-", None),
     ],
 )
-@pytest.mark.parametrize("command", ["check mine.py:attention --only shape", "exercise list"])
 def test_what_cannot_be_printed_is_status_2(attnref_, command, redirection, said):
     ran = attnref_(f"{command} {redirection}")
     if said is None:
@@ -169,10 +168,10 @@ def test_closed_streams_are_status_2(odd, monkeypatch):
     assert odd(lambda: None) == (2, "", "")
 
 
-@pytest.mark.parametrize("module", ["__main__.py", "cli.py"])
-def test_it_is_a_module_too(module, monkeypatch, capsys):
+def test_it_is_a_module_too(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["attnref", "--version"])
-    path = Path(cli.__file__).with_name(module)
-    with pytest.raises(SystemExit) as stopped:
-        runpy.run_path(str(path), run_name="__main__")
-    assert (stopped.value.code, capsys.readouterr().out) == (0, f"attnref {VERSION}\n")
+    for module in ("__main__.py", "cli.py"):
+        path = Path(cli.__file__).with_name(module)
+        with pytest.raises(SystemExit) as stopped:
+            runpy.run_path(str(path), run_name="__main__")
+        assert (stopped.value.code, capsys.readouterr().out) == (0, f"attnref {VERSION}\n")

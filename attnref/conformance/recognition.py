@@ -235,8 +235,15 @@ def _of_shared_heads(
 
 
 def _compiles(trial: Trial) -> bool:
-    """Whether a call in a new shape takes far longer than the same call again."""
-    case = Case.draw(trial.fitted(Sizes(batch=3, heads=2, n=6)), 0)
+    """Whether a call in a new shape takes far longer than the same call again.
+
+    In two new shapes: on a busy machine, one call may be slow by chance.
+    """
+    return all(_slow_at_first(trial, Sizes(batch=3, heads=2, n=n)) for n in (6, 7))
+
+
+def _slow_at_first(trial: Trial, sizes: Sizes) -> bool:
+    case = Case.draw(trial.fitted(sizes), 0)
     seconds = []
     for _ in range(2):
         start = time.perf_counter()

@@ -217,10 +217,11 @@ def _formula(
 
 def _blocks(given: Example) -> dict[str, Any]:
     """Every second block, and one of those is read by no query."""
-    rows, columns = -(-given.n // 2), -(-given.m // 2)
+    size = 2 if given.n < 256 else 32
+    rows, columns = -(-given.n // size), -(-given.m // size)
     place = torch.arange(rows, device=given.query.device)[:, None]
     place = place + torch.arange(columns, device=place.device)
-    return {"layout": place % 2 == 0, "block_size": 2}
+    return {"layout": place % 2 == 0, "block_size": size}
 
 
 def _every_block(given: Example) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from attnref._door import enter, own_precision
 from attnref.checks import Shape, check_integer
 from attnref.masks import Mask
-from attnref.record import FEW, Example, Method
+from attnref.record import Example, Method
 
 __all__ = ["hierarchical_attention"]
 
@@ -254,7 +254,7 @@ METHOD = Method(
     page="variants/hierarchical",
     formula=None,
     example=_levels,
-    plain=lambda given: {"block_size": max(1, min(given.n, FEW)), "num_means": 1},
+    plain=lambda given: {"block_size": given.all_keys, "num_means": 1},
     lengths="equal",
     masks="keys",
     isolates=("mask",),

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnref._door import Call, check_tensors, enter, own_precision
 from attnref.checks import broadcast_shape, check_drawn, check_integer
 from attnref.masks import Mask
-from attnref.record import FEW, Example, Method
+from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
 from attnref.variants.blockwise import blockwise
 
@@ -189,7 +189,7 @@ def _means(given: Example) -> dict[str, Any]:
 
 
 def _identity(given: Example) -> dict[str, Any]:
-    identity = torch.eye(min(given.m, FEW), given.m).to(given.key)
+    identity = torch.eye(min(given.m, given.all_keys), given.m).to(given.key)
     return {"key_projection": identity, "value_projection": identity}
 
 

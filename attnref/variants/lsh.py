@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from attnref._door import check_generator, check_tensors, enter, own_precision
 from attnref.checks import check_drawn, check_integer
 from attnref.masks import Mask
-from attnref.record import FEW, Example, Method
+from attnref.record import Example, Method
 from attnref.softmax import Partial, merge, partial_attention
 
 __all__ = ["lsh_attention", "random_rotations"]
@@ -259,7 +259,7 @@ def _rounds(given: Example) -> dict[str, Any]:
 def _one_chunk(given: Example) -> dict[str, Any]:
     return {
         "rotations": given.query.new_ones(1, given.d_k, 1),
-        "chunk_size": max(1, min(given.m, FEW)),
+        "chunk_size": given.all_keys,
     }
 
 

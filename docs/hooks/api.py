@@ -14,13 +14,14 @@ from pathlib import Path
 
 import docstrings
 import griffe
+import guide
 import names
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
-from pages import ROOT, Problem, read_yaml, stop_at, title
+from pages import ROOT, Problem, front_matter, read_yaml, stop_at, title
 
 from attnref.copying.catalogue import catalogue
 from attnref.copying.source import Package
@@ -29,7 +30,7 @@ FOLDER = "reference/api/"
 PLACE = "<!-- every name -->"
 ASKED = re.compile(r"^::: (?P<path>[\w.]+?)(?P<rest>\.\*)?$", re.MULTILINE)
 ENGLISH = "en"  # the language of the docstrings
-LONGEST = 160  # letters of a sentence
+LONGEST = 200  # letters of a sentence
 SOURCE = {"pt": "**Fonte:**{ lang=pt }", "en": "**Source:**"}
 WORDS = {
     "pt": {
@@ -80,7 +81,8 @@ def sentence_problems(root: Path, package: griffe.Module) -> list[str]:
     """Modules and entries without a sentence in Portuguese, and sentences on nothing public."""
     wanted = {_key(path) for path in (*names.modules(package), *names.entries(package))}
     said = sentences(root)
-    found = [f"{SAID}: {key} is not public" for key in said.keys() - wanted]
+    listed = read_yaml((root / SAID).read_text(encoding="utf-8"))
+    found = [f"{SAID}: {key} is not public" for key in listed.keys() - wanted]
     for key in wanted:
         if not (sentence := said.get(key, "")).endswith(".") or len(sentence) > LONGEST:
             found.append(f"{SAID}: {key}: expected a sentence of it, got {sentence!r}")
@@ -88,8 +90,18 @@ def sentence_problems(root: Path, package: griffe.Module) -> list[str]:
 
 
 def sentences(root: Path) -> dict[str, str]:
-    """What the reference says of each module and entry in Portuguese."""
-    return dict(read_yaml((root / SAID).read_text(encoding="utf-8")))
+    """What the reference says of each module and entry in Portuguese.
+
+    What the file does not say of a variant and of its function, the description of its page says.
+    """
+    said: dict[str, str] = {}
+    for page in sorted((root / "docs" / "pt" / "variants").glob("*.md")):
+        description = front_matter(page.read_text(encoding="utf-8")).get("description", "")
+        name = guide.module(page.name)
+        said |= dict.fromkeys(
+            (f"variants.{name}", f"variants.{name}.{name}_attention"), description
+        )
+    return said | dict(read_yaml((root / SAID).read_text(encoding="utf-8")))
 
 
 def tests(path: str, defined: str, root: Path) -> list[str]:

@@ -20,7 +20,9 @@ PLACE = "<!-- the decision -->"
 FILE = "docs/decision.yml"
 LANGUAGES = {"pt", "en"}
 LONGEST = 4  # questions on the way to an end
-FIELDS = {"questions": {"short", "ask", "answers"}, "ends": {"page", "call", "given up"}}
+CALLS = "snippets/reference/api/index/calls.out"
+FIELDS = {"questions": {"short", "ask", "answers"}, "ends": {"page", "given up"}}
+OPTIONAL = {"call", "before"}  # of an end
 GIVEN_UP = {"pt": "Abre mão", "en": "Gives up:"}
 Decision = dict[str, dict[str, Any]]
 
@@ -32,7 +34,7 @@ def read(path: Path) -> Decision:
         raise PluginError(f"{path}: expected questions and ends")
     for kind, fields in FIELDS.items():
         for name, entry in decision[kind].items():
-            if set(entry) != fields:
+            if set(entry) - OPTIONAL != fields:
                 raise PluginError(f"{path}: {name}: expected {', '.join(sorted(fields))}")
     for name, question in decision["questions"].items():
         _in_both(path, name, question["short"], question["ask"])
@@ -42,13 +44,30 @@ def read(path: Path) -> Decision:
             _in_both(path, name, {key: answer[key] for key in answer if key != "to"})
             if answer.get("to") not in decision["questions"] | decision["ends"]:
                 raise PluginError(f"{path}: {name}: no question or end {answer.get('to')!r}")
+    recorded = calls()
     for name, end in decision["ends"].items():
         _in_both(path, name, end["given up"])
+        if "call" not in end and name not in recorded:
+            raise PluginError(f"{path}: {name}: expected a call, since {CALLS} has none")
     reached = {name for way in ways(decision, path) for name in way}
     for name in [*decision["questions"], *decision["ends"]]:
         if name not in reached:
             raise PluginError(f"{path}: {name}: no answer leads there")
     return decision
+
+
+def calls() -> dict[str, str]:
+    """How each variant is called, by the name of its function."""
+    lines = (ROOT / CALLS).read_text(encoding="utf-8").splitlines()
+    return {line.partition("(")[0]: line for line in lines}
+
+
+def call(name: str, end: dict[str, Any]) -> str:
+    """What the reader of an end types."""
+    if "call" in end:
+        return str(end["call"])
+    before = end.get("before", "")
+    return f"from attnref import {name}\n{before}output = {calls()[name]}\n"
 
 
 def _in_both(path: Path, name: str, *texts: dict[str, str]) -> None:
@@ -95,7 +114,7 @@ def ended(decision: Decision, name: str, language: str, folder: Path) -> list[st
         f"**`{name}`** · [{title(folder / page)}]({link})",
         "",
         "```python",
-        *end["call"].splitlines(),
+        *call(name, end).splitlines(),
         "```",
         "",
         f"{GIVEN_UP[language]} {end['given up'][language]}",

@@ -5,14 +5,17 @@
   use the same paths, so the link is known when the page is built, and needs neither JavaScript
   nor a sitemap.
 - Rooms and pages are named in the navigation, whose order both languages share: a room by
-  ``extra.rooms`` of its language, a page by its title, or by ``nav`` in its front matter.
+  ``extra.rooms`` of its language, a page by its title, or by ``nav`` in its front matter. A page
+  that it does not list follows the others of its folder.
 - Each page names what a telephone wants to know of the site.
 - Portuguese is that of Brazil, which the theme does not tell from the other.
 - What has no name gets one, so that a screen reader can tell it.
 """
 
 import re
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from jinja2 import Environment, FileSystemBytecodeCache
 from mkdocs.config.defaults import MkDocsConfig
@@ -39,7 +42,36 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if path.is_file():
             name = path.relative_to(SHARED).as_posix()
             files.append(File.generated(config, name, abs_src_path=str(path)))
+    if config.nav is not None:
+        listed = set(_pages(config.nav))
+        for page in sorted(file.src_uri for file in files.documentation_pages()):
+            if page not in listed:
+                _append(config.nav, page)
     return files
+
+
+def _pages(nav: list[Any]) -> Iterator[str]:
+    for item in nav:
+        if isinstance(item, str):
+            yield item
+        else:
+            for inside in item.values():
+                yield from _pages(inside)
+
+
+def _append(nav: list[Any], page: str) -> bool:
+    """Puts a page behind the last one of its folder, in the first list that has some of them."""
+    folder = PurePosixPath(page).parent
+    here = [
+        place
+        for place, item in enumerate(nav)
+        if isinstance(item, str) and PurePosixPath(item).parent == folder
+    ]
+    if here:
+        nav.insert(here[-1] + 1, page)
+        return True
+    rooms = (room for item in nav if isinstance(item, dict) for room in item.values())
+    return any(_append(room, page) for room in rooms)
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:

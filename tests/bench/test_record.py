@@ -44,7 +44,7 @@ def test_tasks_are_in_the_order_of_measurement():
 @pytest.mark.claim("record-knows-changed-code")
 def test_it_is_stale_when_code_has_changed_or_is_gone():
     module, name = "attnref.variants.linear", "linear_attention"
-    fresh = entry(module, name, ["sliding_window"])
+    fresh = entry(module, name, ["kv_cache"])
     kept = record(
         fresh=fresh,
         recalled={**fresh, "called": ["linear"]},

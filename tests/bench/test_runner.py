@@ -167,6 +167,7 @@ def test_memory_that_would_not_fit_is_not_tried(tiny, monkeypatch):
 
 def test_time_that_would_not_fit_is_not_tried(tiny, monkeypatch):
     settings = dataclasses.replace(tiny, methods=["sdpa"], budget=1e-9)
+    monkeypatch.setattr(runner, "_SOON", 60.0)  # also where others keep the machine busy
     record = measure(settings)  # a call that is over soon is never too long
     assert [(result.n, result.samples) for result in record.results] == [(23, 2), (37, 2)]
 

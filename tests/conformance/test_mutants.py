@@ -1833,11 +1833,9 @@ def shown(name, seed=0):
     return result.finding.values, result.counterexample
 
 
-@pytest.mark.parametrize(
-    ("name", "option"), [("scales the mask too", "attn_mask"), ("swallows softcap", "softcap")]
-)
-def test_the_call_that_is_shown_has_the_option_that_is_spoken_of(name, option):
-    assert option in shown(name)[1].arguments
+def test_the_call_that_is_shown_has_the_option_that_is_spoken_of():
+    assert "attn_mask" in shown("scales the mask too")[1].arguments
+    assert "softcap" in shown("swallows softcap")[1].arguments
 
 
 def test_the_weight_that_is_spoken_of_is_one_of_the_call_that_is_shown():
@@ -1850,14 +1848,11 @@ def test_the_weight_that_is_spoken_of_is_one_of_the_call_that_is_shown():
     assert float(found) == pytest.approx(values["weight"])
 
 
-@pytest.mark.parametrize(
-    "name", ["does not scale", "an odd factor", "ignores scale", "scale on top"]
-)
-def test_a_factor_of_another_call_names_that_call(name):
-    values, example = shown(name)
-    assert values["d_k"] == 64 != torch.tensor(example.arguments["query"]).shape[-1]
-    case = CASES[name]
-    assert all("{d_k}" in sentence for sentence in case.text)
+def test_a_factor_of_another_call_names_that_call():
+    for name in ("does not scale", "an odd factor", "ignores scale", "scale on top"):
+        values, example = shown(name)
+        assert values["d_k"] == 64 != torch.tensor(example.arguments["query"]).shape[-1], name
+        assert all("{d_k}" in sentence for sentence in CASES[name].text)
 
 
 @pytest.mark.parametrize("name", FAILURES)
@@ -1889,24 +1884,28 @@ def test_the_query_that_is_named_is_one_that_fits_no_alignment():
     assert result.finding.values["keys"] == [0, 1]
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_a_right_scale_is_told_apart_from_what_else_is_wrong(given):
-    def unnormalised(query, key, value, scale=None):
-        output = Right()(query, key, value, scale=scale)
-        return output if given and scale is None else 2 * output
+def test_a_right_scale_is_told_apart_from_what_else_is_wrong():
+    def unnormalised(given):
+        def attention(query, key, value, scale=None):
+            output = Right()(query, key, value, scale=scale)
+            return output if given and scale is None else 2 * output
 
-    assert check(unnormalised, only=["scale"], limit=None).passed()
+        return attention
+
+    for given in (False, True):
+        assert check(unnormalised(given), only=["scale"], limit=None).passed()
 
 
-@pytest.mark.parametrize("way", explanations.WAYS, ids=lambda way: way.en)
-def test_a_known_way_to_be_wrong_is_named(way):
-    # Read as PyTorch's function is: one that is always causal could be recognised as that.
-    about, said = subject(explanations.WAYS[way]), Reading(complete=True)
-    (result,) = judge(about, said, only=["oracle"], limit=None).results
-    assert result.verdict is Verdict.WRONG
-    assert result.finding.text == weights.AS_IF
-    assert result.finding.values["way"] == way
-    assert way.pt in result.diagnosis("pt")
+def test_a_known_way_to_be_wrong_is_named(subtests):
+    for way, function in explanations.WAYS.items():
+        with subtests.test(way.en):
+            # Read as PyTorch's function is: one that is always causal could be recognised as that.
+            about, said = subject(function), Reading(complete=True)
+            (result,) = judge(about, said, only=["oracle"], limit=None).results
+            assert result.verdict is Verdict.WRONG
+            assert result.finding.text == weights.AS_IF
+            assert result.finding.values["way"] == way
+            assert way.pt in result.diagnosis("pt")
 
 
 def test_an_output_on_another_device_breaks_no_property():

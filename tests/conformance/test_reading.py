@@ -246,9 +246,16 @@ CASES = {
 
 
 @pytest.mark.claim("checker-raises-no-false-alarm")
-@pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
-def test_a_right_function_of_another_kind_is_read_as_that_and_nothing_is_wrong(function):
-    for seed in range(1 if "multiples" in CASES[function] else 3):  # whole blocks take longer
+@pytest.mark.parametrize(
+    "function",
+    [
+        # In float32 as in half precision, in which the kernel is read: for an audit.
+        pytest.param(each, id=each.__name__, marks=[pytest.mark.audit] * (each is of_blocks))
+        for each in CASES
+    ],
+)
+def test_a_right_function_of_another_kind_is_read_as_that_and_nothing_is_wrong(function, seeds):
+    for seed in seeds(1, 1 if "multiples" in CASES[function] else 3):  # whole blocks take longer
         report = check(function, limit=None, seed=seed)
         assert report.read_as("en") == CASES[function]
         assert report.passed(), f"seed {seed}\n{report.text()}"
@@ -262,14 +269,16 @@ def test_a_mask_that_is_turned_into_numbers_has_the_dtype_of_the_query(function)
     assert report.passed(), report.text()
 
 
-@pytest.mark.parametrize("function", [annotated, forbidding, adding, decoder])
-def test_the_masks_that_are_recognised_are_asked(function):
-    report = check(function, limit=None, only=["mask_polarity", "fully_masked", "padding_amount"])
-    assert [each.verdict for each in report.results] == [
-        Verdict.PASS,
-        Verdict.UNSAFE,
-        Verdict.PASS,
-    ]
+def test_the_masks_that_are_recognised_are_asked():
+    rules = ["mask_polarity", "fully_masked", "padding_amount"]
+    expected = dict(zip(rules, (Verdict.PASS, Verdict.UNSAFE, Verdict.PASS), strict=True))
+    for function in (annotated, forbidding, adding, decoder, of_keys):
+        found = verdicts(check(function, limit=None, only=rules))
+        assert found == expected, function.__name__
+
+
+def verdicts(report):
+    return {result.property: result.verdict for result in report.results}
 
 
 def ignoring(q, k, v, mask=None, causal=False):
@@ -290,25 +299,20 @@ def strict_decoder(q, k, v):
     return scores(q, k).masked_fill(future, -1e9).softmax(-1) @ v
 
 
-@pytest.mark.parametrize(
-    ("function", "fault"),
-    [
-        (ignoring, "mask_polarity"),
-        (mixing_heads, "row_sums"),
-        (first_of_all, "oracle"),
-        (strict_decoder, "oracle"),
-        (unscaled_decoder, "scale"),
-    ],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-def test_a_wrong_function_is_not_read_as_a_right_one_of_another_kind(function, fault):
-    failed = {result.property for result in check(function, limit=None).failures}
-    assert fault in failed
+def test_a_wrong_function_is_not_read_as_a_right_one_of_another_kind(subtests):
+    for function, fault in {
+        ignoring: "mask_polarity",
+        mixing_heads: "row_sums",
+        first_of_all: "oracle",
+        strict_decoder: "oracle",
+        unscaled_decoder: "scale",
+    }.items():
+        with subtests.test(function.__name__):
+            assert check(function, limit=None, only=[fault]).failures
 
 
-@pytest.mark.parametrize("limit", [None, 10.0])
-def test_what_is_said_is_not_recognised_again(limit):
-    settings = {"only": ["oracle", "mask_polarity"], "limit": limit}
+def test_what_is_said_is_not_recognised_again():
+    settings = {"only": ["oracle", "mask_polarity"], "limit": None}
     names = {"attn_mask": "mask"}
     said = check(forbidding, names=names, mask_means="forbidden", **settings)
     assert (said.passed(), said.read_as("en")) == (True, CASES[forbidding])
@@ -344,8 +348,7 @@ def test_a_mask_that_is_named_and_obeys_nothing_is_asked_with_pytorchs():
 
 def test_what_is_swallowed_and_not_known_is_not_claimed():
     report = check(swallowing, limit=None, only=["causality", "scale", "silent_arguments"])
-    verdicts = {result.property: result.verdict for result in report.results}
-    assert verdicts == {
+    assert verdicts(report) == {
         "causality": Verdict.NOT_CLAIMED,
         "scale": Verdict.PASS,
         "silent_arguments": Verdict.PASS,
@@ -354,8 +357,7 @@ def test_what_is_swallowed_and_not_known_is_not_claimed():
 
 def test_shared_heads_and_dropout_of_a_model_are_asked():
     report = check(of_a_model, limit=None, only=["grouped_queries", "dropout_scale"])
-    verdicts = {result.property: result.verdict for result in report.results}
-    assert verdicts == {"grouped_queries": Verdict.PASS, "dropout_scale": Verdict.PASS}
+    assert verdicts(report) == dict.fromkeys(["grouped_queries", "dropout_scale"], Verdict.PASS)
 
 
 def test_an_array_that_is_narrower_than_what_was_given_is_refused():
@@ -363,10 +365,10 @@ def test_an_array_that_is_narrower_than_what_was_given_is_refused():
         check(in_numpy, limit=None, dtype="float64")
 
 
-@pytest.mark.parametrize("setting", ["layout", "mask_means"])
-def test_a_reading_that_there_is_not_is_refused(setting):
-    with pytest.raises(CheckError, match=f"{setting}: expected one of .*, got 'hbnd'"):
-        check(fused, **{setting: "hbnd"})
+def test_a_reading_that_there_is_not_is_refused():
+    for setting in ("layout", "mask_means"):
+        with pytest.raises(CheckError, match=f"{setting}: expected one of .*, got 'hbnd'"):
+            check(fused, **{setting: "hbnd"})
 
 
 def test_axes_and_meanings_have_words_in_each_language():
@@ -377,13 +379,9 @@ def test_axes_and_meanings_have_words_in_each_language():
 
 
 def test_what_a_mask_of_keys_can_say_is_asked():
-    report = check(of_keys, limit=None, only=["mask_polarity", "mask_broadcast", "padding_amount"])
-    verdicts = {result.property: result.verdict for result in report.results}
-    assert verdicts == {
-        "mask_polarity": Verdict.PASS,
-        "mask_broadcast": Verdict.PASS,
-        "padding_amount": Verdict.PASS,
-    }
+    rules = ["mask_polarity", "mask_broadcast", "padding_amount"]
+    found = verdicts(check(of_keys, limit=None, only=rules))
+    assert found == dict.fromkeys(rules, Verdict.PASS)
 
 
 def forgets_a_block(q, k, v, causal=False):
@@ -422,11 +420,11 @@ def test_an_approximation_is_told_its_error():
     report = check(averaging, limit=None, approximate=True)
     assert report.passed(strict=True)
     assert report.read_as("en") == "approximate"
-    verdicts = {each.property: each for each in report.results}
-    assert verdicts["scale"].diagnosis().startswith("Not asked: it is approximate")
-    said = verdicts["oracle"].diagnosis("pt")
+    found = {each.property: each for each in report.results}
+    assert found["scale"].diagnosis().startswith("Not asked: it is approximate")
+    said = found["oracle"].diagnosis("pt")
     assert said.startswith("Aproximada: o seu erro relativo é 0.7")
-    assert not check(averaging, limit=None).passed()
+    assert not check(averaging, limit=None, only=["oracle"]).passed()
 
 
 def test_an_approximation_that_mixes_samples_is_wrong():
@@ -606,22 +604,18 @@ def first_head_alone(q, k, v):
     return fused(q, *(x[:, :1].expand_as(q) if x.shape != q.shape else x for x in (k, v)))
 
 
-@pytest.mark.parametrize(
-    ("function", "verdict"),
-    [
-        (sharing, Verdict.PASS),
-        (sharing_in_tiles, Verdict.CONVENTION),
-        (first_head_alone, Verdict.NOT_CLAIMED),
-        (annotated, Verdict.NOT_CLAIMED),
-    ],
-)
-def test_heads_that_share_keys_without_a_flag_are_asked(function, verdict):
-    report = check(function, limit=None, only=["grouped_queries", "oracle", "silent_arguments"])
-    found = {each.property: each.verdict for each in report.results}
-    assert found["grouped_queries"] is verdict
-    assert report.passed()
-    shared = "fewer key heads are shared without a flag" in report.read_as("en")
-    assert shared is (verdict is not Verdict.NOT_CLAIMED)
+def test_heads_that_share_keys_without_a_flag_are_asked():
+    for function, verdict in {
+        sharing: Verdict.PASS,
+        sharing_in_tiles: Verdict.CONVENTION,
+        first_head_alone: Verdict.NOT_CLAIMED,
+        annotated: Verdict.NOT_CLAIMED,
+    }.items():
+        report = check(function, limit=None, only=["grouped_queries", "oracle", "silent_arguments"])
+        assert verdicts(report)["grouped_queries"] is verdict, function.__name__
+        assert report.passed()
+        shared = "fewer key heads are shared without a flag" in report.read_as("en")
+        assert shared is (verdict is not Verdict.NOT_CLAIMED)
 
 
 def linear(q, k, v):

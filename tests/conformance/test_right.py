@@ -9,7 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as fused
 
 import attnref
-from attnref.conformance import PROPERTIES, Verdict, budget, check
+from attnref.conformance import PROPERTIES, Verdict, check
 from attnref.conformance.checker import DTYPES
 from attnref.conformance.right import attention
 from attnref.variants.blockwise import blockwise_attention
@@ -140,28 +140,10 @@ RIGHT = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def remembered():
-    """The oracle, slow and sure, answers each question once, whoever is asked beside it."""
-    known, oracle = {}, budget._oracle
-
-    def remember(question):
-        tensors = [*question[:3], question.bias()]
-        parts = [part for x in tensors for part in (x.shape, x.double().numpy().tobytes())]
-        key = (*parts, question.scale(), question.setting.enable_gqa, question.setting.softcap)
-        if key not in known:
-            known[key] = oracle(question)
-        return known[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(budget, "_oracle", remember)
-        yield
-
-
 @pytest.mark.claim("checker-raises-no-false-alarm")
 @pytest.mark.parametrize("name", RIGHT)
 def test_no_false_alarm(name, seeds):
-    for seed in seeds(3, 20):
+    for seed in seeds(2, 20):
         report = check(RIGHT[name], only=DRAWN, seed=seed, limit=None)
         assert report.passed(), f"seed {seed}\n{report.text()}"
 
@@ -203,19 +185,19 @@ def test_attnref_passes_even_strictly():
     assert others == {"alignment": Verdict.CONVENTION}
 
 
-@pytest.mark.parametrize(
-    ("name", "rule", "verdict"),
-    [
-        ("bottom-right", "alignment", Verdict.CONVENTION),
-        ("bottom-right", "mask_with_causal", Verdict.CONVENTION),
-        ("PyTorch's, unfused", "mask_with_causal", Verdict.CONVENTION),
-        ("a window besides", "window_width", Verdict.CONVENTION),
-        ("a window around", "window_width", Verdict.PASS),
-        ("with its weights", "shape", Verdict.CONVENTION),
-        ("with its weights", "float_mask", Verdict.NOT_CLAIMED),
-        ("any option", "softcap_order", Verdict.NOT_CLAIMED),
-        ("a module", "dropout_off", Verdict.NOT_CLAIMED),
-    ],
-)
-def test_another_convention_is_named_and_no_failure(name, rule, verdict):
-    assert verdicts(RIGHT[name], only=[rule]) == {rule: verdict}
+CONVENTIONS = [
+    ("bottom-right", "alignment", Verdict.CONVENTION),
+    ("bottom-right", "mask_with_causal", Verdict.CONVENTION),
+    ("PyTorch's, unfused", "mask_with_causal", Verdict.CONVENTION),
+    ("a window besides", "window_width", Verdict.CONVENTION),
+    ("a window around", "window_width", Verdict.PASS),
+    ("with its weights", "shape", Verdict.CONVENTION),
+    ("with its weights", "float_mask", Verdict.NOT_CLAIMED),
+    ("any option", "softcap_order", Verdict.NOT_CLAIMED),
+    ("a module", "dropout_off", Verdict.NOT_CLAIMED),
+]
+
+
+def test_another_convention_is_named_and_no_failure():
+    found = [(name, *verdicts(RIGHT[name], only=[rule]).items()) for name, rule, _ in CONVENTIONS]
+    assert found == [(name, (rule, verdict)) for name, rule, verdict in CONVENTIONS]

@@ -1,15 +1,12 @@
 """Layers whose query, key and value cannot be had apart: judged by what moves their outputs."""
 
 import math
-import pickle
 
 import pytest
 import torch
 from torch import nn
 
-from attnref.book import TITLES
 from attnref.conformance import PROPERTIES, Verdict, check
-from attnref.conformance.properties import WHOLE_PROPERTIES
 from attnref.conformance.properties.wholes import OF_WHOLES
 from attnref.conformance.subject import CheckError
 
@@ -254,13 +251,13 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("name", FOUND)
-def test_what_is_wrong_is_found_and_named(name):
-    make, verdict, text = FOUND[name]
-    (result,) = judge(make(), only=[name]).results
-    assert result.verdict is verdict, result.diagnosis()
-    assert text in result.diagnosis()
-    assert "{" not in result.diagnosis("pt")
+def test_what_is_wrong_is_found_and_named(subtests):
+    for name, (make, verdict, text) in FOUND.items():
+        with subtests.test(name):
+            (result,) = judge(make(), only=[name]).results
+            assert result.verdict is verdict, result.diagnosis()
+            assert text in result.diagnosis()
+            assert "{" not in result.diagnosis("pt")
 
 
 def test_what_a_mask_shows_is_seen():
@@ -354,11 +351,3 @@ def test_names_that_are_said_are_those_of_a_function():
     layer = Block()
     with pytest.raises(CheckError, match=r"^function: expected one that can be called as f"):
         judge(layer, names={"attn_mask": "mask"})
-
-
-@pytest.mark.parametrize("prop", WHOLE_PROPERTIES.values(), ids=WHOLE_PROPERTIES)
-def test_a_property_of_layers_is_carried_by_its_name(prop):
-    copied = pickle.loads(pickle.dumps(prop))
-    assert copied is prop
-    assert prop.statement.en != prop.statement.pt
-    assert prop.page in TITLES

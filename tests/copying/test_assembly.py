@@ -1,6 +1,7 @@
 """How a copy is put together, on small packages made for one case each."""
 
 import doctest
+import shutil
 from textwrap import dedent
 from types import ModuleType
 
@@ -17,6 +18,7 @@ def copied(tmp_path):
 
     def copied(wanted, **modules):
         root = tmp_path / "house"
+        shutil.rmtree(root, ignore_errors=True)
         root.mkdir()
         for name, text in modules.items():
             path = root / f"{name}.py"
@@ -409,84 +411,83 @@ def test_a_name_is_followed_to_where_it_is_defined(copied):
     assert "return g() + g() + g() + g()" in text
 
 
-@pytest.mark.parametrize(
-    ("modules", "message"),
-    [
-        (
-            {"a": "import numpy\n\ndef f():\n    return numpy.pi\n"},
-            "house.a.f: expected imports of torch and the standard library alone, for these a copy "
-            "may need, got 'import numpy'. What needs more cannot be copied: install the package.",
-        ),
-        (
-            {"a": "def f():\n    from numpy import pi\n    return pi\n"},
-            "house.a.f: expected imports of torch and the standard library alone, for these a copy "
-            "may need, got 'from numpy import pi'. What needs more cannot be copied: install the "
-            "package.",
-        ),
-        (
-            {"a": "def f():\n    from house.b import g\n    return g\n"},
-            "house.a, line 2: expected house.a.f to import nothing of house within a function, got "
-            "'from house.b import g'. Import it at the top of the module.",
-        ),
-        (
-            {"a": "from house import b\n\ndef f():\n    return b\n", "b": ""},
-            "b: expected a name of this module, for house.a.f is to be copied, got the module "
-            "itself. Write what is needed of it.",
-        ),
-        (
-            {"a": "from house import b\n\ndef f():\n    return b.c.d\n", "b": ""},
-            "b.c.d: expected a function, class or constant of house, because house.a.f needs it, "
-            "got none called c. Import it from the module that defines it.",
-        ),
-        (
-            {"a": "def f():\n    return g\n"},
-            "house.a: expected g, which house.a.f needs, to be defined or imported, got no such "
-            "name. Define it there.",
-        ),
-        (
-            {"a": "try:\n    g = 1\nexcept OSError:\n    g = 2\n\ndef f():\n    return g\n"},
-            "house.a, line 1: expected g, which house.a.f needs, to be a definition or an import, "
-            "got another statement that makes or changes it. Define it in one statement.",
-        ),
-        (
-            {"a": "def f():\n    return g()\n\ndef g():\n    return g.x\n\ng.x = 1\n"},
-            "house.a, line 7: expected g, which house.a.f needs, to be a definition or an import, "
-            "got another statement that makes or changes it. Define it in one statement.",
-        ),
-        (
-            {"a": "def f():\n    return 1\n\nf.x = 1\n"},
-            "house.a, line 4: expected f, which house.a.f needs, to be a definition or an import, "
-            "got another statement that makes or changes it. Define it in one statement.",
-        ),
-        (
-            {"a": "g, h = 1, 2\ng = 3\n\ndef f():\n    return h, g\n"},
-            "house.a, line 2: expected g, which house.a.f needs, to be a definition or an import, "
-            "got another statement that makes or changes it. Define it in one statement.",
-        ),
-        (
-            {
-                "a": "from math import pi as x\n\nfrom house import b\n\ndef f():\n"
-                "    return x, b.g\n",
-                "b": "from math import e as x\n\ndef g():\n    return x\n",
-            },
-            "x: expected one meaning in all that is copied, got 'from math import e as x' in "
-            "house.b.g and 'from math import pi as x' in house.a.f. Import one of them under "
-            "another name.",
-        ),
-        (
-            {
-                "a": "from house import b\n\ndef f():\n    return pow, b.g\n",
-                "b": "from math import pow\n\ndef g():\n    return pow\n",
-            },
-            "pow: expected one meaning in all that is copied, got 'from math import pow' in "
-            "house.b.g and the builtin in house.a.f. Import one of them under another name.",
-        ),
-    ],
-)
-def test_what_cannot_stand_alone_is_refused(copied, modules, message):
-    with pytest.raises(CopyError) as error:
-        copied("a.f", **modules)
-    assert str(error.value) == message
+REFUSED = [
+    (
+        {"a": "import numpy\n\ndef f():\n    return numpy.pi\n"},
+        "house.a.f: expected imports of torch and the standard library alone, for these a copy "
+        "may need, got 'import numpy'. What needs more cannot be copied: install the package.",
+    ),
+    (
+        {"a": "def f():\n    from numpy import pi\n    return pi\n"},
+        "house.a.f: expected imports of torch and the standard library alone, for these a copy "
+        "may need, got 'from numpy import pi'. What needs more cannot be copied: install the "
+        "package.",
+    ),
+    (
+        {"a": "def f():\n    from house.b import g\n    return g\n"},
+        "house.a, line 2: expected house.a.f to import nothing of house within a function, got "
+        "'from house.b import g'. Import it at the top of the module.",
+    ),
+    (
+        {"a": "from house import b\n\ndef f():\n    return b\n", "b": ""},
+        "b: expected a name of this module, for house.a.f is to be copied, got the module "
+        "itself. Write what is needed of it.",
+    ),
+    (
+        {"a": "from house import b\n\ndef f():\n    return b.c.d\n", "b": ""},
+        "b.c.d: expected a function, class or constant of house, because house.a.f needs it, "
+        "got none called c. Import it from the module that defines it.",
+    ),
+    (
+        {"a": "def f():\n    return g\n"},
+        "house.a: expected g, which house.a.f needs, to be defined or imported, got no such "
+        "name. Define it there.",
+    ),
+    (
+        {"a": "try:\n    g = 1\nexcept OSError:\n    g = 2\n\ndef f():\n    return g\n"},
+        "house.a, line 1: expected g, which house.a.f needs, to be a definition or an import, "
+        "got another statement that makes or changes it. Define it in one statement.",
+    ),
+    (
+        {"a": "def f():\n    return g()\n\ndef g():\n    return g.x\n\ng.x = 1\n"},
+        "house.a, line 7: expected g, which house.a.f needs, to be a definition or an import, "
+        "got another statement that makes or changes it. Define it in one statement.",
+    ),
+    (
+        {"a": "def f():\n    return 1\n\nf.x = 1\n"},
+        "house.a, line 4: expected f, which house.a.f needs, to be a definition or an import, "
+        "got another statement that makes or changes it. Define it in one statement.",
+    ),
+    (
+        {"a": "g, h = 1, 2\ng = 3\n\ndef f():\n    return h, g\n"},
+        "house.a, line 2: expected g, which house.a.f needs, to be a definition or an import, "
+        "got another statement that makes or changes it. Define it in one statement.",
+    ),
+    (
+        {
+            "a": "from math import pi as x\n\nfrom house import b\n\ndef f():\n    return x, b.g\n",
+            "b": "from math import e as x\n\ndef g():\n    return x\n",
+        },
+        "x: expected one meaning in all that is copied, got 'from math import e as x' in "
+        "house.b.g and 'from math import pi as x' in house.a.f. Import one of them under "
+        "another name.",
+    ),
+    (
+        {
+            "a": "from house import b\n\ndef f():\n    return pow, b.g\n",
+            "b": "from math import pow\n\ndef g():\n    return pow\n",
+        },
+        "pow: expected one meaning in all that is copied, got 'from math import pow' in "
+        "house.b.g and the builtin in house.a.f. Import one of them under another name.",
+    ),
+]
+
+
+def test_what_cannot_stand_alone_is_refused(copied):
+    for modules, message in REFUSED:
+        with pytest.raises(CopyError) as error:
+            copied("a.f", **modules)
+        assert str(error.value) == message
 
 
 def test_without_ruff_it_says_what_to_install(copied, monkeypatch):

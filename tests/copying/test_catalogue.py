@@ -78,57 +78,53 @@ def test_each_page_of_the_table_is_used():
     assert set(module.PAGES.values()) <= {entry.page for entry in ENTRIES}
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["online", "softmax.online", "attnref.softmax.online"],
-)
-def test_a_name_may_be_qualified(name):
-    assert find(name, ENTRIES).path == "attnref.softmax.online"
+def test_a_name_may_be_qualified():
+    for name in ("online", "softmax.online", "attnref.softmax.online"):
+        assert find(name, ENTRIES).path == "attnref.softmax.online"
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "casual",
-            "NAME: expected a function or class of the package, got 'casual'. Did you mean causal? "
-            "attnref copy --list names them all.",
-        ),
-        (
-            "multiheadattention",
-            "NAME: expected a function or class of the package, got 'multiheadattention'. Did you "
-            "mean MultiHeadAttention",
-        ),
-        (
-            "linear.linear_attn",
-            "NAME: expected a function or class of the package, got 'linear.linear_attn'. Did you "
-            "mean linear_attention",
-        ),
-        (
-            "rms",
-            "NAME: expected a function or class of the package, got 'rms'. Did you mean qk_rms",
-        ),
-        (
-            "similarity",
-            "NAME: expected a function or class of the package, got 'similarity'. Did you mean "
-            "cosine_scores, dot_scores, euclidean_scores, kernel_regression or nearest_neighbours?",
-        ),
-        (
-            "§",
-            "NAME: expected a function or class of the package, got '§'. attnref copy --list names "
-            "them all.",
-        ),
-        (
-            "ine.causal",
-            "NAME: expected a function or class of the package, got 'ine.causal'. Did you mean "
-            "causal",
-        ),
-    ],
-)
-def test_an_unknown_name_gets_those_that_are_near(name, message):
-    with pytest.raises(CopyError) as error:
-        find(name, ENTRIES)
-    assert str(error.value).startswith(message)
+UNKNOWN = [
+    (
+        "casual",
+        "NAME: expected a function or class of the package, got 'casual'. Did you mean causal? "
+        "attnref copy --list names them all.",
+    ),
+    (
+        "multiheadattention",
+        "NAME: expected a function or class of the package, got 'multiheadattention'. Did you "
+        "mean MultiHeadAttention",
+    ),
+    (
+        "linear.linear_attn",
+        "NAME: expected a function or class of the package, got 'linear.linear_attn'. Did you "
+        "mean linear_attention",
+    ),
+    (
+        "rms",
+        "NAME: expected a function or class of the package, got 'rms'. Did you mean qk_rms",
+    ),
+    (
+        "similarity",
+        "NAME: expected a function or class of the package, got 'similarity'. Did you mean "
+        "cosine_scores, dot_scores, euclidean_scores, kernel_regression or nearest_neighbours?",
+    ),
+    (
+        "§",
+        "NAME: expected a function or class of the package, got '§'. attnref copy --list names "
+        "them all.",
+    ),
+    (
+        "ine.causal",
+        "NAME: expected a function or class of the package, got 'ine.causal'. Did you mean causal",
+    ),
+]
+
+
+def test_an_unknown_name_gets_those_that_are_near():
+    for name, message in UNKNOWN:
+        with pytest.raises(CopyError) as error:
+            find(name, ENTRIES)
+        assert str(error.value).startswith(message)
 
 
 def test_what_a_folder_offers_is_found_there_and_not_where_it_is_written():

@@ -7,21 +7,25 @@ from types import SimpleNamespace
 import pytest
 
 from attnref.book import where
-from attnref.copying import assembly
+from attnref.copying import assembly, command
 from attnref.copying.assembly import assemble
 from attnref.copying.catalogue import catalogue, find, package
 from attnref.copying.header import header
 
+ENTRIES = catalogue(package())
+
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
+    """A folder of its own; what can be copied is read once for all."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "catalogue", lambda package: ENTRIES)
     return tmp_path
 
 
 @pytest.fixture(scope="module")
 def stable():
-    entry = find("stable", catalogue(package()))
+    entry = find("stable", ENTRIES)
     return assemble(entry.definition, header(entry))
 
 
@@ -74,9 +78,9 @@ def test_what_is_replaced_keeps_its_link_and_its_mode(attnref, here, stable):
     assert (here / "real.py").stat().st_mode & 0o777 == 0o640
 
 
-@pytest.mark.parametrize("name", ["ruff", "re", "types"])
-def test_nothing_of_the_current_folder_is_run(attnref, here, stable, name):
-    (here / f"{name}.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
+def test_nothing_of_the_current_folder_is_run(attnref, here, stable):
+    for name in ("ruff", "re", "types"):
+        (here / f"{name}.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
     assert attnref("copy", "stable") == (0, "stable.py: attnref.softmax.stable\n", "")
     assert (here / "stable.py").read_text(encoding="utf-8") == stable
 
@@ -91,25 +95,19 @@ def test_nothing_is_not_a_copy(attnref, here, monkeypatch):
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("blockwise", "blockwise_attention or cost.blockwise"),
-        ("sliding_window", "sliding_window_attention or masks.sliding_window"),
-        ("multihead", "MultiHeadAttention or cost.multihead"),
-        (
-            "reference",
-            "attend, Attention, attention_weights, scaled_dot_product_attention or cost.reference",
-        ),
-    ],
-)
-def test_the_name_of_a_method_is_not_what_the_method_costs(attnref, here, name, meant):
-    status, out, err = attnref("copy", name)
-    assert (status, out, os.listdir(here)) == (2, "", [])
-    assert err == (
-        f"attnref copy: NAME: expected one function or class, got {name!r}, which is the name of "
-        f"several. Did you mean {meant}?\n"
-    )
+def test_the_name_of_a_method_is_not_what_the_method_costs(attnref, here):
+    for name, meant in {
+        "sliding_window": "sliding_window_attention or masks.sliding_window",
+        "multihead": "MultiHeadAttention or cost.multihead",
+        "reference": "attend, Attention, attention_weights, scaled_dot_product_attention or "
+        "cost.reference",
+    }.items():
+        status, out, err = attnref("copy", name)
+        assert (status, out, os.listdir(here)) == (2, "", [])
+        assert err == (
+            f"attnref copy: NAME: expected one function or class, got {name!r}, which is the name "
+            f"of several. Did you mean {meant}?\n"
+        )
 
 
 @pytest.mark.parametrize("options", [(), ("--force",)])
@@ -135,42 +133,41 @@ def test_a_file_is_written_whole_or_not_at_all(attnref, here, monkeypatch, optio
         assert (here / "stable.py").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            [],
-            "NAME: expected the function or class to copy, got none. attnref copy --list names "
-            "them all.",
-        ),
-        (
-            ["casual"],
-            "NAME: expected a function or class of the package, got 'casual'. Did you mean causal? "
-            "attnref copy --list names them all.",
-        ),
-        (
-            ["causal", "."],
-            f"FILE: expected a file, got the folder .. Name the file in it: {Path('causal.py')}",
-        ),
-        (
-            ["causal", "no/such.py"],
-            f"FILE: expected a place to write to, got {Path('no/such.py')}: No such file or "
-            "directory. Choose another.",
-        ),
-        (
-            ["causal", f"{Path(__file__)}/causal.py"],
-            f"FILE: expected a place to write to, got {Path(__file__, 'causal.py')}: Not a "
-            "directory. Choose another.",
-        ),
-        (
-            ["causal", "x" * 300],
-            f"FILE: expected a place to write to, got {'x' * 300}: File name too long. Choose "
-            "another.",
-        ),
-    ],
-)
-def test_a_wrong_wish_is_one_line_and_status_2(attnref, here, arguments, message):
-    assert attnref("copy", *arguments) == (2, "", f"attnref copy: {message}\n")
+REFUSED = [
+    (
+        [],
+        "NAME: expected the function or class to copy, got none. attnref copy --list names "
+        "them all.",
+    ),
+    (
+        ["casual"],
+        "NAME: expected a function or class of the package, got 'casual'. Did you mean causal? "
+        "attnref copy --list names them all.",
+    ),
+    (
+        ["causal", "."],
+        f"FILE: expected a file, got the folder .. Name the file in it: {Path('causal.py')}",
+    ),
+    (
+        ["causal", "no/such.py"],
+        f"FILE: expected a place to write to, got {Path('no/such.py')}: No such file or "
+        "directory. Choose another.",
+    ),
+    (
+        ["causal", f"{Path(__file__)}/causal.py"],
+        f"FILE: expected a place to write to, got {Path(__file__, 'causal.py')}: Not a "
+        "directory. Choose another.",
+    ),
+    (
+        ["causal", "x" * 300],
+        f"FILE: expected a place to write to, got {'x' * 300}: File name too long. Choose another.",
+    ),
+]
+
+
+def test_a_wrong_wish_is_one_line_and_status_2(attnref, here):
+    expected = [(2, "", f"attnref copy: {message}\n") for _, message in REFUSED]
+    assert [attnref("copy", *arguments) for arguments, _ in REFUSED] == expected
     assert os.listdir(here) == []
 
 
@@ -178,7 +175,7 @@ def test_all_can_be_listed(attnref):
     status, out, err = attnref("copy", "--list")
     lines = out.splitlines()
     assert (status, err) == (0, "")
-    assert len(lines) == len(catalogue(package()))
+    assert len(lines) == len(ENTRIES)
     assert (
         "causal                        Each query sees no key of its own future. "
         f"See {where('foundations/masks', 'en')}."

@@ -78,7 +78,7 @@ NOT_SHOWN = "docs/not-shown.yml"
 
 def body_problems(root: Path) -> list[Problem]:
     """Public names whose code no page shows, and reasons that nothing needs."""
-    package = griffe.load("attnref", search_paths=[root])
+    package = griffe.load("attnref", search_paths=[root], try_relative_path=False)
     assert isinstance(package, griffe.Module)
     shown = {
         (path, name.partition(".")[0])

@@ -73,34 +73,31 @@ def test_every_module_and_entry_has_a_sentence_in_portuguese(package):
     assert not api.sentence_problems(ROOT, package)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_every_module_is_on_a_page(package, language):
-    pages = texts(language)
-    assert api.places(pages, package).keys() == names.modules(package).keys()
-    asked = [match[0] for text in pages.values() for match in api.ASKED.finditer(text)]
-    assert len(asked) == len(set(asked))
+def test_every_module_is_on_a_page(package):
+    for language in LANGUAGES:
+        pages = texts(language)
+        assert api.places(pages, package).keys() == names.modules(package).keys()
+        asked = [match[0] for text in pages.values() for match in api.ASKED.finditer(text)]
+        assert len(asked) == len(set(asked)), language
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_every_entry_is_reached_from_a_page(package, language):
+def test_every_entry_is_reached_from_a_page(package):
     """A page of the book speaks of it, or shows a snippet that uses it."""
-    speaking = names.speaking(texts(language), ROOT, package)
     # Some types are only returned, and their functions lead to them.
-    lost = [
-        path
-        for path, one in names.entries(package).items()
-        if path not in speaking and not one.is_class
-    ]
-    assert not lost, f"no page of docs/{language} names {lost}; write `masks.name` where it belongs"
+    known = {path for path, one in names.entries(package).items() if not one.is_class}
+    lost = {
+        language: known - names.speaking(texts(language), ROOT, package).keys()
+        for language in LANGUAGES
+    }
+    assert not any(lost.values()), f"no page names {lost}; write `masks.name` where it belongs"
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_every_name_of_the_package_on_a_page_exists(package, language):
-    folder = ROOT / "docs" / language
+def test_every_name_of_the_package_on_a_page_exists(package):
     found = [
         problem
+        for language in LANGUAGES
         for page, text in texts(language).items()
-        for problem in api.problems(folder / page, text, package)
+        for problem in api.problems(ROOT / "docs" / language / page, text, package)
     ]
     assert not found, "\n".join(map(str, found))
 
@@ -140,37 +137,34 @@ def test_variants_are_discovered(package):
     assert len(found) == len(list((ROOT / "attnref/variants").glob("[!_]*.py")))
 
 
-@pytest.mark.parametrize("asked", ["attnref.mask", "attnref.checks", "attnref.masks.*"])
-def test_what_is_no_public_module_is_refused_where_it_stands(package, asked):
-    (problem,) = api.problems(Path("a.md"), f"# A\n\n::: {asked}\n", package)
-    assert problem.line == 3
-    assert problem.message.startswith(f"::: {asked}: expected one of attnref.adaptive_scaling, ")
+def test_what_is_no_public_module_is_refused_where_it_stands(package):
+    for asked in ("attnref.mask", "attnref.checks", "attnref.masks.*"):
+        (problem,) = api.problems(Path("a.md"), f"# A\n\n::: {asked}\n", package)
+        assert problem.line == 3
+        said = f"::: {asked}: expected one of attnref.adaptive_scaling, "
+        assert problem.message.startswith(said)
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("masks.causall", "there is no causall in attnref.masks; did you mean `masks.causal`?"),
-        ("masks.causall(3)", "did you mean `masks.causal`?"),
-        ("attnref.foo", "`attnref.foo`: there is no foo in attnref"),
-        ("attnref.casual", "did you mean `attnref.masks.causal`?"),
-        ("attnref.variants.lhs", "did you mean `attnref.variants.lsh`?"),
-        ("roofline.Rofline", "did you mean `roofline.Roofline`?"),  # a module and a function
-        ("Mask.dence", "did you mean `Mask.dense`?"),
-        ("KVCache.apend(key, value)", "did you mean `KVCache.append`?"),
-        ("conformance.chekc", "did you mean `conformance.check`?"),
-    ],
-)
-def test_a_misspelt_name_stops_the_build_where_it_stands(package, code, message):
-    text = f"# A {{#top}}\n\nWords, and `{code}`.\n\n```bash\n`{code}`\n```\n"
-    (problem,) = api.problems(Path("a.md"), text, package)
-    assert problem.line == 3
-    assert message in problem.message
+def test_a_misspelt_name_stops_the_build_where_it_stands(package):
+    for code, message in {
+        "masks.causall": "there is no causall in attnref.masks; did you mean `masks.causal`?",
+        "masks.causall(3)": "did you mean `masks.causal`?",
+        "attnref.foo": "`attnref.foo`: there is no foo in attnref",
+        "attnref.casual": "did you mean `attnref.masks.causal`?",
+        "attnref.variants.lhs": "did you mean `attnref.variants.lsh`?",
+        "roofline.Rofline": "did you mean `roofline.Roofline`?",  # a module and a function
+        "Mask.dence": "did you mean `Mask.dense`?",
+        "KVCache.apend(key, value)": "did you mean `KVCache.append`?",
+        "conformance.chekc": "did you mean `conformance.check`?",
+    }.items():
+        text = f"# A {{#top}}\n\nWords, and `{code}`.\n\n```bash\n`{code}`\n```\n"
+        (problem,) = api.problems(Path("a.md"), text, package)
+        assert problem.line == 3
+        assert message in problem.message
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
+def test_what_is_not_ours_to_know_is_let_be(package):
+    codes = (
         "masks.py",  # a file
         "attnref/masks/mask.py",
         "attnref.checks.check_mask",  # not public, but there
@@ -180,46 +174,44 @@ def test_a_misspelt_name_stops_the_build_where_it_stands(package, code, message)
         "MultiHeadAttention.state_dict",  # what PyTorch gives it
         "masks.causal(n).dence",  # of a value
         "oracle.np.zeros",
-    ],
-)
-def test_what_is_not_ours_to_know_is_let_be(package, code):
-    assert not api.problems(Path("a.md"), f"`{code}`", package)
+    )
+    assert [code for code in codes if api.problems(Path("a.md"), f"`{code}`", package)] == []
 
 
-@pytest.mark.parametrize(
-    ("code", "path"),
-    [
-        ("masks.causal", "masks.causal"),
-        ("attnref.masks.causal", "masks.causal"),
-        ("masks.causal(n, alignment='top-left')", "masks.causal"),
-        ("causal(5)", "masks.causal"),
-        ("causal", None),  # also a word, and a name of an argument
-        ("attention_weights", "reference.attention_weights"),
-        ("KVCache", "cache.KVCache"),
-        ("KVCache()", "cache.KVCache"),
-        ("Mask.dense", "masks.Mask.dense"),
-        ("dense()", None),
-        ("causal(n) & padding(lengths, n)", None),  # two names, and one link
-        ("sliding_window", None),  # a mask, and a variant
-        ("masks.sliding_window", "masks.sliding_window"),
-        ("attnref.variants.sliding_window", "variants.sliding_window"),
-        ("score_statistics.measure", "score_statistics.measure"),
-        ("attnref.cost", "cost"),
-        ("cost", None),
-        ("cost.linear", "cost.linear"),
-        ("nn.linear", None),
-        ("F.scaled_dot_product_attention", None),
-        ("scaled_dot_product_attention", None),  # PyTorch's, as far as one knows
-        ("attnref.scaled_dot_product_attention", "reference.scaled_dot_product_attention"),
-        ("log_sum_exp", "softmax.log_sum_exp"),  # not the oracle's, which comes later
-        ("oracle.log_sum_exp", "oracle.log_sum_exp"),
-        ("conformance.check", "conformance.check"),
-        ("attnref copy causal", None),
-        ("x", None),
-    ],
-)
-def test_what_inline_code_names(package, code, path):
-    assert names.resolve(code, package) == (path and f"attnref.{path}")
+NAMED = {
+    "masks.causal": "masks.causal",
+    "attnref.masks.causal": "masks.causal",
+    "masks.causal(n, alignment='top-left')": "masks.causal",
+    "causal(5)": "masks.causal",
+    "causal": None,  # also a word, and a name of an argument
+    "attention_weights": "reference.attention_weights",
+    "KVCache": "cache.KVCache",
+    "KVCache()": "cache.KVCache",
+    "Mask.dense": "masks.Mask.dense",
+    "dense()": None,
+    "causal(n) & padding(lengths, n)": None,  # two names, and one link
+    "sliding_window": None,  # a mask, and a variant
+    "masks.sliding_window": "masks.sliding_window",
+    "attnref.variants.sliding_window": "variants.sliding_window",
+    "score_statistics.measure": "score_statistics.measure",
+    "attnref.cost": "cost",
+    "cost": None,
+    "cost.linear": "cost.linear",
+    "nn.linear": None,
+    "F.scaled_dot_product_attention": None,
+    "scaled_dot_product_attention": None,  # PyTorch's, as far as one knows
+    "attnref.scaled_dot_product_attention": "reference.scaled_dot_product_attention",
+    "log_sum_exp": "softmax.log_sum_exp",  # not the oracle's, which comes later
+    "oracle.log_sum_exp": "oracle.log_sum_exp",
+    "conformance.check": "conformance.check",
+    "attnref copy causal": None,
+    "x": None,
+}
+
+
+def test_what_inline_code_names(package):
+    expected = {code: path and f"attnref.{path}" for code, path in NAMED.items()}
+    assert {code: names.resolve(code, package) for code in NAMED} == expected
 
 
 def test_the_first_mention_in_a_section_becomes_a_link(package):
@@ -338,12 +330,14 @@ def test_a_docstring_becomes_markdown():
         assert docstrings.markdown(bent, package, "**Source:**") == MARKDOWN
 
 
-@pytest.mark.parametrize("name", ["nave", "house.softmax.nave", "naive.x", "torch.exp"])
-def test_a_reference_to_nothing_stops_the_build_where_it_stands(name):
-    with small(SOFTMAX.replace(":func:`naive`", f":func:`{name}`")) as package:
-        bent = package["softmax.bent"]
-        with pytest.raises(PluginError, match=re.escape(f"softmax.py:7: `{name}`: there is no")):
-            docstrings.markdown(bent, package, "**Source:**")
+def test_a_reference_to_nothing_stops_the_build_where_it_stands():
+    for name in ("nave", "house.softmax.nave", "naive.x", "torch.exp"):
+        message = re.escape(f"softmax.py:7: `{name}`: there is no")
+        with (
+            small(SOFTMAX.replace(":func:`naive`", f":func:`{name}`")) as package,
+            pytest.raises(PluginError, match=message),
+        ):
+            docstrings.markdown(package["softmax.bent"], package, "**Source:**")
 
 
 def test_no_docstring_keeps_a_mark_of_its_own_language(package):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import downloads
 import figures
 import formulas
 import pytest
@@ -135,6 +136,9 @@ def project(tmp_path_factory):
         place = root / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(path)
+    copies = root / downloads.COPIES.relative_to(ROOT)  # the same, and to make them takes long
+    copies.parent.mkdir()
+    copies.symlink_to(downloads.copies())
     for name, language in (("rise", "pt"), ("rise", "en"), ("half", "pt")):
         drawn = figures.recorded(root, name, language)
         drawn.parent.mkdir(parents=True, exist_ok=True)
@@ -166,13 +170,11 @@ def test_the_page_is_built_as_long_as_nothing_is_broken(builds):
 
 
 @pytest.mark.claim("broken-page-stops-the-build")
-@pytest.mark.parametrize("number", range(len(BROKEN)), ids=[new for _, new, _ in BROKEN])
-def test_a_broken_page_stops_the_build(builds, number):
-    old, _, message = BROKEN[number]
-    line = FILES[PAGE][: FILES[PAGE].index(old)].count("\n") + 1
-    built, said = builds[number + 1]
-    assert not built
-    assert message.replace("LINE", str(line)) in said
+def test_a_broken_page_stops_the_build(builds):
+    for (old, _, message), (built, said) in zip(BROKEN, builds[1:], strict=False):
+        line = FILES[PAGE][: FILES[PAGE].index(old)].count("\n") + 1
+        assert not built
+        assert message.replace("LINE", str(line)) in said
 
 
 def test_a_page_is_built_alone_and_the_places_that_it_links_to_are_looked_up(builds):
@@ -182,15 +184,16 @@ def test_a_page_is_built_alone_and_the_places_that_it_links_to_are_looked_up(bui
     assert re.search(r"docs/en/page.md:\d+: other.md#the-end: other.md has no #the-end", complaint)
 
 
-def test_the_command_builds_strictly(project, tmp_path, monkeypatch, capfd):
+def test_the_command_builds_strictly(tmp_path, monkeypatch, capfd):
     """A warning, as of a dead link, is enough to stop it."""
-    monkeypatch.setattr(site_server, "ROOT", project)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/index.md").write_text("# A page\n\n[Nowhere](nowhere.md)\n")
+    (tmp_path / "mkdocs.en.yml").write_text("site_name: x\nplugins: []\n")
+    monkeypatch.setattr(site_server, "ROOT", tmp_path)
     monkeypatch.setattr(site_server, "CONFIGURATION", {"en": "mkdocs.en.yml"})
-    with (project / "docs/en/other.md").open("a", encoding="utf-8") as other:
-        other.write("\n[Nowhere](nowhere.md)\n")
     with pytest.raises(SystemExit, match="mkdocs build failed; the lines above name file and line"):
         site_server.build(tmp_path / "site")
-    assert "other.md" in capfd.readouterr().err
+    assert "nowhere.md" in capfd.readouterr().err
 
 
 def test_formulas_are_html_and_mathml():
@@ -215,7 +218,7 @@ def test_a_short_formula_keeps_its_comma_on_its_line():
     assert "unbroken" not in shown(r'<div class="arithmatex">\[x\]</div>')
 
 
-@pytest.mark.parametrize("tex", [r"\undefined{x}", "{x", r"\frac{1}", "é", r"\(x"])
-def test_a_malformed_formula_is_refused_with_a_reason(tex):
-    with pytest.raises(ValueError, match=r"KaTeX|LaTeX"):
-        formulas.render(tex, False)
+def test_a_malformed_formula_is_refused_with_a_reason():
+    for tex in (r"\undefined{x}", "{x", r"\frac{1}", "é", r"\(x"):
+        with pytest.raises(ValueError, match=r"KaTeX|LaTeX"):
+            formulas.render(tex, False)

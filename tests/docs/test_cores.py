@@ -59,24 +59,16 @@ def root(tmp_path):
 
 
 class TestADefinition:
-    @pytest.mark.parametrize(
-        ("name", "code"),
-        [
-            ("STEP", "STEP = 3  # keys"),
-            ("_again", "def _again(y):\n    return y"),
-            (
-                "Box.open",
-                'def open(self):\n    """Opens it, as box.double does."""\n    return double(STEP)',
-            ),
-            (
-                "double",
-                '@decorated\ndef double(x):\n    """Twice x."""\n'
-                "    y = x + x  # (n, m)\n    return _checked(y)",
-            ),
-        ],
-    )
-    def test_is_cut_out_by_its_name_with_a_short_docstring(self, root, name, code):
-        assert bodies.shown(root / "attnref/box.py", name) == code
+    def test_is_cut_out_by_its_name_with_a_short_docstring(self, root):
+        shown = {
+            "STEP": "STEP = 3  # keys",
+            "_again": "def _again(y):\n    return y",
+            "Box.open": 'def open(self):\n    """Opens it, as box.double does."""\n'
+            "    return double(STEP)",
+            "double": '@decorated\ndef double(x):\n    """Twice x."""\n'
+            "    y = x + x  # (n, m)\n    return _checked(y)",
+        }
+        assert {name: bodies.shown(root / "attnref/box.py", name) for name in shown} == shown
 
     def test_that_there_is_not_is_told_with_those_that_there_are(self, root):
         with pytest.raises(bodies.DefinitionError, match=r"no 'shut' in 'Box.shut'.*open"):
@@ -109,22 +101,19 @@ class TestNotes:
         assert second.startswith('<span class="note" data-note="1"')
         assert third.startswith('<span class="note" data-note="2"')
 
-    @pytest.mark.parametrize(
-        ("old", "new", "message"),
-        [
+    def test_out_of_step_are_found(self, root):
+        (root / "attnref" / "other.py").write_text(SOURCE, encoding="utf-8")
+        other = ':double"\n--8<-- "attnref/other.py:_again"\n'
+        for old, new, message in (
             ("`y = x`", "The sum", "a note begins with code of the line"),
             ("`y = x`", "`y = z`", "`y = z` is in 0 lines"),
             ("`y = x`", "`x`", "`x` is in 3 lines"),
             ("`y = x`", "`y`", "`y` is in 2 lines"),
             ("`return`", "`def`", "`def` is above the line of the note before"),
-            (':double"\n', ':double"\n--8<-- "attnref/other.py:_again"\n', "code of one file"),
-        ],
-    )
-    def test_out_of_step_are_found(self, root, old, new, message):
-        (root / "attnref" / "other.py").write_text(SOURCE, encoding="utf-8")
-        page = root / "page.md"
-        found = cores.problems(page, PAGE.format(name="double").replace(old, new, 1), root)
-        assert message in found[0].message
+            (':double"\n', other, "code of one file"),
+        ):
+            text = PAGE.format(name="double").replace(old, new, 1)
+            assert message in cores.problems(root / "page.md", text, root)[0].message
 
     def test_in_step_are_no_problem(self, root):
         assert cores.problems(root / "page.md", PAGE.format(name="double"), root) == []

@@ -11,132 +11,86 @@ from pages import front_matter, headings
 
 import attnref
 from attnref import masks, variants
+from attnref.record import Example
 
 ROOT = Path(__file__).parent.parent.parent
 FILE = ROOT / decision.FILE
 MADE = decision.read(FILE)
+METHODS = {method.function.__name__: method for method in variants.records().values()}
 HEADS, LENGTH, WIDTH = 4, 256, 64
 
 
-def given(dtype=torch.float64):
-    """What the calls take, by the names that they use."""
+def given(name, dtype=torch.float64):
+    """What the call of an end takes, by the names that it uses."""
     generator = torch.Generator().manual_seed(0)
-
-    def drawn(*shape):
-        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
-
-    query, key, value = drawn(3, HEADS, LENGTH, WIDTH)
-    return {
-        "generator": generator,
-        "length": LENGTH,
-        "query": query,
-        "key": key,
-        "value": value,
-        "newest": query[:, -1:],
+    tokens = torch.randn(3, 1, HEADS, LENGTH, WIDTH, generator=generator, dtype=torch.float64)
+    query, key, value = tokens.to(dtype)
+    scope = {"generator": generator, "length": LENGTH, "query": query, "key": key, "value": value}
+    if "call" not in MADE["ends"][name]:
+        return scope | METHODS[name].arguments(Example(query, key, value, generator))
+    return scope | {
         "tokens_of_the_stream": list(
-            zip(*(x.split(1, dim=1) for x in (query, key, value)), strict=True)
+            zip(*(x.split(1, dim=-2) for x in (query, key, value)), strict=True)
         ),
-        "few_keys": key[:2],
-        "few_values": value[:2],
-        "tokens": drawn(LENGTH, HEADS * WIDTH),
+        "tokens": torch.randn(LENGTH, HEADS * WIDTH, generator=generator).to(dtype),
+        "sink": torch.randn(HEADS, generator=generator).to(dtype),
+        "few_keys": key[:, :2],
+        "few_values": value[:, :2],
         "attn_mask": masks.strided(LENGTH, stride=7),
-        "cu_seqlens": torch.tensor([0, 100, 210, LENGTH]),
-        "layout": torch.eye(8, dtype=torch.bool) | (torch.arange(8) == 2),
-        # Two texts of 50 and 23 tokens in pages of 16, and a text with six drafts at its end.
-        "queries": drawn(2, HEADS, 1, WIDTH),
-        "key_pages": drawn(6, 16, HEADS, WIDTH),
-        "value_pages": drawn(6, 16, HEADS, WIDTH),
-        "block_table": torch.tensor([[4, 0, 3, 1], [2, 5, -1, -1]]),
-        "lengths": torch.tensor([50, 23]),
-        "drafts": query[:, -6:],
+        "drafts": query[..., -6:, :],
         "parents": [-1, 0, 0, 1, 1, 2],
         "past": LENGTH - 6,
-        "latent": drawn(LENGTH, 24),
-        "key_up": drawn(HEADS, WIDTH, 24) / 5,
-        "value_up": drawn(HEADS, WIDTH, 24),
-        "log_decay": -drawn(HEADS, LENGTH).abs(),
-        "beta": drawn(HEADS, LENGTH).sigmoid(),
-        "bias": drawn(HEADS, 2 * LENGTH - 1),
-        "sink": drawn(HEADS),
-        "index_query": drawn(2, LENGTH, 8),
-        "index_key": drawn(LENGTH, 8),
-        "index_weights": drawn(2, LENGTH),
-        "gates": drawn(HEADS, LENGTH, 3).sigmoid(),
     }
 
 
-def called(name, tensors):
-    """What an end's call gives, run as it is printed."""
-    scope = dict(tensors)
-    exec(MADE["ends"][name]["call"], scope)
+def called(name, scope):
+    """What an end's call gives, run as it is printed; what it makes for that joins the scope."""
+    exec(decision.call(name, MADE["ends"][name]), scope)
     return scope["output"]
 
 
 @pytest.mark.parametrize("name", MADE["ends"])
 def test_each_call_runs_as_printed(name):
     """In float32, the dtype of what a caller makes without naming one."""
-    output = called(name, given(torch.float32))
+    output = called(name, given(name, torch.float32))
     assert output.isfinite().all()
     assert output.abs().max() > 0
-    assert name.rpartition(".")[2] in MADE["ends"][name]["call"]
-
-
-def of_pages(tensors):
-    """The keys and values of each text, taken out of their pages."""
-    for table, length in zip(tensors["block_table"], tensors["lengths"], strict=True):
-        pages = table[table >= 0]
-        yield tuple(
-            tensors[pool][pages].flatten(0, 1)[:length].transpose(0, 1)
-            for pool in ("key_pages", "value_pages")
-        )
+    assert name.rpartition(".")[2] in decision.call(name, MADE["ends"][name])
 
 
 def expected(name, t):
     """What the definition gives where an end promises it, or None."""
-    define = attnref.scaled_dot_product_attention
-    causal = masks.causal(LENGTH)
-    if name == "paged_attention":
-        pairs = zip(t["queries"], of_pages(t), strict=True)
-        return torch.stack([define(query, *cached) for query, cached in pairs])
-    if name == "latent_attention":
-        key, value = (t["latent"] @ t[up].mT for up in ("key_up", "value_up"))
-        return define(t["query"], key, value, is_causal=True)
-    if name == "enable_gqa":
-        key, value = (t[few].repeat_interleave(2, 0) for few in ("few_keys", "few_values"))
-        return define(t["query"], key, value, is_causal=True)
-    seen = torch.arange(LENGTH)
-    query, mask = {
-        "torch.nn.functional.scaled_dot_product_attention": ("query", causal),
-        "blockwise_attention": ("query", t["attn_mask"]),
-        "sliding_window_attention": (
-            "query",
-            masks.sliding_window(LENGTH, window=64, is_causal=True),
-        ),
-        "varlen_attention": ("query", masks.packed([100, 110, 46])),
-        "block_sparse_attention": (
-            "query",
-            masks.block_layout(LENGTH, layout=t["layout"], block_size=32),
-        ),
-        "kv_cache_attention": ("newest", None),
-        "masks.tree": ("drafts", masks.tree(t["parents"], past=t["past"])),
-        "StreamingCache": ("newest", (seen < 4) | (seen >= LENGTH - 60)),
-    }.get(name, (None, None))
-    if query is None:
+    if name in ("float8", "gate", "sink") or "before" in MADE["ends"][name]:
         return None
-    if isinstance(mask, masks.Mask):
-        mask = mask.dense()
-    return define(t[query], t["key"], t["value"], mask)
+    define = attnref.scaled_dot_product_attention
+    query, key, value = (t[side] for side in ("query", "key", "value"))
+    if name in METHODS and "call" not in MADE["ends"][name]:
+        method = METHODS[name]
+        causal = {"is_causal": True} if method.takes("is_causal") else {}
+        arguments = {one: t[one] for one in method.signature.parameters if one in t}
+        return None if method.formula is None else method.formula(**arguments, **causal)
+    if name == "blockwise_attention":
+        return define(query, key, value, t["attn_mask"])
+    if name == "masks.tree":
+        return define(t["drafts"], key, value, masks.tree(t["parents"], past=t["past"]))
+    if name == "StreamingCache":
+        seen = torch.arange(LENGTH)
+        return define(query[..., -1:, :], key, value, ((seen < 4) | (seen >= LENGTH - 60))[None])
+    if name == "enable_gqa":
+        key, value = (t[few].repeat_interleave(2, 1) for few in ("few_keys", "few_values"))
+    return define(query, key, value, is_causal=True)
 
 
-EXACT = [name for name in MADE["ends"] if expected(name, given()) is not None]
+EXACT = [name for name in MADE["ends"] if expected(name, given(name)) is not None]
 
 
 @pytest.mark.claim("decision-is-exact")
 @pytest.mark.parametrize("name", EXACT)
 def test_what_should_be_the_definition_is_it(name):
     """In float64, within rounding: sums of 256 terms of order 1, after products of 64."""
-    tensors = given()
-    torch.testing.assert_close(called(name, tensors), expected(name, tensors), rtol=0, atol=1e-11)
+    scope = given(name)
+    output = called(name, scope)
+    torch.testing.assert_close(output, expected(name, scope), rtol=0, atol=1e-11)
 
 
 @pytest.mark.claim("decision-is-exact")
@@ -147,12 +101,11 @@ def test_whoever_needs_the_definition_gets_it():
     assert len(promised) > 8
 
 
-def test_at_most_four_questions_lead_to_each_variant():
+def test_at_most_four_questions_lead_to_each_end():
     ways = decision.ways(MADE, FILE)
     assert max(map(len, ways)) - 1 == decision.LONGEST
     reached = {way[-1] for way in ways}
     assert reached == set(MADE["ends"])
-    assert set(variants.__all__) <= reached
 
 
 @pytest.mark.parametrize("language", sorted(decision.LANGUAGES))
@@ -178,7 +131,7 @@ def test_the_page_asks_every_question_and_shows_every_end(language):
     for name, end in MADE["ends"].items():
         assert f"**`{name}`**" in text
         assert end["given up"][language] in text
-        assert all(line.strip() in text for line in end["call"].splitlines())
+        assert all(line.strip() in text for line in decision.call(name, end).splitlines())
     assert {int(number) for number in re.findall(r"\*\*(\d)\. ", text)} == {1, 2, 3, 4}
     assert "](blockwise.md)" in text
     assert "](../complexity/when-quadratic.md)" in text
@@ -200,7 +153,8 @@ ends:
     ("old", "new", "message"),
     [
         ("questions:", "asked:", "expected questions and ends"),
-        ("page: x.md, ", "", "x: expected call, given up, page"),
+        ("page: x.md, ", "", "x: expected given up, page"),
+        ("call: x(), ", "", "x: expected a call, since snippets/reference/api/index/calls.out has"),
         ("short: {en: B, pt: B}, ", "", "b: expected answers, ask, short"),
         ("{en: b?, pt: b?}", "{en: b?}", "b: expected a text in en and in pt, got {'en': 'b?'}"),
         ("{en: two, pt: dois, to: y}", "{en: two, to: y}", "b: expected a text in en and in pt"),

@@ -43,18 +43,15 @@ def test_an_explorer_stands_without_javascript(folder):
     assert '<details class="explorer-program"' not in small
 
 
-@pytest.mark.parametrize(
-    ("part", "text", "problem"),
-    [
+def test_what_is_not_there_is_told(folder):
+    for part, text, problem in (
         ("texts", TEXTS.replace(", pt: Metade", ""), "name: expected a text in en and in pt"),
         ("picture", "{{ texts['nothing'] }}", "picture.html: 'dict object' has no attribute"),
         ("picture", '{{ values|shown("all") }}', "no number 'all' in values.py; there are half"),
-    ],
-)
-def test_what_is_not_there_is_told(folder, part, text, problem):
-    write(folder, **{part: text})
-    with pytest.raises(PluginError, match=problem):
-        explorers.explorer("half", "en", folder=folder)
+    ):
+        write(folder, **{part: text})
+        with pytest.raises(PluginError, match=problem):
+            explorers.explorer("half", "en", folder=folder)
 
 
 def test_an_explorer_that_is_not_there_is_told(folder):

@@ -32,9 +32,8 @@ def test_the_first_occurrence_of_each_term_is_marked_with_its_meaning():
     assert soup.text == BeautifulSoup(html, "html.parser").text
 
 
-@pytest.mark.parametrize(
-    "html",
-    [
+def test_nothing_but_running_text_is_marked():
+    for html in (
         "<h2>The softmax</h2>",
         '<p><a href="#x">the <em>softmax</em></a></p>',
         "<p><code>softmax</code></p>",
@@ -47,28 +46,23 @@ def test_the_first_occurrence_of_each_term_is_marked_with_its_meaning():
         "<div>softmax</div>",
         "<p><!-- softmax --></p>",
         "<p>softmax-like, unsoftmax, softmaxes</p>",
-    ],
-)
-def test_nothing_but_running_text_is_marked(html):
-    assert glossary.mark(html, "en") == html
-    assert marked(html + "<p>softmax</p>") == ["softmax"]
+    ):
+        assert glossary.mark(html, "en") == html
+        assert marked(html + "<p>softmax</p>") == ["softmax"], html
 
 
-@pytest.mark.parametrize(
-    ("html", "language", "words"),
-    [
-        ("<p>attention weights and attention</p>", "en", ["attention weights", "attention"]),
-        ("<p>attention, attention weights</p>", "en", ["attention", "attention weights"]),
-        ("<p>dot\nproducts</p>", "en", ["dot\nproducts"]),
-        ("<p>Máscaras causais, a <b>máscara</b></p>", "pt", ["Máscaras causais", "máscara"]),
-        ("<li>consulta</li><li>a consulta</li>", "pt", ["consulta"]),
-        ("<p>a &lt; b &amp; a key</p>", "en", ["key"]),
-        ("<p>the value and the mean</p>", "en", []),
-    ],
-)
-def test_the_longest_term_counts_in_the_words_of_the_page(html, language, words):
-    assert marked(html, language) == words
-    assert "a &lt; b &amp; a " in glossary.mark(html, language) or "&lt;" not in html
+def test_the_longest_term_counts_in_the_words_of_the_page():
+    for language, html, words in (
+        ("en", "<p>attention weights and attention</p>", ["attention weights", "attention"]),
+        ("en", "<p>attention, attention weights</p>", ["attention", "attention weights"]),
+        ("en", "<p>dot\nproducts</p>", ["dot\nproducts"]),
+        ("pt", "<p>Máscaras causais, a <b>máscara</b></p>", ["Máscaras causais", "máscara"]),
+        ("pt", "<li>consulta</li><li>a consulta</li>", ["consulta"]),
+        ("en", "<p>a &lt; b &amp; a key</p>", ["key"]),
+        ("en", "<p>the value and the mean</p>", []),
+    ):
+        assert marked(html, language) == words
+    assert "a &lt; b &amp; a " in glossary.mark("<p>a &lt; b &amp; a key</p>", "en")
 
 
 def test_a_page_without_terms_stays_as_it_was():

@@ -39,7 +39,7 @@ def test_a_page_is_stale_when_any_of_its_sources_is_newer(tmp_path):
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
+def edited(tmp_path, monkeypatch):
     """Two pages that were built, of which one has been edited since; and the links they know."""
     monkeypatch.setenv(live.NAME, "1")
     monkeypatch.setattr(names, "read", lambda config: None)
@@ -61,8 +61,8 @@ def site(tmp_path, monkeypatch):
     return SimpleNamespace(pages=pages), config, known
 
 
-def test_only_what_has_changed_is_built(site):
-    nav, config, known = site
+def test_only_what_has_changed_is_built(edited):
+    nav, config, known = edited
     changed, kept = nav.pages
     live.on_nav(nav, config, None)
     assert not Path(changed.file.abs_dest_path).exists()
@@ -71,9 +71,9 @@ def test_only_what_has_changed_is_built(site):
     assert known == {"attnref.masks": kept, "attnref.masks.causal": kept}
 
 
-def test_any_other_build_is_left_alone(site, monkeypatch):
+def test_any_other_build_is_left_alone(edited, monkeypatch):
     monkeypatch.delenv(live.NAME)
-    nav, config, known = site
+    nav, config, known = edited
     live.on_nav(nav, config, None)
     assert Path(nav.pages[0].file.abs_dest_path).exists()
     assert not known

@@ -81,21 +81,18 @@ def test_are_elements_of_their_lines():
     )
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "message"),
-    [
+def test_out_of_step_are_found_where_they_stand(root):
+    for old, new, line, message in (
         ("`/ root`", "`* root`", 5, "mark `* root` is in 0 lines of this block; expected one: quo"),
         ("`/ root`", "`scores`", 5, "mark `scores` is in 2 lines of this block"),
         ("`/ root`", "`print(weights)`", 5, "mark `print(weights)` is in 0 lines"),  # outside
         ("`/ root`", "`[start:inner]`", 5, "mark `[start:inner]` is in 0 lines"),
         ("`weights @`", "`query @`", 6, "mark `query @` is not below the line of the mark before"),
         ("`x + x`", "`x * x`", 11, "mark `x * x` is in 0 lines"),
-    ],
-)
-def test_out_of_step_are_found_where_they_stand(root, old, new, line, message):
-    (problem,) = marks.problems(root / "page.md", PAGE.replace(old, new), root)
-    assert problem.line == line
-    assert message in problem.message
+    ):
+        (problem,) = marks.problems(root / "page.md", PAGE.replace(old, new), root)
+        assert problem.line == line
+        assert message in problem.message
 
 
 def test_of_a_line_that_has_changed_in_the_program_are_found(root):

@@ -93,22 +93,19 @@ def test_what_is_understood_is_built(project):
 
 
 @pytest.mark.claim("site-is-self-contained")
-@pytest.mark.parametrize(
-    ("output", "fetched"),
-    [
+def test_what_a_browser_would_fetch_elsewhere_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n", encoding="utf-8")
+    for output, fetched in (
         ('<script async src="https://one.org/a.js"></script>', ["https://one.org/a.js"]),
         ("<img alt=x src=//one.org/a.png>", ["//one.org/a.png"]),
         ('<link rel="stylesheet" href="http://one.org/a.css">', ["http://one.org/a.css"]),
         ('<link href="https://one.org/a.woff2" rel="preload">', ["https://one.org/a.woff2"]),
         ('<link rel="canonical" href="https://one.org/a/">', []),
         ('<a href="https://one.org">one</a> <img src="a.png"> <script src="a.js">', []),
-    ],
-)
-def test_what_a_browser_would_fetch_elsewhere_is_found(output, fetched, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("# A page\n", encoding="utf-8")
-    left = net.problems(page, output, tmp_path)
-    assert [problem.message.partition(": a browser")[0] for problem in left] == fetched
+    ):
+        left = net.problems(page, output, tmp_path)
+        assert [problem.message.partition(": a browser")[0] for problem in left] == fetched
 
 
 def test_what_is_left_is_found_where_it_was_written(tmp_path):
@@ -130,13 +127,13 @@ def test_what_is_left_is_found_where_it_was_written(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("ident", ["Output_Within", "output_within", "", "a b", "-a"])
-def test_an_id_of_a_claim_that_is_none_is_refused(ident):
-    page = Path("page.md")
-    (problem,) = claims.problems(page, f"\n\nIt [is $a[i]$](claim:{ident}).", ROOT)
-    assert problem.line == 3
-    expected = "expected small letters, digits and hyphens, as in its-id"
-    assert problem.message == f"claim {ident!r}: {expected}"
+def test_an_id_of_a_claim_that_is_none_is_refused(tmp_path):
+    for ident in ("Output_Within", "output_within", "", "a b", "-a"):
+        page = Path("page.md")
+        (problem,) = claims.problems(page, f"\n\nIt [is $a[i]$](claim:{ident}).", tmp_path)
+        assert problem.line == 3
+        expected = "expected small letters, digits and hyphens, as in its-id"
+        assert problem.message == f"claim {ident!r}: {expected}"
 
 
 SOURCES = {
@@ -150,16 +147,16 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize(("written", "shown"), SOURCES.items())
-def test_sources_are_cited_as_in_pandoc(tmp_path, written, shown):
+def test_sources_are_cited_as_in_pandoc(tmp_path):
     config = mkdocs.config.load_config(str(ROOT / "mkdocs.en.yml"), plugins=[], hooks=[])
     path = tmp_path / "page.md"
-    path.write_text(written, encoding="utf-8")
     file = File("reference/page.md", str(tmp_path), str(tmp_path), False)
     file.abs_src_path = str(path)
     page = Page(None, file, config)
-    answer = citations.on_page_markdown(written, page, config, Files([]))
-    assert answer == shown.replace("(bibliography", "(bibliography.md")
+    for written, shown in SOURCES.items():
+        path.write_text(written, encoding="utf-8")
+        answer = citations.on_page_markdown(written, page, config, Files([]))
+        assert answer == shown.replace("(bibliography", "(bibliography.md")
 
 
 def test_what_is_cited_is_known_by_its_keys():
@@ -167,19 +164,17 @@ def test_what_is_cited_is_known_by_its_keys():
     assert citations.cited(text) == ["one", "two", "four"]
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("[@su2021; @nobody]", "[@nobody] is not in docs/references.bib"),
-        ("[@nobody, p. 3]", "[@nobody] is not in docs/references.bib"),
-        ("[@su2021 p. 3]", "[@su2021 p. 3]: expected [@key], [@one; @two] or [@key, sec. 3]"),
-        ("[-@su2021]", "[-@su2021]: expected [@key], [@one; @two] or [@key, sec. 3]"),
-        ("[@su2021;]", "[@su2021;]: expected [@key], [@one; @two] or [@key, sec. 3]"),
-    ],
-)
-def test_a_source_that_is_not_understood_is_refused(written, message):
-    (problem,) = citations.problems(Path("page.md"), f"As\n{written} says.", ROOT)
-    assert (problem.line, problem.message) == (2, message)
+def test_a_source_that_is_not_understood_is_refused():
+    expected = "expected [@key], [@one; @two] or [@key, sec. 3]"
+    for written, message in {
+        "[@su2021; @nobody]": "[@nobody] is not in docs/references.bib",
+        "[@nobody, p. 3]": "[@nobody] is not in docs/references.bib",
+        "[@su2021 p. 3]": f"[@su2021 p. 3]: {expected}",
+        "[-@su2021]": f"[-@su2021]: {expected}",
+        "[@su2021;]": f"[@su2021;]: {expected}",
+    }.items():
+        (problem,) = citations.problems(Path("page.md"), f"As\n{written} says.", ROOT)
+        assert (problem.line, problem.message) == (2, message)
 
 
 def test_a_place_in_a_source_is_no_figure(tmp_path):

@@ -1,9 +1,11 @@
 """The contracts hold for the pages as they are. One test a contract; contracts.py says how."""
 
 import re
+import traceback
 from pathlib import Path
 
 import agreement
+import claims
 import contracts
 import pytest
 import record
@@ -18,6 +20,10 @@ def below(folder: str):
 
 def listed(problems) -> str:
     return "\n" + "\n".join(map(str, problems))
+
+
+def of_pages(contract) -> list[contracts.Problem]:
+    return [problem for page in contracts.pages(ROOT) for problem in contract(page, ROOT)]
 
 
 def test_there_are_pages():
@@ -39,19 +45,46 @@ def test_marks_are_at_the_same_lines_in_both_languages():
     assert not problems, listed(problems)
 
 
-# Tables of all methods: the contract asks for each row of the first, and for what the second asks.
-TABLES = {"variants/index/judged.py", "reference/transforms/works.py"}
+# What takes longer than all others together, and what is judged or trained in it has tests of its
+# own: a table of all methods and one of what works with them, training, processes and the checker.
+SLOW = [
+    ROOT / "snippets" / f"{name}.py"
+    for name in (
+        "reference/transforms/works",
+        "scale/factors-compared/factors",
+        "scale/factors-compared/per_head",
+        "variants/draft-trees/judged",
+        "variants/eight-bit-floats/judged",
+        "variants/index/judged",
+        "variants/paged/step",
+        "variants/ring/ring",
+        "variants/selected/judged",
+    )
+]
+SNIPPETS: dict[str, list[Path]] = {}  # by their folders, which are called as their pages are
+for one in record.snippets():
+    SNIPPETS.setdefault(one.parent.relative_to(ROOT / "snippets").as_posix(), []).append(one)
 
 
-def recorded():
-    for snippet in record.snippets():
-        long = snippet.relative_to(ROOT / "snippets").as_posix() in TABLES
-        yield pytest.param(snippet, marks=pytest.mark.audit) if long else snippet
+def printed(snippet: Path) -> list[contracts.Problem]:
+    """What is otherwise; one that fails does not hide the others of its page."""
+    try:
+        return contracts.output_problems(snippet, record.run(snippet))
+    except Exception:
+        return [contracts.Problem(snippet, 1, traceback.format_exc())]
 
 
-@pytest.mark.parametrize("snippet", recorded(), ids=below("snippets"))
-def test_recorded_output_is_what_the_snippet_prints(snippet):
-    problems = contracts.output_problems(snippet, record.run(snippet))
+@pytest.mark.parametrize("page", SNIPPETS)
+def test_recorded_output_is_what_the_snippet_prints(page):
+    quick = [snippet for snippet in SNIPPETS[page] if snippet not in SLOW]
+    problems = [problem for snippet in quick for problem in printed(snippet)]
+    assert not problems, listed(problems)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("snippet", SLOW, ids=below("snippets"))
+def test_recorded_output_of_a_slow_snippet_is_what_it_prints(snippet):
+    problems = printed(snippet)
     assert not problems, listed(problems)
 
 
@@ -60,21 +93,26 @@ def test_every_recorded_output_has_its_snippet():
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize("page", contracts.pages(ROOT), ids=below("docs"))
-def test_figures_in_prose_are_printed_or_declared(page):
-    problems = contracts.figure_problems(page, ROOT)
+def test_figures_in_prose_are_printed_or_declared():
+    problems = of_pages(contracts.figure_problems)
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize("page", contracts.pages(ROOT), ids=below("docs"))
-def test_measurements_are_read_from_their_record(page):
-    problems = contracts.measured_problems(page, ROOT)
+def test_measurements_are_read_from_their_record():
+    problems = of_pages(contracts.measured_problems)
     assert not problems, listed(problems)
 
 
 def test_claims_are_verified_in_both_languages():
     problems = contracts.claim_problems(ROOT)
     assert not problems, listed(problems)
+
+
+def test_every_claim_names_a_test_that_exists():
+    for tests in claims.tests_by_claim(ROOT).values():
+        for test in tests:
+            assert f"def {test.name}(" in (ROOT / test.path).read_text(encoding="utf-8")
+            assert f"def {test.name}(" in test.source
 
 
 def test_languages_have_the_same_skeleton():
@@ -94,14 +132,13 @@ def test_drawings_are_recorded_and_shown_in_both_languages():
 
 @pytest.mark.parametrize("script", record.figures(), ids=below("docs/figures"))
 def test_recorded_drawing_is_what_the_script_draws(script):
-    drawn = record.draw(script)
-    problems = [p for path, now in drawn.items() for p in contracts.redrawn_problems(path, now)]
+    made = record.draw(script).items()
+    problems = [p for path, now in made for p in contracts.redrawn_problems(path, now)]
     assert not problems, listed(problems)
 
 
-@pytest.mark.parametrize("page", contracts.pages(ROOT), ids=below("docs"))
-def test_prose_rests_on_a_figure_a_program_a_table_or_a_box(page):
-    problems = contracts.prose_problems(page, ROOT)
+def test_prose_rests_on_a_figure_a_program_a_table_or_a_box():
+    problems = of_pages(contracts.prose_problems)
     assert not problems, listed(problems)
 
 

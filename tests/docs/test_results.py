@@ -56,9 +56,8 @@ def shown(page: Path, language: str = "en") -> str:
     return results.on_post_page(html, place, config)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_a_wish_that_no_record_fulfils_is_found_where_it_stands(tree):
+    for old, new, message in (
         ("task: window", "task: widow", "task 'widow': expected one of dense, causal, window"),
         ("task: window", "", "no task: write a line such as task: dense"),
         ("task: window", "task window", "'task window': expected one line for each option"),
@@ -78,13 +77,11 @@ def shown(page: Path, language: str = "en") -> str:
         ("sdpa)", "sdpa&lengths=1024)", "lengths: a chart shows them all"),
         ("![Time", "See ![Time", "a chart is a paragraph of its own"),
         ("(chart:", "( chart:", "a chart is a paragraph of its own"),
-    ],
-)
-def test_a_wish_that_no_record_fulfils_is_found_where_it_stands(tree, old, new, message):
-    (problem,) = problems(tree, old, new)
-    assert message in problem.message
-    line = tree.read_text(encoding="utf-8").split("\n")[problem.line - 1]
-    assert line == "```results" or "chart:" in line
+    ):
+        (problem,) = problems(tree, old, new)
+        assert message in problem.message
+        line = tree.read_text(encoding="utf-8").split("\n")[problem.line - 1]
+        assert line == "```results" or "chart:" in line
 
 
 def test_a_record_that_is_gone_is_found(tree):
@@ -95,26 +92,22 @@ def test_a_record_that_is_gone_is_found(tree):
     ] == [True, True]
 
 
-@pytest.mark.parametrize(
-    ("typed", "refused"),
-    [
-        ("It took 837 ms", True),
-        ("It took 1.5 s there", True),
-        ("It is 3 times as fast", True),
-        ("É 3 vezes mais rápido", True),
-        ("It holds 12MB", True),
-        ("The window has 256 keys in 2 layers", False),
-        ("Blocks of 128 × 128", False),
-    ],
-)
-def test_a_measured_figure_that_is_typed_is_found(tree, typed, refused):
-    found = problems(tree, "Text", typed)
-    assert bool(found) == refused
-    if refused:
-        assert "say it in words" in found[0].message
-        assert found[0].line == 5
-    tree.write_text(typed, encoding="utf-8")  # without measurements beside it
-    assert not contracts.measured_problems(tree, tree.parent.parent.parent)
+def test_a_measured_figure_that_is_typed_is_found(tree):
+    for typed, refused in {
+        "It took 837 ms": True,
+        "It took 1.5 s there": True,
+        "It is 3 times as fast": True,
+        "É 3 vezes mais rápido": True,
+        "It holds 12MB": True,
+        "The window has 256 keys in 2 layers": False,
+        "Blocks of 128 × 128": False,
+    }.items():
+        found = problems(tree, "Text", typed)
+        assert [(one.line, "say it in words" in one.message) for one in found] == (
+            [(5, True)] if refused else []
+        ), typed
+        tree.write_text(typed, encoding="utf-8")  # without measurements beside it
+        assert not contracts.measured_problems(tree, tree.parent.parent.parent)
 
 
 def test_a_quoted_figure_is_accepted_and_one_of_a_record_is_not(tree):
@@ -236,22 +229,19 @@ def test_a_table_of_ranks_shows_what_the_record_holds(tree):
     assert "1 thread por rank" in pt
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_a_wish_for_ranks_that_no_record_fulfils_is_found(tree):
+    for old, new, message in (
         ("ranks: 1, 2", "ranks: 3", "ranks '3': not measured in cpu-float32-ranks, expected some"),
         ("threads: 1", "threads: x", "threads 'x': not measured in cpu-float32-ranks, expected"),
         (f"file: {RANKS}", "", "task 'strong': expected one of dense"),
         ("methods: sdpa, ring_zigzag\nranks: 1, 2", "methods: sdpa\nranks: 2", "has no result for"),
         (OF_RANKS, f"{BLOCK}\nranks: 1", "ranks '1': not measured in cpu-float32, none is kept"),
-    ],
-)
-def test_a_wish_for_ranks_that_no_record_fulfils_is_found(tree, old, new, message):
-    assert old in OF_RANKS
-    text = PAGE.replace(BLOCK, OF_RANKS.replace(old, new)).replace(CHART, "")
-    tree.write_text(text, encoding="utf-8")
-    (problem,) = contracts.measured_problems(tree, tree.parent.parent.parent)
-    assert message in problem.message
+    ):
+        assert old in OF_RANKS
+        text = PAGE.replace(BLOCK, OF_RANKS.replace(old, new)).replace(CHART, "")
+        tree.write_text(text, encoding="utf-8")
+        (problem,) = contracts.measured_problems(tree, tree.parent.parent.parent)
+        assert message in problem.message
 
 
 def test_a_chart_of_ranks_is_refused(tree):

@@ -49,8 +49,10 @@ def root(tmp_path):
 
 
 def written(root, name, text):
-    (root / name).parent.mkdir(parents=True, exist_ok=True)
-    (root / name).write_text(text, encoding="utf-8")
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def test_no_forbidden_wording():
@@ -58,9 +60,9 @@ def test_no_forbidden_wording():
     assert not problems, "\n" + "\n".join(map(str, problems))
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "line"),
-    [
+def test_a_forbidden_wording_is_reported_where_it_is(root):
+    assert wordings.problems(root) == []
+    for name, text, line in (
         ("docs/en/a.md", "One.\n\nIn the\nown words.", 3),
         ("docs/en/a.md", "---\ntitle: The own key\n---\n", 2),
         ("docs/en/a.ipynb", CELL.replace("  # the own key", ""), 7),
@@ -71,19 +73,16 @@ def test_no_forbidden_wording():
         ("attnref/a.py", 'Text(\n    en="the own key",\n    pt="x")\n', 2),
         ("attnref/a/en.toml", 'a = 1\nb = "the own key"\n', 2),
         ("docs/glossary.yml", "a:\n  pt: {term: the own}\n  en:\n    term: the own\n", 4),
-    ],
-)
-def test_a_forbidden_wording_is_reported_where_it_is(root, name, text, line):
-    assert wordings.problems(root) == []
-    written(root, name, text)
-    (found,) = wordings.problems(root)
-    assert (found.path, found.line) == (root / name, line)
-    assert found.message.endswith(": write its own")
+    ):
+        path = written(root, name, text)
+        (found,) = wordings.problems(root)
+        assert (found.path, found.line) == (path, line)
+        assert found.message.endswith(": write its own")
+        path.unlink()
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
+def test_code_and_the_other_language_are_passed_over(root):
+    for name, text in (
         ("docs/en/a.md", "It is `the own` here.\n\n```text\nthe own\n```\n"),
         ("docs/en/a.md", "Here is $1,000$ and [a page](the-own.md#the own)."),
         ("docs/en/a.md", "Deixa em paz."),
@@ -91,27 +90,24 @@ def test_a_forbidden_wording_is_reported_where_it_is(root, name, text, line):
         ("attnref/a.py", 'Text(en="x", pt="the own")\n'),
         ("attnref/a.py", 'TEXT = {"pt": {"a": "the own"}, "en": {"a": "em paz"}}\n'),
         ("docs/api.pt.yml", "a: the own\n"),
-    ],
-)
-def test_code_and_the_other_language_are_passed_over(root, name, text):
-    written(root, name, text)
-    assert wordings.problems(root) == []
+    ):
+        written(root, name, text)
+        assert wordings.problems(root) == [], text
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
+def test_each_language_has_its_own_rules(root):
+    for name, text in (
         ("docs/pt/a.md", "Isso deixa em paz o resto."),
         ("attnref/a.py", 'Text(en="x", pt="em\\npaz")\n'),
         ("docs/figures/a.py", 'TEXT = {"pt": {"a": "em paz"}}\n'),
         ("attnref/a/pt.toml", 'a = "em paz"\n'),
         ("docs/api.pt.yml", "a: em paz\n"),
         ("docs/glossary.yml", "a: {pt: {forms: [em paz]}}\n"),
-    ],
-)
-def test_each_language_has_its_own_rules(root, name, text):
-    written(root, name, text)
-    assert [str(found.message) for found in wordings.problems(root)] == ["'em paz': write preserva"]
+    ):
+        path = written(root, name, text)
+        (found,) = wordings.problems(root)
+        assert (found.path, found.message) == (path, "'em paz': write preserva")
+        path.unlink()
 
 
 def test_what_a_program_prints_is_read(root):

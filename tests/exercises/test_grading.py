@@ -56,51 +56,50 @@ def test_the_first_case_that_fails_is_shown():
     assert finding.counterexample.expected == "tensor(7.)"
 
 
-@pytest.mark.parametrize(
-    ("function", "english", "portuguese"),
-    [
-        (
-            lambda x: 2 * x + torch.tensor([0.0, 1.0]),
-            "The result is wrong in 1 of 2 numbers, first at [1]: expected 4, got 5.",
-            "O resultado está errado em 1 de 2 números, o primeiro em [1]: esperado 4, veio 5.",
-        ),
-        (
-            lambda x: 2 * x / 0,
-            "The result is wrong in 2 of 2 numbers, first at [0]: expected 2, got inf.",
-            "O resultado está errado em 2 de 2 números, o primeiro em [0]: esperado 2, veio inf.",
-        ),
-        (
-            lambda x: 2 * x[None],
-            "The result has shape (1, 2), expected (2,).",
-            "O resultado tem a forma (1, 2); o esperado era (2,).",
-        ),
-        (
-            lambda x: 2 * x.double(),
-            "The result is of torch.float64, expected torch.float32.",
-            "O resultado é de torch.float64; o esperado era torch.float32.",
-        ),
-        (
-            lambda x: [2.0, 4.0],
-            "The result is of type list(float, float), expected Tensor(2,).",
-            "O resultado é do tipo list(float, float); o esperado era Tensor(2,).",
-        ),
-        (
-            lambda x: None,
-            "The result is None. Does every path end in return?",
-            "O resultado é None. Todo caminho termina em return?",
-        ),
-        (
-            lambda x: x.mul_(2),
-            "It changed its argument x. Make a new tensor instead of writing into that one.",
-            "Ela alterou o seu argumento x. Crie um tensor novo em vez de escrever naquele.",
-        ),
-    ],
-)
-def test_what_is_wrong_is_told_in_both_languages(function, english, portuguese):
-    finding = found(function, DOUBLE)
-    assert said(finding) == english
-    assert said(finding, "pt") == portuguese
-    assert finding.counterexample.arguments == {"x": "tensor([1., 2.])"}
+TOLD = [
+    (
+        lambda x: 2 * x + torch.tensor([0.0, 1.0]),
+        "The result is wrong in 1 of 2 numbers, first at [1]: expected 4, got 5.",
+        "O resultado está errado em 1 de 2 números, o primeiro em [1]: esperado 4, veio 5.",
+    ),
+    (
+        lambda x: 2 * x / 0,
+        "The result is wrong in 2 of 2 numbers, first at [0]: expected 2, got inf.",
+        "O resultado está errado em 2 de 2 números, o primeiro em [0]: esperado 2, veio inf.",
+    ),
+    (
+        lambda x: 2 * x[None],
+        "The result has shape (1, 2), expected (2,).",
+        "O resultado tem a forma (1, 2); o esperado era (2,).",
+    ),
+    (
+        lambda x: 2 * x.double(),
+        "The result is of torch.float64, expected torch.float32.",
+        "O resultado é de torch.float64; o esperado era torch.float32.",
+    ),
+    (
+        lambda x: [2.0, 4.0],
+        "The result is of type list(float, float), expected Tensor(2,).",
+        "O resultado é do tipo list(float, float); o esperado era Tensor(2,).",
+    ),
+    (
+        lambda x: None,
+        "The result is None. Does every path end in return?",
+        "O resultado é None. Todo caminho termina em return?",
+    ),
+    (
+        lambda x: x.mul_(2),
+        "It changed its argument x. Make a new tensor instead of writing into that one.",
+        "Ela alterou o seu argumento x. Crie um tensor novo em vez de escrever naquele.",
+    ),
+]
+
+
+def test_what_is_wrong_is_told_in_both_languages():
+    for function, *told in TOLD:
+        finding = found(function, DOUBLE)
+        assert [said(finding), said(finding, "pt")] == told
+        assert finding.counterexample.arguments == {"x": "tensor([1., 2.])"}
 
 
 def unpacked(x):
@@ -113,38 +112,39 @@ def unassigned(x):
     return late
 
 
+ADVICE = [
+    (lambda x: 3 * x, ROW, None),
+    (lambda x: None, ROW, None),
+    (lambda x: torch.softmax(x, -1), ROW, None),
+    (lambda x: x[None], ROW, advice.SHAPE),
+    (lambda x: x, ROW > 1, advice.BOOLS),
+    (lambda x: x, ROW.int(), advice.INTEGERS),
+    (lambda x: x > 1, ROW, advice.FLOATS),
+    (lambda x: 1.0, ROW, advice.TYPE),
+    (lambda x: x.mul_(2), ROW, advice.CHANGED),
+    (lambda x: x.long() >= 0 & x.long() < 3, ROW > 1, advice.ONE_TRUTH),
+    (lambda x: x >= 0 & x, ROW > 1, advice.DTYPES),  # a NotImplementedError of PyTorch
+    (lambda x: x if x > 0 else -x, ROW, advice.ONE_TRUTH),
+    (lambda x: x @ x.double(), ROW, advice.DTYPES),
+    (lambda x: torch.eye(2) @ x.long(), ROW, advice.DTYPES),
+    (lambda x: x + torch.ones(3), ROW, advice.SIZES),
+    (lambda x: torch.ones(2, 3) @ x[None].mT.mT, ROW, advice.SIZES),
+    (lambda x: x.sum(-2), ROW, advice.PLACES),
+    (lambda x: (lambda a, b: a)(*[x]), ROW, advice.CALLS),
+    (unpacked, ROW, advice.PLACES),
+    (unassigned, ROW, advice.NAMES),
+    (lambda x: quary, ROW, advice.NAMES),  # noqa: F821
+    (lambda x: x.nope, ROW, advice.ATTRIBUTES),
+    (lambda x: 1 / 0, ROW, advice.OTHERWISE),
+]
+
+
 @pytest.mark.claim("slips-explain-what-came")
-@pytest.mark.parametrize(
-    ("function", "expected", "text"),
-    [
-        (lambda x: 3 * x, ROW, None),
-        (lambda x: None, ROW, None),
-        (lambda x: torch.softmax(x, -1), ROW, None),
-        (lambda x: x[None], ROW, advice.SHAPE),
-        (lambda x: x, ROW > 1, advice.BOOLS),
-        (lambda x: x, ROW.int(), advice.INTEGERS),
-        (lambda x: x > 1, ROW, advice.FLOATS),
-        (lambda x: 1.0, ROW, advice.TYPE),
-        (lambda x: x.mul_(2), ROW, advice.CHANGED),
-        (lambda x: x.long() >= 0 & x.long() < 3, ROW > 1, advice.ONE_TRUTH),
-        (lambda x: x >= 0 & x, ROW > 1, advice.DTYPES),  # a NotImplementedError of PyTorch
-        (lambda x: x if x > 0 else -x, ROW, advice.ONE_TRUTH),
-        (lambda x: x @ x.double(), ROW, advice.DTYPES),
-        (lambda x: torch.eye(2) @ x.long(), ROW, advice.DTYPES),
-        (lambda x: x + torch.ones(3), ROW, advice.SIZES),
-        (lambda x: torch.ones(2, 3) @ x[None].mT.mT, ROW, advice.SIZES),
-        (lambda x: x.sum(-2), ROW, advice.PLACES),
-        (lambda x: (lambda a, b: a)(*[x]), ROW, advice.CALLS),
-        (unpacked, ROW, advice.PLACES),
-        (unassigned, ROW, advice.NAMES),
-        (lambda x: quary, ROW, advice.NAMES),  # noqa: F821
-        (lambda x: x.nope, ROW, advice.ATTRIBUTES),
-        (lambda x: 1 / 0, ROW, advice.OTHERWISE),
-    ],
-)
-def test_each_kind_of_failure_has_its_own_advice(function, expected, text):
-    finding = found(function, Case({"x": ROW}, expected), frozenset({"softmax"}))
-    assert advice.advice(finding) is text
+def test_each_kind_of_failure_has_its_own_advice(subtests):
+    for function, expected, text in ADVICE:
+        finding = found(function, Case({"x": ROW}, expected), frozenset({"softmax"}))
+        with subtests.test(said(finding)):
+            assert advice.advice(finding) is text
 
 
 @pytest.mark.claim("no-shortcuts-in-exercises")
@@ -155,29 +155,34 @@ def test_what_would_do_the_exercise_may_not_be_called():
     assert finding.counterexample is None
 
 
-@pytest.mark.claim("no-shortcuts-in-exercises")
-@pytest.mark.parametrize(
-    ("shortcut", "called"),
-    [
-        (lambda s: torch.softmax(s, -1), "softmax"),
-        (lambda s: torch.nn.functional.softmin(-s, -1), "softmin"),
-        (lambda s: torch.nn.Softmin(-1)(-s), "softmin"),
-        (lambda s: (s - s.logsumexp(-1, keepdim=True)).exp(), "logsumexp"),
-        (lambda s: torch._softmax(s, -1, False), "_softmax"),
-        (lambda s: torch.ops.aten._softmax(s, -1, False), "_softmax"),
-        (lambda s: torch.ops.aten.softmax.int(s, -1), "softmax.int"),
-        (lambda s: unseen_softmax(s), "_softmax"),
-        (lambda s: attnref.softmax.stable(s), "attnref.softmax.stable"),
-        (lambda s: attnref.softmax.naive(s - s.amax(-1, keepdim=True)), "attnref.softmax.naive"),
-    ],
-)
-def test_no_softmax_that_is_there_passes_for_ones_own(shortcut, called):
-    """Each gives the right numbers: without being watched it would have solved the exercise."""
-    for check in stable_softmax.GRADER.checks:
-        finding = grade(check, shortcut, __file__, stable_softmax.GRADER.without)
+SOFTMAXES = [
+    (lambda s: torch.softmax(s, -1), "softmax"),
+    (lambda s: torch.nn.functional.softmin(-s, -1), "softmin"),
+    (lambda s: torch.nn.Softmin(-1)(-s), "softmin"),
+    (lambda s: (s - s.logsumexp(-1, keepdim=True)).exp(), "logsumexp"),
+    (lambda s: torch._softmax(s, -1, False), "_softmax"),
+    (lambda s: torch.ops.aten._softmax(s, -1, False), "_softmax"),
+    (lambda s: torch.ops.aten.softmax.int(s, -1), "softmax.int"),
+    (lambda s: unseen_softmax(s), "_softmax"),
+    (lambda s: attnref.softmax.stable(s), "attnref.softmax.stable"),
+    (lambda s: attnref.softmax.naive(s - s.amax(-1, keepdim=True)), "attnref.softmax.naive"),
+]
+
+
+def is_refused(grader, shortcut, called):
+    for check in grader.checks:
+        finding = grade(check, shortcut, __file__, grader.without)
         assert finding is not None
         assert finding.text is findings.SHORTCUT
         assert called in finding.values["called"].split(", ")
+
+
+@pytest.mark.claim("no-shortcuts-in-exercises")
+def test_no_softmax_that_is_there_passes_for_ones_own(subtests):
+    """Each gives the right numbers: without being watched it would have solved the exercise."""
+    for shortcut, called in SOFTMAXES:
+        with subtests.test(called):
+            is_refused(stable_softmax.GRADER, shortcut, called)
 
 
 @pytest.mark.claim("other-solutions-pass")
@@ -201,38 +206,35 @@ def torch_free_softmax(scores: Tensor) -> Tensor:
     return powers / powers.sum(-1, keepdim=True)
 
 
+ATTENTIONS = [
+    (
+        lambda q, k, v, scale=None: torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, scale=scale
+        ),
+        "scaled_dot_product_attention",
+    ),
+    (
+        lambda q, k, v, scale=None: torch._scaled_dot_product_attention_math(q, k, v, scale=scale)[
+            0
+        ],
+        "_scaled_dot_product_attention_math",
+    ),
+    (
+        lambda q, k, v, scale=None: fused_attention(q, k, v, scale=scale),
+        "_scaled_dot_product_flash_attention_for_cpu",
+    ),
+    (
+        lambda q, k, v, scale=None: attnref.scaled_dot_product_attention(q, k, v, scale=scale),
+        "attnref.reference.scaled_dot_product_attention",
+    ),
+]
+
+
 @pytest.mark.claim("no-shortcuts-in-exercises")
-@pytest.mark.parametrize(
-    ("shortcut", "called"),
-    [
-        (
-            lambda q, k, v, scale=None: torch.nn.functional.scaled_dot_product_attention(
-                q, k, v, scale=scale
-            ),
-            "scaled_dot_product_attention",
-        ),
-        (
-            lambda q, k, v, scale=None: torch._scaled_dot_product_attention_math(
-                q, k, v, scale=scale
-            )[0],
-            "_scaled_dot_product_attention_math",
-        ),
-        (
-            lambda q, k, v, scale=None: fused_attention(q, k, v, scale=scale),
-            "_scaled_dot_product_flash_attention_for_cpu",
-        ),
-        (
-            lambda q, k, v, scale=None: attnref.scaled_dot_product_attention(q, k, v, scale=scale),
-            "attnref.reference.scaled_dot_product_attention",
-        ),
-    ],
-)
-def test_no_attention_that_is_there_passes_for_ones_own(shortcut, called):
-    for check in scaled_attention.GRADER.checks:
-        finding = grade(check, shortcut, __file__, scaled_attention.GRADER.without)
-        assert finding is not None
-        assert finding.text is findings.SHORTCUT
-        assert called in finding.values["called"].split(", ")
+def test_no_attention_that_is_there_passes_for_ones_own(subtests):
+    for shortcut, called in ATTENTIONS:
+        with subtests.test(called):
+            is_refused(scaled_attention.GRADER, shortcut, called)
 
 
 def fused_attention(query: Tensor, key: Tensor, value: Tensor, scale: float | None) -> Tensor:

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import itertools
 import os
 import runpy
 import subprocess
@@ -97,24 +98,23 @@ def test_there_are_nine():
     ]
 
 
-@pytest.mark.parametrize("name", WAYS)
-def test_outputs_are_those_of_the_oracle(name, device):
+def test_outputs_are_those_of_the_oracle(device):
     (x, w_qkv, w_o), num_heads, _ = draw(None, device)
     heads = (x @ w_qkv).cpu().unflatten(-1, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)
     attended, _ = oracle.scaled_dot_product_attention(*heads, is_causal=True)
     expected = torch.from_numpy(attended).transpose(1, 2).flatten(2) @ w_o.cpu()
-    found = call(name, (x, w_qkv, w_o), num_heads).cpu()
-    assert (found - expected).abs().max() < 1e-14  # some ten roundings of numbers near 1
+    for name in WAYS:
+        found = call(name, (x, w_qkv, w_o), num_heads).cpu()
+        assert (found - expected).abs().max() < 1e-14, name  # some ten roundings of numbers near 1
 
 
 @pytest.mark.claim("nine-ways-one-function")
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", WAYS)
-def test_all_agree_in_float64_and_keep_the_budget_in_float32(name, shape, device):
+def test_all_agree_in_float64_and_keep_the_budget_in_float32(name, device):
     """Errors are taken from the loop in float64; the budget is PyTorch's own fused path."""
-    arguments = draw(shape, device)
-    exact = outputs_and_gradients("loop", *arguments, torch.float64)
-    for dtype in (torch.float64, torch.float32):
+    for shape, dtype in itertools.product(SHAPES, (torch.float64, torch.float32)):
+        arguments = draw(shape, device)
+        exact = outputs_and_gradients("loop", *arguments, torch.float64)
         found = outputs_and_gradients(name, *arguments, dtype)
         assert len(found) == (4 if has_backward(name, device) else 1)
         if dtype == torch.float64:
@@ -165,17 +165,18 @@ def test_slopes_of_flex_attention_are_the_gradients_of_the_others(device):
 
 
 @pytest.mark.claim("copied-way-works-alone")
-@pytest.mark.parametrize("name", WAYS)
-def test_what_is_copied_works_alone(name, device):
+def test_what_is_copied_works_alone(device, subtests):
     """The section between the markers needs nothing else of its file, and fits on a screen."""
     tensors, num_heads, _ = draw(None, device)
-    code = section(name)
-    assert 10 <= len(code.strip().splitlines()) <= 25
-    namespace = {"__name__": "copied"}
-    exec(compile(code, f"<{name}>", "exec"), namespace)
-    result = namespace["attention"](*tensors, num_heads)
-    output = result[0] if name == "module_weights" else result
-    assert torch.equal(output, call(name, tensors, num_heads))
+    for name in WAYS:
+        with subtests.test(name):
+            code = section(name)
+            assert 10 <= len(code.strip().splitlines()) <= 25
+            namespace = {"__name__": "copied"}
+            exec(compile(code, f"<{name}>", "exec"), namespace)
+            result = namespace["attention"](*tensors, num_heads)
+            output = result[0] if name == "module_weights" else result
+            assert torch.equal(output, call(name, tensors, num_heads))
 
 
 @pytest.mark.claim("module-returns-its-weights")
@@ -187,14 +188,14 @@ def test_the_module_with_weights_returns_them(device):
     assert (weights.cpu() - torch.from_numpy(expected)).abs().max() < 1e-14
 
 
-@pytest.mark.parametrize("name", WAYS)
-def test_every_script_prints_the_same_numbers(name, monkeypatch, capsys):
+def test_every_script_prints_the_same_numbers(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(FOLDER))
-    runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
-    shape, numbers, *rest = capsys.readouterr().out.splitlines()
-    assert shape == "(2, 7, 15)"
-    assert numbers == "tensor([ 0.3376,  1.0349, -0.4116,  0.2014])"
-    assert rest == (["(2, 3, 7, 7)"] if name == "module_weights" else [])
+    for name in WAYS:
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+        shape, numbers, *rest = capsys.readouterr().out.splitlines()
+        assert shape == "(2, 7, 15)", name
+        assert numbers == "tensor([ 0.3376,  1.0349, -0.4116,  0.2014])", name
+        assert rest == (["(2, 3, 7, 7)"] if name == "module_weights" else []), name
 
 
 def test_a_script_runs_by_itself_from_the_root_of_the_project():

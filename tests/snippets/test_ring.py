@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SNIPPET = Path(__file__).parents[2] / "snippets" / "variants" / "ring" / "ring.py"
 
 
+@pytest.mark.audit
 def test_torchrun_starts_it():
     program = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
     said = subprocess.run(

@@ -59,7 +59,7 @@ def test_a_factor_from_the_variance_cancels_growth_of_the_projections(device, ge
 
 
 @pytest.mark.claim("adaptive-factor-cannot-sharpen")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.audit) for n in (1, 2))])
 def test_a_head_with_a_factor_from_the_variance_stays_flat_and_its_projections_grow(seed, device):
     """It has to find one word of 16, of which a noisy copy asks; 100 steps of Adam.
 

@@ -30,35 +30,37 @@ def snippet(name):
 
 
 @pytest.mark.claim("exponential-ceiling")
-@pytest.mark.parametrize("length", [1024, 8192])
-@pytest.mark.parametrize("d", [16, 64, 128, 256])
-@pytest.mark.parametrize("ratio", [256, 512])
-def test_the_width_at_which_exponentials_are_the_limit_is_a_quarter_of_the_ratio(length, d, ratio):
+def test_the_width_at_which_exponentials_are_the_limit_is_a_quarter_of_the_ratio():
     """Neither the length nor the clock plays a part, but the three other operations per score."""
-    sizes = Sizes(n=length, m=length, d_k=d, d_v=d, dtype=HALF)
-    machine = Machine("example", {HALF: ratio * 1e9}, 1e30, exponentials_per_second=1e9)
-    parts = bound(fused(sizes), machine, dtype=HALF).parts
-    quotient = parts["exponential"] / parts["compute"]
-    # 4 d operations per score in products, 3 elsewhere, and 2 d per query.
-    assert quotient == pytest.approx(ratio / (4 * d + 3 + 2 * d / length), rel=1e-12)
-    if 4 * d != ratio:  # there, the three operations decide
-        assert (quotient > 1) == (d < ratio / 4)
+    for length in (1024, 8192):
+        for d in (16, 64, 128, 256):
+            for ratio in (256, 512):
+                sizes = Sizes(n=length, m=length, d_k=d, d_v=d, dtype=HALF)
+                machine = Machine("example", {HALF: ratio * 1e9}, 1e30, exponentials_per_second=1e9)
+                parts = bound(fused(sizes), machine, dtype=HALF).parts
+                quotient = parts["exponential"] / parts["compute"]
+                # 4 d operations per score in products, 3 elsewhere, and 2 d per query.
+                assert quotient == pytest.approx(ratio / (4 * d + 3 + 2 * d / length), rel=1e-12)
+                if 4 * d != ratio:  # there, the three operations decide
+                    assert (quotient > 1) == (d < ratio / 4)
 
 
 # The order of tiles ------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("long-tiles-first")
-@pytest.mark.parametrize(("heads", "rows"), [(1, 64), (8, 64), (3, 101), (11, 37), (40, 16)])
-def test_long_tiles_first_end_no_later(heads, rows):
-    module = snippet("tiles")
-    lengths = [row for _ in range(heads) for row in range(1, rows + 1)]
-    first, last = (sorted(lengths, reverse=order) for order in (True, False))
-    least = max(rows, ceil(sum(lengths) / module.PROCESSORS))
-    found = module.finished(first)
-    assert least <= found <= module.finished(lengths)
-    assert found <= module.finished(last)
-    assert found <= 4 / 3 * least  # Graham 1969: of the best order, which takes at least so long
+def test_long_tiles_first_end_no_later():
+    for heads, rows in ((1, 64), (8, 64), (3, 101), (11, 37), (40, 16)):
+        module = snippet("tiles")
+        lengths = [row for _ in range(heads) for row in range(1, rows + 1)]
+        first, last = (sorted(lengths, reverse=order) for order in (True, False))
+        least = max(rows, ceil(sum(lengths) / module.PROCESSORS))
+        found = module.finished(first)
+        assert least <= found <= module.finished(lengths)
+        assert found <= module.finished(last)
+        assert (
+            found <= 4 / 3 * least
+        )  # Graham 1969: of the best order, which takes at least so long
 
 
 # Rescaling ---------------------------------------------------------------------------------------
@@ -88,38 +90,38 @@ KINDS = ["noise", "rising", "falling", "slowly rising"]
 
 
 @pytest.mark.claim("conditional-rescaling")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("block", [1, 19, 331])
-def test_an_old_maximum_changes_rounding_alone(kind, block):
+def test_an_old_maximum_changes_rounding_alone():
     """Relative errors of a term, in units of ε / 2, in each of the two sums.
 
     At most one for each addition and one for each factor, so 2 m. A power whose argument x was
     rounded errs by |x| log 2 and its own rounding: 150 in all, since float32 has no power below
     2**-149; the factors divide such a distance among themselves and err as much together.
     """
-    scores, values = scores_of(kind)
-    right = expected(scores, values)
-    most = 2 * EPSILON / 2 * (2 * len(values) + 300) * values.abs().max()  # two sums
-    counts = {}
-    for threshold in (0, 8):
-        output, counts[threshold], largest = snippet("rescale").attend(
-            scores, values, block=block, threshold=threshold
-        )
-        assert (output.double() - right).abs().max() <= most
-        assert largest <= 2**threshold
-    assert len(scores) <= counts[8] <= counts[0]
+    for kind in KINDS:
+        for block in (1, 19, 331):
+            scores, values = scores_of(kind)
+            right = expected(scores, values)
+            most = 2 * EPSILON / 2 * (2 * len(values) + 300) * values.abs().max()  # two sums
+            counts = {}
+            for threshold in (0, 8):
+                output, counts[threshold], largest = snippet("rescale").attend(
+                    scores, values, block=block, threshold=threshold
+                )
+                assert (output.double() - right).abs().max() <= most
+                assert largest <= 2**threshold
+            assert len(scores) <= counts[8] <= counts[0]
 
 
 @pytest.mark.claim("conditional-rescaling")
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_row_is_rescaled_more_often(kind):
-    scores, values = scores_of(kind)
-    for row in scores.split(1):
-        lazy, eager = (
-            snippet("rescale").attend(row, values, block=19, threshold=threshold)[1]
-            for threshold in (8, 0)
-        )
-        assert 1 <= lazy <= eager
+def test_no_row_is_rescaled_more_often():
+    for kind in KINDS:
+        scores, values = scores_of(kind)
+        for row in scores.split(1):
+            lazy, eager = (
+                snippet("rescale").attend(row, values, block=19, threshold=threshold)[1]
+                for threshold in (8, 0)
+            )
+            assert 1 <= lazy <= eager
 
 
 @pytest.mark.claim("conditional-rescaling")
@@ -157,15 +159,12 @@ def test_a_polynomial_of_degree_three_is_finer_than_bfloat16():
     assert (apart == 0).double().mean() > 0.98
 
 
-@pytest.mark.parametrize("degree", [1, 2, 3, 4])
-def test_whole_powers_are_exact_and_each_degree_is_finer(degree):
+def test_whole_powers_are_exact_and_each_degree_is_finer():
     exp2 = snippet("exp2").exp2
-    whole = torch.arange(-126.0, 128)
-    # Up to the rounding of the first coefficient, which is 1.
-    torch.testing.assert_close(exp2(whole, degree), torch.exp2(whole), rtol=2 * EPSILON, atol=0)
-    f = torch.linspace(0, 1, 1009)[:-1]
-    error = [
-        ((exp2(f, degree).double() / torch.exp2(f.double())) - 1).abs().max()
-        for degree in range(1, degree + 1)
-    ]
-    assert all(finer < coarser / 10 for coarser, finer in itertools.pairwise(error))
+    whole, f = torch.arange(-126.0, 128), torch.linspace(0, 1, 1009)[:-1]
+    errors = []
+    for degree in range(1, 5):
+        # Up to the rounding of the first coefficient, which is 1.
+        torch.testing.assert_close(exp2(whole, degree), torch.exp2(whole), rtol=2 * EPSILON, atol=0)
+        errors.append(((exp2(f, degree).double() / torch.exp2(f.double())) - 1).abs().max())
+    assert all(finer < coarser / 10 for coarser, finer in itertools.pairwise(errors))

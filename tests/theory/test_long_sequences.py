@@ -40,7 +40,9 @@ def test_the_influence_over_k_steps_is_stretched_by_at_most_the_kth_power(
 
 
 @pytest.mark.claim("typical-stretch-decides")
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.audit) for n in (1, 2, 3, 4))]
+)
 def test_a_gradient_vanishes_though_its_bound_grows(seed, device):
     """Over five seeds the norm of W was 1.86 to 1.99, and the gradient 9e-12 to 7e-7."""
     width, distance, gain = 64, 100, 0.8

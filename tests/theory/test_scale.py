@@ -50,7 +50,7 @@ def test_what_the_largest_weight_leaves_to_the_others(device, generator):
 
 @pytest.mark.claim("query-gradient-keeps-its-size")
 def test_only_the_inverse_square_root_keeps_the_query_gradient(device, generator):
-    n, queries = 64, 1024
+    n, queries = 64, 512
 
     def median_gradient(factor, d_k):
         q = torch.randn(queries, 1, d_k, device=device, generator=generator, requires_grad=True)
@@ -64,7 +64,7 @@ def test_only_the_inverse_square_root_keeps_the_query_gradient(device, generator
         factor.__name__: median_gradient(factor, 512) / median_gradient(factor, 32)
         for factor in (scaling.unscaled, scaling.inverse_sqrt, scaling.inverse)
     }
-    # Spread of one norm is about a third of it, so a ratio of two medians of 1024 errs by 0.02.
+    # Spread of one norm is about a third of it, so a ratio of two medians of 512 errs by 0.03.
     assert ratios["inverse_sqrt"] == pytest.approx(1, abs=0.1)
     assert ratios["inverse"] == pytest.approx(1 / 4, abs=0.03)  # 1/sqrt(512/32)
     assert ratios["unscaled"] < 0.2

@@ -33,10 +33,10 @@ def uniformly(pairs):
 
 
 @pytest.mark.claim("variance-equals-the-width")
-@pytest.mark.parametrize("d_k", [1, 2, 3, 5])
-def test_variance_is_the_width_for_independent_signs(d_k):
-    vectors = list(product(SIGNS, repeat=d_k))
-    assert variance_of_dot(uniformly(product(vectors, vectors))) == d_k
+def test_variance_is_the_width_for_independent_signs():
+    for d_k in (1, 2, 3, 5):
+        vectors = list(product(SIGNS, repeat=d_k))
+        assert variance_of_dot(uniformly(product(vectors, vectors))) == d_k
 
 
 def test_one_vector_with_uncorrelated_components_is_enough():

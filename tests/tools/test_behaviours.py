@@ -12,6 +12,7 @@ from attnref.conformance import check
 
 QUESTIONS, PROJECTS = behaviour_programs.questions(), behaviour_programs.projects()
 RECORDS = {name: found for name, project in PROJECTS.items() if (found := behaviours.load(project))}
+SLOW = ("indexer_attention", "moba_attention", "native_sparse_attention")  # to count their memory
 HERE = [
     (project, name)
     for project in ("attnref", "PyTorch")
@@ -47,34 +48,41 @@ def test_each_recorded_program_is_the_one_that_the_data_make():
 
 @pytest.mark.claim("behaviours-recomputed")
 @pytest.mark.parametrize(("project", "name"), HERE)
-def test_what_is_here_answers_as_recorded(project, name):
+def test_what_is_here_answers_as_recorded(project, name, request):
     recorded, here = RECORDS["PyTorch"]["version"], metadata.version("torch")
     if recorded.partition("+")[0] != here.partition("+")[0]:
         pytest.skip(f"recorded with torch {recorded}, here is {here}")
     who = PROJECTS[project].implementations[name]
-    found = {question: behaviours._plain(ask(who, about)) for question, about in QUESTIONS.items()}
-    assert found == RECORDS[project]["implementations"][name], "run make behaviours"
+    left = () if name not in SLOW or request.config.getoption("--audit") else ("memory",)
+    recorded = RECORDS[project]["implementations"][name]
+    found = {
+        question: behaviours._plain(ask(who, about))
+        for question, about in QUESTIONS.items()
+        if question not in left
+    }
+    expected = {question: cell for question, cell in recorded.items() if question not in left}
+    assert found == expected, "run make behaviours"
 
 
 @pytest.mark.parametrize("project", ["attnref", "PyTorch"])
-@pytest.mark.parametrize(
-    ("question", "rule", "answer"),
-    [
-        ("fully_masked", "fully_masked", "zeros"),
-        ("nan_behind_mask", "nan_behind_mask", "hidden"),
-        ("mask_with_causal", "mask_with_causal", "both"),
-        ("group_order", "grouped_queries", "neighbours"),
-        ("mask_meaning", "mask_polarity", "allowed"),
-        ("float_mask", "float_mask", "added"),
-    ],
-)
-def test_the_checker_says_the_same(project, question, rule, answer):
+def test_the_checker_says_the_same(project):
+    answers = {
+        "fully_masked": ("fully_masked", "zeros"),
+        "nan_behind_mask": ("nan_behind_mask", "hidden"),
+        "mask_with_causal": ("mask_with_causal", "both"),
+        "grouped_queries": ("group_order", "neighbours"),
+        "mask_polarity": ("mask_meaning", "allowed"),
+        "float_mask": ("float_mask", "added"),
+    }
     name = "scaled_dot_product_attention"
     space: dict[str, object] = {}
     exec(PROJECTS[project].implementations[name].setup, space)
-    (result,) = check(space[name], only=[rule]).results
-    recorded = RECORDS[project]["implementations"][name][question]["answer"]
-    assert (result.verdict.value == "pass") == (recorded == answer)
+    report = check(space[name], only=list(answers), limit=None)
+    said = {each.property: each.verdict.value == "pass" for each in report.results}
+    recorded = RECORDS[project]["implementations"][name]
+    assert said == {
+        rule: recorded[question]["answer"] == answer for rule, (question, answer) in answers.items()
+    }
 
 
 def asked(call, question="fully_masked", **about):
@@ -86,24 +94,25 @@ def asked(call, question="fully_masked", **about):
 MASK = ", {it}.expand({n}, {m})"
 
 
-@pytest.mark.parametrize(
-    ("function", "answer", "output"),
-    [
-        ("f = lambda q, k, v, mask: v", "other", "[0.0, 1.0]"),
-        ("f = lambda q, k, v, mask: v * 0", "zeros", "[0.0, 0.0]"),
-        ("f = lambda q, k, v, mask: -v * 0", "zeros", "[0.0, 0.0]"),
-        ("f = lambda q, k, v, mask: v / 0", "other", "[nan, inf]"),
-        ("f = lambda q, k, v, mask: v / 0 - v / 0", "nan", "[nan, nan]"),
-        ("f = lambda q, k, v, mask: v * 0 + 0.5", "mean", "[0.5, 0.5]"),
-        ("f = lambda q, k, v, mask: v * 0 + 0.496", "mean", "[0.5, 0.5]"),
-        ("f = lambda q, k, v, mask: v[7]", "raises", "IndexError: index 7 is out of bounds for"),
-        ("f = lambda q, k, v, mask: mask.no", "raises", "AttributeError: 'Tensor' object has no"),
-    ],
-)
-def test_an_answer_has_the_name_of_its_output(function, answer, output):
-    found = asked(function, mask=MASK)
-    assert (found.answer, found.output[: len(output)]) == (answer, output)
-    assert found.program.startswith(f"import torch\n{function}\n")
+NAMED = [
+    ("f = lambda q, k, v, mask: v", "other", "[0.0, 1.0]"),
+    ("f = lambda q, k, v, mask: v * 0", "zeros", "[0.0, 0.0]"),
+    ("f = lambda q, k, v, mask: -v * 0", "zeros", "[0.0, 0.0]"),
+    ("f = lambda q, k, v, mask: v / 0", "other", "[nan, inf]"),
+    ("f = lambda q, k, v, mask: v / 0 - v / 0", "nan", "[nan, nan]"),
+    ("f = lambda q, k, v, mask: v * 0 + 0.5", "mean", "[0.5, 0.5]"),
+    ("f = lambda q, k, v, mask: v * 0 + 0.496", "mean", "[0.5, 0.5]"),
+    ("f = lambda q, k, v, mask: v[7]", "raises", "IndexError: index 7 is out of bounds for"),
+    ("f = lambda q, k, v, mask: mask.no", "raises", "AttributeError: 'Tensor' object has no"),
+]
+
+
+def test_an_answer_has_the_name_of_its_output(subtests):
+    for function, answer, output in NAMED:
+        with subtests.test(function):
+            found = asked(function, mask=MASK)
+            assert (found.answer, found.output[: len(output)]) == (answer, output)
+            assert found.program.startswith(f"import torch\n{function}\n")
 
 
 def test_an_error_may_have_a_name_too():
@@ -113,14 +122,15 @@ def test_an_error_may_have_a_name_too():
     assert ask(who, QUESTIONS["large_scores"]).answer == "other"
 
 
-@pytest.mark.parametrize(
-    ("means", "written"),
-    [("allowed", "mask"), ("forbidden", "~mask"), ("added", "mask.log()")],
-)
-def test_a_mask_is_passed_as_it_is_meant(means, written):
-    who = Implementation("f", "f({query}{mask})", mask=MASK, mask_means=means)
-    assert f"f(query, {written}.expand(2, 2))" in program(who, QUESTIONS["fully_masked"])
-    assert "f(query, mask.expand(2, 2))" in program(who, QUESTIONS["mask_meaning"])
+def test_a_mask_is_passed_as_it_is_meant():
+    for means, written in {
+        "allowed": "mask",
+        "forbidden": "~mask",
+        "added": "mask.log()",
+    }.items():
+        who = Implementation("f", "f({query}{mask})", mask=MASK, mask_means=means)
+        assert f"f(query, {written}.expand(2, 2))" in program(who, QUESTIONS["fully_masked"])
+        assert "f(query, mask.expand(2, 2))" in program(who, QUESTIONS["mask_meaning"])
 
 
 def test_who_does_not_offer_an_option_is_not_asked():

@@ -37,15 +37,16 @@ def test_what_is_wrong_falls_and_the_rest_is_tried(monkeypatch, tmp_path, capsys
     assert "blockwise, float32: error" in capsys.readouterr().out
 
 
-def test_an_unknown_part_or_device_is_refused():
+def test_an_unknown_part_or_device_is_refused(monkeypatch, capsys):
     for arguments, said in (
         (["--only", "methods,warp"], "--only: expected some of methods, definition, "),
         (["--device", "cuda:99"], "--device: expected one that PyTorch sees, got cuda:99"),
     ):
-        command = [sys.executable, ROOT / "tools/gpu.py", *arguments]
-        answer = subprocess.run(command, capture_output=True, text=True)
-        assert answer.returncode == 2
-        assert said in answer.stderr
+        monkeypatch.setattr(sys, "argv", ["gpu.py", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            gpu.main()
+        assert stopped.value.code == 2
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.audit
