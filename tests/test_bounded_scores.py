@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from every import every
 
 import attnref
 from attnref import bounded_scores, oracle, scaling
@@ -65,7 +66,7 @@ def test_cosine_attention_matches_the_oracle(device, randn):
 
 
 @pytest.mark.claim("unit-vectors-bound-the-weight")
-@pytest.mark.parametrize("temperature", [0.5, 2.0, 10.0])
+@every("temperature", [0.5, 2.0, 10.0])
 def test_no_weight_exceeds_the_bound_and_opposite_keys_reach_it(temperature, device, randn):
     keys, width = 13, 5
     bound = largest_weight(keys, temperature)
@@ -89,7 +90,7 @@ def test_rms_logits_stay_within_the_root_of_the_width(randn):
 
 
 @pytest.mark.claim("normalised-scores-forget-the-initialisation")
-@pytest.mark.parametrize("deviation", [0.02, 1.0, 50.0])
+@every("deviation", [0.02, 1.0, 50.0])
 def test_normalised_scores_have_the_promised_variance_whatever_the_initialisation(deviation, randn):
     """1/d_k for cosines and 1 with 1/sqrt(d_k) for mean square 1, also for small projections."""
     pairs, width = 20_000, 16
@@ -143,8 +144,8 @@ def test_gradients_of_the_norms_are_right(norm, randn):
     assert torch.autograd.gradcheck(norm, (query, key))
 
 
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@every("norm", NORMS)
+@every("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_norms_of_large_vectors_do_not_overflow_and_zeros_stay(norm, dtype, device):
     query = torch.full((2, 128), 3e4, device=device, dtype=dtype)
     query[1] = 0.0
@@ -156,7 +157,7 @@ def test_norms_of_large_vectors_do_not_overflow_and_zeros_stay(norm, dtype, devi
     assert (ours[1] == 0).all()
 
 
-@pytest.mark.parametrize("wrong", [0.0, -1e-6, math.nan])
+@every("wrong", [0.0, -1e-6, math.nan])
 def test_a_wrong_eps_is_named(wrong, randn):
     with pytest.raises(ValueError, match=r"^eps: expected a number above 0, got") as error:
         bounded_scores.qk_rms_norm(randn(2, 3), randn(2, 3), eps=wrong)
@@ -166,8 +167,8 @@ def test_a_wrong_eps_is_named(wrong, randn):
 # softcap
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("size", [1e-30, 1e-13, 2e19, 3e38])
+@every("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@every("size", [1e-30, 1e-13, 2e19, 3e38])
 def test_norms_of_vectors_of_any_length(size, dtype, device):
     vectors = torch.tensor([[1.0, -1.0, 1.0, 1.0]], device=device, dtype=dtype)
     for unit in bounded_scores.qk_unit_norm(size * vectors, size * vectors):
@@ -176,8 +177,8 @@ def test_norms_of_vectors_of_any_length(size, dtype, device):
         torch.testing.assert_close(rms, vectors)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
-@pytest.mark.parametrize("norm", NORMS)
+@every("dtype", [torch.float64, torch.float16])
+@every("norm", NORMS)
 def test_a_vector_of_zeros_has_a_finite_gradient(norm, dtype, device):
     query = torch.zeros(2, 3, device=device, dtype=dtype, requires_grad=True)
     gradient = torch.autograd.grad(norm(query, query)[0].sum(), query)[0]
@@ -185,7 +186,7 @@ def test_a_vector_of_zeros_has_a_finite_gradient(norm, dtype, device):
     torch.testing.assert_close(gradient, torch.full_like(gradient, expected))
 
 
-@pytest.mark.parametrize(
+@every(
     ("query", "key", "message"),
     [
         (torch.tensor(1.0), torch.ones(2), r"query: expected shape \(\.\.\., d_k\) .* got \(\)"),
@@ -197,7 +198,7 @@ def test_a_vector_of_zeros_has_a_finite_gradient(norm, dtype, device):
         ),
     ],
 )
-@pytest.mark.parametrize("norm", NORMS)
+@every("norm", NORMS)
 def test_vectors_of_no_width_or_two_are_named(norm, query, key, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         norm(query, key)
@@ -283,7 +284,7 @@ def test_capped_weights_obey_the_bound(device):
     assert torch.softmax(scores, -1).max() == 1.0
 
 
-@pytest.mark.parametrize("wrong", [0.0, -50.0, math.inf, math.nan])
+@every("wrong", [0.0, -50.0, math.inf, math.nan])
 def test_a_wrong_cap_is_named(wrong):
     with pytest.raises(ValueError, match=r"^cap: expected a finite number above 0, got") as error:
         bounded_scores.softcap(torch.zeros(1, 1), cap=wrong)

@@ -5,12 +5,13 @@ from functools import partial
 
 import pytest
 import torch
+from every import every
 
 from attnref import KVCache, StreamingCache
 
 
 @pytest.mark.claim("grouped-cache-size")
-@pytest.mark.parametrize(("num_kv_heads", "expected"), [(64, 2_621_440), (8, 327_680), (1, 40_960)])
+@every(("num_kv_heads", "expected"), [(64, 2_621_440), (8, 327_680), (1, 40_960)])
 def test_bytes_of_a_cache(num_kv_heads, expected):
     """One token of 80 layers with heads of 128 in float16; shared heads divide it by h / h_kv."""
     row = torch.empty(1, num_kv_heads, 1, 128, dtype=torch.float16, device="meta")
@@ -67,10 +68,9 @@ def test_a_cache_keeps_its_own_numbers(max_length, randn):
     assert all(torch.equal(own[:, :3], x) for own, x in zip(kept, before, strict=True))
 
 
-@pytest.mark.parametrize(
+@every(
     "cache",
     [KVCache(), KVCache(7), StreamingCache(first=1, window=6), StreamingCache(first=0, window=3)],
-    ids=["growing", "preallocated", "streaming", "streaming, full"],
 )
 def test_what_a_cache_gives_is_its_own_and_is_cloned_to_be_written_to(cache, randn):
     """As the docstrings say: a clone may be written to, the tensors themselves are the past."""
@@ -125,8 +125,8 @@ def held(cache):
 
 
 @KINDS
-@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 2, 3)])
-@pytest.mark.parametrize(
+@every("lead", [(), (3,), (2, 3), (2, 2, 3)])
+@every(
     ("tokens", "after"), [([0, 2], 4), ([3, 0, 2], 0), ([6, 5, 4, 3, 2, 1, 0], 0), ([], 5), ([], 0)]
 )
 def test_what_a_cache_keeps(max_length, lead, tokens, after, randn):
@@ -203,7 +203,7 @@ ALREADY = "Tokens before it stay as they are: the length before the drafts were 
 
 
 @KINDS
-@pytest.mark.parametrize(
+@every(
     ("tokens", "after", "text"),
     [
         (
@@ -283,7 +283,7 @@ LISTS = "expected integers in a tensor or in lists of one length, got"
 SIGNED = "expected integers with a sign, or of 8 bits, got torch"
 
 
-@pytest.mark.parametrize(
+@every(
     ("tokens", "text"),
     [
         (None, f"{LISTS} None. {A_PLACE}"),

@@ -3,11 +3,12 @@ import re
 
 import numpy as np
 import pytest
+from every import every
 
 from attnref import checks
 
 
-@pytest.mark.parametrize(
+@every(
     ("shapes", "expected"),
     [
         ([()], ()),
@@ -30,7 +31,7 @@ def test_broadcast_shape(shapes, expected):
         assert np.broadcast_shapes(*shapes) == expected
 
 
-@pytest.mark.parametrize(
+@every(
     ("query", "key", "enable_gqa", "expected"),
     [
         ((5, 3), (7, 3), False, (5, 7)),
@@ -105,7 +106,7 @@ WRONG_SCORES = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG_SCORES)
+@every("case", WRONG_SCORES)
 def test_shapes_that_make_no_scores(case):
     (query, key, enable_gqa), text = WRONG_SCORES[case]
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
@@ -117,7 +118,7 @@ def test_values_may_have_a_width_of_their_own(value):
     checks.check_value((2, 7, 3), value)
 
 
-@pytest.mark.parametrize("value", [(2, 5, 3), (3, 7, 3), (7, 3), (1, 7, 3), (1, 2, 7, 3)])
+@every("value", [(2, 5, 3), (3, 7, 3), (7, 3), (1, 7, 3), (1, 2, 7, 3)])
 def test_each_key_has_one_value(value):
     text = (
         f"value: expected shape (2, 7, 'd_v'), one row for each key, got {value}. Keys and values "
@@ -127,12 +128,12 @@ def test_each_key_has_one_value(value):
         checks.check_value((2, 7, 3), value)
 
 
-@pytest.mark.parametrize("mask", [(), (7,), (5, 1), (5, 7), (1, 1), (3, 1, 7), (2, 3, 5, 7)])
+@every("mask", [(), (7,), (5, 1), (5, 7), (1, 1), (3, 1, 7), (2, 3, 5, 7)])
 def test_masks_that_fit(mask):
     checks.check_mask(mask, (2, 3, 5, 7))
 
 
-@pytest.mark.parametrize(
+@every(
     ("mask", "advice"),
     [
         ((2, 7), "For one row of keys a sample write attn_mask[:, None, None, :]."),
@@ -164,7 +165,7 @@ def test_scale():
         assert type(scale) is float
 
 
-@pytest.mark.parametrize("scale", [True, "0.5", [0.5], np.bool_(True)])
+@every("scale", [True, "0.5", [0.5], np.bool_(True)])
 def test_a_scale_that_is_no_number(scale):
     text = (
         f"scale: expected a number or None, got {type(scale).__name__}. None means 1/sqrt(d_k); "
@@ -174,7 +175,7 @@ def test_a_scale_that_is_no_number(scale):
         checks.check_scale(scale, 64)
 
 
-@pytest.mark.parametrize("scale", [math.nan, math.inf, -math.inf])
+@every("scale", [math.nan, math.inf, -math.inf])
 def test_a_scale_that_is_not_finite(scale):
     text = (
         f"scale: expected a finite number, got {scale}. The usual choice is None, here 1/sqrt(64)."
@@ -183,12 +184,12 @@ def test_a_scale_that_is_not_finite(scale):
         checks.check_scale(scale, 64)
 
 
-@pytest.mark.parametrize("softcap", [None, 50, 0.5, np.float64(30.0)])
+@every("softcap", [None, 50, 0.5, np.float64(30.0)])
 def test_softcap(softcap):
     checks.check_softcap(softcap)
 
 
-@pytest.mark.parametrize("softcap", [True, "50", [50.0]])
+@every("softcap", [True, "50", [50.0]])
 def test_a_softcap_that_is_no_number(softcap):
     text = (
         f"softcap: expected a number or None, got {type(softcap).__name__}. It bounds the scores "
@@ -198,7 +199,7 @@ def test_a_softcap_that_is_no_number(softcap):
         checks.check_softcap(softcap)
 
 
-@pytest.mark.parametrize("softcap", [0, 0.0, -50.0, math.inf, math.nan])
+@every("softcap", [0, 0.0, -50.0, math.inf, math.nan])
 def test_a_softcap_that_bounds_nothing(softcap):
     text = (
         f"softcap: expected a positive finite number, got {softcap}. It bounds the scores to "
@@ -208,12 +209,12 @@ def test_a_softcap_that_bounds_nothing(softcap):
         checks.check_softcap(softcap)
 
 
-@pytest.mark.parametrize("dropout_p", [0, 0.0, 0.1, 0.999])
+@every("dropout_p", [0, 0.0, 0.1, 0.999])
 def test_dropout(dropout_p):
     checks.check_dropout(dropout_p)
 
 
-@pytest.mark.parametrize("dropout_p", [-0.1, 1, 1.0, 1.5, math.nan])
+@every("dropout_p", [-0.1, 1, 1.0, 1.5, math.nan])
 def test_a_dropout_that_is_no_share(dropout_p):
     text = (
         f"dropout_p: expected a probability in [0, 1), got {dropout_p}. It is the share of weights "
@@ -223,7 +224,7 @@ def test_a_dropout_that_is_no_share(dropout_p):
         checks.check_dropout(dropout_p)
 
 
-@pytest.mark.parametrize("dropout_p", [True, "0.1", None])
+@every("dropout_p", [True, "0.1", None])
 def test_a_dropout_that_is_no_number(dropout_p):
     text = (
         f"dropout_p: expected a number, got {type(dropout_p).__name__}. It is the share of weights "

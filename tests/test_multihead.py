@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from every import every
 from torch import nn
 from torch.nn import functional as F
 
@@ -92,8 +93,8 @@ def gradients(layer, output, inputs, weight):
 
 
 @pytest.mark.claim("joining-is-adding")
-@pytest.mark.parametrize("num_kv_heads", KV_HEADS)
-@pytest.mark.parametrize("lead", [(), (2,), (3, 2)])
+@every("num_kv_heads", KV_HEADS)
+@every("lead", [(), (2,), (3, 2)])
 def test_values_and_gradients_are_those_of_a_sum_over_heads(num_kv_heads, lead, make, randn):
     """MHA(X) = sum over h of softmax(c Q_h K_h^T) V_h W_O^(h): heads joined or summed, the same."""
     n, m = 5, 7
@@ -135,8 +136,8 @@ def test_self_attention_and_cross_attention_fill_in_what_is_left_out(make, randn
     assert torch.equal(layer(x[0], memory[0]), layer(x[0][None], memory[0][None])[0])
 
 
-@pytest.mark.parametrize("attention", FUNCTIONS)
-@pytest.mark.parametrize("num_kv_heads", KV_HEADS)
+@every("attention", FUNCTIONS)
+@every("num_kv_heads", KV_HEADS)
 def test_masks(attention, num_kv_heads, make, randn, device):
     layer = make(num_kv_heads=num_kv_heads, attention=attention)
     n, m = 5, 7
@@ -179,8 +180,8 @@ def test_the_function_is_given_the_options_in_use_only(make, randn):
         make(attention=F.scaled_dot_product_attention)(x, return_weights=True)
 
 
-@pytest.mark.parametrize("attention", FUNCTIONS)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@every("attention", FUNCTIONS)
+@every("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_keeps_its_dtype(attention, dtype, make, randn):
     layer = make(attention=attention, rotate=positions.rotary, position_bias=positions.alibi)
     x = randn(2, 7, EMBED)
@@ -348,7 +349,7 @@ def test_any_invertible_matrix_fits_between_query_and_key(make, randn, device):
 
 
 @pytest.mark.claim("grouped-is-tied-multi-head")
-@pytest.mark.parametrize("num_kv_heads", [3, 2, 1])
+@every("num_kv_heads", [3, 2, 1])
 def test_grouped_queries_are_repeated_key_and_value_heads(num_kv_heads, make, randn):
     """Head h uses key head floor(h / group). The wrong version tiles: it uses h mod h_kv."""
     layer = make(num_kv_heads=num_kv_heads)
@@ -594,10 +595,10 @@ def theirs(device, randn):
     return build
 
 
-@pytest.mark.parametrize("attention", FUNCTIONS)
-@pytest.mark.parametrize("batch_first", [True, False])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("training", [True, False])
+@every("attention", FUNCTIONS)
+@every("batch_first", [True, False])
+@every("bias", [True, False])
+@every("training", [True, False])
 def test_torch_weights_give_torch_outputs_and_gradients(
     attention, batch_first, bias, training, theirs, randn
 ):
@@ -671,10 +672,7 @@ def test_torch_unbatched_causal_and_copied(theirs, randn, device):
     assert all(parameter.requires_grad for parameter in layer.parameters())
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"kdim": 4}, {"vdim": 4}, {"add_bias_kv": True}, {"add_zero_attn": True}],
-)
+@every("options", [{"kdim": 4}, {"vdim": 4}, {"add_bias_kv": True}, {"add_zero_attn": True}])
 def test_torch_layers_of_another_kind_are_refused(options):
     name, value = next(iter(options.items()))
     with pytest.raises(ValueError, match=rf"^module: expected .* got one with .*{name}={value}"):
@@ -715,9 +713,9 @@ def gated_by_hand(layer, x):
 
 
 @pytest.mark.claim("gate-is-its-formula")
-@pytest.mark.parametrize("attention", [scaled_dot_product_attention, blockwise_attention])
-@pytest.mark.parametrize("num_kv_heads", [6, 2])
-@pytest.mark.parametrize(("gate", "each"), [("headwise", 1), ("elementwise", VALUE_DIM)])
+@every("attention", [scaled_dot_product_attention, blockwise_attention])
+@every("num_kv_heads", [6, 2])
+@every(("gate", "each"), [("headwise", 1), ("elementwise", VALUE_DIM)])
 def test_a_gate_multiplies_what_a_head_answers(gate, each, num_kv_heads, attention, make, randn):
     layer = make(num_kv_heads=num_kv_heads, gate=gate, attention=attention)
     assert layer.gate_proj.weight.shape == (HEADS * each, EMBED)
@@ -821,7 +819,7 @@ def test_parameters_follow_from_heads_and_widths():
     assert sum(parameter.numel() for parameter in shared.parameters()) == 15 * 8 * 12
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "message"),
     [
         ({"embed_dim": 0}, r"embed_dim: expected an integer of 1 or more, got 0"),
@@ -870,7 +868,7 @@ def test_what_a_layer_is_made_of_has_a_kind():
             make()
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "message"),
     [
         ({"query": torch.ones(12)}, r"query: expected shape .*embed_dim=12\), got \(12,\)"),
@@ -902,7 +900,7 @@ def test_a_call_that_cannot_be_is_refused(arguments, message):
         layer(**{"query": torch.ones(5, 12)} | arguments)
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "message"),
     [
         ({"query": [[1.0]]}, "query: expected a torch.Tensor, got list. Convert it with torch.as"),
@@ -1041,8 +1039,8 @@ def test_frozen_weights_stay_frozen():
         MultiHeadAttention.from_torch(nn.Linear(2, 2))
 
 
-@pytest.mark.parametrize("bias", [None, positions.alibi])
-@pytest.mark.parametrize("attention", [*FUNCTIONS, blockwise_attention])
+@every("bias", [None, positions.alibi])
+@every("attention", [*FUNCTIONS, blockwise_attention])
 def test_a_mask_object_is_what_its_tensor_is(attention, bias, device, randn):
     """Whoever declares Mask gets the object; others a tensor, and so do all beside a bias."""
     seen = []

@@ -1,15 +1,15 @@
 """The product by oneDNN, and what stands in for it."""
 
-import pytest
 import torch
+from every import every
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnref import onednn
 from attnref.onednn import product_with_transpose
 
 
-@pytest.mark.parametrize("available", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@every("available", [True, False])
+@every("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_it_is_the_product(dtype, available, device, generator, monkeypatch):
     monkeypatch.setattr(onednn, "AVAILABLE", onednn.AVAILABLE and available)
     # Small integers, whose products and sums every dtype holds exactly.
@@ -55,7 +55,7 @@ def test_a_weight_in_strides_is_copied_first(generator):
         assert watch.strides == [(7, 1), (7, 1), (1, 11)]  # copied, copied, as it was
 
 
-@pytest.mark.parametrize(("n", "d", "m"), [(0, 5, 3), (2, 0, 3), (2, 5, 0)])
+@every(("n", "d", "m"), [(0, 5, 3), (2, 0, 3), (2, 5, 0)])
 def test_of_nothing(n, d, m):
     product = product_with_transpose(torch.ones(n, d), torch.ones(m, d))
     assert product.shape == (n, m)

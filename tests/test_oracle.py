@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from every import every
 
 from attnref import oracle
 
@@ -83,7 +84,7 @@ def test_a_mask_leaves_the_other_keys_as_if_alone(normal):
         assert not weights[i, ~allowed[i]].any()
 
 
-@pytest.mark.parametrize(("n", "m"), [(5, 5), (5, 3), (3, 7)])
+@every(("n", "m"), [(5, 5), (5, 3), (3, 7)])
 def test_causal_rows_see_the_keys_up_to_their_own(n, m, normal):
     query, key, value = normal((n, 2)), normal((m, 2)), normal((m, 3))
     output, weights = oracle.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -144,7 +145,7 @@ def test_consecutive_query_heads_share_a_key_head(normal):
         close(output[:, head], alone)
 
 
-@pytest.mark.parametrize(("n", "m", "b"), [(0, 3, 2), (3, 0, 2), (3, 5, 0), (0, 0, 1)])
+@every(("n", "m", "b"), [(0, 3, 2), (3, 0, 2), (3, 5, 0), (0, 0, 1)])
 def test_empty_sequences(n, m, b):
     query, key, value = np.ones((b, n, 2)), np.ones((b, m, 2)), np.ones((b, m, 5))
     output, weights = oracle.scaled_dot_product_attention(query, key, value)
@@ -191,7 +192,7 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@every("name", PROBLEMS)
 def test_gradients_are_the_slopes_of_the_values(name, normal):
     """Every derivative against a central difference.
 
@@ -274,7 +275,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
+@every("text", WRONG)
 def test_errors_name_the_argument(text):
     arguments = {"query": np.ones((3, 2)), "key": np.ones((5, 2)), "value": np.ones((5, 2))}
     arguments |= WRONG[text]

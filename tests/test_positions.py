@@ -3,6 +3,7 @@ import re
 
 import pytest
 import torch
+from every import every
 
 from attnref import positions
 
@@ -33,7 +34,7 @@ def turned_by_complex_numbers(x, base=10_000.0, offset=0):
 # Sinusoids
 
 
-@pytest.mark.parametrize(("length", "dim"), [(7, 10), (11, 6), (1, 2), (0, 4)])
+@every(("length", "dim"), [(7, 10), (11, 6), (1, 2), (0, 4)])
 def test_sinusoidal_is_its_formula(length, dim, device):
     table = positions.sinusoidal(length, dim, offset=3, dtype=torch.float64, device=device)
     assert table.shape == (length, dim)
@@ -123,7 +124,7 @@ def test_learned_positions_start_with_the_given_deviation(device, generator):
 
 
 @pytest.mark.claim("learned-table-ends")
-@pytest.mark.parametrize(("length", "offset"), [(12, 0), (1, 11), (5, 7)])
+@every(("length", "offset"), [(12, 0), (1, 11), (5, 7)])
 def test_the_end_of_the_learned_table_is_named(length, offset):
     layer = positions.LearnedPositions(11, 5)
     with pytest.raises(ValueError, match=r"^length: expected at most 11 positions") as error:
@@ -135,7 +136,7 @@ def test_the_end_of_the_learned_table_is_named(length, offset):
 # Rotations
 
 
-@pytest.mark.parametrize("shape", [(7, 6), (3, 5, 7, 10), (2, 3, 11, 2), (3, 0, 4)])
+@every("shape", [(7, 6), (3, 5, 7, 10), (2, 3, 11, 2), (3, 0, 4)])
 def test_rotary_turns_complex_numbers(shape, device, generator):
     x = randn(*shape, device=device, generator=generator)
     for options in ({}, {"base": 500.0}, {"offset": 13}):
@@ -210,8 +211,8 @@ def test_converted_weights_give_the_same_scores_and_unconverted_ones_do_not(devi
     assert torch.equal(back, w_q)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("rotate", [positions.rotary, positions.rotary_half_split])
+@every("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@every("rotate", [positions.rotary, positions.rotary_half_split])
 def test_rotary_angles_keep_their_precision_in_every_dtype(dtype, rotate, device, generator):
     """At position 100 000 the result is one rounding from exact; angles in ``dtype`` are not."""
     x = randn(3, 7, 10, device=device, generator=generator).to(dtype)
@@ -245,7 +246,7 @@ def test_rotary_under_vmap(device, generator):
 
 
 @pytest.mark.claim("alibi-slopes")
-@pytest.mark.parametrize(
+@every(
     ("num_heads", "exponents"),
     [
         (1, [8]),
@@ -270,7 +271,7 @@ def test_alibi_slopes_of_seven_heads_come_from_eight():
 
 
 @pytest.mark.claim("alibi-is-its-formula")
-@pytest.mark.parametrize(
+@every(
     ("n", "m", "alignment", "offset"),
     [
         (5, None, None, 0),
@@ -335,7 +336,7 @@ def test_alibi_is_the_authors_bias_up_to_a_constant_a_row(device, generator):
 
 
 @pytest.mark.claim("one-distance-per-diagonal")
-@pytest.mark.parametrize(
+@every(
     ("n", "m", "alignment", "offset"),
     [
         (5, None, None, 0),
@@ -360,14 +361,14 @@ def test_distances_are_those_of_the_diagonals(n, m, alignment, offset, device):
     assert torch.equal(bias[:, j - i + n - 1], expected)
 
 
-@pytest.mark.parametrize(("n", "m"), [(0, 0), (0, 3), (3, 0)])
+@every(("n", "m"), [(0, 0), (0, 3), (3, 0)])
 def test_without_pairs_there_are_no_distances(n, m):
     assert positions.distances(n, m, alignment="top-left").shape == (0,)
 
 
 @pytest.mark.claim("buckets-grow-with-distance")
-@pytest.mark.parametrize(("B", "D"), [(32, 128), (10, 6), (36, 50)])
-@pytest.mark.parametrize("bidirectional", [True, False])
+@every(("B", "D"), [(32, 128), (10, 6), (36, 50)])
+@every("bidirectional", [True, False])
 def test_buckets_by_their_formula(bidirectional, B, D, device):
     """In exact logarithms, where no value is near a whole number; and what the rest must obey."""
     side = B // 2 if bidirectional else B
@@ -395,7 +396,7 @@ def test_buckets_by_their_formula(bidirectional, B, D, device):
 
 
 @pytest.mark.claim("float32-decides-buckets")
-@pytest.mark.parametrize(
+@every(
     ("num_buckets", "max_distance", "bidirectional", "moved"),
     [(32, 128, False, []), (32, 128, True, []), (36, 50, False, [(30, 26, 27)])],
 )
@@ -424,7 +425,7 @@ def test_buckets_keep_the_shape(device):
 # What is refused
 
 
-@pytest.mark.parametrize(
+@every(
     ("call", "message"),
     [
         (lambda: positions.sinusoidal(3, 5), r"dim: expected an even number, got 5"),
@@ -519,7 +520,7 @@ def test_positions_in_a_row_are_those_of_the_offset(rotate, device, generator):
 ADVICE = "For samples with heads write (b, 1, n)."
 
 
-@pytest.mark.parametrize(
+@every(
     ("own", "came"),
     [
         (torch.zeros(2, 7, dtype=torch.long), "shape (2, 7) of torch.int64"),
@@ -546,7 +547,7 @@ def test_integers_cannot_be_turned():
     assert "x.float()" in str(error.value)
 
 
-@pytest.mark.parametrize("distance", [torch.ones(3), [1, 2], torch.ones(3, dtype=torch.complex64)])
+@every("distance", [torch.ones(3), [1, 2], torch.ones(3, dtype=torch.complex64)])
 def test_distances_are_integers(distance):
     with pytest.raises(
         TypeError, match=r"^distance: expected a tensor of integers, got .*\(n, m\)"

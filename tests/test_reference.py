@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from every import every
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
@@ -83,11 +84,10 @@ def against_oracle(query: Tensor, key: Tensor, value: Tensor, mask=None, **optio
 
 
 @pytest.mark.claim("same-as-the-oracle")
-@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 1, 3)])
-@pytest.mark.parametrize(
+@every("lead", [(), (3,), (2, 3), (2, 1, 3)])
+@every(
     "options",
     [{}, {"is_causal": True}, {"scale": 0.3}, {"scale": -1}, {"scale": 0}, {"softcap": 1.5}],
-    ids=str,
 )
 def test_the_formula(lead, options, normal):
     against_oracle(normal(*lead, 5, 2), normal(*lead, 7, 2), normal(*lead, 7, 11), **options)
@@ -97,9 +97,9 @@ MASK_SHAPES = [(), (7,), (5, 1), (5, 7), (1, 7), (3, 1, 1), (3, 5, 7), (2, 1, 1,
 
 
 @pytest.mark.claim("same-as-the-oracle")
-@pytest.mark.parametrize("kind", ["bool", "float"])
-@pytest.mark.parametrize("shape", MASK_SHAPES, ids=str)
-@pytest.mark.parametrize("is_causal", [False, True])
+@every("kind", ["bool", "float"])
+@every("shape", MASK_SHAPES)
+@every("is_causal", [False, True])
 def test_masks_of_every_shape(shape, kind, is_causal, normal):
     """One that broadcasts is worth one of full size, and with ``is_causal`` both hold."""
     tensors = normal(2, 3, 5, 2), normal(2, 3, 7, 2), normal(2, 3, 7, 11)
@@ -142,11 +142,10 @@ def test_consecutive_query_heads_share_a_key_head(normal):
     against_oracle(query, key, value, mask, enable_gqa=True, softcap=2.0)
 
 
-@pytest.mark.parametrize(("b", "n", "m"), [(2, 0, 3), (2, 3, 0), (0, 3, 5), (2, 0, 0)])
-@pytest.mark.parametrize(
+@every(("b", "n", "m"), [(2, 0, 3), (2, 3, 0), (0, 3, 5), (2, 0, 0)])
+@every(
     "options",
     [{}, {"is_causal": True}, {"attn_mask": "bool"}, {"attn_mask": "float"}, {"dropout_p": 0.5}],
-    ids=str,
 )
 def test_empty_sequences(b, n, m, options, device):
     """No key: zeros, as for a row that may attend to nothing. No query: nothing."""
@@ -238,8 +237,8 @@ def test_log_sum_exp_merges_partial_results(normal):
 # A query that may attend to no key --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["bool", "float", "bool and causal"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, *HALF], ids=str)
+@every("kind", ["bool", "float", "bool and causal"])
+@every("dtype", [torch.float64, torch.float32, *HALF])
 def test_a_row_without_keys_gives_zeros_and_finite_gradients(kind, dtype, device, normal):
     query, key, value = (normal(2, n, d).to(dtype) for n, d in [(5, 2), (7, 2), (7, 3)])
     mask = bottomless((5, 7), device)
@@ -317,10 +316,10 @@ def test_a_finite_penalty_forbids_nothing_when_all_pay_it(device):
 PLACES = {"query": 0, "key": 1, "value": 2}
 
 
-@pytest.mark.parametrize("softcap", [None, 2.0])
-@pytest.mark.parametrize("bad", [NAN, INF, -INF, torch.finfo(torch.float64).max])
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("kind", ["bool", "float", "causal"])
+@every("softcap", [None, 2.0])
+@every("bad", [NAN, INF, -INF, torch.finfo(torch.float64).max])
+@every("place", PLACES)
+@every("kind", ["bool", "float", "causal"])
 def test_what_a_row_may_not_see_stays_out_of_it(kind, place, bad, softcap, device, normal):
     """One entry of token 4 is NaN or inf, and rows 0 … 3 may not see it.
 
@@ -693,7 +692,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@every("layout", LAYOUTS)
 def test_the_layout_in_memory_does_not_matter(layout, normal):
     arranged = [
         LAYOUTS[layout](x)
@@ -801,7 +800,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+@every("case", WRONG)
 def test_errors_say_what_came_and_how_to_mend_it(case):
     changed, kind, text = WRONG[case]
     arguments = {"query": torch.ones(5, 2), "key": torch.ones(7, 2), "value": torch.ones(7, 3)}

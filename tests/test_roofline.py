@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from every import every
 
 from attnref.cost import Cost, Operations
 from attnref.roofline import Machine, bound
@@ -12,17 +13,26 @@ from attnref.roofline import Machine, bound
 MACHINE = Machine("example", {torch.float16: 1e13, torch.float32: 1e12}, bytes_per_second=1e11)
 
 
-@pytest.mark.parametrize(
+@every(
     ("dtype", "matmul", "verdict"),
     [
-        (torch.float16, 5450, "compute-bound on example: 110 operations per byte, balance 100, "
-                              "at least 5.5e-10 s"),
-        (torch.float16, 4900, "memory-bound on example: 99 operations per byte, balance 100, "
-                              "at least 5e-10 s"),
-        (torch.float32, 4850, "compute-bound on example: 98 operations per byte, balance 10, "
-                              "at least 4.9e-09 s"),
+        (
+            torch.float16,
+            5450,
+            "compute-bound on example: 110 operations per byte, balance 100, at least 5.5e-10 s",
+        ),
+        (
+            torch.float16,
+            4900,
+            "memory-bound on example: 99 operations per byte, balance 100, at least 5e-10 s",
+        ),
+        (
+            torch.float32,
+            4850,
+            "compute-bound on example: 98 operations per byte, balance 10, at least 4.9e-09 s",
+        ),
     ],
-)  # fmt: skip
+)
 def test_roofline(dtype, matmul, verdict):
     spent = Cost(Operations(matmul, 40, 10), bytes_read=48, bytes_written=2)
     found = bound(spent, MACHINE, dtype=dtype)
@@ -37,7 +47,7 @@ def test_roofline_at_the_balance_is_compute_bound():
     assert bound(spent, MACHINE, dtype=torch.float16).bound == "compute"
 
 
-@pytest.mark.parametrize(
+@every(
     ("rate", "slowest", "parts"),
     [
         (1e9, "exponential", {"compute": 5e-10, "exponential": 1e-8, "memory": 4.7e-10}),
@@ -75,10 +85,8 @@ def test_roofline_names_what_it_lacks():
             bound(cost, machine, dtype=torch.float16)
 
 
-@pytest.mark.parametrize("wrong", [0, -1e9, math.inf, math.nan, True, "1e9"])
-@pytest.mark.parametrize(
-    "name", ["operations_per_second", "bytes_per_second", "exponentials_per_second"]
-)
+@every("wrong", [0, -1e9, math.inf, math.nan, True, "1e9"])
+@every("name", ["operations_per_second", "bytes_per_second", "exponentials_per_second"])
 def test_a_speed_is_a_positive_number(name, wrong):
     speed = {torch.float16: wrong} if name == "operations_per_second" else wrong
     machine = replace(MACHINE, **{name: speed})

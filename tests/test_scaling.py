@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from every import every
 
 import attnref
 from attnref import masks, oracle, scaling
@@ -10,7 +11,7 @@ from attnref import masks, oracle, scaling
 POWERS = (scaling.unscaled, scaling.inverse_sqrt, scaling.inverse)
 
 
-@pytest.mark.parametrize("head_dim", [1, 3, 64, 97])
+@every("head_dim", [1, 3, 64, 97])
 def test_factors(head_dim):
     assert scaling.unscaled(head_dim) == 1.0
     assert scaling.inverse_sqrt(head_dim) == pytest.approx(1 / math.sqrt(head_dim), rel=1e-15)
@@ -37,8 +38,8 @@ def test_a_root_in_float32_is_off_unless_the_width_is_a_square(device):
     assert errors[80] > 1e-8
 
 
-@pytest.mark.parametrize("factor", POWERS)
-@pytest.mark.parametrize("wrong", [0, -3, 2.5, True, "64"])
+@every("factor", POWERS)
+@every("wrong", [0, -3, 2.5, True, "64"])
 def test_a_wrong_width_is_named(factor, wrong):
     with pytest.raises(
         ValueError, match=r"^head_dim: expected an integer of 1 or more, got"
@@ -49,7 +50,7 @@ def test_a_wrong_width_is_named(factor, wrong):
 
 
 @pytest.mark.claim("score-variance-by-factor")
-@pytest.mark.parametrize("head_dim", [16, 64, 256])
+@every("head_dim", [16, 64, 256])
 def test_score_variance_follows_the_factor(head_dim, device, generator):
     """Var(c q·k) = c² d_k for independent components of mean 0 and variance 1."""
     pairs = 20_000
@@ -128,7 +129,7 @@ def test_yarn_gives_the_factor_of_deepseek_v3():
     assert scaling.yarn(64, stretch=1) == scaling.inverse_sqrt(64)
 
 
-@pytest.mark.parametrize("wrong", [0.5, math.inf, math.nan])
+@every("wrong", [0.5, math.inf, math.nan])
 def test_yarn_names_a_wrong_stretch(wrong):
     with pytest.raises(
         ValueError, match=r"^stretch: expected a number of at least 1, got"
@@ -226,7 +227,7 @@ def test_log_length_leaves_a_row_without_keys_at_zero(device, randn):
 
 
 @pytest.mark.claim("lead-lost-and-kept")
-@pytest.mark.parametrize(("n", "expected"), [(10**3, 0.957), (10**4, 0.688), (10**6, 0.0216)])
+@every(("n", "expected"), [(10**3, 0.957), (10**4, 0.688), (10**6, 0.0216)])
 def test_a_lead_is_lost_in_a_long_row_but_not_with_log_length(n, expected, device):
     """One key leads the n - 1 others by 10: its weight under a constant factor, and under ln n.
 
@@ -335,7 +336,7 @@ def test_the_gradient_of_the_temperature_is_right(randn):
     assert torch.autograd.gradcheck(attention, start)
 
 
-@pytest.mark.parametrize("wrong", [0, True, 2.0])
+@every("wrong", [0, True, 2.0])
 def test_a_wrong_number_of_heads_is_named(wrong):
     with pytest.raises(
         ValueError, match=r"^num_heads: expected an integer of 1 or more, got"
@@ -344,7 +345,7 @@ def test_a_wrong_number_of_heads_is_named(wrong):
     assert repr(wrong) in str(error.value)
 
 
-@pytest.mark.parametrize("wrong", [0.0, -1.0, 101.0, math.nan])
+@every("wrong", [0.0, -1.0, 101.0, math.nan])
 def test_a_wrong_temperature_is_named(wrong):
     with pytest.raises(
         ValueError, match=r"^init: expected a number above 0 and at most 100, got"
@@ -356,7 +357,7 @@ def test_a_wrong_temperature_is_named(wrong):
 # scale_query
 
 
-@pytest.mark.parametrize("factor", POWERS)
+@every("factor", POWERS)
 def test_scaling_the_query_is_passing_the_scale(factor, randn):
     query, key, value = randn(2, 5, 7), randn(2, 11, 7), randn(2, 11, 3)
     kept = query.clone()
@@ -370,7 +371,7 @@ def test_scaling_the_query_is_passing_the_scale(factor, randn):
         assert torch.equal(ours, expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@every("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_the_query_keeps_its_dtype(dtype, device, randn):
     query, key, value = (randn(2, 5, 3, dtype=dtype) for _ in range(3))
     factor = scaling.per_head(torch.tensor([0.3, 0.7], device=device))
@@ -397,7 +398,7 @@ def test_scaling_first_does_not_overflow(device):
     assert scaled.item() == pytest.approx(115_200 / math.sqrt(128), rel=eps)
 
 
-@pytest.mark.parametrize("shape", [(2,), (3, 1, 1), (2, 5, 7), (2, 2, 1, 1)])
+@every("shape", [(2,), (3, 1, 1), (2, 5, 7), (2, 2, 1, 1)])
 def test_a_factor_that_is_not_one_number_a_row_is_named(shape, device):
     query = torch.ones(2, 5, 7, device=device)
     with pytest.raises(ValueError, match=r"^factor: expected a shape that broadcasts to") as error:

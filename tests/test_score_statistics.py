@@ -4,6 +4,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from every import every
 
 import attnref
 from attnref import oracle, scaling, score_statistics
@@ -69,8 +70,8 @@ def mask_of(kind, device, randn):
     return bias, bias.cpu()
 
 
-@pytest.mark.parametrize("kind", ["none", "bool", "float"])
-@pytest.mark.parametrize("scale", [None, 2.0])
+@every("kind", ["none", "bool", "float"])
+@every("scale", [None, 2.0])
 def test_statistics_match_the_jacobian_of_each_row(kind, scale, device, randn):
     query, key, upstream = randn(2, 5, 7), randn(2, 11, 7), randn(2, 5, 11)
     kept = query.clone(), key.clone(), upstream.clone()
@@ -91,7 +92,7 @@ def test_statistics_match_the_jacobian_of_each_row(kind, scale, device, randn):
         assert torch.equal(tensor, before)
 
 
-@pytest.mark.parametrize("kind", ["none", "bool", "float"])
+@every("kind", ["none", "bool", "float"])
 def test_gradients_are_those_of_autograd(kind, device, randn):
     """dL/ds and dL/dq of attention itself, row by row: each row is a leading index here."""
     scale = 0.3
@@ -241,7 +242,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("head_dim", "factor", "means"), ROWS)
+@every(("head_dim", "factor", "means"), ROWS)
 def test_the_table_of_factors(head_dim, factor, means, rows):
     ours = rows(head_dim, factor)
     statistics = (
@@ -300,7 +301,7 @@ def test_only_the_inverse_square_root_makes_the_query_gradient_independent_of_th
 
 
 @pytest.mark.claim("inverse-starts-uniform")
-@pytest.mark.parametrize("head_dim", [16, 64, 256])
+@every("head_dim", [16, 64, 256])
 def test_1_over_d_starts_nearly_uniform_with_a_small_gradient(head_dim, rows):
     """H = ln n - Var/2 and |dL/dq| = c sqrt(d_k/n), up to terms of the order of the variance.
 
@@ -330,9 +331,7 @@ def test_without_a_scale_the_mean_jacobian_falls_as_one_over_the_deviation(gener
     assert ours.jacobian_trace.median() < 1e-6
 
 
-@pytest.mark.parametrize(
-    ("divisor", "expected"), [(0.25, 5.06e-14), (1.0, 3.35e-4), (8.0, 2.46e-2), (64.0, 3.89e-3)]
-)
+@every(("divisor", "expected"), [(0.25, 5.06e-14), (1.0, 3.35e-4), (8.0, 2.46e-2), (64.0, 3.89e-3)])
 def test_two_keys_and_a_gap_of_8(divisor, expected, device):
     """Between a scale that saturates and one that flattens, the gradient has its maximum."""
     query = torch.tensor([[1.0]], device=device, dtype=torch.float64)
@@ -360,7 +359,7 @@ def test_flat_weights_keep_their_jacobian_and_lose_the_gradient_as_the_factor(ra
         torch.testing.assert_close(divisor * ours.query_gradient, expected, rtol=remains, atol=0)
 
 
-@pytest.mark.parametrize("head_dim", [16, 64, 256])
+@every("head_dim", [16, 64, 256])
 def test_alignment_makes_1_over_d_the_factor_that_does_not_depend_on_the_width(head_dim, randn):
     """Trained queries correlate with keys, E[q_p k_p] = ρ: the usual factor lets logits drift."""
     pairs, rho = 2000, 0.36
@@ -375,7 +374,7 @@ def test_alignment_makes_1_over_d_the_factor_that_does_not_depend_on_the_width(h
         assert_mean(ours.logit_mean, expected)
 
 
-@pytest.mark.parametrize("head_dim", [16, 64, 256])
+@every("head_dim", [16, 64, 256])
 def test_unscaled_products_grow_in_size_with_the_root_of_the_width_and_not_in_mean(head_dim, randn):
     """E|q·k| = sqrt(2/π) E|q|, near sqrt(2 d/π), around a mean of 0."""
     query, key = randn(2000, 1, head_dim), randn(2000, 1, head_dim)

@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+from every import every
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnref import attention_weights, scaled_dot_product_attention, similarity, softmax
@@ -79,7 +80,7 @@ def test_gradients_against_finite_differences(function, points):
 
 
 @each
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@every("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_lower_precision_rounds_the_result_once(function, dtype, points):
     query, key, _ = (tensor.to(dtype) for tensor in points)
     scores = function(query, key)
@@ -231,7 +232,7 @@ def test_a_word_need_not_attend_most_to_itself(words):
 
 
 @pytest.mark.claim("own-best-match-by-width")
-@pytest.mark.parametrize(
+@every(
     ("n", "d", "share", "sets"),
     [(32, 2, 0.162, 2000), (32, 4, 0.408, 2000), (32, 16, 0.986, 2000), (1024, 16, 0.81, 5)],
 )
@@ -290,7 +291,7 @@ def nadaraya_watson(query, key, value, bandwidth):
     return torch.tensor(outputs, dtype=torch.float64, device=query.device)
 
 
-@pytest.mark.parametrize("bandwidth", [0.9, 2, 11.0])
+@every("bandwidth", [0.9, 2, 11.0])
 def test_kernel_regression_against_its_formula(bandwidth, points):
     query, key, value = points
     found = similarity.kernel_regression(query, key, value, bandwidth=bandwidth)
@@ -350,8 +351,8 @@ def test_kernel_regression_in_half_precision(points):
 # ---- nearest neighbours
 
 
-@pytest.mark.parametrize("dim", [-1, 1])
-@pytest.mark.parametrize("count", [1, 2, 4])
+@every("dim", [-1, 1])
+@every("count", [1, 2, 4])
 def test_nearest_neighbours_are_the_renormalised_softmax(count, dim, points):
     query, key, _ = points
     scores = similarity.dot_scores(query, key)
@@ -365,7 +366,7 @@ def test_nearest_neighbours_are_the_renormalised_softmax(count, dim, points):
 
 
 @pytest.mark.claim("dropped-mass")
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 7])
+@every("count", [1, 2, 3, 5, 7])
 def test_truncation_moves_twice_the_dropped_mass(count, points):
     """|p - p_k|_1 = 2 δ, so that the output moves by at most δ times the values' diameter."""
     query, key, value = points
@@ -414,7 +415,7 @@ def neighbours(query, key):
     return similarity.nearest_neighbours(similarity.dot_scores(query, key), count=3)
 
 
-@pytest.mark.parametrize("function", [*SCORES, regression, neighbours])
+@every("function", [*SCORES, regression, neighbours])
 def test_each_function_compiles_whole_and_maps_over_a_batch(function, points):
     query, key, _ = points
     before = query.clone(), key.clone()
@@ -426,7 +427,7 @@ def test_each_function_compiles_whole_and_maps_over_a_batch(function, points):
         torch.testing.assert_close(other(query, key), expected, rtol=0, atol=256 * EPS)
 
 
-@pytest.mark.parametrize("function", [*SCORES, regression])
+@every("function", [*SCORES, regression])
 def test_what_does_not_fit_is_named(function, device):
     query, key = torch.zeros(5, 11, device=device), torch.zeros(7, 11, device=device)
     with pytest.raises(ValueError, match=r"^key: expected last dimension 11, as query has"):
@@ -450,7 +451,7 @@ def test_values_that_do_not_fit_the_keys_are_named(device):
         similarity.kernel_regression(query, key, query, bandwidth=1.0)
 
 
-@pytest.mark.parametrize("wrong", [0.0, -1.0, math.inf, math.nan])
+@every("wrong", [0.0, -1.0, math.inf, math.nan])
 def test_a_wrong_bandwidth_is_named(wrong, device):
     x = torch.zeros(5, 11, device=device)
     message = (
@@ -461,7 +462,7 @@ def test_a_wrong_bandwidth_is_named(wrong, device):
         similarity.kernel_regression(x, x, x, bandwidth=wrong)
 
 
-@pytest.mark.parametrize("wrong", ["1", True, torch.ones(11)])
+@every("wrong", ["1", True, torch.ones(11)])
 def test_a_bandwidth_that_is_no_number_is_named(wrong, device):
     x = torch.zeros(5, 11, device=device)
     with pytest.raises(TypeError, match=r"^bandwidth: expected a number, got") as error:
@@ -470,7 +471,7 @@ def test_a_bandwidth_that_is_no_number_is_named(wrong, device):
     assert "divide query and key by it" in str(error.value)
 
 
-@pytest.mark.parametrize("wrong", [0, 8, -1, 2.0, True])
+@every("wrong", [0, 8, -1, 2.0, True])
 def test_a_wrong_number_of_neighbours_is_named(wrong, device):
     message = (
         f"count: expected an integer between 1 and 7, got {wrong!r}. It is the number of "

@@ -7,6 +7,7 @@ import re
 
 import pytest
 import torch
+from every import every
 
 from attnref import oracle, softmax
 
@@ -69,7 +70,7 @@ def gradients(function, *inputs, seed=1):
 
 
 @pytest.mark.claim("naive-softmax-overflows")
-@pytest.mark.parametrize(
+@every(
     ("dtype", "fine", "over"),
     [
         (torch.float16, 11.08, 11.1),
@@ -108,7 +109,7 @@ def test_the_naive_formula_divides_zero_by_zero(device):
     torch.testing.assert_close(softmax.stable(scores), expected.double(), rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("dim", [0, 1, -1])
+@every("dim", [0, 1, -1])
 def test_naive_is_softmax_where_it_does_not_overflow(dim, device, generator):
     scores = torch.randn(2, 5, 7, device=device, generator=generator, dtype=torch.float64)
     torch.testing.assert_close(
@@ -117,7 +118,7 @@ def test_naive_is_softmax_where_it_does_not_overflow(dim, device, generator):
 
 
 @SAFE
-@pytest.mark.parametrize("dim", [0, 1, 2, -1])
+@every("dim", [0, 1, 2, -1])
 def test_weights_along_any_dimension(function, dim, device, generator):
     scores = torch.randn(2, 5, 7, device=device, generator=generator, dtype=torch.float64)
     expected = torch.softmax(scores, dim)
@@ -149,7 +150,7 @@ def test_first_and_second_derivatives(function, device, generator):
 
 
 @SAFE
-@pytest.mark.parametrize("dtype", DTYPES[:3])
+@every("dtype", DTYPES[:3])
 def test_error_stays_within_budget(function, dtype, device, generator):
     """At most 1.5 times the relative error of torch.softmax on the same input, against float64."""
     scores = 4 * torch.randn(101, 97, device=device, generator=generator, dtype=torch.float64)
@@ -186,7 +187,7 @@ def test_half_precision_sums_do_not_overflow(function, device):
 
 
 @SAFE
-@pytest.mark.parametrize("poison", [torch.nan, torch.inf])
+@every("poison", [torch.nan, torch.inf])
 def test_nan_and_inf_fill_their_row_and_no_other(function, poison, device):
     scores = torch.zeros(2, 7, device=device)
     scores[0, 4] = poison
@@ -200,7 +201,7 @@ def test_no_keys_no_weights(function, device):
     assert function(torch.zeros(3, 0, device=device)).shape == (3, 0)
 
 
-@pytest.mark.parametrize("block_size", [1, 2, 3, 5, 7, 11])
+@every("block_size", [1, 2, 3, 5, 7, 11])
 def test_any_block_size_gives_the_same_weights(block_size, scores):
     online = functools.partial(softmax.online, block_size=block_size)
     torch.testing.assert_close(online(scores), softmax.stable(scores), rtol=32 * EPS, atol=0)
@@ -391,7 +392,7 @@ def test_values_that_do_not_fit_the_keys_are_named(device):
 # ---- log-sum-exp and entropy
 
 
-@pytest.mark.parametrize("dim", [0, 1, -1])
+@every("dim", [0, 1, -1])
 def test_log_sum_exp(dim, scores):
     torch.testing.assert_close(
         softmax.log_sum_exp(scores, dim=dim),
@@ -478,7 +479,7 @@ def test_entropy_falls_by_beta_times_the_variance_of_the_scores(device, generato
 
 
 @pytest.mark.claim("softmax-jacobian")
-@pytest.mark.parametrize("alpha", [1.0, 3.0, 8.0])
+@every("alpha", [1.0, 3.0, 8.0])
 def test_jacobian_against_autograd(alpha, device, generator):
     """With s = x/alpha a factor 1/alpha belongs to the derivative; without it, it is off."""
     x = torch.randn(7, device=device, generator=generator, dtype=torch.float64)
@@ -605,7 +606,7 @@ def test_the_logarithmic_means_of_the_worked_example():
     assert means == pytest.approx([1.485, 1.271, 1.019, 0.898, 0.773], abs=1e-3)
 
 
-@pytest.mark.parametrize(
+@every(
     ("scores", "quotients"),
     [
         ([1.0, -1.0], [math.inf, -math.inf]),
@@ -652,7 +653,7 @@ def test_softmax_raises_e_to_the_scores_and_not_the_scores_to_a_power(device):
     assert (powers - weights).abs().max() > 0.05
 
 
-@pytest.mark.parametrize("dim", [0, 1, -1])
+@every("dim", [0, 1, -1])
 def test_sum_normalise_along_any_dimension(dim, device, generator):
     scores = torch.rand(2, 5, 7, device=device, generator=generator, dtype=torch.float64)
     weights = softmax.sum_normalise(scores, dim=dim)
@@ -711,7 +712,7 @@ def two_parts(scores):
     return softmax.merge(*parts).output
 
 
-@pytest.mark.parametrize("function", [*PLAIN, product, two_parts])
+@every("function", [*PLAIN, product, two_parts])
 def test_each_function_compiles_whole_and_maps_over_a_batch(function, device, generator):
     inputs = torch.rand(2, 5, 7, device=device, generator=generator, dtype=torch.float64)
     before = inputs.clone()
@@ -725,8 +726,8 @@ def test_each_function_compiles_whole_and_maps_over_a_batch(function, device, ge
         torch.testing.assert_close(found, gradient, rtol=64 * EPS, atol=64 * EPS)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("function", [*PLAIN, product])
+@every("dtype", DTYPES)
+@every("function", [*PLAIN, product])
 def test_the_dtype_that_comes_in_goes_out(function, dtype, device, generator):
     inputs = torch.rand(5, 7, device=device, generator=generator, dtype=torch.float64).to(dtype)
     found = function(inputs)
@@ -738,7 +739,7 @@ def test_the_dtype_that_comes_in_goes_out(function, dtype, device, generator):
     torch.testing.assert_close(found.double(), exact, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(
+@every(
     ("function", "name"),
     [(function, "scores") for function in PLAIN[:6]]
     + [(function, "weights") for function in [*PLAIN[6:], product]]
@@ -759,7 +760,7 @@ def test_lists_are_refused():
         softmax.stable([1.0, 2.0])
 
 
-@pytest.mark.parametrize("wrong", [0, -3, 2.5, True, "64"])
+@every("wrong", [0, -3, 2.5, True, "64"])
 def test_a_wrong_block_size_is_named(wrong, device):
     with pytest.raises(ValueError, match=r"^block_size: expected an integer of 1 or more") as error:
         softmax.online(torch.zeros(7, device=device), block_size=wrong)

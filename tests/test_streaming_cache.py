@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from every import every
 
 import attnref
 from attnref import StreamingCache, masks
@@ -22,8 +23,8 @@ def mask_of(first, window):
 
 
 @pytest.mark.claim("streaming-is-a-mask")
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize(("first", "window"), [(0, 5), (1, 1), (2, 5), (4, 3), (5, 30)])
+@every("cut", CUTS)
+@every(("first", "window"), [(0, 5), (1, 1), (2, 5), (4, 3), (5, 30)])
 def test_steps_are_the_rows_of_one_pass_under_the_mask(first, window, cut, randn, device):
     inputs = [randn(2, H, N, d).requires_grad_() for d in (D_K, D_K, D_V)]
     query, key, value = inputs

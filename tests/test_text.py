@@ -2,13 +2,13 @@
 
 import pickle
 
-import pytest
+from every import every
 
 from attnref.conformance.subject import CheckError
 from attnref.text import LANGUAGES, Text, preferred
 
 
-@pytest.mark.parametrize(
+@every(
     ("environment", "language"),
     [
         ({}, "en"),

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import typer
+from every import every
 
 from attnref import cli, usage
 
@@ -57,7 +58,7 @@ def em_portugues(attnref, monkeypatch):
     return attnref
 
 
-@pytest.mark.parametrize("command", [(), ("-h",), ("check", "-h"), ("exercise", "start", "-h")])
+@every("command", [(), ("-h",), ("check", "-h"), ("exercise", "start", "-h")])
 def test_the_parsers_own_words_in_a_help_are_portuguese(em_portugues, command):
     status, out, err = em_portugues(*command)
     assert status == (0 if command else 2)
@@ -69,7 +70,7 @@ def test_the_parsers_own_words_in_a_help_are_portuguese(em_portugues, command):
         assert word not in text
 
 
-@pytest.mark.parametrize(
+@every(
     ("command", "said"),
     [
         (["chek"], "Erro: Não há o comando 'chek'."),
@@ -102,7 +103,7 @@ def test_the_option_of_the_language_counts_before_the_locale(attnref, monkeypatc
     assert attnref("check", "--help")[1].startswith("Usage: attnref check [OPTIONS]")
 
 
-@pytest.mark.parametrize(
+@every(
     ("english", "portuguese"),
     [
         ("No such option: --foo", "Não há a opção --foo"),

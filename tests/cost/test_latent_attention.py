@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from counter import Counter
+from every import every
 
 from attnref import cost
 from attnref.cost import Sizes
@@ -45,8 +46,8 @@ def program(given, absorb):
 
 
 @pytest.mark.claim("latent-costs-what-is-counted")
-@pytest.mark.parametrize("n", [1, 5, 13])
 @pytest.mark.parametrize("absorb", [True, False])
+@every("n", [1, 5, 13])
 def test_products_and_bytes_are_those_of_the_program(absorb, n, generator):
     sizes = replace(SIZES, n=n)
     given = tensors(sizes, generator)

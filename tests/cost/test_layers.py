@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 from counter import Counter, aten
+from every import every
 from programs import (
     BLOCK,
     blockwise,
@@ -28,10 +29,10 @@ def linear_layers(shapes, like, bias=True):
     return layers, sum(number.numel() for layer in layers for number in layer.parameters())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("num_kv_heads", [6, 2])
 @pytest.mark.parametrize(("embed_dim", "d_v"), [(11, 7), (97, 2)])
+@every("dtype", [torch.float32, torch.float64])
+@every("bias", [True, False])
+@every("num_kv_heads", [6, 2])
 def test_multihead(embed_dim, d_v, num_kv_heads, bias, dtype, generator):
     sizes = Sizes(n=13, m=13, d_k=5, d_v=d_v, num_heads=6, num_kv_heads=num_kv_heads, dtype=dtype)
     x = torch.randn(13, embed_dim, dtype=dtype, generator=generator, device=generator.device)
@@ -55,9 +56,9 @@ def test_multihead(embed_dim, d_v, num_kv_heads, bias, dtype, generator):
 
 
 @pytest.mark.claim("gates-cost-one-projection")
-@pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("gate", "width"), [("headwise", 1), ("elementwise", 7)])
-@pytest.mark.parametrize("embed_dim", [11, 97])
+@every("bias", [True, False])
+@every("embed_dim", [11, 97])
 def test_multihead_with_gates(embed_dim, gate, width, bias, generator):
     sizes = Sizes(n=13, m=13, d_k=5, d_v=7, num_heads=6)
     x = torch.randn(13, embed_dim, generator=generator, device=generator.device)
@@ -101,8 +102,8 @@ def test_multihead_of_the_package(gate, device, generator):
     assert parameters == cost.multihead_parameters(sizes, 11, gate=gate)
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("embed_dim", "hidden"), [(11, 43), (43, 11)])
+@every("bias", [True, False])
+@every(("embed_dim", "hidden"), [(11, 43), (43, 11)])
 def test_feedforward(embed_dim, hidden, bias, generator):
     x = torch.randn(13, embed_dim, generator=generator, device=generator.device)
     layers, parameters = linear_layers([(embed_dim, hidden), (hidden, embed_dim)], x, bias)

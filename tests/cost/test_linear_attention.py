@@ -2,6 +2,7 @@
 
 import pytest
 from counter import Counter, Number, numbers
+from every import every
 from programs import DTYPES, inputs, linear, plain
 
 from attnref import cost
@@ -27,9 +28,9 @@ def scalar_linear(query, key, value):
     return output
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("lengths", [(13, 17), (5, 2)])
-@pytest.mark.parametrize("widths", [(5, 7), (11, 3)])
+@every("dtype", DTYPES)
+@every("lengths", [(13, 17), (5, 2)])
+@every("widths", [(5, 7), (11, 3)])
 def test_linear(lengths, widths, dtype, generator):
     sizes = Sizes(
         n=lengths[0], m=lengths[1], d_k=widths[0], d_v=widths[1], batch=2, num_heads=3, dtype=dtype

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from every import every
 
 from attnref import cost
 from attnref.cost import Link, RankTime, Sizes, hiding_length, mesh_time
@@ -43,9 +44,9 @@ def simulated(sizes, link, *, ranks, layout, is_causal):
 
 
 @pytest.mark.claim("last-rank-sets-the-pace")
-@pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 7, 16])
+@every("is_causal", [False, True])
+@every("ranks", [1, 2, 3, 4, 7, 16])
 def test_the_last_rank_ends_when_all_have_ended(ranks, layout, is_causal):
     """Whether sending hides entirely, in some steps or not at all."""
     waited = []
@@ -60,8 +61,8 @@ def test_the_last_rank_ends_when_all_have_ended(ranks, layout, is_causal):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("n", [6720, 6733])
+@every("is_causal", [False, True])
+@every("n", [6720, 6733])
 def test_what_is_timed_is_what_cost_counts(n, layout, is_causal):
     """The operations of a ring, and all bytes of a mesh but those that say who takes part."""
     sizes, link = replace(SIZES, n=n, m=n), Link(1e9)
@@ -100,9 +101,9 @@ def test_each_link_has_its_own_messages():
 
 
 @pytest.mark.claim("hiding-is-per-rank")
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("latency", [0.0, 1e-5])
-@pytest.mark.parametrize("dims", [(16, 16), (19, 23), (256, 64)])
+@every("dims", [(16, 16), (19, 23), (256, 64)])
+@every("latency", [0.0, 1e-5])
+@every("is_causal", [False, True])
 def test_sending_hides_from_so_many_tokens_per_rank_on(dims, latency, is_causal):
     """For any number of ranks and so any length; with fewer tokens per rank, it does not."""
     link = Link(2e9, latency)

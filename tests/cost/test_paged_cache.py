@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from every import every
 
 from attnref import PagedCache
 from attnref.cost import Slots, slots
@@ -16,9 +17,9 @@ def places(cache):
 
 
 @pytest.mark.claim("slots-are-what-a-cache-takes")
-@pytest.mark.parametrize("page_size", [1, 3, 4, 16])
-@pytest.mark.parametrize("prefix", [0, 2, 3, 8, 11])
 @pytest.mark.parametrize("how", ["found", "forked"])
+@every("page_size", [1, 3, 4, 16])
+@every("prefix", [0, 2, 3, 8, 11])
 def test_places_are_those_of_a_cache(how, prefix, page_size):
     lengths = [prefix + more for more in (3, 1, 14, 8)]
     cache = PagedCache(num_pages=200, page_size=page_size)
@@ -44,7 +45,7 @@ def test_places_are_those_of_a_cache(how, prefix, page_size):
 
 
 @pytest.mark.claim("pages-waste-half-a-page")
-@pytest.mark.parametrize("page_size", [1, 2, 5, 16])
+@every("page_size", [1, 2, 5, 16])
 def test_half_a_page_is_empty_on_average(page_size):
     """Over all remainders of a length by the size of a page, each once."""
     empty = []
@@ -63,7 +64,7 @@ def test_of_no_sequence_there_are_no_places():
     assert slots([0, 0], page_size=4, max_length=7) == Slots(0, 0, 14)
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "message"),
     [
         ({"lengths": [3, -1]}, "lengths: expected an integer of 0 or more, got -1. They are num"),

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from every import every
 from programs import (
     inputs,
 )
@@ -97,8 +98,8 @@ def test_memory_of_the_scores():
 SMALL = {"n": 2, "m": 3, "d_k": 5, "d_v": 7}
 
 
-@pytest.mark.parametrize("name", ["n", "m", "d_k", "batch", "num_heads", "num_kv_heads"])
-@pytest.mark.parametrize("wrong", [0, -1, 2.0, True, "4"])
+@every("name", ["n", "m", "d_k", "batch", "num_heads", "num_kv_heads"])
+@every("wrong", [0, -1, 2.0, True, "4"])
 def test_a_wrong_size_is_named(name, wrong):
     with pytest.raises(
         ValueError, match=f"^{name}: expected an integer of 1 or more, got"
@@ -108,7 +109,7 @@ def test_a_wrong_size_is_named(name, wrong):
     assert "Read it off the shape of a tensor." in str(error.value)
 
 
-@pytest.mark.parametrize(
+@every(
     ("call", "message"),
     [
         (lambda: Sizes(n=2, m=3, d_k=5, d_v=-1), "d_v: expected an integer of 0 or more, got -1"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from counter import Counter, Number, numbers
+from every import every
 from programs import (
     ALL,
     BLOCK,
@@ -32,9 +33,9 @@ def exact(query, key, value, allowed=None):
     return attnref.scaled_dot_product_attention(query, key[:, None], value[:, None], allowed)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("heads", "key_heads"), HEADS)
 @pytest.mark.parametrize("masked", [False, True])
+@every("dtype", DTYPES)
+@every(("heads", "key_heads"), HEADS)
 def test_plain(heads, key_heads, masked, dtype, device, generator):
     sizes = Sizes(**ALL, num_heads=heads, num_kv_heads=key_heads, dtype=dtype)
     query, key, value, _ = inputs(sizes, generator)
@@ -44,9 +45,9 @@ def test_plain(heads, key_heads, masked, dtype, device, generator):
     assert counter.cost == cost.plain(sizes, masked=masked)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("heads", "key_heads"), HEADS)
 @pytest.mark.parametrize("masked", [False, True])
+@every("dtype", DTYPES)
+@every(("heads", "key_heads"), HEADS)
 def test_plain_and_its_gradients(heads, key_heads, masked, dtype, device, generator):
     sizes = Sizes(**ALL, num_heads=heads, num_kv_heads=key_heads, dtype=dtype)
     query, key, value, grad = inputs(sizes, generator)
@@ -75,7 +76,7 @@ def test_plain_where_the_scores_are_the_smaller_part(sizes, generator):
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize(("heads", "key_heads"), HEADS)
+@every(("heads", "key_heads"), HEADS)
 def test_fused(heads, key_heads, window, device, generator):
     sizes = Sizes(**ALL, num_heads=heads, num_kv_heads=key_heads, dtype=torch.float64)
     query, key, value, _ = inputs(sizes, generator)
@@ -88,9 +89,9 @@ def test_fused(heads, key_heads, window, device, generator):
     assert counted.bytes_written == counted.peak_bytes == output.nbytes
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize(("heads", "key_heads"), HEADS)
+@every("dtype", [torch.float32, torch.float64])
+@every(("heads", "key_heads"), HEADS)
 def test_blockwise_and_its_gradients(heads, key_heads, window, dtype, device, generator):
     sizes = Sizes(**ALL, num_heads=heads, num_kv_heads=key_heads, dtype=dtype)
     *arguments, grad = inputs(sizes, generator)
@@ -149,8 +150,8 @@ def test_plain_on_single_numbers(monkeypatch, generator):
     assert Number.done.elementwise == counted.matmul + counted.elementwise
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, *DTYPES])
 @pytest.mark.parametrize("mask", [None, "bool", "causal", "float"])
+@every("dtype", [torch.bfloat16, *DTYPES])
 def test_reference(mask, dtype, device, generator):
     sizes = Sizes(**ALL, batch=2, num_heads=6, num_kv_heads=3, dtype=dtype)
     shapes = (2, 6, 13, 5), (2, 3, 17, 5), (2, 3, 17, 7)

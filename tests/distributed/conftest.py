@@ -20,9 +20,9 @@ def pools():
         one.close()
 
 
-@pytest.fixture(params=[2, 3, 4, 8])
+@pytest.fixture(params=[2, 4, *(pytest.param(size, marks=pytest.mark.audit) for size in (3, 8))])
 def ranks(request, pools):
-    """Runs a job on 2, 3, 4 and 8 gloo processes."""
+    """Runs a job on 2 and 4 gloo processes, and on 3 and 8 in an audit."""
     return pools(request.param)
 
 

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 import rank_jobs
+from every import every
 from torch.distributed.tensor import experimental
 
 from attnref.bench.ranks import cases
@@ -18,7 +19,7 @@ def test_each_case_is_attention_and_gives_its_gradients(name, pools):
 
 
 @pytest.mark.claim("messages-alone-are-as-many")
-@pytest.mark.parametrize("name", OURS)
+@every("name", OURS)
 def test_messages_alone_are_those_of_the_call(name, pools):
     """As many bytes to each rank; what ranks say to agree is not among them."""
     for n in (32, 37):

@@ -6,6 +6,7 @@ import pytest
 import rank_jobs
 import torch
 import torch.distributed as dist
+from every import every
 from processes import Failure
 from torch.autograd import forward_ad
 
@@ -24,8 +25,8 @@ ONE = (rank_jobs.D_K + rank_jobs.D_V) * 8  # bytes of a position's key and value
 
 
 @pytest.mark.claim("shared-ways-are-one-function")
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@every("layout", LAYOUTS)
+@every("is_causal", [False, True])
 def test_gathered_keys(layout, is_causal, ranks):
     options = {"layout": layout, "is_causal": is_causal}
     assert all(ranks(rank_jobs.same_as_reference, "gather_attention", 37, **options))
@@ -33,8 +34,8 @@ def test_gathered_keys(layout, is_causal, ranks):
 
 
 @pytest.mark.claim("shared-ways-are-one-function")
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@every("layout", LAYOUTS)
+@every("is_causal", [False, True])
 def test_heads(layout, is_causal, ranks):
     size = len(ranks.connections)
     options = {"layout": layout, "is_causal": is_causal}
@@ -44,9 +45,15 @@ def test_heads(layout, is_causal, ranks):
 
 
 @pytest.mark.claim("shared-ways-are-one-function")
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("mesh", [(2, 2), (2, 4), (4, 2), (3, 1), (1, 3)])
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        (2, 2),
+        *(pytest.param(mesh, marks=pytest.mark.audit) for mesh in ((2, 4), (4, 2), (3, 1), (1, 3))),
+    ],
+)
+@every("layout", LAYOUTS)
+@every("is_causal", [False, True])
 def test_meshes(mesh, layout, is_causal, pools):
     heads = {"lead": (1, 2 * mesh[1]), "key_lead": (2, mesh[1])}
     options = {"mesh": mesh, "layout": layout, "is_causal": is_causal, **heads}
@@ -99,8 +106,8 @@ def test_a_mesh_sends_less_than_a_ring(pools):
 
 
 @pytest.mark.claim("split-cache-sends-results-only")
-@pytest.mark.parametrize("n", [1, 3])
-@pytest.mark.parametrize("mask", [False, True])
+@every("n", [1, 3])
+@every("mask", [False, True])
 def test_decoding_from_a_divided_cache(mask, n, pools):
     sent = {2: set(), 4: set()}  # by the number of ranks
     for size, lengths in ((2, (5, 12)), (2, (61, 2)), (4, (7, 0, 11, 3)), (4, (1, 1, 1, 2))):
@@ -179,7 +186,7 @@ def test_what_is_refused(one_rank):
 WAYS = [ring_attention, gather_attention, ulysses_attention, mesh_attention]
 
 
-@pytest.mark.parametrize("way", [*WAYS, gather], ids=lambda way: way.__name__)
+@every("way", [*WAYS, gather])
 def test_a_gradient_penalty_is_refused(way, one_rank):
     """Also in a loss that depends on the output itself, which has a gradient without it."""
     x = torch.ones(1, 3, 2, requires_grad=True)
@@ -210,7 +217,7 @@ TRANSFORMS = {
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("way", [*WAYS, split_kv_attention, gather], ids=lambda way: way.__name__)
+@every("way", [*WAYS, split_kv_attention, gather])
 def test_transforms_are_refused(way, one_rank):
     x = torch.ones(2, 1, 3, 2)
     options = {"mesh": dist.init_device_mesh("cpu", (1, 1))} if way is mesh_attention else {}

@@ -4,14 +4,15 @@ import pytest
 import rank_jobs
 import torch
 import torch.distributed as dist
+from every import every
 
 from attnref.distributed import gather, positions, ring_attention, shard
 from attnref.layouts import LAYOUTS, check_layout, check_ranks, held, length
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
-@pytest.mark.parametrize("n", [0, 1, 5, 16, 97])
+@every("n", [0, 1, 5, 16, 97])
+@every("ranks", [1, 2, 3, 8])
+@every("layout", LAYOUTS)
 def test_each_position_is_held_once(n, ranks, layout):
     parts = [held(n, ranks=ranks, rank=rank, layout=layout) for rank in range(ranks)]
     assert sorted(i for part in parts for piece in part for i in piece) == list(range(n))
@@ -24,7 +25,7 @@ def test_zigzag_takes_one_part_from_either_end():
     assert [list(part) for part in held(16, ranks=4, rank=1, layout="zigzag")] == [[2, 3], [12, 13]]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@every("layout", LAYOUTS)
 def test_parts_are_cut_and_put_together(layout, ranks):
     for n, dim in ((29, 0), (29, 1), (16, -1), (3, -2)):
         ranks(rank_jobs.round_trip, n, layout, dim)

@@ -10,8 +10,8 @@ from importlib import import_module
 
 import numpy as np
 import onnx
-import pytest
 import torch
+from every import every
 from onnx.backend.test.case import node as operators
 from torch import Tensor
 
@@ -117,16 +117,17 @@ def test_no_vector_is_missing():
     assert len(CASES) >= 93  # as many as onnx 1.23 has
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_vector(case, device):
+@every("name", [case.name for case in CASES])
+def test_vector(name, device):
+    (case,) = (case for case in CASES if case.name == name)
     (node,) = case.model.graph.node
     ((inputs, outputs),) = case.data_sets
     given, expected = iter(inputs), iter(outputs)  # an unused place has no name and no array
     arguments = [tensor(next(given), device) if name else None for name in node.input]
     options = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
     found = attention(*arguments, **options)
-    for name, ours in zip(node.output, found, strict=False):
-        if name:
+    for output, ours in zip(node.output, found, strict=False):
+        if output:
             theirs = tensor(next(expected), device)
             # The vectors' own tolerance; for bfloat16 that of ONNX's own runner, two steps.
             rtol = max(case.rtol, 2**-6) if theirs.dtype == torch.bfloat16 else case.rtol

@@ -8,8 +8,8 @@ import importlib
 
 import numpy as np
 import onnx
-import pytest
 import torch
+from every import every
 from onnx.reference import ReferenceEvaluator
 from torch import Tensor
 
@@ -106,7 +106,7 @@ def test_no_vector_is_missing():
     assert len(FLEX) >= 10
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@every("name", LINEAR)
 def test_linear_attention(name, device):
     node, inputs, outputs = LINEAR[name]
     names = [given for given in node.input if given]
@@ -148,7 +148,7 @@ def modified(graph: onnx.GraphProto, scores: Tensor) -> Tensor:
     return torch.from_numpy(output).to(scores.device)
 
 
-@pytest.mark.parametrize("name", FLEX)
+@every("name", FLEX)
 def test_flex_attention(name, device):
     node, inputs, outputs = FLEX[name]
     arguments = [torch.from_numpy(array).to(device) for array in inputs]

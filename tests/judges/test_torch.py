@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from every import every
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -212,9 +213,9 @@ def large(kind: str, dtype: torch.dtype, d_v: int, generator: torch.Generator) -
 
 
 @pytest.mark.claim("within-the-error-budget")
-@pytest.mark.parametrize("d_v", [37, 41], ids=["fused kernel", "plain formula"])
-@pytest.mark.parametrize("kind", ["none", "causal", "bool", "float"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@every("d_v", [37, 41])
+@every("kind", ["none", "causal", "bool", "float"])
 def test_large_inputs(dtype, kind, d_v, generator):
     problem = large(kind, dtype, d_v, generator)
     truth, _ = exact(problem)
@@ -225,7 +226,7 @@ def test_large_inputs(dtype, kind, d_v, generator):
 
 
 @pytest.mark.claim("within-the-error-budget")
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@every("dtype", DTYPES)
 def test_a_few_roundings_more_exceed_the_budget(dtype, generator):
     """The same sums, but with a factor that was rounded badly: eight units in the last place."""
     problem = large("none", dtype, 37, generator)
@@ -240,7 +241,7 @@ def test_a_few_roundings_more_exceed_the_budget(dtype, generator):
         assert root_mean_square(own) > 1.5 * root_mean_square(other)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@every("dtype", DTYPES)
 def test_softcap_and_log_sum_exp(dtype, generator):
     """PyTorch has no function for these, but the formula written with its operators."""
     problem = large("float", dtype, 41, generator)

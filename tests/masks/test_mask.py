@@ -9,6 +9,7 @@ import re
 import pytest
 import torch
 from definitions import MASKS, M, N, by_definition, every_mask
+from every import every
 from torch.nn.attention.flex_attention import create_mask, flex_attention
 
 from attnref import masks
@@ -18,8 +19,8 @@ from attnref.reference import scaled_dot_product_attention
 
 
 @every_mask
-@pytest.mark.parametrize("rows", [slice(None), slice(2, 5), slice(-3, None), slice(9, 99, 4)])
-@pytest.mark.parametrize("columns", [slice(None), slice(3, 4), slice(0, 7, 3), slice(5, 2)])
+@every("rows", [slice(None), slice(2, 5), slice(-3, None), slice(9, 99, 4)])
+@every("columns", [slice(None), slice(3, 4), slice(0, 7, 3), slice(5, 2)])
 def test_a_block_is_that_part_of_the_whole(name, rows, columns, device):
     mask, _ = MASKS[name]
     assert torch.equal(
@@ -50,7 +51,7 @@ HUGE_MASKS = {
 
 
 @pytest.mark.claim("block-costs-a-block")
-@pytest.mark.parametrize("name", HUGE_MASKS)
+@every("name", HUGE_MASKS)
 def test_a_block_costs_the_memory_of_a_block(name, device):
     """The whole could not exist; nothing larger than the block is made on the way."""
     last = slice(-300, None)
@@ -76,7 +77,7 @@ def test_a_block_costs_the_memory_of_a_block(name, device):
     assert (block[..., 0, 0] == torch.tensor(first, device=device)).all()
 
 
-@every_mask
+@every("name", MASKS)
 def test_count_is_the_number_of_allowed_pairs(name, device):
     count = MASKS[name][0].count()
     assert type(count) is int
@@ -110,7 +111,7 @@ def test_pictures():
     assert [len(line) for line in picture] == [128] * 128
 
 
-@pytest.mark.parametrize(
+@every(
     "mask",
     [masks.causal(129), masks.causal(3, 129, alignment="top-left"), masks.padding([1] * 129, 2)],
 )
@@ -124,7 +125,7 @@ def test_a_picture_too_large_is_refused(mask):
 
 
 @every_mask
-@pytest.mark.parametrize("block_size", [1, 3, 4, 19])
+@every("block_size", [1, 3, 4, 19])
 def test_the_summary_says_what_each_block_holds(name, block_size, device):
     mask, _ = MASKS[name]
     summary = mask.block_summary(block_size, device)
@@ -155,7 +156,6 @@ def test_a_causal_mask_leaves_half_its_blocks_and_half_a_row_more(device):
 
 
 @pytest.mark.claim("masks-combine-as-tensors")
-@pytest.mark.parametrize("both", [operator.and_, operator.or_])
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -166,6 +166,7 @@ def test_a_causal_mask_leaves_half_its_blocks_and_half_a_row_more(device):
         ("global", "documents of samples"),
     ],
 )
+@every("both", [operator.and_, operator.or_])
 def test_masks_combine_as_their_tensors_do(both, one, other, device):
     first, second = MASKS[one][0], MASKS[other][0]
     if "heads" in one:
@@ -206,8 +207,8 @@ def test_expand_names_shapes_that_do_not_fit():
         masks.padding([1, 4], 5).expand((2, 3, 5, 7))
 
 
-@pytest.mark.parametrize("both", [operator.and_, operator.or_])
-@pytest.mark.parametrize(
+@every("both", [operator.and_, operator.or_])
+@every(
     ("one", "other"),
     [
         (masks.causal(5), masks.causal(7)),
@@ -252,7 +253,15 @@ def test_repr_and_shape():
     assert repr(mask) == "Mask(shape=(2, 3))"
 
 
-@every_mask
+# A rule of each kind: arithmetic, a table, a lookup, for each head, for each sample, combined.
+TELLING = "causal, bottom-right", "layouts of heads", "trees of samples", "causal and padded"
+telling = pytest.mark.parametrize(
+    "name",
+    [one if one in TELLING else pytest.param(one, marks=pytest.mark.audit) for one in MASKS],
+)
+
+
+@telling
 def test_masks_can_be_compiled_in_one_piece(name, device):
     mask, _ = MASKS[name]
     torch.compiler.reset()
@@ -260,7 +269,7 @@ def test_masks_can_be_compiled_in_one_piece(name, device):
     assert torch.equal(dense(), by_definition(name, device))
 
 
-@pytest.mark.parametrize("name", MASKS)
+@every("name", MASKS)
 def test_a_mask_can_be_sent_to_another_process(name, device):
     mask, _ = MASKS[name]
     sent = pickle.loads(pickle.dumps(mask))
@@ -268,16 +277,26 @@ def test_a_mask_can_be_sent_to_another_process(name, device):
     assert torch.equal(sent.dense(device), mask.dense(device))
 
 
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize("name", MASKS)
-def test_flexattention_is_given_the_same_mask(name, device):
-    """Every pair of its dense form, and what its kernel makes of the blocks that are left."""
+def for_flexattention(name):
+    """With all its rows, and four sizes."""
     mask, _ = MASKS[name]
     n = N if mask.shape[-2] == 1 else mask.shape[-2]
     whole = mask.expand((*mask.shape[:-2], n, mask.shape[-1]))
-    lead, (n, m) = (1, 1, *whole.shape[:-2])[-2:], whole.shape[-2:]
+    return whole, (1, 1, *whole.shape[:-2])[-2:], *whole.shape[-2:]
+
+
+@every("name", MASKS)
+def test_flexattention_is_given_the_same_pairs(name, device):
+    whole, lead, n, m = for_flexattention(name)
     dense = create_mask(whole.mask_mod, *lead, n, m, device=str(device))
     assert torch.equal(dense, whole.dense(device).expand(*lead, n, m))
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@telling
+def test_flexattention_is_given_the_same_blocks(name, device):
+    """What its kernel makes of those that are left."""
+    whole, lead, n, m = for_flexattention(name)
     block_mask = whole.block_mask(block_size=4, device=device)
     assert block_mask.shape == (*lead, n, m)
     assert block_mask.BLOCK_SIZE == (4, 4)
@@ -295,7 +314,7 @@ def test_flexattention_has_two_leading_dimensions():
         mask.block_mask()
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "text"),
     [
         (
@@ -314,7 +333,7 @@ def test_a_wrong_argument_is_named(make, text):
         make()
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "text"),
     [
         (
@@ -339,7 +358,7 @@ def test_a_wrong_type_is_named(make, text):
         make()
 
 
-@pytest.mark.parametrize("shape", [(7, 11), (2, 1, 7, 11)])
+@every("shape", [(7, 11), (2, 1, 7, 11)])
 def test_a_part_is_what_is_there_in_the_whole(shape, device):
     mask = Mask(shape, lambda i, j: (i * 3 + j * 5) % 4 == 1)
     rows, columns = range(1, 7, 2), range(2, 11, 3)

@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 import torch
-from definitions import MASKS, by_definition, every_mask
+from definitions import MASKS, by_definition
+from every import every
 
 from attnref import masks
 from attnref.masks import EMPTY, FULL
@@ -17,7 +18,7 @@ def random(*shape, device, generator):
     return torch.randn(shape, device=device, generator=generator, dtype=torch.float64)
 
 
-@every_mask
+@every("name", MASKS)
 def test_each_mask_equals_its_definition(name, device):
     mask, _ = MASKS[name]
     dense = mask.dense(device)
@@ -26,7 +27,7 @@ def test_each_mask_equals_its_definition(name, device):
     assert torch.equal(dense, by_definition(name, device))
 
 
-@pytest.mark.parametrize(("n", "pairs"), [(64, 385), (256, 2049), (1024, 10241), (4096, 49153)])
+@every(("n", "pairs"), [(64, 385), (256, 2049), (1024, 10241), (4096, 49153)])
 def test_pairs_of_the_dyadic_mask(n, pairs):
     assert masks.dyadic(n).count() == pairs
     assert pairs == n + sum(n - 2**k for k in range(int(math.log2(n))))  # a diagonal a distance
@@ -62,7 +63,7 @@ def layers_by_distance(mask, device):
 
 
 @pytest.mark.claim("dyadic-reach")
-@pytest.mark.parametrize(("n", "layers"), [(64, 6), (256, 8), (1024, 10)])
+@every(("n", "layers"), [(64, 6), (256, 8), (1024, 10)])
 def test_reach_of_the_dyadic_mask(n, layers, device):
     assert layers_to_reach_the_past(masks.dyadic(n), device) == layers
     # Its own place is a distance of 0, which has no ones and takes a layer all the same.
@@ -71,14 +72,14 @@ def test_reach_of_the_dyadic_mask(n, layers, device):
 
 
 @pytest.mark.claim("strides-reach-in-two-layers")
-@pytest.mark.parametrize(("n", "stride"), [(64, 8), (256, 16), (1000, 31), (101, 7), (101, 60)])
+@every(("n", "stride"), [(64, 8), (256, 16), (1000, 31), (101, 7), (101, 60)])
 def test_reach_of_the_strided_mask(n, stride, device):
     assert layers_to_reach_the_past(masks.strided(n, stride=stride), device) == 2
 
 
 @pytest.mark.claim("window-reach")
 @pytest.mark.claim("window-path-length")
-@pytest.mark.parametrize(("n", "window"), [(257, 17), (256, 17), (258, 17), (101, 2), (100, 8)])
+@every(("n", "window"), [(257, 17), (256, 17), (258, 17), (101, 2), (100, 8)])
 def test_reach_of_a_window(n, window, device):
     """W - 1 positions a layer: the distance over that, rounded up."""
     expected = [max(1, math.ceil(distance / (window - 1))) for distance in range(n)]
@@ -89,7 +90,7 @@ def test_reach_of_a_window(n, window, device):
 
 
 @pytest.mark.claim("window-off-by-one")
-@pytest.mark.parametrize(("window", "causal"), [(4, True), (7, True), (5, False)])
+@every(("window", "causal"), [(4, True), (7, True), (5, False)])
 def test_a_window_counts_the_keys_seen(window, causal, device):
     """Wrong elsewhere: ``i - j <= window`` sees one key more, for it leaves the own one out."""
     n = 23
@@ -193,9 +194,7 @@ def test_padding_between_documents_sees_nothing_and_is_seen_by_nothing(device):
     assert dense[0].tolist() == [True, False, True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("n", "random_blocks", "global_blocks"), [(41, 2, 1), (35, 3, 0), (7, 2, 2)]
-)
+@every(("n", "random_blocks", "global_blocks"), [(41, 2, 1), (35, 3, 0), (7, 2, 2)])
 def test_the_blocks_of_bigbird(n, random_blocks, global_blocks, device, generator):
     block_size, window_blocks = 5, 3
     blocks = math.ceil(n / block_size)
@@ -234,7 +233,7 @@ def test_bigbird_draws_from_its_generator_alone(device):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(("generator", "kind"), [(None, "NoneType"), (0, "int")])
+@every(("generator", "kind"), [(None, "NoneType"), (0, "int")])
 def test_bigbird_without_a_generator_is_refused(generator, kind):
     sizes = {"block_size": 2, "window_blocks": 1, "random_blocks": 1, "global_blocks": 0}
     message = (
@@ -342,7 +341,7 @@ def test_a_mask_keeps_what_it_was_made_of(device):
     assert blocks.count() == 8
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
+@every("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
 def test_integers_of_any_width(dtype, device):
     numbers = torch.tensor([1, 3], dtype=dtype, device=device)
     assert masks.padding(numbers, 5).count() == 4
@@ -367,7 +366,7 @@ def bigbird(**changes):
     return masks.bigbird(6, **(options | changes), generator=torch.Generator())
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "text"),
     [
         (lambda: masks.causal(-1), f"n: expected an integer of 0 or more, got -1. {A_COUNT}"),
@@ -517,7 +516,7 @@ def test_a_wrong_argument_is_named(make, text):
         make()
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "text"),
     [
         (
@@ -562,7 +561,7 @@ def test_a_wrong_type_is_named(make, text):
         make()
 
 
-@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+@every("dtype", [torch.uint16, torch.uint32, torch.uint64])
 def test_integers_without_a_sign_count_too(dtype):
     numbers = torch.tensor([0, 3, 1])
     for make in (partial(masks.padding, m=4), masks.documents):

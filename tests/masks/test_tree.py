@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 from definitions import PARENTS
+from every import every
 from torch.nn.attention.flex_attention import flex_attention
 
 from attnref import KVCache, MultiHeadAttention, masks
@@ -49,7 +50,7 @@ def random_forest(n, numbers):
 
 
 @pytest.mark.claim("tree-pairs")
-@pytest.mark.parametrize("seed", range(30))
+@every("seed", range(30))
 def test_random_forests_are_what_walking_up_finds(seed, device):
     numbers = random.Random(seed)
     n, past = numbers.randrange(1, 23), numbers.choice([0, 1, 7])
@@ -69,7 +70,7 @@ def test_random_forests_are_what_walking_up_finds(seed, device):
 
 
 @pytest.mark.claim("chain-is-causal")
-@pytest.mark.parametrize("past", [0, 1, 13])
+@every("past", [0, 1, 13])
 def test_a_chain_is_causal_and_a_star_sees_its_middle(past, device):
     chain = masks.tree(CHAIN, past=past).dense(device)
     assert torch.equal(chain, masks.causal(5, past + 5, alignment="bottom-right").dense(device))
@@ -177,7 +178,7 @@ def blockwise(query, key, value, mask):
 @pytest.mark.claim("each-path-as-if-alone")
 @pytest.mark.parametrize("attention", [definition, blockwise])
 @pytest.mark.parametrize("past", [0, 7])
-@pytest.mark.parametrize("name", [*FORESTS, "any order"])
+@every("name", [*FORESTS, "any order"])
 def test_each_path_is_computed_as_if_it_were_alone(name, past, attention, randn):
     """Values and gradients of one pass under the mask, and of a pass for each node's path."""
     parents = FORESTS.get(name, PARENTS)
@@ -320,7 +321,7 @@ def read(layers, *parts, max_length=None):
 
 @pytest.mark.claim("each-path-as-if-alone")
 @pytest.mark.parametrize("past", [0, 3])
-@pytest.mark.parametrize("name", FORESTS)
+@every("name", FORESTS)
 def test_one_pass_of_a_model_gives_the_rows_of_every_path(name, past, layers, randn):
     """Values, and gradients of both layers' weights, of the past and of the nodes."""
     parents = FORESTS[name]
@@ -351,7 +352,7 @@ def test_one_pass_of_a_model_gives_the_rows_of_every_path(name, past, layers, ra
 
 @pytest.mark.claim("accepted-path-is-kept")
 @pytest.mark.parametrize("max_length", [None, 23])
-@pytest.mark.parametrize("accepted", [[0], [0, 2], [1, 4, 6], [0, 2, 5, 10], []])
+@every("accepted", [[0], [0, 2], [1, 4, 6], [0, 2, 5, 10], []])
 def test_what_is_kept_of_an_accepted_path_goes_on_as_if_it_had_been_read(
     max_length, accepted, layers, randn
 ):
@@ -384,8 +385,8 @@ A_PAST = "It counts the tokens before the first node: cache.length before they a
 A_CIRCLE = "A node continues a token of its own path, never one of its descendants."
 
 
-@pytest.mark.parametrize("function", [masks.tree, masks.tree_depths])
-@pytest.mark.parametrize(
+@every("function", [masks.tree, masks.tree_depths])
+@every(
     ("parents", "text"),
     [
         ([-2, 0], f"parents: expected an integer of -1 or more, got -2. {A_NODE}"),
@@ -436,7 +437,7 @@ def test_what_is_no_tree_is_refused(function, parents, text):
         function(parents)
 
 
-@pytest.mark.parametrize("past", [-1, 2.0, True, None])
+@every("past", [-1, 2.0, True, None])
 def test_what_is_no_past_is_refused(past):
     text = f"past: expected an integer of 0 or more, got {past}. {A_PAST}"
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):

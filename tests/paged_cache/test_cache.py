@@ -138,7 +138,7 @@ class Machine(RuleBasedStateMachine):
 
 TestAnyHistory = pytest.mark.claim("paged-cache-loses-nothing")(Machine.TestCase)
 TestAnyHistory.settings = settings(
-    max_examples=100,
+    max_examples=50,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

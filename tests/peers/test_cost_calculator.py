@@ -6,6 +6,7 @@ import runpy
 import explorers
 import pytest
 import torch
+from every import every
 
 MODELS = explorers.source(explorers.FOLDER / "cost").MODELS
 SNIPPETS = explorers.ROOT / "snippets"
@@ -23,7 +24,7 @@ CONFIGURATIONS = {
 
 
 @pytest.mark.claim("calculator-knows-models")
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+@every("name", CONFIGURATIONS)
 def test_the_sizes_are_the_defaults_of_transformers(name):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     config = getattr(transformers, CONFIGURATIONS[name])()

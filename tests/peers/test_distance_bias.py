@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from every import every
 
 from attnref import masks, positions
 from attnref.variants.distance_bias import distance_bias_attention
@@ -13,7 +14,7 @@ N, WIDTH, HEADS, HEAD_DIM = 53, 23, 3, 5
 
 
 @pytest.mark.claim("buckets-are-those-of-t5")
-@pytest.mark.parametrize(
+@every(
     ("bidirectional", "num_buckets", "max_distance"),
     [
         (bidirectional, num_buckets, max_distance)

@@ -1,13 +1,11 @@
 """What the tests of MoBA, the indexer and native sparse attention share: inputs and a best few."""
 
 import numpy as np
-import pytest
 import torch
 
 B, D_K, D_V, D_I, H_I = 3, 5, 7, 11, 2
-BOTH = pytest.mark.parametrize("is_causal", [False, True])
-COUNTS = pytest.mark.parametrize("count", [1, 2, 3, 97])
-SIZES = pytest.mark.parametrize(("n", "m", "past"), [(17, 17, 0), (19, 13, 0), (5, 17, 12)])
+COUNTS = 1, 2, 3, 97
+SIZES = (17, 17, 0), (19, 13, 0), (5, 17, 12)  # n, m, past
 
 
 def tokens(randn, n, m, heads=(2, 6), key_heads=None):

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from every import every
 from torch.autograd import forward_ad
 from torch.nn.functional import pad
 
@@ -94,9 +95,8 @@ EXACT = CALLS | {
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.claim("blocks-have-all-derivatives")
-@pytest.mark.parametrize("few", [0, N * N], ids=["by blocks", "few pairs"])
-@pytest.mark.parametrize("dual", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
 @pytest.mark.parametrize("name", EXACT)
+@every(("few", "dual"), ((0, (0,)), (0, (1,)), (0, (2,)), (0, (0, 1, 2)), (N * N, (0, 1, 2))))
 def test_dual_numbers_by_hand(name, dual, few, device, randn, inputs, monkeypatch):
     """As torch.func.jvp, where the inputs are no wrappers: of one input, and of all three."""
     monkeypatch.setattr(blockwise, "_FEW_PAIRS", few)
@@ -139,11 +139,16 @@ def test_vmap_over_masks(randn, inputs):
 @pytest.mark.parametrize(
     "attend",
     [
-        lambda q, k, v: sliding_window_attention(q, k, v, None, 0.0, window=3),
         lambda q, k, v: sliding_window_attention(q, k, one_width(v), window=3, sink=0.5),
-        lambda q, k, v: blockwise_attention(q, k, v, is_causal=True, sink=0.5),
-        lambda q, k, v: attnref.kv_cache_attention(q[:, :3], k, one_width(v)),
-        lambda q, k, v: attnref.kv_cache_attention(q[:, :1], k, v, splits=2),
+        *(
+            pytest.param(attend, marks=pytest.mark.audit)
+            for attend in (
+                lambda q, k, v: sliding_window_attention(q, k, v, None, 0.0, window=3),
+                lambda q, k, v: blockwise_attention(q, k, v, is_causal=True, sink=0.5),
+                lambda q, k, v: attnref.kv_cache_attention(q[:, :3], k, one_width(v)),
+                lambda q, k, v: attnref.kv_cache_attention(q[:, :1], k, v, splits=2),
+            )
+        ),
     ],
 )
 def test_one_graph_holds_a_whole_call(attend, is_derived, inputs):
@@ -174,8 +179,8 @@ def test_a_mask_changed_before_backward_is_seen(attend, inputs):
         output.sum().backward()
 
 
-@pytest.mark.parametrize("heads", [0, 2])
-@pytest.mark.parametrize("d_v", [0, 2])
+@every("heads", [0, 2])
+@every("d_v", [0, 2])
 def test_no_heads_and_no_values(heads, d_v, device, randn):
     inputs = [randn(heads, N, d).requires_grad_() for d in (D_K, D_K, d_v)]
     inputs = [x.float().detach().requires_grad_() for x in inputs]
@@ -190,7 +195,7 @@ def test_no_heads_and_no_values(heads, d_v, device, randn):
         assert [x.shape for x in gradients] == [x.shape for x in inputs]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@every("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_the_least_number_masks_as_in_the_definition(dtype, device, randn):
     """Transformers writes it for minus infinity: a row of nothing else weighs all keys alike."""
     inputs = [randn(N, d).to(dtype).requires_grad_() for d in (D_K, D_K, D_V)]
@@ -238,8 +243,8 @@ def test_the_compiler_leaves_out_what_is_refused(monkeypatch, inputs):
     close(torch.compile(attend, **compiler)(*inputs), attend(*inputs))
 
 
-@pytest.mark.parametrize("name", ["sliding window", "blockwise, one width"])
-@pytest.mark.parametrize("is_derived", [False, True])
+@every("name", ["sliding window", "blockwise, one width"])
+@every("is_derived", [False, True])
 def test_a_traced_call_is_recorded_where_somebody_wants_a_derivative(
     is_derived, name, monkeypatch, inputs
 ):

@@ -4,7 +4,8 @@ from functools import partial
 
 import pytest
 import torch
-from choices import D_K, D_V, B, index, tokens
+from choices import D_K, B, index, tokens
+from every import every
 
 import attnref
 from attnref.variants.indexer import indexer_attention, indexer_choice
@@ -69,51 +70,8 @@ def test_steps_with_a_cache_give_what_the_whole_gives(name, randn):
     torch.testing.assert_close(steps, whole, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
 @NAMES
-def test_derivatives_have_derivatives(name, randn):
-    query, key, value = tokens(randn, 5, 7, heads=(1,))
-    function = functions(randn, 5, 7, 2, lead=(1,))[name]
-    assert torch.autograd.gradgradcheck(function, (query, key, value))
-    assert torch.autograd.gradcheck(function, (query, key, value), check_forward_ad=True)
-
-
-@NAMES
-def test_it_compiles_whole_and_maps_over_a_batch(name, randn):
-    query, key, value = (x.detach() for x in tokens(randn, 7, 11, heads=(3, 1)))
-    function = functions(randn, 7, 11, 2, lead=(1,))[name]
-    expected = torch.stack([function(*one) for one in zip(query, key, value, strict=True)])
-    mapped = torch.vmap(function)(query, key, value)
-    torch.testing.assert_close(mapped, expected, rtol=1e-12, atol=1e-12)
-    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
-    found = compiled(query[0], key[0], value[0])
-    torch.testing.assert_close(found, expected[0], rtol=1e-12, atol=1e-12)
-
-
-@NAMES
-@pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (0, 0)])
-def test_without_tokens_there_is_nothing_or_zero(name, n, m, randn):
-    query, key, value = tokens(randn, n, m)
-    output = functions(randn, n, m, 2)[name](query, key, value)
-    assert output.shape == (2, 6, n, D_V)
-    assert (output == 0).all()
-    output.sum().backward()
-    assert all((x.grad == 0).all() for x in (query, key, value))
-
-
-@NAMES
-@pytest.mark.parametrize(("heads", "key_heads"), [((0,), 0), ((2, 0), 0), ((0,), 1), ((1,), 0)])
-def test_without_heads_there_is_nothing(name, heads, key_heads, randn):
-    query, key, value = tokens(randn, 5, 7, heads, key_heads)
-    lead = (*heads[:-1], 0)
-    output = functions(randn, 5, 7, 2, lead)[name](query, key, value)
-    assert output.shape == (*lead, 5, D_V)
-    output.sum().backward()
-    assert all((x.grad == 0).all() for x in (query, key, value))
-
-
-@NAMES
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@every("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_it_errs_no_more_than_the_budget(name, dtype, randn):
     """Twice the error of PyTorch's own path, over the pairs that it chose."""
     n = 127
@@ -138,26 +96,6 @@ def test_it_errs_no_more_than_the_budget(name, dtype, randn):
     theirs = torch.nn.functional.scaled_dot_product_attention(*exact_inputs, allowed)
     assert ours.dtype == dtype
     assert (ours - exact).norm() <= 2 * (theirs - exact).norm()
-
-
-@NAMES
-def test_nothing_depends_on_autocast_or_memory_layout(name, device, randn):
-    inputs = [x.detach().float() for x in tokens(randn, 17, 17)]
-    ranked, gates = index(randn, 17, 17), randn(2, 6, 17, 3).float()
-    ranked = [x.detach().float() for x in ranked]
-
-    def call(q, k, v):
-        if name == "indexer":
-            return indexer_attention(q, k, v, *ranked, count=3, is_causal=True)
-        if name == "moba":
-            return moba_attention(q, k, v, block_size=B, count=3, is_causal=True)
-        return native_sparse_attention(q, k, v, gates, block_size=B, count=3, window=4)
-
-    expected = call(*inputs)
-    with torch.autocast(device.type, dtype=torch.bfloat16):
-        assert torch.equal(call(*inputs), expected)
-    strided = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in inputs]
-    torch.testing.assert_close(call(*strided), expected)
 
 
 @pytest.mark.claim("ties-choose-as-many")
@@ -202,8 +140,8 @@ def test_huge_scores_stay_finite(randn):
         assert all(gradient.isfinite().all() for gradient in gradients), name
 
 
-@pytest.mark.parametrize("name", ["block_size", "count"])
-@pytest.mark.parametrize("wrong", [0, True, 2.0])
+@every("name", ["block_size", "count"])
+@every("wrong", [0, True, 2.0])
 def test_a_wrong_number_is_named(name, wrong, randn):
     q, k, v = (x.detach() for x in tokens(randn, 5, 5, heads=(2,)))
     options = {"block_size": B, "count": 2} | {name: wrong}

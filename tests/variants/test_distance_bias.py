@@ -5,7 +5,8 @@ from functools import partial
 
 import pytest
 import torch
-from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from every import every
+from torch.autograd import forward_ad
 
 import attnref
 from attnref import masks, positions
@@ -56,8 +57,8 @@ def masked(name, randn, n, m):
 
 @pytest.mark.claim("distance-bias-is-the-table")
 @pytest.mark.parametrize("name", ["none", "bool", "float", "heads", "keys", "object", "window"])
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize(("n", "m"), [(N, M), (M, N), (1, M), (N, 1)])
+@every("is_causal", [False, True])
+@every(("n", "m"), [(N, M), (M, N), (1, M)])
 def test_it_is_the_definition_with_the_table_in_values_and_gradients(
     n, m, is_causal, name, device, randn, small_blocks, assert_same
 ):
@@ -70,8 +71,8 @@ def test_it_is_the_definition_with_the_table_in_values_and_gradients(
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", ["none", "bool", "float", "heads", "keys", "object"])
-@pytest.mark.parametrize("grouped", [False, True])
+@every("grouped", [False, True])
+@every("name", ["none", "bool", "float", "heads", "keys", "object"])
 def test_a_single_query_goes_to_the_kernel(grouped, name, dtype, device, randn, monkeypatch):
     """Without gradients; the bias keeps its digits, whatever the query's."""
     calls, original = [], distance_bias.fused
@@ -93,7 +94,7 @@ def test_a_single_query_goes_to_the_kernel(grouped, name, dtype, device, randn, 
     assert [call.query.dtype for call in calls] == [torch.promote_types(dtype, torch.float32)]
 
 
-@pytest.mark.parametrize("shape", [(), (HEADS,), (1,), (2, 1), (2, HEADS), (1, HEADS)])
+@every("shape", [(), (HEADS,), (1,), (2, 1), (2, HEADS), (1, HEADS)])
 def test_the_bias_may_have_any_leading_dimensions(shape, randn, small_blocks, assert_same):
     *tensors, _ = drawn(randn)
     bias = randn(*shape, N + M - 1).requires_grad_()
@@ -104,7 +105,7 @@ def test_the_bias_may_have_any_leading_dimensions(shape, randn, small_blocks, as
 
 
 def test_blocks_of_the_usual_size(randn, assert_same):
-    inputs = drawn(randn, 1031, 1543, lead=())
+    inputs = drawn(randn, 677, 1109, lead=())
     *tensors, bias = inputs
     for is_causal in (False, True):
         ours = distance_bias_attention(*tensors, bias=bias, is_causal=is_causal)
@@ -117,15 +118,6 @@ def test_heads_in_groups(randn, small_blocks, assert_same):
     ours = distance_bias_attention(*inputs[:3], bias=inputs[3], enable_gqa=True)
     expected = by_definition(*inputs, enable_gqa=True)
     assert_same(ours, expected, inputs)
-
-
-def test_what_is_not_contiguous(randn, small_blocks, assert_same):
-    query, key, value = randn(N, 2, HEADS, D_K), randn(2, M, HEADS, D_K), randn(2, HEADS, D_V, M)
-    tensors = [query.permute(1, 2, 0, 3), key.transpose(1, 2), value.mT]
-    bias = randn(N + M - 1, HEADS).mT
-    inputs = [x.detach().requires_grad_() for x in (*tensors, bias)]
-    ours = distance_bias_attention(*inputs[:3], bias=inputs[3])
-    assert_same(ours, by_definition(*inputs), inputs)
 
 
 @pytest.mark.claim("bias-gradient-sums-diagonals")
@@ -237,7 +229,7 @@ def test_memory_grows_linearly(is_causal, randn, monkeypatch, count):
         torch.testing.assert_close(ours, [x.grad for x in inputs])
         return found
 
-    assert 3.0 < peak(384) / peak(96) < 4.6
+    assert 3.0 < peak(256) / peak(64) < 4.6
 
 
 def test_empty_blocks_are_skipped(randn, count, small_blocks):
@@ -272,9 +264,7 @@ def test_minus_infinity_forbids_a_distance(randn, small_blocks, assert_same):
         assert (gradient == 0).all()
 
 
-@pytest.mark.parametrize(
-    ("n", "dtype"), [(2, torch.float32), (2, torch.float64), (1, torch.float64)]
-)
+@every(("n", "dtype"), [(2, torch.float32), (2, torch.float64), (1, torch.float64)])
 def test_the_least_number_forbids_nothing(n, dtype, device, small_blocks):
     """A row of it alone gives the mean of the values, forwards and backwards."""
     query = torch.zeros(n, 1, device=device)
@@ -287,16 +277,6 @@ def test_the_least_number_forbids_nothing(n, dtype, device, small_blocks):
         torch.testing.assert_close(gradient, torch.ones_like(gradient))
 
 
-def test_a_query_without_keys_gets_zeros_and_finite_gradients(randn, device, small_blocks):
-    inputs = drawn(randn)
-    mask = torch.ones(N, M, dtype=torch.bool, device=device)
-    mask[11] = False
-    output = distance_bias_attention(*inputs[:3], mask, bias=inputs[3])
-    assert (output[..., 11, :] == 0).all()
-    for gradient in torch.autograd.grad(output.sum(), inputs):
-        assert gradient.isfinite().all()
-
-
 def test_scores_of_any_size(randn, small_blocks):
     query, key, value, bias = (x.detach() for x in drawn(randn))
     for large in (3000.0, -3000.0):
@@ -305,37 +285,7 @@ def test_scores_of_any_size(randn, small_blocks):
         torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (0, 0)])
-def test_of_nothing_comes_nothing(n, m, randn):
-    bias = randn(HEADS, max(n + m - 1, 0)).requires_grad_()
-    tensors = [randn(HEADS, n, D_K), randn(HEADS, m, D_K), randn(HEADS, m, D_V)]
-    output = distance_bias_attention(*tensors, bias=bias)
-    assert output.shape == (HEADS, n, D_V)
-    assert (output == 0).all()
-    assert (torch.autograd.grad(output.sum(), bias)[0] == 0).all()
-
-
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("name", ["none", "causal", "object", "heads", "float"])
-def test_derivatives_have_derivatives(name, randn, monkeypatch):
-    monkeypatch.setattr(_strips, "ROWS", 4)
-    monkeypatch.setattr(_strips, "CHUNK", 2)
-    monkeypatch.setattr(distance_bias, "_COLUMNS", 4)
-    inputs = drawn(randn, 5, 7, lead=())
-    mask = {
-        "object": masks.causal(5, 7, alignment="bottom-right"),
-        "heads": randn(HEADS, 5, 7) > -0.5,
-        "float": randn(5, 7),
-    }.get(name)
-
-    def function(query, key, value, bias):
-        is_causal = name == "causal"
-        return distance_bias_attention(query, key, value, mask, bias=bias, is_causal=is_causal)
-
-    assert gradcheck(function, inputs, check_forward_ad=True, fast_mode=True)
-    assert gradgradcheck(function, inputs, fast_mode=True)
-
-
 def test_a_dual_number_in_the_bias_alone(randn, small_blocks):
     query, key, value, bias = (x.detach() for x in drawn(randn))
     along = randn(*bias.shape)
@@ -368,26 +318,6 @@ def test_function_transforms(randn, small_blocks):
     mapped = torch.func.vmap(torch.func.grad(loss), (0, None))(biases, query)
     each = torch.stack([torch.func.grad(loss)(one, query) for one in biases])
     torch.testing.assert_close(mapped, each, rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_compiled(randn):
-    query, key, value, bias = drawn(randn, 7, 11)
-
-    def loss(bias):
-        return distance_bias_attention(query, key, value, bias=bias).square().sum()
-
-    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
-    one, other = (torch.autograd.grad(f(bias), bias)[0] for f in (compiled, loss))
-    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
-def test_nothing_depends_on_autocast(device, randn):
-    tensors = drawn(randn, dtype=torch.float32)
-    expected = distance_bias_attention(*tensors[:3], bias=tensors[3])
-    with torch.autocast(device.type, dtype=torch.bfloat16):
-        assert torch.equal(distance_bias_attention(*tensors[:3], bias=tensors[3]), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -430,7 +360,7 @@ def test_a_bias_may_be_wider_than_the_query(device, randn):
     assert torch.autograd.grad(other.sum(), wide)[0].dtype == torch.float32
 
 
-@pytest.mark.parametrize(
+@every(
     ("bias", "error", "message"),
     [
         ([0.0] * 11, TypeError, "bias: expected a torch.Tensor, got list. Convert it with"),

@@ -5,17 +5,17 @@ import re
 import numpy as np
 import pytest
 import torch
-from choices import BOTH, COUNTS, D_I, D_K, H_I, SIZES, best, index, tokens
+from choices import COUNTS, D_I, D_K, H_I, SIZES, best, index, tokens
+from every import every
 
 import attnref
 from attnref.variants.indexer import index_scores, indexer_attention, indexer_choice
 
 
 @pytest.mark.claim("indexer-is-the-definition-under-its-choice")
-@pytest.mark.parametrize("key_heads", [None, 2, 1])
-@BOTH
-@COUNTS
-@SIZES
+@every(("n", "m", "past"), SIZES)
+@every("count", COUNTS)
+@every(("is_causal", "key_heads"), ((False, None), (True, 2), (True, 1)))
 def test_the_indexer_is_the_definition_under_its_choice(
     n, m, past, count, is_causal, key_heads, randn, assert_same
 ):
@@ -28,9 +28,9 @@ def test_the_indexer_is_the_definition_under_its_choice(
     assert_same(ours, expected, inputs, 1e-11)
 
 
-@BOTH
-@COUNTS
-@SIZES
+@every(("n", "m", "past"), SIZES)
+@every("count", COUNTS)
+@every("is_causal", (False, True))
 def test_the_indexer_keeps_the_keys_it_ranks_first(n, m, past, count, is_causal, randn):
     """Scores one by one, and each row sorted."""
     ranked = [x.detach() for x in index(randn, n, m, ())]
@@ -91,7 +91,7 @@ def test_the_loss_on_the_scores_leads_to_the_choice_of_the_heaviest_keys(device,
     assert most - kept() < (most - before) / 4
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "message"),
     [
         ({"index_query": (5, D_I)}, "index_query: expected shape (..., h_I, n, d_I), got (5, 11)."),

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from every import every
 
 import attnref
 from attnref import KVCache, masks
@@ -14,8 +15,8 @@ CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64
 
 
 @pytest.mark.claim("cached-step-is-exact")
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 11])
 @pytest.mark.parametrize("key_heads", [1, 2, 6])
+@every("n", [0, 1, 2, 7, 11])
 def test_the_newest_tokens_see_the_past_and_themselves(n, key_heads, randn, device):
     shapes = ((2, 6, n, D_K), (2, key_heads, 11, D_K), (2, key_heads, 11, D_V))
     inputs = [randn(*shape).requires_grad_() for shape in shapes]
@@ -32,8 +33,8 @@ def test_the_newest_tokens_see_the_past_and_themselves(n, key_heads, randn, devi
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-@pytest.mark.parametrize("splits", [1, 2])
-@pytest.mark.parametrize("n", [1, 4])
+@every("n", [1, 4])
+@every("splits", [1, 2])
 def test_components_may_lie_apart(n, splits, randn, device):
     """Turned, so that the last stride is not 1, as the kernel takes it to be."""
     shapes = (2, n, D_K), (2, 11, D_K), (2, 11, D_K)
@@ -49,11 +50,10 @@ def test_components_may_lie_apart(n, splits, randn, device):
 
 
 @pytest.mark.claim("pieces-give-the-whole")
-@pytest.mark.parametrize("derived", [False, True])
-@pytest.mark.parametrize("widths", [(D_K, D_V), (D_K, D_K)])
-@pytest.mark.parametrize("splits", [1, 2, 3, 5, 11, 40])
-@pytest.mark.parametrize("n", [0, 1, 4, 11])
 @pytest.mark.parametrize("key_heads", [1, 3])
+@every("n", [0, 1, 4, 11])
+@every("splits", (1, 2, 3, 40))
+@every(("widths", "derived"), (((D_K, D_V), True), ((D_K, D_K), False), ((D_K, D_K), True)))
 def test_any_number_of_pieces_gives_the_same(key_heads, n, splits, widths, derived, randn, device):
     d_k, d_v = widths
     inputs = [randn(2, 6, n, d_k), randn(2, key_heads, 11, d_k), randn(2, key_heads, 11, d_v)]
@@ -111,20 +111,17 @@ def test_pieces_go_to_the_kernel_as_heads_without_a_copy(randn, monkeypatch):
     assert held[0] == [x.untyped_storage().data_ptr() for x in (keys, values)]
 
 
-def test_derivatives_have_derivatives(randn):
+@every("splits", [1, 2])
+def test_derivatives_have_derivatives(splits, randn):
     """Of one token too, whose fused kernel has none."""
-    for n in (1, 3):
-        inputs = tuple(
-            randn(1, h, rows, 3).requires_grad_() for h, rows in ((4, n), (2, 5), (2, 5))
-        )
-        for splits in (1, 2):
-            function = partial(kv_cache_attention, enable_gqa=True, splits=splits)
-            assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
-            assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+    shapes = (1, 4, 1, 3), (1, 2, 5, 3), (1, 2, 5, 3)
+    inputs = tuple(randn(*shape).requires_grad_() for shape in shapes)
+    function = partial(kv_cache_attention, enable_gqa=True, splits=splits)
+    assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
 
 
 @pytest.mark.claim("chunks-are-one-pass")
-@pytest.mark.parametrize("chunk", [1, 2, 5, 13])
+@every("chunk", [1, 2, 5, 13])
 def test_a_prompt_in_chunks_is_one_pass(chunk, randn):
     query, key, value = (randn(2, heads, 13, D_K) for heads in (6, 3, 3))
     cache, rows = KVCache(max_length=13), []
@@ -143,20 +140,8 @@ def test_a_number_of_pieces_is_one_or_more(randn):
         kv_cache_attention(randn(1, D_K), randn(5, D_K), randn(5, D_V), splits=0)
 
 
-@pytest.mark.parametrize("lead", [(), (3,), (2, 1, 3)])
-def test_heads_of_their_own_and_none(lead, randn):
-    query, key, value = randn(*lead, 1, D_K), randn(*lead, 11, D_K), randn(*lead, 11, D_V)
-    ours = kv_cache_attention(query, key, value)
-    assert ours.shape == (*lead, 1, D_V)
-    torch.testing.assert_close(
-        ours, attnref.scaled_dot_product_attention(query, key, value), **CLOSE
-    )
-
-
-@pytest.mark.parametrize(
-    ("of_query", "of_key"), [((2, 6), (1, 3)), ((1, 6), (2, 3)), ((6,), (2, 3)), ((2, 6), (3,))]
-)
-@pytest.mark.parametrize("n", [1, 2])
+@every(("of_query", "of_key"), [((2, 6), (1, 3)), ((1, 6), (2, 3)), ((6,), (2, 3)), ((2, 6), (3,))])
+@every("n", [1, 2])
 def test_dimensions_broadcast(of_query, of_key, n, randn):
     query = randn(*of_query, n, D_K)
     key, value = randn(*of_key, 11, D_K), randn(*of_key, 11, D_V)

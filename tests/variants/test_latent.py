@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from every import every
 
 import attnref
 from attnref import KVCache, masks
@@ -53,10 +54,9 @@ def by_definition(given, attn_mask=None, *, is_causal=False, scale=None):
 
 
 @pytest.mark.claim("latent-orders-agree")
-@pytest.mark.parametrize("n", [0, 1, 7])
-@pytest.mark.parametrize("masked", [None, "bool", "float", "heads", "object"])
-@pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("absorb", [True, False, None])
+@every("masked", [None, "bool", "float", "heads", "object"])
+@every(("n", "is_causal"), ((0, False), (1, False), (7, False), (7, True)))
 def test_both_orders_are_the_definition_in_values_and_gradients(
     absorb, is_causal, masked, n, inputs, randn, device
 ):
@@ -81,9 +81,9 @@ def test_both_orders_are_the_definition_in_values_and_gradients(
     )
 
 
-@pytest.mark.parametrize("lead", [(), (2,), (2, 1, 3)])
-@pytest.mark.parametrize("absorb", [True, False])
-@pytest.mark.parametrize("n", [1, 7])
+@every("lead", [(), (2,), (2, 1, 3)])
+@every("absorb", [True, False])
+@every("n", [1, 7])
 def test_it_does_without_positions_and_with_any_batch(n, absorb, lead, inputs):
     given = inputs(n=n, lead=lead)
     del given["query_rotary"], given["key_rotary"]
@@ -92,7 +92,7 @@ def test_it_does_without_positions_and_with_any_batch(n, absorb, lead, inputs):
 
 
 @pytest.mark.claim("latent-holds-multi-head")
-@pytest.mark.parametrize("absorb", [True, False])
+@every("absorb", [True, False])
 def test_a_latent_of_all_keys_and_values_is_multi_head_attention(absorb, randn):
     """The matrices pick a head's own numbers, so that nothing is compressed."""
     query, key, value = randn(2, H, 7, D_K), randn(2, H, 13, D_K), randn(2, H, 13, D_V)
@@ -209,8 +209,8 @@ def test_a_step_hands_the_kernel_the_latents_once(randn, monkeypatch):
     assert seen == [((2, 1, 16, D_C + D_R), (2, 1, 13, D_C + D_R), True)]
 
 
-@pytest.mark.parametrize("n", [1, 3])
-@pytest.mark.parametrize("absorb", [True, False])
+@every("absorb", [True, False])
+@every("n", [1, 3])
 def test_a_mask_may_have_any_number_of_dimensions(absorb, n, inputs, randn):
     given = inputs(n=n)
     for shape in ((1,), (13,), (1, 13), (n, 1), (1, n, 13), (H, 1, 13), (2, 1, 1, 13)):
@@ -232,34 +232,27 @@ def test_of_several_queries_too_the_latents_are_not_copied_for_each_head(inputs,
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
-@pytest.mark.parametrize("n", [1, 3])
-@pytest.mark.parametrize("absorb", [True, False])
+@every("n", [1, 3])
+@every("absorb", [True, False])
 def test_derivatives_have_derivatives(absorb, n, inputs):
+    """In both orders; which of them is taken, the contract leaves to the sizes."""
     given = inputs(n=n, m=5, lead=())
-    names = list(given)
 
     def function(*tensors):
-        return latent_attention(**dict(zip(names, tensors, strict=True)), absorb=absorb)
+        return latent_attention(**dict(zip(given, tensors, strict=True)), absorb=absorb)
 
-    assert torch.autograd.gradgradcheck(function, tuple(given.values()))
-    assert torch.autograd.gradcheck(function, tuple(given.values()), check_forward_ad=True)
-
-
-def test_nothing_depends_on_autocast(inputs, device):
-    given = {name: tensor.float() for name, tensor in inputs(n=3).items()}
-    for absorb in (True, False):
-        expected = latent_attention(**given, absorb=absorb)
-        with torch.autocast(device.type, dtype=torch.bfloat16):
-            assert torch.equal(latent_attention(**given, absorb=absorb), expected)
+    tensors = tuple(given.values())
+    assert torch.autograd.gradgradcheck(function, tensors, fast_mode=True)
+    assert torch.autograd.gradcheck(function, tensors, fast_mode=True, check_forward_ad=True)
 
 
-@pytest.mark.parametrize("absorb", [True, False])
+@every("absorb", [True, False])
 def test_the_scale_is_checked_with_the_width_of_query_and_rotary_part(absorb, inputs):
     with pytest.raises(ValueError, match=r"^scale: expected .* 1/sqrt\(9\)"):
         latent_attention(**inputs(), scale=float("inf"), absorb=absorb)
 
 
-@pytest.mark.parametrize("name", ["query", "latent"])
+@every("name", ["query", "latent"])
 def test_vectors_have_components(name, inputs, randn):
     given = inputs(lead=())
     given["query"] = randn(H, 7, 0 if name == "query" else D_K)
@@ -274,19 +267,8 @@ def test_latents_of_another_batch_are_named(inputs, randn):
         latent_attention(**given)
 
 
-def test_a_query_without_keys_gets_zeros_and_finite_gradients(inputs, device):
-    for n, absorb in ((1, True), (7, True), (7, False)):
-        given = inputs(n=n)
-        mask = torch.ones(n, 13, dtype=torch.bool, device=device)
-        mask[0] = False
-        output = latent_attention(**given, attn_mask=mask, absorb=absorb)
-        assert (output[..., 0, :] == 0).all()
-        output.sum().backward()
-        assert all(tensor.grad.isfinite().all() for tensor in given.values())
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("n", [1, 64])
+@every("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_it_errs_no_more_than_the_budget(n, dtype, device, generator):
     """Twice the error of PyTorch's own path, with keys and values made and rounded before."""
 
@@ -305,7 +287,7 @@ def test_it_errs_no_more_than_the_budget(n, dtype, device, generator):
         assert (ours - exact).norm() <= 2 * (theirs - exact).norm()
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "message"),
     [
         ({"query": (7, D_K)}, "query: expected shape (..., h, n, d_k), got (7, 5)."),
@@ -335,10 +317,3 @@ def test_the_order_is_a_flag(inputs):
 def test_a_mask_that_wants_a_gradient_is_refused(inputs, randn):
     with pytest.raises(ValueError, match=r"^attn_mask: expected a tensor without gradient"):
         latent_attention(**inputs(), attn_mask=randn(7, 13).requires_grad_())
-
-
-def test_all_tensors_have_one_dtype(inputs):
-    given = inputs()
-    given["latent"] = given["latent"].float()
-    with pytest.raises(TypeError, match=r"^latent: expected torch.float64, the dtype of query"):
-        latent_attention(**given)

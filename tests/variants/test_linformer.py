@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from every import every
 
 import attnref
 from attnref import oracle
@@ -154,7 +155,7 @@ def test_a_run_of_equal_keys_weighs_as_one_key(device):
     assert exact == pytest.approx(1 / (1 + 3 * math.exp(2 * 1.0 - 2 * 1.5)))
 
 
-@pytest.mark.parametrize(("rank", "length"), [(1, 7), (3, 7), (7, 7), (4, 12)])
+@every(("rank", "length"), [(1, 7), (3, 7), (7, 7), (4, 12)])
 def test_the_mean_projection_takes_means_of_runs(rank, length, device, randn):
     means = mean_projection(rank, length, dtype=torch.float64, device=device)
     tokens = randn(length, 3)
@@ -175,21 +176,6 @@ def test_half_precision_is_computed_as_such(dtype, randn):
     exact = linformer_attention(*wide[:3], key_projection=wide[3], value_projection=wide[3])
     # Mixtures and result are rounded, each by half of eps in numbers up to about 3.
     assert (ours.double() - exact).abs().max() < 6 * torch.finfo(dtype).eps
-
-
-# PyTorch maps its fused kernel over a batch one sample at a time, and says so.
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_it_compiles_whole_and_maps_over_a_batch(randn):
-    query, key, value = randn(3, 2, 7, 5), randn(3, 2, 11, 5), randn(3, 2, 11, 4)
-    e, f = randn(4, 11), randn(4, 11)
-
-    def attention(query, key, value):
-        return linformer_attention(query, key, value, key_projection=e, value_projection=f)
-
-    expected = attention(query, key, value)
-    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
-    for other in (compiled, torch.vmap(attention)):
-        torch.testing.assert_close(other(query, key, value), expected, **CLOSE)
 
 
 def test_what_does_not_fit_is_named(randn):

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from choices import BOTH, COUNTS, D_K, SIZES, B, best, tokens
+from choices import COUNTS, D_K, SIZES, B, best, tokens
+from every import every
 
 import attnref
 from attnref.variants.moba import moba_attention, moba_choice
@@ -26,10 +27,9 @@ def moba_row(query, key, position, count, is_causal):
 
 
 @pytest.mark.claim("moba-is-the-definition-under-its-choice")
-@pytest.mark.parametrize("grouped", [False, True])
-@BOTH
-@COUNTS
-@SIZES
+@every(("n", "m", "past"), SIZES)
+@every("count", COUNTS)
+@every(("is_causal", "grouped"), ((False, True), (True, False), (True, True)))
 def test_moba_is_the_definition_under_its_choice(
     n, m, past, count, is_causal, grouped, randn, assert_same
 ):
@@ -42,9 +42,9 @@ def test_moba_is_the_definition_under_its_choice(
     assert_same(moba_attention(*inputs, **options, scale=0.7), expected, inputs, 1e-11)
 
 
-@BOTH
-@COUNTS
-@SIZES
+@every(("n", "m", "past"), SIZES)
+@every("count", COUNTS)
+@every("is_causal", (False, True))
 def test_moba_chooses_the_blocks_of_the_best_means(n, m, past, count, is_causal, randn):
     query, key = randn(n, D_K), randn(m, D_K)
     past = past if is_causal else 0

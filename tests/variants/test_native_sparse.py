@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from choices import COUNTS, D_K, D_V, SIZES, B, best, means, tokens
+from every import every
 
 import attnref
 from attnref.variants.native_sparse import native_sparse_attention, native_sparse_choice
@@ -32,10 +33,9 @@ def by_definition(query, key, value, gates, mask, window, past, summaries=None, 
 
 
 @pytest.mark.claim("native-sparse-is-three-definitions")
-@pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize("grouped", [False, True])
-@COUNTS
-@SIZES
+@every(("n", "m", "past"), SIZES)
+@every("count", COUNTS)
+@every(("grouped", "given"), ((False, True), (True, False), (True, True)))
 def test_native_sparse_attention_is_three_definitions(
     n, m, past, count, grouped, given, randn, assert_same
 ):
@@ -53,8 +53,8 @@ def test_native_sparse_attention_is_three_definitions(
     assert_same(ours, expected, [*inputs, gates, *(summaries or [])], 1e-11)
 
 
-@COUNTS
-@SIZES
+@every(("n", "m", "past"), SIZES)
+@every("count", COUNTS)
 def test_native_sparse_attention_reads_what_its_summaries_point_at(n, m, past, count, randn):
     """Two query heads share a key head, and choose by the mean of their weights."""
     query, key = randn(2, n, D_K), randn(1, m, D_K)

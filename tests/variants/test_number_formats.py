@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+from every import every
 
 import attnref
 from attnref import KVCache, kv_cache_attention, softmax
@@ -125,9 +126,9 @@ def by_loops(tokens, dtype, block_size, group_size, step_dtype):
 
 
 @pytest.mark.claim("a-step-per-block")
-@pytest.mark.parametrize("step_dtype", [None, E8M0, E4M3])
-@pytest.mark.parametrize(("block_size", "group_size"), [(1, None), (1, 16), (5, None), (4, 3)])
 @pytest.mark.parametrize("dtype", EVERY)
+@every(("block_size", "group_size"), [(1, None), (1, 16), (5, None), (4, 3)])
+@every("step_dtype", [None, E8M0, E4M3])
 def test_steps_are_those_of_a_loop_over_blocks(dtype, block_size, group_size, step_dtype, randn):
     tokens = randn(3, 23, 38, dtype=torch.float32).cpu()
     tokens[:, 7] *= 100.0
@@ -140,7 +141,7 @@ def test_steps_are_those_of_a_loop_over_blocks(dtype, block_size, group_size, st
 
 
 @pytest.mark.claim("blocks-of-one-size")
-@pytest.mark.parametrize("block_size", range(1, 25))
+@every("block_size", range(1, 25))
 def test_blocks_are_told_from_their_number(block_size, randn):
     """The least number of them, all of one size but the last; where it divides n, that size."""
     n = 24
@@ -182,8 +183,8 @@ def test_a_step_of_eight_bits_cuts_off_at_most_a_seventeenth(randn):
     assert 0.04 < short <= 1 / 17 + 1e-6
 
 
-@pytest.mark.parametrize("step_dtype", [None, E8M0, E4M3])
-@pytest.mark.parametrize("dtype", FLOATS)
+@every("dtype", FLOATS)
+@every("step_dtype", [None, E8M0, E4M3])
 def test_a_power_of_two_as_a_factor_changes_nothing_else(dtype, step_dtype, randn):
     """Beside a group of zeros, too, which has no size to set a step by."""
     tokens = randn(7, 32, dtype=torch.float32)
@@ -232,8 +233,8 @@ def test_an_outlier_coarsens_its_own_block_alone(dtype, randn):
     assert changed[5:10].any()
 
 
-@pytest.mark.parametrize("dtype", EVERY)
-@pytest.mark.parametrize("step_dtype", [None, E8M0, E4M3])
+@every("dtype", EVERY)
+@every("step_dtype", [None, E8M0, E4M3])
 def test_zeros_nan_and_the_smallest_numbers(dtype, step_dtype, device):
     tokens = torch.zeros(3, 4, device=device)
     assert (quantize(tokens, dtype=dtype, step_dtype=step_dtype).dequantize() == 0).all()
@@ -248,8 +249,8 @@ def test_zeros_nan_and_the_smallest_numbers(dtype, step_dtype, device):
         assert step_dtype == E4M3 or found[0, [0, 2]].isfinite().all()
 
 
-@pytest.mark.parametrize("shape", [(0, 4), (3, 0, 4), (0, 3, 4), (4,)])
-@pytest.mark.parametrize("step_dtype", [None, E8M0, E4M3])
+@every("shape", [(0, 4), (3, 0, 4), (0, 3, 4), (4,)])
+@every("step_dtype", [None, E8M0, E4M3])
 def test_empty_sizes_and_a_single_token(shape, step_dtype, randn):
     tokens = randn(*shape, dtype=torch.float32)
     found = quantize(tokens, dtype=E2M1, group_size=2, step_dtype=step_dtype)
@@ -281,8 +282,8 @@ def round_it(tokens, block_size=1, **options):
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("weights", [False, True])
+@every("weights", [False, True])
+@every("is_causal", [False, True])
 def test_values_and_gradients_are_those_of_the_rounded_parts(weights, is_causal, options, randn):
     shapes = [(2, 3, 7, 5), (2, 3, 11, 5), (2, 3, 11, 2)]
     inputs = [randn(*shape).requires_grad_() for shape in shapes]
@@ -310,7 +311,7 @@ def test_values_and_gradients_are_those_of_the_rounded_parts(weights, is_causal,
     )
 
 
-@pytest.mark.parametrize(("width", "group_size"), [(3, 3), (5, 3), (7, 7), (9, 3)])
+@every(("width", "group_size"), [(3, 3), (5, 3), (7, 7), (9, 3)])
 def test_an_odd_width_is_cut_into_the_same_groups(width, group_size, randn):
     """Of four bits too, whose bytes hold two numbers; a table of the format gives the numbers."""
     tokens = randn(4, width, dtype=torch.float32)
@@ -549,8 +550,8 @@ def test_heads_share_keys(weights, randn):
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("weights", [False, True])
+@every("dtype", [torch.float16, torch.bfloat16])
+@every("weights", [False, True])
 def test_half_precision_is_computed_in_float32(weights, dtype, randn):
     query, key, value = (randn(3, 13, 64, dtype=dtype) for _ in range(3))
     options = {"dtype": E4M3, "values": True, "weights": weights}
@@ -560,21 +561,7 @@ def test_half_precision_is_computed_in_float32(weights, dtype, randn):
     torch.testing.assert_close(ours, wide.to(dtype), rtol=torch.finfo(dtype).eps, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-@pytest.mark.parametrize("options", [{"dtype": E4M3, "weights": True}, {"dtype": E2M1}])
-def test_it_compiles_whole_and_maps_over_a_batch(options, randn):
-    query, key, value = randn(3, 2, 7, 6), randn(3, 2, 11, 6), randn(3, 2, 11, 4)
-
-    def attention(query, key, value):
-        return quantized_attention(query, key, value, values=True, **options)
-
-    expected = attention(query, key, value)
-    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
-    for other in (compiled, torch.vmap(attention)):
-        torch.testing.assert_close(other(query, key, value), expected, rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize(
+@every(
     ("options", "kind", "text"),
     [
         (
@@ -596,8 +583,8 @@ def test_formats_and_sizes_that_are_not_there_are_named(options, kind, text, ran
             quantized_attention(randn(3, 5), randn(3, 5), randn(3, 5), **options)
 
 
-@pytest.mark.parametrize("name", ["smooth", "values", "weights"])
-@pytest.mark.parametrize("wrong", [E4M3, 1, None, torch.ones(2)])
+@every("name", ["smooth", "values", "weights"])
+@every("wrong", [E4M3, 1, None, torch.ones(2)])
 def test_a_switch_is_true_or_false(name, wrong, randn):
     """The name of a format would be taken for True, and int8 for the format."""
     text = rf"^{name}: expected True or False, got {type(wrong).__name__}\. What "

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from every import every
 
 import attnref
 from attnref import masks
@@ -60,18 +61,6 @@ def test_keys_may_have_borders_of_their_own(is_causal, device, randn, assert_sam
     assert (ours[..., 9:12, :] == 0).all()
 
 
-def test_heads_are_shared_and_dimensions_broadcast(device, randn, assert_same):
-    query, key, value = randn(2, 6, 12, D_K), randn(1, 2, 12, D_K), randn(1, 2, 12, D_V)
-    inputs = [x.requires_grad_() for x in (query, key, value)]
-    mask = masks.packed([7, 5]).dense(device)
-    cu_seqlens = borders([7, 5], device)
-    ours = varlen_attention(*inputs, cu_seqlens, scale=0.7, enable_gqa=True)
-    expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=True)
-    assert_same(ours, expected, inputs)
-    alone = varlen_attention(query[0, 0], key[0, 0], value[0, 0], cu_seqlens, scale=0.7)
-    torch.testing.assert_close(alone, expected[0, 0], rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.claim("padded-as-packed")
 def test_padded_batches_give_the_same(device, randn):
     """The same sequences padded and masked: equal where they are real."""
@@ -107,12 +96,7 @@ def test_neighbours_of_one_length_share_a_call(device, randn):
     assert calls == [(count, 6, length, D_K) for count, length in ((1, 7), (1, 1), (3, 5), (1, 11))]
 
 
-def test_no_sequences(device, randn):
-    ours = varlen_attention(*draw_inputs(randn, 0, 0), borders([], device))
-    assert ours.shape == (2, 3, 0, D_V)
-
-
-@pytest.mark.parametrize(
+@every(
     ("wrong", "came"),
     [
         ([0, 5], "got list"),
@@ -127,7 +111,7 @@ def test_borders_are_integers(wrong, came, randn):
     assert "lengths.cumsum(0)" in str(error.value)
 
 
-@pytest.mark.parametrize("wrong", [[0, 4], [1, 5], [0, 4, 3, 5], []])
+@every("wrong", [[0, 4], [1, 5], [0, 4, 3, 5], []])
 def test_borders_rise_from_0_to_the_number_of_tokens(wrong, randn):
     with pytest.raises(ValueError, match=r"^cu_seqlens: expected borders that rise from 0 to 5"):
         varlen_attention(*draw_inputs(randn, 5, 5), torch.tensor(wrong, dtype=torch.int32))
@@ -143,8 +127,8 @@ def test_queries_and_keys_have_as_many_sequences(device, randn):
     assert "repeats its border" in str(error.value)
 
 
-@pytest.mark.parametrize("lead", [(), (0,), (2, 0)])
-@pytest.mark.parametrize("width", [0, 3])
+@every("lead", [(), (0,), (2, 0)])
+@every("width", [0, 3])
 def test_nothing_gives_nothing(lead, width):
     tokens = torch.ones(*lead, 4, 2)
     borders = torch.tensor([0, 1, 4])
