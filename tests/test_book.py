@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from attnref import book, distributed, reference, variants
-from attnref.conformance import PROPERTIES
+from attnref.conformance import PROPERTIES, STEP_PROPERTIES
+from attnref.conformance.properties import WHOLE_PROPERTIES
 from attnref.copying.catalogue import catalogue, package
 from attnref.exercises import all_exercises
 
@@ -31,8 +32,9 @@ def published(monkeypatch):
 
 def test_every_page_that_is_spoken_of_is_there():
     methods = {**variants.records(), **distributed.records()}.values()
-    spoken_of = [*PROPERTIES.values(), *catalogue(package()), *all_exercises(), *methods]
-    pages = {each.page for each in (reference.METHOD, *spoken_of)}
+    properties = (PROPERTIES | STEP_PROPERTIES | WHOLE_PROPERTIES).values()
+    spoken_of = [*properties, *catalogue(package()), *all_exercises(), reference.METHOD, *methods]
+    pages = {each.page for each in spoken_of}
     assert not [page for page in sorted(pages) if not (DOCS / "en" / f"{page}.md").is_file()]
 
 
@@ -42,9 +44,9 @@ def test_without_an_address_a_page_is_named(published):
     assert book.where("foundations/masks", "pt") == "a página foundations/masks do livro attnref"
 
 
-@pytest.mark.parametrize("site", ["https://example.org/book", "https://example.org/book/"])
-def test_with_an_address_it_is_a_link(published, site):
-    published("Source, https://example.org/source", f"Documentation, {site}")
+@pytest.mark.parametrize("url", ["https://example.org/book", "https://example.org/book/"])
+def test_with_an_address_it_is_a_link(published, url):
+    published("Source, https://example.org/source", f"Documentation, {url}")
     assert book.where("foundations/masks", "pt") == "https://example.org/book/pt/foundations/masks/"
 
 

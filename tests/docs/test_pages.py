@@ -45,16 +45,8 @@ def test_marks_are_at_the_same_lines_in_both_languages():
     assert not problems, listed(problems)
 
 
-# Tables of all methods, of which the contract asks each row, and what starts processes: they have
-# tests of their own.
-SLOW = [
-    ROOT / "snippets" / f"{name}.py"
-    for name in (
-        "reference/transforms/works",
-        "variants/index/judged",
-        "variants/ring/ring",
-    )
-]
+# It starts processes, and has tests of its own.
+SLOW = [ROOT / "snippets" / "variants" / "ring" / "ring.py"]
 SNIPPETS: dict[str, list[Path]] = {}  # by their folders, which are called as their pages are
 for one in record.snippets():
     SNIPPETS.setdefault(one.parent.relative_to(ROOT / "snippets").as_posix(), []).append(one)
