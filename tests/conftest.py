@@ -33,6 +33,12 @@ def pytest_configure() -> None:
             signal.signal(number, lambda *_: None)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: many tests wait, for a browser or another process."""
+    return (os.cpu_count() or 1) + 1
+
+
 # What runs little of attnref, or again what the tests of its parts have run: to trace their lines
 # takes up to half as long again as they do, and finds none that is not covered.
 UNTRACED = (

@@ -6,7 +6,7 @@ import torch.distributed as dist
 from attnref.variants import _strips, blockwise, sliding_window
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)  # no other folder is to find it
 def one_rank():
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     yield

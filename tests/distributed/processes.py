@@ -10,6 +10,7 @@ from pathlib import Path
 import coverage
 
 PATIENCE = 120  # seconds until a rank that says nothing is taken for hung
+JOINING = 20  # seconds until all have found each other; a port may be taken, and they try again
 
 # Loaded once, in the process of which all ranks are copies. The first message of a rank loads
 # torch._dynamo, which takes it longer than all that it computes in many tests.
@@ -36,6 +37,7 @@ def _rank(connection, rank, size, place, timeout, traced):
         world_size=size,
         timeout=datetime.timedelta(seconds=timeout),
     )
+    connection.send((True, "joined"))
     while (job := connection.recv()) is not None:
         function, arguments, options = job
         try:
@@ -61,6 +63,16 @@ class Pool:
     """``size`` ranks of one gloo group."""
 
     def __init__(self, size, timeout=60.0):
+        for _ in range(3):
+            self._start(size, timeout)
+            if self._joined():
+                return
+            for process in self.processes:
+                process.kill()
+            self.folder.cleanup()
+        raise AssertionError(f"{size} ranks do not find each other")
+
+    def _start(self, size, timeout):
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(LOADED_ONCE)
         self.folder = tempfile.TemporaryDirectory()
@@ -85,6 +97,13 @@ class Pool:
         assert self.outcomes() == ["ready"] * size
         self.begin(["join"] * size)
 
+    def _joined(self):
+        with contextlib.suppress(EOFError, OSError):
+            return all(
+                each.poll(JOINING) and each.recv() == (True, "joined") for each in self.connections
+            )
+        return False
+
     def begin(self, jobs):
         """Gives each rank a job of its own, ``(function, arguments, options)``."""
         for connection, job in zip(self.connections, jobs, strict=True):
@@ -98,7 +117,7 @@ class Pool:
                 assert connection.poll(PATIENCE), f"rank {rank} hangs"
                 good, answer = connection.recv()
                 found.append(answer if good else Failure(*answer))
-            except EOFError:
+            except (EOFError, ConnectionResetError):
                 found.append(None)
         return found
 
