@@ -43,11 +43,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             name = path.relative_to(SHARED).as_posix()
             files.append(File.generated(config, name, abs_src_path=str(path)))
     if config.nav is not None:
-        listed = set(_pages(config.nav))
-        for page in sorted(file.src_uri for file in files.documentation_pages()):
-            if page not in listed:
-                _append(config.nav, page)
+        complete(config.nav, [file.src_uri for file in files.documentation_pages()])
     return files
+
+
+def complete(nav: list[Any], pages: list[str]) -> None:
+    """Puts each page that is not in a navigation behind the others of its folder."""
+    for page in sorted(set(pages).difference(_pages(nav))):
+        _append(nav, page)
 
 
 def _pages(nav: list[Any]) -> Iterator[str]:

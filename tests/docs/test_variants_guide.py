@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import api
 import guide
 import pytest
+import theme
 from mkdocs.exceptions import PluginError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -31,3 +33,22 @@ def test_a_row_that_is_not_whole_stops_the_build(tmp_path, said):
     page.write_text(f"---\ntitle: Fast\nvariant: {said}\n---\n", encoding="utf-8")
     with pytest.raises(PluginError, match=r"fast\.md:1: variant: expected need, same as"):
         guide.rows(tmp_path, ["variants/fast.md"])
+
+
+def test_a_page_that_nav_does_not_list_follows_those_of_its_folder():
+    more = {"more": ["variants/c.md"]}
+    nav = ["index.md", {"variants": ["variants/a.md", "variants/b.md", more]}]
+    theme.complete(nav, ["index.md", "variants/new.md", *(f"variants/{x}.md" for x in "abc")])
+    listed = ["variants/a.md", "variants/b.md", "variants/new.md", more]
+    assert nav == ["index.md", {"variants": listed}]
+
+
+def test_the_description_of_its_page_is_a_sentence_for_a_new_variant(tmp_path):
+    page = tmp_path / "docs" / "pt" / "variants" / "mean.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("---\ntitle: Média\ndescription: A média.\n---\n", encoding="utf-8")
+    (tmp_path / "docs" / "api.pt.yml").write_text('variants.mean: "Outra."\n', encoding="utf-8")
+    assert api.sentences(tmp_path) == {
+        "variants.mean": "Outra.",
+        "variants.mean.mean_attention": "A média.",
+    }
