@@ -84,7 +84,7 @@ class Method:
     """How a method is called, and what its output equals.
 
     Args:
-        function: the method; its name is that of the function without ``_attention``.
+        function: the method, which is called as its function is, without ``_attention``.
         page: the page of the book that explains it.
         formula: takes the same arguments and computes the output by the definition, or by the
             method's own formula over all pairs; None where its tests have it.
@@ -95,7 +95,7 @@ class Method:
         family: "softmax", "kernel" (features in the place of exponentials) or "recurrence".
         error: of an approximation that has a bound.
         lengths: "any", "equal" (n = m) or "newest" (n <= m).
-        masks: what ``attn_mask`` may be: "all", "objects" alone, or those of "keys" alone.
+        masks: what ``attn_mask`` may be: "all", "objects" alone, or masks over "keys" alone.
         dimensions: how many a query has at least.
         causal: it is so unasked.
         least_scale: the smallest factor that it takes.
@@ -107,7 +107,7 @@ class Method:
         derivatives: how often gradients can be taken; once more is refused.
         constants: the arguments that get none.
         neutral: options that are there for the sake of the call, and take their default alone.
-        tasks: those of the benchmark in which it is measured.
+        tasks: the benchmark's, in which it is measured.
         peers: distributions that have the method, too.
     """
 

@@ -20,6 +20,8 @@ CONTRACTS = {
     ".md": ["tests/docs/test_pages.py"],
     ".ipynb": ["tests/docs/test_pages.py", "tests/docs/test_notebooks.py"],
 }
+# Asked of the records of all pages, before a release; on a page, its table says what is stale.
+STALE = "tests/docs/test_pages.py::test_recorded_measurements_are_of_the_code_as_it_is"
 VISITS = "tests/site/test_every_page.py::test_page"
 
 
@@ -67,7 +69,14 @@ def main(page: str) -> int:
         if claim in stated
     ]
     return pytest.main(
-        ["-q", "--audit", *CONTRACTS[path.suffix], *dict.fromkeys(tested), VISITS],
+        [
+            "-q",
+            "--audit",
+            f"--deselect={STALE}",
+            *CONTRACTS[path.suffix],
+            *dict.fromkeys(tested),
+            VISITS,
+        ],
         plugins=[OfPage(path)],
     )
 

@@ -244,7 +244,7 @@ def _check_sizes(shape: Shape, block_size: int, num_means: int) -> tuple[int, in
 
 
 def _levels(given: Example) -> dict[str, Any]:
-    """Several levels at any length, and those of the defaults where there are 512 tokens."""
+    """Several levels at any length; from 256 tokens on, with the default sizes."""
     block_size = 2 if given.n < 256 else 64
     return {"block_size": block_size, "num_means": min(4, block_size) if given.n >= 256 else 1}
 

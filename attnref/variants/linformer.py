@@ -168,7 +168,7 @@ def _formula(
     value_projection: Tensor,
     **options: Any,
 ) -> Tensor:
-    """The definition of the mixtures, of which those of no key are left out."""
+    """The definition over the mixtures; one that holds no key is left out."""
     some = None
     if attn_mask is not None:
         seen = attn_mask.dense(query.device) if isinstance(attn_mask, Mask) else attn_mask

@@ -251,7 +251,7 @@ def _of_several_lengths(given: Example) -> dict[str, Any]:
 
 
 def _one_text_a_query(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-    """Pages of one token; every query is the newest of a text of its own."""
+    """Pages of one token; each query is the newest token in its own text."""
     (b, heads, n, d_k), m = query.shape, key.shape[-2]
     keys, values = (side.transpose(1, 2).flatten(0, 1)[:, None] for side in (key, value))
     table = torch.arange(b * m).view(b, m).repeat_interleave(n, 0)
