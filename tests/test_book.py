@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attnref import book, distributed, reference, variants
+from attnref import book
 from attnref.conformance import PROPERTIES, STEP_PROPERTIES
 from attnref.conformance.properties import WHOLE_PROPERTIES
 from attnref.copying.catalogue import catalogue, package
@@ -31,9 +31,8 @@ def published(monkeypatch):
 
 
 def test_every_page_that_is_spoken_of_is_there():
-    methods = {**variants.records(), **distributed.records()}.values()
     properties = (PROPERTIES | STEP_PROPERTIES | WHOLE_PROPERTIES).values()
-    spoken_of = [*properties, *catalogue(package()), *all_exercises(), reference.METHOD, *methods]
+    spoken_of = [*properties, *catalogue(package()), *all_exercises()]
     pages = {each.page for each in spoken_of}
     assert not [page for page in sorted(pages) if not (DOCS / "en" / f"{page}.md").is_file()]
 

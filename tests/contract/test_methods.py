@@ -29,6 +29,7 @@ from attnref.record import Example
 METHODS = (
     {"scaled_dot_product": reference.METHOD} | variants.records() | distributed.records()
 )  # by name
+ROOT = Path(__file__).parents[2]
 PACKAGE = str(Path(attnref.__file__).parent)
 each = pytest.mark.parametrize("name", METHODS)
 TIGHT = {"rtol": 1e-10, "atol": 1e-10}
@@ -563,7 +564,7 @@ def test_the_checker_finds_nothing_wrong(name):
     assert not [one for one in report.results if one.verdict == Verdict.WRONG], report.text()
 
 
-TABLE = Path(__file__).parents[2] / "snippets" / "variants" / "index" / "judged.out"
+TABLE = ROOT / "snippets" / "variants" / "index" / "judged.out"
 
 
 def test_of_a_variant_the_book_shows_that_the_checker_finds_nothing_wrong():
@@ -584,6 +585,18 @@ def test_costs_are_called_as_the_methods_are():
     compared = {"plain", "fused", "reference", "multihead", "feedforward"}
     assert {name.removesuffix("_backward") for name in counted} - compared <= set(METHODS)
     assert len(counted) > 12
+
+
+@each
+def test_it_has_a_page_and_peers_that_are_pinned(name):
+    """In both languages, and with the version that it is compared with."""
+    method = METHODS[name]
+    for language in ("en", "pt"):
+        assert (ROOT / "docs" / language / f"{method.page}.md").is_file()
+    pinned = re.findall(
+        r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE
+    )
+    assert set(method.peers) <= set(pinned)
 
 
 def test_every_module_has_its_record():
