@@ -225,12 +225,13 @@ export function oneOf(value, label, options) {
 }
 
 /**
- * Lets the controls show the state; what is being typed is left alone while it means the same.
+ * Lets the controls show the state; what is being typed is left alone while it means the same, or
+ * is refused: the frame that shows an earlier change may come after it.
  * @param {Iterable<HTMLInputElement>} controls  @param {State} state
  */
 function settle(controls, state) {
   for (const control of controls) {
-    if (!(control.name in state)) continue;
+    if (!(control.name in state) || control.hasAttribute("aria-invalid")) continue;
     const value = state[control.name];
     if (control.type === "checkbox") control.checked = value;
     else if (control.type === "radio") control.checked = control.value === String(value);

@@ -287,6 +287,16 @@ def test_the_length_is_set_by_keys_and_said(page):
     expect(said).to_contain_text("Mistral 7B, prefill, 16 tokens")
 
 
+TYPED_AT_ONCE = """fields => {
+  for (const [selector, typed] of fields) {
+    const field = document.querySelector(selector)
+    field.value = typed
+    field.dispatchEvent(new InputEvent("input", {bubbles: true}))
+  }
+  return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))
+}"""
+
+
 def test_bad_input_is_refused_with_the_reason_and_nothing_is_lost(page):
     before, told = numbers(page, NAME), problem(page, NAME)
     n, window = (page.locator(f"{ROOT} [name={name}]") for name in ("n", "window"))
@@ -300,6 +310,11 @@ def test_bad_input_is_refused_with_the_reason_and_nothing_is_lost(page):
         field.fill(typed)
         expect(told).to_have_text(message)
     assert numbers(page, NAME) == before
+    # What is refused stays as it was typed, although the frame of the change before it comes later.
+    page.evaluate(TYPED_AT_ONCE, [[f"{ROOT} [name=n]", "16384"], [f"{ROOT} [name=window]", "0"]])
+    expect(told).to_contain_text("Keys in the window: 0 is outside the range")
+    expect(window).to_have_value("0")
+    window.fill("4096")
     page.select_option(f"{ROOT} [name=attention]", "quantized")
     page.select_option(f"{ROOT} [name=phase]", "training")
     expect(told).to_contain_text("Attention: keys and values of few bits are counted for prefill")
