@@ -564,6 +564,39 @@ def test_the_checker_finds_nothing_wrong(name):
     assert not [one for one in report.results if one.verdict == Verdict.WRONG], report.text()
 
 
+@those(lambda method: method.plain is not None and method.derivatives > 0)
+def test_a_layer_takes_it_for_its_attention(name, device):
+    """And gives what it gives with the definition; all weights get the same gradients."""
+    method = METHODS[name]
+    options = {"is_causal": True} if method.takes("is_causal") else {}
+    if method.takes("attn_mask") and method.masks == "all":
+        options["attn_mask"] = masks.padding([5, 3], 5)
+    x = example(method, device, 5, 5).query.transpose(1, 2).flatten(2).requires_grad_()
+    found = []
+    for attention in (method.as_definition(), attnref.scaled_dot_product_attention):
+        if found and method.causal and not method.adapted:
+            options["is_causal"] = True
+        layer = attnref.MultiHeadAttention(
+            24,
+            4,
+            num_kv_heads=2 if method.takes("enable_gqa") else 4,
+            attention=attention,
+            generator=torch.Generator(device).manual_seed(0),
+            device=device,
+            dtype=x.dtype,
+        )
+        output = layer(x, **options)
+        found.append([output, *torch.autograd.grad(output.sin().sum(), [x, *layer.parameters()])])
+    close(*found)
+
+
+def test_the_checker_finds_nothing_wrong_in_the_layer():
+    report = check(attnref.MultiHeadAttention, limit=None)
+    assert len(report.results) > 40
+    assert not [one for one in report.results if one.verdict in (Verdict.WRONG, Verdict.UNSAFE)]
+    assert "empty" in [one.rule.name for one in report.results if one.verdict == Verdict.PASS]
+
+
 TABLE = ROOT / "snippets" / "variants" / "index" / "judged.out"
 
 

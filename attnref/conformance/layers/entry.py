@@ -105,19 +105,16 @@ class Entry(NamedTuple):
         """Whether query, key and value come from sequences of their own."""
         return len(self.tensors) == 3
 
-    def filled(self, tensors: list[Tensor], like: Tensor) -> dict[str, Any]:
+    def filled(self, tensors: list[Tensor], like: Tensor, b: int, m: int) -> dict[str, Any]:
         """All that goes in by itself: the sequences, as many as it takes, and what stays the same.
 
-        ``like`` are zeros (n, d).
+        ``like`` are zeros (n, d), b the number of samples, and m that of keys.
         """
         inputs: dict[str, Any] = dict(zip(self.tensors, tensors, strict=False))
         if self.context is not None and (self.needed or tensors[0].shape != tensors[1].shape):
             inputs[self.context] = tensors[1]
         inputs |= {name: _UNROTATED[name](like) for name in self.rotations} | {**self.fixed}
-        query, key = tensors[:2]
-        n = len(like)
-        b = query.shape[:2].numel() // n  # whichever of the two comes first
-        everything = like.new_ones(n, key.shape[:2].numel() // b, dtype=torch.bool)
+        everything = like.new_ones(len(like), m, dtype=torch.bool)
         for name, (means, form) in self.masks.items():
             mask = MEANINGS[means].turned(FORMS[form](everything, (b, 1, *everything.shape)))
             inputs[name] = mask.to(like.dtype) if mask.is_floating_point() else mask

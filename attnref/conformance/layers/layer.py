@@ -88,7 +88,7 @@ class Layer:
         if plan.inputs:  # zeros, so that a layer that adds its input to its output adds nothing
             sequences = [query.new_zeros(b, length, h, d) for length in (n, m, m)]
         flat = [plan.turned(x.flatten(2)) for x in sequences]
-        inputs = self.entry.filled(flat, query.new_zeros(n, d))
+        inputs = self.entry.filled(flat, query.new_zeros(n, d), b, m)
         output = injected(*tensors, **{**inputs, **options})
         while isinstance(output, tuple | list) and output:
             output = output[0]

@@ -167,7 +167,7 @@ def _called(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
     sequences = [torch.zeros(b, n, shape.width) for _ in range(3)]
     try:
         with torch.no_grad():
-            made(**layer.entry.filled(sequences, torch.zeros(n, d)))
+            made(**layer.entry.filled(sequences, torch.zeros(n, d), b, n))
     except Exception as error:
         raise CheckError(
             en=f"function: expected {layer.maker.name} to take a sequence of shape "

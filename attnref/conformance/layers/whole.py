@@ -65,7 +65,9 @@ class Whole:
         n = query.shape[-2]
         x = query.flatten(0, 1)
         x = x if self.batch_first else x.transpose(0, 1)
-        inputs = self.entry.filled([x, x, x], query.new_zeros(n, self.head_width))
+        inputs = self.entry.filled(
+            [x, x, x], query.new_zeros(n, self.head_width), query.shape[:2].numel(), n
+        )
         if attn_mask is not None and self.hiding is not None:
             inputs[self.hiding.parameter] = self.turned(attn_mask, query)
         output = _first(_in(self.layer, query.dtype, query.device)(**inputs))
