@@ -30,8 +30,21 @@ def loaded(path):
     return module
 
 
-WRONG = {name: loaded(HERE / "wrong" / f"{name}.py").WRONG for name in COURSE}
+WRONG = vars(loaded(HERE / "wrong.py"))
 RIGHT = loaded(HERE / "right.py").RIGHT
+
+
+def changed(exercise, *changes):
+    """The solution with pieces of its text replaced, or what returns the one expression given."""
+    text = exercise.solution_path.read_text(encoding="utf-8")
+    if len(changes) == 1:
+        parameters = inspect.signature(exercise.solution()).parameters.values()
+        names = ", ".join(str(each.replace(annotation=each.empty)) for each in parameters)
+        return eval(f"lambda {names}: ({changes[0]})", vars(module_of(exercise, text)))
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert old in text, old
+        text = text.replace(old, new)
+    return written(exercise, text)
 
 
 def first_failure(function, exercise):
@@ -101,8 +114,11 @@ def test_a_wrong_solution_is_caught_by_the_check_that_names_it(exercise, monkeyp
         return found
 
     monkeypatch.setattr(grading, "_close", noted)
-    wrong = WRONG[exercise.name]
-    caught = {function: first_failure(function, exercise) for function in wrong}
+    wrong = {name: by for name, (by, *_) in WRONG[exercise.name].items()}
+    caught = {
+        name: first_failure(changed(exercise, *changes), exercise)
+        for name, (_, *changes) in WRONG[exercise.name].items()
+    }
     assert caught == wrong
     assert room
     assert all(room)
