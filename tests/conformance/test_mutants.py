@@ -4,6 +4,7 @@ A mutant is a right implementation with one step replaced. For each the table ha
 that must fail, and the text that must tell why; together they produce every text that there is.
 """
 
+import functools
 import inspect
 import math
 import time
@@ -749,21 +750,14 @@ CASES_OF = {
     "row_sums": {
         "forgets the sum of the softmax": Case(weights.OTHER_SUM, weights=torch.exp),
         "answers NaN": Case(weights.NOT_FINITE, output=lambda o, *_: o * math.nan),
-        "softmax over the queries": Case(
-            weights.OTHER_AXIS,
-            weights=lambda s: torch.softmax(s, -2),
-            said={"axis": weights.AXES[-2]},
-        ),
-        "softmax over the heads": Case(
-            weights.OTHER_AXIS,
-            weights=lambda s: torch.softmax(s, 1),
-            said={"axis": weights.AXES[1]},
-        ),
-        "softmax over the batch": Case(
-            weights.OTHER_AXIS,
-            weights=lambda s: torch.softmax(s, 0),
-            said={"axis": weights.AXES[0]},
-        ),
+        **{
+            f"softmax over the {name}": Case(
+                weights.OTHER_AXIS,
+                weights=functools.partial(torch.softmax, dim=axis),
+                said={"axis": weights.AXES[axis]},
+            )
+            for name, axis in {"queries": -2, "heads": 1, "batch": 0}.items()
+        },
     },
     "convexity": {
         "sees the keys of the sample before": Case(
@@ -1297,21 +1291,16 @@ CASES_OF = {
         "NaN without keys": Case(
             lengths.NO_KEYS, output=lambda o, q, k: o if k.shape[-2] else o + math.nan
         ),
-        "raises without samples": Case(
-            lengths.EMPTY_RAISES,
-            raises(EMPTY, lambda q, *_: not q.shape[0]),
-            {"what": lengths.NO_SAMPLES},
-        ),
-        "raises without queries": Case(
-            lengths.EMPTY_RAISES,
-            raises(EMPTY, lambda q, *_: not q.shape[-2]),
-            {"what": lengths.NO_QUERIES},
-        ),
-        "raises without keys": Case(
-            lengths.EMPTY_RAISES,
-            raises(EMPTY, lambda q, k, *_: not k.shape[-2]),
-            {"what": lengths.NOTHING},
-        ),
+        **{
+            f"raises without {name}": Case(
+                lengths.EMPTY_RAISES, raises(EMPTY, nothing), {"what": what}
+            )
+            for name, what, nothing in (
+                ("samples", lengths.NO_SAMPLES, lambda q, *_: not q.shape[0]),
+                ("queries", lengths.NO_QUERIES, lambda q, *_: not q.shape[-2]),
+                ("keys", lengths.NOTHING, lambda q, k, *_: not k.shape[-2]),
+            )
+        },
     },
     "gradients": {
         "cuts the gradient": Case(
