@@ -4,6 +4,22 @@ Either pieces of the solution's text and what stands in their place, in pairs, o
 that is returned instead of everything.
 """
 
+# What is changed more than once.
+SOFTMAX = "torch.softmax(scores, dim=-1)"
+ATTENTION = "torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value"
+MASKED = ".masked_fill(~attn_mask, -torch.inf)"
+RESCALED = " * torch.exp(previous - maximum)"
+SPLIT = "torch.unflatten(inputs @ weight, -1, (num_heads, -1)).transpose(-3, -2)"
+CUT = "torch.unflatten(gates, -1, (heads, -1)).transpose(-3, -2)"
+JOINED = ".transpose(-3, -2).flatten(-2)"
+SHARED = "key.unsqueeze(-3), value.unsqueeze(-3)"
+SUM = "share_1 * output_1 + share_2 * output_2"
+NEW = "torch.where(highest - top > 8, highest, top)"
+FEATURES = "elu(query) + 1, elu(key) + 1"
+DIFFERENCE = "(maps[0] - factor * maps[1])"
+LARGEST = "torch.amax(scores, dim=-1, keepdim=True)"
+MEANS = "query @ means.mT"
+
 dot_scores = {
     "keeps the products": ("one_score_a_key: shape", "key * query"),
     "adds along the keys": ("one_score_a_key: shape", "(key * query).sum(0)"),
@@ -26,23 +42,19 @@ stable_softmax = {
     "one sum for all rows": ("each_row", "torch.sum(powers, dim=-1, keepdim=True)", "powers.sum()"),
     "maximum without its dimension": (
         "each_row: RuntimeError",
-        "torch.amax(scores, dim=-1, keepdim=True)",
+        LARGEST,
         "torch.amax(scores, dim=-1)",
     ),
     "formula as it stands": ("large_scores", "scores - largest", "scores"),
     "cut at a limit": ("large_scores", "scores - largest", "scores.clamp(max=80.0)"),
     "less the mean": ("spread_scores", "torch.amax(", "torch.mean("),
     "less the smallest": ("spread_scores", "torch.amax(", "torch.amin("),
-    "less the largest of all": (
-        "own_maximum",
-        "torch.amax(scores, dim=-1, keepdim=True)",
-        "scores.max()",
-    ),
+    "less the largest of all": ("own_maximum", LARGEST, "scores.max()"),
 }
 
 context_vector = {
-    "scores without softmax": ("average", "torch.softmax(scores, dim=-1)", "scores"),
-    "powers without division": ("average", "torch.softmax(scores, dim=-1)", "torch.exp(scores)"),
+    "scores without softmax": ("average", SOFTMAX, "scores"),
+    "powers without division": ("average", SOFTMAX, "torch.exp(scores)"),
     "counts from one": ("asker", "inputs[position]", "inputs[position - 1]"),
     "journey always asks": ("asker", "inputs[position]", "inputs[1]"),
     "leaves itself out": (
@@ -50,11 +62,7 @@ context_vector = {
         "softmax(scores,",
         "softmax(scores.index_fill(0, torch.tensor(position), -torch.inf),",
     ),
-    "divides by the sum": (
-        "softmax_weights",
-        "torch.softmax(scores, dim=-1)",
-        "scores / scores.sum()",
-    ),
+    "divides by the sum": ("softmax_weights", SOFTMAX, "scores / scores.sum()"),
     "scaled": ("softmax_weights", "softmax(scores,", "softmax(scores / inputs.shape[-1] ** 0.5,"),
 }
 
@@ -64,7 +72,7 @@ matrix_attention = {
         "torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=1.0)",
     ),
     "averages the keys": ("roles", "@ value", "@ key"),
-    "no softmax": ("roles", "torch.softmax(scores, dim=-1)", "scores"),
+    "no softmax": ("roles", SOFTMAX, "scores"),
     "softmax along the queries": ("shares", "dim=-1", "dim=-2"),
     "softmax along the first dimension": ("shares", "dim=-1", "dim=0"),
     "scaled": ("numbers", "query @ key.mT", "query @ key.mT / query.shape[-1] ** 0.5"),
@@ -143,16 +151,12 @@ masked_attention = {
         "sums_to_one",
         "scores.masked_fill(~attn_mask, -torch.inf)",
         "scores",
-        "torch.softmax(scores, dim=-1)",
+        SOFTMAX,
         "(torch.softmax(scores, dim=-1) * attn_mask)",
     ),
-    "score of zero": (
-        "forbidden_is_nothing",
-        ".masked_fill(~attn_mask, -torch.inf)",
-        " * attn_mask",
-    ),
+    "score of zero": ("forbidden_is_nothing", MASKED, " * attn_mask"),
     "tiny instead of very negative": ("forbidden_is_nothing", "-torch.inf", "1e-9"),
-    "no mask": ("forbidden_is_nothing", ".masked_fill(~attn_mask, -torch.inf)", ""),
+    "no mask": ("forbidden_is_nothing", MASKED, ""),
     "minus a milliard": ("very_negative_scores", "-torch.inf", "-1e9"),
     "written in place": (
         "broadcast: IndexError",
@@ -295,11 +299,11 @@ multihead_attention = {
     ),
     "no heads": (
         "heads_apart",
-        "torch.unflatten(inputs @ weight, -1, (num_heads, -1)).transpose(-3, -2)",
+        SPLIT,
         "inputs @ weight",
         "/ query.shape[-1]",
         "/ (query.shape[-1] / num_heads)",
-        ".transpose(-3, -2).flatten(-2)",
+        JOINED,
         "",
     ),
     "joined without the exchange": (
@@ -310,26 +314,19 @@ multihead_attention = {
     "scale of the whole": ("scale_of_a_head", "query.shape[-1]", "query_weight.shape[-1]"),
     "no room for a batch": (
         "batch: RuntimeError",
-        "torch.unflatten(inputs @ weight, -1, (num_heads, -1)).transpose(-3, -2)",
+        SPLIT,
         "(inputs @ weight).view(len(inputs), num_heads, -1).transpose(0, 1)",
     ),
 }
 
 grouped_query_attention = {
-    "first head for all": (
-        "as_many",
-        "key.unsqueeze(-3), value.unsqueeze(-3)",
-        "(x[..., :1, None, :, :] for x in (key, value))",
-    ),
+    "first head for all": ("as_many", SHARED, "(x[..., :1, None, :, :] for x in (key, value))"),
     "mean of the heads": (
         "as_many",
-        "key.unsqueeze(-3), value.unsqueeze(-3)",
+        SHARED,
         "(x.mean(-3, keepdim=True).unsqueeze(-3) for x in (key, value))",
     ),
-    "not shared": (
-        "neighbours_share: RuntimeError",
-        "torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value",
-    ),
+    "not shared": ("neighbours_share: RuntimeError", ATTENTION),
     "dealt out in turn": (
         "neighbours_share",
         "(key_heads, heads // key_heads)",
@@ -425,13 +422,7 @@ alibi_bias = {
 }
 
 online_softmax = {
-    "not shifted": (
-        "one_block",
-        " * torch.exp(previous - maximum)",
-        "",
-        "block - maximum",
-        "block",
-    ),
+    "not shifted": ("one_block", RESCALED, "", "block - maximum", "block"),
     "reads twice": (
         "one_block",
         "maximum = torch.tensor(-torch.inf)",
@@ -448,13 +439,13 @@ online_softmax = {
     ),
     "own maximum of each block": (
         "falling",
-        " * torch.exp(previous - maximum)",
+        RESCALED,
         "",
         "block - maximum",
         "block - block.max()",
     ),
     "latest maximum": ("falling", "torch.maximum(maximum, block.max())", "block.max()"),
-    "never rescales": ("rising", " * torch.exp(previous - maximum)", ""),
+    "never rescales": ("rising", RESCALED, ""),
     "rescales the other way": (
         "rising",
         "previous - maximum",
@@ -462,7 +453,7 @@ online_softmax = {
     ),
     "shifts at the end": (
         "large_scores",
-        " * torch.exp(previous - maximum)",
+        RESCALED,
         "",
         "block - maximum",
         "block",
@@ -476,17 +467,9 @@ online_softmax = {
 }
 
 merge_parts = {
-    "adds the outputs": (
-        "equal_parts",
-        "share_1 * output_1 + share_2 * output_2",
-        "output_1 + output_2",
-    ),
+    "adds the outputs": ("equal_parts", SUM, "output_1 + output_2"),
     "adds the logarithms": ("equal_parts", "output_2, lse", "output_2, lse_1 + lse_2"),
-    "plain mean": (
-        "unequal_parts",
-        "share_1 * output_1 + share_2 * output_2",
-        "(output_1 + output_2) / 2",
-    ),
+    "plain mean": ("unequal_parts", SUM, "(output_1 + output_2) / 2"),
     "turned round": ("unequal_parts", "share_1, share_2 =", "share_2, share_1 ="),
     "along the components": ("own_share", "[..., None]", ""),
     "powers as they are": (
@@ -524,10 +507,7 @@ blockwise_attention = {
         "query.new_full((*query.shape[:-1], 1), -torch.inf)",
         "(query @ key.mT).amax(-1, keepdim=True)",
     ),
-    "ordinary": (
-        "never_the_whole",
-        "torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value",
-    ),
+    "ordinary": ("never_the_whole", ATTENTION),
 }
 
 dropout_weights = {
@@ -610,8 +590,8 @@ linear_attention = {
         "torch.cumsum(key, dim=-2)",
         "key.sum(-2, keepdim=True)",
     ),
-    "relu": ("features", "elu(query) + 1, elu(key) + 1", "query.relu() + 1e-6, key.relu() + 1e-6"),
-    "exponential": ("features", "elu(query) + 1, elu(key) + 1", "query.exp(), key.exp()"),
+    "relu": ("features", FEATURES, "query.relu() + 1e-6, key.relu() + 1e-6"),
+    "exponential": ("features", FEATURES, "query.exp(), key.exp()"),
     "keys only": ("features", "elu(query) + 1", "query"),
     "a masked square": (
         "never_a_square",
@@ -647,7 +627,7 @@ linear_attention_step = {
         "below, *(old if old[1].any() else (key_value, normaliser))",
     ),
     # Plus 1 at and above 0, where the first two checks look.
-    "relu": ("features", "elu(query) + 1, elu(key) + 1", "query.relu() + 1, key.relu() + 1"),
+    "relu": ("features", FEATURES, "query.relu() + 1, key.relu() + 1"),
     "outer of vectors": (
         "batch: RuntimeError",
         "key[..., :, None] * value[..., None, :]",
@@ -804,7 +784,7 @@ gated_heads = {
     "without its sigmoid": ("gate", "torch.sigmoid", ""),
     "after the output": (
         "before_the_output",
-        "torch.unflatten(gates, -1, (heads, -1)).transpose(-3, -2)",
+        CUT,
         "gates[..., : out_weight.shape[-1]]",
         "gates * answers",
         "answers",
@@ -818,16 +798,8 @@ gated_heads = {
         "gates * answers",
         "gates.mean(-1, keepdim=True).sigmoid() * answers",
     ),
-    "reshaped at once": (
-        "heads_in_their_place",
-        "torch.unflatten(gates, -1, (heads, -1)).transpose(-3, -2)",
-        "gates.reshape(answers.shape)",
-    ),
-    "joined at once": (
-        "heads_in_their_place",
-        ".transpose(-3, -2).flatten(-2)",
-        ".reshape(*inputs.shape[:-1], -1)",
-    ),
+    "reshaped at once": ("heads_in_their_place", CUT, "gates.reshape(answers.shape)"),
+    "joined at once": ("heads_in_their_place", JOINED, ".reshape(*inputs.shape[:-1], -1)"),
     "without a batch": (
         "batch: ValueError",
         "heads = answers.shape[-3]",
@@ -838,11 +810,7 @@ gated_heads = {
 differential_attention = {
     "added": ("difference", "maps[0] -", "maps[0] +"),
     "without the factor": ("difference", "factor * maps[1]", "maps[1]"),
-    "summing to one": (
-        "difference",
-        "(maps[0] - factor * maps[1])",
-        "(maps[0] - factor * maps[1]) / (1 - factor)",
-    ),
+    "summing to one": ("difference", DIFFERENCE, "(maps[0] - factor * maps[1]) / (1 - factor)"),
     "first map only": ("difference", " - factor * maps[1]", ""),
     "even and odd": (
         "halves",
@@ -852,9 +820,9 @@ differential_attention = {
     "exchanged": ("halves", "maps[0] - factor * maps[1]", "maps[1] - factor * maps[0]"),
     "one softmax for both": (
         "halves",
-        "torch.softmax(scores, dim=-1)",
+        SOFTMAX,
         "scores",
-        "(maps[0] - factor * maps[1])",
+        DIFFERENCE,
         "(1 - factor) * torch.softmax(maps[0] - factor * maps[1], dim=-1)",
     ),
     "scale of both halves": ("scale_of_one_half", "q.shape[-1]", "query.shape[-1]"),
@@ -910,17 +878,13 @@ chosen_blocks = {
     "only its own": ("best_mean", "min(count, blocks)", "1"),
     "by the largest key": (
         "best_mean",
-        "query @ means.mT",
+        MEANS,
         "(query[..., None, :, :] @ key.unflatten(-2, (blocks, block_size)).mT).amax(-1).mT",
     ),
-    "by the last blocks": (
-        "best_mean",
-        "query @ means.mT",
-        "0 * (query @ means.mT) + torch.arange(blocks)",
-    ),
+    "by the last blocks": ("best_mean", MEANS, "0 * (query @ means.mT) + torch.arange(blocks)"),
     "by the length of the mean": (
         "best_mean",
-        "query @ means.mT",
+        MEANS,
         "means.norm(dim=-1)[..., None, :].expand(*query.shape[:-1], blocks)",
     ),
     "count beyond the blocks": ("fewer_blocks: RuntimeError", "min(count, blocks)", "count"),
@@ -963,12 +927,8 @@ lazy_rescaling = {
         "highest - top > 8",
         "highest > top.abs() + 8",
     ),
-    "maximum of the block": (
-        "falling",
-        "torch.where(highest - top > 8, highest, top)",
-        "scores.amax(-1, keepdim=True)",
-    ),
-    "each rise": ("small_rise", "torch.where(highest - top > 8, highest, top)", "highest"),
+    "maximum of the block": ("falling", NEW, "scores.amax(-1, keepdim=True)"),
+    "each rise": ("small_rise", NEW, "highest"),
     "from eight on": ("at_the_threshold", "top > 8", "top >= 8"),
     "leaves the normaliser": ("large_rise", "factor * normaliser", "normaliser"),
     "leaves the output": ("large_rise", "factor * sums", "sums"),
