@@ -29,26 +29,22 @@ def raising(error, **when):
     return attention
 
 
-def test_an_unwritten_function_is_told_apart():
-    found = judged(raising(NotImplementedError()), "shape")
-    assert found.verdict is Verdict.WRONG
-    assert found.diagnosis("en").startswith(
-        f"It is not written yet: it raised NotImplementedError (at {__file__}:"
-    )
-    assert found.diagnosis("pt").startswith("Ela ainda não foi escrita: lançou NotImplementedErro")
+SIZES = RuntimeError("size 5 must match size 7")
 
 
 def test_what_it_raises_is_reported_with_its_place():
-    error = RuntimeError("size 5 must match size 7")
-    found = judged(raising(error, is_causal=True), "causality")
+    found = judged(raising(SIZES, is_causal=True), "causality")
     assert found.verdict is Verdict.WRONG
-    assert found.diagnosis("en").startswith(
-        f"It raised RuntimeError: size 5 must match size 7 (at {__file__}:"
-    )
+    said = f"It raised RuntimeError: size 5 must match size 7 (at {__file__}:"
+    assert found.diagnosis("en").startswith(said)
     assert found.counterexample.arguments["query"] == [[[[2.0]]]]
 
+    found = judged(raising(NotImplementedError()), "shape")  # in each call: not written at all
+    assert found.verdict is Verdict.WRONG
+    said = f"It is not written yet: it raised NotImplementedError (at {__file__}:"
+    assert found.diagnosis("en").startswith(said)
+    assert found.diagnosis("pt").startswith("Ela ainda não foi escrita: lançou NotImplementedErro")
 
-def test_leaving_the_program_is_raising_too():
     found = judged(raising(SystemExit(3), is_causal=True), "causality")
     assert "It raised SystemExit: 3" in found.diagnosis("en")
 
@@ -64,7 +60,7 @@ def test_an_option_may_be_declined_with_a_clear_error():
         (NotImplementedError(), Verdict.NOT_CLAIMED),
         (AssertionError(), Verdict.NOT_CLAIMED),
         (RuntimeError("is_causal is not for me"), Verdict.NOT_CLAIMED),
-        (RuntimeError("size 5 must match size 7"), Verdict.WRONG),
+        (SIZES, Verdict.WRONG),
         (IndexError("list index out of range"), Verdict.WRONG),
     ):
         found = judged(raising(error, is_causal=True), "causality")
@@ -74,52 +70,81 @@ def test_an_option_may_be_declined_with_a_clear_error():
             assert found.diagnosis("en").startswith(said)
 
 
-def test_the_two_options_may_not_collide_by_accident():
-    error = RuntimeError("size 5 must match size 7")
-    both = raising(error, attn_mask=True, is_causal=True)
-    assert judged(both, "mask_with_causal").verdict is Verdict.WRONG
-    assert judged(both, "silent_arguments").verdict is Verdict.PASS
-
-
 def test_masks_may_be_declined():
     declines = raising(ValueError("attn_mask: expected None"), attn_mask=True)
     rules = ["mask_polarity", "float_mask", "fully_masked", "mask_broadcast", "padding_amount"]
     found = check(declines, only=rules, limit=None).results
-    assert {each.property: each.verdict for each in found} == dict.fromkeys(
-        rules, Verdict.NOT_CLAIMED
-    )
+    assert {each.verdict for each in found} == {Verdict.NOT_CLAIMED}
 
 
-def test_some_shapes_of_masks_may_be_declined():
-    def attention(query, key, value, attn_mask=None):
-        if attn_mask is not None and attn_mask.dim() == 2:
-            raise ValueError("attn_mask: expected four dimensions")
-        return fused(query, key, value, attn_mask)
-
-    said = judged(attention, "mask_broadcast", mask_means="allowed")
-    assert said.verdict is Verdict.NOT_CLAIMED
-    assert judged(attention, "mask_broadcast").verdict is Verdict.PASS  # it is read as it wants it
+def four_axes(query, key, value, attn_mask=None):
+    if attn_mask is not None and attn_mask.dim() == 2:
+        raise ValueError("attn_mask: expected four dimensions")
+    return fused(query, key, value, attn_mask)
 
 
-def test_different_lengths_may_be_declined_one_way():
-    def attention(query, key, value, is_causal=False):
-        if query.shape[-2] > key.shape[-2]:
-            raise ValueError("query: expected no more queries than keys")
-        return fused(query, key, value, is_causal=is_causal)
-
-    assert judged(attention, "alignment").verdict is Verdict.CONVENTION
-    assert judged(attention, "rectangular").verdict is Verdict.NOT_CLAIMED
+def no_more_queries(query, key, value, is_causal=False):
+    if query.shape[-2] > key.shape[-2]:
+        raise ValueError("query: expected no more queries than keys")
+    return fused(query, key, value, is_causal=is_causal)
 
 
-def test_different_lengths_may_be_declined_altogether():
-    def attention(query, key, value, is_causal=False):
-        if query.shape[-2] != key.shape[-2]:
-            raise ValueError("query: expected as many queries as keys")
-        return fused(query, key, value, is_causal=is_causal)
+def as_many_queries(query, key, value, is_causal=False):
+    if query.shape[-2] != key.shape[-2]:
+        raise ValueError("query: expected as many queries as keys")
+    return fused(query, key, value, is_causal=is_causal)
 
-    assert judged(attention, "alignment").verdict is Verdict.NOT_CLAIMED
-    assert judged(attention, "rectangular").verdict is Verdict.NOT_CLAIMED
-    assert judged(attention, "single_token").verdict is Verdict.PASS  # of one query and one key
+
+def of_one_dtype(query, key, value):
+    if query.dtype != torch.float32:
+        raise TypeError("query: expected float32")
+    return fused(query, key, value)
+
+
+def without_gradients(query, key, value, attn_mask=None):
+    return fused(query, key, value, attn_mask).detach()
+
+
+def no_masks_of_bfloat16(query, key, value, attn_mask=None):
+    """What is refused under one dtype is asked under the other."""
+    if attn_mask is not None and query.dtype == torch.bfloat16:
+        raise TypeError("attn_mask: expected float32 or float16, got bfloat16")
+    return fused(query, key, value, attn_mask)
+
+
+COLLIDES = raising(SIZES, attn_mask=True, is_causal=True)
+NEVER = raising(ValueError("never"), is_causal=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "rule", "verdict", "settings"),
+    [
+        (COLLIDES, "mask_with_causal", "WRONG", {}),
+        (COLLIDES, "silent_arguments", "PASS", {}),
+        (NEVER, "silent_arguments", "PASS", {}),
+        (four_axes, "mask_broadcast", "NOT_CLAIMED", {"mask_means": "allowed"}),
+        (four_axes, "mask_broadcast", "PASS", {}),  # it is read as it wants it
+        (no_more_queries, "alignment", "CONVENTION", {}),
+        (no_more_queries, "rectangular", "NOT_CLAIMED", {}),
+        (as_many_queries, "alignment", "NOT_CLAIMED", {}),
+        (as_many_queries, "rectangular", "NOT_CLAIMED", {}),
+        (as_many_queries, "single_token", "PASS", {}),  # of one query and one key
+        (of_one_dtype, "dtype", "PASS", {}),
+        (without_gradients, "gradients", "NOT_CLAIMED", {}),
+        (without_gradients, "gradient_penalty", "PASS", {}),
+        (without_gradients, "fully_masked_gradient", "PASS", {}),
+        (no_masks_of_bfloat16, "half_precision", "PASS", {}),
+        (attention, "softcap_order", "PASS", {"supports": ["softcap"]}),
+        (attention, "softcap_order", "PASS", {"supports": ["softcap", "is_causal"]}),
+    ],
+)
+def test_what_a_function_does_not_do_is_judged_as_that(function, rule, verdict, settings):
+    assert judged(function, rule, **settings).verdict is Verdict[verdict]
+
+
+def test_the_only_dtype_it_takes_must_be_the_one_that_is_asked():
+    with pytest.raises(CheckError, match="TypeError: query: expected float32"):
+        judged(of_one_dtype, "dtype", dtype="float64")
 
 
 def test_without_an_option_there_is_nothing_behind_a_mask():
@@ -137,36 +162,6 @@ def test_a_result_that_is_no_plain_tensor_is_said():
     assert "It returned int, not a tensor" in found.diagnosis("en")
     found = judged(lambda query, key, value: fused(query, key, value)[0], "oracle")
     assert "It returned shape (1, 1, 1), expected (1, 1, 1, 1)" in found.diagnosis("en")
-
-
-def test_other_dtypes_than_the_one_that_is_asked_need_not_be_supported():
-    def attention(query, key, value):
-        if query.dtype != torch.float32:
-            raise TypeError("query: expected float32")
-        return fused(query, key, value)
-
-    assert judged(attention, "dtype").verdict is Verdict.PASS
-    with pytest.raises(CheckError, match="TypeError: query: expected float32"):
-        judged(attention, "dtype", dtype="float64")
-
-
-def test_softcap_is_judged_with_the_masks_there_are():
-    for options in (["softcap"], ["softcap", "is_causal"]):
-        assert judged(attention, "softcap_order", supports=options).verdict is Verdict.PASS
-
-
-def test_without_gradients_there_are_none_to_spoil():
-    def attention(query, key, value, attn_mask=None):
-        return fused(query, key, value, attn_mask).detach()
-
-    assert judged(attention, "gradients").verdict is Verdict.NOT_CLAIMED
-    assert judged(attention, "gradient_penalty").verdict is Verdict.PASS
-    assert judged(attention, "fully_masked_gradient").verdict is Verdict.PASS
-
-
-def test_an_option_that_never_works_is_no_silent_argument():
-    never = raising(ValueError("never"), is_causal=True)
-    assert judged(never, "silent_arguments").verdict is Verdict.PASS
 
 
 def test_a_function_without_a_line_of_python_is_named_by_its_name():
@@ -256,17 +251,6 @@ def test_a_counterexample_is_as_small_as_it_can_be():
     arguments = judged(attention, "causality").counterexample.arguments
     assert torch.tensor(arguments["query"]).shape == (1, 1, 3, 1)  # with 2 it is as if ignored
     assert torch.tensor(arguments["query"]).frac().eq(0).all()
-
-
-def test_a_mask_that_half_precision_declines_aloud_is_no_silence():
-    """What is refused under one dtype is asked under the other."""
-
-    def attention(query, key, value, attn_mask=None):
-        if attn_mask is not None and query.dtype == torch.bfloat16:
-            raise TypeError("attn_mask: expected float32 or float16, got bfloat16")
-        return fused(query, key, value, attn_mask)
-
-    assert judged(attention, "half_precision").verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize(("mended", "verdict"), [(True, Verdict.PASS), (False, Verdict.WRONG)])

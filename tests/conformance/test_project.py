@@ -256,119 +256,68 @@ def test_each_key_is_obeyed(run):
     assert "1 not claimed" in out
 
 
-EMPTY = "pyproject.toml: expected a table that says what to check, got none. Write for example:"
-AT = 'pyproject.toml, tool.attnref.check."mine.py:right"'
-
-
 def about(lines):
     return f'[tool.attnref.check."mine.py:right"]\n{lines}'
 
 
-def expecting(entry):
-    return about(f"expect.{entry}")
-
-
-WRONG = [
-    ("", EMPTY),
-    ("[tool.attnref.check]", EMPTY),
-    ("[tool.other]", EMPTY),
-    (
-        "a = ",
-        "pyproject.toml: expected a file of TOML, got Invalid value (at end of document).",
+WRONG = {
+    "": ": expected a table that says what to check, got none. Write for example:",
+    "[tool.attnref.check]": ": expected a table that says what to check, got none. Write for",
+    "[tool.other]": ": expected a table that says what to check, got none. Write for example:",
+    "a = ": ": expected a file of TOML, got Invalid value (at end of document).",
+    "[tool.attnref.chek]": ", tool.attnref: expected the name of a key, go",
+    "tool = 3": ", tool: expected a table, got 3. Write for example tool = { ",
+    "[tool.attnref.check.mine]": ", tool.attnref.check: expected the name of a function in quotes,",
+    'tool.attnref.check."mine.py:right" = 3': "{AT}: expected a table, got 3. Write for example",
+    about('mask_means = "x"'): "{AT}: expected the name of a key, got 'mask_means'. Di",
+    about('mask-means = "x"'): "{AT}: mask_means: expected one of allowed, bools, forbidden, ones",
+    about('only = "scale"'): "{AT}.only: expected a list of strings, got 'scale'. Write for",
+    about("only = [1]"): "{AT}.only: expected a list of strings, got [1]. Write for example",
+    about('only = ["speed"]'): "{AT}: only: expected names of properties, got 'speed'. The",
+    about('skip = ["speed"]'): "{AT}: skip: expected names of properties, got 'speed'. The",
+    about("layout = 1"): "{AT}.layout: expected a string, got 1. Write for example layout =",
+    about("strict = 1"): "{AT}.strict: expected true or false, got 1. Write for example st",
+    about("seed = true"): "{AT}.seed: expected a whole number, got True. Write for example",
+    about("seed = 0.5"): "{AT}.seed: expected a whole number, got 0.5. Write for example s",
+    about("seed = -1"): "{AT}: seed: expected a number from 0 to ",
+    about('limit = "1"'): "{AT}.limit: expected a number, got '1'. Write for example limit",
+    about("map = { scale = 1 }"): "{AT}.map: expected a table of strings, got {'scale'",
+    about("with = 1"): "{AT}.with: expected a table, got 1. Write for example with = { b",
+    about("expect = 1"): "{AT}.expect: expected a table, got 1. Write for example expect =",
+    about('skip = ["scale"]\nexpect.scale = { verdict = "wrong", reason = "x" }'): (
+        "{AT}.expect.scale: expected a property that is tested, got one that only or skip lea"
     ),
-    (
-        "[tool.attnref.chek]",
-        "pyproject.toml, tool.attnref: expected the name of a key, go",
-    ),
-    ("tool = 3", "pyproject.toml, tool: expected a table, got 3. Write for example tool = { "),
-    (
-        "[tool.attnref.check.mine]",
-        "pyproject.toml, tool.attnref.check: expected the name of a function in quotes, module:"
-        "function or path/to/file.py:function, got 'mine'. Write for example [tool.attnref.che",
-    ),
-    ('tool.attnref.check."mine.py:right" = 3', f"{AT}: expected a table, got 3. Write for ex"),
-    (
-        about('mask_means = "x"'),
-        f"{AT}: expected the name of a key, got 'mask_means'. Di",
-    ),
-    (
-        about('mask-means = "x"'),
-        f"{AT}: mask_means: expected one of allowed, bools, forbidden, ones",
-    ),
-    (about('only = "scale"'), f"{AT}.only: expected a list of strings, got 'scale'. Write for"),
-    (about("only = [1]"), f"{AT}.only: expected a list of strings, got [1]. Write for example"),
-    (about('only = ["speed"]'), f"{AT}: only: expected names of properties, got 'speed'. The"),
-    (about('skip = ["speed"]'), f"{AT}: skip: expected names of properties, got 'speed'. The"),
-    (about("layout = 1"), f"{AT}.layout: expected a string, got 1. Write for example layout ="),
-    (about("strict = 1"), f"{AT}.strict: expected true or false, got 1. Write for example st"),
-    (about("seed = true"), f"{AT}.seed: expected a whole number, got True. Write for example"),
-    (about("seed = 0.5"), f"{AT}.seed: expected a whole number, got 0.5. Write for example s"),
-    (about("seed = -1"), f"{AT}: seed: expected a number from 0 to "),
-    (about('limit = "1"'), f"{AT}.limit: expected a number, got '1'. Write for example limit"),
-    (
-        about("map = { scale = 1 }"),
-        f"{AT}.map: expected a table of strings, got {{'scale'",
-    ),
-    (about("with = 1"), f"{AT}.with: expected a table, got 1. Write for example with = {{ b"),
-    (about("expect = 1"), f"{AT}.expect: expected a table, got 1. Write for example expect ="),
-    (
-        expecting('scales = { verdict = "wrong", reason = "x" }'),
-        f"{AT}.expect: expected the name of a property, got 'scales'. Did you mean 'scale'?\n",
-    ),
-    (
-        expecting('scale = "wrong"'),
-        f"{AT}.expect.scale: expected a table, got 'wrong'. Write for example scale = {{ verdi",
-    ),
-    (
-        expecting('scale = { verdict = "bad", reason = "x" }'),
-        f"{AT}.expect.scale.verdict: expected a verdict, got 'bad'. There are: wrong, uns",
-    ),
-    (
-        expecting('scale = { verdict = "pass", reason = "x" }'),
-        f"{AT}.expect.scale.verdict: expected a verdict, got 'pass'. There are: wrong",
-    ),
-    (
-        expecting('scale = { level = "wrong", reason = "x" }'),
-        f"{AT}.expect.scale: expected the name of a key, got 'level'. There are: verdict,",
-    ),
-    (
-        expecting('scale = { reason = "x" }'),
-        f"{AT}.expect.scale.verdict: expected a verdict, got ''. There are: wrong, uns",
-    ),
-    (
-        expecting("scale = { verdict = 1 }"),
-        f"{AT}.expect.scale.verdict: expected a string, got 1. Write for example verdict = ",
-    ),
-    (
-        expecting('scale = { verdict = "wrong" }'),
-        f"{AT}.expect.scale: expected the reason why this is accepted, got none. Write fo",
-    ),
-    (
-        expecting('scale = { verdict = "wrong", reason = " " }'),
-        f"{AT}.expect.scale: expected the reason why this is accepted, got none. Write fo",
-    ),
-    (
-        about('skip = ["scale"]\nexpect.scale = { verdict = "wrong", reason = "x" }'),
-        f"{AT}.expect.scale: expected a property that is tested, got one that only or skip lea",
-    ),
-]
+}
+EXPECTED = {
+    'scales = { verdict = "wrong", reason = "x" }': ": expected the name of a property, got 'sca",
+    'scale = "wrong"': ".scale: expected a table, got 'wrong'. Write for example scale = { verdi",
+    'scale = { verdict = "bad", reason = "x" }': ".scale.verdict: expected a verdict, got 'bad'.",
+    'scale = { verdict = "pass", reason = "x" }': ".scale.verdict: expected a verdict, got 'pas",
+    'scale = { level = "wrong", reason = "x" }': ".scale: expected the name of a key, got 'level'",
+    'scale = { reason = "x" }': ".scale.verdict: expected a verdict, got ''. There are: wrong, ",
+    "scale = { verdict = 1 }": ".scale.verdict: expected a string, got 1. Write for example verd",
+    'scale = { verdict = "wrong" }': ".scale: expected the reason why this is accepted, got none",
+    'scale = { verdict = "wrong", reason = " " }': ".scale: expected the reason why this is acce",
+}
 
 
 def test_what_is_wrong_in_it_is_said_with_its_place(run):
+    expected = {about(f"expect.{entry}"): "{AT}.expect" + said for entry, said in EXPECTED.items()}
     other = {}
-    for said, start in WRONG:
-        status, out, err = run(said)
-        told = err.startswith(f"attnref check: {start}") and "Traceback" not in err
+    for text, said in (WRONG | expected).items():
+        start = said.replace("{AT}", ', tool.attnref.check."mine.py:right"')
+        status, out, err = run(text)
+        told = err.startswith(f"attnref check: pyproject.toml{start}") and "Traceback" not in err
         if (status, out, told) != (2, "", True):
-            other[said] = status, out, err
+            other[text] = status, out, err
     assert other == {}
 
 
 def test_a_slip_is_answered_with_what_was_meant(run):
     for said, near in (
         (about('mask_means = "x"'), "'mask-means'"),
-        (expecting('scales = { verdict = "wrong", reason = "x" }'), "'scale'"),
-        (expecting('scale = { verdict = "conventional", reason = "x" }'), "'convention'"),
+        (about('expect.scales = { verdict = "wrong", reason = "x" }'), "'scale'"),
+        (about('expect.scale = { verdict = "conventional", reason = "x" }'), "'convention'"),
     ):
         assert run(said)[2].endswith(f" Did you mean {near}?\n"), said
         assert run(said, "--lang", "pt")[2].endswith(f" Seria {near}?\n"), said
@@ -413,21 +362,18 @@ def test_where_there_is_no_fork_it_is_seen_from_the_same_folder(run, monkeypatch
     sys.modules.pop("checked_mine", None)
 
 
-def test_an_error_names_the_file_as_seen_from_here(run, monkeypatch, tmp_path):
-    run("tool = 3")
-    (tmp_path / "below").mkdir()
-    monkeypatch.chdir(tmp_path / "below")
-    with pytest.raises(CheckError, match=r"^\.\./pyproject\.toml, tool: expected a table"):
-        project.project()
-
-
-def test_the_nearest_file_counts(run, monkeypatch, tmp_path):
-    run(TWO)
+def test_the_nearest_file_counts_and_an_error_names_it_as_seen_from_here(
+    run, monkeypatch, tmp_path
+):
     below = tmp_path / "below"
     below.mkdir()
+    run(TWO)
     monkeypatch.chdir(below)
     found = [request.function for request in project.project().requests]
     assert found == ["mine.py:hidden", "mine.py:wrong"]
+    run("tool = 3")
+    with pytest.raises(CheckError, match=r"^\.\./pyproject\.toml, tool: expected a table"):
+        project.project()
     (below / "pyproject.toml").write_text('[tool.attnref.check."a:b"]', encoding="utf-8")
     (request,) = project.project().requests
     assert request.function == "a:b"

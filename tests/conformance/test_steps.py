@@ -208,62 +208,38 @@ def told_and_one_by_one(query, key, value, cache, pos):
     return concatenating(query, key, value, cache)
 
 
-RIGHT = {
-    "told_positions": (
-        told_positions,
-        of_rooms,
-        "; kv_cache is cache; input_pos is the new positions, (n,)",
-    ),
-    "told_lengths": (
-        told_lengths,
-        of_rooms_heads_third,
-        "; k_cache, v_cache is cache; cache_seqlens is the number of positions before, (b,); "
-        "changes its cache in place; axes (b, n, h, d)",
-    ),
-    "told_how_many": (
-        told_how_many,
-        None,
-        "; past_key, past_value is cache; start_pos is the number of positions before",
-    ),
-    "told_all": (told_all, None, "; seq_len is the number of positions, new ones included"),
-    "told_of_samples": (told_of_samples, None, "; position_ids is the new positions, (b, n)"),
-    "told_and_one_by_one": (
-        told_and_one_by_one,
-        None,
-        "; pos is the number of positions before",
-    ),
-    "told_in_vain": (told_in_vain, None, ""),
-    "concatenating": (concatenating, None, ""),
-    "of_attnref": (of_attnref, KVCache, "; changes its cache in place"),
-    "preallocated": (of_attnref, preallocated, "; changes its cache in place"),
-    "in_buffers": (in_buffers, buffers, "; past is cache; changes its cache in place"),
-    "as_models_do": (
-        as_models_do,
-        Buffers,
-        "; past_key_value is cache; changes its cache in place",
-    ),
-    "with_weights": (with_weights, None, ""),
-    "heads_third": (heads_third, None, "; state is cache; axes (b, n, h, d)"),
-    "heads_in_batch": (heads_in_batch, None, "; axes (b·h, n, d)"),
-    "flagged": (flagged, None, ""),
-    "one_by_one": (one_by_one, None, ""),
-    "listed_cache": (listed_cache, list, "; changes its cache in place"),
-    "stacked": (Stacked(), None, "; kv_cache is cache"),
-}
+BEFORE = "is the number of positions before"
+IN_PLACE = "; changes its cache in place"
+OF_ROOMS = f"; k_cache, v_cache is cache; cache_seqlens {BEFORE}, (b,){IN_PLACE}; axes (b, n, h, d)"
+RIGHT = [
+    (told_positions, of_rooms, "; kv_cache is cache; input_pos is the new positions, (n,)"),
+    (told_lengths, of_rooms_heads_third, OF_ROOMS),
+    (told_how_many, None, f"; past_key, past_value is cache; start_pos {BEFORE}"),
+    (told_all, None, "; seq_len is the number of positions, new ones included"),
+    (told_of_samples, None, "; position_ids is the new positions, (b, n)"),
+    (told_and_one_by_one, None, f"; pos {BEFORE}"),
+    (told_in_vain, None, ""),
+    (concatenating, None, ""),
+    (of_attnref, KVCache, IN_PLACE),
+    (in_buffers, buffers, f"; past is cache{IN_PLACE}"),
+    (as_models_do, Buffers, f"; past_key_value is cache{IN_PLACE}"),
+    (with_weights, None, ""),
+    (heads_third, None, "; state is cache; axes (b, n, h, d)"),
+    (heads_in_batch, None, "; axes (b·h, n, d)"),
+    (flagged, None, ""),
+    (one_by_one, None, ""),
+    (listed_cache, list, IN_PLACE),
+    (Stacked(), None, "; kv_cache is cache"),
+    # The same step as of_attnref, asked again below about what its buffers change.
+    pytest.param(of_attnref, preallocated, IN_PLACE, marks=pytest.mark.audit),
+]
 
 
 def verdicts(report):
     return {each.property: each.verdict for each in report.results}
 
 
-@pytest.mark.parametrize(
-    ("step", "cache", "read"),
-    [
-        # The same step as of_attnref, asked again below about what its buffers change.
-        pytest.param(*case, id=name, marks=[pytest.mark.audit] * (name == "preallocated"))
-        for name, case in RIGHT.items()
-    ],
-)
+@pytest.mark.parametrize(("step", "cache", "read"), RIGHT)
 def test_a_right_step_is_read_as_what_it_is_and_nothing_is_wrong(step, cache, read, seeds):
     for seed in seeds(1, 5):
         only = [name for name in STEP_PROPERTIES if seed == 0 or name != "long_caches"]
@@ -307,38 +283,48 @@ def test_what_is_a_convention_and_what_is_not_claimed():
         assert found == expected, report.text()
 
 
-def top_left(query, key, value, cache):
-    cache = joined(cache, key, value)
-    offset = 0 if query.shape[-2] > 1 else None
-    return attend(query, *cache, offset=offset), cache
+def seeing(answer, kept=lambda cache: cache, held=lambda cache: cache):
+    """What answers from another part of its cache, or keeps another one."""
+
+    def step(query, key, value, cache):
+        cache = held(joined(cache, key, value))
+        return answer(query, *cache), kept(cache)
+
+    return step
 
 
-def unmasked(query, key, value, cache):
-    cache = joined(cache, key, value)
-    return fused(query, *cache), cache
+def several(query):
+    return query.shape[-2] > 1
 
 
-def off_by_one(query, key, value, cache, by=1):
-    several, past = query.shape[-2] > 1, 0 if cache is None else cache[0].shape[-2]
-    cache = joined(cache, key, value)
-    offset = past + by if several and (past or by > 0) else None
-    return attend(query, *cache, offset=offset), cache
+def off_by(count):
+    """Pieces behind others see so many keys too many."""
+
+    def answer(query, key, value):
+        past = key.shape[-2] - query.shape[-2]
+        off = several(query) and (past or count > 0)
+        return attend(query, key, value, offset=past + count if off else None)
+
+    return seeing(answer)
 
 
-def one_too_few(query, key, value, cache):
-    return off_by_one(query, key, value, cache, by=-1)
+def first_dropped(length):
+    """One key a step, where there are more."""
+    return seeing(
+        attend, held=lambda cache: tuple(x[..., int(x.shape[-2] > length) :, :] for x in cache)
+    )
 
 
-def piece_alone(query, key, value, cache):
-    cache = joined(cache, key, value)
-    if query.shape[-2] > 1:
-        return attend(query, key, value), cache
-    return attend(query, *cache), cache
+def piece_alone(query, key, value):
+    n = query.shape[-2]
+    return attend(query, *(x[..., -n:, :] if n > 1 else x for x in (key, value)))
 
 
-def doubled_in_pieces(query, key, value, cache):
-    cache = joined(cache, key, value)
-    return attend(query, *cache) * (2.0 if query.shape[-2] > 1 else 1.0), cache
+def detached(cache):
+    return tuple(x.detach() for x in cache)
+
+
+top_left = seeing(lambda q, k, v: attend(q, k, v, offset=0 if several(q) else None))
 
 
 def one_too_late(query, key, value, kv_cache, pos):
@@ -362,24 +348,6 @@ def overwritten(query, key, value, cache):
 def returned_unchanged(query, key, value, cache):
     seen = joined(cache, key, value)
     return attend(query, *seen), cache or (key.clone(), value.clone())
-
-
-def first_dropped(length):
-    def step(query, key, value, cache):
-        cache = joined(cache, key, value)
-        if cache[0].shape[-2] > length:
-            cache = tuple(x[..., 1:, :] for x in cache)
-        return attend(query, *cache), cache
-
-    return step
-
-
-def growing_wrong(query, key, value, cache):
-    """The blocks of a longer cache are joined in the wrong order of keys."""
-    kept = joined(cache, key, value)
-    if kept[0].shape[-2] > 128:
-        return attend(query, kept[0], kept[1].roll(1, -2)), kept
-    return attend(query, *kept), kept
 
 
 def ring(query, key, value, past):
@@ -425,9 +393,14 @@ def aliased_at_first(query, key, value, cache):
     return attend(query, key, value), (key, value)
 
 
-def detached(query, key, value, cache):
-    held = joined(cache, key, value)
-    return attend(query, *held), tuple(x.detach() for x in held)
+def for_inference(query, key, value, cache):
+    held = joined(cache, key.detach(), value.detach())
+    return attend(query.detach(), *held), held
+
+
+def joined_in_another_order(query, key, value):
+    """The blocks of a longer cache."""
+    return attend(query, key, value.roll(1, -2) if key.shape[-2] > 128 else value)
 
 
 def half_detached(query, key, value, cache):
@@ -435,20 +408,9 @@ def half_detached(query, key, value, cache):
     return attend(query, held[0].detach(), held[1]) + 0 * key.sum(), held
 
 
-def for_inference(query, key, value, cache):
-    held = joined(cache, key.detach(), value.detach())
-    return attend(query.detach(), *held), held
-
-
 def in_a_window(query, key, value, cache, window=4):
     cache = tuple(x[..., -window:, :] for x in joined(cache, key, value))
     return attend(query, *cache), cache
-
-
-def always_top_left(query, key, value, cache):
-    """Even a single query is taken for the first one."""
-    cache = joined(cache, key, value)
-    return attend(query, *cache, offset=0), cache
 
 
 def seeing_a_few(query, key, value, cache=None, window=4):
@@ -519,33 +481,34 @@ def test_a_wrong_step_with_a_window_is_still_found():
     assert [each.property for each in report.causes] == ["scale"]
 
 
-MUTANTS = {
-    "always_top_left": (always_top_left, None, "past_kept", steps.FIRST_ALONE),
-    "top_left": (top_left, None, "pieces", steps.TOP_LEFT),
-    "unmasked": (unmasked, None, "pieces", steps.UNMASKED),
-    "off_by_one": (off_by_one, None, "pieces", steps.ONE_MORE),
-    "one_too_few": (one_too_few, None, "pieces", steps.ONE_FEWER),
-    "piece_alone": (piece_alone, None, "pieces", steps.PIECE_ALONE),
-    "doubled_in_pieces": (doubled_in_pieces, None, "pieces", steps.CUT),
-    "newest_missing": (newest_missing, None, "past_kept", steps.NEWEST),
-    "overwritten": (overwritten, None, "past_kept", steps.LOST),
-    "returned_unchanged": (returned_unchanged, None, "past_kept", steps.LOST),
-    "dropped_64": (first_dropped(64), None, "long_caches", steps.FORGETS),
-    "dropped_256": (first_dropped(256), None, "long_caches", steps.FORGETS),
-    "growing_wrong": (growing_wrong, None, "long_caches", steps.LONG),
-    "ring": (ring, ring_of_100, "long_caches", steps.FORGETS),
-    "mixing_batch": (mixing_batch, None, "batch_independence", None),
-    "remembering": (remembering, None, "sequences_apart", steps.SHARED_CACHE),
-    "aliased": (aliased, None, "cache_owns", steps.ALIASED),
-    "aliased_at_first": (aliased_at_first, None, "cache_owns", steps.ALIASED),
-    "half_detached": (half_detached, None, "step_gradients", steps.GRADIENT),
-    "detached": (detached, None, "step_gradients", steps.CUT_OFF),
-    "for_inference": (for_inference, None, "step_gradients", steps.WITHOUT),
-    "in_a_window": (in_a_window, None, "long_caches", steps.WINDOWED),
-    "one_by_one": (one_by_one, None, "pieces", steps.UNCUT),
-    "of_100": (as_models_do, Buffers, "long_caches", steps.FULL),
-    "in_place": (of_attnref, KVCache, "cache_unchanged", steps.CHANGES),
-}
+MUTANTS = [
+    # Even a single query is taken for the first one.
+    (seeing(lambda q, k, v: attend(q, k, v, offset=0)), None, "past_kept", steps.FIRST_ALONE),
+    (top_left, None, "pieces", steps.TOP_LEFT),
+    (seeing(fused), None, "pieces", steps.UNMASKED),
+    (off_by(1), None, "pieces", steps.ONE_MORE),
+    (off_by(-1), None, "pieces", steps.ONE_FEWER),
+    (seeing(piece_alone), None, "pieces", steps.PIECE_ALONE),
+    (seeing(lambda q, k, v: attend(q, k, v) * (1.0 + several(q))), None, "pieces", steps.CUT),
+    (newest_missing, None, "past_kept", steps.NEWEST),
+    (overwritten, None, "past_kept", steps.LOST),
+    (returned_unchanged, None, "past_kept", steps.LOST),
+    (first_dropped(64), None, "long_caches", steps.FORGETS),
+    (first_dropped(256), None, "long_caches", steps.FORGETS),
+    (seeing(joined_in_another_order), None, "long_caches", steps.LONG),
+    (ring, ring_of_100, "long_caches", steps.FORGETS),
+    (mixing_batch, None, "batch_independence", None),
+    (remembering, None, "sequences_apart", steps.SHARED_CACHE),
+    (aliased, None, "cache_owns", steps.ALIASED),
+    (aliased_at_first, None, "cache_owns", steps.ALIASED),
+    (half_detached, None, "step_gradients", steps.GRADIENT),
+    (seeing(attend, kept=detached), None, "step_gradients", steps.CUT_OFF),
+    (for_inference, None, "step_gradients", steps.WITHOUT),
+    (in_a_window, None, "long_caches", steps.WINDOWED),
+    (one_by_one, None, "pieces", steps.UNCUT),
+    (as_models_do, Buffers, "long_caches", steps.FULL),
+    (of_attnref, KVCache, "cache_unchanged", steps.CHANGES),
+]
 LEVELS = {
     steps.ALIASED: Verdict.UNSAFE,
     steps.CUT_OFF: Verdict.CONVENTION,
@@ -557,7 +520,7 @@ LEVELS = {
 }
 
 
-@pytest.mark.parametrize(("step", "cache", "name", "text"), MUTANTS.values(), ids=MUTANTS)
+@pytest.mark.parametrize(("step", "cache", "name", "text"), MUTANTS)
 def test_each_fault_is_found_by_its_property_and_named(step, cache, name, text):
     report = check_steps(step, cache=cache, limit=None, only=[name])
     (result,) = report.results
@@ -625,82 +588,63 @@ def test_other_functions_are_not_asked_what_steps_are():
         check_steps(concatenating, only=["rectangular"])
 
 
-def refused(*arguments, **settings):
-    with pytest.raises(CheckError) as error:
-        check_steps(*arguments, limit=None, **settings)
-    return str(error.value)
-
-
 def no_cache(query, key, value, memory):
     return concatenating(query, key, value, memory)
 
 
-def bare(query, key, value):
-    return fused(query, key, value)
+def named(query, key, value, cache, where):
+    return told_all(query, key, value, cache, where)
 
 
-def returning_output(query, key, value, cache):
-    return fused(query, key, value)
-
-
-def returning_none(query, key, value, cache):
-    return fused(query, key, value), None
-
-
-def of_size(size):
-    return []
-
-
-def test_a_step_without_a_cache_is_refused():
-    names = "cache, past_key_value, past_key_values, layer_past, kv_cache, past, state"
-    assert refused(no_cache) == (
-        f"function: expected a step with a parameter for its cache ({names}), got "
-        "no_cache(query, key, value, memory). If it has one by another name, say which: "
-        "--map cache=memory."
-    )
-    assert refused(bare).endswith("--map cache=its_name.")
-    assert refused(no_cache, names={"cache": "past"}) == (
-        "map: expected a parameter of no_cache, which has query, key, value, memory, got 'past'."
-    )
-    report = check_steps(no_cache, names={"cache": "memory"}, limit=None)
-    assert report.passed()
-    assert report.read_as("pt") == "um passo de decodificação com cache; memory é cache"
+REFUSED = [
+    (no_cache, {}, "function: expected a step with a parameter for its cache (cache, past_key_val"),
+    (no_cache, {}, "got no_cache(query, key, value, memory). If it has one by another name, say "),
+    (no_cache, {}, ": --map cache=memory."),
+    (lambda query, key, value: fused(query, key, value), {}, "--map cache=its_name."),
+    (
+        no_cache,
+        {"names": {"cache": "past"}},
+        "map: expected a parameter of no_cache, which has que",
+    ),
+    (named, {"names": {"position": "at"}}, "query, key, value, cache, where, got 'at'."),
+    (Buffers, {}, "function: expected a function, got the class Buffers."),
+    (3, {}, "function: expected something to call, got int. Name the function itself."),
+    (lambda query, key, value, cache: value, {}, "function: expected (output, cache), got Tensor."),
+    (
+        lambda query, key, value, cache: (value, None),
+        {},
+        "expected (output, cache), got tuple. Ret",
+    ),
+    (lambda query, key, value, cache: value, {}, "Return the cache too; or, where a step changes "),
+    (
+        of_attnref,
+        {},
+        "function: expected of_attnref to answer a step with query, key and value of ",
+    ),
+    (
+        of_attnref,
+        {},
+        "of shape (2, 3, 1, 8), got AttributeError: 'NoneType' object has no attribut",
+    ),
+    (of_attnref, {}, "Fix it; where its first cache is not None, say what makes it: --cache modul"),
+    (of_attnref, {"cache": KVCache()}, "cache: expected a function that makes the first cache, go"),
+    (of_attnref, {"cache": lambda size: []}, "cache: expected a function of nothing, or of what i"),
+    (of_attnref, {"cache": lambda size: []}, "missing a required argument: 'size'. Give whatever "),
+    (told_lengths, {"cache": lambda: torch.zeros(2, 3, 8, 8)}, "cache: expected a pair of k_cache"),
+]
 
 
 def test_what_is_no_step_is_refused():
-    assert refused(Buffers).startswith("function: expected a function, got the class Buffers.")
-    assert refused(3) == (
-        "function: expected something to call, got int. Name the function itself."
-    )
+    for step, settings, said in REFUSED:
+        with pytest.raises(CheckError) as error:
+            check_steps(step, limit=None, **settings)
+        assert said in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("step", "kind"), [(returning_output, "Tensor"), (returning_none, "tuple")]
-)
-def test_a_step_that_returns_no_cache_is_refused(step, kind):
-    said = (
-        f"function: expected (output, cache), got {kind}. Return the cache too; or, where a step "
-        "changes it in place, say what makes the first one: --cache module:factory."
-    )
-    assert refused(step) == said
-
-
-def one_of_two():
-    return torch.zeros(2, 3, 8, 8)
-
-
-def test_what_a_step_is_told_can_be_said():
-    assert refused(told_lengths, cache=one_of_two) == (
-        "cache: expected a pair of k_cache and v_cache, got Tensor. Return both."
-    )
-    assert refused(concatenating, names={"position": "where"}) == (
-        "map: expected a parameter of concatenating, which has query, key, value, cache, "
-        "got 'where'."
-    )
-
-    def named(query, key, value, cache, where):
-        return told_all(query, key, value, cache, where)
-
+def test_what_a_step_calls_otherwise_can_be_said():
+    report = check_steps(no_cache, names={"cache": "memory"}, limit=None)
+    assert report.passed()
+    assert report.read_as("pt") == "um passo de decodificação com cache; memory é cache"
     report = check_steps(named, names={"position": "where"}, limit=None, only=["oracle"])
     assert report.read_as("pt") == (
         "um passo de decodificação com cache; where é o número de posições, com as novas"
@@ -711,29 +655,6 @@ def test_a_wrong_step_that_is_told_its_position_is_still_found():
     report = check_steps(one_too_late, cache=of_rooms, limit=None)
     assert report.read_as().endswith("kv_cache is cache; pos is the number of positions before")
     assert report.failures[0].property == "past_kept"
-
-
-def test_a_step_that_answers_nothing_is_refused():
-    said = refused(of_attnref)
-    assert said.startswith(
-        "function: expected of_attnref to answer a step with query, key and value of shape "
-        "(2, 3, 1, 8), got AttributeError: 'NoneType' object has no attribute 'append' (at "
-    )
-    assert said.endswith(
-        "Fix it; where its first cache is not None, say what makes it: --cache module:factory."
-    )
-
-
-def test_a_factory_is_a_function_of_sizes():
-    assert refused(of_attnref, cache=KVCache()) == (
-        "cache: expected a function that makes the first cache, got KVCache. Give the function "
-        "itself, for each sequence needs a new one."
-    )
-    assert refused(of_attnref, cache=of_size) == (
-        "cache: expected a function of nothing, or of what it needs among batch, heads, max_len, "
-        "head_dim, dtype, device, got of_size(size): missing a required argument: 'size'. Give "
-        "whatever else it takes a default value."
-    )
 
 
 def test_a_factory_is_loaded_with_the_step(tmp_path, monkeypatch):

@@ -1,12 +1,8 @@
-"""Other ways to be right, which no check may take for wrong."""
+"""Other ways to be right, which no check may take for wrong: functions, or what they return."""
 
 import math
 
 import torch
-
-
-def dot_scores_in_loops(query, key):
-    return torch.tensor([sum(q * k for q, k in zip(query, row, strict=True)) for row in key])
 
 
 def softmax_in_float64(scores):
@@ -29,19 +25,6 @@ def scaled_by_both_fourth_roots(query, key, value, scale=None):
         root = query.shape[-1] ** 0.25
         return attention_by_einsum(query / root, key / root, value)
     return attention_by_einsum(query, key * scale, value)
-
-
-def causal_by_comparison(n, m):
-    return torch.arange(m) <= torch.arange(m - n, m)[:, None]
-
-
-def window_by_loops(n, window):
-    return torch.tensor([[0 <= i - j < window for j in range(n)] for i in range(n)])
-
-
-def masked_by_where(query, key, value, attn_mask):
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
-    return torch.where(attn_mask, scores, float("-inf")).softmax(-1) @ value
 
 
 def masked_by_a_sum(query, key, value, attn_mask):
@@ -67,10 +50,6 @@ def padded_one_by_one(inputs, lengths):
         alone = inputs[sample, :length]
         output[sample, :length] = attention_by_einsum(alone / alone.shape[-1] ** 0.5, alone, alone)
     return output
-
-
-def heads_by_chunks(tensor, num_heads):
-    return torch.stack(tensor.chunk(num_heads, -1), -3)
 
 
 def multihead_in_a_loop(inputs, w_q, w_k, w_v, w_o, num_heads):
@@ -144,10 +123,6 @@ def blockwise_by_merging(query, key, value, block_size):
     return output
 
 
-def dropout_by_a_product(weights, dropout_p, noise):
-    return weights * (noise >= dropout_p) / (1 - dropout_p)
-
-
 def backward_by_the_jacobian(weights, grad):
     product = weights[..., :, None] * weights[..., None, :]
     return ((torch.diag_embed(weights) - product) @ grad[..., None]).squeeze(-1)
@@ -179,18 +154,24 @@ def zigzag_by_splitting(n, ranks, rank):
 
 
 RIGHT = {
-    "dot_scores": [dot_scores_in_loops],
+    "dot_scores": ["torch.tensor([sum(q * k for q, k in zip(query, row)) for row in key])"],
     "stable_softmax": [softmax_in_float64],
     "context_vector": [context_vector_in_loops],
     "matrix_attention": [attention_by_einsum],
     "scaled_attention": [scaled_by_both_fourth_roots],
-    "causal_mask": [causal_by_comparison],
-    "sliding_window_mask": [window_by_loops],
-    "masked_attention": [masked_by_where, masked_by_a_sum],
+    "causal_mask": ["torch.arange(m) <= torch.arange(m - n, m)[:, None]"],
+    "sliding_window_mask": [
+        "torch.tensor([[0 <= i - j < window for j in range(n)] for i in range(n)])"
+    ],
+    "masked_attention": [
+        "torch.where(attn_mask, query @ key.mT / query.size(-1) ** 0.5, -torch.inf)"
+        ".softmax(-1) @ value",
+        masked_by_a_sum,
+    ],
     "safe_softmax": [safe_by_powers],
     "sealed_attention": [sealed_by_selection],
     "padded_batch": [padded_one_by_one],
-    "split_heads": [heads_by_chunks],
+    "split_heads": ["torch.stack(tensor.chunk(num_heads, -1), -3)"],
     "multihead_attention": [multihead_in_a_loop],
     "grouped_query_attention": [grouped_by_repeating],
     "sinusoidal": [sinusoidal_by_columns],
@@ -198,7 +179,7 @@ RIGHT = {
     "online_softmax": [online_with_python_numbers, online_by_numbers_of_blocks],
     "merge_parts": [merged_by_softmax],
     "blockwise_attention": [blockwise_by_merging],
-    "dropout_weights": [dropout_by_a_product],
+    "dropout_weights": ["weights * (noise >= dropout_p) / (1 - dropout_p)"],
     "softmax_backward": [backward_by_the_jacobian],
     "entropy": [entropy_of_positive_weights],
     "linear_attention": [linear_in_a_loop],

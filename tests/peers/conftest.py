@@ -4,6 +4,7 @@ import importlib.util
 import os
 
 import pytest
+import torch
 
 from attnref.bench.peers import _alone
 
@@ -29,3 +30,27 @@ def drawn(randn):
         return layer
 
     return drawn
+
+
+@pytest.fixture
+def same(randn):
+    """Two outputs of the same inputs, and their gradients to these, are equal."""
+
+    def same(ours, theirs, leaves, gradients=None, **close):
+        torch.testing.assert_close(ours, theirs, **close)
+        weight, leaves = randn(*ours.shape), list(leaves)
+        found, expected = (torch.autograd.grad(one, leaves, weight) for one in (ours, theirs))
+        torch.testing.assert_close(found, expected, **(gradients or close))
+
+    return same
+
+
+@pytest.fixture
+def added(device):
+    """A mask as numbers in float64 that are added to the scores, for layers that take them."""
+
+    def added(allowed, least=-torch.inf):
+        seen = allowed.dense(device)
+        return torch.zeros(seen.shape, dtype=torch.float64, device=device).masked_fill(~seen, least)
+
+    return added

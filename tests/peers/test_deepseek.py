@@ -9,12 +9,8 @@ from attnref.variants.latent import latent_attention
 
 pytest.importorskip("transformers")
 
-from transformers.models.deepseek_v3.configuration_deepseek_v3 import (
-    DeepseekV3Config,
-)
-from transformers.models.deepseek_v3.modeling_deepseek_v3 import (
-    DeepseekV3Attention,
-)
+from transformers.models.deepseek_v3.configuration_deepseek_v3 import DeepseekV3Config
+from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention
 
 B, N, WIDTH, H, D_K, D_R, D_V, D_C = 2, 13, 24, 3, 7, 4, 5, 11
 # Its softmax is computed in float32, whatever the layer: a weight errs by some 6 roundings of
@@ -39,73 +35,58 @@ def layer(drawn):
     return drawn(DeepseekV3Attention(config, layer_idx=0))
 
 
-def ours(layer, tokens, **options):
-    """The same layer, with its weights: what it makes of the tokens, then our function."""
+def made(layer, tokens):
+    """What the layer makes of the tokens: queries, latents, rotary keys, and its two matrices."""
     query = layer.q_b_proj(layer.q_a_layernorm(layer.q_a_proj(tokens)))
     query = query.unflatten(-1, (H, D_K + D_R)).transpose(1, 2)  # (b, h, n, d_k + d_r)
     latent, key_rotary = layer.kv_a_proj_with_mqa(tokens).split([D_C, D_R], -1)
-    ups = layer.kv_b_proj.weight.unflatten(0, (H, D_K + D_V))  # (h, d_k + d_v, d_c)
-    output = latent_attention(
-        query[..., :D_K],
-        layer.kv_a_layernorm(latent),
-        ups[:, :D_K],
-        ups[:, D_K:],
-        query_rotary=rotary(query[..., D_K:]),
-        key_rotary=rotary(key_rotary),
-        is_causal=True,
-        scale=layer.scaling,
-        **options,
-    )
-    return layer.o_proj(output.transpose(1, 2).flatten(-2))
+    ups = layer.kv_b_proj.weight.unflatten(0, (H, D_K + D_V)).split([D_K, D_V], 1)
+    return query.split([D_K, D_R], -1), layer.kv_a_layernorm(latent), key_rotary, ups
 
 
-def theirs(layer, tokens):
+def theirs(layer, tokens, mask):
     angles = torch.arange(N, device=tokens.device)[:, None] * frequencies(D_R).to(tokens)
     angles = torch.cat([angles, angles], -1)[None]  # (1, n, d_r)
-    later = ~masks.causal(N).dense(tokens.device)
-    mask = torch.zeros(N, N, dtype=tokens.dtype, device=tokens.device)
-    mask = mask.masked_fill(later, -torch.inf)[None, None]
-    return layer(tokens, (angles.cos(), angles.sin()), mask)[0]
+    return layer(tokens, (angles.cos(), angles.sin()), mask[None, None])[0]
 
 
 @pytest.mark.claim("latent-is-deepseeks-layer")
 @pytest.mark.parametrize("absorb", [True, False])
-def test_output_and_gradients_are_those_of_the_layer(absorb, layer, randn):
+def test_output_and_gradients_are_those_of_the_layer(absorb, layer, randn, added, same):
     tokens = randn(B, N, WIDTH).requires_grad_()
-    found, expected = ours(layer, tokens, absorb=absorb), theirs(layer, tokens)
-    torch.testing.assert_close(found, expected, **CLOSE)
-    weight, leaves = randn(*found.shape), (tokens, *layer.parameters())
-    torch.testing.assert_close(
-        torch.autograd.grad(found, leaves, weight),
-        torch.autograd.grad(expected, leaves, weight),
-        **CLOSE,
+    (query, turned), latent, key_rotary, ups = made(layer, tokens)
+    found = latent_attention(
+        query,
+        latent,
+        *ups,
+        query_rotary=rotary(turned),
+        key_rotary=rotary(key_rotary),
+        is_causal=True,
+        scale=layer.scaling,
+        absorb=absorb,
     )
+    found = layer.o_proj(found.transpose(1, 2).flatten(-2))
+    expected = theirs(layer, tokens, added(masks.causal(N)))
+    same(found, expected, (tokens, *layer.parameters()), **CLOSE)
 
 
-def test_steps_from_latents_are_the_layers_rows(layer, randn):
+def test_steps_from_latents_are_the_layers_rows(layer, randn, added):
     tokens = randn(B, N, WIDTH)
-    expected = theirs(layer, tokens)
-    query = layer.q_b_proj(layer.q_a_layernorm(layer.q_a_proj(tokens)))
-    query = query.unflatten(-1, (H, D_K + D_R)).transpose(1, 2)
-    latent, key_rotary = layer.kv_a_proj_with_mqa(tokens).split([D_C, D_R], -1)
-    ups = layer.kv_b_proj.weight.unflatten(0, (H, D_K + D_V))
+    (query, turned), latent, key_rotary, ups = made(layer, tokens)
     cache, rows = KVCache(), []
     for place in range(N):
         now = slice(place, place + 1)
-        latents, keys = cache.append(
-            layer.kv_a_layernorm(latent[:, now]), rotary(key_rotary[:, now], offset=place)
-        )
+        latents, keys = cache.append(latent[:, now], rotary(key_rotary[:, now], offset=place))
         rows.append(
             latent_attention(
-                query[..., now, :D_K],
+                query[..., now, :],
                 latents,
-                ups[:, :D_K],
-                ups[:, D_K:],
-                query_rotary=rotary(query[..., now, D_K:], offset=place),
+                *ups,
+                query_rotary=rotary(turned[..., now, :], offset=place),
                 key_rotary=keys,
                 scale=layer.scaling,
                 absorb=True,
             )
         )
     found = layer.o_proj(torch.cat(rows, -2).transpose(1, 2).flatten(-2))
-    torch.testing.assert_close(found, expected, **CLOSE)
+    torch.testing.assert_close(found, theirs(layer, tokens, added(masks.causal(N))), **CLOSE)

@@ -13,7 +13,7 @@ N, HEADS, KV_HEADS, HEAD_DIM = 13, 4, 2, 6
 
 
 @pytest.mark.claim("differential-is-diffllama")
-def test_outputs_and_gradients_of_a_layer(generator):
+def test_outputs_and_gradients_of_a_layer(generator, added, same):
     """Its heads come in two halves: the first map of all heads, then the second of all."""
     layer_index = 2
     config = diffllama.DiffLlamaConfig(
@@ -30,10 +30,7 @@ def test_outputs_and_gradients_of_a_layer(generator):
     x = torch.randn(2, N, 23, dtype=torch.float64, generator=generator)
     angles = torch.arange(N)[:, None] * positions.frequencies(HEAD_DIM)
     turns = torch.cat([angles, angles], -1)[None]  # (1, n, d)
-    added = torch.zeros(N, N, dtype=torch.float64).masked_fill(
-        ~masks.causal(N).dense(), torch.finfo(torch.float64).min
-    )
-    theirs = layer(x, (turns.cos(), turns.sin()), added)[0]
+    theirs = layer(x, (turns.cos(), turns.sin()), added(masks.causal(N)))[0]
 
     def heads(linear):
         return linear(x).unflatten(-1, (-1, HEAD_DIM)).transpose(1, 2)
@@ -60,12 +57,5 @@ def test_outputs_and_gradients_of_a_layer(generator):
     normed = (1 - initial) * torch.nn.functional.rms_norm(output, (2 * HEAD_DIM,), eps=1e-5)
     ours = layer.o_proj(normed.transpose(1, 2).flatten(2))
     # Its lambda goes through float32.
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
-    weight = torch.randn(ours.shape, dtype=torch.float64, generator=generator)
-    parameters = list(layer.parameters())
-    torch.testing.assert_close(
-        torch.autograd.grad(ours, parameters, weight),
-        torch.autograd.grad(theirs, parameters, weight),
-        rtol=1e-4,
-        atol=1e-5,
-    )
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    same(ours, theirs, layer.parameters(), gradients=close, rtol=1e-5, atol=1e-6)

@@ -39,7 +39,7 @@ def test_buckets_everywhere(bidirectional, num_buckets, max_distance):
 
 @pytest.mark.claim("distance-bias-is-t5")
 @pytest.mark.parametrize("is_decoder", [False, True])
-def test_outputs_and_gradients_of_a_layer(is_decoder, generator):
+def test_outputs_and_gradients_of_a_layer(is_decoder, generator, added, same):
     config = t5.T5Config(
         d_model=WIDTH, d_kv=HEAD_DIM, num_heads=HEADS, is_decoder=is_decoder, dropout_rate=0.0
     )
@@ -48,14 +48,9 @@ def test_outputs_and_gradients_of_a_layer(is_decoder, generator):
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter, std=0.3, generator=generator)
     x = torch.randn(2, N, WIDTH, dtype=torch.float64, generator=generator)
-    allowed = (
-        masks.padding([N, 31], N) & masks.causal(N) if is_decoder else masks.padding([N, 31], N)
-    )
-    added = torch.zeros(2, 1, N, N, dtype=torch.float64).masked_fill(
-        ~allowed.dense(), torch.finfo(torch.float64).min
-    )
-    theirs = layer(x, mask=added)[0]
-
+    allowed = masks.padding([N, 31], N)
+    allowed = allowed & masks.causal(N) if is_decoder else allowed
+    theirs = layer(x, mask=added(allowed, least=torch.finfo(torch.float64).min))[0]
     query, key, value = (
         linear(x).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2)
         for linear in (layer.q, layer.k, layer.v)
@@ -67,12 +62,5 @@ def test_outputs_and_gradients_of_a_layer(is_decoder, generator):
         .transpose(1, 2)
         .flatten(2)
     )
-    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
-    weight = torch.randn(ours.shape, dtype=torch.float64, generator=generator)
-    parameters = list(layer.parameters())
-    torch.testing.assert_close(
-        torch.autograd.grad(ours, parameters, weight),
-        torch.autograd.grad(theirs, parameters, weight),
-        rtol=1e-11,
-        atol=1e-11,
-    )
+    close = {"rtol": 1e-11, "atol": 1e-11}
+    same(ours, theirs, layer.parameters(), gradients=close, rtol=1e-12, atol=1e-12)

@@ -12,7 +12,7 @@ N, WIDTH, HEADS, KV_HEADS, HEAD_DIM = 13, 23, 4, 2, 6
 
 
 @pytest.mark.claim("gate-is-qwen3-next")
-def test_outputs_and_gradients_of_a_layer(generator):
+def test_outputs_and_gradients_of_a_layer(generator, added, same):
     config = qwen3_next.Qwen3NextConfig(
         hidden_size=WIDTH,
         num_attention_heads=HEADS,
@@ -56,18 +56,8 @@ def test_outputs_and_gradients_of_a_layer(generator):
     x = torch.randn(2, N, WIDTH, dtype=torch.float64, generator=generator)
     angles = torch.arange(N)[:, None] * positions.frequencies(HEAD_DIM)
     turns = torch.cat([angles, angles], -1)[None]  # (1, n, d)
-    added = torch.zeros(N, N, dtype=torch.float64).masked_fill(
-        ~masks.causal(N).dense(), torch.finfo(torch.float64).min
-    )
-    expected = theirs(x, (turns.cos(), turns.sin()), added)[0]
+    expected = theirs(x, (turns.cos(), turns.sin()), added(masks.causal(N)))[0]
     output = torch.func.functional_call(ours, weights, (x,), {"is_causal": True})
     # Its softmax goes through float32.
-    torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-6)
-    weight = torch.randn(output.shape, dtype=torch.float64, generator=generator)
-    parameters = list(theirs.parameters())
-    torch.testing.assert_close(
-        torch.autograd.grad(output, parameters, weight),
-        torch.autograd.grad(expected, parameters, weight),
-        rtol=1e-4,
-        atol=1e-5,
-    )
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    same(output, expected, theirs.parameters(), gradients=close, rtol=1e-5, atol=1e-6)

@@ -74,10 +74,8 @@ def compared(given, theirs, randn, most=3e-6):
         assert ours <= 1.5 * other + 6e-8
 
 
-@pytest.mark.claim("delta-is-what-models-run")
-@pytest.mark.parametrize("form", ["chunk", "recurrent"])
-def test_qwen3_next_computes_gated_deltanet(form, inputs, randn):
-    rule = getattr(model("qwen3_next"), f"torch_{form}_gated_delta_rule")
+def calling(rule, **options):
+    """A rule of theirs, called as our step is."""
 
     def theirs(**given):
         given = heads_last(given)
@@ -87,11 +85,22 @@ def test_qwen3_next_computes_gated_deltanet(form, inputs, randn):
             beta=given["beta"],
             initial_state=given["state"],
             output_final_state=True,
-            **({"chunk_size": CHUNK} if form == "chunk" else {}),
+            **options,
         )
         return output.transpose(1, 2), state
 
-    compared(inputs("decay", True), theirs, randn)
+    return theirs
+
+
+def options_of(form):
+    return {"chunk_size": CHUNK} if form == "chunk" else {}
+
+
+@pytest.mark.claim("delta-is-what-models-run")
+@pytest.mark.parametrize("form", ["chunk", "recurrent"])
+def test_qwen3_next_computes_gated_deltanet(form, inputs, randn):
+    rule = getattr(model("qwen3_next"), f"torch_{form}_gated_delta_rule")
+    compared(inputs("decay", True), calling(rule, **options_of(form)), randn)
 
 
 def test_qwen3_next_lets_heads_of_values_share_keys(inputs, randn):
@@ -113,20 +122,7 @@ def test_qwen3_next_lets_heads_of_values_share_keys(inputs, randn):
 @pytest.mark.parametrize("form", ["chunk", "recurrent"])
 def test_kimi_linear_computes_kda(form, inputs, randn):
     rule = getattr(model("kimi_linear"), f"{form}_kimi_delta_attention")
-
-    def theirs(**given):
-        given = heads_last(given)
-        output, state = rule(
-            *(given[name] for name in ("query", "key", "value")),
-            g=given["log_decay"],
-            beta=given["beta"],
-            initial_state=given["state"],
-            output_final_state=True,
-            **({"chunk_size": CHUNK} if form == "chunk" else {}),
-        )
-        return output.transpose(1, 2), state
-
-    compared(inputs("gate", True), theirs, randn)
+    compared(inputs("gate", True), calling(rule, **options_of(form)), randn)
 
 
 @pytest.mark.claim("delta-is-what-models-run")
@@ -156,40 +152,11 @@ def test_mamba_2_scans_with_a_decay_per_token(inputs, randn):
 
 
 @pytest.mark.parametrize("form", ["chunk", "recurrent"])
-def test_fla_computes_kda(fla, form, inputs, randn):
+def test_fla_computes_kda_and_gated_deltanet(fla, form, inputs, randn):
     rule = getattr(fla("kda"), f"naive_{form}_kda")
-
-    def theirs(**given):
-        given = heads_last(given)
-        output, state = rule(
-            *(given[name] for name in ("query", "key", "value")),
-            g=given["log_decay"],
-            beta=given["beta"],
-            initial_state=given["state"],
-            output_final_state=True,
-            **({"chunk_size": CHUNK} if form == "chunk" else {}),
-        )
-        return output.transpose(1, 2), state
-
-    compared(inputs("gate", True, n=5 * CHUNK), theirs, randn)
-
-
-@pytest.mark.parametrize("form", ["chunk", "recurrent"])
-def test_fla_computes_gated_deltanet(fla, form, inputs, randn):
+    compared(inputs("gate", True, n=5 * CHUNK), calling(rule, **options_of(form)), randn)
     rule = getattr(fla("gated_delta_rule"), f"naive_{form}_gated_delta_rule")
-
-    def theirs(**given):
-        given = heads_last(given)
-        output, state = rule(
-            *(given[name] for name in ("query", "key", "value")),
-            g=given["log_decay"],
-            beta=given["beta"],
-            initial_state=given["state"],
-            output_final_state=True,
-        )
-        return output.transpose(1, 2), state
-
-    compared(inputs("decay", True), theirs, randn)
+    compared(inputs("decay", True), calling(rule), randn)
 
 
 def test_fla_computes_gated_linear_attention(fla, inputs, randn):

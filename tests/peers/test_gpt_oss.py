@@ -19,7 +19,7 @@ B, H, GROUPS, N, D_K, D_V, WINDOW = 2, 3, 2, 13, 5, 7, 4
 
 @pytest.mark.claim("sink-is-gpt-osss")
 @pytest.mark.parametrize("windowed", [False, True])
-def test_values_and_gradients_are_those_of_gpt_oss(windowed, randn, device):
+def test_values_and_gradients_are_those_of_gpt_oss(windowed, randn, device, added):
     query = randn(B, H * GROUPS, N, D_K).requires_grad_()
     key, value = randn(B, H, N, D_K).requires_grad_(), randn(B, H, N, D_V).requires_grad_()
     sinks = randn(H * GROUPS).requires_grad_()
@@ -28,11 +28,9 @@ def test_values_and_gradients_are_those_of_gpt_oss(windowed, randn, device):
     if windowed:
         allowed = masks.sliding_window(N, window=WINDOW, is_causal=True)
     seen = allowed.dense(device)
-    added = torch.zeros(N, N, dtype=query.dtype, device=device).masked_fill(~seen, -torch.inf)
     layer = SimpleNamespace(num_key_value_groups=GROUPS, sinks=sinks, training=False)
-    output, weights = eager_attention_forward(
-        layer, query, key, value, added[None, None], D_K**-0.5
-    )
+    mask = added(allowed)[None, None]
+    output, weights = eager_attention_forward(layer, query, key, value, mask, D_K**-0.5)
     output = output.transpose(1, 2)  # they return (b, n, h, d_v)
     options = {"enable_gqa": True, "sink": sinks}
     functions = {

@@ -65,19 +65,13 @@ def ours(layer, tokens):
 
 
 @pytest.mark.claim("indexer-is-deepseeks-layer")
-def test_output_and_gradients_are_those_of_the_layer(layer, randn):
+def test_output_and_gradients_are_those_of_the_layer(layer, randn, added, same):
     """All tokens at position 0, where a rotation changes nothing."""
     tokens = randn(BATCH, N, WIDTH).requires_grad_()
     angles = torch.zeros(1, N, D_R, dtype=tokens.dtype, device=tokens.device)
-    later = ~masks.causal(N).dense(tokens.device)
-    mask = torch.zeros(N, N, dtype=tokens.dtype, device=tokens.device)
-    mask = mask.masked_fill(later, -torch.inf).expand(BATCH, 1, N, N)
+    mask = added(masks.causal(N)).expand(BATCH, 1, N, N)
     theirs = layer(tokens, (angles.cos(), angles.sin()), mask)[0]
-    found = ours(layer, tokens)
-    torch.testing.assert_close(found, theirs, **CLOSE)
-    cotangent = randn(*found.shape)
-    one, other = (torch.autograd.grad(x, tokens, cotangent)[0] for x in (found, theirs))
-    torch.testing.assert_close(one, other, rtol=0.0, atol=3e-5)
+    same(ours(layer, tokens), theirs, [tokens], gradients={"rtol": 0.0, "atol": 3e-5}, **CLOSE)
 
 
 # Native sparse attention -------------------------------------------------------------------------
