@@ -1,24 +1,22 @@
 """The explorer of saturation: its sample, its law, its numbers and its paths."""
 
-import io
 import itertools
 import math
 import random
 import re
-from contextlib import redirect_stdout
 
 import pytest
 import torch
 from contract import (
     AT_REST,
-    BEGIN,
     NARROW,
-    address_of,
+    assert_refused,
     first_and_more,
     module_of,
     numbers,
     problem,
     walk,
+    walk_programs,
     wrong,
 )
 from playwright.sync_api import expect
@@ -179,13 +177,9 @@ def test_the_numbers_are_mulberry32():
 
 
 def test_the_program_prints_what_is_shown(page):
-    page.click(f"#explorer-{NAME} .explorer-program summary")
-    code_and_cells = """root => [root.querySelector(".explorer-program code").textContent,
-      Array.from(root.querySelectorAll("tbody td"), cell => cell.textContent)]"""
-    for _, _, (code, cells) in walk(page, NAME, [{}, *chosen(3, 2)], code_and_cells):
-        with redirect_stdout(io.StringIO()) as printed:
-            exec(compile(code, "program", "exec"), {})
-        table = [line.split() for line in printed.getvalue().splitlines()[1:]]
+    told = 'root => Array.from(root.querySelectorAll("tbody td"), cell => cell.textContent)'
+    for _, _, printed, cells in walk_programs(page, NAME, [{}, *chosen(3, 2)], told):
+        table = [line.split() for line in printed.splitlines()[1:]]
         expected = [float(cell.replace("−", "-")) for cell in cells if cell]
         found = [float(cell) for line in table for cell in line[1:]]
         assert found == pytest.approx(expected, abs=1.01e-4)
@@ -275,15 +269,8 @@ def test_what_cannot_be_shown_is_named(page):
 
 
 def test_an_address_that_cannot_be_shown_says_so(page):
-    for state, message in (
-        ({"factor": "half"}, "Factor: half is none of none, sqrt, inverse, own."),
-        ({"n": 64.5}, "number of keys n: 64.5 is not a whole number."),
-        ({"d_k": "64"}, "width d_k: a number is expected here, for example 1."),
-        ({"own": 3}, "your own factor: 3 is outside the range from 0.01 to 2."),
-    ):
-        page.evaluate(BEGIN, [NAME, address_of(NAME, state)])
-        expect(problem(page, NAME)).to_contain_text(message)
-        assert wrong(NAME, {}, numbers(page, NAME)) == []
+    message = "your own factor: 3 is outside the range from 0.01 to 2."
+    assert_refused(page, NAME, [({"own": 3}, message)])
 
 
 def test_the_page_says_what_there_is_to_see():
