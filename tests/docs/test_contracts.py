@@ -351,7 +351,6 @@ def test_a_difference_between_the_languages_is_found(copy):
     for old, new, message in (
         ("{#four-steps}", "{#five-steps}", "headings differ"),
         ("## Four steps", "### Four steps", "headings differ"),
-        ("{#four-steps}", "", "has no id"),
         (r"q_p\, x^{(j)}_p", r"q_p\, x_p", "equations differ"),
         ("$d = 3$", "$d = 4$", "equations differ"),
         ("```python title=", "```bash\nls\n```\n\n```python title=", "code blocks differ"),

@@ -8,7 +8,6 @@ import re
 import pytest
 from contract import (
     AT_REST,
-    NARROW,
     assert_refused,
     first_and_more,
     module_of,
@@ -207,14 +206,6 @@ def test_the_length_is_dragged_by_mouse(page):
         page.mouse.move(*place(page, MODULE.across(2**6)))
         becomes(page, 2**17)
     assert wrong(NAME, {"n": 2**17}, numbers(page, NAME)) == []
-
-
-def test_the_length_is_set_by_touch(visit):
-    page = visit(NAME, viewport=NARROW)
-    page.locator(f"{ROOT} .cost-chart").scroll_into_view_if_needed()
-    page.touchscreen.tap(*place(page, MODULE.across(2**12)))
-    becomes(page, 2**12)
-    assert wrong(NAME, {"n": 4096}, numbers(page, NAME)) == []
 
 
 def test_the_length_is_set_by_keys_and_said(page):

@@ -9,7 +9,6 @@ import pytest
 import torch
 from contract import (
     AT_REST,
-    NARROW,
     assert_refused,
     first_and_more,
     module_of,
@@ -160,12 +159,7 @@ def test_the_law_joins_entropy_and_trace():
 
 def test_the_numbers_are_mulberry32():
     """A generator with a name, whose first numbers for the seed 1 are known."""
-    state, uniform = 1, []
-    for _ in range(2):
-        state = (state + 0x6D2B79F5) % 2**32
-        bits = (state ^ state >> 15) * (state | 1) % 2**32
-        bits ^= (bits + (bits ^ bits >> 7) * (bits | 61)) % 2**32
-        uniform.append(((bits ^ bits >> 14) + 0.5) / 2**32)
+    uniform = [known + 0.5 / 2**32 for known in (0.6270739405881613, 0.002735721180215478)]
     radius = math.sqrt(-2 * math.log(uniform[0]))
     expected = [f(2 * math.pi * uniform[1]) * radius for f in (math.cos, math.sin)]
     torch.testing.assert_close(MODULE.normals(1, 2).tolist(), expected)
@@ -205,12 +199,6 @@ def test_the_width_is_dragged_in_a_plot(page):
     page.mouse.up()
     page.mouse.move(box["x"] + 10, box["y"] + 20)
     becomes(page, "d_k", "512")
-
-
-def test_a_tap_on_a_plot_sets_the_width(visit):
-    page = visit(NAME, viewport=NARROW)
-    page.locator(f"#explorer-{NAME} [data-drag]").nth(1).tap()
-    becomes(page, "d_k", "23")
 
 
 def test_keys_move_a_slider_by_at_least_one(visit):
