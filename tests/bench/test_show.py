@@ -11,31 +11,14 @@ from rich.console import Console
 
 from attnref.bench.chart import COLOURS, ENGLISH, INKS, PAPERS, _Axis, _ticks, chart
 from attnref.bench.clock import milliseconds
-from attnref.bench.record import Record, Result, Skipped
+from attnref.bench.record import Record, Skipped
 from attnref.bench.table import left_out, tables
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def result(method, n, median, task="dense"):
-    return Result(
-        task=task,
-        method=method,
-        n=n,
-        query=[1, 2, n, 8],
-        key=[1, 2, n, 8],
-        median=median,
-        lower=0.9 * median,
-        upper=1.2 * median,
-        samples=5,
-        error=3e-7,
-        peak_bytes=1_500_000,
-        sdpa_backend="MATH",
-    )
-
-
 @pytest.fixture
-def record():
+def record(result):
     return Record(
         {"accelerator": None, "processor": "Fast & One", "threads": 2},
         {"backward": False, "heads": 2, "head_dim": 8, "dtype": "float32"},
@@ -136,7 +119,7 @@ def test_a_wide_axis_has_powers_of_ten_only():
     assert ticks == pytest.approx([1e-4, 1e-3, 1e-2, 0.1, 1.0])
 
 
-def test_names_never_overlap_and_stay_inside(record):
+def test_names_never_overlap_and_stay_inside(record, result):
     crowd = dataclasses.replace(
         record, results=[result(f"m{i}", n, 1e-3) for i in range(25) for n in (8, 16)]
     )
@@ -148,7 +131,7 @@ def test_names_never_overlap_and_stay_inside(record):
     assert heights[-1] <= 480
 
 
-def test_no_two_lines_look_alike(record):
+def test_no_two_lines_look_alike(record, result):
     crowd = dataclasses.replace(
         record, results=[result(f"m{i}", n, 1e-3) for i in range(32) for n in (8, 16)]
     )
