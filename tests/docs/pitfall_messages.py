@@ -117,19 +117,13 @@ CALLS = {
         lambda: sdpa(X, X, X, causal(5)),
     ],
     "masks/#window": [lambda: sliding_window(6, window=4)],
-    "numerics/#nan": [
-        softmax_of_nothing("query"),
-        softmax_of_nothing("value"),
-    ],
+    "numerics/#nan": [softmax_of_nothing("query"), softmax_of_nothing("value")],
     "numerics/#axis": [implicit_dimension],
     "numerics/#scale": [
         lambda: sdpa(X, X, X, scale=torch.ones(3, 1, 1)),
         lambda: ours(X, X, X, scale=torch.ones(3, 1, 1)),
     ],
-    "numerics/#dropout": [
-        lambda: sdpa(X, X, X, dropout_p=10),
-        lambda: ours(X, X, X, dropout_p=10),
-    ],
+    "numerics/#dropout": [lambda: sdpa(X, X, X, dropout_p=10), lambda: ours(X, X, X, dropout_p=10)],
     "shapes/#grouped": [
         grouped(sdpa, 2),
         grouped(sdpa, 4, enable_gqa=True),
@@ -144,10 +138,7 @@ CALLS = {
         lambda: attnref.MultiHeadAttention(10, 3),
     ],
     "shapes/#transpose": [lambda: torch.zeros(6, 7, 8) @ torch.zeros(6, 7, 8)],
-    "shapes/#batch-first": [
-        layer(WORDS.mT),
-        lambda: attnref.MultiHeadAttention(24, 3)(WORDS.mT),
-    ],
+    "shapes/#batch-first": [layer(WORDS.mT), lambda: attnref.MultiHeadAttention(24, 3)(WORDS.mT)],
     "shapes/#width": [lambda: nn.Linear(24, 24)(X)],
     "shapes/#not-fused": [demanded_kernel],
     "positions-and-cache/#bf16": [

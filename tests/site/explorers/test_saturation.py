@@ -204,10 +204,7 @@ def test_the_width_is_dragged_in_a_plot(page):
 def test_keys_move_a_slider_by_at_least_one(visit):
     """Its steps are quarters of an octave, and so less than one where the width is small."""
     page = visit(NAME, state={"d_k": 6, "n": 2})
-    for name, keys in (
-        ("d_k", ["7", "8", "10"]),
-        ("n", ["3", "4", "5", "6", "7", "8", "10"]),
-    ):
+    for name, keys in (("d_k", ["7", "8", "10"]), ("n", ["3", "4", "5", "6", "7", "8", "10"])):
         slider = page.locator(f"#explorer-{NAME} [data-octaves={name}]")
         slider.focus()
         for expected in keys:
