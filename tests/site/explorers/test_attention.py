@@ -77,11 +77,6 @@ def drawn(seed):
     }
 
 
-@pytest.fixture
-def page(visit):
-    return visit(NAME)
-
-
 @pytest.mark.claim("explorer-shows-the-package")
 @pytest.mark.parametrize("count", first_and_more(12, (199,)))
 def test_each_number_is_the_package_s(page, count):

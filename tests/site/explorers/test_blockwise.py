@@ -75,8 +75,7 @@ GRID = [
 
 
 @pytest.fixture
-def page(visit):
-    page = visit(NAME)
+def page(page):
     page.focus(f"{ROOT} [data-key='1']")  # which the field is about
     page.evaluate("document.activeElement.blur()")
     page.wait_for_function(AT_REST, arg=NAME)

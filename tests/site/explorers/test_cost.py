@@ -79,11 +79,6 @@ def random_states(count, seed):
             yield state
 
 
-@pytest.fixture
-def page(visit):
-    return visit(NAME)
-
-
 MODELS = [
     {"model": model, "phase": phase, "attention": "latent", "quantity": "bytes"}
     for model, phase in zip(MODULE.MODELS, itertools.cycle(("prefill", "decoding")), strict=False)

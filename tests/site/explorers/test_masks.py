@@ -156,11 +156,6 @@ def grid():
             yield {**state, "layers": 3, "query": n - 1}
 
 
-@pytest.fixture
-def page(visit):
-    return visit(NAME)
-
-
 @pytest.mark.parametrize(("seed", "count"), first_and_more((0, 20), (1, 60), (2, 60), (3, 60)))
 def test_its_numbers_and_pairs_are_attnrefs(page, seed, count):
     for state, found, drawn in walk(page, NAME, [*grid(), *random_states(seed, count)], DRAWN):

@@ -68,11 +68,6 @@ def alike(one, other):
     )
 
 
-@pytest.fixture
-def page(visit):
-    return visit(NAME)
-
-
 FIRST, SECOND = {"d_k": 400, "n": 256, "factor": "own"}, {"d_k": 31, "n": 3, "factor": "own"}
 # Sums, tables and lines are kept from one state to the next: each is as if it were the first.
 BACK = [FIRST, SECOND, {**FIRST, "seed": 2}, FIRST, {**SECOND, "own": 0.1}, SECOND]

@@ -57,11 +57,6 @@ GRID = [
 ]
 
 
-@pytest.fixture
-def page(visit):
-    return visit(NAME)
-
-
 @pytest.mark.parametrize("count", first_and_more(6, (96,)))
 def test_its_numbers_are_those_of_pytorch(page, count):
     for state, found, _ in walk(page, NAME, [*GRID, *states_at_random(count)]):
