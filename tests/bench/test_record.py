@@ -4,29 +4,19 @@ import json
 
 import pytest
 
-from attnref.bench.record import Record, Result, Skipped, entry, stale
-
-RESULT = Result(
-    task="dense",
-    method="sdpa",
-    n=7,
-    query=[1, 2, 7, 3],
-    key=[1, 2, 7, 3],
-    median=0.25,
-    lower=0.125,
-    upper=0.5,
-    samples=3,
-    error=1e-7,
-    peak_bytes=64,
-    sdpa_backend="MATH",
-)
+from attnref.bench.record import Record, Skipped, entry, stale
 
 
-def record(**code):
-    return Record({"threads": 2}, {"heads": 2}, code, [RESULT], [Skipped("dense", "a", None, "é")])
+@pytest.fixture
+def record(result):
+    def record(**code):
+        skipped = [Skipped("dense", "a", None, "é")]
+        return Record({"threads": 2}, {"heads": 2}, code, [result("sdpa", 7, 0.25)], skipped)
+
+    return record
 
 
-def test_it_comes_back_as_it_was(tmp_path):
+def test_it_comes_back_as_it_was(record, tmp_path):
     path = tmp_path / "record.json"
     saved = record(linear={"module": "m", "name": "n", "fingerprint": "f"})
     saved.save(path)
@@ -34,15 +24,15 @@ def test_it_comes_back_as_it_was(tmp_path):
     text = path.read_text(encoding="utf-8")
     assert text.endswith("}\n")
     assert "é" in text
-    assert json.loads(text)["results"][0]["peak_bytes"] == 64
+    assert json.loads(text)["results"][0]["peak_bytes"] == 1_500_000
 
 
-def test_tasks_are_in_the_order_of_measurement():
+def test_tasks_are_in_the_order_of_measurement(record):
     assert record().tasks() == ["dense"]
 
 
 @pytest.mark.claim("record-knows-changed-code")
-def test_it_is_stale_when_code_has_changed_or_is_gone():
+def test_it_is_stale_when_code_has_changed_or_is_gone(record):
     module, name = "attnref.variants.linear", "linear_attention"
     fresh = entry(module, name, ["kv_cache"])
     kept = record(

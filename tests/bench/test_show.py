@@ -6,35 +6,19 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from colours import contrast
 from rich.console import Console
 
 from attnref.bench.chart import COLOURS, ENGLISH, INKS, PAPERS, _Axis, _ticks, chart
 from attnref.bench.clock import milliseconds
-from attnref.bench.record import Record, Result, Skipped
+from attnref.bench.record import Record, Skipped
 from attnref.bench.table import left_out, tables
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def result(method, n, median, task="dense"):
-    return Result(
-        task=task,
-        method=method,
-        n=n,
-        query=[1, 2, n, 8],
-        key=[1, 2, n, 8],
-        median=median,
-        lower=0.9 * median,
-        upper=1.2 * median,
-        samples=5,
-        error=3e-7,
-        peak_bytes=1_500_000,
-        sdpa_backend="MATH",
-    )
-
-
 @pytest.fixture
-def record():
+def record(result):
     return Record(
         {"accelerator": None, "processor": "Fast & One", "threads": 2},
         {"backward": False, "heads": 2, "head_dim": 8, "dtype": "float32"},
@@ -135,7 +119,7 @@ def test_a_wide_axis_has_powers_of_ten_only():
     assert ticks == pytest.approx([1e-4, 1e-3, 1e-2, 0.1, 1.0])
 
 
-def test_names_never_overlap_and_stay_inside(record):
+def test_names_never_overlap_and_stay_inside(record, result):
     crowd = dataclasses.replace(
         record, results=[result(f"m{i}", n, 1e-3) for i in range(25) for n in (8, 16)]
     )
@@ -147,7 +131,7 @@ def test_names_never_overlap_and_stay_inside(record):
     assert heights[-1] <= 480
 
 
-def test_no_two_lines_look_alike(record):
+def test_no_two_lines_look_alike(record, result):
     crowd = dataclasses.replace(
         record, results=[result(f"m{i}", n, 1e-3) for i in range(32) for n in (8, 16)]
     )
@@ -158,17 +142,6 @@ def test_no_two_lines_look_alike(record):
         if path.get("stroke-width")
     }
     assert len(looks) == 32
-
-
-def luminance(colour):
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one, other):
-    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
-    return (lighter + 0.05) / (darker + 0.05)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -2,9 +2,9 @@
 
 import json
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import behaviour_tables
 import contracts
@@ -46,33 +46,18 @@ def test_records_that_are_gone_are_found(tree):
     assert "no record in docs/behaviours/records: run make behaviours" in problem.message
 
 
-class Seen(HTMLParser):
-    """What a reader finds: texts, ids, links, and tags that are closed as they were opened."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.texts: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.feed(html)
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-        self.tags.append(tag)
-        self.ids += [value for name, value in attrs if name == "id"]
-        self.links += [value for name, value in attrs if name == "href"]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
+def seen_in(html: str) -> SimpleNamespace:
+    """What a reader finds: texts, ids, links and tags, each closed as it was opened."""
+    nodes = list(ElementTree.fromstring(f"<div>{html}</div>").iter())
+    return SimpleNamespace(
+        tags=[node.tag for node in nodes],
+        texts=list(nodes[0].itertext()),
+        ids=[node.get("id") for node in nodes if node.get("id")],
+        links=[node.get("href") for node in nodes if node.get("href")],
+    )
 
 
-def shown(page: Path, body: str, language: str = "en") -> Seen:
+def shown(page: Path, body: str, language: str = "en") -> SimpleNamespace:
     """A page as both hooks leave it."""
     page.write_text(PAGE.format(body), encoding="utf-8")
     place = SimpleNamespace(file=SimpleNamespace(abs_src_path=str(page)))
@@ -84,7 +69,7 @@ def shown(page: Path, body: str, language: str = "en") -> Seen:
     image = markdown.strip()
     assert image.startswith("![](behaviours:")
     html = f'<p><img alt="" src="{image[4:-1]}" /></p>'
-    return Seen(behaviour_tables.on_post_page(html, place, config))
+    return seen_in(behaviour_tables.on_post_page(html, place, config))
 
 
 def test_a_table_has_each_answer_with_those_who_gave_it(tree):

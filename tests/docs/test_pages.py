@@ -22,26 +22,31 @@ def listed(problems) -> str:
     return "\n" + "\n".join(map(str, problems))
 
 
-def of_pages(contract) -> list[contracts.Problem]:
-    return [problem for page in contracts.pages(ROOT) for problem in contract(page, ROOT)]
+def of_pages(contract):
+    return lambda root: [found for page in contracts.pages(root) for found in contract(page, root)]
 
 
-def test_there_are_pages():
-    assert len(contracts.pages(ROOT)) >= 2 * 8
+WHOLE = {
+    "agreement": agreement.problems,
+    "bodies": contracts.body_problems,
+    "citations": contracts.citation_problems,
+    "claims": contracts.claim_problems,
+    "drawings": contracts.drawing_problems,
+    "figures": of_pages(contracts.figure_problems),
+    "glossary": contracts.glossary_problems,
+    "includes": contracts.include_problems,
+    "marks": contracts.mark_problems,
+    "measurements": of_pages(contracts.measured_problems),
+    "parity": contracts.parity_problems,
+    "prose": of_pages(contracts.prose_problems),
+    "results": contracts.result_problems,
+    "snippets": contracts.snippet_problems,
+}
 
 
-def test_code_on_pages_is_included():
-    problems = contracts.include_problems(ROOT)
-    assert not problems, listed(problems)
-
-
-def test_each_public_body_stands_on_a_page():
-    problems = contracts.body_problems(ROOT)
-    assert not problems, listed(problems)
-
-
-def test_marks_are_at_the_same_lines_in_both_languages():
-    problems = contracts.mark_problems(ROOT)
+@pytest.mark.parametrize("contract", WHOLE)
+def test_the_project_keeps_its_contracts(contract):
+    problems = WHOLE[contract](ROOT)
     assert not problems, listed(problems)
 
 
@@ -74,23 +79,16 @@ def test_recorded_output_of_a_slow_snippet_is_what_it_prints(snippet):
     assert not problems, listed(problems)
 
 
-def test_every_recorded_output_has_its_snippet():
-    problems = contracts.snippet_problems(ROOT)
+@pytest.mark.parametrize("script", record.figures(), ids=below("docs/figures"))
+def test_recorded_drawing_is_what_the_script_draws(script):
+    made = record.draw(script).items()
+    problems = [p for path, now in made for p in contracts.redrawn_problems(path, now)]
     assert not problems, listed(problems)
 
 
-def test_figures_in_prose_are_printed_or_declared():
-    problems = of_pages(contracts.figure_problems)
-    assert not problems, listed(problems)
-
-
-def test_measurements_are_read_from_their_record():
-    problems = of_pages(contracts.measured_problems)
-    assert not problems, listed(problems)
-
-
-def test_claims_are_verified_in_both_languages():
-    problems = contracts.claim_problems(ROOT)
+@pytest.mark.audit
+def test_recorded_measurements_are_of_the_code_as_it_is():
+    problems = contracts.stale_problems(ROOT)
     assert not problems, listed(problems)
 
 
@@ -101,62 +99,14 @@ def test_every_claim_names_a_test_that_exists():
             assert f"def {test.name}(" in test.source
 
 
-def test_languages_have_the_same_skeleton():
-    problems = contracts.parity_problems(ROOT)
-    assert not problems, listed(problems)
-
-
-def test_no_page_changed_in_one_language_only():
-    problems = agreement.problems(ROOT)
-    assert not problems, listed(problems)
-
-
-def test_drawings_are_recorded_and_shown_in_both_languages():
-    problems = contracts.drawing_problems(ROOT)
-    assert not problems, listed(problems)
-
-
-@pytest.mark.parametrize("script", record.figures(), ids=below("docs/figures"))
-def test_recorded_drawing_is_what_the_script_draws(script):
-    made = record.draw(script).items()
-    problems = [p for path, now in made for p in contracts.redrawn_problems(path, now)]
-    assert not problems, listed(problems)
-
-
-def test_prose_rests_on_a_figure_a_program_a_table_or_a_box():
-    problems = of_pages(contracts.prose_problems)
-    assert not problems, listed(problems)
-
-
 def test_a_body_that_is_an_author_is_one_name():
     """A blank would cut it in two, and pages cite the second part alone; ``~`` keeps it whole."""
     text = (ROOT / "docs" / "references.bib").read_text(encoding="utf-8")
     assert re.findall(r"author *= *\{\{[^{}]* [^{}]*\}\}", text) == []
 
 
-def test_citations_resolve_and_sources_are_cited():
-    problems = contracts.citation_problems(ROOT)
-    assert not problems, listed(problems)
-
-
-def test_recorded_measurements_are_of_code_that_a_commit_holds():
-    assert (ROOT / "docs" / "results" / "cpu-float32.json").exists()
-    problems = contracts.result_problems(ROOT)
-    assert not problems, listed(problems)
-
-
-@pytest.mark.audit
-def test_recorded_measurements_are_of_the_code_as_it_is():
-    problems = contracts.stale_problems(ROOT)
-    assert not problems, listed(problems)
-
-
-def test_every_term_is_in_both_languages_and_has_its_page():
-    problems = contracts.glossary_problems(ROOT)
-    assert not problems, listed(problems)
-
-
 def test_every_page_has_a_title_and_a_description():
+    assert len(contracts.pages(ROOT)) >= 2 * 8
     for page in contracts.pages(ROOT):
         meta = contracts.front_matter(page.read_text(encoding="utf-8"))
         assert meta.get("title"), page

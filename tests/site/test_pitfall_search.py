@@ -5,7 +5,6 @@ import re
 
 import pitfall_messages
 import pytest
-from playwright.sync_api import TimeoutError
 
 LANGUAGES = ("pt", "en")
 # Whether the page is one of the first three found, and the entry among what is shown of it.
@@ -19,14 +18,6 @@ FOUND = """([page, anchor]) => {
 def with_other_numbers(message):
     """The message as a terminal shows it to somebody else."""
     return "RuntimeError: " + re.sub(r"\b\d+\b", lambda size: f"{size[0]}1", message)
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_search_index_holds_each_message_in_its_entry(site, language):
-    index = json.loads((site / language / "search/search_index.json").read_text("utf-8"))
-    texts = {entry["location"]: entry["text"] for entry in index["docs"]}
-    for place, message, _ in pitfall_messages.QUOTED:
-        assert message in texts[f"pitfalls/{place}"], place
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -49,7 +40,6 @@ def test_a_pasted_message_finds_its_entry(new_page, address, language, count):
     page.goto(f"{address}/{language}/")
     field = page.locator("input.md-search__input")
     field.click()
-    missed = []
     for place, message, _ in pitfall_messages.QUOTED[:count]:
         path, anchor = place.split("#")
         for text in (message, with_other_numbers(message)):
@@ -57,12 +47,7 @@ def test_a_pasted_message_finds_its_entry(new_page, address, language, count):
             page.locator(".md-search-result__item").first.wait_for(state="detached")
             page.evaluate("text => navigator.clipboard.writeText(text)", text)
             page.keyboard.press("Control+V")
-            try:
-                where = [f"/pitfalls/{path}", f"#{anchor}"]
-                page.wait_for_function(FOUND, arg=where)
-            except TimeoutError:
-                missed.append((place, text))
-    assert not missed
+            page.wait_for_function(FOUND, arg=[f"/pitfalls/{path}", f"#{anchor}"])
 
 
 def test_the_box_of_the_home_page_finds_the_entry_of_a_message(new_page, address):

@@ -84,25 +84,18 @@ def rms(tensor):
     return tensor.square().mean().sqrt().item()
 
 
-def test_there_are_nine():
-    assert WAYS == [
-        "einsum",
-        "flex",
-        "fused",
-        "loop",
-        "module",
-        "module_weights",
-        "sdpa_causal",
-        "sdpa_mask",
-        "stacked",
-    ]
+def by_oracle(x, w_qkv, num_heads):
+    """Outputs of the heads and weights."""
+    heads = (x @ w_qkv).cpu().unflatten(-1, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)
+    found = oracle.scaled_dot_product_attention(*heads, is_causal=True)
+    return [torch.from_numpy(one) for one in found]
 
 
 def test_outputs_are_those_of_the_oracle(device):
     (x, w_qkv, w_o), num_heads, _ = draw(None, device)
-    heads = (x @ w_qkv).cpu().unflatten(-1, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)
-    attended, _ = oracle.scaled_dot_product_attention(*heads, is_causal=True)
-    expected = torch.from_numpy(attended).transpose(1, 2).flatten(2) @ w_o.cpu()
+    attended, _ = by_oracle(x, w_qkv, num_heads)
+    expected = attended.transpose(1, 2).flatten(2) @ w_o.cpu()
+    assert len(WAYS) == 9
     for name in WAYS:
         found = call(name, (x, w_qkv, w_o), num_heads).cpu()
         assert (found - expected).abs().max() < 1e-14, name  # some ten roundings of numbers near 1
@@ -183,9 +176,8 @@ def test_what_is_copied_works_alone(device, subtests):
 def test_the_module_with_weights_returns_them(device):
     (x, w_qkv, w_o), num_heads, _ = draw(None, device)
     _, weights = load("module_weights").attention(x, w_qkv, w_o, num_heads)
-    heads = (x @ w_qkv).cpu().unflatten(-1, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)
-    _, expected = oracle.scaled_dot_product_attention(*heads, is_causal=True)
-    assert (weights.cpu() - torch.from_numpy(expected)).abs().max() < 1e-14
+    _, expected = by_oracle(x, w_qkv, num_heads)
+    assert (weights.cpu() - expected).abs().max() < 1e-14
 
 
 def test_every_script_prints_the_same_numbers(monkeypatch, capsys):

@@ -123,11 +123,7 @@ def test_an_error_may_have_a_name_too():
 
 
 def test_a_mask_is_passed_as_it_is_meant():
-    for means, written in {
-        "allowed": "mask",
-        "forbidden": "~mask",
-        "added": "mask.log()",
-    }.items():
+    for means, written in {"allowed": "mask", "forbidden": "~mask", "added": "mask.log()"}.items():
         who = Implementation("f", "f({query}{mask})", mask=MASK, mask_means=means)
         assert f"f(query, {written}.expand(2, 2))" in program(who, QUESTIONS["fully_masked"])
         assert "f(query, mask.expand(2, 2))" in program(who, QUESTIONS["mask_meaning"])

@@ -20,12 +20,6 @@ from attnref.bench.ranks.plan import (
 from attnref.bench.record import RankSkipped
 
 CPU = torch.device("cpu")
-WRONG = {
-    "ranks": ({"ranks": [2, 0]}, "ranks: expected a number of at least 1, got 0."),
-    "threads": ({"threads": [-1]}, "threads: expected a number of at least 1, got -1."),
-    "dtype": ({"dtype": "int8"}, "dtype: expected one of float64, float32, bfloat16, float16, got"),
-    "n": ({"lengths": [0]}, "n: expected a number of at least 1, got 0."),
-}
 
 
 def settings(**options):
@@ -34,12 +28,7 @@ def settings(**options):
 
 def test_strong_keeps_the_whole_and_weak_the_part():
     points, methods, skipped = plan_ranks(settings(lengths=[60, 30]))
-    assert [str(point) for point in points] == [
-        "strong n=30",
-        "strong n=60",
-        "weak n=30",
-        "weak n=60",
-    ]
+    assert ", ".join(map(str, points)) == "strong n=30, strong n=60, weak n=30, weak n=60"
     assert [point.length(4) for point in points] == [30, 60, 120, 240]
     assert methods == [name for name in CASES if name != "context_parallel"]
     reason = "it runs on cuda devices, this measurement on cpu"
@@ -61,16 +50,15 @@ def test_what_takes_fewer_ranks_than_all_is_not_asked():
     assert {skip.method for skip in skipped} == {"context_parallel"}
 
 
+NO_CPU = {"methods": ["sdpa", "context_parallel"], "ranks": [2, 4]}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"methods": ["ring"]}, "method: expected one of sdpa, ring_zigzag, ring_striped, "),
         ({"tasks": ["dense"]}, "task: expected one of strong, weak, got 'dense'."),
-        (
-            {"methods": ["sdpa", "context_parallel"], "ranks": [2, 4]},
-            "method: expected one that runs on cpu with 2, 4 ranks, got sdpa, context_parallel. "
-            "Leave the methods out to measure all that do.",
-        ),
+        (NO_CPU, "method: expected one that runs on cpu with 2, 4 ranks, got sdpa, context_par"),
     ],
 )
 def test_unknown_names_are_refused(options, message):
@@ -78,7 +66,15 @@ def test_unknown_names_are_refused(options, message):
         plan_ranks(settings(**options))
 
 
-@pytest.mark.parametrize(("options", "message"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ranks": [2, 0]}, "ranks: expected a number of at least 1, got 0."),
+        ({"threads": [-1]}, "threads: expected a number of at least 1, got -1."),
+        ({"dtype": "int8"}, "dtype: expected one of float64, float32, bfloat16, float16, got"),
+        ({"lengths": [0]}, "n: expected a number of at least 1, got 0."),
+    ],
+)
 def test_what_is_wrong_is_named(options, message):
     with pytest.raises(BenchError, match=f"^{re.escape(message)}"):
         check_ranks(settings(**options))
@@ -87,16 +83,9 @@ def test_what_is_wrong_is_named(options, message):
 def test_each_rank_needs_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert check_ranks(settings(device="cuda"))[1] == torch.device("cuda")
-    message = (
-        "ranks: expected at most 2, the GPUs that PyTorch sees, one for each rank, got 4. Lower "
-        "--ranks, or measure with --device cpu."
-    )
-    with pytest.raises(BenchError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(BenchError, match=r"^ranks: expected at most 2, the GPUs .*, got 4\. Low"):
         check_ranks(settings(device="cuda", ranks=[1, 4]))
-    message = (
-        "device: expected cpu or cuda, for rank r takes GPU r, got 'cuda:1'. Leave the number out."
-    )
-    with pytest.raises(BenchError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(BenchError, match=r"^device: expected cpu or cuda, for .*, got 'cuda:1'\."):
         check_ranks(settings(device="cuda:1"))
 
 
@@ -105,11 +94,8 @@ def test_all_ranks_have_to_fit(monkeypatch):
     point, options = RankPoint("weak", 1000), settings(ranks=[1, 4], heads=2, head_dim=8)
     each = 4 * 1000 * 2 * 8 * (6 * 4 + 16)  # bytes of a process that draws 4000 positions
     monkeypatch.setattr(memory, "free_bytes", lambda device: 3 * each)
-    message = (
-        "n: expected a length whose inputs 4 ranks can hold in the 0.0 GB that are free, got 4000 "
-        "for task 'weak', which needs 0.0 GB. Lower --n, --ranks, --heads or --head-dim."
-    )
-    with pytest.raises(BenchError, match=f"^{re.escape(message)}$"):
+    message = r"^n: expected a length whose inputs 4 ranks can hold .*, got 4000 for task 'weak', "
+    with pytest.raises(BenchError, match=message):
         check_memory_of_ranks(point, options, torch.float32, CPU)
     check_memory_of_ranks(point, options, torch.float32, torch.device("cuda"))
     monkeypatch.setattr(memory, "free_bytes", lambda device: None)

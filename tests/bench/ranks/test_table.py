@@ -8,31 +8,14 @@ from attnref.bench.record import RankResult, RankSkipped, Record, Skipped
 from attnref.bench.table import left_out
 
 
-def result(ranks, median, task="strong", n=64, messages=None, cores=None):
-    return RankResult(
-        task=task,
-        method="ring_zigzag",
-        n=n,
-        query=[1, 2, n, 8],
-        key=[1, 2, n, 8],
-        median=median,
-        lower=median,
-        upper=median,
-        samples=5,
-        error=3e-7,
-        peak_bytes=1_500_000,
-        sdpa_backend="MATH",
-        ranks=ranks,
-        threads=1,
-        messages=messages,
-        cores=cores,
-    )
-
-
 @pytest.fixture
-def record():
-    strong = [result(1, 0.4, cores=1.0), result(2, 0.25, messages=0.001, cores=1.9)]
-    weak = [result(1, 0.1, "weak", 32), result(4, 0.8, "weak", 128), result(2, 0.3, "weak", 80)]
+def record(result):
+    def ranked(ranks, median, task="strong", n=64, messages=None, cores=None):
+        told = {"ranks": ranks, "threads": 1, "messages": messages, "cores": cores}
+        return result("ring_zigzag", n, median, task, kind=RankResult, **told)
+
+    strong = [ranked(1, 0.4, cores=1.0), ranked(2, 0.25, messages=0.001, cores=1.9)]
+    weak = [ranked(1, 0.1, "weak", 32), ranked(4, 0.8, "weak", 128), ranked(2, 0.3, "weak", 80)]
     skipped = [RankSkipped("strong", "gather", 64, "no", 2), Skipped("strong", "far", None, "why")]
     return Record({}, {}, {}, strong + weak, skipped)
 

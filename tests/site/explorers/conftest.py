@@ -68,6 +68,12 @@ def visit(browser, bare):
 
 
 @pytest.fixture
+def page(request, visit):
+    """The explorer of a module in its first view."""
+    return visit(request.module.NAME)
+
+
+@pytest.fixture
 def spoiled(new_page, bare):
     """An explorer that gets one of its scripts with a mistake in it."""
 

@@ -4,6 +4,8 @@ A test module of one explorer names it, and says which states its numbers are co
 modules in this folder ask the rest of all that docs/explorers holds.
 """
 
+import contextlib
+import io
 import json
 import math
 import re
@@ -12,6 +14,7 @@ from urllib.parse import quote
 
 import explorers
 import pytest
+from playwright.sync_api import expect
 from selectolax.lexbor import LexborHTMLParser
 
 PLACES = explorers.places(explorers.ROOT / "docs" / "en")
@@ -146,6 +149,27 @@ def becomes(page, name, key, value, within=1e-9):
 def problem(page, name):
     """Where it says what is wrong."""
     return page.locator(f"#explorer-{name} .explorer-problem")
+
+
+def assert_refused(page, name, views):
+    """Each state of an address is refused for its reason, and the first view is shown."""
+    for state, why in views:
+        page.evaluate(BEGIN, [name, address_of(name, state)])
+        expect(problem(page, name)).to_contain_text(f"so this is the first one. {why}")
+        assert wrong(name, {}, numbers(page, name)) == [], state
+
+
+def walk_programs(page, name, states, also="root => null"):
+    """Each state with its numbers, what its program prints, and what else is asked."""
+    page.click(f"#explorer-{name} .explorer-program summary")
+    asked = (
+        f"""root => [root.querySelector(".explorer-program code").textContent, ({also})(root)]"""
+    )
+    for state, found, (code, more) in walk(page, name, states, asked):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "program", "exec"), {})
+        yield state, {key: value for key, value, _ in found}, printed.getvalue(), more
 
 
 @cache

@@ -1,7 +1,5 @@
 """The explorer of attention over a few words, on the page of the six words and, small, at home."""
 
-import contextlib
-import io
 import itertools
 import math
 import random
@@ -11,14 +9,14 @@ import explorers
 import pytest
 from contract import (
     AT_REST,
-    BEGIN,
     NARROW,
-    address_of,
+    assert_refused,
     first_and_more,
     numbers,
     problem,
     settled,
     walk,
+    walk_programs,
     wrong,
 )
 from playwright.sync_api import expect
@@ -79,11 +77,6 @@ def drawn(seed):
     }
 
 
-@pytest.fixture
-def page(visit):
-    return visit(NAME)
-
-
 @pytest.mark.claim("explorer-shows-the-package")
 @pytest.mark.parametrize("count", first_and_more(12, (199,)))
 def test_each_number_is_the_package_s(page, count):
@@ -141,18 +134,9 @@ PROGRAMS = [
 
 
 def test_the_program_prints_what_is_shown(page):
-    page.click(f"{ROOT} .explorer-program summary")
-    states, printed_code = (
-        [{**state, "view": "matrix"} for state in PROGRAMS],
-        "root => root.querySelector('.explorer-program code').textContent",
-    )
-    for state, found, code in walk(page, NAME, states, printed_code):
-        exact, printed = {name: value for name, value, _ in found}, io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, "program", "exec"), {})
-        words = {**VALUES.STATE, **state}["words"]
-        lines = printed.getvalue().splitlines()
-        assert len(lines) == len(words)
+    states = [{**state, "view": "matrix"} for state in PROGRAMS]
+    for state, exact, printed, _ in walk_programs(page, NAME, states):
+        words, lines = {**VALUES.STATE, **state}["words"], printed.splitlines()
         for i, (word, line) in enumerate(zip(words, lines, strict=True)):
             head, _, tail = line.partition(" context ")
             first, name, *weights = head.split()
@@ -282,27 +266,16 @@ def test_a_sentence_keeps_the_vectors_of_its_words(page):
 
 
 def test_a_view_that_cannot_be_shown_says_why(page):
-    for state, text in (
-        ({"words": ["a"]}, "Sentence: 1 words; it takes two to eight."),
-        ({"words": ["a b", "c"]}, "Sentence: 1 words; it takes two to eight."),
-        ({"words": None}, "Sentence: 0 words; it takes two to eight."),
+    words = "Sentence: {} words; it takes two to eight."
+    views = [
+        ({"words": ["a"]}, words.format(1)),
+        ({"words": ["a b", "c"]}, words.format(1)),
         ({"vectors": [[1, 2, 3]]}, "Vectors: each word needs a list of three numbers."),
         ({"query": 6}, "The query: the word that asks: 6 is outside the range from 0 to 5."),
-        ({"key": 0.5}, "word: 0.5 is not a whole number."),
         ({"padding": 6}, "Padding words: 6 is outside the range from 0 to 5."),
-        ({"temperature": 0}, "Temperature: 0 is outside the range from 0.1 to 4."),
         ({"own": 11}, "Scale, a number of your own: 11 is outside the range from -10 to 10."),
-        ({"scale": "2"}, "Scale: 2 is none of 1, root, own."),
-        ({"is_causal": 1}, "causal mask: 1 is none of true, false."),
-        ({"view": "x"}, "View: x is none of loop, matrix."),
-        ({"plane": "3"}, "Components shown: 3 is none of 0,1, 0,2, 1,2."),
-        ({"side": "up"}, "Where the padding is: up is none of end, start."),
-    ):
-        page.evaluate(BEGIN, [NAME, address_of(NAME, state)])
-        expect(problem(page, NAME)).to_have_text(
-            re.compile(re.escape(f"so this is the first one. {text}") + "$")
-        )
-        assert wrong(NAME, {}, numbers(page, NAME)) == []
+    ]
+    assert_refused(page, NAME, views)
 
 
 def test_a_row_with_nothing_to_attend_to_is_zeros_and_is_said(page):
@@ -346,34 +319,6 @@ def test_a_scale_of_one_s_own_is_taken_when_it_is_typed(page):
     expect(problem(page, NAME)).to_have_text(
         "Scale, a number of your own: 99 is outside the range from -10 to 10."
     )
-
-
-DRAWN = f"{ROOT} :is(path, text, circle, g, rect)"
-DRAWING = f"""Array.from(document.querySelectorAll("{DRAWN}"), node =>
-  [node.tagName, ...["d", "transform", "stroke-width", "x", "y", "text-anchor"].map(
-    name => node.getAttribute(name)), node.children.length ? "" : node.textContent])"""
-
-
-@pytest.mark.parametrize(
-    ("language", "is_small"),
-    [
-        ("en", False),
-        ("en", True),
-        *(pytest.param("pt", one, marks=pytest.mark.audit) for one in (False, True)),
-    ],
-)
-def test_the_picture_is_the_same_before_its_script(still, visit, language, is_small):
-    """The template and the script draw it each in its own way: neither may differ."""
-    before = still(NAME, language, is_small).evaluate(DRAWING)
-    after = visit(NAME, language, is_small=is_small).evaluate(DRAWING)
-    assert len(before) == len(after) >= (6 if is_small else 30)
-    for one, other in zip(before, after, strict=True):
-        assert as_one_writes(one) == as_one_writes(other)
-
-
-def as_one_writes(node):
-    """What is drawn, without the spaces and zeros that one writes and another does not."""
-    return re.sub(r"(?<=[A-Z]) |(?<=\d)\.0(?!\d)", "", str(node))
 
 
 def test_the_small_one_shows_the_same_numbers(visit):
@@ -426,19 +371,6 @@ def test_moving_across_the_query_changes_no_weight():
         state["vectors"][4][1] += round((along * b + across * a) / length, 2)
         after = VALUES.values(state)["weight-4"]
         assert after > before + 0.01 if along else abs(after - before) < 0.001
-
-
-def test_what_the_page_says_of_it():
-    def at(**state):
-        return VALUES.values({**VALUES.STATE, **state})
-
-    def shares(found, *keys):
-        return tuple(round(found[f"weight-{j}"], 4) for j in keys)
-
-    assert shares(at(query=4), 2, 4) == (0.1975, 0.1879)
-    assert shares(at(scale="root"), 1) == (0.2070,)
-    assert shares(at(scale="own", own=10), 1, 2) == (0.5420, 0.4455)
-    assert shares(at(is_causal=True), 0, 1) == (0.3680, 0.6320)
 
 
 # Slides to and fro for so many frames with a pointer held down, or without, and then lets go.

@@ -1,7 +1,5 @@
 """The explorer of online softmax over blocks: each step is as attnref merges it."""
 
-import contextlib
-import io
 import random
 import re
 
@@ -9,16 +7,16 @@ import explorers
 import pytest
 from contract import (
     AT_REST,
-    BEGIN,
     NARROW,
     WIDE,
-    address_of,
+    assert_refused,
     becomes,
     first_and_more,
     numbers,
     problem,
     shown,
     walk,
+    walk_programs,
     wrong,
 )
 from playwright.sync_api import expect
@@ -28,11 +26,6 @@ from attnref.cost import Sizes
 NAME = "blockwise"
 BLOCKWISE = explorers.source(explorers.FOLDER / NAME)
 ROOT = f"#explorer-{NAME}"
-# The places and sizes of what is drawn, and of what is seen of it.
-DRAWN = """root => Array.from(root.querySelectorAll("svg *"))
-  .filter(node => node.getClientRects().length)
-  .flatMap(node => ["x", "y", "width", "height", "d"].filter(name => node.hasAttribute(name))
-    .map(name => `${node.getAttribute("class")} ${name} ${node.getAttribute(name)}`))"""
 # The rows and cells of tables, and the labels of drawings, that are cut off at a side.
 CUT = """root => {
   const { left, right } = root.getBoundingClientRect()
@@ -82,8 +75,7 @@ GRID = [
 
 
 @pytest.fixture
-def page(visit):
-    page = visit(NAME)
+def page(page):
     page.focus(f"{ROOT} [data-key='1']")  # which the field is about
     page.evaluate("document.activeElement.blur()")
     page.wait_for_function(AT_REST, arg=NAME)
@@ -128,22 +120,12 @@ def test_a_mistake_is_noticed(spoiled, right, mistake):
     assert any(wrong(NAME, state, found) for state, found, _ in walk(page, NAME, states))
 
 
-def printed(program):
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        exec(program, {})
-    return output.getvalue().splitlines()
-
-
 def test_the_program_prints_what_is_shown(page):
-    page.click(f"{ROOT} .explorer-program summary")
     states = [{}, {"shift": 1000}, *random_states(3, 12)]
-    program = "root => root.querySelector('pre code').textContent"
-    for state, _, code in walk(page, NAME, states, program):
-        *lines, blocks, whole, naive = printed(code)
+    for state, _, printed, _ in walk_programs(page, NAME, states):
+        *lines, blocks, whole, naive = printed.splitlines()
         values = BLOCKWISE.values({**BLOCKWISE.STATE, **state, "step": 16})
         computed = [int(name[7:]) for name in values if name.startswith("factor-")]
-        assert len(lines) == len(computed)
         for line, index in zip(lines, computed, strict=True):
             found = dict(re.findall(r"(factor|mu|ell|a) (\S+?)(?:,|$)", line))
             expected = {name: values[f"{name}-{index}"] for name in ("factor", "mu", "ell", "a")}
@@ -151,27 +133,6 @@ def test_the_program_prints_what_is_shown(page):
         for line, name in [(blocks, "output"), (whole, "whole"), (naive, "naive-output")]:
             number = float(line.split(": ")[1])
             assert number == pytest.approx(values.get(name, float("nan")), nan_ok=True)
-
-
-def drawn(page):
-    """What is drawn, with numbers that are the same however they were written."""
-    return [
-        re.sub(
-            r"-?\d+\.?\d*(?:e-?\d+)?",
-            lambda number: f"{float(number[0]):.2f}",
-            " ".join(one.split()),
-        )
-        for one in page.locator(ROOT).evaluate(DRAWN)
-    ]
-
-
-def test_the_drawing_without_a_script_is_the_one_with_it(still, page):
-    """picture.html draws the first view, and view.js draws it again."""
-    asleep = still(NAME, viewport=WIDE)
-    # A script of the test runs where those of the page do not.
-    assert sorted(drawn(asleep)) == sorted(drawn(page))
-    shown(page, NAME, {"step": 3})
-    assert sorted(drawn(asleep)) != sorted(drawn(page))
 
 
 def test_nothing_is_cut_off_where_numbers_are_long(page):
@@ -280,20 +241,14 @@ def test_a_score_is_typed_as_it_is_shown(page):
 
 
 def test_an_address_that_cannot_be_says_why(page):
-    for state, why in (
+    views = [
         ({"edits": {"7": 1}}, "Scores: “7” names no query and key; “7-3” is query 7 and key 3."),
         ({"edits": {"7-17": 1}}, "Scores: “7-17” names no query and key"),
         ({"edits": [1]}, "Scores: “0” names no query and key"),
-        ({"edits": None}, "Scores: “null” names no query and key"),
         ({"edits": {"7-3": 20}}, "score of key 3: 20 is outside the range from -4 to 8."),
-        ({"preset": "odd"}, "Scores: odd is none of mixed, last, equal, masked."),
         ({"keys": 17}, "keys: 17 is outside the range from 2 to 16."),
-        ({"block": 2.5}, "block size: 2.5 is not a whole number."),
-        ({"causal": 1}, "causal mask: 1 is none of true, false."),
-    ):
-        page.evaluate(BEGIN, [NAME, address_of(NAME, state)])
-        expect(problem(page, NAME)).to_contain_text(why)
-        assert wrong(NAME, {}, numbers(page, NAME)) == []
+    ]
+    assert_refused(page, NAME, views)
 
 
 def test_the_steps_go_forward_and_back(page):
@@ -397,17 +352,3 @@ def test_what_the_page_says_of_it_is_so():
     long = Sizes(n=16384, m=16384, d_k=1, d_v=1)
     assert 268e6 < long.score_bytes / 4 < 269e6
     assert 128 * 128 == 16384
-
-
-def test_what_the_page_says_of_it():
-    module = explorers.source(explorers.FOLDER / "blockwise")
-
-    def at(**state):
-        return module.values({**module.STATE, "step": 4, **state})
-
-    assert (at()["mu-1"], round(at()["mu-2"], 4)) == (1.0, 2.1)
-    assert (round(at()["factor-2"], 4), at()["factor-3"]) == (0.3329, 1)
-    assert round(at()["output"], 4) == 6.5154
-    assert round(at(preset="last")["factor-4"], 4) == 0.0027
-    assert round(at(preset="last")["output"], 4) == 7.9813
-    assert round(at(preset="last", backward=True)["output"], 4) == 7.9813
