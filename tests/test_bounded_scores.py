@@ -41,9 +41,7 @@ def test_norms_follow_their_formulas(randn):
 def test_rms_is_the_unit_vector_times_the_root_of_the_width(randn):
     query, key = randn(5, 7), randn(11, 7)
     for rms, unit in zip(
-        rms_norm_without_eps(query, key),
-        bounded_scores.qk_unit_norm(query, key),
-        strict=True,
+        rms_norm_without_eps(query, key), bounded_scores.qk_unit_norm(query, key), strict=True
     ):
         torch.testing.assert_close(rms, unit * math.sqrt(7), rtol=1e-14, atol=0)
 
@@ -191,11 +189,7 @@ def test_a_vector_of_zeros_has_a_finite_gradient(norm, dtype, device):
     [
         (torch.tensor(1.0), torch.ones(2), r"query: expected shape \(\.\.\., d_k\) .* got \(\)"),
         (torch.ones(2), torch.ones(3, 0), r"key: expected shape .*, got \(3, 0\)\. Its last dim"),
-        (
-            torch.ones(5, 2),
-            torch.ones(7, 3),
-            r"key: expected last dimension 2, .*shape \(7, 3",
-        ),
+        (torch.ones(5, 2), torch.ones(7, 3), r"key: expected last dimension 2, .*shape \(7, 3"),
     ],
 )
 @every("norm", NORMS)

@@ -785,10 +785,7 @@ def test_a_call_that_cannot_be_is_refused(options, arguments, message):
         ({"key": [[1.0]]}, r"key: expected a torch\.Tensor, got list.* torch\.as_tensor\(key"),
         ({"query": ROW.double()}, r"query: expected torch\.float32.* layer\.to\(torch\.float64"),
         ({"key": ROW.half()}, r"key: expected torch\.float32.* got torch\.float16\. Convert"),
-        (
-            {"query": ROW.long()},
-            r"query: .*int64\. Convert it with query\.to\(torch\.float32\)\.$",
-        ),
+        ({"query": ROW.long()}, r"query: .*int64\. Convert it with query\.to\(torch\.float32\)\.$"),
         ({"positions": [0, 1]}, r"positions: expected a torch\.Tensor of integers, got list"),
         ({"is_causal": "no"}, "is_causal: expected True or False, got str"),
         ({"return_weights": "no"}, "return_weights: expected True or False, got str"),

@@ -290,8 +290,7 @@ def test_errors_name_the_argument(text):
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "expected"),
-    [("grad_output", (3, 5), "(3, 2)"), ("grad_lse", (3, 1), "(3,)")],
+    ("name", "shape", "expected"), [("grad_output", (3, 5), "(3, 2)"), ("grad_lse", (3, 1), "(3,)")]
 )
 def test_a_gradient_has_the_shape_of_its_result(name, shape, expected):
     gradients = {"grad_output": np.ones((3, 2)), "grad_lse": np.ones(3), name: np.ones(shape)}

@@ -171,10 +171,7 @@ def test_a_row_without_keys_gives_zeros_and_finite_gradients(kind, dtype, device
     mask = additive(mask, dtype) if kind == "float" else mask
     inputs = [query, key, value, *([mask] if kind == "float" else [])]
     inputs = [x.requires_grad_() for x in inputs]
-    output, weights, lse = attend(
-        *(query, key, value, mask),
-        is_causal="causal" in kind,
-    )
+    output, weights, lse = attend(*(query, key, value, mask), is_causal="causal" in kind)
     assert not output[:, 1].any()
     assert not weights[:, 1].any()
     assert (lse[:, 1] == -INF).all()

@@ -62,11 +62,7 @@ def gradients(function, *inputs):
 @pytest.mark.claim("naive-softmax-overflows")
 @every(
     ("dtype", "fine", "over"),
-    [
-        (torch.float16, 11.08, 11.1),
-        (torch.float32, 88.72, 88.73),
-        (torch.float64, 709.78, 709.79),
-    ],
+    [(torch.float16, 11.08, 11.1), (torch.float32, 88.72, 88.73), (torch.float64, 709.78, 709.79)],
 )
 def test_the_naive_formula_overflows_and_the_stable_one_does_not(dtype, fine, over, device):
     limit = torch.finfo(dtype).max

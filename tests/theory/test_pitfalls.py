@@ -209,11 +209,7 @@ FAULTS = {
         {"row_sums": FAIL},
     ),
     "numerics/#scale": (plain(scale=1.0), plain(), {"scale": FAIL}),
-    "numerics/#dropout": (
-        always_dropping,
-        dropping,
-        {"determinism": FAIL, "dropout_off": FAIL},
-    ),
+    "numerics/#dropout": (always_dropping, dropping, {"determinism": FAIL, "dropout_off": FAIL}),
     "shapes/#grouped": (
         sharing(lambda x, group: x.repeat(1, group, 1, 1)),
         sharing(lambda x, group: x.repeat_interleave(group, 1)),

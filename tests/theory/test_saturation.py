@@ -111,8 +111,7 @@ def test_a_flat_row_has_low_weights_and_a_trace_near_1(n, device):
 
 @pytest.mark.claim("two-stages-of-vanishing")
 @pytest.mark.parametrize(
-    ("dtype", "rounded", "underflown"),
-    [(torch.float32, 17.0, 105.0), (torch.float64, 37.0, 746.0)],
+    ("dtype", "rounded", "underflown"), [(torch.float32, 17.0, 105.0), (torch.float64, 37.0, 746.0)]
 )
 def test_the_winner_stops_learning_long_before_the_loser(dtype, rounded, underflown, device):
     def gradient(lead):

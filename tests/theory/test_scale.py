@@ -79,10 +79,7 @@ def test_correlated_vectors_have_a_mean_score(d_k, device, generator):
     mean = (q * k).sum(-1).mean().item()
     # One term has variance 1 + rho²; five standard errors.
     error = 5 * math.sqrt((1 + rho**2) * d_k / pairs)
-    for factor, expected in (
-        (scaling.inverse_sqrt, rho * math.sqrt(d_k)),
-        (scaling.inverse, rho),
-    ):
+    for factor, expected in ((scaling.inverse_sqrt, rho * math.sqrt(d_k)), (scaling.inverse, rho)):
         assert factor(d_k) * mean == pytest.approx(expected, abs=factor(d_k) * error)
 
 
