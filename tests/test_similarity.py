@@ -32,11 +32,11 @@ def words(device):
 
 
 @pytest.fixture
-def points(device, generator):
+def points(randn):
     """Queries (2, 5, 11), keys (2, 7, 11) and values (2, 7, 3)."""
 
     def draw(*shape):
-        return torch.randn(*shape, device=device, generator=generator, dtype=torch.float64)
+        return randn(*shape)
 
     return draw(2, 5, 11), draw(2, 7, 11), draw(2, 7, 3)
 

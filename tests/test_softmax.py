@@ -21,9 +21,9 @@ SAFE = pytest.mark.parametrize("function", [softmax.stable, stable_by_blocks])
 
 
 @pytest.fixture
-def scores(device, generator):
+def scores(device, generator, randn):
     """Scores of s.d. 3 with every kind of masking; a row without keys, one with a single key."""
-    scores = 3 * torch.randn(2, 5, 7, device=device, generator=generator, dtype=torch.float64)
+    scores = 3 * randn(2, 5, 7)
     forbidden = torch.rand(2, 5, 7, device=device, generator=generator) < 0.3
     forbidden[0, 1] = True
     forbidden[1, 2] = torch.arange(7, device=device) != 4
@@ -33,8 +33,8 @@ def scores(device, generator):
 
 
 @pytest.fixture
-def value(device, generator):
-    return torch.randn(2, 7, 3, device=device, generator=generator, dtype=torch.float64)
+def value(randn):
+    return randn(2, 7, 3)
 
 
 def attention(scores, value):
@@ -90,8 +90,8 @@ def test_the_naive_formula_overflows_and_the_stable_one_does_not(dtype, fine, ov
 
 @every("function", [softmax.naive, softmax.stable, stable_by_blocks])
 @every("dim", [0, 1, 2, -1])
-def test_weights_along_any_dimension(function, dim, device, generator):
-    scores = torch.randn(2, 5, 7, device=device, generator=generator, dtype=torch.float64)
+def test_weights_along_any_dimension(function, dim, randn):
+    scores = randn(2, 5, 7)
     expected = torch.softmax(scores, dim)
     torch.testing.assert_close(function(scores, dim=dim), expected, rtol=16 * EPS, atol=0)
 
@@ -113,8 +113,8 @@ def test_weights_and_gradients_against_the_oracle(function, scores, value):
 
 
 @SAFE
-def test_first_and_second_derivatives(function, device, generator):
-    scores = torch.randn(3, 5, device=device, generator=generator, dtype=torch.float64)
+def test_first_and_second_derivatives(function, randn):
+    scores = randn(3, 5)
     scores.requires_grad_()
     assert torch.autograd.gradcheck(function, scores)
     assert torch.autograd.gradgradcheck(function, scores)
@@ -122,9 +122,9 @@ def test_first_and_second_derivatives(function, device, generator):
 
 @SAFE
 @every("dtype", DTYPES[:3])
-def test_error_stays_within_budget(function, dtype, device, generator):
+def test_error_stays_within_budget(function, dtype, randn):
     """At most 1.5 times the relative error of torch.softmax on the same input, against float64."""
-    scores = 4 * torch.randn(101, 97, device=device, generator=generator, dtype=torch.float64)
+    scores = 4 * randn(101, 97)
     scores = scores.to(dtype)
     exact = torch.softmax(scores.double(), -1)
 
@@ -366,9 +366,9 @@ def test_the_gradient_of_log_sum_exp_is_softmax(scores):
 
 
 @pytest.mark.claim("softmax-maximises")
-def test_softmax_maximises_expected_score_plus_entropy(device, generator):
+def test_softmax_maximises_expected_score_plus_entropy(device, generator, randn):
     """max_p <p, x> + alpha H(p) = alpha ln sum e^(x/alpha), reached by softmax(x/alpha) alone."""
-    x = torch.randn(7, device=device, generator=generator, dtype=torch.float64)
+    x = randn(7)
     for alpha in (0.1, 1.0, 7.0):
 
         def worth(p, alpha=alpha):
@@ -404,9 +404,9 @@ def test_entropy_has_finite_gradients_at_weights_of_zero(scores):
 
 
 @pytest.mark.claim("entropy-slope")
-def test_entropy_falls_by_beta_times_the_variance_of_the_scores(device, generator):
+def test_entropy_falls_by_beta_times_the_variance_of_the_scores(device, randn):
     """dH/d beta = -beta Var_p(x) for p = softmax(beta x)."""
-    x = torch.randn(5, 7, device=device, generator=generator, dtype=torch.float64)
+    x = randn(5, 7)
     for beta in (0.0, 0.125, 1.0, 3.0):
         factor = torch.full((5, 1), beta, device=device, dtype=torch.float64, requires_grad=True)
         weights = softmax.stable(factor * x)
@@ -422,9 +422,9 @@ def test_entropy_falls_by_beta_times_the_variance_of_the_scores(device, generato
 
 @pytest.mark.claim("softmax-jacobian")
 @every("alpha", [1.0, 3.0, 8.0])
-def test_jacobian_against_autograd(alpha, device, generator):
+def test_jacobian_against_autograd(alpha, randn):
     """With s = x/alpha a factor 1/alpha belongs to the derivative; without it, it is off."""
-    x = torch.randn(7, device=device, generator=generator, dtype=torch.float64)
+    x = randn(7)
     found = softmax.jacobian(softmax.stable(x / alpha), scale=1 / alpha)
     expected = torch.func.jacrev(lambda x: torch.softmax(x / alpha, -1))(x)
     torch.testing.assert_close(found, expected, rtol=0, atol=4 * EPS)
@@ -452,9 +452,9 @@ def test_jacobian_along_another_dimension(scores):
 
 @pytest.mark.claim("jacobian-norm-half")
 @pytest.mark.claim("softmax-jacobian-is-bounded")
-def test_trace_and_norm_of_the_jacobian(device, generator):
+def test_trace_and_norm_of_the_jacobian(device, randn):
     """Trace 1 - sum p²; norm at most 1/2, reached at two equal weights."""
-    scores = 3 * torch.randn(101, 7, device=device, generator=generator, dtype=torch.float64)
+    scores = 3 * randn(101, 7)
     weights = softmax.stable(scores)
     jacobian = softmax.jacobian(weights)
     trace = jacobian.diagonal(dim1=-2, dim2=-1).sum(-1)

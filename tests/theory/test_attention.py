@@ -9,12 +9,9 @@ from attnref.masks import causal, padding
 
 
 @pytest.fixture
-def qkv(device, generator):
+def qkv(randn):
     """Queries (2, 3, 5, 7), keys (2, 3, 11, 7), values (2, 3, 11, 13), in float64."""
-    return [
-        torch.randn(2, 3, *shape, dtype=torch.float64, device=device, generator=generator)
-        for shape in [(5, 7), (11, 7), (11, 13)]
-    ]
+    return [randn(2, 3, *shape) for shape in [(5, 7), (11, 7), (11, 13)]]
 
 
 @pytest.fixture
@@ -95,8 +92,8 @@ def test_changing_a_word_moves_no_earlier_row(device, generator):
 
 
 @pytest.mark.claim("padding-does-not-matter")
-def test_real_rows_do_not_see_how_much_padding_there_is(device, generator):
-    words = torch.randn(1, 5, 7, dtype=torch.float64, device=device, generator=generator)
+def test_real_rows_do_not_see_how_much_padding_there_is(device, randn):
+    words = randn(1, 5, 7)
     alone = attnref.scaled_dot_product_attention(words, words, words)
     for length in (6, 11, 17):
         x = torch.full((1, length, 7), 9.0, dtype=torch.float64, device=device)

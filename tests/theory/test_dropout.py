@@ -10,12 +10,10 @@ from attnref import MultiHeadAttention, attention_weights
 
 
 @pytest.fixture
-def row(device, generator):
+def row(device, randn):
     """Seven weights, values of width 3, and all 128 ways to keep some of the weights."""
-    query, key = (
-        torch.randn(n, 5, dtype=torch.float64, device=device, generator=generator) for n in (1, 7)
-    )
-    value = torch.randn(7, 3, dtype=torch.float64, device=device, generator=generator)
+    query, key = (randn(n, 5) for n in (1, 7))
+    value = randn(7, 3)
     keep = torch.tensor(list(itertools.product([0.0, 1.0], repeat=7)), dtype=torch.float64)
     return attention_weights(query, key)[0], value, keep.to(device)
 
@@ -71,7 +69,7 @@ def test_dividing_by_the_sum_again_moves_the_mean(row):
 
 
 @pytest.mark.claim("dropout-parts-equal-heads")
-def test_dropout_draws_a_mask_for_each_head(device, generator):
+def test_dropout_draws_a_mask_for_each_head(device, generator, randn):
     """Heads begun alike part ways under dropout, which draws for each; without it they never do."""
     apart = {}
     for dropout_p in (0.0, 0.2):
@@ -84,7 +82,7 @@ def test_dropout_draws_a_mask_for_each_head(device, generator):
             for linear in inputs:
                 linear.weight[4:] = linear.weight[:4]
             layer.out_proj.weight[:, 4:] = layer.out_proj.weight[:, :4]
-        x, target = torch.randn(2, 5, 7, 8, dtype=torch.float64, device=device, generator=generator)
+        x, target = randn(2, 5, 7, 8)
         optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
         for _ in range(30):
             optimizer.zero_grad()

@@ -11,13 +11,11 @@ from attnref.masks import causal, sliding_window
 
 @pytest.mark.claim("recurrent-gradient-bound")
 @pytest.mark.parametrize("stretch", [0.8, 1.0, 1.7])
-def test_the_influence_over_k_steps_is_stretched_by_at_most_the_kth_power(
-    stretch, device, generator
-):
+def test_the_influence_over_k_steps_is_stretched_by_at_most_the_kth_power(stretch, device, randn):
     """And the bound is reached, by states near 0 and a matrix that only turns."""
 
     def normal(*shape):
-        return torch.randn(*shape, dtype=torch.float64, device=device, generator=generator)
+        return randn(*shape)
 
     W = normal(7, 7)
     W = stretch * W / torch.linalg.matrix_norm(W, ord=2)
@@ -66,8 +64,8 @@ def test_a_gradient_vanishes_though_its_bound_grows(seed, device):
 
 
 @pytest.mark.claim("gradient-ignores-distance")
-def test_a_word_that_is_moved_takes_its_gradient_along(device, generator):
-    words = torch.randn(23, 5, dtype=torch.float64, device=device, generator=generator)
+def test_a_word_that_is_moved_takes_its_gradient_along(device, randn):
+    words = randn(23, 5)
     query = words[-1:].clone()
     order = torch.randperm(23, generator=torch.Generator().manual_seed(3)).to(device)
 

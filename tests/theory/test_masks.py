@@ -10,8 +10,8 @@ from attnref import masks
 
 
 @pytest.fixture
-def scores(device, generator):
-    return torch.randn(7, 7, dtype=torch.float64, device=device, generator=generator)
+def scores(randn):
+    return randn(7, 7)
 
 
 @pytest.mark.claim("mask-three-ways")

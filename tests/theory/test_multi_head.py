@@ -35,13 +35,13 @@ def test_more_heads_no_more_parameters_or_products_but_more_weights():
 
 
 @pytest.mark.claim("view-alone-mixes-words")
-def test_a_view_without_transpose_mixes_words(device, generator):
+def test_a_view_without_transpose_mixes_words(device, randn):
     """Each word attends to itself alone; cut rightly, its output depends on it alone."""
     n, h, d = 6, 3, 5
     alone = torch.eye(n, dtype=torch.bool, device=device)
 
     def moved(cut, join, changed_word):
-        x = torch.randn(n, h * d, dtype=torch.float64, device=device, generator=generator)
+        x = randn(n, h * d)
         before = join(scaled_dot_product_attention(*[cut(x)] * 3, alone))
         x[changed_word] += 1.0
         after = join(scaled_dot_product_attention(*[cut(x)] * 3, alone))
@@ -62,12 +62,12 @@ def test_a_view_without_transpose_mixes_words(device, generator):
 
 
 @pytest.mark.claim("value-and-output-are-one-matrix")
-def test_a_head_is_two_matrices(device, generator):
+def test_a_head_is_two_matrices(randn):
     """P depends on W_Q W_K^T alone, and what is carried on W_V W_O alone."""
     n, d_model, d_k, d_v = 7, 13, 5, 3
 
     def draw(*shape):
-        return torch.randn(*shape, dtype=torch.float64, device=device, generator=generator)
+        return randn(*shape)
 
     x, w_q, w_k = draw(n, d_model), draw(d_model, d_k), draw(d_model, d_k)
     w_v, w_o = draw(d_model, d_v), draw(d_v, d_model)
@@ -81,9 +81,9 @@ def test_a_head_is_two_matrices(device, generator):
 
 
 @pytest.mark.claim("scores-have-at-most-the-rank-of-a-head")
-def test_the_rank_of_scores_is_bounded_and_that_of_weights_is_not(device, generator):
+def test_the_rank_of_scores_is_bounded_and_that_of_weights_is_not(randn):
     n, d_k = 23, 5
-    query, key = torch.randn(2, n, d_k, dtype=torch.float64, device=device, generator=generator)
+    query, key = randn(2, n, d_k)
     assert torch.linalg.matrix_rank(query @ key.mT) == d_k
     assert torch.linalg.matrix_rank(attention_weights(query, key)) == n
 

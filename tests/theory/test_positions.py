@@ -10,8 +10,8 @@ from attnref.positions import frequencies, rotary, sinusoidal
 
 
 @pytest.fixture
-def words(device, generator):
-    return torch.randn(2, 7, 12, dtype=torch.float64, device=device, generator=generator)
+def words(randn):
+    return randn(2, 7, 12)
 
 
 @pytest.fixture

@@ -65,11 +65,9 @@ def test_scores_times_values_are_no_average():
 
 
 @pytest.mark.claim("rotation-changes-no-weight")
-def test_rotating_every_embedding_changes_no_weight(device, generator):
-    x = torch.randn(11, 5, dtype=torch.float64, device=device, generator=generator)
-    rotation, _ = torch.linalg.qr(
-        torch.randn(5, 5, dtype=torch.float64, device=device, generator=generator)
-    )
+def test_rotating_every_embedding_changes_no_weight(randn):
+    x = randn(11, 5)
+    rotation, _ = torch.linalg.qr(randn(5, 5))
     turned = x @ rotation
     assert not torch.allclose(x, turned)
     expected = torch.softmax(x @ x.mT / 5**0.5, dim=-1)
