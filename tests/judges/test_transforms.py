@@ -12,7 +12,7 @@ import torch
 from every import every
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
-from torch.func import grad, jacfwd, jacrev, vmap
+from torch.func import jacfwd, jacrev, vmap
 from torch.utils import cpp_extension
 
 from attnref import attend, attention_weights, scaled_dot_product_attention
@@ -89,22 +89,6 @@ def test_vmap_is_a_loop(over, kind, device, normal):
     for i in range(7):
         single = attend(*(x[i] if dim == 0 else x for x, dim in zip(args, dims, strict=True)))
         for all_of_them, one in zip(found, single, strict=True):
-            close(all_of_them[i], one)
-
-
-def test_vmap_of_gradients_gives_them_sample_by_sample(device, normal):
-    query, key, value = normal(7, 3, 2), normal(7, 5, 2), normal(7, 5, 3)
-    mask = normal(7, 3, 5).masked_fill(~bool_mask(7, 3, 5, device=device), -INF)
-
-    def loss(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-        return scaled_dot_product_attention(query, key, value, mask).square().sum()
-
-    gradients = grad(loss, argnums=(0, 1, 2, 3))
-    found = vmap(gradients)(query, key, value, mask)
-    for i in range(7):
-        for all_of_them, one in zip(
-            found, gradients(query[i], key[i], value[i], mask[i]), strict=True
-        ):
             close(all_of_them[i], one)
 
 

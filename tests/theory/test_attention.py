@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention as pytorch_attention
 
 import attnref
-from attnref.masks import causal, padding
+from attnref.masks import padding
 
 
 @pytest.fixture
@@ -191,10 +191,3 @@ def test_only_without_the_softmax_may_the_products_be_reordered(qkv):
     weights = torch.softmax(query @ key.mT, dim=-1)
     torch.testing.assert_close(output, weights @ value, rtol=0, atol=1e-12)
     assert (output - right).abs().min() > 1e-3
-
-
-def test_masks_of_the_pages_are_what_they_say(device):
-    mask = (causal(4) & padding([4, 2], 4)).dense(device)
-    assert mask.shape == (2, 1, 4, 4)
-    assert mask[0, 0].tolist() == [[j <= i for j in range(4)] for i in range(4)]
-    assert mask[1, 0].tolist() == [[j <= i and j < 2 for j in range(4)] for i in range(4)]

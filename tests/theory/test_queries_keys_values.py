@@ -59,6 +59,7 @@ def test_a_bias_on_keys_is_lost_and_one_on_values_comes_out(randn):
         assert (other(key + b) - other(key)).abs().max() > 0.05
 
 
+@pytest.mark.claim("scores-have-at-most-the-rank-of-a-head")
 @pytest.mark.claim("scores-have-rank-at-most-d-k")
 @pytest.mark.parametrize("n", [7, 13, 101])
 def test_scores_have_the_rank_of_their_width_and_weights_may_have_more(n, randn):

@@ -23,17 +23,6 @@ def test_raising_the_factor_never_raises_the_entropy(randn):
     assert (entropies[-1] < 0.9).all()
 
 
-@pytest.mark.claim("softmax-jacobian")
-@pytest.mark.parametrize("factor", [1.0, 0.3])
-def test_jacobian_of_the_softmax(factor, randn):
-    x = randn(11)
-    jacobian = torch.autograd.functional.jacobian(lambda x: torch.softmax(factor * x, -1), x)
-    p = torch.softmax(factor * x, -1)
-    expected = factor * (torch.diag(p) - torch.outer(p, p))
-    torch.testing.assert_close(jacobian, expected, rtol=0, atol=1e-16)
-    assert (jacobian.trace() / factor).item() == pytest.approx(1 - p.square().sum().item())
-
-
 @pytest.mark.claim("largest-weight-bound")
 def test_what_the_largest_weight_leaves_to_the_others(device, randn):
     scores = 5 * randn(1000, 11)
@@ -93,17 +82,3 @@ def test_a_factor_can_be_absorbed_by_the_query_projection(randn):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-14)
         expected = torch.softmax((x @ W_q) @ (x @ W_k).mT, dim=-1) @ x
         torch.testing.assert_close(one, expected, rtol=0, atol=1e-13)
-
-
-def test_the_same_step_of_the_optimiser_is_another_step_of_the_function(randn):
-    """Equal functions before a step of gradient descent, different ones after it."""
-    x = randn(11, 5)
-    W_q, W_k = randn(2, 5, 7)
-    after = []
-    for a in (1.0, 3.0):
-        W = (a * W_q).requires_grad_()
-        loss = attnref.scaled_dot_product_attention(x @ W, x @ W_k, x, scale=1 / a).square().sum()
-        (gradient,) = torch.autograd.grad(loss, W)
-        stepped = (W - 0.1 * gradient).detach()
-        after.append(attnref.scaled_dot_product_attention(x @ stepped, x @ W_k, x, scale=1 / a))
-    assert (after[0] - after[1]).abs().max() > 1e-3
