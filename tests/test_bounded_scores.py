@@ -6,7 +6,7 @@ import torch
 from every import every
 
 import attnref
-from attnref import bounded_scores, oracle, scaling
+from attnref import bounded_scores, scaling
 
 NORMS = (bounded_scores.qk_unit_norm, bounded_scores.qk_rms_norm)
 
@@ -41,23 +41,6 @@ def test_rms_is_the_unit_vector_times_the_root_of_the_width(randn):
         rms_norm_without_eps(query, key), bounded_scores.qk_unit_norm(query, key), strict=True
     ):
         torch.testing.assert_close(rms, unit * math.sqrt(7), rtol=1e-14, atol=0)
-
-
-def test_cosine_attention_matches_the_oracle(device, randn):
-    """Swin V2's attention, from its parts: unit vectors, a temperature per head, no other scale."""
-    query, key, value = randn(2, 5, 7), randn(2, 11, 7), randn(2, 11, 3)
-    temperature = scaling.LearnedTemperature(2, init=10.0).to(device, torch.float64)
-    with torch.no_grad():
-        temperature.log_temperature[1] = math.log(0.3)
-    unit_query, unit_key = bounded_scores.qk_unit_norm(query, key)
-    ours = attnref.scaled_dot_product_attention(
-        scaling.scale_query(unit_query, temperature()), unit_key, value, scale=1.0
-    )
-    for head, factor in enumerate(temperature().flatten().tolist()):
-        q, k, v = (tensor[head].cpu().numpy() for tensor in (query, key, value))
-        q, k = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q, k))
-        expected, _ = oracle.scaled_dot_product_attention(q, k, v, scale=factor)
-        np.testing.assert_allclose(ours[head].detach().cpu(), expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.claim("unit-vectors-bound-the-weight")

@@ -9,7 +9,6 @@ import pytest
 import torch
 from every import every
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnref import attend, attention_weights, masks, oracle, scaled_dot_product_attention
@@ -404,27 +403,10 @@ def test_padding_is_not_a_token(words):
     torch.testing.assert_close(ours[:6], alone)
 
 
-class Largest(TorchDispatchMode):
-    """Counts the elements of the largest tensor that any operation makes."""
-
-    elements = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        made = function(*args, **(kwargs or {}))
-        for tensor in made if isinstance(made, tuple | list) else [made]:
-            if isinstance(tensor, Tensor):
-                self.elements = max(self.elements, tensor.numel())
-        return made
-
-
 @pytest.mark.claim("fused-kernel-holds-no-weights")
 def test_whoever_returns_the_weights_holds_them(device):
-    """The definition, like the listing, makes tensors of h n m entries; a fused kernel does not.
-
-    Nor does it hold them inside, where no tensor is seen: the profiler counts what it allocates.
-    """
+    """The definition, like the listing, allocates h n m entries; a fused kernel does not."""
     tensors = [torch.zeros(1, 2, 512, 64, device=device) for _ in range(3)]
-    found = []
     for run in (
         listing,
         scaled_dot_product_attention,
@@ -432,10 +414,6 @@ def test_whoever_returns_the_weights_holds_them(device):
     ):
         held = peak_bytes(partial(run, *tensors), device)
         assert (held >= 2 * 512 * 512 * 4) == (run in (listing, scaled_dot_product_attention))
-        with Largest() as largest:
-            run(*tensors)
-        found.append(largest.elements)
-    assert found == [2 * 512 * 512, 2 * 512 * 512, 2 * 512 * 64]
 
 
 def test_the_cost_in_the_docstring(normal):

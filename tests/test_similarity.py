@@ -264,41 +264,19 @@ def test_weights_whose_product_is_one_are_no_average(words):
 # ---- kernel regression
 
 
-def nadaraya_watson(query, key, value, bandwidth):
-    """The formula as it stands, one query at a time."""
-    outputs = []
-    for q in query.tolist():
-        kernel = [math.exp(-(math.dist(q, k) ** 2) / (2 * bandwidth**2)) for k in key.tolist()]
-        outputs.append(
-            [
-                math.fsum(w * v for w, v in zip(kernel, column, strict=True)) / math.fsum(kernel)
-                for column in value.T.tolist()
-            ]
-        )
-    return torch.tensor(outputs, dtype=torch.float64, device=query.device)
-
-
-@every("bandwidth", [0.9, 2, 11.0])
-def test_kernel_regression_against_its_formula(bandwidth, points):
-    query, key, value = points
-    found = similarity.kernel_regression(query, key, value, bandwidth=bandwidth)
-    for place in range(2):
-        expected = nadaraya_watson(query[place], key[place], value[place], bandwidth)
-        # The error of the distances, (11 + 3)/2 · 50 eps, over 2 h².
-        torch.testing.assert_close(found[place], expected, rtol=0, atol=7 * 50 * EPS)
-
-
 @pytest.mark.claim("kernel-regression-is-attention")
-def test_kernel_regression_is_attention(points):
-    """Bandwidth² √d and a bias against long keys; values and gradients."""
+@every("bandwidth", [0.9, 2, 11**0.25])
+def test_kernel_regression_is_attention(bandwidth, points):
+    """With the scale 1/h², at h² = √d the usual one, and a bias against long keys."""
     inputs = [tensor.requires_grad_() for tensor in points]
+    scale = bandwidth**-2
 
     def by_attention(query, key, value):
-        bias = -key.square().sum(-1)[..., None, :] / (2 * math.sqrt(11))
-        return scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        bias = -key.square().sum(-1)[..., None, :] * scale / 2
+        return scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=scale)
 
     def by_kernel(query, key, value):
-        return similarity.kernel_regression(query, key, value, bandwidth=11**0.25)
+        return similarity.kernel_regression(query, key, value, bandwidth=bandwidth)
 
     outputs = [function(*inputs) for function in (by_attention, by_kernel)]
     torch.testing.assert_close(*outputs, rtol=0, atol=64 * EPS)

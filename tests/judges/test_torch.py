@@ -238,37 +238,3 @@ def test_a_few_roundings_more_exceed_the_budget(dtype, generator):
 
     for own, other in zip(errors(solve(worse, problem), truth), theirs, strict=True):
         assert root_mean_square(own) > 1.5 * root_mean_square(other)
-
-
-@every("dtype", DTYPES)
-def test_softcap_and_log_sum_exp(dtype, generator):
-    """PyTorch has no function for these, but the formula written with its operators."""
-    problem = large("float", dtype, 41, generator)
-    softcap = 3.0
-    grad_lse = torch.randn(2, 1, 61, device=generator.device, generator=generator).to(dtype)
-
-    def textbook(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        scores = query @ key.mT * 37**-0.5
-        scores = softcap * torch.tanh(scores / softcap) + mask
-        return torch.softmax(scores, dim=-1) @ value, torch.logsumexp(scores, dim=-1)
-
-    arguments = [array(x) for x in problem.tensors]
-    output, _ = oracle.scaled_dot_product_attention(*arguments, softcap=softcap)
-    lse = oracle.log_sum_exp(*arguments[:2], arguments[3], softcap=softcap)
-    gradients = oracle.gradients(
-        array(problem.grad_output), *arguments, softcap=softcap, grad_lse=array(grad_lse)
-    )
-    truth = [torch.from_numpy(x).to(generator.device) for x in (output, lse, *gradients[:4])]
-
-    def judged(attend) -> list[Tensor]:
-        tensors = [x.detach().requires_grad_() for x in problem.tensors]
-        output, lse = attend(*tensors)
-        upstream = [problem.grad_output, grad_lse.to(lse.dtype)]
-        gradients = torch.autograd.grad([output, lse], tensors, upstream)
-        return errors([x.detach().double() for x in (output, lse, *gradients)], truth)
-
-    def attend(*tensors):
-        return attnref.attend(*tensors, softcap=softcap)[::2]
-
-    for own, other in zip(judged(attend), judged(textbook), strict=True):
-        assert root_mean_square(own) <= 1.5 * root_mean_square(other)
