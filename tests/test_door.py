@@ -118,6 +118,18 @@ def test_the_kernel_holds_no_weights_of_components_that_lie_apart(which, device,
     assert held < 8 * 1024 * 1024 * 4 / 3
 
 
+def test_hierarchical_means_leave_out_padding(device, randn):
+    """A mask that leaves out whole sequences leaves zeros; runs of equal keys stay exact."""
+    query = randn(3, N, D_K)
+    key, value = (randn(3, N // 2, d).repeat_interleave(2, -2) for d in (D_K, D_V))
+    mask = masks.padding([5, 0, N], N).dense(device)[:, 0]
+    means = partial(attnref.hierarchical_attention, block_size=2, num_means=1)
+    for is_causal in (False, True):
+        ours = means(query, key, value, mask, is_causal=is_causal)
+        expected = attnref.attend(query, key, value, mask, is_causal=is_causal).output
+        torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+
+
 # Kinds of arguments ----------------------------------------------------------------------------
 
 
