@@ -12,6 +12,7 @@ from attnref import attention_weights, cost, scaled_dot_product_attention
 WAYS = Path(__file__).parents[2] / "snippets" / "foundations" / "multi-head-ways"
 
 
+@pytest.mark.claim("heads-do-not-change-the-products")
 @pytest.mark.claim("parameters-do-not-depend-on-heads")
 def test_more_heads_no_more_parameters_or_products_but_more_weights():
     d_model, n = 60, 13

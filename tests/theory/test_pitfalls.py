@@ -313,10 +313,9 @@ def test_without_a_dimension_the_first_of_three_is_normalised(randn):
 @pytest.mark.parametrize(
     "attend", [F.scaled_dot_product_attention, attnref.scaled_dot_product_attention]
 )
-def test_scaled_beforehand_and_told_so_is_the_default(attend, device, generator):
-    numbers = {"dtype": torch.float64, "device": device, "generator": generator}
-    query, key = torch.randn(5, 11, **numbers), torch.randn(7, 11, **numbers)
-    value = torch.randn(7, 3, **numbers)
+def test_scaled_beforehand_and_told_so_is_the_default(attend, randn):
+    query, key = randn(5, 11), randn(7, 11)
+    value = randn(7, 3)
     divided = query / 11**0.5
     default = attend(query, key, value)
     # One more rounding of each of 11 terms of a score, and a convex combination of values.
