@@ -44,10 +44,10 @@ def test_what_a_cache_refuses(randn):
         assert cache.length == 5
 
 
-@pytest.mark.parametrize("max_length", [None, 7])
-def test_a_cache_keeps_its_own_numbers(max_length, randn):
+@every("cache", [KVCache(), KVCache(7), StreamingCache(first=1, window=6)])
+def test_a_cache_keeps_its_own_numbers(cache, randn):
     """The caller's buffers may be written to again, from the first step on."""
-    cache, key, value = KVCache(max_length), randn(2, 3, 5), randn(2, 3, 4)
+    key, value = randn(2, 3, 5), randn(2, 3, 4)
     before = key.clone(), value.clone()
     cache.append(key, value)
     key.zero_()

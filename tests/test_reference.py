@@ -21,11 +21,6 @@ close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-13)
 
 
 @pytest.fixture
-def normal(device, generator):
-    return partial(torch.randn, device=device, generator=generator, dtype=torch.float64)
-
-
-@pytest.fixture
 def words(device) -> Tensor:
     """Six words in three dimensions, the example of the textbook: Your journey starts with …"""
     return torch.tensor(
@@ -87,8 +82,8 @@ def against_oracle(query: Tensor, key: Tensor, value: Tensor, mask=None, **optio
     "options",
     [{}, {"is_causal": True}, {"scale": 0.3}, {"scale": -1}, {"scale": 0}, {"softcap": 1.5}],
 )
-def test_the_formula(lead, options, normal):
-    against_oracle(normal(*lead, 5, 2), normal(*lead, 7, 2), normal(*lead, 7, 11), **options)
+def test_the_formula(lead, options, randn):
+    against_oracle(randn(*lead, 5, 2), randn(*lead, 7, 2), randn(*lead, 7, 11), **options)
 
 
 MASK_SHAPES = [(), (7,), (5, 1), (5, 7), (1, 7), (3, 1, 1), (3, 5, 7), (2, 1, 1, 7), (2, 3, 5, 7)]
@@ -98,23 +93,23 @@ MASK_SHAPES = [(), (7,), (5, 1), (5, 7), (1, 7), (3, 1, 1), (3, 5, 7), (2, 1, 1,
 @every("kind", ["bool", "float"])
 @every("shape", MASK_SHAPES)
 @every("is_causal", [False, True])
-def test_masks_of_every_shape(shape, kind, is_causal, normal):
-    mask = normal(shape) > -0.5
+def test_masks_of_every_shape(shape, kind, is_causal, randn):
+    mask = randn(shape) > -0.5
     if kind == "float":
-        mask = normal(shape).masked_fill(~mask, -INF)
-    tensors = normal(2, 3, 5, 2), normal(2, 3, 7, 2), normal(2, 3, 7, 11)
+        mask = randn(shape).masked_fill(~mask, -INF)
+    tensors = randn(2, 3, 5, 2), randn(2, 3, 7, 2), randn(2, 3, 7, 11)
     against_oracle(*tensors, mask, is_causal=is_causal)
 
 
-def test_leading_dimensions_broadcast(normal):
-    against_oracle(normal(2, 1, 5, 3), normal(7, 11, 3), normal(7, 11, 2))
+def test_leading_dimensions_broadcast(randn):
+    against_oracle(randn(2, 1, 5, 3), randn(7, 11, 3), randn(7, 11, 2))
 
 
 @pytest.mark.claim("neighbouring-heads-share-keys")
-def test_consecutive_query_heads_share_a_key_head(normal):
+def test_consecutive_query_heads_share_a_key_head(randn):
     """Heads 0 and 1 share key head 0: repeated side by side, not one set after the other."""
-    query, key, value = normal(2, 6, 5, 2), normal(2, 3, 7, 2), normal(2, 3, 7, 11)
-    mask = normal(6, 5, 7)
+    query, key, value = randn(2, 6, 5, 2), randn(2, 3, 7, 2), randn(2, 3, 7, 11)
+    mask = randn(6, 5, 7)
     found = scaled_dot_product_attention(query, key, value, mask, enable_gqa=True)
     side_by_side = [x.repeat_interleave(2, dim=1) for x in (key, value)]
     in_turn = [x.repeat(1, 2, 1, 1) for x in (key, value)]
@@ -134,12 +129,12 @@ def test_no_tokens_under_a_mask_and_dropout(n, m, device):
         assert not any(gradient.any() for gradient in gradients(output, query, key))
 
 
-def test_values_may_have_no_width(normal):
-    assert scaled_dot_product_attention(normal(5, 3), normal(7, 3), normal(7, 0)).shape == (5, 0)
+def test_values_may_have_no_width(randn):
+    assert scaled_dot_product_attention(randn(5, 3), randn(7, 3), randn(7, 0)).shape == (5, 0)
 
 
-def test_what_is_returned(normal):
-    query, key, value = normal(5, 2), normal(7, 2), normal(7, 3)
+def test_what_is_returned(randn):
+    query, key, value = randn(5, 2), randn(7, 2), randn(7, 3)
     found = attend(query, key, value)
     assert torch.equal(scaled_dot_product_attention(query, key, value), found.output)
     close(found.weights.sum(-1), torch.ones_like(found.lse))
@@ -162,8 +157,8 @@ def test_the_signature_is_that_of_pytorch_and_keywords():
 
 @every("kind", ["bool", "float", "bool and causal"])
 @every("dtype", [torch.float64, torch.float32, *HALF])
-def test_a_row_without_keys_gives_zeros_and_finite_gradients(kind, dtype, device, normal):
-    query, key, value = (normal(2, n, d).to(dtype) for n, d in [(5, 2), (7, 2), (7, 3)])
+def test_a_row_without_keys_gives_zeros_and_finite_gradients(kind, dtype, device, randn):
+    query, key, value = (randn(2, n, d).to(dtype) for n, d in [(5, 2), (7, 2), (7, 3)])
     mask = bottomless((5, 7), device)
     if kind == "bool and causal":  # what row 1 may see by one, it may not by the other
         mask[1, 2:] = True
@@ -175,7 +170,7 @@ def test_a_row_without_keys_gives_zeros_and_finite_gradients(kind, dtype, device
     assert not weights[:, 1].any()
     assert (lse[:, 1] == -INF).all()
     results = [output, weights, lse]
-    upstream = [normal(x.shape).to(x.dtype) for x in results]  # to the empty row as well
+    upstream = [randn(x.shape).to(x.dtype) for x in results]  # to the empty row as well
     found = torch.autograd.grad(results, inputs, upstream)
     for gradient in found:
         assert gradient.isfinite().all()
@@ -184,9 +179,9 @@ def test_a_row_without_keys_gives_zeros_and_finite_gradients(kind, dtype, device
 
 
 @pytest.mark.claim("minus-billion-averages-the-forbidden")
-def test_minus_a_billion_averages_what_it_forbids(normal, device):
+def test_minus_a_billion_averages_what_it_forbids(randn, device):
     """The listing gives a forbidden row the mean of the values: a leak without a sign of it."""
-    query, key, value = normal(5, 2), normal(5, 2), normal(5, 3)
+    query, key, value = randn(5, 2), randn(5, 2), randn(5, 3)
     mask = bottomless((5, 5), device)
     output, weights = listing(query, key, value, mask)
     close(weights[1], torch.full_like(weights[1], 0.2))
@@ -195,9 +190,9 @@ def test_minus_a_billion_averages_what_it_forbids(normal, device):
 
 
 @pytest.mark.claim("minus-infinity-spreads-nan")
-def test_minus_infinity_alone_spreads_nan(normal, device):
+def test_minus_infinity_alone_spreads_nan(randn, device):
     """With -inf the listing's forbidden row is NaN; one layer on all rows are; so is dV."""
-    query, key, value = (normal(5, 3).requires_grad_() for _ in range(3))
+    query, key, value = (randn(5, 3).requires_grad_() for _ in range(3))
     mask = bottomless((5, 5), device)
     output, _ = listing(query, key, value, mask, fill=-INF)
     assert output[1].isnan().all()
@@ -240,17 +235,17 @@ PLACES = {"query": 0, "key": 1, "value": 2}
 @every("bad", [NAN, INF, -INF, torch.finfo(torch.float64).max])
 @every("place", PLACES)
 @every("kind", ["bool", "float", "causal"])
-def test_what_a_row_may_not_see_stays_out_of_it(kind, place, bad, softcap, device, normal):
+def test_what_a_row_may_not_see_stays_out_of_it(kind, place, bad, softcap, device, randn):
     """One entry of token 4 is NaN or inf, and rows 0 … 3 may not see it.
 
     They must come out as if it were 0: their outputs, and the gradients of a loss of theirs.
     """
-    tensors = [normal(2, 5, 3), normal(2, 5, 3), normal(2, 5, 2)]
+    tensors = [randn(2, 5, 3), randn(2, 5, 3), randn(2, 5, 2)]
     options: dict = {"softcap": softcap}
     if kind == "causal":
         options["is_causal"] = True  # row 4 sees token 4
     else:
-        mask = normal(5, 5) > -0.5
+        mask = randn(5, 5) > -0.5
         mask[:, 4] = False
         mask[4] = place != "query"  # a query is forbidden by forbidding it all keys
         mask[:4, 0] = True
@@ -272,11 +267,11 @@ def test_what_a_row_may_not_see_stays_out_of_it(kind, place, bad, softcap, devic
 
 @pytest.mark.parametrize("bad", [NAN, INF, -INF])
 @pytest.mark.parametrize("place", PLACES)
-def test_what_a_row_may_see_reaches_it(place, bad, normal):
+def test_what_a_row_may_see_reaches_it(place, bad, randn):
     """Each row gets what the sum over its allowed keys gives in IEEE arithmetic."""
-    tensors = [normal(3, 5, 2), normal(3, 7, 2), normal(3, 7, 11)]
+    tensors = [randn(3, 5, 2), randn(3, 7, 2), randn(3, 7, 11)]
     tensors[PLACES[place]][1, 3, 0] = bad
-    mask = normal(5, 7) > 0
+    mask = randn(5, 7) > 0
     mask[0, 3] = mask[3, 0] = True
     mask[1, 3] = False
     output, weights, _ = attend(*tensors, mask)
@@ -295,8 +290,8 @@ def test_what_a_row_may_see_reaches_it(place, bad, normal):
         assert gradient.isfinite().all()
 
 
-def test_infinities_of_both_signs_cancel_to_nan(normal):
-    query, key, value = normal(5, 2), normal(7, 2), normal(7, 3)
+def test_infinities_of_both_signs_cancel_to_nan(randn):
+    query, key, value = randn(5, 2), randn(7, 2), randn(7, 3)
     value[0, 0], value[1, 0], value[1, 1] = INF, -INF, -INF
     output = scaled_dot_product_attention(query, key, value)
     assert output[:, 0].isnan().all()
@@ -304,9 +299,9 @@ def test_infinities_of_both_signs_cancel_to_nan(normal):
     assert output[:, 2].isfinite().all()
 
 
-def test_a_float_mask_with_nan_or_inf_spoils_its_own_row(normal):
-    tensors = [x.requires_grad_() for x in (normal(5, 2), normal(7, 2), normal(7, 3))]
-    mask = normal(5, 7)
+def test_a_float_mask_with_nan_or_inf_spoils_its_own_row(randn):
+    tensors = [x.requires_grad_() for x in (randn(5, 2), randn(7, 2), randn(7, 3))]
+    mask = randn(5, 7)
     clean = scaled_dot_product_attention(*tensors, mask)
     mask[0, 3], mask[2, 4] = NAN, INF
     output = scaled_dot_product_attention(*tensors, mask.requires_grad_())
@@ -317,9 +312,9 @@ def test_a_float_mask_with_nan_or_inf_spoils_its_own_row(normal):
 
 
 @pytest.mark.claim("zero-times-infinity")
-def test_a_zero_weight_times_infinity_is_nan(device, normal):
+def test_a_zero_weight_times_infinity_is_nan(device, randn):
     """The listing lets an inf or NaN value through the mask; NaN in a key it stops, inf too."""
-    query, key, value = normal(5, 2), normal(7, 2), normal(7, 3)
+    query, key, value = randn(5, 2), randn(7, 2), randn(7, 3)
     mask = torch.ones(5, 7, dtype=torch.bool, device=device)
     mask[:, 6] = False
     plain = scaled_dot_product_attention(query, key[:6], value[:6])
@@ -355,13 +350,13 @@ def test_scores_may_pass_the_range_of_their_dtype(dtype, wide, entry, device):
 
 
 @pytest.mark.claim("minus-billion-in-half-precision")
-def test_minus_a_billion_does_not_fit_float16(device, normal):
+def test_minus_a_billion_does_not_fit_float16(device, randn):
     """The listing's fill value raises in float16, added it is -inf; bfloat16 rounds it."""
-    tensors = [normal(n, 3) for n in (5, 7, 7)]
+    tensors = [randn(n, 3) for n in (5, 7, 7)]
     mask = bottomless((5, 7), device)
     with pytest.raises(RuntimeError, match="without overflow"):
         listing(*(x.half() for x in tensors), mask)
-    scores = normal(5, 7).half()
+    scores = randn(5, 7).half()
     empty = scores + -1e9  # added, it is no error but minus infinity
     assert (empty == -INF).all()
     assert torch.softmax(empty, -1).isnan().all()
@@ -376,9 +371,9 @@ def test_minus_a_billion_does_not_fit_float16(device, normal):
 
 
 @pytest.mark.claim("float-mask-inside-out")
-def test_a_float_mask_is_not_turned_inside_out(device, normal):
+def test_a_float_mask_is_not_turned_inside_out(device, randn):
     """``mask == 0`` reads 0, "keep" in a float mask, as "drop": row 0 sees only its future."""
-    tensors = normal(5, 2), normal(5, 2), normal(5, 3)
+    tensors = randn(5, 2), randn(5, 2), randn(5, 3)
     past = masks.causal(5).dense(device)
     _, weights = listing(*tensors, additive(past))
     assert weights[0, 0] == 0
@@ -416,11 +411,11 @@ def test_whoever_returns_the_weights_holds_them(device):
         assert (held >= 2 * 512 * 512 * 4) == (run in (listing, scaled_dot_product_attention))
 
 
-def test_the_cost_in_the_docstring(normal):
+def test_the_cost_in_the_docstring(randn):
     """2 n m (2 d_k + 4 d_v) operations in products."""
     n, m, d_k, d_v = 5, 7, 3, 11
     with FlopCounterMode(display=False) as counter:
-        scaled_dot_product_attention(normal(n, d_k), normal(m, d_k), normal(m, d_v))
+        scaled_dot_product_attention(randn(n, d_k), randn(m, d_k), randn(m, d_v))
     assert counter.get_total_flops() == 2 * n * m * (2 * d_k + 4 * d_v)
 
 
@@ -428,14 +423,14 @@ def test_the_cost_in_the_docstring(normal):
 
 
 @pytest.mark.claim("dropout-drops-its-share")
-def test_dropout_drops_its_share_and_rescales_the_rest(device, normal):
+def test_dropout_drops_its_share_and_rescales_the_rest(device, randn):
     """Share, factor and expectation; the seed is set because the global generator is used.
 
     Over N weights the share has the s.d. sqrt(p (1 - p) / N): five of them are exceeded once in
     two million runs. Of 50 draws the mean error is zero within five of its own s.d.
     """
     torch.manual_seed(0)
-    query, key, value = normal(53, 59, 2), normal(53, 61, 2), normal(53, 61, 3)
+    query, key, value = randn(53, 59, 2), randn(53, 61, 2), randn(53, 61, 3)
     p = 0.3
     plain, before, _ = attend(query, key, value)
     output, weights, lse = attend(query, key, value, dropout_p=p)
@@ -451,9 +446,9 @@ def test_dropout_drops_its_share_and_rescales_the_rest(device, normal):
     assert abs(means.mean()) < 5 * means.std() / math.sqrt(50)
 
 
-def test_dropout_leaves_masked_rows_and_gradients_sound(device, normal):
+def test_dropout_leaves_masked_rows_and_gradients_sound(device, randn):
     torch.manual_seed(0)
-    tensors = [x.requires_grad_() for x in (normal(5, 2), normal(7, 2), normal(7, 3))]
+    tensors = [x.requires_grad_() for x in (randn(5, 2), randn(7, 2), randn(7, 3))]
     output = scaled_dot_product_attention(*tensors, bottomless((5, 7), device), dropout_p=0.9)
     assert not output[1].any()
     assert all(gradient.isfinite().all() for gradient in gradients(output, *tensors))
@@ -463,10 +458,10 @@ def test_dropout_leaves_masked_rows_and_gradients_sound(device, normal):
 
 
 @pytest.mark.claim("batch-is-a-loop")
-def test_neighbours_in_the_batch_do_not_matter(normal):
+def test_neighbours_in_the_batch_do_not_matter(randn):
     """Not their numbers, not their NaN, and not their gradients."""
-    tensors = [normal(3, 5, 2), normal(3, 7, 2), normal(3, 7, 11)]
-    mask = normal(3, 5, 7)
+    tensors = [randn(3, 5, 2), randn(3, 7, 2), randn(3, 7, 11)]
+    mask = randn(3, 5, 7)
     for x in (*tensors, mask):
         x[0] = NAN
         x[2] *= 1e3
