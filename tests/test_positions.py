@@ -398,7 +398,7 @@ NATURAL, SIDES = "expected an integer of 0 or more, got", "expected 'top-left' o
         (lambda: bucketed(num_buckets=2), "num_buckets: .* 4 or more, got 2. T5 has 32; each side"),
         (lambda: bucketed(num_buckets=1, bidirectional=False), "num_buckets: .* 2 or more"),
         (lambda: bucketed(num_buckets=7), "num_buckets: expected an even number .*, got 7"),
-        (lambda: bucketed(max_distance=8), "max_distance: .* 9 or more, got 8. Distances bel"),
+        (lambda: bucketed(max_distance=8), "max_distance: .* 9 or more, got 8. Distances"),
         (lambda: positions.rotary(torch.ones(3, 5)), r"x: .* with an even d, got \(3, 5\)"),
         (lambda: positions.rotary(torch.ones(4)), r"x: expected shape .* got \(4,\)"),
         (lambda: positions.rotary_half_split(torch.ones(3, 0)), r"x: expected .* got \(3, 0\)"),

@@ -408,7 +408,7 @@ nearest = partial(similarity.nearest_neighbours, X)
     [
         *((partial(one, X, Y, scale=math.nan), "scale: .* finite .* got nan") for one in SCORES),
         (partial(similarity.kernel_regression, X, Y, X, bandwidth=1.0), r"value: .* \(7, 'd_v'\)"),
-        (partial(regress, bandwidth=0.0), r"bandwidth: .* positive .* got 0\.0\. .* nearest_nei"),
+        (partial(regress, bandwidth=0.0), r"bandwidth: .* positive .* got 0\.0\. .* nearest"),
         (partial(regress, bandwidth=-1.0), r"bandwidth: .* positive finite number, got -1\.0"),
         (partial(regress, bandwidth=math.inf), "bandwidth: .* positive finite number, got inf"),
         (partial(regress, bandwidth=math.nan), "bandwidth: .* positive finite number, got nan"),
