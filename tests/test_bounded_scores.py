@@ -6,7 +6,7 @@ import torch
 from every import every
 
 import attnref
-from attnref import bounded_scores, oracle, scaling
+from attnref import bounded_scores, scaling
 
 NORMS = (bounded_scores.qk_unit_norm, bounded_scores.qk_rms_norm)
 
@@ -18,9 +18,6 @@ def rms_norm_without_eps(query, key):
 def largest_weight(keys, bound):
     """What one of ``keys`` keys can weigh when all logits lie within ``bound`` of 0."""
     return 1 / (1 + (keys - 1) * math.exp(-2 * bound))
-
-
-# qk_unit_norm and qk_rms_norm
 
 
 def test_norms_follow_their_formulas(randn):
@@ -41,28 +38,9 @@ def test_norms_follow_their_formulas(randn):
 def test_rms_is_the_unit_vector_times_the_root_of_the_width(randn):
     query, key = randn(5, 7), randn(11, 7)
     for rms, unit in zip(
-        rms_norm_without_eps(query, key),
-        bounded_scores.qk_unit_norm(query, key),
-        strict=True,
+        rms_norm_without_eps(query, key), bounded_scores.qk_unit_norm(query, key), strict=True
     ):
         torch.testing.assert_close(rms, unit * math.sqrt(7), rtol=1e-14, atol=0)
-
-
-def test_cosine_attention_matches_the_oracle(device, randn):
-    """Swin V2's attention, from its parts: unit vectors, a temperature per head, no other scale."""
-    query, key, value = randn(2, 5, 7), randn(2, 11, 7), randn(2, 11, 3)
-    temperature = scaling.LearnedTemperature(2, init=10.0).to(device, torch.float64)
-    with torch.no_grad():
-        temperature.log_temperature[1] = math.log(0.3)
-    unit_query, unit_key = bounded_scores.qk_unit_norm(query, key)
-    ours = attnref.scaled_dot_product_attention(
-        scaling.scale_query(unit_query, temperature()), unit_key, value, scale=1.0
-    )
-    for head, factor in enumerate(temperature().flatten().tolist()):
-        q, k, v = (tensor[head].cpu().numpy() for tensor in (query, key, value))
-        q, k = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q, k))
-        expected, _ = oracle.scaled_dot_product_attention(q, k, v, scale=factor)
-        np.testing.assert_allclose(ours[head].detach().cpu(), expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.claim("unit-vectors-bound-the-weight")
@@ -81,12 +59,6 @@ def test_no_weight_exceeds_the_bound_and_opposite_keys_reach_it(temperature, dev
     # Without the norms nothing holds: the same vectors, grown, put all weight on one key.
     grown = attnref.attention_weights(100 * query, 100 * extreme, scale=temperature)
     assert grown.max() > bound
-
-
-def test_rms_logits_stay_within_the_root_of_the_width(randn):
-    query, key = bounded_scores.qk_rms_norm(100 * randn(97, 7), randn(13, 7))
-    logits = scaling.inverse_sqrt(7) * query @ key.mT
-    assert logits.abs().max() <= math.sqrt(7)
 
 
 @pytest.mark.claim("normalised-scores-forget-the-initialisation")
@@ -157,16 +129,6 @@ def test_norms_of_large_vectors_do_not_overflow_and_zeros_stay(norm, dtype, devi
     assert (ours[1] == 0).all()
 
 
-@every("wrong", [0.0, -1e-6, math.nan])
-def test_a_wrong_eps_is_named(wrong, randn):
-    with pytest.raises(ValueError, match=r"^eps: expected a number above 0, got") as error:
-        bounded_scores.qk_rms_norm(randn(2, 3), randn(2, 3), eps=wrong)
-    assert "1e-6 is usual" in str(error.value)
-
-
-# softcap
-
-
 @every("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @every("size", [1e-30, 1e-13, 2e19, 3e38])
 def test_norms_of_vectors_of_any_length(size, dtype, device):
@@ -186,24 +148,6 @@ def test_a_vector_of_zeros_has_a_finite_gradient(norm, dtype, device):
     torch.testing.assert_close(gradient, torch.full_like(gradient, expected))
 
 
-@every(
-    ("query", "key", "message"),
-    [
-        (torch.tensor(1.0), torch.ones(2), r"query: expected shape \(\.\.\., d_k\) .* got \(\)"),
-        (torch.ones(2), torch.ones(3, 0), r"key: expected shape .*, got \(3, 0\)\. Its last dim"),
-        (
-            torch.ones(5, 2),
-            torch.ones(7, 3),
-            r"key: expected last dimension 2, .*shape \(7, 3",
-        ),
-    ],
-)
-@every("norm", NORMS)
-def test_vectors_of_no_width_or_two_are_named(norm, query, key, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        norm(query, key)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_softcap_is_rounded_once(dtype, device):
     scores = torch.tensor([1e-5, 0.1, 30.0, -29.0, 47.0], device=device, dtype=dtype)
@@ -212,8 +156,11 @@ def test_softcap_is_rounded_once(dtype, device):
 
 
 def test_softcap_follows_the_formula_and_leaves_small_scores(randn):
-    scores = 30 * randn(5, 7)
+    scores = (30 * randn(5, 7)).requires_grad_()
     ours = bounded_scores.softcap(scores, cap=20.0)
+    (slope,) = torch.autograd.grad(ours.sum(), scores)
+    scores, ours = scores.detach(), ours.detach()
+    torch.testing.assert_close(slope, 1 - (ours / 20.0) ** 2, rtol=1e-12, atol=1e-14)
     expected = 20.0 * np.tanh(scores.cpu().numpy() / 20.0)
     np.testing.assert_allclose(ours.cpu().numpy(), expected, rtol=1e-14)
     assert ours.abs().max() <= 20.0
@@ -221,43 +168,6 @@ def test_softcap_follows_the_formula_and_leaves_small_scores(randn):
     small = torch.linspace(-1, 1, 11, dtype=torch.float64)
     # |x - tanh x| <= |x|³/3.
     assert ((bounded_scores.softcap(small, cap=50.0) - small).abs() <= 1 / (3 * 50.0**2)).all()
-
-
-def test_softcap_multiplies_the_gradient(randn):
-    scores = (30 * randn(5, 7)).requires_grad_()
-    capped = bounded_scores.softcap(scores, cap=20.0)
-    capped.sum().backward()
-    expected = 1 - (capped.detach() / 20.0) ** 2
-    torch.testing.assert_close(scores.grad, expected, rtol=1e-12, atol=1e-14)
-    assert scores.grad.min() < 0.05 < 0.95 < scores.grad.max()
-
-
-def test_softcap_through_attention_matches_the_oracle(device, randn):
-    """A float mask carries the capped scores, and a factor of 0 silences the product."""
-    query, key, value = 9 * randn(2, 5, 7), randn(2, 11, 7), randn(2, 11, 3)
-    query.requires_grad_()
-    forbidden = torch.zeros(5, 11, dtype=torch.bool, device=device)
-    forbidden[:, 3] = forbidden[2] = True
-    scores = scaling.inverse_sqrt(7) * query @ key.mT
-    capped = bounded_scores.softcap(scores, cap=4.0).masked_fill(forbidden, -torch.inf)
-    ours = attnref.scaled_dot_product_attention(query, key, value, attn_mask=capped, scale=0.0)
-    product = query.detach().cpu().numpy() @ key.mT.cpu().numpy()
-    bent = 4.0 * np.tanh(product / np.sqrt(7) / 4.0)
-    bent[:, forbidden.cpu().numpy()] = -np.inf
-    expected, _ = oracle.scaled_dot_product_attention(
-        query.detach().cpu(), key.cpu(), value.cpu(), attn_mask=bent, scale=0.0
-    )
-    np.testing.assert_allclose(ours.detach().cpu().numpy(), expected, rtol=1e-12, atol=1e-13)
-    assert (ours[:, 2] == 0).all()
-
-    (ours_gradient,) = torch.autograd.grad(ours.square().sum(), query)
-    # A row without keys has no softmax to differentiate: leave it out of the direct formula.
-    rows = [0, 1, 3, 4]
-    again = 4.0 * torch.tanh((query[:, rows] @ key.mT) / math.sqrt(7) / 4.0)
-    again = again.masked_fill(forbidden[rows], -torch.inf)
-    direct = (torch.softmax(again, -1) @ value).square().sum()
-    (gradient,) = torch.autograd.grad(direct, query)
-    torch.testing.assert_close(ours_gradient, gradient, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.claim("cap-before-the-mask")
@@ -284,11 +194,25 @@ def test_capped_weights_obey_the_bound(device):
     assert torch.softmax(scores, -1).max() == 1.0
 
 
-@every("wrong", [0.0, -50.0, math.inf, math.nan])
-def test_a_wrong_cap_is_named(wrong):
-    with pytest.raises(ValueError, match=r"^cap: expected a finite number above 0, got") as error:
-        bounded_scores.softcap(torch.zeros(1, 1), cap=wrong)
-    assert "leave the scores as they are" in str(error.value)
+X = torch.ones(5, 2)
+
+
+@every(
+    ("function", "arguments", "message"),
+    [
+        *((norm, {"query": torch.tensor(1.0)}, r"query: .* d_k\) .* got \(\)") for norm in NORMS),
+        *((norm, {"key": torch.ones(3, 0)}, r"key: .* got \(3, 0\)\. Its last") for norm in NORMS),
+        *((norm, {"key": torch.ones(7, 3)}, "key: expected last dimension 2") for norm in NORMS),
+        (bounded_scores.qk_rms_norm, {"eps": 0.0}, r"eps: .* above 0, got 0\.0.* 1e-6 is usual"),
+        (bounded_scores.qk_rms_norm, {"eps": math.nan}, "eps: expected a number above 0, got nan"),
+        (bounded_scores.softcap, {"cap": 0.0}, r"cap: .* above 0, got 0\.0.* leave the scores as"),
+        (bounded_scores.softcap, {"cap": math.inf}, "cap: expected a finite number .* got inf"),
+    ],
+)
+def test_a_wrong_argument_is_named(function, arguments, message):
+    given = {"scores": X} if function is bounded_scores.softcap else {"query": X, "key": X}
+    with pytest.raises(ValueError, match=f"^{message}"):
+        function(**given | arguments)
 
 
 def test_bounded_scores_vmap_and_compile(randn):

@@ -13,7 +13,7 @@ import torch
 from every import every
 
 import attnref
-from attnref import masks
+from attnref import adaptive_scaling, bounded_scores, masks, positions, scaling
 from attnref._door import enter, fused
 from attnref.bench.memory import peak_bytes
 
@@ -118,20 +118,15 @@ def test_the_kernel_holds_no_weights_of_components_that_lie_apart(which, device,
     assert held < 8 * 1024 * 1024 * 4 / 3
 
 
-# The signature ---------------------------------------------------------------------------------
-
-
 def test_hierarchical_means_leave_out_padding(device, randn):
     """A mask that leaves out whole sequences leaves zeros; runs of equal keys stay exact."""
     query = randn(3, N, D_K)
     key, value = (randn(3, N // 2, d).repeat_interleave(2, -2) for d in (D_K, D_V))
     mask = masks.padding([5, 0, N], N).dense(device)[:, 0]
+    means = partial(attnref.hierarchical_attention, block_size=2, num_means=1)
     for is_causal in (False, True):
-        options = {"is_causal": is_causal}
-        ours = attnref.hierarchical_attention(
-            query, key, value, mask, block_size=2, num_means=1, **options
-        )
-        expected = attnref.scaled_dot_product_attention(query, key, value, mask, **options)
+        ours = means(query, key, value, mask, is_causal=is_causal)
+        expected = attnref.attend(query, key, value, mask, is_causal=is_causal).output
         torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -155,16 +150,6 @@ def test_numbers_of_numpy_are_numbers(device, randn):
         masks.causal(np.float64(3.0))
     with pytest.raises(ValueError, match=r"^n: expected an integer of 0 or more, got True"):
         masks.causal(True)
-
-
-def test_autocast_does_not_overflow(device):
-    """Scores of 1.1e6 fit into float32, and not into float16."""
-    tokens = torch.full((3, 128), 100.0, device=device)
-    value = torch.eye(3, device=device)
-    with torch.autocast(device.type, dtype=torch.float16):
-        for given in (tokens, tokens.half()):
-            output = attnref.scaled_dot_product_attention(given, given, value.to(given.dtype))
-            torch.testing.assert_close(output, torch.full_like(output, 1 / 3), rtol=1e-3, atol=0)
 
 
 # What import attnref gives ---------------------------------------------------------------------
@@ -212,167 +197,61 @@ def nested(layout):
     return torch.nested.nested_tensor([TOKENS[0], TOKENS[0, :3]], layout=layout)
 
 
+VARIANTS, THREE = attnref.variants, (TOKENS, TOKENS, TOKENS)
 UNEVEN = r"expected an ordinary, dense tensor, got one that is nested\. .* masks\.padding"
-NAMED = {
-    "sequences of several lengths": (
-        lambda: attnref.scaled_dot_product_attention(*(nested(torch.strided),) * 3),
-        "query: " + UNEVEN,
-    ),
-    "values of several lengths": (
-        lambda: attnref.blockwise_attention(TOKENS, TOKENS, nested(torch.jagged)),
-        "value: " + UNEVEN,
-    ),
-    "a mask of several lengths": (
-        lambda: attnref.topk_attention(*(TOKENS, TOKENS, TOKENS, nested(torch.jagged)), count=2),
-        "attn_mask: " + UNEVEN,
-    ),
-    "a sparse key": (
-        lambda: attnref.linear_attention(TOKENS, TOKENS.to_sparse(), TOKENS),
-        r"key: expected an ordinary, dense tensor, got one of layout torch\.sparse_coo\. Convert "
-        r"it with key\.to_dense\(\)",
-    ),
-    "a sparse mask": (
-        lambda: attnref.scaled_dot_product_attention(
-            TOKENS[0], TOKENS[0], TOKENS[0], torch.eye(N).to_sparse()
-        ),
-        r"attn_mask: expected an ordinary, dense tensor, got one of layout torch\.sparse_coo\.",
-    ),
-    "integers have no norm": (
-        lambda: attnref.bounded_scores.qk_unit_norm(TOKENS.int(), TOKENS.int()),
-        r"query: expected a floating dtype of 16 bits or more, got torch\.int32",
-    ),
-    "two dtypes": (
-        lambda: attnref.bounded_scores.qk_rms_norm(TOKENS, TOKENS.double()),
-        r"key: expected torch\.float32, the dtype of query, got torch\.float64",
-    ),
-    "an eps in words": (
-        lambda: attnref.bounded_scores.qk_rms_norm(TOKENS, TOKENS, eps="small"),
-        r"eps: expected a number, got str",
-    ),
-    "scores in a list": (
-        lambda: attnref.bounded_scores.softcap([1.0], cap=2.0),
-        r"scores: expected a torch\.Tensor, got list",
-    ),
-    "a cap in a list": (
-        lambda: attnref.bounded_scores.softcap(TOKENS, cap=[2.0]),
-        r"cap: expected a number, got list",
-    ),
-    "a query in a list": (
-        lambda: attnref.scaling.scale_query([[1.0]], 2.0),
-        r"query: expected a torch\.Tensor, got list",
-    ),
-    "a factor in words": (
-        lambda: attnref.scaling.scale_query(TOKENS, "2"),
-        r"factor: expected a number or a tensor, got str",
-    ),
-    "no tensors for a variance": (
-        lambda: attnref.adaptive_scaling.from_variance([1.0], [2.0]),
-        r"query: expected a torch\.Tensor, got list",
-    ),
-    "a target in words": (
-        lambda: attnref.adaptive_scaling.from_entropy(TOKENS, TOKENS, target="1"),
-        r"target: expected a number, got str",
-    ),
-    "no generator for a projection": (
-        lambda: attnref.variants.performer.random_projection(2, 3, generator=None),
-        r"generator: expected a torch\.Generator, got NoneType",
-    ),
-    "no generator for rotations": (
-        lambda: attnref.variants.lsh.random_rotations(2, 3, num_buckets=2, generator=None),
-        r"generator: expected a torch\.Generator, got NoneType",
-    ),
-    "a projection in a list": (
-        lambda: attnref.performer_attention(TOKENS, TOKENS, TOKENS, projection=[[1.0]]),
-        r"projection: expected a torch\.Tensor, got list",
-    ),
-    "no features": (
-        lambda: attnref.performer_attention(TOKENS, TOKENS, TOKENS, projection=torch.zeros(0, D_K)),
-        r"projection: expected shape \(r, 6\), .* got \(0, 6\)",
-    ),
-    "no rotations": (
-        lambda: attnref.lsh_attention(TOKENS, TOKENS, TOKENS, rotations=None),
-        r"rotations: expected a torch\.Tensor, got NoneType",
-    ),
-    "no buckets": (
-        lambda: attnref.lsh_attention(TOKENS, TOKENS, TOKENS, rotations=torch.zeros(2, D_K, 0)),
-        r"rotations: expected shape \(rounds, 6, buckets / 2\), got \(2, 6, 0\)",
-    ),
-    "projections of other samples": (
-        lambda: attnref.linformer_attention(
-            *(TOKENS, TOKENS, TOKENS),
-            key_projection=torch.zeros(3, 2, N),
-            value_projection=torch.zeros(3, 2, N),
-        ),
-        r"key_projection: expected shape .* broadcast to \(1,\), got \(3, 2, 8\)",
-    ),
-    "complex borders": (
-        lambda: attnref.varlen_attention(TOKENS, TOKENS, TOKENS, torch.tensor([0j, 8])),
-        r"cu_seqlens: expected a tensor of integers",
-    ),
-    "a mask beside a window": (
-        lambda: attnref.sliding_window_attention(
-            *(TOKENS, TOKENS, TOKENS, torch.ones(N, N).bool()), window=3
-        ),
-        r"attn_mask: expected None, got Tensor\. The window is the mask; for another beside it use",
-    ),
-    "dropout in a window": (
-        lambda: attnref.sliding_window_attention(TOKENS, TOKENS, TOKENS, None, 0.1, window=3),
-        r"dropout_p: expected 0\.0, got 0\.1\. No weight is stored to be dropped; use",
-    ),
-    "a factor of no scores": (
-        lambda: attnref.linear_attention(TOKENS, TOKENS, TOKENS, scale=0.5),
-        r"scale: expected None, got 0\.5\. There are no scores to multiply",
-    ),
-    "no feature map": (
-        lambda: attnref.linear_attention(TOKENS, TOKENS, TOKENS, feature_map=None),
-        r"feature_map: expected a function of a tensor \(\.\.\., d_k\), got NoneType",
-    ),
-    "a state of another kind": (
-        lambda: attnref.variants.linear.linear_attention_step(*[TOKENS[:, :1]] * 3, TOKENS),
-        r"state: expected a LinearState or None, got Tensor",
-    ),
-    "a format in a list": (
-        lambda: attnref.quantized_attention(TOKENS, TOKENS, TOKENS, dtype=[torch.int8]),
-        r"dtype: expected one of torch\.int8, .*, got \[torch\.int8\]",
-    ),
-    "a choice in words": (
-        lambda: attnref.variants.indexer.indexer_choice(
-            *(TOKENS, TOKENS[0], TOKENS[..., 0]), count=1, is_causal="no"
-        ),
-        r"is_causal: expected True or False, got str",
-    ),
-    "a length in words": (
-        lambda: attnref.variants.linformer.mean_projection(2, "8"),
-        r"length: expected an integer of 1 or more, got '8'",
-    ),
-    "a list to turn": (
-        lambda: attnref.positions.rotary([[1.0, 2.0]]),
-        r"x: expected a torch\.Tensor, got list",
-    ),
-    "a base in words": (
-        lambda: attnref.positions.frequencies(4, base="10000"),
-        r"base: expected a number, got str",
-    ),
-    "positions in words": (
-        lambda: attnref.positions.rotary(TOKENS, positions="first"),
-        r"positions: expected a tensor or a sequence of integers, got str",
-    ),
-    "a stretch in words": (
-        lambda: attnref.scaling.yarn(64, stretch="4"),
-        r"stretch: expected a number, got str",
-    ),
-    "a cache without room": (
-        lambda: attnref.KVCache(0),
-        r"max_length: expected an integer of 1 or more, got 0\. It is the number of tokens",
-    ),
-}
+SPARSE = r"expected an ordinary, dense tensor, got one of layout torch\.sparse_coo\. .*to_dense\(\)"
+linformer = partial(attnref.linformer_attention, *THREE, value_projection=torch.zeros(3, 2, N))
+window = partial(attnref.sliding_window_attention, *THREE, window=3)
+performer = partial(attnref.performer_attention, *THREE)
+lsh = partial(attnref.lsh_attention, *THREE)
+projected = partial(VARIANTS.performer.random_projection, 2, 3)
+drawn = partial(VARIANTS.lsh.random_rotations, 2, 3, num_buckets=2)
+chosen = partial(VARIANTS.indexer.indexer_choice, TOKENS, TOKENS[0], TOKENS[..., 0], count=1)
+step = partial(VARIANTS.linear.linear_attention_step, *[TOKENS[:, :1]] * 3)
 
 
 # PyTorch calls its tensors of several lengths a prototype.
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
-@every("case", NAMED)
-def test_an_argument_of_another_kind_is_named(case):
-    call, message = NAMED[case]
+@every(
+    ("call", "message"),
+    [
+        (lambda: attnref.attend(*[nested(torch.strided)] * 3), f"query: {UNEVEN}"),
+        (lambda: attnref.attend(TOKENS, TOKENS, nested(torch.jagged)), f"value: {UNEVEN}"),
+        (lambda: attnref.attend(*THREE, nested(torch.jagged)), f"attn_mask: {UNEVEN}"),
+        (lambda: attnref.attend(TOKENS, TOKENS.to_sparse(), TOKENS), f"key: {SPARSE}"),
+        (lambda: attnref.attend(*THREE, torch.eye(N).to_sparse()), f"attn_mask: {SPARSE}"),
+        (
+            lambda: bounded_scores.qk_unit_norm(TOKENS.int(), TOKENS.int()),
+            "query: .* got torch.int32",
+        ),
+        (lambda: bounded_scores.qk_rms_norm(TOKENS, TOKENS.double()), "key: .* of query, got"),
+        (lambda: bounded_scores.qk_rms_norm(TOKENS, TOKENS, eps="1"), "eps: expected a number,"),
+        (lambda: bounded_scores.softcap([1.0], cap=2.0), "scores: expected a torch.Tensor, got"),
+        (lambda: bounded_scores.softcap(TOKENS, cap=[2.0]), "cap: expected a number, got list"),
+        (lambda: scaling.scale_query([[1.0]], 2.0), "query: expected a torch.Tensor, got list"),
+        (lambda: scaling.scale_query(TOKENS, "2"), "factor: expected a number or a tensor, got"),
+        (lambda: scaling.yarn(64, stretch="4"), "stretch: expected a number, got str"),
+        (lambda: adaptive_scaling.from_variance([1.0], [2.0]), "query: expected a .*Tensor, got"),
+        (lambda: adaptive_scaling.from_entropy(*THREE[:2], target="1"), "target: .* number"),
+        (lambda: projected(generator=None), r"generator: expected a torch\.Generator, got None"),
+        (lambda: drawn(generator=None), r"generator: expected a torch\.Generator, got NoneType"),
+        (lambda: performer(projection=torch.zeros(0, D_K)), r"projection: .* got \(0, 6\)"),
+        (lambda: lsh(rotations=torch.zeros(2, D_K, 0)), r"rotations: .* got \(2, 6, 0\)"),
+        (lambda: linformer(key_projection=torch.zeros(3, 2, N)), r"key_projection: .* to \(1,\)"),
+        (lambda: attnref.varlen_attention(*THREE, torch.tensor([0j, 8])), "cu_seqlens: expected"),
+        (lambda: window(torch.ones(N, N).bool()), "attn_mask: .* Tensor. The window is the mask;"),
+        (lambda: window(None, 0.1), r"dropout_p: expected 0\.0, got 0\.1\. No weight is stored"),
+        (lambda: attnref.linear_attention(*THREE, scale=0.5), r"scale: expected None, got 0\.5\."),
+        (lambda: step(TOKENS), "state: expected a LinearState or None, got Tensor"),
+        (lambda: chosen(is_causal="no"), "is_causal: expected True or False, got str"),
+        (lambda: VARIANTS.linformer.mean_projection(2, "8"), "length: .* integer of 1 or more,"),
+        (lambda: positions.rotary([[1.0, 2.0]]), "x: expected a torch.Tensor, got list"),
+        (lambda: positions.frequencies(4, base="10000"), "base: expected a number, got str"),
+        (lambda: positions.rotary(TOKENS, positions="first"), "positions: .* of integers, got str"),
+        (lambda: attnref.KVCache(0), "max_length: expected an integer of 1 or more, got 0. It is"),
+    ],
+)
+def test_an_argument_of_another_kind_is_named(call, message):
     with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         call()
 

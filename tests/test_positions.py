@@ -10,10 +10,6 @@ from attnref import positions
 EPS32 = torch.finfo(torch.float32).eps
 
 
-def randn(*shape, device, generator, dtype=torch.float64):
-    return torch.randn(*shape, device=device, generator=generator, dtype=dtype)
-
-
 def distinct_rows(table):
     return len(torch.unique(table.float(), dim=0))
 
@@ -29,9 +25,6 @@ def turned_by_complex_numbers(x, base=10_000.0, offset=0):
     turns = torch.polar(torch.ones_like(angles), angles)
     numbers = torch.view_as_complex(x.reshape(*lead, n, d // 2, 2))
     return torch.view_as_real(numbers * turns).flatten(-2)
-
-
-# Sinusoids
 
 
 @every(("length", "dim"), [(7, 10), (11, 6), (1, 2), (0, 4)])
@@ -95,9 +88,6 @@ def test_positions_in_bfloat16_collide_but_a_rounded_table_does_not(device):
     assert distinct_rows(right) == length
 
 
-# The learned table
-
-
 def test_learned_positions_are_rows_of_a_table(device, generator):
     layer = positions.LearnedPositions(
         11, 5, generator=generator, device=device, dtype=torch.float64
@@ -133,18 +123,15 @@ def test_the_end_of_the_learned_table_is_named(length, offset):
     assert "larger max_length" in str(error.value)
 
 
-# Rotations
-
-
 @every("shape", [(7, 6), (3, 5, 7, 10), (2, 3, 11, 2), (3, 0, 4)])
-def test_rotary_turns_complex_numbers(shape, device, generator):
-    x = randn(*shape, device=device, generator=generator)
+def test_rotary_turns_complex_numbers(shape, randn):
+    x = randn(*shape)
     for options in ({}, {"base": 500.0}, {"offset": 13}):
         ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
         turned = positions.rotary(ours, **options)
         expected = turned_by_complex_numbers(theirs, **options)
         torch.testing.assert_close(turned, expected, rtol=0, atol=1e-14)
-        weight = randn(*shape, device=device, generator=generator)
+        weight = randn(*shape)
         turned.backward(weight)
         expected.backward(weight)
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-14)
@@ -153,9 +140,9 @@ def test_rotary_turns_complex_numbers(shape, device, generator):
 
 @pytest.mark.claim("rotary-knows-the-distance-only")
 @pytest.mark.parametrize("rotate", [positions.rotary, positions.rotary_half_split])
-def test_rotary_scores_know_the_distance_only(rotate, device, generator):
+def test_rotary_scores_know_the_distance_only(rotate, randn):
     """(R_m q)·(R_n k) is the same for every pair of positions with the same m - n."""
-    q, k = randn(2, 1, 14, device=device, generator=generator)
+    q, k = randn(2, 1, 14)
     n = 11
     scores = rotate(q.expand(n, -1)) @ rotate(k.expand(n, -1)).mT  # (n, n)
     moved = rotate(q.expand(n, -1), offset=997) @ rotate(k.expand(n, -1), offset=997).mT
@@ -168,16 +155,8 @@ def test_rotary_scores_know_the_distance_only(rotate, device, generator):
     assert scores[0].std().item() > 0.1  # and they do know it
 
 
-@pytest.mark.parametrize("rotate", [positions.rotary, positions.rotary_half_split])
-def test_rotary_offset_continues_a_cached_sequence(rotate, device, generator):
-    x = randn(3, 13, 6, device=device, generator=generator)
-    whole = rotate(x)
-    steps = [rotate(x[:, t : t + 1], offset=t) for t in range(13)]
-    assert torch.equal(torch.cat(steps, dim=-2), whole)
-
-
-def test_both_pairings_are_one_function_after_a_permutation(device, generator):
-    x = randn(3, 7, 10, device=device, generator=generator)
+def test_both_pairings_are_one_function_after_a_permutation(randn):
+    x = randn(3, 7, 10)
     half = positions.rotary_half_split(positions.to_half_split(x), offset=5)
     assert torch.equal(half, positions.to_half_split(positions.rotary(x, offset=5)))
     assert torch.equal(positions.from_half_split(positions.to_half_split(x)), x)
@@ -185,13 +164,13 @@ def test_both_pairings_are_one_function_after_a_permutation(device, generator):
 
 
 @pytest.mark.claim("rotary-pairings-differ")
-def test_converted_weights_give_the_same_scores_and_unconverted_ones_do_not(device, generator):
+def test_converted_weights_give_the_same_scores_and_unconverted_ones_do_not(randn):
     """The wrong version: weights of one pairing used with the other, which nothing reports."""
     heads, kv_heads, d, width, n = 3, 1, 10, 7, 5
-    x = randn(n, width, device=device, generator=generator)
-    w_q = randn(heads * d, width, device=device, generator=generator)
-    w_k = randn(kv_heads * d, width, device=device, generator=generator)
-    b_q = randn(heads * d, device=device, generator=generator)
+    x = randn(n, width)
+    w_q = randn(heads * d, width)
+    w_k = randn(kv_heads * d, width)
+    b_q = randn(heads * d)
 
     def scores(w_q, b_q, w_k, rotate):
         q = (x @ w_q.mT + b_q).view(n, heads, d).transpose(0, 1)
@@ -213,9 +192,9 @@ def test_converted_weights_give_the_same_scores_and_unconverted_ones_do_not(devi
 
 @every("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @every("rotate", [positions.rotary, positions.rotary_half_split])
-def test_rotary_angles_keep_their_precision_in_every_dtype(dtype, rotate, device, generator):
+def test_rotary_angles_keep_their_precision_in_every_dtype(dtype, rotate, device, randn):
     """At position 100 000 the result is one rounding from exact; angles in ``dtype`` are not."""
-    x = randn(3, 7, 10, device=device, generator=generator).to(dtype)
+    x = randn(3, 7, 10).to(dtype)
     before = x.clone()
     turned = rotate(x, offset=100_000)
     assert turned.dtype == dtype
@@ -236,13 +215,10 @@ def test_rotary_angles_keep_their_precision_in_every_dtype(dtype, rotate, device
     assert (wrong - right).abs().max() > 0.5
 
 
-def test_rotary_under_vmap(device, generator):
-    x = randn(3, 5, 7, 6, device=device, generator=generator)
+def test_rotary_under_vmap(randn):
+    x = randn(3, 5, 7, 6)
     for rotate in (positions.rotary, positions.rotary_half_split):
         assert torch.equal(torch.vmap(rotate)(x), rotate(x))
-
-
-# Linear biases
 
 
 @pytest.mark.claim("alibi-slopes")
@@ -252,6 +228,7 @@ def test_rotary_under_vmap(device, generator):
         (1, [8]),
         (2, [4, 8]),
         (3, [4, 8, 2]),
+        (7, [2, 4, 6, 8, 1, 3, 5]),  # those of four, then every second one of eight
         (8, [1, 2, 3, 4, 5, 6, 7, 8]),
         (12, [1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5]),
     ],
@@ -260,14 +237,6 @@ def test_alibi_slopes(num_heads, exponents, device):
     slopes = positions.alibi_slopes(num_heads, dtype=torch.float64, device=device)
     assert slopes.tolist() == pytest.approx([2.0**-exponent for exponent in exponents])
     assert positions.alibi_slopes(num_heads).dtype == torch.float32
-
-
-def test_alibi_slopes_of_seven_heads_come_from_eight():
-    """No power of two: the slopes of 4 heads, then every second one of 8, not the first 7."""
-    four, eight = positions.alibi_slopes(4), positions.alibi_slopes(8)
-    seven = positions.alibi_slopes(7)
-    assert torch.equal(seven, torch.cat([four, eight[[0, 2, 4]]]))
-    assert not torch.equal(seven, eight[:7])
 
 
 @pytest.mark.claim("alibi-is-its-formula")
@@ -280,10 +249,11 @@ def test_alibi_slopes_of_seven_heads_come_from_eight():
         (3, 7, "bottom-right", 4),
         (7, 3, "bottom-right", -4),
         (0, 3, "bottom-right", 3),
+        (1, 997, "bottom-right", 996),
     ],
 )
 def test_alibi_is_its_formula(n, m, alignment, offset, device):
-    heads = 3
+    heads = 12  # whose slopes are not all powers of 2
     bias = positions.alibi(heads, n, m, alignment=alignment, dtype=torch.float64, device=device)
     m = n if m is None else m
     assert bias.shape == (heads, n, m)
@@ -292,38 +262,16 @@ def test_alibi_is_its_formula(n, m, alignment, offset, device):
         for i in range(n):
             for j in range(m):
                 assert bias[h, i, j].item() == -slopes[h] * abs(i + offset - j)
-    rounded = positions.alibi(heads, n, m, alignment=alignment, device=device)
-    assert torch.equal(rounded, bias.float())
-
-
-def test_alibi_of_a_cached_step_is_the_last_row_of_the_whole(device):
-    """The wrong version: aligned top-left, the newest token finds the oldest key nearest."""
-    whole = positions.alibi(3, 11, device=device)
-    step = positions.alibi(3, 1, 11, alignment="bottom-right", device=device)
-    assert torch.equal(step, whole[:, -1:])
-    wrong = positions.alibi(3, 1, 11, alignment="top-left", device=device)
-    assert torch.equal(wrong, whole[:, :1])
-    assert (wrong[:, 0].argmax(-1) == 0).all()
-    assert (step[:, 0].argmax(-1) == 10).all()
-
-
-def test_alibi_in_bfloat16_moves_no_weight_far(device):
-    exact = positions.alibi(5, 1, 997, alignment="bottom-right", dtype=torch.float64, device=device)
-    rounded = positions.alibi(
-        5, 1, 997, alignment="bottom-right", dtype=torch.bfloat16, device=device
-    )
-    assert len(torch.unique(rounded[-1].float())) < 600 < len(torch.unique(exact[-1]))
-    # Rounding moves b by |b| 2^-8 at most.
-    moved = (rounded.double().exp() - exact.exp()).abs()
-    assert (moved <= exact.exp() * (exact.abs() * 2**-8).expm1()).all()
-    assert moved.max() < 2e-3
+    for dtype in (torch.float32, torch.bfloat16):
+        rounded = positions.alibi(heads, n, m, alignment=alignment, dtype=dtype, device=device)
+        assert torch.equal(rounded, bias.to(dtype))
 
 
 @pytest.mark.claim("alibi-up-to-a-constant")
-def test_alibi_is_the_authors_bias_up_to_a_constant_a_row(device, generator):
+def test_alibi_is_the_authors_bias_up_to_a_constant_a_row(device, randn):
     """Their code adds slope times j: a row's constant, which the softmax does not see."""
     heads, n = 5, 7
-    scores = randn(heads, n, n, device=device, generator=generator)
+    scores = randn(heads, n, n)
     future = torch.ones(n, n, dtype=torch.bool, device=device).triu(1)
     slopes = positions.alibi_slopes(heads, dtype=torch.float64, device=device)[:, None, None]
     theirs = slopes * torch.arange(n, device=device)
@@ -422,61 +370,44 @@ def test_buckets_keep_the_shape(device):
     assert found.dtype == torch.int64
 
 
-# What is refused
+def bucketed(**options):
+    return positions.relative_buckets(torch.arange(3), **options)
+
+
+NATURAL, SIDES = "expected an integer of 0 or more, got", "expected 'top-left' or 'bottom-right'"
 
 
 @every(
     ("call", "message"),
     [
-        (lambda: positions.sinusoidal(3, 5), r"dim: expected an even number, got 5"),
-        (lambda: positions.frequencies(0), r"dim: expected an integer of 2 or more, got 0"),
-        (lambda: positions.frequencies(True), r"dim: expected an integer of 2 or more, got True"),
-        (lambda: positions.frequencies(4, base=0.0), r"base: expected a positive number, got 0.0"),
-        (lambda: positions.sinusoidal(-1, 4), r"length: expected an integer of 0 or more, got -1"),
-        (lambda: positions.sinusoidal(2, 4, offset=-3), r"offset: expected .* got -3"),
-        (lambda: positions.sinusoidal(2.5, 4), r"length: expected .* got 2.5"),
-        (lambda: positions.LearnedPositions(0, 4), r"max_length: expected .* 1 or more, got 0"),
-        (lambda: positions.LearnedPositions(4, 0), r"dim: expected .* 1 or more, got 0"),
-        (lambda: positions.LearnedPositions(4, 2)(-1), r"length: expected .* got -1"),
-        (lambda: positions.alibi_slopes(0), r"num_heads: expected .* 1 or more, got 0"),
-        (lambda: positions.alibi(2, -1), r"n: expected an integer of 0 or more, got -1"),
-        (lambda: positions.distances(-1), r"n: expected an integer of 0 or more, got -1"),
-        (lambda: positions.distances(2, 3), r"alignment: expected 'top-left' or 'bottom-right'"),
-        (
-            lambda: positions.relative_buckets(torch.arange(3), num_buckets=2),
-            r"num_buckets: expected an integer of 4 or more, got 2. T5 has 32; each side has half",
-        ),
-        (
-            lambda: positions.relative_buckets(torch.arange(3), num_buckets=1, bidirectional=False),
-            r"num_buckets: expected an integer of 2 or more, got 1. T5 has 32; half are exact.",
-        ),
-        (
-            lambda: positions.relative_buckets(torch.arange(3), num_buckets=7),
-            r"num_buckets: expected an even number when bidirectional, got 7.",
-        ),
-        (
-            lambda: positions.relative_buckets(torch.arange(3), max_distance=8),
-            r"max_distance: expected an integer of 9 or more, got 8. Distances below 8 have",
-        ),
-        (
-            lambda: positions.rotary(torch.ones(3, 5)),
-            r"x: expected shape \(\.\.\., n, d\) with an even d, got \(3, 5\)",
-        ),
+        (lambda: positions.sinusoidal(3, 5), "dim: expected an even number, got 5"),
+        (lambda: positions.frequencies(0), "dim: expected an integer of 2 or more, got 0"),
+        (lambda: positions.frequencies(True), "dim: expected an integer of 2 or more, got True"),
+        (lambda: positions.frequencies(4, base=0.0), r"base: expected a positive number, got 0\.0"),
+        (lambda: positions.sinusoidal(-1, 4), f"length: {NATURAL} -1"),
+        (lambda: positions.sinusoidal(2, 4, offset=-3), f"offset: {NATURAL} -3"),
+        (lambda: positions.LearnedPositions(0, 4), "max_length: expected .* 1 or more, got 0"),
+        (lambda: positions.LearnedPositions(4, 0), "dim: expected .* 1 or more, got 0"),
+        (lambda: positions.LearnedPositions(4, 2)(-1), "length: expected .* got -1"),
+        (lambda: positions.alibi_slopes(0), "num_heads: expected .* 1 or more, got 0"),
+        (lambda: positions.alibi(2, -1), f"n: {NATURAL} -1"),
+        (lambda: positions.alibi(2, 3, 5), f"alignment: {SIDES} because n=3 differs from m=5"),
+        (lambda: positions.alibi(2, 3, alignment="left"), f"alignment: {SIDES}, got 'left'"),
+        (lambda: positions.distances(-1), f"n: {NATURAL} -1"),
+        (lambda: positions.distances(2, 3), f"alignment: {SIDES}"),
+        (lambda: bucketed(num_buckets=2), "num_buckets: .* 4 or more, got 2. T5 has 32; each side"),
+        (lambda: bucketed(num_buckets=1, bidirectional=False), "num_buckets: .* 2 or more"),
+        (lambda: bucketed(num_buckets=7), "num_buckets: expected an even number .*, got 7"),
+        (lambda: bucketed(max_distance=8), "max_distance: .* 9 or more, got 8. Distances"),
+        (lambda: positions.rotary(torch.ones(3, 5)), r"x: .* with an even d, got \(3, 5\)"),
         (lambda: positions.rotary(torch.ones(4)), r"x: expected shape .* got \(4,\)"),
         (lambda: positions.rotary_half_split(torch.ones(3, 0)), r"x: expected .* got \(3, 0\)"),
+        (lambda: positions.to_half_split(torch.ones(6), num_heads=2), "tensor: .*=2 .* got size 6"),
+        (lambda: positions.from_half_split(torch.ones(3, 0)), "tensor: .* got size 0"),
+        (lambda: positions.to_half_split(torch.ones(6), num_heads=0), "num_heads: .* got 0"),
         (
-            lambda: positions.to_half_split(torch.ones(6), num_heads=2),
-            r"tensor: expected num_heads=2 heads of an even width along dimension -1, got size 6",
-        ),
-        (lambda: positions.from_half_split(torch.ones(3, 0)), r"tensor: .* got size 0"),
-        (lambda: positions.to_half_split(torch.ones(6), num_heads=0), r"num_heads: .* got 0"),
-        (
-            lambda: positions.alibi(2, 3, 5),
-            r"alignment: expected 'top-left' or 'bottom-right' because n=3 differs from m=5",
-        ),
-        (
-            lambda: positions.alibi(2, 3, alignment="left"),
-            r"alignment: expected 'top-left' or 'bottom-right', got 'left'",
+            lambda: positions.rotary(torch.ones(1, 6), offset=-1, positions=[0]),
+            f"offset: {NATURAL}",
         ),
     ],
 )
@@ -486,10 +417,10 @@ def test_errors_name_the_argument_and_what_came(call, message):
 
 
 @pytest.mark.parametrize("rotate", [positions.rotary, positions.rotary_half_split])
-def test_rows_can_be_turned_by_positions_of_their_own(rotate, device, generator):
+def test_rows_can_be_turned_by_positions_of_their_own(rotate, device, randn):
     """Each row is the one that a whole text has at its position; samples may differ."""
     n, dim, offset = 7, 6, 5
-    x = randn(2, 3, n, dim, device=device, generator=generator).requires_grad_()
+    x = randn(2, 3, n, dim).requires_grad_()
     own = torch.tensor([[0, 1, 1, 2, 0, 11, 3], [4, 4, 4, 2, 1, 0, 0]], device=device)
     turned = rotate(x, offset=offset, base=97.0, positions=own[:, None])
     for sample in range(2):
@@ -500,7 +431,7 @@ def test_rows_can_be_turned_by_positions_of_their_own(rotate, device, generator)
             torch.testing.assert_close(
                 turned[sample, :, row : row + 1], expected, rtol=0, atol=1e-14
             )
-    weight = randn(*x.shape, device=device, generator=generator)
+    weight = randn(*x.shape)
     # Its transpose turns back: the gradient is the weight, turned by the negative positions.
     (gradient,) = torch.autograd.grad(turned, x, weight)
     back = rotate(weight, base=97.0, positions=-own[:, None] - offset)
@@ -508,16 +439,13 @@ def test_rows_can_be_turned_by_positions_of_their_own(rotate, device, generator)
 
 
 @pytest.mark.parametrize("rotate", [positions.rotary, positions.rotary_half_split])
-def test_positions_in_a_row_are_those_of_the_offset(rotate, device, generator):
-    x = randn(3, 7, 6, device=device, generator=generator)
+def test_positions_in_a_row_are_those_of_the_offset(rotate, device, randn):
+    x = randn(3, 7, 6)
     for own in (range(7), list(range(7)), torch.arange(7, dtype=torch.uint8, device=device)):
         assert torch.equal(rotate(x, offset=13, positions=own), rotate(x, offset=13))
     assert rotate(x[:, :0], positions=[]).shape == (3, 0, 6)
     wide = rotate(x.bfloat16(), positions=torch.full((7,), 257, device=device))
     assert torch.equal(wide[:, :1], rotate(x.bfloat16()[:, :1], offset=257))
-
-
-ADVICE = "For samples with heads write (b, 1, n)."
 
 
 @every(
@@ -531,30 +459,20 @@ ADVICE = "For samples with heads write (b, 1, n)."
     ],
 )
 def test_positions_that_do_not_fit_are_refused(own, came):
-    text = (
-        "positions: expected integers that broadcast to (2, 3, 7), one for each row of x, got "
-        f"{came}. {ADVICE}"
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+    message = rf"positions: .* broadcast to \(2, 3, 7\), .* got {re.escape(came)}\. .* \(b, 1, n\)"
+    with pytest.raises(ValueError, match=f"^{message}"):
         positions.rotary(torch.zeros(2, 3, 7, 6), positions=own)
-    with pytest.raises(ValueError, match=r"^offset: expected an integer of 0 or more, got -1"):
-        positions.rotary(torch.zeros(2, 3, 7, 6), positions=range(7), offset=-1)
 
 
-def test_integers_cannot_be_turned():
-    with pytest.raises(TypeError, match=r"^x: expected a floating dtype, got torch.int64") as error:
-        positions.rotary(torch.ones(3, 4, dtype=torch.int64))
-    assert "x.float()" in str(error.value)
-
-
-@every("distance", [torch.ones(3), [1, 2], torch.ones(3, dtype=torch.complex64)])
-def test_distances_are_integers(distance):
-    with pytest.raises(
-        TypeError, match=r"^distance: expected a tensor of integers, got .*\(n, m\)"
-    ):
-        positions.relative_buckets(distance)
-
-
-def test_which_sides_have_buckets_is_a_flag():
-    with pytest.raises(TypeError, match=r"^bidirectional: expected True or False, got str\."):
-        positions.relative_buckets(torch.arange(3), bidirectional="both")
+@every(
+    ("call", "message"),
+    [
+        (lambda: positions.rotary(torch.ones(3, 4).int()), r"x: .* got torch\.int32.* x\.float"),
+        (lambda: positions.relative_buckets(torch.ones(3)), r"distance: .* got .*\(n, m\)"),
+        (lambda: positions.relative_buckets([1, 2]), "distance: expected a tensor of integers"),
+        (lambda: bucketed(bidirectional="both"), "bidirectional: expected True or False, got str"),
+    ],
+)
+def test_errors_of_another_type_name_it(call, message):
+    with pytest.raises(TypeError, match=f"^{message}"):
+        call()

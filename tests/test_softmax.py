@@ -1,18 +1,13 @@
 """Softmax in all its forms, its derivative, its rival, and the merging of partial attention."""
 
 import functools
-import itertools
 import math
-import re
 
 import pytest
 import torch
 from every import every
 
 from attnref import oracle, softmax
-
-# Scores of "journey" against the six words of "Your journey starts with one step".
-JOURNEY = [0.9544, 1.4950, 1.4754, 0.8434, 0.7070, 1.0865]
 
 EPS = torch.finfo(torch.float64).eps
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -26,9 +21,9 @@ SAFE = pytest.mark.parametrize("function", [softmax.stable, stable_by_blocks])
 
 
 @pytest.fixture
-def scores(device, generator):
+def scores(device, generator, randn):
     """Scores of s.d. 3 with every kind of masking; a row without keys, one with a single key."""
-    scores = 3 * torch.randn(2, 5, 7, device=device, generator=generator, dtype=torch.float64)
+    scores = 3 * randn(2, 5, 7)
     forbidden = torch.rand(2, 5, 7, device=device, generator=generator) < 0.3
     forbidden[0, 1] = True
     forbidden[1, 2] = torch.arange(7, device=device) != 4
@@ -38,8 +33,8 @@ def scores(device, generator):
 
 
 @pytest.fixture
-def value(device, generator):
-    return torch.randn(2, 7, 3, device=device, generator=generator, dtype=torch.float64)
+def value(randn):
+    return randn(2, 7, 3)
 
 
 def attention(scores, value):
@@ -52,18 +47,13 @@ def attention(scores, value):
     return tuple(torch.as_tensor(array, device=scores.device) for array in (output, weights))
 
 
-def gradients(function, *inputs, seed=1):
+def gradients(function, *inputs):
     """Gradients of a fixed random projection of ``function(*inputs)``."""
     inputs = [tensor.detach().clone().requires_grad_() for tensor in inputs]
     output = function(*inputs)
-    device = output.device
-    direction = torch.randn(
-        output.shape,
-        generator=torch.Generator(device).manual_seed(seed),
-        device=device,
-        dtype=output.dtype,
-    )
-    return torch.autograd.grad((output * direction).sum(), inputs)
+    generator = torch.Generator(output.device).manual_seed(1)
+    direction = torch.randn(output.shape, generator=generator, device=output.device)
+    return torch.autograd.grad(output, inputs, direction.to(output.dtype))
 
 
 # ---- naive, stable, online
@@ -72,11 +62,7 @@ def gradients(function, *inputs, seed=1):
 @pytest.mark.claim("naive-softmax-overflows")
 @every(
     ("dtype", "fine", "over"),
-    [
-        (torch.float16, 11.08, 11.1),
-        (torch.float32, 88.72, 88.73),
-        (torch.float64, 709.78, 709.79),
-    ],
+    [(torch.float16, 11.08, 11.1), (torch.float32, 88.72, 88.73), (torch.float64, 709.78, 709.79)],
 )
 def test_the_naive_formula_overflows_and_the_stable_one_does_not(dtype, fine, over, device):
     limit = torch.finfo(dtype).max
@@ -102,25 +88,10 @@ def test_the_naive_formula_overflows_and_the_stable_one_does_not(dtype, fine, ov
         torch.testing.assert_close(safe(together), equal)
 
 
-def test_the_naive_formula_divides_zero_by_zero(device):
-    scores = torch.tensor([-1000.0, -1001.0], device=device, dtype=torch.float64)
-    assert softmax.naive(scores).isnan().all()
-    expected = torch.tensor([1 / (1 + math.exp(-1)), 1 / (1 + math.e)], device=device)
-    torch.testing.assert_close(softmax.stable(scores), expected.double(), rtol=0, atol=1e-7)
-
-
-@every("dim", [0, 1, -1])
-def test_naive_is_softmax_where_it_does_not_overflow(dim, device, generator):
-    scores = torch.randn(2, 5, 7, device=device, generator=generator, dtype=torch.float64)
-    torch.testing.assert_close(
-        softmax.naive(scores, dim=dim), torch.softmax(scores, dim), rtol=16 * EPS, atol=0
-    )
-
-
-@SAFE
+@every("function", [softmax.naive, softmax.stable, stable_by_blocks])
 @every("dim", [0, 1, 2, -1])
-def test_weights_along_any_dimension(function, dim, device, generator):
-    scores = torch.randn(2, 5, 7, device=device, generator=generator, dtype=torch.float64)
+def test_weights_along_any_dimension(function, dim, randn):
+    scores = randn(2, 5, 7)
     expected = torch.softmax(scores, dim)
     torch.testing.assert_close(function(scores, dim=dim), expected, rtol=16 * EPS, atol=0)
 
@@ -142,8 +113,8 @@ def test_weights_and_gradients_against_the_oracle(function, scores, value):
 
 
 @SAFE
-def test_first_and_second_derivatives(function, device, generator):
-    scores = torch.randn(3, 5, device=device, generator=generator, dtype=torch.float64)
+def test_first_and_second_derivatives(function, randn):
+    scores = randn(3, 5)
     scores.requires_grad_()
     assert torch.autograd.gradcheck(function, scores)
     assert torch.autograd.gradgradcheck(function, scores)
@@ -151,9 +122,9 @@ def test_first_and_second_derivatives(function, device, generator):
 
 @SAFE
 @every("dtype", DTYPES[:3])
-def test_error_stays_within_budget(function, dtype, device, generator):
+def test_error_stays_within_budget(function, dtype, randn):
     """At most 1.5 times the relative error of torch.softmax on the same input, against float64."""
-    scores = 4 * torch.randn(101, 97, device=device, generator=generator, dtype=torch.float64)
+    scores = 4 * randn(101, 97)
     scores = scores.to(dtype)
     exact = torch.softmax(scores.double(), -1)
 
@@ -223,6 +194,7 @@ def test_subtracting_the_wrong_maximum_is_no_remedy(device):
     scores = torch.tensor([[0.0, 1.0], [-900.0, -901.0]], device=device, dtype=torch.float64)
     powers = torch.exp(scores - scores.max())
     assert (powers / powers.sum(-1, keepdim=True))[1].isnan().all()
+    assert softmax.naive(scores)[1].isnan().all()
     assert softmax.stable(scores).isfinite().all()
 
 
@@ -277,30 +249,6 @@ def test_scattered_and_empty_parts_merge_with_their_gradients(scores, value):
         found = gradients(merged, scores, value)
         assert all(gradient.isfinite().all() for gradient in found)
         torch.testing.assert_close(found, reference, rtol=0, atol=64 * EPS)
-
-
-def test_merging_is_commutative_and_associative(scores, value):
-    a, b, c = cut(scores, value, [0, 1], [2, 3, 4], [5, 6])
-    torch.testing.assert_close(softmax.merge(a, b), softmax.merge(b, a), rtol=0, atol=0)
-    left = softmax.merge(softmax.merge(a, b), c)
-    right = softmax.merge(a, softmax.merge(b, c))
-    assert torch.equal(left.maximum, right.maximum)
-    torch.testing.assert_close(left, right, rtol=8 * EPS, atol=8 * EPS)
-
-
-def test_a_part_without_keys_changes_nothing(scores, value):
-    whole = softmax.partial_attention(scores, value)
-    for empty in (
-        softmax.partial_attention(scores[..., :0], value[:, :0]),
-        softmax.partial_attention(torch.full_like(scores, -torch.inf), value),
-    ):
-        assert (empty.output == 0).all()
-        assert (empty.log_sum_exp() == -torch.inf).all()
-        for merged in (softmax.merge(whole, empty), softmax.merge(empty, whole)):
-            torch.testing.assert_close(merged, whole, rtol=0, atol=0)
-        nothing = softmax.merge(empty, empty)
-        assert (nothing.output == 0).all()
-        assert (nothing.normaliser == 0).all()
 
 
 @pytest.mark.claim("averaging-parts-is-wrong")
@@ -377,16 +325,10 @@ def test_partial_results_of_half_precision_are_kept_in_float32(device, generator
 
 def test_values_that_do_not_fit_the_keys_are_named(device):
     scores, value = torch.zeros(5, 7, device=device), torch.zeros(3, 2, device=device)
-    message = (
-        "value: expected shape (..., m, d_v) beside scores (..., n, m), one row for each key, "
-        "got (3, 2) beside (5, 7). Cut both at the same keys."
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        softmax.partial_attention(scores, value)
-    with pytest.raises(ValueError, match=r"^value: expected shape"):
-        softmax.partial_attention(scores, value[:, 0])
-    with pytest.raises(ValueError, match=r"^value: expected shape"):
-        softmax.partial_attention(scores[0], value)
+    message = r"^value: expected shape \(\.\.\., m, d_v\) .* got .* Cut both at the same keys\.$"
+    for wrong in ((scores, value), (scores, value[:, 0]), (scores[0], value)):
+        with pytest.raises(ValueError, match=message):
+            softmax.partial_attention(*wrong)
 
 
 # ---- log-sum-exp and entropy
@@ -424,9 +366,9 @@ def test_the_gradient_of_log_sum_exp_is_softmax(scores):
 
 
 @pytest.mark.claim("softmax-maximises")
-def test_softmax_maximises_expected_score_plus_entropy(device, generator):
+def test_softmax_maximises_expected_score_plus_entropy(device, generator, randn):
     """max_p <p, x> + alpha H(p) = alpha ln sum e^(x/alpha), reached by softmax(x/alpha) alone."""
-    x = torch.randn(7, device=device, generator=generator, dtype=torch.float64)
+    x = randn(7)
     for alpha in (0.1, 1.0, 7.0):
 
         def worth(p, alpha=alpha):
@@ -462,9 +404,9 @@ def test_entropy_has_finite_gradients_at_weights_of_zero(scores):
 
 
 @pytest.mark.claim("entropy-slope")
-def test_entropy_falls_by_beta_times_the_variance_of_the_scores(device, generator):
+def test_entropy_falls_by_beta_times_the_variance_of_the_scores(device, randn):
     """dH/d beta = -beta Var_p(x) for p = softmax(beta x)."""
-    x = torch.randn(5, 7, device=device, generator=generator, dtype=torch.float64)
+    x = randn(5, 7)
     for beta in (0.0, 0.125, 1.0, 3.0):
         factor = torch.full((5, 1), beta, device=device, dtype=torch.float64, requires_grad=True)
         weights = softmax.stable(factor * x)
@@ -480,9 +422,9 @@ def test_entropy_falls_by_beta_times_the_variance_of_the_scores(device, generato
 
 @pytest.mark.claim("softmax-jacobian")
 @every("alpha", [1.0, 3.0, 8.0])
-def test_jacobian_against_autograd(alpha, device, generator):
+def test_jacobian_against_autograd(alpha, randn):
     """With s = x/alpha a factor 1/alpha belongs to the derivative; without it, it is off."""
-    x = torch.randn(7, device=device, generator=generator, dtype=torch.float64)
+    x = randn(7)
     found = softmax.jacobian(softmax.stable(x / alpha), scale=1 / alpha)
     expected = torch.func.jacrev(lambda x: torch.softmax(x / alpha, -1))(x)
     torch.testing.assert_close(found, expected, rtol=0, atol=4 * EPS)
@@ -510,9 +452,9 @@ def test_jacobian_along_another_dimension(scores):
 
 @pytest.mark.claim("jacobian-norm-half")
 @pytest.mark.claim("softmax-jacobian-is-bounded")
-def test_trace_and_norm_of_the_jacobian(device, generator):
+def test_trace_and_norm_of_the_jacobian(device, randn):
     """Trace 1 - sum p²; norm at most 1/2, reached at two equal weights."""
-    scores = 3 * torch.randn(101, 7, device=device, generator=generator, dtype=torch.float64)
+    scores = 3 * randn(101, 7)
     weights = softmax.stable(scores)
     jacobian = softmax.jacobian(weights)
     trace = jacobian.diagonal(dim1=-2, dim2=-1).sum(-1)
@@ -568,22 +510,6 @@ def test_jacobian_product_is_both_derivatives(scores, generator):
 # ---- softmax and division by the sum
 
 
-def test_the_weights_of_the_worked_example(device):
-    scores = torch.tensor(JOURNEY, device=device, dtype=torch.float64)
-    by_sum = [0.1455, 0.2278, 0.2249, 0.1285, 0.1077, 0.1656]
-    by_softmax = [0.1385, 0.2379, 0.2333, 0.1240, 0.1082, 0.1581]
-    # The scores are rounded to 4 digits too, so the fifth digit of the weights may move.
-    assert softmax.sum_normalise(scores).tolist() == pytest.approx(by_sum, abs=1e-4)
-    assert softmax.stable(scores).tolist() == pytest.approx(by_softmax, abs=1e-4)
-
-
-def test_softmax_does_not_always_favour_the_large(device):
-    """The smallest score of the worked example gets more from softmax than from the plain sum."""
-    scores = torch.tensor(JOURNEY, device=device, dtype=torch.float64)
-    smallest = scores.argmin()
-    assert softmax.stable(scores)[smallest] > softmax.sum_normalise(scores)[smallest]
-
-
 @pytest.mark.claim("logarithmic-mean-law")
 def test_softmax_separates_a_pair_more_iff_its_logarithmic_mean_exceeds_one(device, generator):
     a, b = 0.05 + 3 * torch.rand(2, 50_000, device=device, generator=generator, dtype=torch.float64)
@@ -599,45 +525,11 @@ def test_softmax_separates_a_pair_more_iff_its_logarithmic_mean_exceeds_one(devi
     assert 0.1 < sharper.double().mean() < 0.9  # both cases were met
 
 
-def test_the_logarithmic_means_of_the_worked_example():
-    """Neighbouring scores, from the largest down: softmax sharpens three pairs, flattens two."""
-    ordered = sorted(JOURNEY, reverse=True)
-    means = [(a - b) / (math.log(a) - math.log(b)) for a, b in itertools.pairwise(ordered)]
-    assert means == pytest.approx([1.485, 1.271, 1.019, 0.898, 0.773], abs=1e-3)
-
-
-@every(
-    ("scores", "quotients"),
-    [
-        ([1.0, -1.0], [math.inf, -math.inf]),
-        ([2.0, -1.0, -0.5], [4.0, -2.0, -1.0]),
-        ([-3.0, 1.0], [1.5, -0.5]),
-    ],
-)
-def test_division_by_the_sum_gives_no_weights_when_scores_are_negative(scores, quotients, device):
-    scores = torch.tensor(scores, device=device)
-    assert softmax.sum_normalise(scores).tolist() == quotients
-    weights = softmax.stable(scores)
-    assert (weights > 0).all()
-    assert weights.sum().item() == pytest.approx(1.0)
-
-
-def test_one_is_invariant_to_shift_and_the_other_to_size(device, generator):
-    scores = torch.tensor([1.0, 2.0, 3.0], device=device, dtype=torch.float64)
-    by_softmax = [0.0900, 0.2447, 0.6652]
-    by_sum = [0.167, 0.333, 0.5]
-    assert softmax.stable(scores).tolist() == pytest.approx(by_softmax, abs=5e-5)
-    assert softmax.stable(scores + 100).tolist() == pytest.approx(by_softmax, abs=5e-5)
-    assert softmax.stable(10 * scores).tolist() == pytest.approx([2e-9, 5e-5, 0.99995], rel=0.1)
-    assert softmax.sum_normalise(scores).tolist() == pytest.approx(by_sum, abs=5e-4)
-    assert softmax.sum_normalise(10 * scores).tolist() == pytest.approx(by_sum, abs=5e-4)
-    shifted = softmax.sum_normalise(scores + 100)
-    assert shifted.tolist() == pytest.approx([0.330, 0.333, 0.337], abs=5e-4)
-
-    # Shifts and factors that are powers of two are exact, so the weights are equal bit by bit.
-    scores = torch.randint(1, 9, (5, 7), device=device, generator=generator).double()
-    assert torch.equal(softmax.stable(scores + 64), softmax.stable(scores))
-    assert torch.equal(softmax.sum_normalise(scores * 64), softmax.sum_normalise(scores))
+def test_division_by_the_sum_gives_no_weights_when_scores_are_negative(device):
+    scores = torch.tensor([[2.0, -1.0, -0.5], [-3.0, 1.0, 4.0], [1.0, -1.0, 0.0]], device=device)
+    quotients = [[4.0, -2.0, -1.0], [-1.5, 0.5, 2.0], [math.inf, -math.inf, math.nan]]
+    expected = torch.tensor(quotients, device=device)
+    torch.testing.assert_close(softmax.sum_normalise(scores), expected, equal_nan=True)
 
 
 @pytest.mark.claim("softmax-is-not-a-power")
@@ -748,10 +640,9 @@ def test_the_dtype_that_comes_in_goes_out(function, dtype, device, generator):
 )
 def test_integers_are_refused(function, name, device):
     message = (
-        f"{name}: expected a torch.Tensor of a floating dtype, got torch.int64. "
-        f"Convert it with torch.as_tensor({name}, dtype=torch.float32)."
+        rf"{name}: .* got torch\.int64\. .* torch\.as_tensor\({name}, dtype=torch\.float32\)\."
     )
-    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(TypeError, match=f"^{message}"):
         function(torch.ones(5, 7, dtype=torch.int64, device=device))
 
 
@@ -762,7 +653,6 @@ def test_lists_are_refused():
 
 @every("wrong", [0, -3, 2.5, True, "64"])
 def test_a_wrong_block_size_is_named(wrong, device):
-    with pytest.raises(ValueError, match=r"^block_size: expected an integer of 1 or more") as error:
+    message = rf"^block_size: expected an integer of 1 or more, got {wrong!r}\. .* any number gives"
+    with pytest.raises(ValueError, match=message):
         softmax.online(torch.zeros(7, device=device), block_size=wrong)
-    assert f"got {wrong!r}." in str(error.value)
-    assert "any number gives the same weights" in str(error.value)

@@ -98,14 +98,6 @@ def test_a_window_that_leaves_the_first_key_gives_its_weight_to_the_others(randn
     assert (beside.sum(-1) < 0.1).all()
 
 
-def test_the_caller_keeps_its_own_tensors(randn):
-    cache, key = StreamingCache(first=1, window=2), randn(1, D_K)
-    held, _ = cache.append(key, key)
-    kept = held.clone()
-    key.zero_()
-    assert torch.equal(held, kept)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -77,12 +77,7 @@ def attention(
         mask = torch.nn.functional.pad(attn_mask, (0, missing), value=forbidden)
         mask = torch.where(visible, mask, forbidden)
 
-    run = partial(
-        attnref.attend,
-        *(query, key, value),
-        scale=scale,
-        enable_gqa=True,
-    )
+    run = partial(attnref.attend, *(query, key, value), scale=scale, enable_gqa=True)
     softcap = softcap or None
     causal = bool(is_causal) and not cached
     output, weights, lse = run(attn_mask=mask, is_causal=causal, softcap=softcap)

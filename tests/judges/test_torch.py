@@ -26,7 +26,6 @@ from every import every
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attnref
 from attnref import oracle
@@ -239,60 +238,3 @@ def test_a_few_roundings_more_exceed_the_budget(dtype, generator):
 
     for own, other in zip(errors(solve(worse, problem), truth), theirs, strict=True):
         assert root_mean_square(own) > 1.5 * root_mean_square(other)
-
-
-@every("dtype", DTYPES)
-def test_softcap_and_log_sum_exp(dtype, generator):
-    """PyTorch has no function for these, but the formula written with its operators."""
-    problem = large("float", dtype, 41, generator)
-    softcap = 3.0
-    grad_lse = torch.randn(2, 1, 61, device=generator.device, generator=generator).to(dtype)
-
-    def textbook(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        scores = query @ key.mT * 37**-0.5
-        scores = softcap * torch.tanh(scores / softcap) + mask
-        return torch.softmax(scores, dim=-1) @ value, torch.logsumexp(scores, dim=-1)
-
-    arguments = [array(x) for x in problem.tensors]
-    output, _ = oracle.scaled_dot_product_attention(*arguments, softcap=softcap)
-    lse = oracle.log_sum_exp(*arguments[:2], arguments[3], softcap=softcap)
-    gradients = oracle.gradients(
-        array(problem.grad_output), *arguments, softcap=softcap, grad_lse=array(grad_lse)
-    )
-    truth = [torch.from_numpy(x).to(generator.device) for x in (output, lse, *gradients[:4])]
-
-    def judged(attend) -> list[Tensor]:
-        tensors = [x.detach().requires_grad_() for x in problem.tensors]
-        output, lse = attend(*tensors)
-        upstream = [problem.grad_output, grad_lse.to(lse.dtype)]
-        gradients = torch.autograd.grad([output, lse], tensors, upstream)
-        return errors([x.detach().double() for x in (output, lse, *gradients)], truth)
-
-    def attend(*tensors):
-        return attnref.attend(*tensors, softcap=softcap)[::2]
-
-    for own, other in zip(judged(attend), judged(textbook), strict=True):
-        assert root_mean_square(own) <= 1.5 * root_mean_square(other)
-
-
-def test_where_pytorch_differs(device, generator):
-    """The traps that the reference's docstring names, in PyTorch's plain formula."""
-    query, key, value = torch.randn(3, 2, 5, 3, device=device, generator=generator)
-    mask = torch.ones(5, 5, dtype=torch.bool, device=device)
-    mask[:, 4] = False
-    for bad, spoilt in [(NAN, key), (INF, value)]:
-        kept = spoilt[:, 4].clone()
-        spoilt[:, 4] = bad
-        with sdpa_kernel(SDPBackend.MATH):
-            theirs = F.scaled_dot_product_attention(query, key, value, mask)
-        assert theirs.isnan().all()
-        assert attnref.scaled_dot_product_attention(query, key, value, mask).isfinite().all()
-        spoilt[:, 4] = kept
-    with (
-        sdpa_kernel(SDPBackend.MATH),
-        pytest.raises(RuntimeError, match="attn_mask should not be set when is_causal=True"),
-    ):
-        F.scaled_dot_product_attention(query, key, value, mask, is_causal=True)
-    both = attnref.scaled_dot_product_attention(query, key, value, mask, is_causal=True)
-    one = attnref.scaled_dot_product_attention(query, key, value, mask & mask.tril())
-    assert torch.equal(both, one)

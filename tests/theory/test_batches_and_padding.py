@@ -9,10 +9,10 @@ from attnref.positions import alibi, rotary, sinusoidal
 
 
 @pytest.mark.claim("left-padding-needs-no-new-positions")
-def test_padding_on_the_left_moves_positions_that_are_relative_not_at_all(device, generator):
+def test_padding_on_the_left_moves_positions_that_are_relative_not_at_all(device, randn):
     """Rotations and linear biases know distances; a table of positions has to be told."""
     n, width, heads, d = 5, 11, 3, 8
-    q, k, v = torch.randn(3, heads, n, d, dtype=torch.float64, device=device, generator=generator)
+    q, k, v = randn(3, heads, n, d)
 
     def attend(padded_to, side, positions):
         """The real rows of one sequence, padded with nines on one side."""

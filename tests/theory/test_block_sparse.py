@@ -8,11 +8,10 @@ import attnref
 
 @pytest.mark.claim("dropped-weight-bounds-the-error")
 @pytest.mark.parametrize("share", [0.2, 0.7])
-def test_dropped_weight_bounds_the_error(share, device, generator):
+def test_dropped_weight_bounds_the_error(share, device, generator, randn):
     """Weights move by exactly twice what is dropped, the output by no more than it × diameter."""
-    options = {"dtype": torch.float64, "device": device, "generator": generator}
-    query, key = torch.randn(2, 41, 7, **options)
-    value = torch.randn(41, 3, **options)
+    query, key = randn(2, 41, 7)
+    value = randn(41, 3)
     kept = torch.rand(41, 41, device=device, generator=generator) > share
     kept.fill_diagonal_(True)
     whole = attnref.attention_weights(query, key)

@@ -1,12 +1,13 @@
 """What the page on drafts claims: what verification leaves unchanged, and what a tree is worth."""
 
 import functools
-import importlib.util
 import itertools
 import math
 import random
+import runpy
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,10 +20,7 @@ SNIPPETS = Path(__file__).parents[2] / "snippets" / "variants" / "draft-trees"
 
 @functools.cache
 def snippet(name):
-    spec = importlib.util.spec_from_file_location(f"draft_trees_{name}", SNIPPETS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(SNIPPETS / f"{name}.py")))
 
 
 # Greedy decoding ---------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ EPS = torch.finfo(torch.float64).eps
 
 
 @pytest.fixture
-def rows(device, generator):
+def rows(device, randn):
     """Weights of 300 rows of 7 keys, from flat to saturated, and both extremes."""
     size = torch.logspace(-2, 1.5, 300, dtype=torch.float64, device=device)[:, None]
-    random = torch.randn(300, 7, dtype=torch.float64, device=device, generator=generator)
+    random = randn(300, 7)
     extremes = torch.zeros(2, 7, dtype=torch.float64, device=device)
     extremes[1, 0] = 1e3
     return softmax.stable(torch.cat([size * random, extremes]))
@@ -57,11 +57,9 @@ def test_independent_noise_of_the_values_is_divided_by_the_inverse_sum_of_square
 
 @pytest.mark.claim("gaussian-entropy")
 @pytest.mark.parametrize("deviation", [0.25, 0.5, 1.0])
-def test_entropy_of_gaussian_scores_is_half_the_variance_below_its_maximum(
-    deviation, device, generator
-):
+def test_entropy_of_gaussian_scores_is_half_the_variance_below_its_maximum(deviation, randn):
     n, rows = 8192, 100
-    scores = torch.randn(rows, n, dtype=torch.float64, device=device, generator=generator)
+    scores = randn(rows, n)
     entropy = softmax.entropy(softmax.stable(deviation * scores))
     error = entropy.std().item() / math.sqrt(rows)
     # ln Z and the mean score under p are ratios of averages of n terms; their bias is of the
@@ -73,10 +71,10 @@ def test_entropy_of_gaussian_scores_is_half_the_variance_below_its_maximum(
 
 
 @pytest.mark.claim("beyond-freezing-the-law-is-absurd")
-def test_the_law_would_be_negative_beyond_the_freezing_point(device, generator):
+def test_the_law_would_be_negative_beyond_the_freezing_point(randn):
     n = 1024
     deviation = 1.3 * math.sqrt(2 * math.log(n))
-    scores = torch.randn(200, n, dtype=torch.float64, device=device, generator=generator)
+    scores = randn(200, n)
     p = softmax.stable(deviation * scores)
     entropy = softmax.entropy(p)
     assert math.log(n) - deviation**2 / 2 < -4
@@ -86,10 +84,10 @@ def test_the_law_would_be_negative_beyond_the_freezing_point(device, generator):
 
 
 @pytest.mark.claim("information-is-a-mean-divergence")
-def test_what_the_index_tells_of_the_query(device, generator):
+def test_what_the_index_tells_of_the_query(randn):
     for c in (0.0, 0.25, 1.0, 16.0):
-        q = torch.randn(97, 5, dtype=torch.float64, device=device, generator=generator)
-        k = torch.randn(11, 5, dtype=torch.float64, device=device, generator=generator)
+        q = randn(97, 5)
+        k = randn(11, 5)
         p = softmax.stable(c * q @ k.mT)  # (97, 11)
         together = p.mean(0)
         information = softmax.entropy(together) - softmax.entropy(p).mean()
@@ -100,11 +98,11 @@ def test_what_the_index_tells_of_the_query(device, generator):
 
 
 @pytest.mark.claim("information-of-small-factors")
-def test_for_small_factors_the_index_tells_half_the_variance_of_the_scores(device, generator):
+def test_for_small_factors_the_index_tells_half_the_variance_of_the_scores(randn):
     """To second order in c; what is left out is of the order of c times σ², by the third moment."""
     d_k, n, queries = 16, 256, 4000
-    q = torch.randn(queries, d_k, dtype=torch.float64, device=device, generator=generator)
-    k = torch.randn(n, d_k, dtype=torch.float64, device=device, generator=generator)
+    q = randn(queries, d_k)
+    k = randn(n, d_k)
 
     def told(q, c):
         scores = c * q @ k.mT
@@ -123,11 +121,9 @@ def test_for_small_factors_the_index_tells_half_the_variance_of_the_scores(devic
 
 
 @pytest.mark.claim("root-of-the-logarithm-keeps-the-share")
-def test_random_scores_keep_their_share_of_the_entropy_under_the_root_of_the_logarithm(
-    device, generator
-):
+def test_random_scores_keep_their_share_of_the_entropy_under_the_root_of_the_logarithm(randn):
     def share(n, factor):
-        scores = torch.randn(2**18 // n, n, dtype=torch.float64, device=device, generator=generator)
+        scores = randn(2**18 // n, n)
         return (softmax.entropy(softmax.stable(factor * scores)).mean() / math.log(n)).item()
 
     short, long = 64, 32_768
@@ -143,10 +139,10 @@ def test_random_scores_keep_their_share_of_the_entropy_under_the_root_of_the_log
 
 @pytest.mark.claim("entropy-from-fused-outputs")
 @pytest.mark.parametrize("c", [0.1, 0.5, 3.0])
-def test_entropy_without_the_matrix_of_weights(c, device, generator):
+def test_entropy_without_the_matrix_of_weights(c, randn):
     """H = ln Z - c q·(P K): the log-sum-exp, and attention with the keys as values."""
-    q = torch.randn(13, 5, dtype=torch.float64, device=device, generator=generator)
-    k = torch.randn(11, 5, dtype=torch.float64, device=device, generator=generator)
+    q = randn(13, 5)
+    k = randn(11, 5)
     log_sum_exp = softmax.log_sum_exp(c * q @ k.mT)
     mean_key = attnref.scaled_dot_product_attention(q, k, k, scale=c)
     found = log_sum_exp - c * (q * mean_key).sum(-1)

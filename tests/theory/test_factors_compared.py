@@ -12,11 +12,11 @@ from attnref.adaptive_scaling import from_variance
 
 @pytest.mark.claim("cosines-without-a-temperature-cannot-choose")
 @pytest.mark.parametrize(("n", "ceiling"), [(64, 0.105), (1024, 0.0072)])
-def test_cosines_without_a_temperature_never_choose(n, ceiling, device, generator):
+def test_cosines_without_a_temperature_never_choose(n, ceiling, randn):
     """The best case, one key along the query and all others against it, is still nearly flat."""
     assert 1 / (1 + (n - 1) * math.exp(-2)) == pytest.approx(ceiling, rel=5e-3)
-    query = torch.randn(97, 16, dtype=torch.float64, device=device, generator=generator)
-    key = torch.randn(n, 16, dtype=torch.float64, device=device, generator=generator)
+    query = randn(97, 16)
+    key = randn(n, 16)
     key[0] = query[0]
     key[1:] = -query[0]
     unit_query, unit_key = bounded_scores.qk_unit_norm(100 * query, 100 * key)
@@ -26,12 +26,9 @@ def test_cosines_without_a_temperature_never_choose(n, ceiling, device, generato
 
 @pytest.mark.claim("scores-of-unit-vectors-and-the-width")
 @pytest.mark.parametrize("width", [16, 256])
-def test_a_fixed_temperature_depends_on_the_width_and_its_root_does_not(width, device, generator):
+def test_a_fixed_temperature_depends_on_the_width_and_its_root_does_not(width, randn):
     pairs = 20_000
-    q, k = (
-        torch.randn(pairs, 1, width, dtype=torch.float64, device=device, generator=generator)
-        for _ in range(2)
-    )
+    q, k = (randn(pairs, 1, width) for _ in range(2))
     cosines = torch.mul(*bounded_scores.qk_unit_norm(q, k)).sum(-1)
     # The kurtosis of a cosine of random directions is below 3.
     bound = 5 * math.sqrt(2 / pairs)
@@ -40,10 +37,10 @@ def test_a_fixed_temperature_depends_on_the_width_and_its_root_does_not(width, d
 
 
 @pytest.mark.claim("undoing-the-spread-undoes-the-learning")
-def test_a_factor_from_the_variance_cancels_growth_of_the_projections(device, generator):
+def test_a_factor_from_the_variance_cancels_growth_of_the_projections(randn):
     """Ten times larger queries and keys: sharper under a constant, unchanged under the adaptive."""
-    q = torch.randn(13, 7, dtype=torch.float64, device=device, generator=generator)
-    k = torch.randn(11, 7, dtype=torch.float64, device=device, generator=generator)
+    q = randn(13, 7)
+    k = randn(11, 7)
 
     def entropy(size, factor):
         scaled = scaling.scale_query(size * q, factor(size * q, size * k))

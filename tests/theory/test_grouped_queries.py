@@ -22,11 +22,10 @@ class Copies(TorchDispatchMode):
 
 
 @pytest.mark.claim("grouped-rows-copy-nothing")
-def test_stacked_rows_copy_no_key(device, generator):
+def test_stacked_rows_copy_no_key(randn):
     """The matrix product broadcasts by copying; a group of rows needs no broadcast."""
-    options = {"generator": generator, "device": device, "dtype": torch.float64}
-    query = torch.randn(B, HEADS, N, D, **options)
-    key = torch.randn(B, KV_HEADS, M, D, **options)
+    query = randn(B, HEADS, N, D)
+    key = randn(B, KV_HEADS, M, D)
     group = HEADS // KV_HEADS
     grouped = query.unflatten(1, (KV_HEADS, group))  # (b, h_kv, group, n, d)
     found, scores = {}, {}

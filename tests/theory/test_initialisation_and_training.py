@@ -23,15 +23,13 @@ def moments_of_dot(outcomes):
 
 
 @pytest.mark.claim("tied-projections-look-at-themselves")
-def test_with_one_projection_for_both_a_word_scores_the_root_of_the_width_with_itself(
-    device, generator
-):
+def test_with_one_projection_for_both_a_word_scores_the_root_of_the_width_with_itself(randn):
     d_model, d_k, draws = 11, 7, 20_000
-    x = torch.randn(d_model, dtype=torch.float64, device=device, generator=generator)
+    x = randn(d_model)
     x = x * math.sqrt(d_model) / x.norm()
-    y = torch.randn(d_model, dtype=torch.float64, device=device, generator=generator)
+    y = randn(d_model)
     y = y - (y @ x) / d_model * x
-    W = torch.randn(draws, d_model, d_k, dtype=torch.float64, device=device, generator=generator)
+    W = randn(draws, d_model, d_k)
     W = W / math.sqrt(d_model)
     for other, expected in ((x, math.sqrt(d_k)), (y, 0.0)):
         scores = ((x @ W) * (other @ W)).sum(-1) / math.sqrt(d_k)
@@ -81,10 +79,10 @@ def test_signs_with_the_same_covariances_vary_less_than_normals():
 
 
 @pytest.mark.claim("zero-queries-still-learn")
-def test_a_query_projection_of_zeros_gives_flat_weights_and_a_gradient(device, generator):
-    x = torch.randn(11, 5, dtype=torch.float64, device=device, generator=generator)
-    W_k = torch.randn(5, 7, dtype=torch.float64, device=device, generator=generator)
-    target = torch.randn(11, 5, dtype=torch.float64, device=device, generator=generator)
+def test_a_query_projection_of_zeros_gives_flat_weights_and_a_gradient(device, randn):
+    x = randn(11, 5)
+    W_k = randn(5, 7)
+    target = randn(11, 5)
     W_q = torch.zeros(5, 7, dtype=torch.float64, device=device, requires_grad=True)
     W_k.requires_grad_()
     output, weights, _ = attnref.attend(x @ W_q, x @ W_k, x)

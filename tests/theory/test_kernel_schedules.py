@@ -1,10 +1,11 @@
 """What the page on the roofline claims of newer kernels: order, rescaling, powers in software."""
 
 import functools
-import importlib.util
 import itertools
+import runpy
 from math import ceil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,10 +21,7 @@ EPSILON = torch.finfo(torch.float32).eps
 
 @functools.cache
 def snippet(name):
-    spec = importlib.util.spec_from_file_location(f"roofline_{name}", SNIPPETS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(SNIPPETS / f"{name}.py")))
 
 
 # The limit of exponentials -----------------------------------------------------------------------

@@ -17,10 +17,10 @@ def second_layer_keys(layers, words, is_causal):
 
 @pytest.mark.claim("bidirectional-changes-old-keys")
 @torch.no_grad()
-def test_one_more_token_leaves_old_keys_alone_only_under_a_causal_mask(device, generator):
+def test_one_more_token_leaves_old_keys_alone_only_under_a_causal_mask(device, generator, randn):
     options = {"generator": generator, "device": device, "dtype": torch.float64}
     layers = [MultiHeadAttention(WIDTH, HEADS, **options) for _ in range(2)]
-    words = torch.randn(N + 1, WIDTH, **options)
+    words = randn(N + 1, WIDTH)
     for is_causal in (True, False):
         shorter = second_layer_keys(layers, words[:N], is_causal)
         longer = second_layer_keys(layers, words, is_causal)
@@ -34,10 +34,9 @@ def test_one_more_token_leaves_old_keys_alone_only_under_a_causal_mask(device, g
 
 
 @pytest.mark.claim("cached-keys-stay-turned")
-def test_a_turned_key_is_cached_and_the_query_turns_by_its_own_position(device, generator):
+def test_a_turned_key_is_cached_and_the_query_turns_by_its_own_position(randn):
     """Scores of a step are the last row of all; a query that starts again at 0 is wrong."""
-    options = {"generator": generator, "device": device, "dtype": torch.float64}
-    q, k, v = (torch.randn(N, 6, **options) for _ in range(3))
+    q, k, v = (randn(N, 6) for _ in range(3))
     whole = scaled_dot_product_attention(
         positions.rotary(q), positions.rotary(k), v, is_causal=True
     )

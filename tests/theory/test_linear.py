@@ -9,11 +9,8 @@ from attnref.variants.linear import elu_plus_one, linear_attention, linear_state
 
 @pytest.mark.claim("linear-state-has-values-that-vanish")
 @pytest.mark.parametrize(("m", "d"), [(6, 5), (29, 7)])
-def test_with_more_keys_than_features_some_values_reach_no_query(m, d, generator, device):
-    query, key = (
-        torch.randn(rows, d, generator=generator, device=device, dtype=torch.float64)
-        for rows in (53, m)
-    )
+def test_with_more_keys_than_features_some_values_reach_no_query(m, d, randn):
+    query, key = (randn(rows, d) for rows in (53, m))
     features = elu_plus_one(key)  # (m, d)
     # The last of the right singular vectors of features.mT is one of its null space.
     value = torch.linalg.svd(features.mT).Vh[-1:].mT  # (m, 1), of length 1

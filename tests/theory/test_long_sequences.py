@@ -11,18 +11,12 @@ from attnref.masks import causal, sliding_window
 
 @pytest.mark.claim("recurrent-gradient-bound")
 @pytest.mark.parametrize("stretch", [0.8, 1.0, 1.7])
-def test_the_influence_over_k_steps_is_stretched_by_at_most_the_kth_power(
-    stretch, device, generator
-):
+def test_the_influence_over_k_steps_is_stretched_by_at_most_the_kth_power(stretch, device, randn):
     """And the bound is reached, by states near 0 and a matrix that only turns."""
-
-    def normal(*shape):
-        return torch.randn(*shape, dtype=torch.float64, device=device, generator=generator)
-
-    W = normal(7, 7)
+    W = randn(7, 7)
     W = stretch * W / torch.linalg.matrix_norm(W, ord=2)
-    turn = stretch * torch.linalg.qr(normal(7, 7))[0]
-    words = normal(11, 7)
+    turn = stretch * torch.linalg.qr(randn(7, 7))[0]
+    words = randn(11, 7)
     for matrix, size in [(W, 1.0), (W, 0.1), (turn, 1e-9)]:
         for k in (1, 2, 5, 11):
 
@@ -66,8 +60,8 @@ def test_a_gradient_vanishes_though_its_bound_grows(seed, device):
 
 
 @pytest.mark.claim("gradient-ignores-distance")
-def test_a_word_that_is_moved_takes_its_gradient_along(device, generator):
-    words = torch.randn(23, 5, dtype=torch.float64, device=device, generator=generator)
+def test_a_word_that_is_moved_takes_its_gradient_along(device, randn):
+    words = randn(23, 5)
     query = words[-1:].clone()
     order = torch.randperm(23, generator=torch.Generator().manual_seed(3)).to(device)
 
@@ -98,6 +92,7 @@ def test_steps_from_the_first_word_to_the_last(n):
 
 
 @pytest.mark.claim("weights-fit-every-length")
+@pytest.mark.claim("weights-know-no-length")
 def test_one_layer_serves_every_length(device, generator):
     layer = attnref.MultiHeadAttention(12, 3, device=device, generator=generator)
     for n in (1, 7, 401):

@@ -63,11 +63,9 @@ def test_outputs_tell_which_vectors_have_an_orthogonal_partner(generator, device
     ],
     ids=["window", "dyadic", "strided", "odd places", "mean of the others"],
 )
-def test_a_method_errs_by_half_the_diameter_for_a_key_that_it_ignores(method, device, generator):
+def test_a_method_errs_by_half_the_diameter_for_a_key_that_it_ignores(method, randn):
     n, d = 13, 5
-    query, key, value = (
-        torch.randn(n, d, generator=generator, device=device, dtype=torch.float64) for _ in range(3)
-    )
+    query, key, value = (randn(n, d) for _ in range(3))
     key[0] = 100 * query[-1]  # the match of the last query, which none of them looks at
     diameter, errors, given = 10.0, [], []
     for end in (-diameter / 2, diameter / 2):
@@ -83,12 +81,9 @@ def test_a_method_errs_by_half_the_diameter_for_a_key_that_it_ignores(method, de
 
 
 @pytest.mark.claim("polynomial-of-scores-has-low-rank")
-def test_a_polynomial_of_scores_has_the_rank_of_its_features(generator, device):
+def test_a_polynomial_of_scores_has_the_rank_of_its_features(randn):
     for d, degree in ((1, 3), (2, 3), (3, 2), (2, 5)):
-        query, key = (
-            torch.randn(67, d, generator=generator, device=device, dtype=torch.float64)
-            for _ in range(2)
-        )
+        query, key = (randn(67, d) for _ in range(2))
         scores = query @ key.T
         approximate = sum(scores**power / math.factorial(power) for power in range(degree + 1))
         features = math.comb(d + degree, degree)

@@ -10,8 +10,8 @@ from attnref import masks
 
 
 @pytest.fixture
-def scores(device, generator):
-    return torch.randn(7, 7, dtype=torch.float64, device=device, generator=generator)
+def scores(randn):
+    return randn(7, 7)
 
 
 @pytest.mark.claim("mask-three-ways")
@@ -132,10 +132,7 @@ def test_only_ours_reads_the_flag_and_the_mask_whatever_the_sizes(device):
     rows = {}
     for asked in (True, False):
         output, _ = layer(
-            *(x[0], x[0], value[0]),
-            attn_mask=~may.cpu(),
-            is_causal=True,
-            need_weights=asked,
+            *(x[0], x[0], value[0]), attn_mask=~may.cpu(), is_causal=True, need_weights=asked
         )
         rows[asked] = output[0]
     mask_alone = may.cpu().float() / may.cpu().sum(-1, keepdim=True)

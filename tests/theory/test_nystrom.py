@@ -8,8 +8,8 @@ from attnref.variants.nystrom import _pseudo_inverse
 
 @pytest.mark.claim("remainder-to-the-third-power")
 @pytest.mark.parametrize("size", [3, 7])
-def test_a_step_takes_the_remainder_to_three_quarters_of_its_cube(size, generator, device):
-    scores = torch.randn(size, size, generator=generator, device=device, dtype=torch.float64)
+def test_a_step_takes_the_remainder_to_three_quarters_of_its_cube(size, device, randn):
+    scores = randn(size, size)
     matrix = (2 * scores).softmax(-1)
     unit = torch.eye(size, device=device, dtype=torch.float64)
     for steps in range(6):

@@ -129,13 +129,13 @@ def test_depth_of_a_recurrence():
 
 
 @pytest.mark.claim("one-pass-trains-all-prefixes")
-def test_a_causal_pass_is_a_pass_over_every_prefix(device, generator):
+def test_a_causal_pass_is_a_pass_over_every_prefix(device, generator, randn):
     """Outputs, and gradients of a loss that adds up over positions."""
     n, width = 7, 12
     options = {"generator": generator, "device": device, "dtype": torch.float64}
     layers = [attnref.MultiHeadAttention(width, 3, **options) for _ in range(2)]
-    words = torch.randn(n, width, **options).requires_grad_()
-    upstream = torch.randn(n, width, **options)
+    words = randn(n, width).requires_grad_()
+    upstream = randn(n, width)
 
     def model(x):
         for layer in layers:

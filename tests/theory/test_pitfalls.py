@@ -209,11 +209,7 @@ FAULTS = {
         {"row_sums": FAIL},
     ),
     "numerics/#scale": (plain(scale=1.0), plain(), {"scale": FAIL}),
-    "numerics/#dropout": (
-        always_dropping,
-        dropping,
-        {"determinism": FAIL, "dropout_off": FAIL},
-    ),
+    "numerics/#dropout": (always_dropping, dropping, {"determinism": FAIL, "dropout_off": FAIL}),
     "shapes/#grouped": (
         sharing(lambda x, group: x.repeat(1, group, 1, 1)),
         sharing(lambda x, group: x.repeat_interleave(group, 1)),
@@ -272,8 +268,8 @@ def test_the_two_readings_of_a_window_are_told_apart():
 
 
 @pytest.mark.claim("zero-one-added-hides-nothing")
-def test_ones_and_zeros_added_multiply_the_odds_by_e(device, generator):
-    query, key = torch.randn(2, 7, 5, dtype=torch.float64, device=device, generator=generator)
+def test_ones_and_zeros_added_multiply_the_odds_by_e(device, randn):
+    query, key = randn(2, 7, 5)
     keep = torch.tensor([1, 1, 1, 0, 0, 0, 0], device=device)
     plain = attnref.attention_weights(query, key)
     value = torch.eye(7, dtype=torch.float64, device=device)
@@ -306,8 +302,8 @@ def test_a_mask_a_sequence_is_repeated_for_its_heads_one_after_the_other(device,
 
 @pytest.mark.claim("softmax-without-a-dimension")
 @pytest.mark.filterwarnings("ignore:Implicit dimension")
-def test_without_a_dimension_the_first_of_three_is_normalised(device, generator):
-    scores = torch.randn(3, 5, 7, dtype=torch.float64, device=device, generator=generator)
+def test_without_a_dimension_the_first_of_three_is_normalised(randn):
+    scores = randn(3, 5, 7)
     wrong = F.softmax(scores)
     assert torch.equal(wrong, F.softmax(scores, dim=0))
     assert (wrong.sum(-1) - 1).abs().max() > 0.1
@@ -317,10 +313,9 @@ def test_without_a_dimension_the_first_of_three_is_normalised(device, generator)
 @pytest.mark.parametrize(
     "attend", [F.scaled_dot_product_attention, attnref.scaled_dot_product_attention]
 )
-def test_scaled_beforehand_and_told_so_is_the_default(attend, device, generator):
-    numbers = {"dtype": torch.float64, "device": device, "generator": generator}
-    query, key = torch.randn(5, 11, **numbers), torch.randn(7, 11, **numbers)
-    value = torch.randn(7, 3, **numbers)
+def test_scaled_beforehand_and_told_so_is_the_default(attend, randn):
+    query, key = randn(5, 11), randn(7, 11)
+    value = randn(7, 3)
     divided = query / 11**0.5
     default = attend(query, key, value)
     # One more rounding of each of 11 terms of a score, and a convex combination of values.

@@ -10,8 +10,8 @@ from attnref.positions import frequencies, rotary, sinusoidal
 
 
 @pytest.fixture
-def words(device, generator):
-    return torch.randn(2, 7, 12, dtype=torch.float64, device=device, generator=generator)
+def words(randn):
+    return randn(2, 7, 12)
 
 
 @pytest.fixture
@@ -112,11 +112,3 @@ def test_how_many_pairs_make_a_full_turn_in_training():
     never = int((2 * math.pi / frequencies(d) > trained).sum())
     first = math.floor(d / 2 * math.log(trained / (2 * math.pi)) / math.log(base)) + 1
     assert never == d // 2 - first == 18
-
-
-@pytest.mark.claim("weights-know-no-length")
-def test_a_layer_takes_any_length(device, generator):
-    layer = attnref.MultiHeadAttention(6, 2, generator=generator, device=device)
-    for n in (1, 513, 1031):
-        x = torch.randn(n, 6, device=device, generator=generator)
-        assert layer(x).shape == (n, 6)

@@ -25,6 +25,7 @@ def test_scores_are_mutual_without_projections_and_not_with_them(randn):
     assert (scores - scores.mT).abs().median() > 1
 
 
+@pytest.mark.claim("any-invertible-matrix-fits")
 @pytest.mark.claim("only-the-product-counts")
 def test_the_product_of_the_two_matrices_sets_the_weights(randn):
     x, w_q, w_k = randn(N, D_MODEL), randn(D_MODEL, D_K), randn(D_MODEL, D_K)
@@ -59,12 +60,19 @@ def test_a_bias_on_keys_is_lost_and_one_on_values_comes_out(randn):
         assert (other(key + b) - other(key)).abs().max() > 0.05
 
 
+@pytest.mark.claim("scores-have-at-most-the-rank-of-a-head")
 @pytest.mark.claim("scores-have-rank-at-most-d-k")
+@pytest.mark.claim("width-bounds-the-rank")
 @pytest.mark.parametrize("n", [7, 13, 101])
 def test_scores_have_the_rank_of_their_width_and_weights_may_have_more(n, randn):
     """A rank is a count of singular values that are not rounding errors."""
+
+    def rank(table):
+        sizes = torch.linalg.svdvals(table)
+        return (sizes > 1e-12 * sizes[0]).sum()
+
     scores = randn(n, D_K) @ randn(n, D_K).mT
-    sizes = torch.linalg.svdvals(scores)
-    assert (sizes > 1e-12 * sizes[0]).sum() == D_K
-    sizes = torch.linalg.svdvals(torch.softmax(scores, dim=-1))
-    assert (sizes > 1e-12 * sizes[0]).sum() > D_K
+    weights = torch.softmax(scores, dim=-1)
+    assert rank(scores) == D_K
+    assert rank(weights) > D_K
+    assert rank(weights @ randn(n, D_V)) == D_V

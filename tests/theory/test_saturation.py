@@ -12,10 +12,10 @@ EPS = torch.finfo(torch.float64).eps
 
 
 @pytest.fixture
-def rows(device, generator):
+def rows(device, randn):
     """Weights of 300 rows of 7 keys, from flat to saturated, and the flattest and the barest."""
     size = torch.logspace(-2, 1.5, 300, dtype=torch.float64, device=device)[:, None]
-    random = torch.randn(300, 7, dtype=torch.float64, device=device, generator=generator)
+    random = randn(300, 7)
     flat = torch.zeros(1, 7, dtype=torch.float64, device=device)
     bare = torch.tensor([[1e3, 0, 0, 0, 0, 0, 0]], dtype=torch.float64, device=device)
     return softmax.stable(torch.cat([size * random, flat, bare]))  # (302, 7)
@@ -68,10 +68,10 @@ def test_the_trace_is_between_once_and_twice_what_the_largest_weight_leaves(rows
 
 @pytest.mark.claim("query-gradient-is-a-covariance")
 @pytest.mark.parametrize("c", [0.3, 1.0, 4.0])
-def test_the_gradient_of_the_query_is_the_covariance_of_worth_and_keys(c, device, generator):
-    q = torch.randn(5, dtype=torch.float64, device=device, generator=generator)
-    k = torch.randn(7, 5, dtype=torch.float64, device=device, generator=generator)
-    g = torch.randn(7, dtype=torch.float64, device=device, generator=generator)
+def test_the_gradient_of_the_query_is_the_covariance_of_worth_and_keys(c, randn):
+    q = randn(5)
+    k = randn(7, 5)
+    g = randn(7)
     p = attnref.attention_weights(q[None], k, scale=c)[0]
     covariance = (p * g) @ k - (p @ g) * (p @ k)
     leaf = q.clone().requires_grad_()
@@ -81,11 +81,8 @@ def test_the_gradient_of_the_query_is_the_covariance_of_worth_and_keys(c, device
 
 
 @pytest.mark.claim("values-learn-when-saturated")
-def test_a_saturated_row_still_teaches_the_value_that_it_reads(device, generator):
-    q, k, v = (
-        torch.randn(n, 5, dtype=torch.float64, device=device, generator=generator)
-        for n in (1, 7, 7)
-    )
+def test_a_saturated_row_still_teaches_the_value_that_it_reads(device, randn):
+    q, k, v = (randn(n, 5) for n in (1, 7, 7))
     k[3] = 1000 * q[0]  # the winner, by far
     q.requires_grad_()
     v.requires_grad_()
@@ -111,8 +108,7 @@ def test_a_flat_row_has_low_weights_and_a_trace_near_1(n, device):
 
 @pytest.mark.claim("two-stages-of-vanishing")
 @pytest.mark.parametrize(
-    ("dtype", "rounded", "underflown"),
-    [(torch.float32, 17.0, 105.0), (torch.float64, 37.0, 746.0)],
+    ("dtype", "rounded", "underflown"), [(torch.float32, 17.0, 105.0), (torch.float64, 37.0, 746.0)]
 )
 def test_the_winner_stops_learning_long_before_the_loser(dtype, rounded, underflown, device):
     def gradient(lead):
@@ -152,8 +148,8 @@ def test_the_first_step_of_adam_forgets_the_size_of_the_gradient_down_to_its_eps
 
 
 @pytest.mark.claim("cross-entropy-does-not-saturate")
-def test_the_gradient_of_softmax_and_cross_entropy_is_the_error_itself(device, generator):
-    scores = 30 * torch.randn(97, 7, dtype=torch.float64, device=device, generator=generator)
+def test_the_gradient_of_softmax_and_cross_entropy_is_the_error_itself(device, generator, randn):
+    scores = 30 * randn(97, 7)
     scores.requires_grad_()
     target = torch.randint(7, (97,), device=device, generator=generator)
     loss = -scores.log_softmax(-1).gather(-1, target[:, None]).sum()

@@ -5,7 +5,6 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-import torch
 
 SIGNS = (Fraction(-1), Fraction(1))
 
@@ -37,11 +36,6 @@ def test_variance_is_the_width_for_independent_signs():
     for d_k in (1, 2, 3, 5):
         vectors = list(product(SIGNS, repeat=d_k))
         assert variance_of_dot(uniformly(product(vectors, vectors))) == d_k
-
-
-def test_one_vector_with_uncorrelated_components_is_enough():
-    free, tied = list(product(SIGNS, repeat=5)), [(sign,) * 5 for sign in SIGNS]
-    assert variance_of_dot(uniformly(product(free, tied))) == 5
 
 
 @pytest.mark.claim("zero-means-are-not-enough")
@@ -107,14 +101,12 @@ def test_general_law():
 
 @pytest.mark.claim("variance-over-random-weights")
 @pytest.mark.parametrize("same_input", [False, True])
-def test_variance_over_random_weights(same_input, device, generator):
+def test_variance_over_random_weights(same_input, randn):
     d_model, d_k, draws, deviation = 11, 7, 20_000, 0.3
-    x, y = torch.randn(2, d_model, dtype=torch.float64, device=device, generator=generator)
+    x, y = randn(2, d_model)
     if same_input:
         y = x
-    W_q, W_k = deviation * torch.randn(
-        2, draws, d_model, d_k, dtype=torch.float64, device=device, generator=generator
-    )
+    W_q, W_k = deviation * randn(2, draws, d_model, d_k)
     s = ((x @ W_q) * (y @ W_k)).sum(-1)
     expected = d_k * deviation**4 * x.dot(x).item() * y.dot(y).item()
     # A sample variance has relative s.d. sqrt((kurtosis - 1) / draws); kurtosis is 3 + 6/d_k.

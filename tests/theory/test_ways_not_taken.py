@@ -68,11 +68,11 @@ def test_no_low_rank_comes_close_to_sharp_weights(name, generator, device):
 
 @pytest.mark.claim("weights-and-outputs-err-alike")
 @pytest.mark.parametrize("name", ["performer", "linformer", "nystrom"])
-def test_weights_and_outputs_err_alike_for_independent_values(name, generator, device):
+def test_weights_and_outputs_err_alike_for_independent_values(name, generator, device, randn):
     """Relative errors, over so many columns of values that an average is near its expectation."""
     n, d, r = 128, 64, 16
     query, key, _ = tokens("peaked", n, d, generator)
-    value = torch.randn(n, 2000, generator=generator, device=device, dtype=torch.float64)
+    value = randn(n, 2000)
     method = low_rank(r, n, d, generator)[name]
     unit = torch.eye(n, device=device, dtype=torch.float64)
 
