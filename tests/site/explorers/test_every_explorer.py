@@ -67,11 +67,9 @@ def test_without_javascript_a_figure_and_a_table_stand_there(still, name, langua
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
 
 
-# What is drawn and can be seen: of each node its kind, places, sizes and text. One label of the
-# blockwise explorer, which its script hides where it is near another, is there without a script.
+# What is drawn and can be seen: of each node its kind, places, sizes and text.
 DRAWN = """root => Array.from(root.querySelectorAll("svg :not(tspan)"))
-  .filter(node => node.getClientRects().length && (node.matches(".blockwise-was-label")
-    || node.checkVisibility({visibilityProperty: true})))
+  .filter(node => node.getClientRects().length && node.checkVisibility({visibilityProperty: true}))
   .map(node => [node.tagName, ...["d", "x", "y", "cx", "cy", "width", "height", "transform",
     "stroke-width", "text-anchor"].map(name => `${name} ${node.getAttribute(name)}`),
     node.matches("text") ? node.textContent : ""].join(" "))"""
