@@ -203,24 +203,6 @@ def test_half_precision_errs_no_more_than_the_fused_kernel(device, generator):
     assert (ours - exact).norm() <= (kernel - exact).norm()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_gradients_err_no_more_than_the_budget(dtype, device, generator):
-    """At most 1.5 times the error of PyTorch's own path, both against float64."""
-    inputs = [
-        torch.randn(1, 2, 1031, 64, device=device, generator=generator).to(dtype).requires_grad_()
-        for _ in range(3)
-    ]
-    weight = torch.randn(1, 2, 1031, 64, device=device, generator=generator).to(dtype)
-    doubles = [x.detach().double().requires_grad_() for x in inputs]
-    kernel = torch.nn.functional.scaled_dot_product_attention
-    exact = torch.autograd.grad(kernel(*doubles, is_causal=True), doubles, weight.double())
-    theirs = torch.autograd.grad(kernel(*inputs, is_causal=True), inputs, weight)
-    ours = torch.autograd.grad(blockwise_attention(*inputs, is_causal=True), inputs, weight)
-    for one, other, truth in zip(ours, theirs, exact, strict=True):
-        assert one.dtype == dtype
-        assert (one - truth).norm() <= 1.5 * (other - truth).norm()
-
-
 def test_without_onednn(monkeypatch, randn, small_blocks):
     inputs = [x.detach().float() for x in draw_inputs(randn)]
     expected = blockwise_attention(*inputs, is_causal=True, scale=0.5)

@@ -234,17 +234,6 @@ def test_a_block_may_be_longer_than_the_text(randn):
     torch.testing.assert_close(ours, expected)
 
 
-@every("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_rounded_once(dtype, randn):
-    query, key, value = (randn(3, 41, 5, dtype=dtype) for _ in range(3))
-    options = {"is_causal": True, "block_size": 4, "num_means": 2}
-    ours = hierarchical_attention(query, key, value, **options)
-    assert ours.dtype == dtype
-    exact = dense(query.double(), key.double(), value.double(), **options)
-    eps = torch.finfo(dtype).eps
-    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * eps, atol=1e-5)
-
-
 def test_what_does_not_fit_is_named(randn):
     tokens = randn(6, 3)
     with pytest.raises(ValueError, match=r"^key: expected 6 tokens, as query has, got 7\. Near"):

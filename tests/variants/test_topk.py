@@ -68,16 +68,6 @@ def test_equal_scores_keep_as_many_keys(device):
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 7, device=device))
 
 
-@every("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_rounded_once(dtype, randn):
-    query, key, value = (randn(3, 13, 5, dtype=dtype) for _ in range(3))
-    ours = topk_attention(query, key, value, count=4)
-    assert ours.dtype == dtype
-    exact = topk_attention(query.double(), key.double(), value.double(), count=4)
-    eps = torch.finfo(dtype).eps
-    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * eps, atol=1e-6)
-
-
 @every("wrong", [0, 8, True, 2.0])
 def test_a_wrong_count_is_named(wrong, randn):
     with pytest.raises(ValueError, match=r"^count: expected an integer between 1 and 7"):
