@@ -9,7 +9,8 @@ from torch.autograd import forward_ad
 from torch.nn.functional import pad
 
 import attnref
-from attnref import masks
+from attnref import masks, variants
+from attnref.record import Example
 from attnref.variants import _autograd, _strips, blockwise, sliding_window
 from attnref.variants.block_sparse import block_sparse_attention
 from attnref.variants.blockwise import blockwise_attention
@@ -76,13 +77,6 @@ each = pytest.mark.parametrize("name", CALLS)
 @pytest.fixture
 def inputs(randn):
     return [randn(2, N, width).requires_grad_() for width in (D_K, D_K, D_V)]
-
-
-def both(name, device):
-    ours, mask = CALLS[name]
-    dense = mask.dense(device) if isinstance(mask, masks.Mask) else mask
-    dense = None if dense is None else dense.to(device)
-    return ours, lambda q, k, v: attnref.scaled_dot_product_attention(q, k, v, dense)
 
 
 EXACT = CALLS | {
@@ -273,3 +267,15 @@ def test_borders_are_refused_before_they_are_read(monkeypatch, randn):
     query = randn(1, N, D_K)
     with pytest.raises(ValueError, match=r"^cu_seqlens: expected a call outside torch\.compile"):
         varlen_attention(query, query, query, torch.tensor([0, 4, N]))
+
+
+@pytest.mark.parametrize(
+    "name", ["blockwise", "differential", "distance_bias", "latent", "quantized"]
+)
+def test_a_mask_that_wants_a_gradient_is_refused(name, randn):
+    method = variants.records()[name]
+    arguments = method.arguments(Example(*(randn(2, 3, N, d) for d in (4, 4, D_V))))
+    with pytest.raises(
+        ValueError, match=r"^attn_mask: expected a tensor without gradient.* Detach"
+    ):
+        method.function(**arguments, attn_mask=randn(N, N).requires_grad_())

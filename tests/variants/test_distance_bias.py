@@ -388,9 +388,3 @@ def test_a_table_of_pairs_is_told_its_place():
     tensors = [torch.zeros(3, length, 2) for length in (5, 7, 7)]
     with pytest.raises(ValueError, match=r"A table of all pairs goes into attn_mask; attnref\.pos"):
         distance_bias_attention(*tensors, bias=torch.zeros(3, 5, 7))
-
-
-def test_a_mask_that_wants_a_gradient_is_refused(randn):
-    *tensors, bias = drawn(randn)
-    with pytest.raises(ValueError, match=r"^attn_mask: expected a tensor without gradient"):
-        distance_bias_attention(*tensors, randn(N, M).requires_grad_(), bias=bias)

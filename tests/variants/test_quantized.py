@@ -213,24 +213,6 @@ def test_masks_are_those_of_the_kernel(device, randn):
         )
 
 
-@every("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_comes_back(dtype, randn):
-    query, key, value = (randn(3, 13, 64, dtype=dtype) for _ in range(3))
-    ours = quantized_attention(query, key, value)
-    assert ours.dtype == dtype
-    exact = attnref.scaled_dot_product_attention(query.double(), key.double(), value.double())
-    # An eight-bit step and one rounding of the result.
-    assert error(ours.double(), exact) < 1e-2 + torch.finfo(dtype).eps
-
-
-def test_what_does_not_fit_is_named(randn):
-    query, key = randn(5, 3), randn(7, 3)
-    with pytest.raises(ValueError, match=r"^value: expected shape \(7, 'd_v'\)"):
-        quantized_attention(query, key, randn(5, 2))
-    with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
-        quantized_attention(query, key, key, randn(7, 5))
-
-
 def test_what_has_no_step_is_named_and_shown(device):
     with pytest.raises(ValueError, match=r"^tokens: expected shape .* at least 1, got \(3, 0\)"):
         quantize(torch.zeros(3, 0, device=device))
