@@ -28,9 +28,12 @@ def draw_inputs(randn, lead=(2, 3)):
 @pytest.mark.claim("block-sparse-is-exact")
 @every("lead", [(), (3,), (2, 1)])
 def test_it_is_attention_under_the_mask(lead, device, randn, layout, assert_same):
+    """Also of queries without blocks."""
     inputs, blocks = draw_inputs(randn), layout(*lead)
+    blocks[..., 1, :] = False
     mask = masks.block_layout(N, M, layout=blocks, block_size=SIZE).dense(device)
     ours = block_sparse_attention(*inputs, blocks, block_size=SIZE)
+    assert (ours[..., SIZE : 2 * SIZE, :] == 0).all()
     assert_same(ours, attnref.scaled_dot_product_attention(*inputs, mask), inputs)
 
 

@@ -17,19 +17,13 @@ CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64
 @pytest.mark.claim("cached-step-is-exact")
 @pytest.mark.parametrize("key_heads", [1, 2, 6])
 @every("n", [0, 1, 2, 7, 11])
-def test_the_newest_tokens_see_the_past_and_themselves(n, key_heads, randn, device):
+def test_the_newest_tokens_see_the_past_and_themselves(key_heads, n, randn, assert_same):
     shapes = ((2, 6, n, D_K), (2, key_heads, 11, D_K), (2, key_heads, 11, D_V))
     inputs = [randn(*shape).requires_grad_() for shape in shapes]
-    mask = masks.causal(n, 11, alignment="bottom-right").dense(device)
-    ours = kv_cache_attention(*inputs, scale=0.7, enable_gqa=True)
-    expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=True)
-    torch.testing.assert_close(ours, expected, **CLOSE)
-    cotangent = randn(2, 6, n, D_V)
-    torch.testing.assert_close(
-        torch.autograd.grad(ours, inputs, cotangent),
-        torch.autograd.grad(expected, inputs, cotangent),
-        **CLOSE,
-    )
+    mask = masks.causal(n, 11, alignment="bottom-right")
+    options = {"scale": 0.7, "enable_gqa": True}
+    expected = attnref.scaled_dot_product_attention(*inputs, mask, **options)
+    assert_same(kv_cache_attention(*inputs, **options), expected, inputs)
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
@@ -121,9 +115,11 @@ def test_derivatives_have_derivatives(splits, randn):
 
 
 @pytest.mark.claim("chunks-are-one-pass")
+@pytest.mark.claim("cached-steps-are-one-pass")
 @every("chunk", [1, 2, 5, 13])
 def test_a_prompt_in_chunks_is_one_pass(chunk, randn):
-    query, key, value = (randn(2, heads, 13, D_K) for heads in (6, 3, 3))
+    """Token by token too."""
+    query, key, value = randn(2, 6, 13, D_K), randn(2, 3, 13, D_K), randn(2, 3, 13, D_V)
     cache, rows = KVCache(max_length=13), []
     for begin in range(0, 13, chunk):
         now = slice(begin, begin + chunk)
@@ -135,9 +131,12 @@ def test_a_prompt_in_chunks_is_one_pass(chunk, randn):
     torch.testing.assert_close(torch.cat(rows, -2), expected, **CLOSE)
 
 
-def test_a_number_of_pieces_is_one_or_more(randn):
+def test_what_does_not_fit_is_named(randn):
+    key, value = randn(5, D_K), randn(5, D_V)
     with pytest.raises(ValueError, match=r"^splits: expected an integer of 1 or more, got 0\."):
-        kv_cache_attention(randn(1, D_K), randn(5, D_K), randn(5, D_V), splits=0)
+        kv_cache_attention(randn(1, D_K), key, value, splits=0)
+    with pytest.raises(ValueError, match=r"^key: expected at least as .*, 7, got 5\..* append the"):
+        kv_cache_attention(randn(7, D_K), key, value)
 
 
 @every(("of_query", "of_key"), [((2, 6), (1, 3)), ((1, 6), (2, 3)), ((6,), (2, 3)), ((2, 6), (3,))])
@@ -149,20 +148,6 @@ def test_dimensions_broadcast(of_query, of_key, n, randn):
     mask = masks.causal(n, 11, alignment="bottom-right").dense(device=query.device)
     expected = attnref.scaled_dot_product_attention(query, key, value, mask, enable_gqa=True)
     torch.testing.assert_close(ours, expected, **CLOSE)
-
-
-@pytest.mark.claim("cached-steps-are-one-pass")
-def test_step_by_step_is_all_at_once(randn):
-    query, key, value = randn(2, 6, 11, D_K), randn(2, 3, 11, D_K), randn(2, 3, 11, D_V)
-    cache, steps = KVCache(max_length=11), []
-    for step in range(11):
-        token = slice(step, step + 1)
-        keys, values = cache.append(key[..., token, :], value[..., token, :])
-        steps.append(kv_cache_attention(query[..., token, :], keys, values, enable_gqa=True))
-    expected = attnref.scaled_dot_product_attention(
-        query, key, value, is_causal=True, enable_gqa=True
-    )
-    torch.testing.assert_close(torch.cat(steps, -2), expected, **CLOSE)
 
 
 @pytest.mark.claim("shared-head-is-read-once")
@@ -183,11 +168,3 @@ def test_a_shared_head_is_read_once(randn, monkeypatch):
     kv_cache_attention(query, key, value, enable_gqa=True)
     assert seen == [((1, 2, 3, D_K), (1, 2, 11, D_K))]
     assert held == [[x.untyped_storage().data_ptr() for x in (key, value)]]
-
-
-def test_tokens_that_are_not_in_the_cache_are_refused(randn):
-    with pytest.raises(
-        ValueError, match=r"^key: expected at least as many keys as queries, 7, got 5\."
-    ) as error:
-        kv_cache_attention(randn(7, D_K), randn(5, D_K), randn(5, D_V))
-    assert "append their keys and values first" in str(error.value)

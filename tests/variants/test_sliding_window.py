@@ -32,13 +32,23 @@ def test_it_is_attention_under_the_mask(n, window, causal, device, randn, assert
 
 
 @every(("n", "window", "causal"), CASES)
-def test_all_blocks_at_once_give_the_same(n, window, causal, randn, assert_same):
+def test_all_blocks_at_once_give_the_same(n, window, causal, randn, monkeypatch, assert_same):
     """The path of a GPU, on whatever device this runs."""
-    query, key, value = inputs = draw_inputs(randn, n, lead=(3,))
-    back, ahead = (window - 1, 0) if causal else (window // 2, window // 2)
-    expected = sliding_window_attention(*inputs, window=window, is_causal=causal, scale=0.7)
-    ours, _ = sliding_window._batched(query, key, value, 0.7, back, ahead)
-    assert_same(ours, expected, inputs)
+    inputs = draw_inputs(randn, n, lead=(3,))
+    options = {"window": window, "is_causal": causal, "scale": 0.7}
+    expected = sliding_window_attention(*inputs, **options)
+    with monkeypatch.context() as patched:
+        patched.setattr(sliding_window, "_in_turn", lambda device: False)
+        assert_same(sliding_window_attention(*inputs, **options), expected, inputs)
+
+
+def test_what_does_not_fit_is_named(randn):
+    x, others = randn(7, 3), randn(11, 3)
+    text = r"^key: expected as many keys as queries, 7, got 11\..* use blockwise_attention"
+    with pytest.raises(ValueError, match=text):
+        sliding_window_attention(x, others, others, window=3, is_causal=True)
+    with pytest.raises(ValueError, match=r"^window: expected an odd number for a two-sided window"):
+        sliding_window_attention(x, x, x, window=4)
 
 
 @pytest.mark.claim("narrow-windows-by-the-kernel")
@@ -91,13 +101,6 @@ def test_narrow_windows_of_equal_widths_go_to_the_fused_kernel(
     assert len(calls) >= 6 if device.type == "cpu" else not calls  # of each head, one at least
 
 
-def test_the_path_of_a_gpu_is_taken_there(monkeypatch, randn, assert_same):
-    inputs = draw_inputs(randn, 37)
-    expected = sliding_window_attention(*inputs, window=7, is_causal=True)
-    monkeypatch.setattr(sliding_window, "_in_turn", lambda device: False)
-    assert_same(sliding_window_attention(*inputs, window=7, is_causal=True), expected, inputs)
-
-
 @pytest.mark.claim("outside-the-window-counts-nothing")
 def test_what_leaves_the_window_is_without_influence(randn):
     query, key, value = (x.detach() for x in draw_inputs(randn, 37))
@@ -121,16 +124,3 @@ def test_operations_grow_linearly(randn, count):
     for n in (128, 256, 512):
         pairs = 8 * 8 + (n - 8) * 16  # the first block has none before it
         assert products(n) == pairs * (4 * D_K + 3 * D_V)
-
-
-def test_other_lengths_are_refused(randn):
-    with pytest.raises(
-        ValueError, match=r"^key: expected as many keys as queries, 7, got 11\."
-    ) as error:
-        sliding_window_attention(randn(7, 3), randn(11, 3), randn(11, 2), window=3, is_causal=True)
-    assert "use blockwise_attention" in str(error.value)
-
-
-def test_an_even_window_has_no_middle(randn):
-    with pytest.raises(ValueError, match=r"^window: expected an odd number for a two-sided window"):
-        sliding_window_attention(*draw_inputs(randn, 7), window=4)
