@@ -17,7 +17,7 @@ ONCE = [name for name in METHODS if name not in KERNEL | {"quantized"}]
 @pytest.mark.parametrize("name", PLAIN)
 @every("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_it_errs_no_more_than_the_budget(name, dtype, device, generator):
-    """At most 1.5 times the error of PyTorch's own path: values and gradients, as the definition."""
+    """At most 1.5 times the error of PyTorch's own path, of values and gradients."""
     method, shape = METHODS[name], (1, 2, 257, 64)
     drawn = [torch.randn(shape, device=device, generator=generator).to(dtype) for _ in range(4)]
     *inputs, weight = drawn
