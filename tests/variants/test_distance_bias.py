@@ -358,7 +358,5 @@ def test_a_bias_may_be_wider_than_the_query(device, randn):
 )
 def test_a_wrong_bias_is_named(bias, error, message):
     tensors = [torch.zeros(2, 3, length, 2) for length in (5, 7, 7)]
-    with pytest.raises(error, match=f"^{re.escape(message)}") as raised:
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
         distance_bias_attention(*tensors, bias=bias)
-    in_place = "A table of all pairs goes into attn_mask; attnref.pos" in str(raised.value)
-    assert in_place == (bias.shape[-2:] == (5, 7))

@@ -246,12 +246,44 @@ def test_without_decay_and_rate_it_is_the_numerator_of_linear_attention(inputs):
 
 @pytest.mark.parametrize("has_rate", [False, True])
 def test_a_gate_that_is_the_same_for_all_components_is_a_decay(has_rate, inputs):
+    """Sizes of 1 are repeated, those of the rate too."""
     given = inputs("Gated DeltaNet" if has_rate else "Mamba-2")
-    expected = gated_delta_attention_step(**given)
-    given["log_decay"] = given["log_decay"][..., None]
-    torch.testing.assert_close(gated_delta_attention_step(**given), expected, **CLOSE)
-    given["log_decay"] = given["log_decay"].expand(2, 3, 41, D_K)
-    torch.testing.assert_close(gated_delta_attention_step(**given), expected, **CLOSE)
+    whole = {name: given[name] for name in ("log_decay", "beta") if name in given}
+    for short in (slice(None), slice(1)):
+        cut = {name: x[short, :, :1] if short.stop else x for name, x in whole.items()}
+        wide = {name: x.expand(2, 3, 41) for name, x in cut.items()}
+        expected = gated_delta_attention_step(**given | wide)
+        for gate in (
+            cut["log_decay"][..., None],
+            wide["log_decay"][..., None].expand(2, 3, 41, D_K),
+        ):
+            ours = gated_delta_attention_step(**given | cut | {"log_decay": gate})
+            torch.testing.assert_close(ours, expected, **CLOSE)
+        torch.testing.assert_close(gated_delta_attention_step(**given | cut), expected, **CLOSE)
+
+
+@every(
+    ("change", "message"),
+    [
+        ({"key": (2, 3, 40, D_K), "value": (2, 3, 40, D_V)}, "key: expected 41 tokens, as query"),
+        ({"log_decay": (41,)}, "log_decay: expected shape (2, 3, 41), a decay per head and token,"),
+        ({"log_decay": (2, 3, 40)}, "log_decay: expected shape (2, 3, 41), a decay per head and"),
+        ({"log_decay": (2, 3, 41, 4)}, "log_decay: expected shape (2, 3, 41), a decay per head"),
+        ({"beta": (41,)}, "beta: expected shape (2, 3, 41), a rate per head and token, got (41,)."),
+        ({"beta": (2, 3, 41, 1)}, "beta: expected shape (2, 3, 41), a rate per head and token,"),
+        ({"state": (2, 3, D_V, D_K)}, "state: expected shape (2, 3, 5, 7), a matrix of d_k rows"),
+        ({"state": (D_K, D_V)}, "state: expected shape (2, 3, 5, 7), a matrix of d_k rows and"),
+        ({"chunk_size": 48}, "chunk_size: expected a power of two, got 48. Take 64"),
+        (
+            {"chunk_size": 0},
+            "chunk_size: expected an integer of 1 or more, got 0. It is the number",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(change, message, inputs, randn):
+    change = {name: randn(*x) if isinstance(x, tuple) else x for name, x in change.items()}
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        gated_delta_attention_step(**inputs("Gated DeltaNet") | change)
 
 
 # What the rule does ------------------------------------------------------------------------------
@@ -519,33 +551,6 @@ def test_memory_grows_with_the_length_and_no_square_is_made(member, inputs):
 
 
 # Errors ------------------------------------------------------------------------------------------
-
-
-@every(
-    ("change", "message"),
-    [
-        ({"key": (2, 3, 40, D_K), "value": (2, 3, 40, D_V)}, "key: expected 41 tokens, as query"),
-        ({"log_decay": (41,)}, "log_decay: expected shape (2, 3, 41), a decay per head and token,"),
-        ({"log_decay": (2, 3, 40)}, "log_decay: expected shape (2, 3, 41), a decay per head and"),
-        ({"log_decay": (2, 3, 41, 4)}, "log_decay: expected shape (2, 3, 41), a decay per head"),
-        ({"beta": (41,)}, "beta: expected shape (2, 3, 41), a rate per head and token, got (41,)."),
-        ({"beta": (2, 3, 41, 1)}, "beta: expected shape (2, 3, 41), a rate per head and token,"),
-        ({"state": (2, 3, D_V, D_K)}, "state: expected shape (2, 3, 5, 7), a matrix of d_k rows"),
-        ({"state": (D_K, D_V)}, "state: expected shape (2, 3, 5, 7), a matrix of d_k rows and"),
-    ],
-)
-def test_a_wrong_shape_is_named(change, message, inputs, randn):
-    given = inputs("Gated DeltaNet") | {name: randn(*shape) for name, shape in change.items()}
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        gated_delta_attention_step(**given)
-
-
-def test_a_chunk_is_a_power_of_two(inputs):
-    with pytest.raises(ValueError, match=r"^chunk_size: expected a power of two, got 48\. Take 64"):
-        gated_delta_attention_step(**inputs("KDA"), chunk_size=48)
-    with pytest.raises(ValueError, match=r"^chunk_size: expected an integer of 1 or more") as error:
-        gated_delta_attention_step(**inputs("KDA"), chunk_size=0)
-    assert "got 0. It is the number of tokens taken at a time; any power" in str(error)
 
 
 def test_what_is_no_floating_tensor_is_named(inputs):
