@@ -228,8 +228,7 @@ def test_repr_and_shape():
 # A rule of each kind: arithmetic, a table, a lookup, for each head, for each sample, combined.
 TELLING = "causal, bottom-right", "layouts of heads", "trees of samples", "causal and padded"
 telling = pytest.mark.parametrize(
-    "name",
-    [one if one in TELLING else pytest.param(one, marks=pytest.mark.audit) for one in MASKS],
+    "name", [one if one in TELLING else pytest.param(one, marks=pytest.mark.audit) for one in MASKS]
 )
 
 

@@ -157,17 +157,11 @@ def test_padding_between_documents_sees_nothing_and_is_seen_by_nothing(device):
 
 @every(("n", "random_blocks", "global_blocks"), [(41, 2, 1), (35, 3, 0), (7, 2, 2)])
 def test_the_blocks_of_bigbird(n, random_blocks, global_blocks, device, generator):
-    block_size, window_blocks = 5, 3
-    blocks = math.ceil(n / block_size)
-    options = {
-        "block_size": block_size,
-        "window_blocks": window_blocks,
-        "random_blocks": random_blocks,
-        "global_blocks": global_blocks,
-    }
-    mask = masks.bigbird(n, **options, generator=generator)
+    chosen = {"random_blocks": random_blocks, "global_blocks": global_blocks}
+    mask = bigbird(n, block_size=5, window_blocks=3, generator=generator, **chosen)
     assert mask.shape == (n, n)
-    summary = mask.block_summary(block_size, device)
+    blocks = math.ceil(n / 5)
+    summary = mask.block_summary(5, device)
     assert ((summary == EMPTY) | (summary == FULL)).all()
     for i in range(blocks):
         fixed = {j for j in range(blocks) if abs(i - j) <= 1 or min(i, j) < global_blocks}
@@ -179,14 +173,7 @@ def test_the_blocks_of_bigbird(n, random_blocks, global_blocks, device, generato
 def test_bigbird_draws_from_its_generator_alone(device):
     def draw(seed):
         generator = torch.Generator(device).manual_seed(seed)
-        return masks.bigbird(
-            95,
-            block_size=5,
-            window_blocks=1,
-            random_blocks=2,
-            global_blocks=1,
-            generator=generator,
-        ).dense(device)
+        return bigbird(95, block_size=5, random_blocks=2, generator=generator).dense(device)
 
     before = torch.get_rng_state()
     assert torch.equal(draw(0), draw(0))
@@ -199,14 +186,7 @@ def test_bigbird_draws_uniformly(device, generator):
     rounds = 700
     drawn = torch.zeros(8, device=device)
     for _ in range(rounds):
-        mask = masks.bigbird(
-            8,
-            block_size=1,
-            window_blocks=1,
-            random_blocks=1,
-            global_blocks=0,
-            generator=generator,
-        )
+        mask = bigbird(8, global_blocks=0, generator=generator)
         drawn += mask.block(slice(0, 1), slice(None), device)[0]
     assert drawn[0] == rounds
     # Each count is binomial; beyond 5.5 deviations for one of seven is rarer than 1e-6.
@@ -290,9 +270,9 @@ def test_no_position_at_all():
     assert masks.packed([]).shape == (0, 0)
 
 
-def bigbird(**changes):
-    options = {"block_size": 2, "window_blocks": 1, "random_blocks": 1, "global_blocks": 1}
-    return masks.bigbird(6, **({"generator": torch.Generator()} | options | changes))
+def bigbird(n=6, **changes):
+    options = {"block_size": 1, "window_blocks": 1, "random_blocks": 1, "global_blocks": 1}
+    return masks.bigbird(n, **({"generator": torch.Generator()} | options | changes))
 
 
 def layout(*sizes, block_size=2):
@@ -369,9 +349,18 @@ BETWEEN = "expected an integer between 0 and"
         (lambda: layout(3, 3, block_size=0), f"block_size: {ONE_OR_MORE} 0. It is the side of"),
         (lambda: masks.causal(5).block_summary(0), f"block_size: {ONE_OR_MORE} 0. It is the side"),
         (lambda: bigbird(block_size=0), f"block_size: {ONE_OR_MORE} 0. It is the side of a block"),
-        (lambda: bigbird(window_blocks=2), "window_blocks: expected an odd number for a two-sided"),
-        (lambda: bigbird(random_blocks=4), f"random_blocks: {BETWEEN} 3, got 4. A row of blocks"),
-        (lambda: bigbird(global_blocks=-1), f"global_blocks: {BETWEEN} 3, got -1. A row of blocks"),
+        (
+            lambda: bigbird(block_size=2, window_blocks=2),
+            "window_blocks: expected an odd number for a two-sided",
+        ),
+        (
+            lambda: bigbird(block_size=2, random_blocks=4),
+            f"random_blocks: {BETWEEN} 3, got 4. A row of blocks",
+        ),
+        (
+            lambda: bigbird(block_size=2, global_blocks=-1),
+            f"global_blocks: {BETWEEN} 3, got -1. A row of blocks",
+        ),
     ],
 )
 def test_a_wrong_argument_is_named(make, text):

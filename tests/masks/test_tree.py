@@ -117,10 +117,7 @@ def turned(query, key, parents, past):
     depths = masks.tree_depths(parents).to(query.device)
     older, nodes = key[..., :past, :], key[..., past:, :]
     nodes = rotary(nodes, offset=past, positions=depths)
-    return (
-        rotary(query, offset=past, positions=depths),
-        torch.cat([rotary(older), nodes], dim=-2),
-    )
+    return (rotary(query, offset=past, positions=depths), torch.cat([rotary(older), nodes], dim=-2))
 
 
 def alone(query, key, value, parents, past, node):

@@ -83,7 +83,7 @@ EXACT = CALLS | {
     "varlen": (
         lambda q, k, v: varlen_attention(q, k, v, torch.tensor([0, 3, N])),
         masks.packed([3, N - 3]),
-    ),
+    )
 }
 
 

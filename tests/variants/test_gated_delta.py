@@ -41,11 +41,7 @@ def inputs(randn):
             "state": randn(*lead, D_K, D_V),
         }
         if kind is not None:
-            shape = {
-                "constant": (*lead, 1),
-                "decay": (*lead, n),
-                "gate": (*lead, n, D_K),
-            }[kind]
+            shape = {"constant": (*lead, 1), "decay": (*lead, n), "gate": (*lead, n, D_K)}[kind]
             given["log_decay"] = -strength * randn(*shape).abs()
         if has_rate:
             given["beta"] = randn(*lead, n).sigmoid()

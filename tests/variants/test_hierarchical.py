@@ -198,12 +198,7 @@ def test_the_number_of_operations_is_that_of_the_docstring(is_causal, randn):
         query, key, value = randn(heads, n, d_k), randn(heads, n, d_k), randn(heads, n, d_v)
         with FlopCounterMode(display=False) as counter:
             hierarchical_attention(
-                query,
-                key,
-                value,
-                is_causal=is_causal,
-                block_size=block_size,
-                num_means=num_means,
+                query, key, value, is_causal=is_causal, block_size=block_size, num_means=num_means
             )
         return counter.get_total_flops()
 

@@ -19,11 +19,7 @@ from attnref.variants.quantized import QuantizedTokens, quantize, quantized_atte
 
 E4M3, E5M2, E2M1 = torch.float8_e4m3fn, torch.float8_e5m2, torch.float4_e2m1fn_x2
 E8M0 = torch.float8_e8m0fnu
-JUDGES = {
-    E4M3: ml_dtypes.float8_e4m3fn,
-    E5M2: ml_dtypes.float8_e5m2,
-    E2M1: ml_dtypes.float4_e2m1fn,
-}
+JUDGES = {E4M3: ml_dtypes.float8_e4m3fn, E5M2: ml_dtypes.float8_e5m2, E2M1: ml_dtypes.float4_e2m1fn}
 # The largest relative error, at the middle between 1 and the number after it, 1 + 2u: there it is
 # u / (1 + u); and half the distance of the numbers next to 0.
 UNITS = {E4M3: (1 / 17, 2**-10), E5M2: (1 / 9, 2**-17), E2M1: (1 / 5, 2**-2)}

@@ -52,11 +52,7 @@ CALLS = {
     "bool": (lambda *t, **o: blockwise_attention(*t, BOOL.to(t[0].device), **o), (N, M), BOOL),
     "float": (lambda *t, **o: blockwise_attention(*t, FLOAT.to(t[0].device), **o), (N, M), FLOAT),
     "window mask": (lambda *t, **o: blockwise_attention(*t, WINDOW, **o), (N, N), WINDOW),
-    "window": (
-        partial(sliding_window_attention, window=3, is_causal=True),
-        (N, N),
-        WINDOW,
-    ),
+    "window": (partial(sliding_window_attention, window=3, is_causal=True), (N, N), WINDOW),
     "window, two-sided": (
         partial(sliding_window_attention, window=5),
         (N, N),
