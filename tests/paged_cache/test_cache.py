@@ -275,17 +275,6 @@ def test_empty_pages_are_given_away_before_known_ones():
     assert cache.length(cache.start([1, 2, 0])) == 2
 
 
-def test_a_page_that_is_found_is_not_given_away():
-    cache = PagedCache(num_pages=1, page_size=2)
-    one = cache.start([1, 2])
-    cache.append(one, *rows([0, 1]), [1, 2])
-    cache.free(one)
-    found = cache.start([1, 2, 3])
-    with pytest.raises(ValueError, match=r"^key: expected 1 free pages for 1 more tokens"):
-        cache.append(found, *rows([2]))
-    check(cache, {found: [0, 1]})
-
-
 @pytest.mark.claim("paged-cache-loses-nothing")
 def test_where_no_page_is_left_nothing_is_lost():
     cache = PagedCache(num_pages=3, page_size=4)
@@ -340,23 +329,6 @@ def test_how_much_it_holds():
     assert cache.nbytes == 8 * 5 * 3 * HEADS * (D_K + D_V)
     assert cache.keys.shape == (5, 3, HEADS, D_K)
     assert cache.values.shape == (5, 3, HEADS, D_V)
-
-
-def test_the_table_is_the_formula():
-    """K_j = pool[table[j // P], j mod P], token by token."""
-    cache = PagedCache(num_pages=7, page_size=3)
-    one, other = cache.start(), cache.start()
-    for place in range(8):  # in turn, so that their pages alternate
-        cache.append(one, *rows([place]))
-        cache.append(other, *rows([30 + place]))
-    table, lengths = cache.block_table([other, one])
-    assert table.tolist() == [[1, 3, 5], [0, 2, 4]]
-    assert table.dtype == lengths.dtype == torch.int64
-    for row, begin in zip(table.tolist(), (30, 0), strict=True):
-        for j in range(8):
-            key, value = rows([begin + j])
-            assert torch.equal(cache.keys[row[j // 3], j % 3], key[:, 0])
-            assert torch.equal(cache.values[row[j // 3], j % 3], value[:, 0])
 
 
 def test_of_no_sequence_there_is_an_empty_table():

@@ -62,22 +62,14 @@ def smooth(n, d, generator):
     [(1, 2, 1), (7, 4, 2), (23, 2, 1), (24, 2, 2), (37, 4, 2), (53, 6, 3), (33, 3, 3), (17, 2, 2)],
 )
 def test_values_and_gradients_are_those_of_the_replaced_scores(
-    n, block_size, num_means, is_causal, randn
+    n, block_size, num_means, is_causal, randn, assert_same
 ):
     options = {"is_causal": is_causal, "block_size": block_size, "num_means": num_means}
     inputs = [t.requires_grad_() for t in (randn(2, 3, n, 5), randn(2, 3, n, 5), randn(2, 3, n, 7))]
-    kept = [tokens.detach().clone() for tokens in inputs]
     ours, expected = hierarchical_attention(*inputs, **options), dense(*inputs, **options)
-    torch.testing.assert_close(ours, expected, **CLOSE)
     with torch.no_grad():  # block by block
         torch.testing.assert_close(hierarchical_attention(*inputs, **options), expected, **CLOSE)
-    cotangent = randn(2, 3, n, 7)
-    torch.testing.assert_close(
-        torch.autograd.grad(ours, inputs, cotangent),
-        torch.autograd.grad(expected, inputs, cotangent),
-        **CLOSE,
-    )
-    assert all(torch.equal(a, b) for a, b in zip(kept, inputs, strict=True))
+    assert_same(ours, expected, inputs, 1e-11)
 
 
 @every(("n", "block_size", "num_means"), [(13, 7, 1), (14, 7, 7), (5, 64, 8), (28, 7, 7)])

@@ -51,11 +51,10 @@ def met(query, key, rotations, chunk_size):
 @every(("n", "chunk_size"), [(23, 3), (24, 4), (1, 5), (13, 64)])
 @every("is_causal", [False, True])
 def test_values_and_gradients_are_those_of_a_mask_of_the_met(
-    n, chunk_size, num_rounds, is_causal, randn, rotate
+    n, chunk_size, num_rounds, is_causal, randn, rotate, assert_same
 ):
     """However many rounds a pair meets in, it counts once."""
     inputs = [randn(2, 3, n, 5), randn(2, 3, n, 5), randn(2, 3, n, 7)]
-    kept = [tokens.clone() for tokens in inputs]
     rotations = rotate(num_rounds, 5, 4)
     mask = met(inputs[0], inputs[1], rotations, chunk_size)
     inputs = [tokens.requires_grad_() for tokens in inputs]
@@ -63,19 +62,12 @@ def test_values_and_gradients_are_those_of_a_mask_of_the_met(
         *inputs, rotations=rotations, is_causal=is_causal, scale=0.7, chunk_size=chunk_size
     )
     expected = attnref.scaled_dot_product_attention(*inputs, mask, is_causal=is_causal, scale=0.7)
-    torch.testing.assert_close(ours, expected, **CLOSE)
     with torch.no_grad():  # chunk by chunk
         alone = lsh_attention(
             *inputs, rotations=rotations, is_causal=is_causal, scale=0.7, chunk_size=chunk_size
         )
     torch.testing.assert_close(alone, expected, **CLOSE)
-    cotangent = randn(2, 3, n, 7)
-    torch.testing.assert_close(
-        torch.autograd.grad(ours, inputs, cotangent),
-        torch.autograd.grad(expected, inputs, cotangent),
-        **CLOSE,
-    )
-    assert all(torch.equal(a, b) for a, b in zip(kept, inputs, strict=True))
+    assert_same(ours, expected, inputs, 1e-11)
 
 
 @pytest.mark.claim("rounds-drop-less")
