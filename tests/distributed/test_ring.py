@@ -50,9 +50,10 @@ def test_any_mask_of_the_algebra_on_more_ranks(name, layout, pools):
 
 
 def test_dimensions_broadcast(pools):
-    """One query for two samples of keys, one width for all, no heads to share."""
-    options = {"lead": (1, 2), "key_lead": (3, 2), "d_v": rank_jobs.D_K}
-    pools(4)(rank_jobs.same_as_reference, RING, 17, is_causal=True, **options)
+    """One query for several samples of keys, and one key; one width for all, no heads to share."""
+    for lead, key_lead in (((1, 2), (3, 2)), ((3, 2), (1, 2))):
+        options = {"lead": lead, "key_lead": key_lead, "d_v": rank_jobs.D_K}
+        pools(4)(rank_jobs.same_as_reference, RING, 17, is_causal=True, **options)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -1,6 +1,7 @@
 """Attention by hashing: which keys a query meets, and how little is left out with more rounds."""
 
 import itertools
+import re
 
 import pytest
 import torch
@@ -166,20 +167,26 @@ def test_rotations_are_gaussian_and_repeatable(device):
     assert (one.var() - 1).abs() < 5 * (2 / 15_000) ** 0.5
 
 
-def test_what_does_not_fit_is_named(generator, randn, rotate):
-    tokens, rotations = randn(5, 3), rotate(2, 3, 4)
-    with pytest.raises(ValueError, match=r"^key: expected 5 tokens, as query has, got 7\. Chunks"):
-        lsh_attention(tokens, randn(7, 3), randn(7, 3), rotations=rotations)
-    with pytest.raises(ValueError, match=r"^value: expected shape \(5, 'd_v'\)"):
-        lsh_attention(tokens, tokens, randn(7, 3), rotations=rotations)
-    for wrong in (rotate(2, 7, 4), rotations[0], rotations[:0]):
-        with pytest.raises(ValueError, match=r"^rotations: expected shape \(rounds, 3, buckets"):
-            lsh_attention(tokens, tokens, tokens, rotations=wrong)
-    for wrong in (0, True, 2.0):
-        with pytest.raises(ValueError, match=r"^chunk_size: expected an integer of 1 or more, got"):
-            lsh_attention(tokens, tokens, tokens, rotations=rotations, chunk_size=wrong)
-        with pytest.raises(ValueError, match=r"^num_rounds: expected an integer of 1 or more, got"):
-            random_rotations(wrong, 3, num_buckets=4, generator=generator)
+@every(
+    ("change", "message"),
+    [
+        ({"key": (7, 3), "value": (7, 3)}, "key: expected 5 tokens, as query has, got 7. Chunks"),
+        ({"rotations": (2, 7, 2)}, "rotations: expected shape (rounds, 3, buckets"),
+        ({"rotations": (3, 2)}, "rotations: expected shape (rounds, 3, buckets"),
+        ({"rotations": (0, 3, 2)}, "rotations: expected shape (rounds, 3, buckets"),
+        ({"chunk_size": 0}, "chunk_size: expected an integer of 1 or more, got 0"),
+    ],
+)
+def test_what_does_not_fit_is_named(change, message, randn):
+    given = {"query": (5, 3), "key": (5, 3), "value": (5, 3), "rotations": (2, 3, 2)} | change
+    given = {name: randn(*x) if isinstance(x, tuple) else x for name, x in given.items()}
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        lsh_attention(**given)
+
+
+def test_rounds_and_buckets_are_numbers(generator):
+    with pytest.raises(ValueError, match=r"^num_rounds: expected an integer of 1 or more, got 0"):
+        random_rotations(0, 3, num_buckets=4, generator=generator)
     for wrong in (0, 3, True):
         with pytest.raises(ValueError, match=r"^num_buckets: expected an (even|integer)"):
             random_rotations(2, 3, num_buckets=wrong, generator=generator)
