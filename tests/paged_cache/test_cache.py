@@ -313,6 +313,20 @@ def test_an_error_while_it_writes_loses_nothing(monkeypatch):
     assert cache.length(cache.start([1, 2, 3, 7])) == 2
 
 
+def test_pages_that_others_know_by_the_same_tokens_stay_their_own():
+    """Two sequences that compute the same at the same time keep a page each."""
+    text, cache = Text(), PagedCache(num_pages=5, page_size=2)
+    one, other = cache.start([1, 2]), cache.start([1, 2])
+    for sequence in (one, other):
+        cache.append(sequence, *rows(text([1, 2])), [1, 2])
+    assert used(cache, [one, other]) == [[0], [1]]
+    cache.free(one)
+    found = cache.start([1, 2, 3])
+    assert used(cache, [found]) == [[0]]
+    cache.append(other, *rows(text([1, 2, 3, 4], 2)), [3, 4])
+    assert cache.length(cache.start([1, 2, 3, 4, 5])) == 4
+
+
 def test_it_keeps_its_own_numbers():
     cache, (key, value) = PagedCache(2, 3), rows([1, 2])
     one = cache.start()

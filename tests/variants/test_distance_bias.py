@@ -126,36 +126,30 @@ def test_the_gradient_of_a_distance_is_the_sum_along_its_diagonal(randn, small_b
 @pytest.mark.claim("bias-holds-alibi-and-t5")
 def test_alibi_kerple_and_buckets_are_biases_of_the_distance(randn, small_blocks, assert_same):
     """Gradients flow on: to slopes, to two numbers per head, and to a table of buckets."""
-    query, key, value, _ = drawn(randn)
-    t = positions.distances(N, M, alignment="bottom-right", device=query.device)
-    apart = (torch.arange(M - N, M)[:, None] - torch.arange(M)).abs().to(query.device)  # (n, m)
-
-    slopes = positions.alibi_slopes(HEADS, dtype=torch.float64, device=query.device)
-    slopes.requires_grad_()
-    ours = distance_bias_attention(query, key, value, bias=-slopes[:, None] * t.abs())
-    fixed = positions.alibi(
-        HEADS, N, M, alignment="bottom-right", dtype=torch.float64, device=query.device
-    )
-    expected = attnref.scaled_dot_product_attention(query, key, value, fixed)
-    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
-    dense = -slopes[:, None, None] * apart
-    expected = attnref.scaled_dot_product_attention(query, key, value, dense)
-    assert_same(ours, expected, [query, key, value, slopes])
-
-    one, two = (randn(HEADS, 1).exp().requires_grad_() for _ in range(2))
-    ours = distance_bias_attention(query, key, value, bias=-one * torch.log1p(two * t.abs()))
-    dense = -one[..., None] * torch.log1p(two[..., None] * apart)
-    expected = attnref.scaled_dot_product_attention(query, key, value, dense)
-    assert_same(ours, expected, [query, key, value, one, two])
-
-    numbers = randn(HEADS, 8).requires_grad_()
-    given = {"num_buckets": 8, "max_distance": 20}
-    buckets = positions.relative_buckets(t, **given)
-    ours = distance_bias_attention(query, key, value, bias=numbers[:, buckets])
+    inputs = drawn(randn)[:3]
+    device = inputs[0].device
+    t = positions.distances(N, M, alignment="bottom-right", device=device)
     pairs = torch.arange(M)[None] - torch.arange(M - N, M)[:, None]  # (n, m)
-    dense = numbers[:, positions.relative_buckets(pairs, **given).to(query.device)]
-    expected = attnref.scaled_dot_product_attention(query, key, value, dense)
-    assert_same(ours, expected, [query, key, value, numbers])
+    apart = pairs.abs().to(device)
+    slopes = positions.alibi_slopes(HEADS, dtype=torch.float64, device=device).requires_grad_()
+    one, two = (randn(HEADS, 1).exp().requires_grad_() for _ in range(2))
+    numbers = randn(HEADS, 8).requires_grad_()
+    buckets, others = (
+        positions.relative_buckets(x, num_buckets=8, max_distance=20).to(device) for x in (t, pairs)
+    )
+    kerple = -one[..., None] * torch.log1p(two[..., None] * apart)
+    for bias, dense, *learned in (
+        (-slopes[:, None] * t.abs(), -slopes[:, None, None] * apart, slopes),
+        (-one * torch.log1p(two * t.abs()), kerple, one, two),
+        (numbers[:, buckets], numbers[:, others], numbers),
+    ):
+        ours = distance_bias_attention(*inputs, bias=bias)
+        expected = attnref.scaled_dot_product_attention(*inputs, dense)
+        assert_same(ours, expected, [*inputs, *learned])
+    fixed = positions.alibi(
+        HEADS, N, M, alignment="bottom-right", dtype=torch.float64, device=device
+    )
+    torch.testing.assert_close(fixed, -slopes[:, None, None] * apart, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.claim("unused-buckets-get-no-gradient")
