@@ -35,13 +35,6 @@ def test_allowed_pairs_and_tiles_by_enumeration():
             )
 
 
-@pytest.mark.parametrize(("n", "m"), [(13, 13), (13, 17), (17, 13)])
-def test_causal_windows_are_the_masks_of_the_package(n, m):
-    for alignment, offset in [("top-left", 0), ("bottom-right", m - n)]:
-        dense = masks.causal(n, m, alignment=alignment).dense()
-        assert cost.allowed_pairs(n, m, window=(None, offset)) == int(dense.sum())
-
-
 @pytest.mark.claim("share-of-a-padded-batch")
 @pytest.mark.claim("padding-waste")
 def test_useful_share_of_a_padded_batch():

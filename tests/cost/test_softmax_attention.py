@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from counter import Counter, Number, numbers
@@ -33,46 +32,30 @@ def exact(query, key, value, allowed=None):
     return attnref.scaled_dot_product_attention(query, key[:, None], value[:, None], allowed)
 
 
+SMALL = {"n": 3, "m": 2, "d_k": 11, "d_v": 13}, {"n": 19, "m": 2, "d_k": 3, "d_v": 1}
+
+
 @pytest.mark.parametrize("masked", [False, True])
 @every("dtype", DTYPES)
-@every(("heads", "key_heads"), HEADS)
-def test_plain(heads, key_heads, masked, dtype, device, generator):
-    sizes = Sizes(**ALL, num_heads=heads, num_kv_heads=key_heads, dtype=dtype)
-    query, key, value, _ = inputs(sizes, generator)
+@every(
+    ("dims", "heads", "key_heads"),
+    [*((ALL, *heads) for heads in HEADS), *((dims, 1, 1) for dims in SMALL)],
+)
+def test_plain_and_its_gradients(dims, heads, key_heads, masked, dtype, device, generator):
+    """Also where the output, or the gradients, set the peak, and not the scores."""
+    sizes = Sizes(**dims, num_heads=heads, num_kv_heads=key_heads, dtype=dtype)
+    *arguments, grad = inputs(sizes, generator)
     forbidden = ~dense_window(sizes.n, sizes.m, (2, 5), device) if masked else None
     with Counter() as counter:
-        plain(query, key, value, forbidden)
+        plain(*arguments, forbidden)
     assert counter.cost == cost.plain(sizes, masked=masked)
-
-
-@pytest.mark.parametrize("masked", [False, True])
-@every("dtype", DTYPES)
-@every(("heads", "key_heads"), HEADS)
-def test_plain_and_its_gradients(heads, key_heads, masked, dtype, device, generator):
-    sizes = Sizes(**ALL, num_heads=heads, num_kv_heads=key_heads, dtype=dtype)
-    query, key, value, grad = inputs(sizes, generator)
-    forbidden = ~dense_window(sizes.n, sizes.m, (2, 5), device) if masked else None
-    arguments = [tensor.requires_grad_() for tensor in (query, key, value)]
+    for tensor in arguments:
+        tensor.requires_grad_()
     with Counter() as counter:
         output = plain(*arguments, forbidden)
         torch.autograd.grad(output, arguments, grad)
     counted = cost.plain(sizes, masked=masked) + cost.plain_backward(sizes, masked=masked)
     assert counter.cost == counted
-
-
-@pytest.mark.parametrize("sizes", [Sizes(n=3, m=2, d_k=11, d_v=13), Sizes(n=19, m=2, d_k=3, d_v=1)])
-def test_plain_where_the_scores_are_the_smaller_part(sizes, generator):
-    """Then the output, or the gradients, set the peak."""
-    *arguments, grad = inputs(sizes, generator)
-    for tensor in arguments:
-        tensor.requires_grad_()
-    with Counter() as counter:
-        output = plain(*arguments)
-        torch.autograd.grad(output, arguments, grad)
-    assert counter.cost == cost.plain(sizes) + cost.plain_backward(sizes)
-    with Counter() as counter, torch.no_grad():
-        plain(*arguments)
-    assert counter.cost == cost.plain(sizes)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -199,16 +182,6 @@ def test_a_mask_alone_saves_nothing_and_skipping_tiles_does():
     assert pairs / n**2 == 1 / 2 + 1 / (2 * n)
 
 
-def test_pairs_of_any_other_mask():
-    """Query i sees i and i - 2^k: 385 pairs for 64 positions, of 4096."""
-    distance = np.arange(64)[:, None] - np.arange(64)
-    dyadic = np.isin(distance, [0, *(2**k for k in range(6))])
-    assert dyadic.sum() == 385
-    sizes = Sizes(n=64, m=64, d_k=8, d_v=8)
-    sparse = cost.fused(sizes, pairs=int(dyadic.sum()))
-    assert sparse.operations.matmul * 4096 == cost.fused(sizes).operations.matmul * 385
-
-
 @pytest.mark.claim("loop-does-the-same-work")
 def test_one_row_at_a_time_is_the_same_work():
     """Matrix products are quicker than a loop by parallelism, not by doing less."""
@@ -240,18 +213,6 @@ def test_decoding_with_a_cache_is_the_work_of_the_causal_pairs():
     assert steps.bytes_read - prefill.bytes_read == sum(
         sizes(1, m).cache_bytes for m in range(1, 97)
     )
-
-
-def test_quadratic_memory_is_not_inherent():
-    def beside_output(n):
-        sizes = Sizes(n=n, m=n, d_k=64, d_v=64, dtype=torch.float64)
-        output = n * 64 * 8
-        return cost.blockwise(sizes, block=(64, 64)).peak_bytes - output
-
-    assert beside_output(1024) == beside_output(8192)
-    tall, flat = (cost.blockwise(Sizes(n=4096, m=4096, d_k=64, d_v=64), block=block)
-                  for block in [(256, 64), (64, 256)])  # fmt: skip
-    assert tall.bytes_read < flat.bytes_read
 
 
 @pytest.mark.claim("returned-weights-are-held")

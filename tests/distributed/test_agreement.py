@@ -12,43 +12,26 @@ from processes import Failure
 from attnref import masks
 from attnref.distributed import _agreement, _masks
 
-ADVICE = (
-    "All ranks call the same functions in the same order, with tensors that differ in their length "
-    "alone."
+SAME = "ring_attention: expected the same"
+OTHERS = (
+    "the other 3. All ranks call the same functions in the same order, with tensors that differ in "
+    "their length alone."
 )
-DIFFERENT = {
-    rank_jobs.narrow: (
-        'ring_attention: expected the same dtype on all ranks, got "torch.float32" on rank 2 and '
-        f'"torch.float64" on the other 3. {ADVICE}'
-    ),
-    rank_jobs.fewer_heads: (
-        "ring_attention: expected the same shape of key (length apart) on all ranks, got "
-        f"[2, 1, 5] on rank 2 and [2, 3, 5] on the other 3. {ADVICE}"
-    ),
-    rank_jobs.causal: (
-        "ring_attention: expected the same is_causal on all ranks, got true on rank 2 and false on "
-        f"the other 3. {ADVICE}"
-    ),
-    rank_jobs.striped: (
-        'ring_attention: expected the same layout on all ranks, got "striped" on rank 2 and '
-        f'"zigzag" on the other 3. {ADVICE}'
-    ),
-    rank_jobs.without_gradients: (
-        "ring_attention: expected the same need of gradients on all ranks, got false on rank 2 and "
-        f"true on the other 3. {ADVICE}"
-    ),
+DIFFERENT = {  # in what, and how the message begins and ends
+    rank_jobs.narrow: (f'{SAME} dtype on all ranks, got "torch.float32" on rank 2 and', OTHERS),
+    rank_jobs.fewer_heads: (f"{SAME} shape of key (length apart) on all ranks, got [2, 1", OTHERS),
+    rank_jobs.causal: (f"{SAME} is_causal on all ranks, got true on rank 2 and false on", OTHERS),
+    rank_jobs.striped: (f'{SAME} layout on all ranks, got "striped" on rank 2 and "zig', OTHERS),
+    rank_jobs.without_gradients: (f"{SAME} need of gradients on all ranks, got false on", OTHERS),
     rank_jobs.shorter: (
-        "query: expected the parts of 15 positions in the layout 'zigzag', of lengths 3, 4, 4, 4 "
+        "query: expected the parts of 15 positions in the layout 'zigzag', of lengths 3, 4, 4, 4 ",
         "by rank, got 4, 4, 3, 4 by rank. Cut them with attnref.distributed.shard(..., "
-        "layout='zigzag')."
+        "layout='zigzag').",
     ),
 }
 
 WINDOW = masks.sliding_window(16, window=3, is_causal=True)
-CONTENT = (
-    "ring_attention: expected the same content of attn_mask (allowed pairs, digest) on all ranks, "
-    "got [58, "
-)
+CONTENT = f"{SAME} content of attn_mask (allowed pairs, digest) on all ranks, got [58, "
 
 
 def outcomes(pool, job, *arguments, **options):
@@ -63,7 +46,9 @@ def test_who_differs_is_named_on_every_rank(change, pools):
     for failure in outcomes(pool, rank_jobs.attend, rank=2, change=change, n=16):
         assert isinstance(failure, Failure)
         assert failure.kind == "ValueError"
-        assert failure.message == DIFFERENT[change]
+        beginning, end = DIFFERENT[change]
+        assert failure.message.startswith(beginning)
+        assert failure.message.endswith(end)
     assert pool(rank_jobs.attend) == [True] * 4  # and the group is as good as before
 
 
@@ -109,21 +94,16 @@ def test_what_one_rank_refuses_is_said_on_all(pools):
         outcomes(pools(4), rank_jobs.attend, n=16, rank=1, change=rank_jobs.refused)
     ):
         assert failure.kind == "ValueError"
-        if rank == 1:
-            assert failure.message.startswith(own)
-        else:
-            assert failure.message.startswith(
-                "ring_attention: rank 1 refused its arguments, and the others cannot go on without "
-                f"it. It says: {own}"
-            )
+        beginning = "ring_attention: rank 1 refused its arguments, and the others cannot go on"
+        assert failure.message.startswith(own if rank == 1 else beginning)
+        assert own in failure.message
 
 
 def test_ranks_that_call_different_functions(pools):
     for rank, failure in enumerate(outcomes(pools(4), rank_jobs.another_function, 0)):
-        assert failure.message == (
-            f"{'ring_attention' if rank else 'gather'}: expected the same function on all ranks, "
-            f'got "gather" on rank 0 and "ring_attention" on the other 3. {ADVICE}'
-        )
+        name = "ring_attention" if rank else "gather"
+        same = f'{name}: expected the same function on all ranks, got "gather" on rank 0 and'
+        assert failure.message.startswith(same)
 
 
 def test_backward_passes_in_another_order(pools):

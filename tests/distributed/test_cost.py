@@ -73,29 +73,6 @@ def test_pairs_of_a_rank_are_those_of_each_source(layout):
         )
 
 
-def test_balance_of_layouts():
-    """The mean over the maximum, of work and in each step of the ring."""
-    for ranks in (2, 8, 64):
-        n = 2**14
-        for layout, balance in (("zigzag", 1.0), ("striped", 0.99), ("contiguous", 0.5)):
-            work = [
-                cost.rank_pairs(n, ranks=ranks, rank=r, layout=layout).pairs for r in range(ranks)
-            ]
-            found = sum(work) / ranks / max(work)
-            if layout == "contiguous":
-                assert found == pytest.approx(ranks / (2 * ranks - 1), rel=1e-2)
-            else:
-                assert balance <= found <= 1.0
-        steps = [
-            [
-                cost.rank_pairs(n, ranks=ranks, rank=r, source=(r - t) % ranks).pairs
-                for r in range(ranks)
-            ]
-            for t in range(1, ranks)
-        ]
-        assert all(len(set(step)) == 1 for step in steps)
-
-
 def test_costs_of_passes_add_up():
     one, other = RankCost(cost.Operations(1, 2, 3), 8, 5), RankCost(cost.Operations(4, 5, 6), 16, 4)
     assert one + other == RankCost(cost.Operations(5, 7, 9), 24, 5)
@@ -128,17 +105,6 @@ def test_bytes_of_a_mesh_are_what_its_ranks_send(mesh, layout, pools):
         for rank, (forward, backward, asked, asked_back, _) in enumerate(found):
             predicted = cost.mesh_bytes(sizes, ring=ring, heads=heads, rank=rank, layout=layout)
             assert predicted == (forward + asked, backward + asked_back), rank
-
-
-@every("layout", LAYOUTS)
-def test_the_edges_of_a_mesh_are_ring_and_heads(layout, pools):
-    sizes = sizes_of(40, (8, 4), dtype=torch.float64)
-    options = {"heads": (8, 4), "layout": layout}
-    for name, mesh in (("ring_attention", (4, 1)), ("ulysses_attention", (1, 4))):
-        found = pools(4)(rank_jobs.bytes_sent, name, 40, **options)
-        for rank, (forward, backward, asked, asked_back, _) in enumerate(found):
-            edge = {"ring": mesh[0], "heads": mesh[1], "rank": rank, "layout": layout}
-            assert cost.mesh_bytes(sizes, **edge) == (forward + asked, backward + asked_back)
 
 
 @pytest.mark.claim("rank-costs-are-exact")

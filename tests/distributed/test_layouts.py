@@ -1,4 +1,5 @@
 import re
+from functools import partial
 
 import pytest
 import rank_jobs
@@ -35,34 +36,25 @@ def test_positions_restart_with_each_document(one_rank):
     borders = torch.tensor([0, 2, 2, 5])
     assert positions(5, cu_seqlens=borders).tolist() == [0, 1, 0, 1, 2]
     for wrong in ([1, 5], [0, 4], [0, 3, 2, 5]):
-        message = (
-            "cu_seqlens: expected borders that rise from 0 to 5, the length of the sequence, got "
-            f"{wrong}. From lengths it is torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])."
-        )
-        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        with pytest.raises(
+            ValueError, match=r"^cu_seqlens: expected borders that rise from 0 to 5"
+        ):
             positions(5, cu_seqlens=torch.tensor(wrong))
 
 
 @pytest.mark.parametrize("call", [lambda: positions(3), lambda: shard(torch.ones(3, 2))])
 def test_without_other_processes_it_says_how_to_start_them(call):
-    message = (
-        "group: expected processes that know each other, got none. Start the program with torchrun "
-        "and call torch.distributed.init_process_group first."
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ValueError, match=r"^group: expected processes .*, got none\. .* torchrun"):
         call()
 
 
 def test_what_is_no_layout_is_refused(one_rank):
-    message = (
-        "layout: expected 'contiguous', 'striped' or 'zigzag', got 'spiral'. Under a causal mask "
-        "zigzag gives all ranks the same work."
-    )
-    for function in (shard, gather):
-        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-            function(torch.ones(3, 2), layout="spiral")
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        check_layout("spiral")
+    tokens = torch.ones(3, 2)
+    for call in (partial(shard, tokens), partial(gather, tokens), check_layout):
+        with pytest.raises(
+            ValueError, match=r"^layout: expected 'contiguous', .* got 'spiral'\. Un"
+        ):
+            call(layout="spiral")
 
 
 def test_groups_may_be_meshes(one_rank):
@@ -71,11 +63,7 @@ def test_groups_may_be_meshes(one_rank):
     for group in (mesh, mesh["ring"]):
         assert torch.equal(shard(x, group=group), x)
         assert torch.equal(gather(x, group=group), x)
-    message = (
-        "group: expected a mesh of one dimension, got 2 of shape (1, 1). Take one of them, "
-        "mesh[dimension], or call mesh_attention."
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ValueError, match=r"^group: expected a mesh of one dimension, got 2 of sha"):
         ring_attention(x, x, x, group=mesh)
 
 

@@ -2,7 +2,6 @@
 
 import math
 import re
-from functools import partial
 
 import pytest
 import torch
@@ -32,11 +31,6 @@ def test_pairs_of_the_dyadic_mask(n, pairs):
     assert masks.dyadic(n).count() == pairs
     assert pairs == n + sum(n - 2**k for k in range(int(math.log2(n))))  # a diagonal a distance
     assert pairs <= n * (int(math.log2(n)) + 2)
-
-
-def test_pairs_of_the_strided_mask():
-    assert masks.strided(4096, stride=64).count() == 389152
-    assert masks.causal(4096).count() == 8390656
 
 
 def test_pairs_of_longformer():
@@ -106,32 +100,6 @@ def test_a_window_counts_the_keys_seen(window, causal, device):
     assert (off_by_one[inner].sum(-1) == window + 1).all()
 
 
-def test_what_leaves_a_window_is_without_influence(device, generator):
-    n, d_k, d_v, window = 13, 3, 5, 4
-    query, key = random(2, n, d_k, device=device, generator=generator)
-    value = random(n, d_v, device=device, generator=generator).requires_grad_()
-    position = torch.arange(n, device=device)
-    distance = position[:, None] - position
-    wrong = (distance >= 0) & (distance <= window)
-    last = n - 1
-    for mask, seen in (
-        (masks.sliding_window(n, window=window, is_causal=True).dense(device), 4),
-        (wrong, 5),
-    ):
-        output = scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        (gradient,) = torch.autograd.grad(output[last].sum(), value)
-        moved = gradient.any(-1).nonzero().flatten().tolist()
-        assert moved == list(range(last - seen + 1, n))
-
-
-def test_dilated_without_gaps_is_a_window(device):
-    for causal in (True, False):
-        assert torch.equal(
-            masks.dilated(13, window=5, dilation=1, is_causal=causal).dense(device),
-            masks.sliding_window(13, window=5, is_causal=causal).dense(device),
-        )
-
-
 @pytest.mark.claim("bottom-right-is-the-last-rows")
 def test_the_last_rows_are_what_a_decoder_with_a_cache_asks_for(device):
     """With "bottom-right" n queries on m keys are the last n rows of the mask of m on m."""
@@ -179,13 +147,6 @@ def test_packed_documents_are_as_if_alone(device, generator):
     assert (scaled_dot_product_attention(query, key, value) - alone).abs().max() > 0.1
 
 
-def test_packed_takes_the_borders_of_kernels(device):
-    borders = torch.tensor([0, 3, 8, 10], dtype=torch.int32, device=device)
-    assert torch.equal(
-        masks.packed(borders.diff()).dense(device), masks.packed([3, 5, 2]).dense(device)
-    )
-
-
 def test_padding_between_documents_sees_nothing_and_is_seen_by_nothing(device):
     dense = masks.documents([0, -1, 0, -2, -1]).dense(device)
     padded = [1, 3, 4]
@@ -196,17 +157,11 @@ def test_padding_between_documents_sees_nothing_and_is_seen_by_nothing(device):
 
 @every(("n", "random_blocks", "global_blocks"), [(41, 2, 1), (35, 3, 0), (7, 2, 2)])
 def test_the_blocks_of_bigbird(n, random_blocks, global_blocks, device, generator):
-    block_size, window_blocks = 5, 3
-    blocks = math.ceil(n / block_size)
-    options = {
-        "block_size": block_size,
-        "window_blocks": window_blocks,
-        "random_blocks": random_blocks,
-        "global_blocks": global_blocks,
-    }
-    mask = masks.bigbird(n, **options, generator=generator)
+    chosen = {"random_blocks": random_blocks, "global_blocks": global_blocks}
+    mask = bigbird(n, block_size=5, window_blocks=3, generator=generator, **chosen)
     assert mask.shape == (n, n)
-    summary = mask.block_summary(block_size, device)
+    blocks = math.ceil(n / 5)
+    summary = mask.block_summary(5, device)
     assert ((summary == EMPTY) | (summary == FULL)).all()
     for i in range(blocks):
         fixed = {j for j in range(blocks) if abs(i - j) <= 1 or min(i, j) < global_blocks}
@@ -218,14 +173,7 @@ def test_the_blocks_of_bigbird(n, random_blocks, global_blocks, device, generato
 def test_bigbird_draws_from_its_generator_alone(device):
     def draw(seed):
         generator = torch.Generator(device).manual_seed(seed)
-        return masks.bigbird(
-            95,
-            block_size=5,
-            window_blocks=1,
-            random_blocks=2,
-            global_blocks=1,
-            generator=generator,
-        ).dense(device)
+        return bigbird(95, block_size=5, random_blocks=2, generator=generator).dense(device)
 
     before = torch.get_rng_state()
     assert torch.equal(draw(0), draw(0))
@@ -233,30 +181,12 @@ def test_bigbird_draws_from_its_generator_alone(device):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@every(("generator", "kind"), [(None, "NoneType"), (0, "int")])
-def test_bigbird_without_a_generator_is_refused(generator, kind):
-    sizes = {"block_size": 2, "window_blocks": 1, "random_blocks": 1, "global_blocks": 0}
-    message = (
-        f"generator: expected a torch.Generator, got {kind}. Make one with "
-        "torch.Generator().manual_seed(0)."
-    )
-    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
-        masks.bigbird(6, **sizes, generator=generator)
-
-
 def test_bigbird_draws_uniformly(device, generator):
     """Row 0 of 8 blocks has 7 to draw from, once each: seven equal shares."""
     rounds = 700
     drawn = torch.zeros(8, device=device)
     for _ in range(rounds):
-        mask = masks.bigbird(
-            8,
-            block_size=1,
-            window_blocks=1,
-            random_blocks=1,
-            global_blocks=0,
-            generator=generator,
-        )
+        mask = bigbird(8, global_blocks=0, generator=generator)
         drawn += mask.block(slice(0, 1), slice(None), device)[0]
     assert drawn[0] == rounds
     # Each count is binomial; beyond 5.5 deviations for one of seven is rarer than 1e-6.
@@ -311,39 +241,24 @@ def test_masks_of_samples_are_not_given_to_heads(device, generator):
     assert (wrong * foreign)[1, 0].sum() > 0
 
 
-def test_more_padding_changes_nothing(device, generator):
-    b, heads, n, d_k, d_v = 2, 3, 5, 7, 11
-    lengths = [2, 5]
-    query = random(b, heads, n, d_k, device=device, generator=generator)
-    key = random(b, heads, 13, d_k, device=device, generator=generator)
-    value = random(b, heads, 13, d_v, device=device, generator=generator)
-    short, long = (
-        scaled_dot_product_attention(
-            query,
-            key[..., :m, :],
-            value[..., :m, :],
-            attn_mask=masks.padding(lengths, m).dense(device),
-        )
-        for m in (5, 13)
-    )
-    # Sums of at most five numbers near 1, whose order may differ with the length.
-    torch.testing.assert_close(long, short, rtol=0, atol=1e-14)
-
-
 def test_a_mask_keeps_what_it_was_made_of(device):
     """A cache's lengths are counted up in place; a mask made before must not follow."""
-    lengths = torch.tensor([1, 2], device=device)
+    lengths, parents = (torch.tensor(x, device=device) for x in ([1, 2], [-1, 0, 1]))
     layout = torch.eye(2, device=device).bool()
     mask, blocks = masks.padding(lengths, 5), masks.block_layout(4, layout=layout, block_size=2)
+    tree = masks.tree(parents)
     lengths += 1
     layout.zero_()
-    assert mask.count() == 3
-    assert blocks.count() == 8
+    parents.fill_(-1)
+    assert [mask.count(), blocks.count(), tree.count()] == [3, 8, 6]
 
 
-@every("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
+INTEGERS = ["uint8", "int8", "int32", "int64", "uint16", "uint32", "uint64"]
+
+
+@every("dtype", INTEGERS)
 def test_integers_of_any_width(dtype, device):
-    numbers = torch.tensor([1, 3], dtype=dtype, device=device)
+    numbers = torch.tensor([1, 3], dtype=getattr(torch, dtype), device=device)
     assert masks.padding(numbers, 5).count() == 4
     assert masks.packed(numbers).count() == 10
     assert masks.documents(numbers).count() == 2
@@ -355,214 +270,139 @@ def test_no_position_at_all():
     assert masks.packed([]).shape == (0, 0)
 
 
-A_WINDOW = "It counts what one query sees, its own place included."
-A_LENGTH = "Count the real tokens of each sequence; m is the length of the longest or more."
-A_COUNT = "Take it from the tensors: query.shape[-2], key.shape[-2]."
-A_BLOCK = "It is the side of a block, often 64 or 128."
+def bigbird(n=6, **changes):
+    options = {"block_size": 1, "window_blocks": 1, "random_blocks": 1, "global_blocks": 1}
+    return masks.bigbird(n, **({"generator": torch.Generator()} | options | changes))
 
 
-def bigbird(**changes):
-    options = {"block_size": 2, "window_blocks": 1, "random_blocks": 1, "global_blocks": 1}
-    return masks.bigbird(6, **(options | changes), generator=torch.Generator())
+def layout(*sizes, block_size=2):
+    return masks.block_layout(5, layout=torch.ones(*sizes).bool(), block_size=block_size)
+
+
+WINDOW = masks.sliding_window
+META, COMPLEX = torch.ones(2, device="meta"), torch.ones(2, dtype=torch.complex64)
+
+
+ONE_OR_MORE, LAYOUT = "expected an integer of 1 or more, got", "layout: expected shape (..., 3, 3),"
+
+
+COUNTS = "lengths: expected integers of shape (b,), got"
+
+
+BETWEEN = "expected an integer between 0 and"
 
 
 @every(
     ("make", "text"),
     [
-        (lambda: masks.causal(-1), f"n: expected an integer of 0 or more, got -1. {A_COUNT}"),
-        (lambda: masks.causal(2.0), f"n: expected an integer of 0 or more, got 2.0. {A_COUNT}"),
-        (
-            lambda: masks.causal(2, True),
-            f"m: expected an integer of 0 or more, got True. {A_COUNT}",
-        ),
+        (lambda: masks.causal(-1), "n: expected an integer of 0 or more, got -1. Take it from the"),
+        (lambda: masks.causal(2.0), "n: expected an integer of 0 or more, got 2.0."),
+        (lambda: masks.causal(2, True), "m: expected an integer of 0 or more, got True."),
         (
             lambda: masks.causal(3, 5),
-            "alignment: expected 'top-left' or 'bottom-right' because n=3 differs from m=5, got "
-            "None. For decoding with a cache choose 'bottom-right'; PyTorch's is_causal is "
-            "'top-left'.",
+            "alignment: expected 'top-left' or 'bottom-right' because n=3",
         ),
+        (lambda: masks.dyadic(5, 3, alignment="left"), "alignment: expected 'top-left' or 'bott"),
+        (lambda: WINDOW(5, 7, window=3, is_causal=True), "alignment: expected 'top-left' or 'bott"),
+        (lambda: WINDOW(5, window=0, is_causal=True), f"window: {ONE_OR_MORE} 0. It counts what"),
         (
-            lambda: masks.dyadic(5, 3, alignment="left"),
-            "alignment: expected 'top-left' or 'bottom-right', got 'left'. top-left lets both "
-            "sequences begin together, bottom-right lets them end together.",
+            lambda: WINDOW(5, window=4),
+            "window: expected an odd number for a two-sided window, got 4",
         ),
+        (lambda: masks.dilated(5, window=-1, dilation=2), f"window: {ONE_OR_MORE} -1. It counts"),
+        (lambda: masks.dilated(5, window=3, dilation=0), f"dilation: {ONE_OR_MORE} 0. It is the"),
+        (lambda: masks.strided(5, stride=0), f"stride: {ONE_OR_MORE} 0. The usual choice is near"),
+        (lambda: masks.padding([1, 6], 5), f"lengths: {BETWEEN} 5, got 6. Count the real tokens"),
+        (lambda: masks.padding([-1, 3], 5), f"lengths: {BETWEEN} 5, got -1. Count the real tokens"),
+        (lambda: masks.padding([[1, 3]], 5), f"{COUNTS} shape (1, 2) of torch.int64. Count the"),
+        (lambda: masks.padding([1.0, 3.0], 5), f"{COUNTS} shape (2,) of torch.float32."),
+        (lambda: masks.padding(META.bool(), 5), f"{COUNTS} a tensor on the meta device, which"),
+        (lambda: masks.padding(COMPLEX.real > 0, 5), f"{COUNTS} shape (2,) of torch.bool."),
+        (lambda: masks.padding(COMPLEX, 5), f"{COUNTS} shape (2,) of torch.complex64."),
+        (lambda: masks.prefix_lm(5, prefix=6), f"prefix: {BETWEEN} 5, got 6. It is the number of"),
         (
-            lambda: masks.sliding_window(5, window=0, is_causal=True),
-            f"window: expected an integer of 1 or more, got 0. {A_WINDOW}",
+            lambda: masks.documents(torch.ones(2, 3, 5).int()),
+            "ids: expected integers of shape (n,)",
         ),
-        (
-            lambda: masks.sliding_window(5, 7, window=3, is_causal=True),
-            "alignment: expected 'top-left' or 'bottom-right' because n=5 differs from m=7, got "
-            "None. For decoding with a cache choose 'bottom-right'; PyTorch's is_causal is "
-            "'top-left'.",
-        ),
-        (
-            lambda: masks.sliding_window(5, window=4),
-            "window: expected an odd number for a two-sided window, got 4. The query's "
-            "own position is in the middle: 2 on either side make 5.",
-        ),
-        (
-            lambda: masks.dilated(5, window=-1, dilation=2, is_causal=True),
-            f"window: expected an integer of 1 or more, got -1. {A_WINDOW}",
-        ),
-        (
-            lambda: masks.dilated(5, window=3, dilation=0, is_causal=True),
-            "dilation: expected an integer of 1 or more, got 0. It is the distance between keys; "
-            "1 leaves no gap.",
-        ),
-        (
-            lambda: masks.strided(5, stride=0),
-            "stride: expected an integer of 1 or more, got 0. The usual choice is near the "
-            "square root of n.",
-        ),
-        (
-            lambda: masks.padding([1, 6], 5),
-            f"lengths: expected an integer between 0 and 5, got 6. {A_LENGTH}",
-        ),
-        (
-            lambda: masks.padding([-1, 3], 5),
-            f"lengths: expected an integer between 0 and 5, got -1. {A_LENGTH}",
-        ),
-        (
-            lambda: masks.padding([[1, 3]], 5),
-            "lengths: expected integers of shape (b,), got shape (1, 2) of torch.int64. "
-            + A_LENGTH,
-        ),
-        (
-            lambda: masks.padding([1.0, 3.0], 5),
-            "lengths: expected integers of shape (b,), got shape (2,) of torch.float32. "
-            + A_LENGTH,
-        ),
-        (
-            lambda: masks.padding(torch.ones(2, dtype=torch.bool), 5),
-            "lengths: expected integers of shape (b,), got shape (2,) of torch.bool. " + A_LENGTH,
-        ),
-        (
-            lambda: masks.prefix_lm(5, prefix=6),
-            "prefix: expected an integer between 0 and 5, got 6. It is the number of tokens that "
-            "are given, before the first to be predicted.",
-        ),
-        (
-            lambda: masks.documents(torch.zeros(2, 3, 5, dtype=torch.long)),
-            "ids: expected integers of shape (n,) or (b, n), got shape (2, 3, 5) of torch.int64. "
-            "Number the documents of a row 0, 1, …; give padding -1.",
-        ),
-        (
-            lambda: masks.packed([3, -2]),
-            "lengths: expected an integer of 0 or more, got -2. They are the tokens of each "
-            "document; from cu_seqlens take cu_seqlens.diff().",
-        ),
+        (lambda: masks.packed([3, -2]), "lengths: expected an integer of 0 or more, got -2. They"),
         (
             lambda: masks.global_tokens(5, positions=[0, -1]),
-            "positions: expected an integer between 0 and 4, got -1. Count from the start: 0 is "
-            "the first token, n - 1 the last.",
+            f"positions: {BETWEEN} 4, got -1. Count",
         ),
-        *(
-            (
-                lambda wrong=wrong: masks.padding(wrong, 5),
-                f"lengths: expected integers of shape (b,), got {got}. {A_LENGTH}",
-            )
-            for wrong, got in (
-                (torch.ones(2, dtype=torch.complex64), "shape (2,) of torch.complex64"),
-                (torch.ones(2, device="meta"), "a tensor on the meta device, which holds none"),
-            )
-        ),
+        (lambda: masks.global_tokens(5, positions=[5]), f"positions: {BETWEEN} 4, got 5. Count"),
         (
             lambda: masks.Mask((4, 3), lambda i, j: (i < j).all(0)[:2]).dense(),
-            "rule: expected a tensor that broadcasts to (4, 3), (..., rows, columns), got shape "
-            "(2,). Its arguments are positions of shape (4, 1) and (1, 3): compare them without "
-            "summing.",
+            "rule: expected a tensor that broadcasts to (4, 3), (..., rows, columns), got shape",
         ),
         (
-            lambda: masks.global_tokens(5, positions=[5]),
-            "positions: expected an integer between 0 and 4, got 5. Count from the start: 0 is "
-            "the first token, n - 1 the last.",
+            lambda: masks.Mask((5,), lambda i, j: j <= i),
+            "shape: expected (..., n, m), got (5,). For",
         ),
         (
-            lambda: masks.block_layout(5, 7, layout=torch.ones(2, 3).bool(), block_size=2),
-            "layout: expected shape (..., 3, 4), one entry for each block of 2 × 2 in n=5 and "
-            "m=7, got (2, 3). Build it for this n, m and block_size.",
+            lambda: layout(2, 3),
+            f"{LAYOUT} one entry for each block of 2 × 2 in n=5 and m=5, got (2",
         ),
         (
-            lambda: masks.block_layout(5, layout=torch.ones(3).bool(), block_size=2),
-            "layout: expected shape (..., 3, 3), one entry for each block of 2 × 2 in n=5 and "
-            "m=5, got (3,). Build it for this n, m and block_size.",
+            lambda: layout(3),
+            f"{LAYOUT} one entry for each block of 2 × 2 in n=5 and m=5, got (3,).",
+        ),
+        (lambda: layout(3, 3, block_size=0), f"block_size: {ONE_OR_MORE} 0. It is the side of"),
+        (lambda: masks.causal(5).block_summary(0), f"block_size: {ONE_OR_MORE} 0. It is the side"),
+        (lambda: bigbird(block_size=0), f"block_size: {ONE_OR_MORE} 0. It is the side of a block"),
+        (
+            lambda: bigbird(block_size=2, window_blocks=2),
+            "window_blocks: expected an odd number for a two-sided",
         ),
         (
-            lambda: masks.block_layout(5, layout=torch.ones(3, 3).bool(), block_size=0),
-            f"block_size: expected an integer of 1 or more, got 0. {A_BLOCK}",
+            lambda: bigbird(block_size=2, random_blocks=4),
+            f"random_blocks: {BETWEEN} 3, got 4. A row of blocks",
         ),
         (
-            lambda: bigbird(block_size=0),
-            f"block_size: expected an integer of 1 or more, got 0. {A_BLOCK}",
-        ),
-        (
-            lambda: bigbird(window_blocks=2),
-            "window_blocks: expected an odd number for a two-sided window, got 2. The query's "
-            "own position is in the middle: 1 on either side make 3.",
-        ),
-        (
-            lambda: bigbird(random_blocks=4),
-            "random_blocks: expected an integer between 0 and 3, got 4. A row of blocks has 3.",
-        ),
-        (
-            lambda: bigbird(global_blocks=-1),
-            "global_blocks: expected an integer between 0 and 3, got -1. A row of blocks has 3.",
+            lambda: bigbird(block_size=2, global_blocks=-1),
+            f"global_blocks: {BETWEEN} 3, got -1. A row of blocks",
         ),
     ],
 )
 def test_a_wrong_argument_is_named(make, text):
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
         make()
 
 
 @every(
     ("make", "text"),
     [
+        (lambda: bigbird(generator=None), "generator: expected a torch.Generator, got NoneType."),
+        (lambda: bigbird(generator=0), "generator: expected a torch.Generator, got int. Make one"),
         (
             lambda: masks.block_layout(4, layout=torch.ones(2, 2), block_size=2),
-            "layout: expected a bool tensor, got torch.float32. If 1 means may attend, pass "
-            "torch.as_tensor(layout).bool().",
+            "layout: expected a bool tensor, got torch.float32. If 1 means may attend, pass torch.",
         ),
         (
             lambda: masks.block_layout(4, layout=[[True]], block_size=4),
-            "layout: expected a bool tensor, got list. If 1 means may attend, pass "
-            "torch.as_tensor(layout).bool().",
+            "layout: expected a bool tensor, got list.",
         ),
         (
-            lambda: masks.sliding_window(4, window=3, is_causal="no"),
-            "is_causal: expected True or False, got str. False puts the query's own key in the "
-            "middle.",
+            lambda: WINDOW(4, window=3, is_causal="no"),
+            "is_causal: expected True or False, got str.",
         ),
+        (lambda: masks.Mask("nm", torch.lt), "shape: expected a tuple (..., n, m), got str. Take"),
         (
-            lambda: masks.Mask("nm", lambda i, j: j <= i),
-            "shape: expected a tuple (..., n, m), got str. Take it from the tensors, such as "
-            "(query.shape[-2], key.shape[-2]).",
+            lambda: masks.Mask((2.0, 2), torch.lt),
+            "shape: expected integers (..., n, m), got (2.0, ",
         ),
-        (
-            lambda: masks.Mask((2.0, 2), lambda i, j: j <= i),
-            "shape: expected integers (..., n, m), got (2.0, 2). Numbers of queries and keys are "
-            "whole: divide with //.",
-        ),
-        (
-            lambda: masks.Mask((2, 2), None),
-            "rule: expected a function of positions, got NoneType. Write for example lambda i, j: "
-            "j <= i; a mask of all pairs is lambda i, j: j >= 0.",
-        ),
+        (lambda: masks.Mask((2, 2), None), "rule: expected a function of positions, got NoneType."),
         (
             lambda: masks.Mask((2, 2), lambda i, j: True).dense(),
-            "rule: expected a bool tensor, got bool. Return a comparison of positions, such as "
-            "j <= i.",
+            "rule: expected a bool tensor, got b",
         ),
+        (
+            lambda: masks.Mask((5, 5), torch.sub).dense(),
+            "rule: expected a bool tensor, got torch.in",
+        ),
+        (lambda: masks.causal(5).block(3, slice(None)), "rows: expected a slice, got int. For one"),
+        (lambda: masks.causal(5).block(slice(None), 3), "columns: expected a slice, got int. For"),
     ],
 )
 def test_a_wrong_type_is_named(make, text):
-    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}"):
         make()
-
-
-@every("dtype", [torch.uint16, torch.uint32, torch.uint64])
-def test_integers_without_a_sign_count_too(dtype):
-    numbers = torch.tensor([0, 3, 1])
-    for make in (partial(masks.padding, m=4), masks.documents):
-        assert torch.equal(make(numbers.to(dtype)).dense(), make(numbers).dense())

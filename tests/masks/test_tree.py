@@ -8,7 +8,6 @@ import pytest
 import torch
 from definitions import PARENTS
 from every import every
-from torch.nn.attention.flex_attention import flex_attention
 
 from attnref import KVCache, MultiHeadAttention, masks
 from attnref.masks import Mask
@@ -90,45 +89,15 @@ def test_a_deep_chain_needs_no_recursion():
     assert masks.tree_depths(chain)[-1] == n - 1
 
 
-def test_the_order_of_nodes_is_of_no_account(device):
-    """Renumbered nodes have the mask with rows and columns renumbered, and their depths."""
-    n, numbers = len(PARENTS), random.Random(0)
-    place = numbers.sample(range(n), n)  # of each node, in the other order
-    parents = [-1] * n
-    for node, parent in enumerate(PARENTS):
-        parents[place[node]] = place[parent] if parent >= 0 else -1
-    index = torch.tensor(place, device=device)
-    renumbered = masks.tree(parents).dense(device)[index[:, None], index]
-    assert torch.equal(renumbered, masks.tree(PARENTS).dense(device))
-    assert torch.equal(masks.tree_depths(parents)[index.cpu()], masks.tree_depths(PARENTS))
-
-
-def test_samples_have_trees_of_their_own(device):
-    trees = [CHAIN, STAR, [1, 2, 3, 4, -1]]
-    given = torch.tensor(trees, device=device)
-    mask = masks.tree(given, past=2)
-    assert mask.shape == (3, 1, 5, 7)
-    for sample, parents in enumerate(trees):
-        alone = masks.tree(parents, past=2)
-        assert torch.equal(mask.dense(device)[sample, 0], alone.dense(device))
-        assert torch.equal(masks.tree_depths(given)[sample].cpu(), masks.tree_depths(parents))
-    assert (masks.causal(5, 7, alignment="bottom-right") & mask).shape == (3, 1, 5, 7)
-
-
-def test_a_tree_keeps_what_it_was_made_of(device):
-    parents = torch.tensor(CHAIN, device=device)
-    mask = masks.tree(parents)
-    parents.fill_(-1)
-    assert mask.count() == 15
-
-
-def test_no_nodes_at_all(device):
+def test_no_nodes_at_all_and_several_trees(device):
     nothing = torch.zeros(2, 0, dtype=torch.long, device=device)
     assert masks.tree([], past=3).dense(device).shape == (0, 3)
     assert masks.tree(nothing, past=3).dense(device).shape == (2, 1, 0, 3)
     assert masks.tree(nothing.mT).dense(device).shape == (0, 1, 2, 2)
     assert masks.tree_depths([]).shape == (0,)
     assert masks.tree_depths(nothing).shape == (2, 0)
+    several = masks.tree_depths([CHAIN, STAR, [1, 2, 3, 4, -1]])
+    assert several.tolist() == [[0, 1, 2, 3, 4], [0, 1, 1, 1, 1], [4, 3, 2, 1, 0]]
 
 
 # Each path as if it were alone -------------------------------------------------------------------
@@ -148,10 +117,7 @@ def turned(query, key, parents, past):
     depths = masks.tree_depths(parents).to(query.device)
     older, nodes = key[..., :past, :], key[..., past:, :]
     nodes = rotary(nodes, offset=past, positions=depths)
-    return (
-        rotary(query, offset=past, positions=depths),
-        torch.cat([rotary(older), nodes], dim=-2),
-    )
+    return (rotary(query, offset=past, positions=depths), torch.cat([rotary(older), nodes], dim=-2))
 
 
 def alone(query, key, value, parents, past, node):
@@ -197,49 +163,6 @@ def test_each_path_is_computed_as_if_it_were_alone(name, past, attention, randn)
     )
 
 
-def wrong_masks(parents, past, device):
-    """What is written instead of the mask, each as a tensor."""
-    n = len(parents)
-    own = masks.tree(parents).dense(device)  # (n, n)
-    before = torch.ones(n, past, dtype=torch.bool, device=device)
-    direct = torch.eye(n, dtype=torch.bool, device=device)
-    for node, parent in enumerate(parents):
-        if parent >= 0:
-            direct[node, parent] = True
-    itself = torch.eye(n, dtype=torch.bool, device=device)
-    causal = torch.ones(n, n, dtype=torch.bool, device=device).tril()
-    nodes = {
-        "direct parents": direct,
-        "descendants": own.mT,
-        "all before": causal,
-        "not itself": own & ~itself,
-    }
-    return {name: torch.cat([before, part], dim=-1) for name, part in nodes.items()} | {
-        "no past": torch.cat([~before, own], dim=-1)
-    }
-
-
-@pytest.mark.claim("places-are-no-positions")
-@pytest.mark.claim("each-path-as-if-alone")
-@pytest.mark.parametrize(
-    "slip",
-    ["places", "direct parents", "descendants", "all before", "not itself", "no past"],
-)
-def test_what_is_written_instead_computes_something_else(slip, randn, device):
-    parents, past = FORESTS["binary"], 5
-    n = len(parents)
-    query, key, value = inputs = drawn(randn, past, n)
-    apart = torch.cat([alone(*inputs, parents, past, node) for node in range(n)], dim=-2)
-    if slip == "places":
-        mask = masks.tree(parents, past=past).dense(device)
-        q, k = rotary(query, offset=past), rotary(key)
-    else:
-        mask = wrong_masks(parents, past, device)[slip]
-        q, k = turned(query, key, parents, past)
-    rows = scaled_dot_product_attention(q, k, value, mask, enable_gqa=True)
-    assert (rows - apart).abs().max() > 0.05
-
-
 @pytest.mark.claim("tree-window-needs-positions")
 def test_a_window_goes_by_positions_not_by_places(randn, device):
     """With & a sliding window counts places; a rule of positions and the tree give each path's."""
@@ -260,17 +183,6 @@ def test_a_window_goes_by_positions_not_by_places(randn, device):
         n, past + n, window=window, is_causal=True, alignment="bottom-right"
     )
     assert (masks.tree(parents, past=past) & places).count() < mask.count()
-
-
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
-def test_flex_attention_takes_the_tree(randn, device):
-    past, n = 7, len(PARENTS)
-    mask = masks.tree([PARENTS, PARENTS[:5] + [-1] * 6], past=past)
-    query, key, value = (randn(2, 3, size, 4) for size in (n, past + n, past + n))
-    block_mask = mask.block_mask(block_size=16, device=device)
-    output = flex_attention(query, key, value, block_mask=block_mask)
-    expected = scaled_dot_product_attention(query, key, value, mask.dense(device))
-    torch.testing.assert_close(output, expected, rtol=BOUND, atol=BOUND)
 
 
 def test_blockwise_attention_asks_for_a_part_of_the_mask_at_a_time(randn, monkeypatch):
@@ -380,65 +292,50 @@ def test_what_is_kept_of_an_accepted_path_goes_on_as_if_it_had_been_read(
 # What is refused ---------------------------------------------------------------------------------
 
 
-A_NODE = "Give each node the number of the one that it continues, or -1 for the past."
-A_PAST = "It counts the tokens before the first node: cache.length before they are appended."
-A_CIRCLE = "A node continues a token of its own path, never one of its descendants."
+A_CIRCLE = "parents: expected each node to lead to -1, got a circle through node"
+
+
+INTEGERS = "parents: expected integers of shape (n,) or (b, n), got"
 
 
 @every("function", [masks.tree, masks.tree_depths])
 @every(
     ("parents", "text"),
     [
-        ([-2, 0], f"parents: expected an integer of -1 or more, got -2. {A_NODE}"),
-        ([-1, 0, 3], f"parents: expected an integer between -1 and 2, got 3. {A_NODE}"),
-        (
-            [0],
-            f"parents: expected each node to lead to -1, got a circle through node 0. {A_CIRCLE}",
-        ),
-        (
-            [-1, 2, 3, 1, 3, 4],
-            f"parents: expected each node to lead to -1, got a circle through node 1. {A_CIRCLE}",
-        ),
-        (
-            [3, -1, 3, 2],
-            f"parents: expected each node to lead to -1, got a circle through node 2. {A_CIRCLE}",
-        ),
-        (
-            [[-1, 0], [1, 0]],
-            f"parents: expected each node to lead to -1, got a circle through node 0. {A_CIRCLE}",
-        ),
-        (
-            [-1.0, 0.0],
-            "parents: expected integers of shape (n,) or (b, n), got shape (2,) of "
-            f"torch.float32. {A_NODE}",
-        ),
-        (
-            torch.tensor([False, True]),
-            "parents: expected integers of shape (n,) or (b, n), got shape (2,) of torch.bool. "
-            + A_NODE,
-        ),
-        (
-            -1,
-            "parents: expected integers of shape (n,) or (b, n), got shape () of torch.int64. "
-            + A_NODE,
-        ),
-        *(
-            (
-                given,
-                f"parents: expected integers of shape (n,) or (b, n), got {type(given).__name__}, "
-                f"which is no tensor: rows differ in length, or entries are no int64. {A_NODE}",
-            )
-            for given in ([[-1, 0], [-1]], ["a"], None, [2**70])
-        ),
+        ([-2, 0], "parents: expected an integer of -1 or more, got -2. Give each node the number"),
+        ([-1, 0, 3], "parents: expected an integer between -1 and 2, got 3. Give each node the"),
+        ([0], f"{A_CIRCLE} 0. A node continues a token of its own path, never one of its descend"),
+        ([-1, 2, 3, 1, 3, 4], f"{A_CIRCLE} 1."),
+        ([3, -1, 3, 2], f"{A_CIRCLE} 2."),
+        ([[-1, 0], [1, 0]], f"{A_CIRCLE} 0."),
+        ([-1.0, 0.0], f"{INTEGERS} shape (2,) of torch.float32. Give each node the number of"),
+        (torch.tensor([False, True]), f"{INTEGERS} shape (2,) of torch.bool."),
+        (-1, f"{INTEGERS} shape () of torch.int64."),
+        ([[-1, 0], [-1]], f"{INTEGERS} list, which is no tensor: rows differ in length, or entr"),
+        (["a"], f"{INTEGERS} list, which is no tensor"),
+        (None, f"{INTEGERS} NoneType, which is no tensor"),
+        ([2**70], f"{INTEGERS} list, which is no tensor"),
     ],
 )
 def test_what_is_no_tree_is_refused(function, parents, text):
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
         function(parents)
 
 
 @every("past", [-1, 2.0, True, None])
 def test_what_is_no_past_is_refused(past):
-    text = f"past: expected an integer of 0 or more, got {past}. {A_PAST}"
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+    text = f"past: expected an integer of 0 or more, got {past}. It counts the tokens before the"
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
         masks.tree([-1], past=past)
+
+
+@pytest.mark.claim("places-are-no-positions")
+@pytest.mark.claim("each-path-as-if-alone")
+def test_places_in_the_cache_are_no_positions(randn, device):
+    parents, past = FORESTS["binary"], 5
+    query, key, value = inputs = drawn(randn, past, len(parents))
+    nodes = [alone(*inputs, parents, past, node) for node in range(len(parents))]
+    mask = masks.tree(parents, past=past).dense(device)
+    q, k = rotary(query, offset=past), rotary(key)
+    rows = scaled_dot_product_attention(q, k, value, mask, enable_gqa=True)
+    assert (rows - torch.cat(nodes, dim=-2)).abs().max() > 0.05

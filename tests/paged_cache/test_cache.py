@@ -246,16 +246,6 @@ def test_what_followed_a_page_does_not_follow_what_is_in_it_later():
     assert cache.length(cache.start([9, 2, 0])) == 1  # and not the 2 that came after 1
 
 
-def test_tokens_that_are_not_told_are_not_found():
-    cache = PagedCache(num_pages=5, page_size=2)
-    one = cache.start([1, 2])
-    cache.append(one, *rows([0, 1]), [1, 2])
-    cache.append(one, *rows([2]))
-    cache.append(one, *rows([3, 4, 5]), [4, 5, 6])
-    assert cache.length(cache.start([1, 2, 3, 4, 5, 6, 0])) == 2
-    assert cache.length(cache.start([4, 5, 6])) == 0
-
-
 @pytest.mark.claim("idle-pages-can-be-found")
 def test_what_was_used_last_is_given_away_last():
     """Pages of finished prompts stay until they are needed, a prompt's end before its beginning."""
@@ -283,17 +273,6 @@ def test_empty_pages_are_given_away_before_known_ones():
     for _ in range(2):
         cache.append(cache.start(), *rows([5]))
     assert cache.length(cache.start([1, 2, 0])) == 2
-
-
-def test_a_page_that_is_found_is_not_given_away():
-    cache = PagedCache(num_pages=1, page_size=2)
-    one = cache.start([1, 2])
-    cache.append(one, *rows([0, 1]), [1, 2])
-    cache.free(one)
-    found = cache.start([1, 2, 3])
-    with pytest.raises(ValueError, match=r"^key: expected 1 free pages for 1 more tokens"):
-        cache.append(found, *rows([2]))
-    check(cache, {found: [0, 1]})
 
 
 @pytest.mark.claim("paged-cache-loses-nothing")
@@ -357,17 +336,6 @@ def test_it_keeps_its_own_numbers():
     check(cache, {one: [1, 2]})
 
 
-def test_no_tokens_change_nothing():
-    cache = PagedCache(2, 3)
-    one = cache.start()
-    cache.append(one, *rows([]))
-    cache.append(one, *rows([1]), [5])
-    other = cache.fork(one)
-    cache.append(other, *rows([]), [])
-    assert used(cache, [one, other]) == [[0], [0]]
-    check(cache, {one: [1], other: [1]})
-
-
 def test_how_much_it_holds():
     cache = PagedCache(num_pages=5, page_size=3)
     assert cache.nbytes == 0
@@ -375,23 +343,6 @@ def test_how_much_it_holds():
     assert cache.nbytes == 8 * 5 * 3 * HEADS * (D_K + D_V)
     assert cache.keys.shape == (5, 3, HEADS, D_K)
     assert cache.values.shape == (5, 3, HEADS, D_V)
-
-
-def test_the_table_is_the_formula():
-    """K_j = pool[table[j // P], j mod P], token by token."""
-    cache = PagedCache(num_pages=7, page_size=3)
-    one, other = cache.start(), cache.start()
-    for place in range(8):  # in turn, so that their pages alternate
-        cache.append(one, *rows([place]))
-        cache.append(other, *rows([30 + place]))
-    table, lengths = cache.block_table([other, one])
-    assert table.tolist() == [[1, 3, 5], [0, 2, 4]]
-    assert table.dtype == lengths.dtype == torch.int64
-    for row, begin in zip(table.tolist(), (30, 0), strict=True):
-        for j in range(8):
-            key, value = rows([begin + j])
-            assert torch.equal(cache.keys[row[j // 3], j % 3], key[:, 0])
-            assert torch.equal(cache.values[row[j // 3], j % 3], value[:, 0])
 
 
 def test_of_no_sequence_there_is_an_empty_table():
@@ -413,67 +364,83 @@ def test_it_goes_on_after_inference_mode():
     check(cache, {one: [0, 1, 2]})
 
 
-def test_what_it_refuses():
+GONE = "sequence: expected one of the 1 that are there, got"
+WHOLE = "key: expected a torch.Tensor (h_kv, n, d), the "
+IDS = "tokens: expected integers, the ids of one sequence"
+KEY, VALUE = rows([1, 2])
+
+
+@pytest.fixture
+def held():
+    """A cache with one sequence of two tokens."""
     cache = PagedCache(3, 2)
-    one, (key, value) = cache.start(), rows([1, 2])
-    with pytest.raises(ValueError, match=r"^cache: expected tokens in it, got none yet\. The pool"):
-        _ = cache.keys
-    with pytest.raises(ValueError, match=r"^cache: expected tokens in it"):
-        cache.gather(one)
-    cache.append(one, key, value)
-    for wrong in (
-        lambda: cache.append(one, key[0], value[0]),
-        lambda: cache.append(one, key[None], value[None]),
-        lambda: cache.append(one, key.tolist(), value),
-    ):
-        with pytest.raises(TypeError, match=r"^key: expected a torch\.Tensor \(h_kv, n, d\), the "):
-            wrong()
-    with pytest.raises(
-        ValueError,
-        match=r"^key: expected \(2, n, 3\) torch\.float64 on cpu, as the cache holds, got \(1, n, 3"
-        r"\) torch\.float64 on cpu\. One cache serves one layer: make a new PagedCache for another",
-    ):
-        cache.append(one, key[:1], value[:1])
-    with pytest.raises(ValueError, match=r"^value: expected .* as the cache holds, got .*float32"):
-        cache.append(one, key, value.float())
-    with pytest.raises(ValueError, match=r"^value: expected shape \(2, 2, 'd_v'\)"):
-        cache.append(one, key, value[:, :1])
-    with pytest.raises(ValueError, match=r"^value: expected a tensor without gradient, because"):
-        cache.append(one, key, value.clone().requires_grad_())
-    with pytest.raises(ValueError, match=r"^tokens: expected 2 ids, one for each key, got 3\."):
-        cache.append(one, key, value, [1, 2, 3])
-    for tokens in ([1.0, 2.0], "ab", 7, torch.ones(2), [[1], [2]]):
-        with pytest.raises(TypeError, match=r"^tokens: expected integers, the ids of one sequence"):
-            cache.append(one, key, value, tokens)
-        with pytest.raises(TypeError, match=r"^tokens: expected integers, the ids of one sequence"):
-            cache.start(tokens)
-    check(cache, {one: [1, 2]})
-    for use in (cache.length, cache.fork, cache.free, cache.gather):
+    cache.append(cache.start(), KEY, VALUE)
+    return cache
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "message"),
+    [
+        (lambda c: c.append(0, KEY[0], VALUE[0]), TypeError, WHOLE),
+        (lambda c: c.append(0, KEY[None], VALUE[None]), TypeError, WHOLE),
+        (lambda c: c.append(0, KEY.tolist(), VALUE), TypeError, WHOLE),
+        (
+            lambda c: c.append(0, KEY[:1], VALUE[:1]),
+            ValueError,
+            "key: expected (2, n, 3) torch.float64 on cpu, as the cache holds, got (1, n, 3)",
+        ),
+        (lambda c: c.append(0, KEY, VALUE.float()), ValueError, "value: expected (2, n, 5) torch."),
+        (
+            lambda c: c.append(0, KEY, VALUE[:, :1]),
+            ValueError,
+            "value: expected shape (2, 2, 'd_v'",
+        ),
+        (
+            lambda c: c.append(0, KEY, VALUE.clone().requires_grad_()),
+            ValueError,
+            "value: expected a tensor without gradient, because",
+        ),
+        (
+            lambda c: c.append(0, KEY, VALUE, [1, 2, 3]),
+            ValueError,
+            "tokens: expected 2 ids, one fo",
+        ),
+        (lambda c: c.append(0, KEY, VALUE, [1.0, 2.0]), TypeError, IDS),
+        (lambda c: c.append(0, KEY, VALUE, torch.ones(2)), TypeError, IDS),
+        (lambda c: c.start("ab"), TypeError, IDS),
+        (lambda c: c.start(7), TypeError, IDS),
+        (lambda c: c.start([[1], [2]]), TypeError, IDS),
+        (lambda c: c.length(7), ValueError, f"{GONE} 7. It is the"),
+        (lambda c: c.fork(7), ValueError, f"{GONE} 7. It is the"),
+        (lambda c: c.free(7), ValueError, f"{GONE} 7. It is the"),
+        (lambda c: c.gather(7), ValueError, f"{GONE} 7. It is the"),
+        (lambda c: c.append([0], KEY, VALUE), ValueError, f"{GONE} ["),
+        (lambda c: c.block_table(0), TypeError, "sequences: expected several, in a list, got 0."),
+        (lambda c: c.block_table(None), TypeError, "sequences: expected several, in a list, got N"),
+    ],
+)
+def test_what_it_refuses(use, kind, message, held):
+    """And holds what it held."""
+    with pytest.raises(kind, match=f"^{re.escape(message)}"):
+        use(held)
+    check(held, {0: [1, 2]})
+
+
+def test_what_an_empty_one_refuses():
+    cache = PagedCache(3, 2)
+    one = cache.start()
+    for use in (lambda: cache.keys, lambda: cache.gather(one)):
         with pytest.raises(
-            ValueError, match=r"^sequence: expected one of the 1 that are there, got 7\. It is the"
+            ValueError, match=r"^cache: expected tokens in it, got none yet\. The p"
         ):
-            use(7)
-    with pytest.raises(
-        ValueError, match=r"^sequence: expected one of the 1 that are there, got \["
-    ):
-        cache.append([one], key, value)
-    with pytest.raises(TypeError, match=r"^sequences: expected several, in a list, got 0\."):
-        cache.block_table(one)
-    with pytest.raises(
-        TypeError, match=r"^sequences: expected several, in a list, got None\. They"
-    ):
-        cache.block_table(None)
-    other = PagedCache(3, 2)
-    empty = other.start()
-    with pytest.raises(
-        TypeError, match=r"^key: expected a floating dtype, or int8 of .* got .*64\."
-    ):
-        other.append(empty, key.long(), value)
+            use()
+    with pytest.raises(TypeError, match=r"^key: expected a floating dtype, or int8 of .* got .*64"):
+        cache.append(one, KEY.long(), VALUE)
     with pytest.raises(TypeError, match=r"^value: expected torch.float64, the dtype of key, got "):
-        other.append(empty, key, value.float())
+        cache.append(one, KEY, VALUE.float())
     cache.free(one)
     with pytest.raises(ValueError, match=r"^sequence: expected one of the 0 that are there, got 0"):
-        cache.append(one, key, value)
+        cache.append(one, KEY, VALUE)
     for pages, size in ((0, 2), (2, 0), (2.5, 2), (True, 2)):
         with pytest.raises(ValueError, match=r"^(num_pages|page_size): expected an integer of"):
             PagedCache(pages, size)

@@ -10,7 +10,12 @@ from every import every
 
 import attnref
 from attnref import MultiHeadAttention, masks
-from attnref.variants.differential import LearnedLambda, differential_attention, initial_lambda
+from attnref.variants.differential import (
+    METHOD,
+    LearnedLambda,
+    differential_attention,
+    initial_lambda,
+)
 
 HEADS, N, M, D_K, D_V = 3, 7, 13, 5, 2
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64
@@ -35,9 +40,9 @@ def weights(query, key, lambd, mask=None, **options):
 @every("masked", ["none", "bool", "float", "object"])
 @every("is_causal", [False, True])
 def test_it_is_the_definition_twice_in_values_and_gradients(
-    shape, is_causal, masked, device, randn, assert_same
+    shape, is_causal, masked, randn, assert_same
 ):
-    query, key, value = drawn(randn)
+    inputs = drawn(randn)
     mask = {
         "none": None,
         "bool": randn(2, 1, N, M) > -0.5,
@@ -45,33 +50,10 @@ def test_it_is_the_definition_twice_in_values_and_gradients(
         "object": masks.padding([M, 5], M),
     }[masked]
     lambd = 0.6 if shape is None else randn(*(shape or (1,))).reshape(shape).requires_grad_()
-    options = {"is_causal": is_causal, "scale": 0.7}
-    ours = differential_attention(query, key, value, mask, lambd=lambd, **options)
-    dense = mask.dense(device) if masked == "object" else mask
-    expected = weights(query, key, lambd, dense, **options) @ value
-    inputs = [query, key, value, *([] if shape is None else [lambd])]
-    assert_same(ours, expected, inputs)
-
-
-@every("lead", [(), (2,), (2, 3, 1)])
-def test_the_usual_factor_is_that_of_one_half(lead, randn):
-    query, key, value = drawn(randn, lead=lead)
-    ours = differential_attention(query, key, value, lambd=0.3)
-    scores = [
-        q @ k.mT / math.sqrt(D_K) for q, k in zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)
-    ]
-    first, second = (torch.softmax(s, -1) @ value for s in scores)
-    torch.testing.assert_close(ours, first - 0.3 * second, **CLOSE)
-
-
-def test_heads_in_groups(randn, assert_same):
-    query, key, value = drawn(randn, lead=(2, 6))
-    key, value = (x.detach()[:, :2].clone().requires_grad_() for x in (key, value))
-    lambd = randn(6, 1, 1).requires_grad_()
-    ours = differential_attention(query, key, value, lambd=lambd, enable_gqa=True)
-    whole = [x.repeat_interleave(3, -3) for x in (key, value)]
-    expected = weights(query, whole[0], lambd) @ whole[1]
-    assert_same(ours, expected, [query, key, value, lambd])
+    options = {"is_causal": is_causal, "scale": 0.7, "lambd": lambd}
+    expected = METHOD.formula(*inputs, mask, **options)
+    ours = differential_attention(*inputs, mask, **options)
+    assert_same(ours, expected, inputs if shape is None else [*inputs, lambd])
 
 
 @pytest.mark.claim("differential-rows-sum-to-one-minus-lambda")
@@ -139,21 +121,11 @@ def test_with_each_key_twice_it_is_the_second_version(randn):
 def test_without_its_norm_a_layer_is_multi_head_attention_of_twice_as_many_heads(generator, randn):
     """Pairs of heads with the same values, and output weights of the second are -lambda times."""
     width, lambd = 11, 0.7
-    make = partial(
-        MultiHeadAttention,
-        width,
-        bias=False,
-        generator=generator,
-        dtype=torch.float64,
-        device=generator.device,
-    )
-    layer = make(
-        HEADS,
-        head_dim=2 * D_K,
-        value_head_dim=D_V,
-        attention=partial(differential_attention, lambd=lambd),
-    )
-    twice = make(2 * HEADS, head_dim=D_K, value_head_dim=D_V)
+    options = {"generator": generator, "dtype": torch.float64, "device": generator.device}
+    make = partial(MultiHeadAttention, width, bias=False, value_head_dim=D_V, **options)
+    attend = partial(differential_attention, lambd=lambd)
+    layer = make(HEADS, head_dim=2 * D_K, attention=attend)
+    twice = make(2 * HEADS, head_dim=D_K)
     with torch.no_grad():
         for name in ("query_proj", "key_proj"):  # heads 2 i and 2 i + 1 are the halves of head i
             getattr(twice, name).weight.copy_(getattr(layer, name).weight)
@@ -174,40 +146,6 @@ def test_long_sequences_go_by_blocks(randn, count):
     ours = differential_attention(query, key, value, lambd=0.5, is_causal=True)
     expected = weights(query, key, 0.5, is_causal=True) @ value
     torch.testing.assert_close(ours, expected, rtol=1e-11, atol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@every("lambd", [0.2, 0.8])
-def test_it_errs_no_more_than_the_budget(lambd, dtype, device, generator):
-    """1.5 times PyTorch's own path, which attends twice and subtracts; gradients too."""
-
-    def normal(*shape):
-        return torch.randn(*shape, device=device, generator=generator).to(dtype).requires_grad_()
-
-    n, d = 509, 32
-    inputs = [normal(1, 2, n, 2 * d), normal(1, 2, n, 2 * d), normal(1, 2, n, d)]
-    weight = normal(1, 2, n, d).detach()
-    doubles = [x.detach().double().requires_grad_() for x in inputs]
-
-    def kernel(query, key, value):
-        one, other = (
-            torch.nn.functional.scaled_dot_product_attention(q, k, value, is_causal=True)
-            for q, k in zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)
-        )
-        return one - lambd * other
-
-    own = partial(differential_attention, lambd=lambd, is_causal=True)
-    exact, theirs, ours = kernel(*doubles), kernel(*inputs), own(*inputs)
-    assert ours.dtype == dtype
-    assert (ours - exact).norm() <= 1.5 * (theirs - exact).norm()
-    for one, other, truth in zip(
-        torch.autograd.grad(ours, inputs, weight),
-        torch.autograd.grad(theirs, inputs, weight),
-        torch.autograd.grad(exact, doubles, weight.double()),
-        strict=True,
-    ):
-        assert one.dtype == dtype
-        assert (one - truth).norm() <= 1.5 * (other - truth).norm()
 
 
 @every("lambd", [0.5, 0.98])
@@ -261,15 +199,8 @@ def test_the_learned_factor_is_its_formula(generator):
 @every(
     ("lambd", "error", "message"),
     [
-        ("0.5", TypeError, "lambd: expected a number or a tensor, got str. LearnedLambda gives"),
-        (None, TypeError, "lambd: expected a number or a tensor, got NoneType."),
         (torch.ones(3).long(), TypeError, "lambd: expected a floating dtype, got torch.int64."),
-        (
-            torch.ones(3),
-            ValueError,
-            "lambd: expected a shape that broadcasts to (2, 3, 7, 1), one factor for each row, "
-            "got (3,). One per head is lambd[:, None, None].",
-        ),
+        (torch.ones(3), ValueError, "lambd: expected a shape that broadcasts to (2, 3, 7, 1), one"),
         (torch.ones(7, 2), ValueError, "lambd: expected a shape that broadcasts to (2, 3, 7, 1)"),
         (torch.ones(1, device="meta"), ValueError, "lambd: expected device cpu, where query is,"),
     ],
@@ -281,18 +212,11 @@ def test_a_wrong_factor_is_named(lambd, error, message):
 
 
 def test_halves_are_of_one_width(randn):
+    """The scale is checked with it."""
     with pytest.raises(ValueError, match=r"^query: expected an even width, that of two .* got 5\."):
         differential_attention(randn(3, 5), randn(3, 5), randn(3, 2), lambd=0.5)
-
-
-def test_the_scale_is_checked_with_the_width_of_one_half(randn):
     with pytest.raises(ValueError, match=r"^scale: expected .* 1/sqrt\(5\)"):
         differential_attention(*drawn(randn), lambd=0.5, scale=float("inf"))
-
-
-def test_a_mask_that_wants_a_gradient_is_refused(randn):
-    with pytest.raises(ValueError, match=r"^attn_mask: expected a tensor without gradient"):
-        differential_attention(*drawn(randn), randn(N, M).requires_grad_(), lambd=0.5)
 
 
 @every(
@@ -301,11 +225,7 @@ def test_a_mask_that_wants_a_gradient_is_refused(randn):
         (lambda: initial_lambda(0), ValueError, "layer: expected an integer of 1 or more, got 0."),
         (lambda: LearnedLambda(0, initial=0.2), ValueError, "head_dim: expected an integer of 1"),
         (lambda: LearnedLambda(3, initial="a"), TypeError, "initial: expected a number, got str."),
-        (
-            lambda: LearnedLambda(3, initial=math.inf),
-            ValueError,
-            "initial: expected a finite number, got inf. The paper takes initial_lambda(layer)",
-        ),
+        (lambda: LearnedLambda(3, initial=math.inf), ValueError, "initial: expected a finite num"),
     ],
 )
 def test_the_numbers_of_the_factor_are_checked(make, error, message):

@@ -1,6 +1,8 @@
 """Linear attention: by chunks, step by step and as a square, and what goes wrong elsewhere."""
 
 import math
+import re
+from functools import partial
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from every import every
 
 import attnref
 from attnref.variants.linear import (
+    METHOD,
     LinearState,
     elu_plus_one,
     linear_attention,
@@ -17,20 +20,8 @@ from attnref.variants.linear import (
 
 EPS = torch.finfo(torch.float64).eps
 # Sums of positive products: each of the up to 200 terms is off by a few roundings at most.
+TOKENS, OTHERS = torch.ones(5, 3), torch.ones(7, 3)
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
-
-
-def quadratic(query, key, value, *, is_causal, feature_map=elu_plus_one):
-    """The definition with all n × m weights, formed and normalised one query at a time."""
-    rows = []
-    for i in range(query.shape[-2]):
-        seen = min(i + 1, key.shape[-2]) if is_causal else key.shape[-2]
-        similarity = (feature_map(query[..., i : i + 1, :]) * feature_map(key[..., :seen, :])).sum(
-            -1
-        )
-        weights = similarity / similarity.sum(-1, keepdim=True)
-        rows.append((weights[..., None] * value[..., :seen, :]).sum(-2))
-    return torch.stack(rows, -2)
 
 
 def listing(query, key, value):
@@ -47,32 +38,13 @@ def squared(tokens):
 @pytest.mark.parametrize("feature_map", [elu_plus_one, squared])
 @every(("n", "m"), [(13, 13), (13, 7), (7, 13), (1, 11), (11, 1)])
 @every("is_causal", [False, True])
-def test_values_and_gradients_are_those_of_the_square(n, m, is_causal, feature_map, randn):
-    query, key, value = randn(2, 3, n, 5), randn(2, 3, m, 5), randn(2, 3, m, 7)
-    kept = [tokens.clone() for tokens in (query, key, value)]
-    inputs = [tokens.requires_grad_() for tokens in (query, key, value)]
+def test_values_and_gradients_are_those_of_the_square(
+    n, m, is_causal, feature_map, randn, assert_same
+):
+    inputs = [randn(2, 3, *size).requires_grad_() for size in ((n, 5), (m, 5), (m, 7))]
     options = {"is_causal": is_causal, "feature_map": feature_map}
     ours = linear_attention(*inputs, **options, chunk_size=3)
-    expected = quadratic(*inputs, **options)
-    torch.testing.assert_close(ours, expected, **CLOSE)
-    cotangent = randn(2, 3, n, 7)
-    torch.testing.assert_close(
-        torch.autograd.grad(ours, inputs, cotangent),
-        torch.autograd.grad(expected, inputs, cotangent),
-        rtol=1e-11,
-        atol=1e-12,
-    )
-    assert all(torch.equal(a, b) for a, b in zip(kept, inputs, strict=True))
-
-
-@pytest.mark.parametrize("chunk_size", [1, 2, 17, 64, 97, 500])
-def test_the_size_of_the_chunks_does_not_matter(chunk_size, randn):
-    query, key, value = randn(2, 97, 5), randn(2, 97, 5), randn(2, 97, 3)
-    torch.testing.assert_close(
-        linear_attention(query, key, value, is_causal=True, chunk_size=chunk_size),
-        quadratic(query, key, value, is_causal=True),
-        **CLOSE,
-    )
+    assert_same(ours, METHOD.formula(*inputs, **options), inputs)
 
 
 @pytest.mark.claim("linear-steps-equal-the-whole")
@@ -123,46 +95,6 @@ def test_ones_average_to_one_and_without_the_denominator_they_grow(n, device, ra
     spread = 4 * math.sqrt(2 / d_k) / math.sqrt(n)
     wrong = listing(query, key, ones).mean().item()
     assert wrong == pytest.approx(n * d_k * mean**2, rel=spread)
-
-
-def test_without_the_denominator_half_precision_overflows(device):
-    """86.2 × 4096 is beyond the 65504 of float16; an average of ones is not."""
-    n, d_k = 4096, 64
-    numbers = torch.Generator(device).manual_seed(1)
-    query, key = (
-        torch.randn(n, d_k, device=device, generator=numbers).to(torch.float16) for _ in range(2)
-    )
-    ones = torch.ones(n, 1, device=device, dtype=torch.float16)
-    assert listing(query, key, ones).isinf().any()
-    assert (linear_attention(query, key, ones) == 1).all()
-
-
-@pytest.mark.claim("linear-reads-no-future")
-@every("changed", [18, 12])
-def test_the_causal_form_does_not_read_the_future(changed, randn):
-    """Exactly: nothing of a later token is added first and subtracted later."""
-    n = 19
-    query, key, value = randn(2, n, 5), randn(2, n, 5), randn(2, n, 3)
-    other_key, other_value = key.clone(), value.clone()
-    other_key[:, changed] += 1e3
-    other_value[:, changed] -= 1e6
-    for chunk_size in (4, 64):
-        before, after = (
-            linear_attention(query, k, v, is_causal=True, chunk_size=chunk_size)
-            for k, v in ((key, value), (other_key, other_value))
-        )
-        assert torch.equal(before[:, :changed], after[:, :changed])
-        assert (before[:, changed:] != after[:, changed:]).all()
-    # What is printed as causal without running sums lets the last value into the first output.
-    assert (listing(query, key, value) - listing(query, key, other_value))[:, 0].abs().min() > 1
-
-
-def test_the_future_sends_no_gradient(randn):
-    query, key, value = randn(11, 5), randn(11, 5).requires_grad_(), randn(11, 3).requires_grad_()
-    ours = linear_attention(query, key, value, is_causal=True, chunk_size=4)
-    for gradient in torch.autograd.grad(ours[6].sum(), (key, value)):
-        assert (gradient[7:] == 0).all()
-        assert (gradient[:7] != 0).all()
 
 
 @pytest.mark.claim("elu-plus-one-loses-its-digits")
@@ -222,38 +154,24 @@ def test_it_is_another_model_than_softmax(n, smooth, randn, device, generator):
     assert error(0.8 * linear_attention(query, key, value) + 0.2 * exact) < 0.9 * mean
 
 
-@every("dtype", [torch.float16, torch.bfloat16])
-@every("is_causal", [False, True])
-def test_half_precision_is_rounded_once(dtype, is_causal, randn):
-    query, key, value = (randn(3, 41, 5, dtype=dtype) for _ in range(3))
-    ours = linear_attention(query, key, value, is_causal=is_causal, chunk_size=16)
-    assert ours.dtype == dtype
-    exact = quadratic(query.double(), key.double(), value.double(), is_causal=is_causal)
-    eps = torch.finfo(dtype).eps  # half of it by rounding the result; float32 is far below
-    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * eps, atol=1e-5)
-
-
-@pytest.mark.parametrize("wrong", [0, True, 2.0])
-def test_a_wrong_chunk_size_is_named(wrong, randn):
-    tokens = randn(5, 3)
-    with pytest.raises(ValueError, match=r"^chunk_size: expected an integer of 1 or more") as error:
-        linear_attention(tokens, tokens, tokens, is_causal=True, chunk_size=wrong)
-    assert f"got {wrong!r}. It is the number of tokens taken at a time" in str(error.value)
-
-
-def test_what_does_not_fit_is_named(randn):
-    tokens = randn(5, 3)
-    with pytest.raises(ValueError, match=r"^key: expected last dimension 3, as query has"):
-        linear_attention(tokens, randn(5, 7), tokens)
-    with pytest.raises(ValueError, match=r"^value: expected shape \(5, 'd_v'\)"):
-        linear_attention(tokens, tokens, randn(7, 3))
-    with pytest.raises(ValueError, match=r"^value: expected shape \(5, 'd_v'\)"):
-        linear_state(tokens, randn(7, 3))
-    with pytest.raises(TypeError, match=r"^key: expected torch\.float64, the dtype of query"):
-        linear_attention_step(tokens[:1], tokens[:1].float(), tokens[:1])
-    with pytest.raises(ValueError, match=r"^query: expected one token, shape") as error:
-        linear_attention_step(tokens, tokens, tokens)
-    assert "got (5, 3) with key (5, 3). For a whole prompt call" in str(error.value)
+@every(
+    ("call", "message"),
+    [
+        (
+            partial(linear_attention, TOKENS, TOKENS, TOKENS, chunk_size=0),
+            "chunk_size: expected an",
+        ),
+        (partial(linear_state, TOKENS, OTHERS), "value: expected shape (5, 'd_v')"),
+        (partial(linear_attention_step, TOKENS, TOKENS, TOKENS), "query: expected one token, shap"),
+        (
+            partial(linear_attention_step, TOKENS[:1], TOKENS[:1].double(), TOKENS[:1]),
+            "key: expected torch.float32, the dtype of query",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(call, message):
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(message)}"):
+        call()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -2,48 +2,16 @@
 
 import itertools
 import math
+import re
 
-import numpy as np
 import pytest
 import torch
 from every import every
 
 import attnref
-from attnref import oracle
-from attnref.variants.linformer import linformer_attention, mean_projection
+from attnref.variants.linformer import METHOD, linformer_attention, mean_projection
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
-
-
-def test_values_and_gradients_are_those_of_attention_to_the_mixtures(randn):
-    """The projections, learned in the model, get gradients too."""
-    inputs = [
-        randn(2, 3, 7, 5),
-        randn(2, 3, 11, 5),
-        randn(2, 3, 11, 2),
-        randn(4, 11),
-        randn(3, 4, 11),
-    ]
-    kept = [tokens.clone() for tokens in inputs]
-    inputs = [tokens.requires_grad_() for tokens in inputs]
-    query, key, value, e, f = inputs
-    ours = linformer_attention(query, key, value, key_projection=e, value_projection=f, scale=0.7)
-    mixed_key = torch.einsum("rm,bhmd->bhrd", e, key)
-    mixed_value = torch.einsum("hrm,bhmd->bhrd", f, value)
-    expected = attnref.scaled_dot_product_attention(query, mixed_key, mixed_value, scale=0.7)
-    torch.testing.assert_close(ours, expected, **CLOSE)
-    second, _ = oracle.scaled_dot_product_attention(
-        query.detach().cpu(), mixed_key.detach().cpu(), mixed_value.detach().cpu(), scale=0.7
-    )
-    np.testing.assert_allclose(ours.detach().cpu().numpy(), second, rtol=1e-12, atol=1e-13)
-    cotangent = randn(2, 3, 7, 2)
-    torch.testing.assert_close(
-        torch.autograd.grad(ours, inputs, cotangent),
-        torch.autograd.grad(expected, inputs, cotangent),
-        rtol=1e-11,
-        atol=1e-12,
-    )
-    assert all(torch.equal(a, b) for a, b in zip(kept, inputs, strict=True))
 
 
 @pytest.mark.claim("linformer-exact-for-a-permutation")
@@ -166,33 +134,33 @@ def test_the_mean_projection_takes_means_of_runs(rank, length, device, randn):
     assert lengths.max() - lengths.min() <= 1
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_computed_as_such(dtype, randn):
-    query, key, value = (randn(3, 12, 5, dtype=dtype) for _ in range(3))
-    means = mean_projection(4, 12, dtype=dtype, device=query.device)
-    ours = linformer_attention(query, key, value, key_projection=means, value_projection=means)
-    assert ours.dtype == dtype
-    wide = [tokens.double() for tokens in (query, key, value, means)]
-    exact = linformer_attention(*wide[:3], key_projection=wide[3], value_projection=wide[3])
-    # Mixtures and result are rounded, each by half of eps in numbers up to about 3.
-    assert (ours.double() - exact).abs().max() < 6 * torch.finfo(dtype).eps
+@every(
+    ("change", "message"),
+    [
+        ({"value": (7, 3)}, "value: expected shape (5, 'd_v')"),
+        ({"key_projection": (4, 7)}, "key_projection: expected shape (..., r, 5)"),
+        ({"key_projection": (5,)}, "key_projection: expected shape (..., r, 5)"),
+        ({"value_projection": (4, 7)}, "value_projection: expected shape (..., r, 5), "),
+        ({"value_projection": (3, 5)}, "value_projection: expected 4 rows, as key_projection"),
+    ],
+)
+def test_what_does_not_fit_is_named(change, message, randn):
+    shapes = {"query": (7, 3), "key": (5, 3), "value": (5, 3)}
+    shapes |= {"key_projection": (4, 5), "value_projection": (4, 5)} | change
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        linformer_attention(**{name: randn(*shape) for name, shape in shapes.items()})
 
 
-def test_what_does_not_fit_is_named(randn):
-    query, key = randn(7, 3), randn(5, 3)
-    e, f = randn(4, 5), randn(4, 5)
-    with pytest.raises(ValueError, match=r"^value: expected shape \(5, 'd_v'\)"):
-        linformer_attention(query, key, query, key_projection=e, value_projection=f)
-    for wrong in (randn(4, 7), randn(5)):
-        with pytest.raises(ValueError, match=r"^key_projection: expected shape \(\.\.\., r, 5\)"):
-            linformer_attention(query, key, key, key_projection=wrong, value_projection=f)
-        if wrong.dim() == 2:
-            with pytest.raises(ValueError, match=r"^value_projection: expected shape .* got \(4"):
-                linformer_attention(query, key, key, key_projection=e, value_projection=wrong)
-    with pytest.raises(ValueError, match=r"^value_projection: expected 4 rows, as key_projection"):
-        linformer_attention(query, key, key, key_projection=e, value_projection=f[:3])
-    with pytest.raises(TypeError, match=r"^key_projection: expected torch\.float64, the dtype"):
-        linformer_attention(query, key, key, key_projection=e.float(), value_projection=f)
+def test_a_rank_is_at_most_the_length():
     for wrong in (0, 8, True, 2.0):
         with pytest.raises(ValueError, match=r"^rank: expected an integer between 1 and 7"):
             mean_projection(wrong, 7)
+
+
+def test_keys_and_values_have_projections_of_their_own(randn, assert_same):
+    """Those of a head too; learned in the model, they get gradients."""
+    inputs = [randn(2, 3, n, d).requires_grad_() for n, d in ((7, 5), (11, 5), (11, 2))]
+    e, f = randn(4, 11).requires_grad_(), randn(3, 4, 11).requires_grad_()
+    options = {"key_projection": e, "value_projection": f, "scale": 0.7}
+    expected = METHOD.formula(*inputs, **options)
+    assert_same(linformer_attention(*inputs, **options), expected, [*inputs, e, f])

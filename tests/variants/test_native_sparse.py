@@ -8,28 +8,11 @@ import torch
 from choices import COUNTS, D_K, D_V, SIZES, B, best, means, tokens
 from every import every
 
-import attnref
-from attnref.variants.native_sparse import native_sparse_attention, native_sparse_choice
+from attnref.variants.native_sparse import METHOD, native_sparse_attention, native_sparse_choice
 
 
 def sparse(function, **options):
     return partial(function, block_size=B, **options)
-
-
-def by_definition(query, key, value, gates, mask, window, past, summaries=None, **options):
-    """The three terms, each as the definition under its own mask."""
-    n, m = query.shape[-2], key.shape[-2]
-    position = past + torch.arange(n, device=query.device)[:, None]
-    j = torch.arange(m, device=query.device)
-    last = torch.arange(B - 1, B * -(-m // B), B, device=query.device)
-    summaries = (means(key), means(value)) if summaries is None else summaries
-    attend = partial(attnref.scaled_dot_product_attention, **options)
-    terms = (
-        attend(query, *summaries, last <= position),
-        attend(query, key, value, mask),
-        attend(query, key, value, (j <= position) & (j > position - window)),
-    )
-    return sum(gates[..., t : t + 1] * term for t, term in enumerate(terms))
 
 
 @pytest.mark.claim("native-sparse-is-three-definitions")
@@ -40,17 +23,14 @@ def test_native_sparse_attention_is_three_definitions(
     n, m, past, count, grouped, given, randn, assert_same
 ):
     inputs = tokens(randn, n, m, key_heads=2 if grouped else None)
-    gates = randn(2, 6, n, 3).requires_grad_()
-    options = {"enable_gqa": grouped, "scale": 0.7}
-    summaries = [randn(*x.shape[:2], -(-m // B), x.shape[-1]) for x in inputs[1:]]
-    summaries = [x.requires_grad_() for x in summaries] if given else None
-    extra = {"compressed_key": summaries[0]} if given else {}
-    chosen = {"block_size": B, "count": count, "past": past}
-    mask = native_sparse_choice(*inputs[:2], **chosen, **extra, **options)
-    expected = by_definition(*inputs, gates, mask, 4, past, summaries, **options)
-    extra |= {"compressed_value": summaries[1]} if given else {}
-    ours = native_sparse_attention(*inputs, gates, window=4, **chosen, **extra, **options)
-    assert_same(ours, expected, [*inputs, gates, *(summaries or [])], 1e-11)
+    inputs.append(randn(2, 6, n, 3).requires_grad_())
+    options = {"enable_gqa": grouped, "scale": 0.7, "count": count, "past": past}
+    if given:
+        summaries = [randn(*x.shape[:2], -(-m // B), x.shape[-1]) for x in inputs[1:3]]
+        inputs += [x.requires_grad_() for x in summaries]
+    names = "query", "key", "value", "gates", "compressed_key", "compressed_value"
+    arguments = dict(zip(names, inputs, strict=False)) | options | {"block_size": B, "window": 4}
+    assert_same(native_sparse_attention(**arguments), METHOD.formula(**arguments), inputs, 1e-11)
 
 
 @every(("n", "m", "past"), SIZES)

@@ -13,17 +13,13 @@ import torch
 from every import every
 
 import attnref
-from attnref import KVCache, kv_cache_attention, softmax
+from attnref import KVCache, kv_cache_attention
 from attnref.variants import _formats as formats
 from attnref.variants.quantized import QuantizedTokens, quantize, quantized_attention
 
 E4M3, E5M2, E2M1 = torch.float8_e4m3fn, torch.float8_e5m2, torch.float4_e2m1fn_x2
 E8M0 = torch.float8_e8m0fnu
-JUDGES = {
-    E4M3: ml_dtypes.float8_e4m3fn,
-    E5M2: ml_dtypes.float8_e5m2,
-    E2M1: ml_dtypes.float4_e2m1fn,
-}
+JUDGES = {E4M3: ml_dtypes.float8_e4m3fn, E5M2: ml_dtypes.float8_e5m2, E2M1: ml_dtypes.float4_e2m1fn}
 # The largest relative error, at the middle between 1 and the number after it, 1 + 2u: there it is
 # u / (1 + u); and half the distance of the numbers next to 0.
 UNITS = {E4M3: (1 / 17, 2**-10), E5M2: (1 / 9, 2**-17), E2M1: (1 / 5, 2**-2)}
@@ -60,13 +56,6 @@ def test_each_number_becomes_the_nearest_and_the_even_one_of_two(dtype, device, 
     expected = judged(numbers, dtype)
     np.testing.assert_array_equal(ours.cpu().numpy(), expected)
     np.testing.assert_array_equal(np.signbit(ours.cpu().numpy()), np.signbit(expected))
-
-
-def test_the_numbers_of_four_bits_are_eight_with_a_sign(device):
-    numbers = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], device=device)
-    grid = torch.linspace(-6, 6, 1201, device=device)
-    assert torch.equal(formats.to_four_bits(grid).abs().unique(), numbers)
-    assert torch.equal(formats.to_four_bits(numbers), numbers)
 
 
 def test_a_byte_holds_two_numbers_the_first_one_low(device):
@@ -422,11 +411,9 @@ def incoherent(width, generator):
 def test_a_rotation_keeps_the_scores_and_spreads_an_outlier(generator, randn):
     d = 64
     rotation = incoherent(d, generator)
-    query, key = randn(3, 7, d), randn(3, 11, d)
-    torch.testing.assert_close(
-        (query @ rotation) @ (key @ rotation).mT, query @ key.mT, rtol=0, atol=1e-12
-    )
-    spike = torch.zeros(1, d, dtype=torch.float64, device=query.device)
+    query, key, spike = randn(3, 7, d), randn(3, 11, d), torch.zeros(1, d).to(rotation)
+    scores = (query @ rotation) @ (key @ rotation).mT
+    torch.testing.assert_close(scores, query @ key.mT, rtol=0, atol=1e-12)
     spike[0, 3] = 30.0
     torch.testing.assert_close((spike @ rotation).abs(), torch.full_like(spike, 30 / d**0.5))
 
@@ -542,21 +529,18 @@ def test_heads_share_keys(weights, randn):
     query, key, value = randn(2, 6, 7, 8), randn(2, 2, 11, 8), randn(2, 2, 11, 5)
     options = {"dtype": E2M1, "group_size": 4, "values": True, "weights": weights}
     whole = [x.repeat_interleave(3, -3) for x in (key, value)]
-    torch.testing.assert_close(
-        quantized_attention(query, key, value, enable_gqa=True, **options),
-        quantized_attention(query, *whole, **options),
-        rtol=1e-12,
-        atol=1e-13,
-    )
+    shared = quantized_attention(query, key, value, enable_gqa=True, **options)
+    expected = quantized_attention(query, *whole, **options)
+    torch.testing.assert_close(shared, expected, rtol=1e-12, atol=1e-13)
 
 
 @every("dtype", [torch.float16, torch.bfloat16])
 @every("weights", [False, True])
 def test_half_precision_is_computed_in_float32(weights, dtype, randn):
-    query, key, value = (randn(3, 13, 64, dtype=dtype) for _ in range(3))
+    inputs = [randn(3, 13, 64, dtype=dtype) for _ in range(3)]
     options = {"dtype": E4M3, "values": True, "weights": weights}
-    ours = quantized_attention(query, key, value, **options)
-    wide = quantized_attention(query.float(), key.float(), value.float(), **options)
+    ours = quantized_attention(*inputs, **options)
+    wide = quantized_attention(*(x.float() for x in inputs), **options)
     assert ours.dtype == dtype
     torch.testing.assert_close(ours, wide.to(dtype), rtol=torch.finfo(dtype).eps, atol=1e-6)
 
@@ -564,45 +548,30 @@ def test_half_precision_is_computed_in_float32(weights, dtype, randn):
 @every(
     ("options", "kind", "text"),
     [
-        (
-            {"dtype": torch.float16},
-            TypeError,
-            r"^dtype: expected one of torch\.int8, .* got torch\.f",
-        ),
+        ({"dtype": torch.float16}, TypeError, r"^dtype: expected one of torch\.int8, .* got torch"),
         ({"step_dtype": E5M2}, TypeError, r"^step_dtype: expected None, torch\.float8_e8m0fnu or"),
         ({"block_size": 0}, ValueError, r"^block_size: expected .* got 0"),
         ({"group_size": 0}, ValueError, r"^group_size: expected .* got 0"),
         ({"dtype": E2M1}, ValueError, r"^tokens: expected an even number of components .* got 5"),
+        (
+            {"tokens": torch.ones(6), "block_size": 2},
+            ValueError,
+            r"^tokens: .* d\) for blocks of 2",
+        ),
     ],
 )
-def test_formats_and_sizes_that_are_not_there_are_named(options, kind, text, randn):
+def test_formats_and_sizes_that_are_not_there_are_named(options, kind, text):
     with pytest.raises(kind, match=text):
-        quantize(randn(3, 5), **options)
+        quantize(**{"tokens": torch.ones(3, 5)} | options)
     if kind is TypeError:
         with pytest.raises(kind, match=text):
-            quantized_attention(randn(3, 5), randn(3, 5), randn(3, 5), **options)
+            quantized_attention(*[torch.ones(3, 5)] * 3, **options)
 
 
 @every("name", ["smooth", "values", "weights"])
-@every("wrong", [E4M3, 1, None, torch.ones(2)])
-def test_a_switch_is_true_or_false(name, wrong, randn):
+@every("wrong", [E4M3, 1, torch.ones(2)])
+def test_a_switch_is_true_or_false(name, wrong):
     """The name of a format would be taken for True, and int8 for the format."""
     text = rf"^{name}: expected True or False, got {type(wrong).__name__}\. What "
     with pytest.raises(TypeError, match=text):
-        quantized_attention(randn(3, 5), randn(3, 5), randn(3, 5), **{name: wrong})
-
-
-def test_a_single_token_is_no_block(randn):
-    with pytest.raises(
-        ValueError, match=r"^tokens: expected shape \(\.\.\., n, d\) for blocks of 2"
-    ):
-        quantize(randn(6), block_size=2)
-
-
-def test_softmax_of_rounded_scores_is_what_the_weights_are_rounded_from(randn):
-    """With one key, the weight is 1, and stays 1 in every format."""
-    query, key, value = randn(7, 6), randn(1, 6), randn(1, 4)
-    for dtype in EVERY:
-        ours = quantized_attention(query, key, value, dtype=dtype, weights=True)
-        torch.testing.assert_close(ours, value.expand(7, 4))
-    assert softmax.stable(query @ key.mT).eq(1).all()
+        quantized_attention(*[torch.ones(3, 5)] * 3, **{name: wrong})

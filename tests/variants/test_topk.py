@@ -8,38 +8,6 @@ import attnref
 from attnref.variants.topk import topk_attention
 
 EPS = torch.finfo(torch.float64).eps
-CLOSE = {"rtol": 1e-12, "atol": 1e-13}
-
-
-@pytest.mark.parametrize("count", [1, 3, 11])
-@every("masked", [None, "bool", "float"])
-@every("is_causal", [False, True])
-def test_values_and_gradients_are_those_of_a_mask_of_the_best(count, masked, is_causal, randn):
-    """The mask is found by ranking the scores, apart from the function."""
-    n, m = 7, 11
-    inputs = [t.requires_grad_() for t in (randn(2, 3, n, 5), randn(2, 3, m, 5), randn(2, 3, m, 2))]
-    mask = {None: None, "bool": randn(2, 1, n, m) > -0.5, "float": randn(n, m)}[masked]
-    options = {"is_causal": is_causal, "scale": 0.7}
-    ours = topk_attention(*inputs, mask, count=count, **options)
-    scores = 0.7 * inputs[0].detach() @ inputs[1].detach().mT
-    if masked == "bool":
-        scores = scores.masked_fill(~mask, -torch.inf)
-    if masked == "float":
-        scores = scores + mask
-    if is_causal:
-        future = torch.ones(n, m, dtype=torch.bool, device=scores.device).triu(1)
-        scores = scores.masked_fill(future, -torch.inf)
-    best = scores.argsort(-1, descending=True).argsort(-1) < count
-    best = best & (scores > -torch.inf)
-    bias = (mask if masked == "float" else torch.zeros_like(scores)).masked_fill(~best, -torch.inf)
-    expected = attnref.scaled_dot_product_attention(*inputs, bias, scale=0.7)
-    torch.testing.assert_close(ours, expected, **CLOSE)
-    cotangent = randn(2, 3, n, 2)
-    torch.testing.assert_close(
-        torch.autograd.grad(ours, inputs, cotangent),
-        torch.autograd.grad(expected, inputs, cotangent),
-        **CLOSE,
-    )
 
 
 @pytest.mark.claim("dropping-moves-twice-the-mass")
@@ -68,25 +36,7 @@ def test_equal_scores_keep_as_many_keys(device):
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 7, device=device))
 
 
-@every("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_rounded_once(dtype, randn):
-    query, key, value = (randn(3, 13, 5, dtype=dtype) for _ in range(3))
-    ours = topk_attention(query, key, value, count=4)
-    assert ours.dtype == dtype
-    exact = topk_attention(query.double(), key.double(), value.double(), count=4)
-    eps = torch.finfo(dtype).eps
-    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * eps, atol=1e-6)
-
-
 @every("wrong", [0, 8, True, 2.0])
 def test_a_wrong_count_is_named(wrong, randn):
     with pytest.raises(ValueError, match=r"^count: expected an integer between 1 and 7"):
         topk_attention(randn(5, 3), randn(7, 3), randn(7, 2), count=wrong)
-
-
-def test_what_does_not_fit_is_named(randn):
-    query, key = randn(5, 3), randn(7, 3)
-    with pytest.raises(ValueError, match=r"^value: expected shape \(7, 'd_v'\)"):
-        topk_attention(query, key, randn(5, 2), count=1)
-    with pytest.raises(ValueError, match=r"^attn_mask: expected a shape that broadcasts"):
-        topk_attention(query, key, key, randn(7, 5), count=1)
