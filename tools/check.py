@@ -9,11 +9,13 @@ pages at once do so here, too: they take a second each.
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import claims
 import pytest
 import record
+import site_server
 
 ROOT = Path(__file__).parent.parent
 CONTRACTS = {
@@ -28,10 +30,15 @@ VISITS = "tests/site/test_every_page.py::test_page"
 class OfPage:
     """Leaves out what is parametrized by another page, or by another page's snippet or figure."""
 
-    def __init__(self, path: Path) -> None:
-        """Takes the English version of the page."""
+    def __init__(self, path: Path, site: site_server.Making | None) -> None:
+        """Takes the English version of the page, and the site in which it is being built."""
+        self.site = site
         self.page = path.relative_to(ROOT / "docs" / "en").with_suffix("").as_posix()
         self.shown = set(record.of_page(self.page)) if path.suffix == ".md" else set()
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        if self.site:
+            config.pluginmanager.register(self.site, "site")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = [
@@ -61,24 +68,19 @@ def main(page: str) -> int:
     if path is None:
         sys.exit(f"attnref: no page {page!r} below docs/en; make check PAGE=foundations/dropout.")
     os.environ["ATTNREF_PAGE"] = page  # the site is built of it alone: see docs/hooks/alone.py
-    stated = {claim for claim, _ in claims.claims_of(path.read_text(encoding="utf-8"))}
-    tested = [
-        f"{test.path}::{test.name}"
-        for claim, tests in claims.tests_by_claim(ROOT).items()
-        for test in tests
-        if claim in stated
-    ]
-    return pytest.main(
-        [
-            "-q",
-            "--audit",
-            f"--deselect={STALE}",
-            *CONTRACTS[path.suffix],
-            *dict.fromkeys(tested),
-            VISITS,
-        ],
-        plugins=[OfPage(path)],
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        # Begun here, beside what pytest has to load.
+        site = None if site_server.is_current() else site_server.Making(Path(folder, "site"))
+        stated = {claim for claim, _ in claims.claims_of(path.read_text(encoding="utf-8"))}
+        tested = [
+            f"{test.path}::{test.name}"
+            for claim, tests in claims.tests_by_claim(ROOT).items()
+            for test in tests
+            if claim in stated
+        ]
+        asked = [*CONTRACTS[path.suffix], *dict.fromkeys(tested), VISITS]
+        options = ["-q", "--audit", f"--deselect={STALE}"]
+        return pytest.main([*options, *asked], plugins=[OfPage(path, site)])
 
 
 if __name__ == "__main__":

@@ -52,6 +52,21 @@ def build(site: Path) -> None:
             BUILT.write_text(before, encoding="utf-8")
 
 
+class Making:
+    """A site that another process builds into a folder that is still to be."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log = folder, folder.with_name(f"{folder.name}.log")
+        command = [sys.executable, __file__, "build", "--folder", str(folder)]
+        with self.log.open("wb") as said:
+            self.process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+
+    def built(self) -> tuple[Path, Path]:
+        """The folder and the log, when the process has ended."""
+        self.process.wait()
+        return self.folder, self.log
+
+
 def wheel(folder: Path) -> None:
     """The package as pip installs it, alone in its folder."""
     shutil.rmtree(folder, ignore_errors=True)
