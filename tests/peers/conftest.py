@@ -33,16 +33,16 @@ def drawn(randn):
 
 
 @pytest.fixture
-def same(randn):
+def assert_same(randn):
     """Two outputs of the same inputs, and their gradients to these, are equal."""
 
-    def same(ours, theirs, leaves, gradients=None, **close):
+    def assert_same(ours, theirs, leaves, gradients=None, **close):
         torch.testing.assert_close(ours, theirs, **close)
         weight, leaves = randn(*ours.shape), list(leaves)
         found, expected = (torch.autograd.grad(one, leaves, weight) for one in (ours, theirs))
         torch.testing.assert_close(found, expected, **(gradients or close))
 
-    return same
+    return assert_same
 
 
 @pytest.fixture

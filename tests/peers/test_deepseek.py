@@ -52,7 +52,7 @@ def theirs(layer, tokens, mask):
 
 @pytest.mark.claim("latent-is-deepseeks-layer")
 @pytest.mark.parametrize("absorb", [True, False])
-def test_output_and_gradients_are_those_of_the_layer(absorb, layer, randn, added, same):
+def test_output_and_gradients_are_those_of_the_layer(absorb, layer, randn, added, assert_same):
     tokens = randn(B, N, WIDTH).requires_grad_()
     (query, turned), latent, key_rotary, ups = made(layer, tokens)
     found = latent_attention(
@@ -67,7 +67,7 @@ def test_output_and_gradients_are_those_of_the_layer(absorb, layer, randn, added
     )
     found = layer.o_proj(found.transpose(1, 2).flatten(-2))
     expected = theirs(layer, tokens, added(masks.causal(N)))
-    same(found, expected, (tokens, *layer.parameters()), **CLOSE)
+    assert_same(found, expected, (tokens, *layer.parameters()), **CLOSE)
 
 
 def test_steps_from_latents_are_the_layers_rows(layer, randn, added):

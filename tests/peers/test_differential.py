@@ -13,7 +13,7 @@ N, HEADS, KV_HEADS, HEAD_DIM = 13, 4, 2, 6
 
 
 @pytest.mark.claim("differential-is-diffllama")
-def test_outputs_and_gradients_of_a_layer(generator, added, same):
+def test_outputs_and_gradients_of_a_layer(generator, added, assert_same):
     """Its heads come in two halves: the first map of all heads, then the second of all."""
     layer_index = 2
     config = diffllama.DiffLlamaConfig(
@@ -58,4 +58,4 @@ def test_outputs_and_gradients_of_a_layer(generator, added, same):
     ours = layer.o_proj(normed.transpose(1, 2).flatten(2))
     # Its lambda goes through float32.
     close = {"rtol": 1e-4, "atol": 1e-5}
-    same(ours, theirs, layer.parameters(), gradients=close, rtol=1e-5, atol=1e-6)
+    assert_same(ours, theirs, layer.parameters(), gradients=close, rtol=1e-5, atol=1e-6)

@@ -39,7 +39,7 @@ def test_buckets_everywhere(bidirectional, num_buckets, max_distance):
 
 @pytest.mark.claim("distance-bias-is-t5")
 @pytest.mark.parametrize("is_decoder", [False, True])
-def test_outputs_and_gradients_of_a_layer(is_decoder, generator, added, same):
+def test_outputs_and_gradients_of_a_layer(is_decoder, generator, added, assert_same):
     config = t5.T5Config(
         d_model=WIDTH, d_kv=HEAD_DIM, num_heads=HEADS, is_decoder=is_decoder, dropout_rate=0.0
     )
@@ -63,4 +63,4 @@ def test_outputs_and_gradients_of_a_layer(is_decoder, generator, added, same):
         .flatten(2)
     )
     close = {"rtol": 1e-11, "atol": 1e-11}
-    same(ours, theirs, layer.parameters(), gradients=close, rtol=1e-12, atol=1e-12)
+    assert_same(ours, theirs, layer.parameters(), gradients=close, rtol=1e-12, atol=1e-12)

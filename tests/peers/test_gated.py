@@ -12,7 +12,7 @@ N, WIDTH, HEADS, KV_HEADS, HEAD_DIM = 13, 23, 4, 2, 6
 
 
 @pytest.mark.claim("gate-is-qwen3-next")
-def test_outputs_and_gradients_of_a_layer(generator, added, same):
+def test_outputs_and_gradients_of_a_layer(generator, added, assert_same):
     config = qwen3_next.Qwen3NextConfig(
         hidden_size=WIDTH,
         num_attention_heads=HEADS,
@@ -60,4 +60,4 @@ def test_outputs_and_gradients_of_a_layer(generator, added, same):
     output = torch.func.functional_call(ours, weights, (x,), {"is_causal": True})
     # Its softmax goes through float32.
     close = {"rtol": 1e-4, "atol": 1e-5}
-    same(output, expected, theirs.parameters(), gradients=close, rtol=1e-5, atol=1e-6)
+    assert_same(output, expected, theirs.parameters(), gradients=close, rtol=1e-5, atol=1e-6)

@@ -65,13 +65,15 @@ def ours(layer, tokens):
 
 
 @pytest.mark.claim("indexer-is-deepseeks-layer")
-def test_output_and_gradients_are_those_of_the_layer(layer, randn, added, same):
+def test_output_and_gradients_are_those_of_the_layer(layer, randn, added, assert_same):
     """All tokens at position 0, where a rotation changes nothing."""
     tokens = randn(BATCH, N, WIDTH).requires_grad_()
     angles = torch.zeros(1, N, D_R, dtype=tokens.dtype, device=tokens.device)
     mask = added(masks.causal(N)).expand(BATCH, 1, N, N)
     theirs = layer(tokens, (angles.cos(), angles.sin()), mask)[0]
-    same(ours(layer, tokens), theirs, [tokens], gradients={"rtol": 0.0, "atol": 3e-5}, **CLOSE)
+    assert_same(
+        ours(layer, tokens), theirs, [tokens], gradients={"rtol": 0.0, "atol": 3e-5}, **CLOSE
+    )
 
 
 # Native sparse attention -------------------------------------------------------------------------
