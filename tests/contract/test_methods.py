@@ -530,6 +530,25 @@ def tangent(function, arguments, names, given, along):
     return torch.func.jvp(call, given, along)[1]
 
 
+@pytest.mark.claim("blocks-have-all-derivatives")
+@those(lambda method: method.formula is not None and method.derivatives > 1)
+def test_derivatives_forwards_of_gradients_are_the_formulas(name, device):
+    """As in a product of the Hessian with a vector."""
+    method = METHODS[name]
+    for options, arguments, inputs in cases(method, device):
+        given = [one.detach() for one in inputs.values()]
+
+        def product(function, arguments=arguments, names=tuple(inputs), given=given):
+            def loss(*inputs):
+                return by_place(function, arguments, names, *inputs).sin().sum()
+
+            gradient = torch.func.grad(loss, tuple(range(len(given))))
+            return torch.func.jvp(gradient, tuple(given), tuple(one.cos() for one in given))[1]
+
+        with told(options):
+            close(product(method.function), product(method.formula))
+
+
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # of a fused kernel
 @those(lambda method: method.dimensions < 4)  # others have a batch
 def test_a_batch_by_vmap_is_a_loop_or_refused(name, device):
