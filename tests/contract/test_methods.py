@@ -536,17 +536,20 @@ def test_derivatives_forwards_of_gradients_are_the_formulas(name, device):
     """As in a product of the Hessian with a vector."""
     method = METHODS[name]
     for options, arguments, inputs in cases(method, device):
-        given = [one.detach() for one in inputs.values()]
-
-        def product(function, arguments=arguments, names=tuple(inputs), given=given):
-            def loss(*inputs):
-                return by_place(function, arguments, names, *inputs).sin().sum()
-
-            gradient = torch.func.grad(loss, tuple(range(len(given))))
-            return torch.func.jvp(gradient, tuple(given), tuple(one.cos() for one in given))[1]
-
         with told(options):
-            close(product(method.function), product(method.formula))
+            found = curvature(method.function, arguments, inputs)
+            close(found, curvature(method.formula, arguments, inputs))
+
+
+def curvature(function, arguments, inputs):
+    """How the gradients of a loss change along a direction."""
+    given = tuple(one.detach() for one in inputs.values())
+
+    def loss(*tensors):
+        return by_place(function, arguments, inputs, *tensors).sin().sum()
+
+    gradients = torch.func.grad(loss, tuple(range(len(given))))
+    return torch.func.jvp(gradients, given, tuple(one.cos() for one in given))[1]
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # of a fused kernel
