@@ -151,6 +151,12 @@ def test_what_does_not_fit_is_named(change, message, randn):
         linformer_attention(**{name: randn(*shape) for name, shape in shapes.items()})
 
 
+def test_projections_have_the_dtype_of_the_query(randn):
+    one, e = randn(5, 3), randn(4, 5)
+    with pytest.raises(TypeError, match=r"^key_projection: expected torch\.float64, the dtype"):
+        linformer_attention(one, one, one, key_projection=e.float(), value_projection=e)
+
+
 def test_a_rank_is_at_most_the_length():
     for wrong in (0, 8, True, 2.0):
         with pytest.raises(ValueError, match=r"^rank: expected an integer between 1 and 7"):
