@@ -162,7 +162,7 @@ def test_the_starter_is_not_written_yet_and_the_docstring_says_what_is_so(exerci
 
 def module_of(exercise, text):
     module = types.ModuleType(exercise.name)
-    exec(compile(text, exercise.file, "exec"), module.__dict__)
+    exec(compile(text, f"<{exercise.file}>", "exec"), module.__dict__)
     return module
 
 
