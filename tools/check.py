@@ -80,7 +80,10 @@ def main(page: str) -> int:
         ]
         asked = [*CONTRACTS[path.suffix], *dict.fromkeys(tested), VISITS]
         options = ["-q", "--audit", f"--deselect={STALE}"]
-        return pytest.main([*options, *asked], plugins=[OfPage(path, site)])
+        status = pytest.main([*options, *asked], plugins=[OfPage(path, site)])
+        if site:
+            site.built()  # it may still write, where pytest stopped before the visits
+        return status
 
 
 if __name__ == "__main__":

@@ -82,8 +82,7 @@ def _marked(path: Path, changed: int) -> list[tuple[str, str, str, int, bool]]:
     lines = text.split("\n")
     tree = ast.parse(text)
     helpers = named(tree)
-    tops = [part for node in tree.body for part in (node, *getattr(node, "body", ()))]
-    for node in tops:  # of the file, and of its classes
+    for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef):
             continue
         for call in node.decorator_list:

@@ -108,7 +108,7 @@ class Entry(NamedTuple):
     def filled(self, tensors: list[Tensor], like: Tensor, b: int, m: int) -> dict[str, Any]:
         """All that goes in by itself: the sequences, as many as it takes, and what stays the same.
 
-        ``like`` are zeros (n, d), b the number of samples, and m that of keys.
+        ``like`` are zeros (n, d), for b samples and m keys.
         """
         inputs: dict[str, Any] = dict(zip(self.tensors, tensors, strict=False))
         if self.context is not None and (self.needed or tensors[0].shape != tensors[1].shape):
