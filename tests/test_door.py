@@ -233,7 +233,11 @@ step = partial(VARIANTS.linear.linear_attention_step, *[TOKENS[:, :1]] * 3)
         (lambda: scaling.yarn(64, stretch="4"), "stretch: expected a number, got str"),
         (lambda: adaptive_scaling.from_variance([1.0], [2.0]), "query: expected a .*Tensor, got"),
         (lambda: adaptive_scaling.from_entropy(*THREE[:2], target="1"), "target: .* number"),
-        (lambda: projected(generator=None), r"generator: expected a torch\.Generator, got None"),
+        (
+            lambda: projected(generator=None),
+            r"generator: expected a torch\.Generator, got "
+            r"NoneType",
+        ),
         (lambda: drawn(generator=None), r"generator: expected a torch\.Generator, got NoneType"),
         (lambda: performer(projection=torch.zeros(0, D_K)), r"projection: .* got \(0, 6\)"),
         (lambda: lsh(rotations=torch.zeros(2, D_K, 0)), r"rotations: .* got \(2, 6, 0\)"),

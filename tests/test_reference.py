@@ -502,7 +502,12 @@ ELSEWHERE = torch.ones(7, 3, device="meta")
         (ValueError, {"enable_gqa": True}, "query: expected at least 3 dimensions"),
         (ValueError, {"scale": NAN}, "scale: expected a finite number, got nan"),
         (ValueError, {"softcap": 0.0}, r"softcap: expected a positive finite number, got 0\.0"),
-        (ValueError, {"dropout_p": 1.0}, r"dropout_p: expected a probability in \[0, 1\), got 1"),
+        (
+            ValueError,
+            {"dropout_p": 1.0},
+            r"dropout_p: expected a probability in \[0, 1\), got "
+            r"1\.0",
+        ),
     ],
 )
 def test_errors_say_what_came_and_how_to_mend_it(kind, changed, text):

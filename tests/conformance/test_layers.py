@@ -576,12 +576,14 @@ REFUSED = [
     (
         Bare,
         {},
-        "with: expected a value for temperature, which Bare needs, got none. Write --with t",
+        "with: expected a value for temperature, which Bare needs, got none. Write --with "
+        "temperature",
     ),
     (
         GPT,
         {"bias": False},
-        "function: expected GPT to make a layer of 3 heads of 8, got AttributeE",
+        "function: expected GPT to make a layer of 3 heads of 8, got AttributeError: "
+        "'types.SimpleNamespace' object has no attribute 'block_size'.",
     ),
     (
         GPT,
@@ -607,7 +609,12 @@ REFUSED = [
     # Its matrix is not called.
     (Weights, {}, f"function: expected Weights, made for 3 heads of 8, {PROJECTIONS}one of the ou"),
     (Folding, {"qkv_bias": False}, f"function: expected Folding to answer where {QKV}, got ValueE"),
-    (NoProjections, {}, "function: expected NoProjections to have projections, or to be called wi"),
+    (
+        NoProjections,
+        {},
+        "function: expected NoProjections to have projections, or to be "
+        "called with query, key and value, got a forward of x.",
+    ),
     (
         NoProjections,
         {},
@@ -616,9 +623,13 @@ REFUSED = [
     (
         Spatial,
         {},
-        "function: expected Spatial to take a sequence of shape (2, 7, 24), got ValueErr",
+        "function: expected Spatial to take a sequence of shape (2, 7, 24), got ValueError",
     ),
-    (Spatial, {}, "to unpack (expected 4, got 3). Give what it misses, --with name=value, in Pyth"),
+    (
+        Spatial,
+        {},
+        "to unpack (expected 4, got 3). Give what it misses, --with name=value, in Python",
+    ),
 ]
 
 

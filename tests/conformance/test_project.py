@@ -289,15 +289,19 @@ WRONG = {
     ),
 }
 EXPECTED = {
-    'scales = { verdict = "wrong", reason = "x" }': ": expected the name of a property, got 'sca",
+    'scales = { verdict = "wrong", reason = "x" }': ": expected the name of a property, got "
+    "'scales",
     'scale = "wrong"': ".scale: expected a table, got 'wrong'. Write for example scale = { verdi",
     'scale = { verdict = "bad", reason = "x" }': ".scale.verdict: expected a verdict, got 'bad'.",
-    'scale = { verdict = "pass", reason = "x" }': ".scale.verdict: expected a verdict, got 'pas",
+    'scale = { verdict = "pass", reason = "x" }': ".scale.verdict: expected a verdict, got "
+    "'pass'. There are: wrong",
     'scale = { level = "wrong", reason = "x" }': ".scale: expected the name of a key, got 'level'",
     'scale = { reason = "x" }': ".scale.verdict: expected a verdict, got ''. There are: wrong, ",
-    "scale = { verdict = 1 }": ".scale.verdict: expected a string, got 1. Write for example verd",
+    "scale = { verdict = 1 }": ".scale.verdict: expected a string, got 1. Write for example "
+    "verdict = ",
     'scale = { verdict = "wrong" }': ".scale: expected the reason why this is accepted, got none",
-    'scale = { verdict = "wrong", reason = " " }': ".scale: expected the reason why this is acce",
+    'scale = { verdict = "wrong", reason = " " }': ".scale: expected the reason why this is "
+    "accepted, got none.",
 }
 
 

@@ -604,7 +604,7 @@ REFUSED = [
     (
         no_cache,
         {"names": {"cache": "past"}},
-        "map: expected a parameter of no_cache, which has que",
+        "map: expected a parameter of no_cache, which has query, key, value, memory, got 'past'.",
     ),
     (named, {"names": {"position": "at"}}, "query, key, value, cache, where, got 'at'."),
     (Buffers, {}, "function: expected a function, got the class Buffers."),
@@ -624,11 +624,27 @@ REFUSED = [
     (
         of_attnref,
         {},
-        "of shape (2, 3, 1, 8), got AttributeError: 'NoneType' object has no attribut",
+        "of shape (2, 3, 1, 8), got AttributeError: 'NoneType' object has no attribute "
+        "'append' (at ",
     ),
-    (of_attnref, {}, "Fix it; where its first cache is not None, say what makes it: --cache modul"),
-    (of_attnref, {"cache": KVCache()}, "cache: expected a function that makes the first cache, go"),
-    (of_attnref, {"cache": lambda size: []}, "cache: expected a function of nothing, or of what i"),
+    (
+        of_attnref,
+        {},
+        "Fix it; where its first cache is not None, say what makes it: --cache module:factory.",
+    ),
+    (
+        of_attnref,
+        {"cache": KVCache()},
+        "cache: expected a function that makes the first "
+        "cache, got KVCache. Give the function itself, for each sequence needs a new one.",
+    ),
+    (
+        of_attnref,
+        {"cache": lambda size: []},
+        "cache: expected a function of nothing, or of "
+        "what it needs among batch, heads, max_len, head_dim, dtype, device, got <lambda>(size): "
+        "missing a required argument: 'size'.",
+    ),
     (of_attnref, {"cache": lambda size: []}, "missing a required argument: 'size'. Give whatever "),
     (told_lengths, {"cache": lambda: torch.zeros(2, 3, 8, 8)}, "cache: expected a pair of k_cache"),
 ]

@@ -71,7 +71,8 @@ def test_ctrl_c_while_it_loads_is_ctrl_c(tmp_path):
 
 NOT_FOUND = {
     "attention": "expected module:function or path/to/file.py:function, got 'attention'. Write for",
-    "no_such:f": "expected a module that can be imported, got 'no_such': there is no 'no_such'. St",
+    "no_such:f": "expected a module that can be imported, got 'no_such': there is no "
+    "'no_such'. Start where it lies, install it, or give its path: path/to/file.py:function.",
     "torch.no_such:f": "a module that can be imported, got 'torch.no_such': there is no 'torch.no_",
     "broken:f": "expected broken to load, got ZeroDivisionError: division by zero. Fix it, so that",
     "wants:f": "expected wants to load, got ModuleNotFoundError: No module named 'nowhere'. Fix it",
@@ -161,15 +162,42 @@ WRONG = [
     (subject, Layer, {}, "function: expected a function, got the class Layer. Name an instance of"),
     (subject, 3, {}, "function: expected something to call, got int. Name the function itself."),
     (subject, takes_two, {}, "function: expected one that can be called as f(query, key, value), "),
-    (subject, takes_two, {}, "got takes_two(query, key): too many positional arguments. Give what"),
+    (
+        subject,
+        takes_two,
+        {},
+        "got takes_two(query, key): too many positional arguments. Give "
+        "whatever else it takes a default value, or wrap it in a function of these three.",
+    ),
     (subject, of_parameters, {}, "missing a required argument: 'value'. Give whatever else it "),
-    (subject, takes_any, {"supports": ["mask"]}, "supports: expected names among attn_mask, is_ca"),
+    (
+        subject,
+        takes_any,
+        {"supports": ["mask"]},
+        "supports: expected names among attn_mask, "
+        "is_causal, scale, enable_gqa, dropout_p, softcap, window, got 'mask'.",
+    ),
     (subject, strange, {"supports": ["scale"]}, "supports: expected options that strange takes, g"),
-    (subject, strange, {"supports": ["scale"]}, "got 'scale'; its parameters are query, key, valu"),
-    (subject, strange, {"names": {"mask": "mask"}}, "map: expected an option, attn_mask, is_causa"),
+    (
+        subject,
+        strange,
+        {"supports": ["scale"]},
+        "got 'scale'; its parameters are query, key, value. Add it to them, or leave it out.",
+    ),
+    (
+        subject,
+        strange,
+        {"names": {"mask": "mask"}},
+        "map: expected an option, attn_mask, is_causal, scale, enable_gqa, ",
+    ),
     (subject, strange, {"names": {"scale": "c"}}, "map: expected a parameter of strange, which ha"),
     (paired, ["attn_mask="], {}, "map: expected option=parameter, got 'attn_mask='"),
-    (check, fused, {"only": ["causalty"]}, "only: expected names of properties, got 'causalty'. T"),
+    (
+        check,
+        fused,
+        {"only": ["causalty"]},
+        "only: expected names of properties, got 'causalty'. There are: shape, dtype, ",
+    ),
     (check, fused, {"dtype": "int8"}, "dtype: expected one of float32, float64, bfloat16, float16"),
     (
         check,
@@ -177,7 +205,12 @@ WRONG = [
         {"limit": 0.0},
         "limit: expected a positive, finite number of seconds, got 0.0.",
     ),
-    (check, fused, {"device": "gpu"}, "device: expected the name of a device, got 'gpu'. Write cp"),
+    (
+        check,
+        fused,
+        {"device": "gpu"},
+        "device: expected the name of a device, got 'gpu'. Write cpu, cuda or cuda:1.",
+    ),
     (check, fused, {"device": "cuda:99"}, "device: expected one that PyTorch can compute on here,"),
 ]
 

@@ -146,11 +146,11 @@ def test_a_wrong_value_is_named(call, message):
         (lambda: cost.fused(None), "sizes: expected attnref.cost.Sizes, got NoneType."),
         (
             lambda: cost.multihead_parameters(None, 8),
-            "sizes: expected attnref.cost.Sizes, got None",
+            "sizes: expected attnref.cost.Sizes, got NoneType.",
         ),
         (
             lambda: replace(TWO, dtype="float16"),
-            "dtype: expected a torch.dtype, got 'float16'. Wri",
+            "dtype: expected a torch.dtype, got 'float16'. Write",
         ),
         (
             lambda: cost.allowed_pairs(2, 3, window=(1.5, 0)),

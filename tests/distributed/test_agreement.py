@@ -21,7 +21,10 @@ DIFFERENT = {  # in what, and how the message begins and ends
     rank_jobs.narrow: (f'{SAME} dtype on all ranks, got "torch.float32" on rank 2 and', OTHERS),
     rank_jobs.fewer_heads: (f"{SAME} shape of key (length apart) on all ranks, got [2, 1", OTHERS),
     rank_jobs.causal: (f"{SAME} is_causal on all ranks, got true on rank 2 and false on", OTHERS),
-    rank_jobs.striped: (f'{SAME} layout on all ranks, got "striped" on rank 2 and "zig', OTHERS),
+    rank_jobs.striped: (
+        f'{SAME} layout on all ranks, got "striped" on rank 2 and "zigzag" on the other 3.',
+        OTHERS,
+    ),
     rank_jobs.without_gradients: (f"{SAME} need of gradients on all ranks, got false on", OTHERS),
     rank_jobs.shorter: (
         "query: expected the parts of 15 positions in the layout 'zigzag', of lengths 3, 4, 4, 4 ",

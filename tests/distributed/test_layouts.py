@@ -63,7 +63,11 @@ def test_groups_may_be_meshes(one_rank):
     for group in (mesh, mesh["ring"]):
         assert torch.equal(shard(x, group=group), x)
         assert torch.equal(gather(x, group=group), x)
-    with pytest.raises(ValueError, match=r"^group: expected a mesh of one dimension, got 2 of sha"):
+    with pytest.raises(
+        ValueError,
+        match=r"^group: expected a mesh of one dimension, got 2 of "
+        r"shape",
+    ):
         ring_attention(x, x, x, group=mesh)
 
 

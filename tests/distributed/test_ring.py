@@ -182,7 +182,8 @@ def test_what_is_refused(one_rank):
         (
             "causal",
             TypeError,
-            "attn_mask: expected a torch.Tensor or a mask of attnref.masks, got s",
+            "attn_mask: expected a torch.Tensor or a mask of attnref.masks, got str. Convert "
+            "it with torch.as_tensor(attn_mask).",
         ),
         (
             masks.causal(4),

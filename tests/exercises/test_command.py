@@ -277,12 +277,15 @@ def test_a_started_file_is_not_written_over(exercise, tmp_path):
 
 
 REFUSED = {
-    "start dot-scores": "name: expected the name of an exercise, got 'dot-scores'. Did you mean do",
+    "start dot-scores": "name: expected the name of an exercise, got 'dot-scores'. Did you "
+    "mean dot_scores? See: attnref exercise list",
     "check zzz": "name: expected the name of an exercise, got 'zzz'. See: attnref exercise list\n",
-    "solution zzz --lang pt": "name: o esperado era o nome de um exercício, veio 'zzz'. Veja: attn",
+    "solution zzz --lang pt": "name: o esperado era o nome de um exercício, veio 'zzz'. Veja: "
+    "attnref exercise list",
     "check rotary": "rotary.py does not exist. Begin with: attnref exercise start rotary\n",
     "start rotary --folder none": "folder: expected an existing folder, got 'none'. Make it first.",
-    "list --folder nada --lang pt": "folder: o esperado era uma pasta que exista, veio 'nada'. Cri",
+    "list --folder nada --lang pt": "folder: o esperado era uma pasta que exista, veio "
+    "'nada'. Crie-a antes.",
     "list --lang fr": "lang: expected one of en, pt, got 'fr'.\n",
     "hint rotary 4": "number: expected one from 1 to 3, got 4.\n",
     "hint rotary 0 --lang pt": "number: o esperado era um de 1 a 3, veio 0.\n",

@@ -60,7 +60,7 @@ TOLD = [
     (
         lambda x: 2 * x + ROW // 2,
         "is wrong in 1 of 2 numbers, first at",
-        "em 1 de 2 números, o prim",
+        "em 1 de 2 números, o primeiro em [1]: esperado 4, veio 5.",
     ),
     (lambda x: 2 * x + ROW // 2, "at [1]: expected 4, got 5.", "em [1]: esperado 4, veio 5."),
     (lambda x: 2 * x / 0, "first at [0]: expected 2, got inf.", "em [0]: esperado 2, veio inf."),
@@ -71,7 +71,7 @@ TOLD = [
     ),
     (
         lambda x: 2 * x.double(),
-        "is of torch.float64, expected tor",
+        "is of torch.float64, expected torch.float32.",
         "é de torch.float64; o esperado",
     ),
     (lambda x: [2.0, 4.0], "of type list(float, float), expected Tensor(2,)", "do tipo list(float"),

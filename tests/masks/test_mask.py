@@ -204,7 +204,11 @@ def test_masks_of_unlike_shapes_do_not_combine(both, one, other):
 
 
 def test_a_mask_combines_with_masks_only():
-    with pytest.raises(TypeError, match=r"^mask: expected another Mask to combine with, got Ten"):
+    with pytest.raises(
+        TypeError,
+        match=r"^mask: expected another Mask to combine with, got "
+        r"Tensor",
+    ):
         masks.causal(2) & torch.ones(2, 2, dtype=torch.bool)
 
 

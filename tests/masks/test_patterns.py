@@ -302,8 +302,14 @@ BETWEEN = "expected an integer between 0 and"
             lambda: masks.causal(3, 5),
             "alignment: expected 'top-left' or 'bottom-right' because n=3",
         ),
-        (lambda: masks.dyadic(5, 3, alignment="left"), "alignment: expected 'top-left' or 'bott"),
-        (lambda: WINDOW(5, 7, window=3, is_causal=True), "alignment: expected 'top-left' or 'bott"),
+        (
+            lambda: masks.dyadic(5, 3, alignment="left"),
+            "alignment: expected 'top-left' or 'bottom-right'",
+        ),
+        (
+            lambda: WINDOW(5, 7, window=3, is_causal=True),
+            "alignment: expected 'top-left' or 'bottom-right'",
+        ),
         (lambda: WINDOW(5, window=0, is_causal=True), f"window: {ONE_OR_MORE} 0. It counts what"),
         (
             lambda: WINDOW(5, window=4),
@@ -393,11 +399,13 @@ def test_a_wrong_argument_is_named(make, text):
         (lambda: masks.Mask((2, 2), None), "rule: expected a function of positions, got NoneType."),
         (
             lambda: masks.Mask((2, 2), lambda i, j: True).dense(),
-            "rule: expected a bool tensor, got b",
+            "rule: expected a bool tensor, got bool. Return a comparison of positions, such "
+            "as j <= i.",
         ),
         (
             lambda: masks.Mask((5, 5), torch.sub).dense(),
-            "rule: expected a bool tensor, got torch.in",
+            "rule: expected a bool tensor, got torch.int64. Return a comparison of positions, "
+            "such as j <= i.",
         ),
         (lambda: masks.causal(5).block(3, slice(None)), "rows: expected a slice, got int. For one"),
         (lambda: masks.causal(5).block(slice(None), 3), "columns: expected a slice, got int. For"),

@@ -225,7 +225,11 @@ def test_halves_are_of_one_width(randn):
         (lambda: initial_lambda(0), ValueError, "layer: expected an integer of 1 or more, got 0."),
         (lambda: LearnedLambda(0, initial=0.2), ValueError, "head_dim: expected an integer of 1"),
         (lambda: LearnedLambda(3, initial="a"), TypeError, "initial: expected a number, got str."),
-        (lambda: LearnedLambda(3, initial=math.inf), ValueError, "initial: expected a finite num"),
+        (
+            lambda: LearnedLambda(3, initial=math.inf),
+            ValueError,
+            "initial: expected a finite number, got inf. The paper takes initial_lambda(layer)",
+        ),
     ],
 )
 def test_the_numbers_of_the_factor_are_checked(make, error, message):

@@ -162,7 +162,10 @@ def test_it_is_another_model_than_softmax(n, smooth, randn, device, generator):
             "chunk_size: expected an",
         ),
         (partial(linear_state, TOKENS, OTHERS), "value: expected shape (5, 'd_v')"),
-        (partial(linear_attention_step, TOKENS, TOKENS, TOKENS), "query: expected one token, shap"),
+        (
+            partial(linear_attention_step, TOKENS, TOKENS, TOKENS),
+            "query: expected one token, shape",
+        ),
         (
             partial(linear_attention_step, TOKENS[:1], TOKENS[:1].double(), TOKENS[:1]),
             "key: expected torch.float32, the dtype of query",

@@ -272,7 +272,11 @@ PAGES = "block_table: expected pages between 0 and 8, of the 9 of the pool, got"
         ("lengths", torch.tensor([1.0, 2.0]), LENGTHS_ARE),
         ("block_table", torch.zeros(2).long(), TABLE_IS),
         ("block_table", torch.zeros(2, 3), TABLE_IS),
-        ("lengths", torch.tensor([13, 2]), "lengths: expected numbers between 0 and 12, the place"),
+        (
+            "lengths",
+            torch.tensor([13, 2]),
+            "lengths: expected numbers between 0 and 12, the places of 3 pages of 4, got [13, 2].",
+        ),
         ("lengths", torch.tensor([-1, 2]), "lengths: expected numbers between 0 and"),
         ("block_table", torch.tensor([[0, 9, 1], [0, -1, -1]]), f"{PAGES} 0 to 9 among"),
         ("block_table", torch.tensor([[0, -1, 1], [0, -1, -1]]), f"{PAGES} -1 to 0 among"),

@@ -58,7 +58,11 @@ NO_CPU = {"methods": ["sdpa", "context_parallel"], "ranks": [2, 4]}
     [
         ({"methods": ["ring"]}, "method: expected one of sdpa, ring_zigzag, ring_striped, "),
         ({"tasks": ["dense"]}, "task: expected one of strong, weak, got 'dense'."),
-        (NO_CPU, "method: expected one that runs on cpu with 2, 4 ranks, got sdpa, context_par"),
+        (
+            NO_CPU,
+            "method: expected one that runs on cpu with 2, 4 ranks, got sdpa, "
+            "context_parallel. Leave the methods out to measure all that do.",
+        ),
     ],
 )
 def test_unknown_names_are_refused(options, message):

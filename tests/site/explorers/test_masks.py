@@ -253,21 +253,34 @@ UNREADABLE = [
     ("causal(n) ^ dyadic(n)", "11: “^” means nothing here. A mask is made of names,"),
     ("causal(n) and dyadic(n)", "11: masks are not joined by “and”. Write & for and,"),
     ("casual(n)", "1: “casual” is not known here. Known are causal, sliding_window, dilated,"),
-    ("~strided(n, step=3)", "13: strided has no argument “step”. It takes n, m, stride, align"),
+    (
+        "~strided(n, step=3)",
+        "13: strided has no argument “step”. It takes n, m, stride, alignment.",
+    ),
     ("prefix_lm(n, n=3)", "14: n is given a second time. Remove one of the two."),
     ("sliding_window(n, n, 5)", "22: sliding_window takes its other arguments by name: window,"),
     ("strided(n)", "1: strided needs stride. Write stride=… in its parentheses."),
     ("causal(99)", "8: n must be a whole number from 1 to 48."),
     ("prefix_lm(n, prefix=50)", "21: prefix must be a whole number from 0 to 32."),
-    ("global_tokens(n, positions=[0, n])", "28: positions has 32, which is outside the range fr"),
+    (
+        "global_tokens(n, positions=[0, n])",
+        "28: positions has 32, which is outside the range from 0 to 31.",
+    ),
     ("packed(32)", "8: lengths must be a list of whole numbers, for example [0, 3]."),
     ("sliding_window(n, window=3, is_causal=1)", "39: is_causal must be True or False."),
     ("padding([3, 5], m)", "9: 2 sequences are given, and one is drawn here. Write one length,"),
     ("packed([40, 9])", "8: lengths makes 49 queries; 1 to 48 can be drawn."),
     ("tree([1, 2, 0, -1])", "6: the parents go in a circle through node 0. Each path must end"),
     ('causal(n, alignment="left")', '21: alignment must be "top-left" or "bottom-right".'),
-    ("causal(n, 40)", '8: 32 queries and 40 keys need alignment="bottom-right", as with a cach'),
-    ("sliding_window(n, window=4)", "26: a two-sided window has its query in the middle, so 4 mu"),
+    (
+        "causal(n, 40)",
+        '8: 32 queries and 40 keys need alignment="bottom-right", as with a cache, or "top-left".',
+    ),
+    (
+        "sliding_window(n, window=4)",
+        "26: a two-sided window has its query in the middle, so 4 "
+        "must be odd: 3 or 5. Or write is_causal=True.",
+    ),
     ("causal(n) & packed([5, 6])", "11: & joins masks of 32 × 32 and 11 × 11 pairs. Make both"),
 ]
 
