@@ -115,8 +115,7 @@ def judge(claim: str) -> Verdict:
     for module in imported:  # now, and not once a mutant
         with contextlib.suppress(Exception):
             importlib.import_module(module)
-    folder = Path("tests").resolve()
-    own = {file: executed[file] for file in executed if Path(file).is_relative_to(folder)}
+    own = {file: executed[file] for file in executed if is_of_tests(Path(file))}
     called = spread(claim, {file: executed[file] for file in executed.keys() - own.keys()})
     for mutant in (called or spread(claim, own))[:MUTANTS]:
         if tried and processors() - start > PATIENCE:
@@ -126,6 +125,13 @@ def judge(claim: str) -> Verdict:
         if outcome == "killed":
             return Verdict(claim, "killed", not called, tests, tried)
     return Verdict(claim, "kills none", not called, tests, tried)
+
+
+def is_of_tests(file: Path) -> bool:
+    """A module of tests, and not what they share, such as the contracts of pages."""
+    return file.is_relative_to(Path("tests").resolve()) and file.stem.startswith(
+        ("test_", "conftest")
+    )
 
 
 def processors() -> float:
