@@ -347,8 +347,8 @@ def test_a_right_layer_is_read_and_nothing_is_wrong(layer, arguments, said, seed
         assert report.passed(), f"seed {seed}\n{report.text()}"
         assert report.function == layer.__name__
         if layer is GPT:
-            ours = "uma camada: c_attn dá (q, k, v), c_proj só deixa passar; sempre causal"
-            assert report.read_as("pt") == ours
+            in_portuguese = "uma camada: c_attn dá (q, k, v), c_proj só deixa passar; sempre causal"
+            assert report.read_as("pt") == in_portuguese
 
 
 class Leaking(GPT):
