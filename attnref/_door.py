@@ -4,16 +4,13 @@ A public function hands its arguments to :func:`enter`, and what comes back to a
 computes. Cores take a :class:`Call`, check nothing and call other cores.
 """
 
-import math
-from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, scaled_dot_product_attention
 
 from attnref import checks
-from attnref.masks import Mask, causal
+from attnref.masks import Mask
 
 
 class Call(NamedTuple):
@@ -218,90 +215,3 @@ def _check_place(name: str, tensor: Tensor, other: Tensor, whose: str = "query")
             f"{name}: expected device {other.device}, where {whose} is, got {tensor.device}. "
             f"Move it with {name}.to({whose}.device)."
         )
-
-
-def both(one: Tensor, other: Tensor) -> Tensor:
-    """Two masks, boolean or additive, as one that does what both do."""
-    if one.dtype == torch.bool and other.dtype == torch.bool:
-        return one & other
-    if one.dtype == torch.bool:
-        one, other = other, one
-    if other.dtype == torch.bool:
-        return torch.where(other, one, -torch.inf)
-    return one + other
-
-
-def narrowed(bias: Tensor, dtype: torch.dtype) -> Tensor:
-    """A float mask in another dtype, in which what was finite stays so: it forbids nothing."""
-    added = bias.to(dtype)
-    if bias.itemsize <= added.itemsize:
-        return added
-    return added.clamp(min=torch.finfo(dtype).min).masked_fill(bias == -torch.inf, -torch.inf)
-
-
-def own_precision(device: torch.device) -> AbstractContextManager[object]:
-    """A context in which products keep the dtype of their tensors, whatever autocast is set to."""
-    kind = device.type
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-        return torch.autocast(kind, enabled=False)
-    return nullcontext()
-
-
-def with_positive_scale(call: Call) -> Call:
-    """The same call with the sign in the query, for kernels multiply their own -inf."""
-    sign = -1.0 if call.scale else 0.0
-    return call._replace(query=call.query * sign, scale=-call.scale or 1.0)
-
-
-def side_by_side(tensor: Tensor) -> Tensor:
-    """The same, copied if the components of its vectors lie apart."""
-    # Called by itself, the kernel on a processor takes them for neighbours and reads what is there;
-    # scaled_dot_product_attention leaves the kernel, and computes all n m weights.
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
-
-
-def fused(call: Call) -> Tensor:
-    """The output by PyTorch's fused kernel, in the form in which it holds no weights.
-
-    On a processor that is (batch, heads, length, width) with one width for all three, and the
-    components of a vector side by side; otherwise PyTorch computes all n m weights, without a word.
-    """
-    if call.is_causal and call.scale <= 0:
-        call = with_positive_scale(call)
-    query, key, value, mask, is_causal, scale, enable_gqa, shape, _ = call
-    lead, (n, m), d_v = shape[:-2], shape[-2:], value.shape[-1]
-    if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:
-        query, key, value = map(side_by_side, (query, key, value))
-    if isinstance(mask, Mask):
-        mask = mask.dense(query.device)
-    if mask is not None and is_causal:  # some kernels refuse the two together
-        rows = causal(n, m, alignment="top-left").dense(query.device)
-        mask, is_causal = both(mask, rows), False
-    if mask is not None and mask.is_floating_point():
-        mask = narrowed(mask, query.dtype)
-    width = max(query.shape[-1], d_v)
-    if n > width:  # the weights would be larger than copies filled up with zeros
-        query, key, value = (
-            x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1]))
-            for x in (query, key, value)
-        )
-    key_lead = (*lead[:-1], key.shape[-3]) if enable_gqa else lead
-    if len(lead) != 2 or query.shape[:-2] != lead or key.shape[:-2] != key_lead:
-        *batch, heads = (1, 1, *lead)
-        size = math.prod(batch)
-        query, key, value = (
-            x.expand(*batch, *own).reshape(size, *own)
-            for x in (query, key, value)
-            for own in [(x.shape[-3] if enable_gqa else heads, *x.shape[-2:])]
-        )
-        if mask is not None and mask.dim() > 2:
-            own = (heads, *mask.shape[-2:])
-            mask = mask.expand(*batch, *own).reshape(size, *own)
-    elif mask is not None and mask.dim() == 3:
-        mask = mask[None]  # the kernel knows masks of two or four dimensions
-    with own_precision(query.device):
-        output = scaled_dot_product_attention(
-            query, key, value, mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
-        )
-    output = output if output.shape[-1] == d_v else output[..., :d_v]
-    return output if output.shape[:-2] == lead else output.reshape(*lead, n, d_v)

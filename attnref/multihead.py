@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from attnref import checks, masks
-from attnref._door import both, check_mask_type
+from attnref._door import check_mask_type
 from attnref.cache import KVCache
 from attnref.masks import Mask
+from attnref.masks.tensors import both
 from attnref.reference import attend, scaled_dot_product_attention
 from attnref.scaling import per_head, scale_query
 from attnref.streaming_cache import StreamingCache

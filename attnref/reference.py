@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from attnref import checks
-from attnref._door import Call, enter, narrowed, own_precision
+from attnref._autocast import own_precision
+from attnref._door import Call, enter
 from attnref.masks import Mask
+from attnref.masks.tensors import narrowed
 from attnref.record import Method
 
 __all__ = ["Attention", "attend", "attention_weights", "scaled_dot_product_attention"]

@@ -1,18 +1,20 @@
 """A rank's queries against one block of keys after another, wherever the blocks come from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attnref._door import Call
 from attnref.layouts import Held, visible
 from attnref.masks import EMPTY, FULL, MIXED, Mask
 from attnref.masks.mask import part_of
-from attnref.softmax import Partial, merge
-from attnref.variants._gradients import gradients
-from attnref.variants.blockwise import partial
+from attnref.softmax import Partial
+from attnref.variants import _tiled as engine
+from attnref.variants._kernels import side_by_side
+from attnref.variants._tiled import Inputs
+from attnref.variants._tiled import Tile as EngineTile
+from attnref.variants.blockwise import tiles_of
 
 _PAIRS_AT_ONCE = 2**20  # of a mask that is asked whether it holds any
 
@@ -74,17 +76,15 @@ Block = tuple[int, Tensor, Tensor]
 
 def attended(tiles: Tiles, query: Tensor, d_v: int, blocks: Iterable[Block]) -> Partial:
     """Attention of ``query`` to all blocks, in the dtype of computation."""
-    dtype = torch.promote_types(query.dtype, torch.float32)
-    sums = query.new_zeros(*query.shape[:-1], 1, dtype=dtype)  # (..., n, 1)
-    output = sums.new_zeros(*query.shape[:-1], d_v)  # (..., n, d_v)
-    found = Partial(output, torch.full_like(sums, -torch.inf), sums)
+    wide = torch.promote_types(query.dtype, torch.float32)
+    found = engine.nothing(query.detach(), d_v, dtype=wide)
     for source, key, value in blocks:
-        for tile in tiles.by_source[source]:
-            seen = _rows(found, tile)
-            more = partial(_call(tiles, tile, query, key, value))
-            for old, new in zip(seen, merge(seen, more), strict=True):
-                old.copy_(new)
-        del key, value  # or the next ones would come while these are here
+        if query.is_meta:  # there are no numbers, but messages
+            continue
+        inputs = _prepared(tiles, wide, query, key, value)
+        own = _tiles(tiles, source, inputs)
+        found = engine.forward(own, tiles.scale, inputs, found)
+        del key, value, inputs, own  # or the next ones would come while these are here
     return found
 
 
@@ -93,25 +93,37 @@ def pulled(
     found: Partial, d_query: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The gradients that this rank gives a block; what the block gives the queries is added."""
-    d_key, d_value = (torch.zeros_like(x, dtype=found.output.dtype) for x in (key, value))
-    for tile in tiles.by_source[source]:
-        call = _call(tiles, tile, query, key, value)
-        d_q, d_k, d_v = gradients(call, grad[..., tile.rows, :], _rows(found, tile))
-        d_query[..., tile.rows, :] += d_q
-        d_key[..., tile.columns, :] += d_k
-        d_value[..., tile.columns, :] += d_v
+    inputs = _prepared(tiles, grad.dtype, query, key, value)
+    own = _tiles(tiles, source, inputs)
+    _, *gradients = engine.backward(own, tiles.scale, grad, inputs, found, d_query)
+    d_key, d_value = (
+        _of_key_heads(tiles, x, like) for x, like in zip(gradients, (key, value), strict=True)
+    )
     return d_key, d_value
 
 
-def _rows(found: Partial, tile: Tile) -> Partial:
-    return Partial(*(x[..., tile.rows, :] for x in found))
+def _prepared(tiles: Tiles, dtype: torch.dtype, query: Tensor, *block: Tensor) -> Inputs:
+    """Query, key and value in the dtype of computation, a key head for each query head."""
+    if tiles.enable_gqa:
+        block = tuple(x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in block)
+    block = tuple(x.expand(*query.shape[:-2], *x.shape[-2:]) for x in block)
+    return Inputs(*(side_by_side(x.to(dtype)) for x in (query, *block)))
 
 
-def _call(tiles: Tiles, tile: Tile, query: Tensor, key: Tensor, value: Tensor) -> Call:
-    """A tile as a call of its own, in the dtype of computation."""
-    dtype = torch.promote_types(query.dtype, torch.float32)
-    q = query[..., tile.rows, :].to(dtype)
-    k, v = (x[..., tile.columns, :].to(dtype) for x in (key, value))
-    shape = (*query.shape[:-2], q.shape[-2], k.shape[-2])
-    options = tile.mask, tile.is_causal, tiles.scale, tiles.enable_gqa
-    return Call(q, k, v, *options, shape)
+def _of_key_heads(tiles: Tiles, gradient: Tensor, like: Tensor) -> Tensor:
+    """A key head has the gradients of all query heads that it serves, which broadcast to it."""
+    if tiles.enable_gqa:
+        heads, all_heads = like.shape[-3], gradient.shape[-3]
+        gradient = torch.unflatten(gradient, -3, (heads, all_heads // heads)).sum(-3)
+    return gradient.sum_to_size(like.shape)
+
+
+def _tiles(tiles: Tiles, source: int, inputs: Inputs) -> Iterator[EngineTile]:
+    """Those of one block, as the engine takes them."""
+    for rows, columns, is_causal, mask in tiles.by_source[source]:
+        query = inputs.query
+        shape = (*query.shape[:-2], rows.stop - rows.start, columns.stop - columns.start)
+        yield from tiles_of(
+            shape, mask, is_causal, query,
+            held=engine.holds(query), rows=rows.start, columns=columns.start, again=True,
+        )  # fmt: skip

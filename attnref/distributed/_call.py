@@ -15,7 +15,7 @@ from attnref.distributed._ranks import Ranks
 from attnref.distributed.layouts import held_by_all
 from attnref.layouts import Held, check_layout, length
 from attnref.masks import Mask
-from attnref.variants._autograd import is_derived
+from attnref.variants._tiled import is_derived
 
 
 class Shared(NamedTuple):

@@ -19,8 +19,8 @@ from attnref.masks import Mask
 from attnref.record import Method
 from attnref.reference import scaled_dot_product_attention
 from attnref.softmax import Partial, merge
-from attnref.variants._autograd import is_derived
-from attnref.variants.blockwise import partial
+from attnref.variants._tiled import Inputs, found, is_derived
+from attnref.variants.blockwise import Masked
 from attnref.variants.kv_cache import _of_key_heads
 
 
@@ -97,17 +97,20 @@ def split_kv_attention(
         return call, Terms(same)
 
     call, _ = agree(check, ranks)
-    if attn_mask is None:  # then query heads that share a key head are queries of one head
-        rows = partial(_of_key_heads(call))
-        own = Partial(*(x.reshape(*call.shape[:-1], x.shape[-1]) for x in rows))
-    else:
-        own = partial(call)
-    packed = torch.cat(own, -1)  # (..., n, d_v + 2)
+    own = _partial(call if attn_mask is not None else _of_key_heads(call))
+    packed = torch.cat([x.reshape(*call.shape[:-1], x.shape[-1]) for x in own], -1)
     parts = collect(ranks, packed, [packed.shape] * ranks.size, what="partial results")
-    found = functools.reduce(
+    merged = functools.reduce(
         merge, (Partial(x[..., :-2], x[..., -2:-1], x[..., -1:]) for x in parts)
     )
-    return found.output.to(query.dtype)
+    return merged.output.to(query.dtype)
+
+
+def _partial(call: Call) -> Partial:
+    """Attention to the keys of this rank, with what it takes to merge it."""
+    q, k, v = (x.expand(*call.shape[:-2], *x.shape[-2:]) for x in call.tensors())
+    plan, masks = Masked.of(call)
+    return found(plan, call.scale, Inputs(q, k, v), *masks)
 
 
 METHOD = Method(

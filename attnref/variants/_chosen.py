@@ -5,19 +5,18 @@ query's averages over its blocks are merged as they come. Where single keys are 
 has its own gathered beside it, once for all heads that share them.
 """
 
-import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnref.checks import check_flag, check_integer
+from attnref.checks import Shape, check_flag, check_integer
 from attnref.masks import Mask
-from attnref.reference import attend
+from attnref.variants._tiled import Plan, Tile
 
 _NUMBERS_AT_ONCE = 2**20  # of gathered keys and values, which should stay in cache
 
@@ -81,173 +80,74 @@ def _pairs_of_table(allowed: Tensor, i: Tensor, j: Tensor) -> Tensor:
     return allowed.to(i.device)[..., i, j]
 
 
-class ChosenBlocks(NamedTuple):
-    """Each block of keys against the queries that chose it, ``(..., n, blocks)``."""
+@dataclass(frozen=True)
+class ChosenBlocks(Plan):
+    """Each block of keys against the queries of each head that chose it, ``(..., n, blocks)``."""
 
     block_size: int
-    scale: float
     past: int | None
+    flat = True
 
-    @property
-    def unit(self) -> float:
-        return 1.0
+    def tiles(
+        self, shape: Shape, like: Tensor, *masks: Tensor, backward: bool = False
+    ) -> Iterator[Tile]:
+        *lead, n, m = shape
+        heads, blocks, device = math.prod(lead), masks[0].shape[-1], like.device
+        chosen = masks[0].expand(*lead, n, blocks).reshape(heads, n, blocks)
+        counts = chosen.sum(-2).mT  # (blocks, heads)
+        before = (counts.flatten().cumsum(0) - counts.flatten()).view(blocks, heads)
+        places = torch.split(chosen.permute(2, 0, 1).nonzero(), counts.sum(-1).tolist())
+        for block, (_, head, query) in enumerate(x.mT for x in places):
+            if not len(query):
+                continue
+            # Heads with fewer queries are filled up with the one that is not there.
+            rows = torch.full((heads, int(counts[block].max())), heads * n, device=device)
+            number = (
+                torch.arange(len(query), device=device) + before[block, 0] - before[block][head]
+            )
+            rows[head, number] = head * n + query
+            first = block * self.block_size
+            keys = torch.arange(first, min(first + self.block_size, m), device=device)
+            columns = keys + m * torch.arange(heads, device=device)[:, None]
+            bias = None
+            if self.past is not None and int(query.min()) + self.past < int(keys[-1]):
+                later = keys > (rows % n)[..., None] + self.past  # (heads, r, B)
+                bias = torch.zeros_like(later, dtype=like.dtype).masked_fill_(later, -torch.inf)
+            yield Tile(rows, columns, bias, again=True)
 
-    def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The output; each row's sum of exponentials, and the score subtracted, ``(..., n, 1)``."""
-        sums = v.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., n, d_v)
-        totals, maxima = (q.new_full((*q.shape[:-1], 1), start) for start in (0.0, -torch.inf))
-        for head, rows, keys in self._tiles(q, k, *masks):
-            scores = self._scores(q[head], k[head], rows, keys)  # (rows, keys)
-            old = maxima[head][rows]  # (rows, 1)
-            maximum = torch.maximum(old, scores.amax(-1, keepdim=True))
-            powers, shrunk = (scores - maximum).exp_(), (old - maximum).exp_()
-            maxima[head][rows] = maximum
-            totals[head][rows] = totals[head][rows] * shrunk + powers.sum(-1, keepdim=True)
-            sums[head][rows] = sums[head][rows] * shrunk + powers @ v[head][keys]
-        empty = maxima == -torch.inf
-        totals, maxima = totals.masked_fill(empty, 1.0), maxima.masked_fill(empty, 0.0)
-        return sums / totals, totals, maxima
-
-    def backward(
-        self,
-        grad: Tensor,
-        grad_normaliser: Tensor,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        output: Tensor,
-        totals: Tensor,
-        maxima: Tensor,
-        *masks: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        d_q, d_k, d_v = (torch.zeros_like(x) for x in (q, k, v))
-        grad = grad / totals
-        means = (grad * output).sum(-1, keepdim=True) - grad_normaliser  # (..., n, 1)
-        for head, rows, keys in self._tiles(q, k, *masks):
-            scores = self._scores(q[head], k[head], rows, keys)
-            weights = (scores - maxima[head][rows]).exp_()  # (rows, keys)
-            d_weights = grad[head][rows] @ v[head][keys].mT
-            d_scores = (d_weights - means[head][rows]).mul_(weights).mul_(self.scale)
-            d_q[head].index_add_(-2, rows, d_scores @ k[head][keys])
-            d_k[head][keys] += d_scores.mT @ q[head][rows]
-            d_v[head][keys] += weights.mT @ grad[head][rows]
-        return d_q, d_k, d_v
-
-    def formula(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        mask = blocks_mask(masks[0], self.block_size, k.shape[-2], self.past)
-        found = attend(q, k, v, mask.dense(q.device), scale=self.scale)
-        return found.output, found.lse
-
-    def _tiles(
-        self, q: Tensor, k: Tensor, chosen: Tensor
-    ) -> Iterator[tuple[tuple[int, ...], Tensor, slice]]:
-        """Of each head and each block that was chosen: by which queries, and which keys it has."""
-        lead = q.shape[:-2]
-        chosen = chosen.expand(*lead, *chosen.shape[-2:])
-        for head in itertools.product(*map(range, lead)):
-            sizes = chosen[head].sum(-2).tolist()
-            queries = torch.split(chosen[head].mT.nonzero()[:, 1], sizes)
-            for block, rows in enumerate(queries):
-                if len(rows):
-                    first = block * self.block_size
-                    yield head, rows, slice(first, min(first + self.block_size, k.shape[-2]))
-
-    def _scores(self, q: Tensor, k: Tensor, rows: Tensor, keys: slice) -> Tensor:
-        scores = (q[rows] * self.scale) @ k[keys].mT  # (rows, keys)
-        if self.past is None or rows[0] + self.past >= keys.stop - 1:  # rows ascend
-            return scores
-        places = torch.arange(keys.start, keys.stop, device=q.device)
-        return scores.masked_fill_(places > rows[:, None] + self.past, -torch.inf)
+    def dense(self, shape: Shape, like: Tensor, *masks: Tensor) -> Tensor:
+        mask = blocks_mask(masks[0], self.block_size, shape[-1], self.past)
+        return mask.dense(like.device)
 
 
-class ChosenKeys(NamedTuple):
+@dataclass(frozen=True)
+class ChosenKeys(Plan):
     """Each query against keys of its own, gathered for all g heads that share them.
 
     Queries are ``(..., g, n, d_k)``, keys and values ``(..., 1, m, d)``, the places of the keys
     and which of them count ``(..., 1, n, k)``.
     """
 
-    scale: float
+    flat = True
 
-    @property
-    def unit(self) -> float:
-        return 1.0
+    def tiles(
+        self, shape: Shape, like: Tensor, *masks: Tensor, backward: bool = False
+    ) -> Iterator[Tile]:
+        *lead, g, n, m = shape
+        places, valid = (x.expand(*lead, 1, n, x.shape[-1]).flatten(0, -2) for x in masks)
+        count = places.shape[-1]
+        if 0 in (*shape, count):
+            return
+        step = max(1, _NUMBERS_AT_ONCE // (2 * count * like.shape[-1]))
+        query = torch.arange(len(places), device=like.device)[:, None]  # of all heads of keys
+        heads = torch.arange(g, device=like.device)
+        for i, place, counts in zip(
+            *(torch.split(x, step) for x in (query, places, valid)), strict=True
+        ):
+            rows = (i // n * g + heads) * n + i % n  # (b, g)
+            bias = torch.zeros_like(counts, dtype=like.dtype).masked_fill_(~counts, -torch.inf)
+            yield Tile(rows, place + i // n * m, bias[:, None])
 
-    def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The output; each row's sum of exponentials, and the score subtracted, ``(..., n, 1)``."""
-        output = v.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., g, n, d_v)
-        totals, maxima = (q.new_full((*q.shape[:-1], 1), start) for start in (1.0, 0.0))
-        for head, rows, places, valid in self._tiles(q, k, v, *masks):
-            scores = self._scores(q, k, head, rows, places, valid)  # (rows, g, k)
-            maximum = scores.amax(-1, keepdim=True)
-            maximum.masked_fill_(maximum == -torch.inf, 0.0)
-            powers = (scores - maximum).exp_()
-            total = powers.sum(-1, keepdim=True)
-            total.masked_fill_(total == 0, 1.0)
-            averages = (powers / total) @ v[head][0][places]  # (rows, g, d_v)
-            for whole, part in ((output, averages), (totals, total), (maxima, maximum)):
-                whole[head][:, rows] = part.transpose(0, 1)
-        return output, totals, maxima
-
-    def backward(
-        self,
-        grad: Tensor,
-        grad_normaliser: Tensor,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        output: Tensor,
-        totals: Tensor,
-        maxima: Tensor,
-        *masks: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        d_q, d_k, d_v = (torch.zeros_like(x) for x in (q, k, v))
-        grad = grad / totals
-        means = (grad * output).sum(-1, keepdim=True) - grad_normaliser  # (..., g, n, 1)
-        for head, rows, places, valid in self._tiles(q, k, v, *masks):
-            g, mean, maximum, queries = (
-                x[head][:, rows].transpose(0, 1) for x in (grad, means, maxima, q)
-            )  # each (rows, g, d)
-            weights = (self._scores(q, k, head, rows, places, valid) - maximum).exp_()
-            d_weights = g @ v[head][0][places].mT  # (rows, g, k)
-            d_scores = (d_weights - mean).mul_(weights).mul_(self.scale)
-            d_q[head][:, rows] = (d_scores @ k[head][0][places]).transpose(0, 1)
-            d_keys, d_values = d_scores.mT @ queries, weights.mT @ g  # (rows, k, d)
-            d_k[head][0].index_add_(0, places.flatten(), d_keys.flatten(0, 1))
-            d_v[head][0].index_add_(0, places.flatten(), d_values.flatten(0, 1))
-        return d_q, d_k, d_v
-
-    def formula(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
+    def dense(self, shape: Shape, like: Tensor, *masks: Tensor) -> Tensor:
         places, valid = masks
-        allowed = keys_mask(places, valid, k.shape[-2]).dense(q.device)
-        found = attend(q, k, v, allowed, scale=self.scale)
-        return found.output, found.lse
-
-    def _tiles(
-        self, q: Tensor, k: Tensor, v: Tensor, places: Tensor, valid: Tensor
-    ) -> Iterator[tuple[tuple[int, ...], slice, Tensor, Tensor]]:
-        """Some queries of each head of keys, the places of their keys, and which of them count."""
-        lead, n, count = q.shape[:-3], q.shape[-2], places.shape[-1]
-        places, valid = (x.expand(*lead, 1, n, count) for x in (places, valid))
-        step = max(1, _NUMBERS_AT_ONCE // max(1, count * (k.shape[-1] + v.shape[-1])))
-        for head in itertools.product(*map(range, lead)):
-            for start in range(0, n if count else 0, step):
-                rows = slice(start, min(start + step, n))
-                yield head, rows, places[head][0, rows], valid[head][0, rows]
-
-    def _scores(
-        self,
-        q: Tensor,
-        k: Tensor,
-        head: tuple[int, ...],
-        rows: slice,
-        places: Tensor,
-        valid: Tensor,
-    ) -> Tensor:
-        queries = q[head][:, rows].transpose(0, 1) * self.scale  # (rows, g, d_k)
-        scores = queries @ k[head][0][places].mT  # (rows, g, k)
-        return scores.masked_fill_(~valid[:, None], -torch.inf)
+        return keys_mask(places, valid, shape[-1]).dense(like.device)

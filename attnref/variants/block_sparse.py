@@ -1,29 +1,30 @@
 r"""Exact attention where whole blocks of pairs are allowed or not: the others cost nothing.
 
 The keys that a block of queries may see are gathered side by side; over them its attention is
-dense, without a mask.
+dense, without a mask, and blocks that see equally many are one batch.
 """
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnref._door import enter
-from attnref.checks import check_mask
+from attnref.checks import Shape, check_mask
 from attnref.masks import block_layout
-from attnref.onednn import product_with_transpose
 from attnref.record import Example, Method
-from attnref.reference import attend, scaled_dot_product_attention
-from attnref.variants._autograd import attention
+from attnref.reference import scaled_dot_product_attention
+from attnref.variants._tiled import Plan, Tile, attention, holds
 
 __all__ = ["block_sparse_attention"]
 
-_LOG2_E = math.log2(math.e)
-_SAFE = 60.0  # in units of ln 2: no power of such a score and no sum of powers overflows
+_NUMBERS = 2**20  # of gathered keys or values, or of scores
+_DENSE = 0.4  # of blocks that are allowed
+_STRIP = 1024  # queries
 
 
 def block_sparse_attention(
@@ -62,10 +63,13 @@ def block_sparse_attention(
     Raises:
         TypeError, ValueError: as the reference and :func:`attnref.masks.block_layout` do.
 
-    Exact up to rounding, in float32 or wider. Time ``2 p (d_k + d_v)`` operations forward and
-    ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in allowed blocks. Memory
-    ``O((n + m) (d_k + d_v))``, and the scores of one row of blocks, of one head on a processor;
-    second derivatives hold all n × m weights.
+    Exact up to rounding; in half precision a processor rounds forward as PyTorch's kernel does, and
+    computes backward in float32. Time ``2 p (d_k + d_v)`` operations forward and
+    ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in allowed blocks, and on a processor the
+    larger of d_k and d_v for both; where more than 40 % of the blocks are allowed, p are all pairs
+    between the first and the last block of 1024 queries, which is faster. Memory
+    ``O((n + m) (d_k + d_v))``, and about a million gathered numbers, or a mask of 1024 × m; second
+    derivatives hold all n × m weights.
 
     Source: Child et al. 2019, arXiv 1904.10509; Zaheer et al. 2020, arXiv 2007.14062.
 
@@ -79,131 +83,89 @@ def block_sparse_attention(
     *lead, n, m = call.shape
     mask = block_layout(n, m, layout=layout, block_size=block_size)
     check_mask(mask.shape, call.shape)
-    q, k, v = (x.expand(*lead, *x.shape[-2:]).contiguous() for x in call.tensors())
-    output = attention(_BlockSparse(block_size, call.scale), q, k, v, layout, by_values=True)
-    return output.to(query.dtype)
+    q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors(query.dtype))
+    return attention(_Rows(block_size), call.scale, q, k, v, layout).to(query.dtype)
 
 
-class _BlockSparse(NamedTuple):
-    """One row of blocks after the other, and a backward that computes the weights again."""
+@dataclass(frozen=True)
+class _Rows(Plan):
+    """Rows of blocks that see equally many keys go together, whichever head they are of."""
 
     block_size: int
-    scale: float
+    flat = True
+    once = True
 
-    @property
-    def unit(self) -> float:
-        return math.log(2)
+    def settled(self, *masks: Tensor) -> Plan:
+        by_kernel = not holds(masks[0])  # products have gathered tiles as one batch
+        dense = by_kernel and masks[0].float().mean() > _DENSE
+        return _Strips(self.block_size) if dense else self
 
-    def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The output; each row's sum of powers of 2, and the score subtracted, ``(..., n, 1)``."""
-        output = v.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., n, d_v)
-        maxima, totals = (q.new_full((*q.shape[:-1], 1), number) for number in (0.0, 1.0))
-        bounded = self._bounded(q, k, v)
-        parts = (q, k, v, output, maxima, totals)
-        for head, rows_of_blocks in _heads(q, *masks):
-            q_blocks, k_blocks, v_blocks, outputs, maximum, total = (
-                torch.split(x[head], self.block_size, -2) for x in parts
-            )
-            for row, seen in rows_of_blocks:
-                powers = self._scores(q_blocks[row], _gathered(k_blocks, seen))
-                if not bounded:
-                    powers.sub_(torch.amax(powers, -1, keepdim=True, out=maximum[row]))
-                torch.sum(powers.exp2_(), -1, keepdim=True, out=total[row])  # (..., rows, 1)
-                sums = product_with_transpose(powers, _gathered(v_blocks, seen).mT)
-                torch.div(sums, total[row], out=outputs[row])  # (..., rows, d_v)
-        return output, totals, maxima
+    def tiles(
+        self, shape: Shape, like: Tensor, *masks: Tensor, backward: bool = False
+    ) -> Iterator[Tile]:
+        if 0 in shape:
+            return
+        *lead, n, m = shape
+        size, heads, device = self.block_size, math.prod(lead), like.device
+        layout = masks[0].expand(*lead, *masks[0].shape[-2:]).reshape(heads, *masks[0].shape[-2:])
+        first = torch.arange(0, m, size, device=device)  # (blocks,), the last of which may be short
+        counts = (layout * (m - first).clamp(max=size)).sum(-1)  # (heads, rows of blocks), of keys
+        inside = torch.arange(size, device=device)
+        for count in filter(None, torch.unique(counts).tolist()):
+            at_once = max(1, _NUMBERS // (count * max(size, like.shape[-1])))
+            for head, row in (x.mT for x in torch.split((counts == count).nonzero(), at_once)):
+                queries = row[:, None] * size + inside  # (b, B)
+                rows = torch.where(queries < n, queries + n * head[:, None], heads * n)
+                blocks = layout[head, row].nonzero()[:, 1].view(len(row), -1, 1)  # (b, blocks, 1)
+                columns = (blocks * size + inside).flatten(1)[:, :count]  # (b, keys)
+                yield Tile(rows, columns + m * head[:, None])
 
-    def backward(
-        self,
-        grad: Tensor,
-        grad_normaliser: Tensor,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        output: Tensor,
-        totals: Tensor,
-        maxima: Tensor,
-        *masks: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        d_q, d_k, d_v = (torch.zeros_like(x) for x in (q, k, v))
-        shifted = bool(maxima.any())
-        # Divided here, once: the weights below are powers that the total does not divide.
-        grad = grad / totals
-        means = (grad * output).sum(-1, keepdim=True) - grad_normaliser  # (..., n, 1)
-        parts = (q, k, v, maxima, grad, means, d_q, d_k, d_v)
-        for head, rows_of_blocks in _heads(q, *masks):
-            q_, k_, v_, maximum, g_, mean, d_q_, d_k_, d_v_ = (
-                torch.split(x[head], self.block_size, -2) for x in parts
-            )
-            for row, seen in rows_of_blocks:
-                g, keys = g_[row], _gathered(k_, seen)  # (..., rows, d_v), (..., keys, d_k)
-                weights = self._scores(q_[row], keys)  # (..., rows, keys)
-                weights = (weights.sub_(maximum[row]) if shifted else weights).exp2_()
-                d_weights = product_with_transpose(g, _gathered(v_, seen))  # (..., rows, keys)
-                d_scores = d_weights.sub_(mean[row]).mul_(weights).mul_(self.scale)
-                # Both transposed: so the products read their operands along rows.
-                d_values = product_with_transpose(g.mT, weights.mT).mT  # (..., keys, d_v)
-                d_keys = product_with_transpose(q_[row].mT, d_scores.mT).mT  # (..., keys, d_k)
-                for sums, products in ((d_v_, d_values), (d_k_, d_keys)):
-                    for block, part in zip(
-                        seen, torch.split(products, self.block_size, -2), strict=True
-                    ):
-                        sums[block].add_(part)
-                d_q_[row].copy_(product_with_transpose(d_scores, keys.mT))
-        return d_q, d_k, d_v
-
-    def formula(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        n, m = q.shape[-2], k.shape[-2]
-        mask = block_layout(n, m, layout=masks[0], block_size=self.block_size)
-        found = attend(q, k, v, mask.dense(q.device), scale=self.scale)
-        return found.output, found.lse
-
-    def _bounded(self, q: Tensor, k: Tensor, v: Tensor) -> bool:
-        """Whether no score is so large that values times its exponential could overflow."""
-        if 0 in (*q.shape, *k.shape, *v.shape):
-            return True
-        longest = (x.norm(dim=-1).amax() for x in (q, k))  # by Cauchy and Schwarz
-        largest = math.prod(longest) * abs(self.scale) * _LOG2_E
-        least, most = v.aminmax()
-        return bool(largest + torch.maximum(-least, most).clamp(min=1.0).log2() < _SAFE)
-
-    def _scores(self, q: Tensor, k: Tensor) -> Tensor:
-        """In units of ln 2, ``(..., rows, keys)``."""
-        return product_with_transpose(q * (self.scale * _LOG2_E), k)
+    def dense(self, shape: Shape, like: Tensor, *masks: Tensor) -> Tensor:
+        mask = block_layout(*shape[-2:], layout=masks[0], block_size=self.block_size)
+        return mask.dense(like.device)
 
 
-def _heads(
-    q: Tensor, layout: Tensor
-) -> Iterator[tuple[tuple[int, ...], list[tuple[int, list[int]]]]]:
-    """For each head, the rows of blocks that are not empty, and the blocks of keys that each sees.
-
-    A GPU takes all heads that share a layout at once.
+class _Strips(_Rows):
+    """Some rows of blocks with all keys between the first and the last that any of them sees, where
+    most blocks are allowed: then the kernel on many queries is faster than what gathering saves.
     """
-    lead = q.shape[:-2]
-    places = itertools.product(*map(range, lead))
-    if layout.dim() == 2:
-        shared = _seen(layout)
-        yield from ((place, shared) for place in (places if _in_turn(q.device) else [()]))
-    else:
-        own = layout.expand(*lead, *layout.shape[-2:])
-        yield from ((place, _seen(own[place])) for place in places)
 
+    flat = False
 
-def _in_turn(device: torch.device) -> bool:
-    """Whether heads are computed one after the other, in cache."""
-    return device.type == "cpu"
+    def settled(self, *masks: Tensor) -> Plan:
+        return self
 
-
-def _seen(layout: Tensor) -> list[tuple[int, list[int]]]:
-    """Each row of one layout that allows something, and the columns that it allows."""
-    columns = [[j for j, allowed in enumerate(row) if allowed] for row in layout.tolist()]
-    return [(row, seen) for row, seen in enumerate(columns) if seen]
-
-
-def _gathered(blocks: Sequence[Tensor], seen: list[int]) -> Tensor:
-    return torch.cat([blocks[index] for index in seen], -2)  # (..., keys, d)
+    def tiles(
+        self, shape: Shape, like: Tensor, *masks: Tensor, backward: bool = False
+    ) -> Iterator[Tile]:
+        if 0 in shape:
+            return
+        *lead, n, m = shape
+        size, layout = self.block_size, masks[0]
+        alike: list[tuple[int, ...]] = [()]
+        if layout.dim() > 2:
+            layout = layout.expand(*lead, *layout.shape[-2:])
+            alike = [*itertools.product(*map(range, lead))]
+        step, room = layout.shape[-2], like.new_empty(0, 0)
+        if not layout.all():
+            step = max(1, _STRIP // size)
+            room = like.new_empty(min(step * size, n + size), m + size)  # of every strip's bias
+        for head in alike:
+            for first, part in enumerate(torch.split(layout[head], step)):  # (rows, blocks)
+                seen = part.any(0).nonzero()[:, 0].tolist()
+                if not seen:
+                    continue
+                rows = slice(first * step * size, min((first * step + len(part)) * size, n))
+                keys, bias = slice(seen[0] * size, min((seen[-1] + 1) * size, m)), None
+                part = part[:, seen[0] : seen[-1] + 1]
+                if not part.all():
+                    blocks = like.new_zeros(part.shape).masked_fill_(~part, -torch.inf)
+                    height, width = (count * size for count in part.shape)
+                    bias = room[:height, :width]
+                    sides = bias.unflatten(0, (-1, size)).unflatten(-1, (-1, size))
+                    sides.copy_(blocks[:, None, :, None])
+                    bias = bias[: rows.stop - rows.start, : keys.stop - keys.start]
+                yield Tile(rows, keys, bias, head=head)
 
 
 def _formula(

@@ -1,47 +1,38 @@
 r"""Exact attention in memory that grows with n, not with n²: one block of scores at a time.
 
-Over the blocks :math:`B` of keys, each query carries the largest score so far :math:`\mu`, the
-normaliser :math:`\ell` and the unnormalised output :math:`a`:
+Over a block :math:`B` of keys, a query has an average :math:`o_B` and the logarithm
+:math:`\lambda_B` of its sum of exponentials; two blocks merge into
 
-.. math:: \mu' = \max(\mu, \max_{j\in B} s_j), \qquad
-          \ell' = 2^{\mu-\mu'}\ell + \sum_{j\in B} 2^{s_j-\mu'}, \qquad
-          a' = 2^{\mu-\mu'}a + \sum_{j\in B} 2^{s_j-\mu'} v_j
-
-with scores in units of :math:`\ln 2`; the output is :math:`a/\ell`.
+.. math:: \lambda = \ln\left(e^{\lambda_A} + e^{\lambda_B}\right), \qquad
+          o = e^{\lambda_A-\lambda} o_A + e^{\lambda_B-\lambda} o_B
 """
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnref._door import (
-    Call,
-    check_without_gradient,
-    enter,
-    fused,
-    side_by_side,
-    with_positive_scale,
-)
-from attnref.masks import Mask
-from attnref.onednn import product_with_transpose
+from attnref._door import Call, check_without_gradient, enter
+from attnref.checks import Shape
+from attnref.masks import Mask, causal
+from attnref.masks.tensors import both, narrowed
 from attnref.record import Method
-from attnref.reference import attend, scaled_dot_product_attention
-from attnref.softmax import Partial
-from attnref.variants._autograd import beside_sink, is_derived, partial_result
-from attnref.variants._strips import LOG2_E, Head, Strip, strips
+from attnref.reference import scaled_dot_product_attention
+from attnref.variants._kernels import fused
+from attnref.variants._tiled import Plan, Tile, attention, holds, is_derived
 
 __all__ = ["blockwise_attention"]
 
-# 512 × 1024 scores are 2 MiB in float32: large enough for the matrix products to run at full
-# speed, small enough to stay in cache; and sums over more keys by oneDNN err more.
-_COLUMNS = 1024
-_COLUMNS_BACK = 512
-_FEW_PAIRS = 1024 * 1024  # up to this, the calls of one block cost more than its arithmetic
-_SAFE = 60.0  # of scores this small in units of ln 2, no power and no sum of powers overflows
+ROWS = 512  # queries that are planned together
+CHUNK = 128  # keys that are skipped, or computed without a mask, together
+_HELD = 2**19  # scores of a strip where they are held
+_PAIRS_AT_ONCE = 2**24  # of a mask, when it is asked
+_FEW_PAIRS = 1024 * 1024  # up to this, sums are short
 
 
 def blockwise_attention(
@@ -62,14 +53,15 @@ def blockwise_attention(
 
     The same function as :func:`attnref.scaled_dot_product_attention`, forward and backward:
     ``attn_mask`` and ``is_causal`` together mean both, and a query that may attend to no key
-    gives zeros and finite gradients. Blocks of keys that no query of a block may see are
-    skipped, and a :class:`attnref.masks.Mask` never becomes a whole tensor.
+    gives zeros and finite gradients. Chunks of keys that no query of a strip may see are skipped,
+    and a :class:`attnref.masks.Mask` is asked for up to 2**24 pairs at a time.
 
-    PyTorch's fused kernel computes what it does at least as fast, with derivatives of every order:
-    without ``attn_mask`` all calls on a GPU, those with few pairs (n m up to 1024²), and on a
-    processor those in float32 or float64 with d_k = d_v. The others go through a loop over blocks
-    whose products, by oneDNN in float32 at least, are large: the kernel would hold a mask with all
-    its pairs, and it rounds the weights of half-precision inputs.
+    Without ``attn_mask``, PyTorch's fused kernel has the whole call: on a GPU always, on a
+    processor where no derivative is wanted, unless it would round the weights of many pairs in half
+    precision. The others go tile by tile. The mask is asked for strips of 512 queries: the keys
+    that all of them see are a tile, those that some see are another one, with what is added to
+    their scores. On a processor, PyTorch's kernel computes a tile, in float32 at least, and gives
+    the log-sum-exp by which tiles merge; elsewhere, matrix products do.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
@@ -91,11 +83,12 @@ def blockwise_attention(
         TypeError, ValueError: as the reference does, and for dropout or a mask with gradient.
 
     Exact up to rounding, in float32 or wider. Unlike the reference, a NaN or inf reaches every
-    query that shares a block with one that sees it. Time ``2 p (d_k + d_v)``
-    operations forward and ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in blocks that are not
-    empty; a mask object adds a few operations per pair, once for all heads. Memory
-    ``O((n + m) (d_k + d_v))``, and 512 rows of the mask; second and forward-mode
-    derivatives hold all n × m weights.
+    query that shares a tile with one that sees it. Time ``2 p (d_k + d_v)`` operations forward and
+    ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs of strips and chunks of 128 keys that are not
+    empty, and on a processor the larger of d_k and d_v for both; a mask object adds a few
+    operations per pair, once for all heads. Memory ``O((n + m) (d_k + d_v))``, 512 rows of the
+    mask, and 16 MiB of it as bools while it is asked; second and forward-mode derivatives hold all
+    n × m weights.
     Prefer ``is_causal`` to ``masks.causal``: it need not be asked.
 
     Source: Rabe and Staats 2021, arXiv 2112.05682; backward from the log-sum-exp: Dao et al.
@@ -118,238 +111,185 @@ def blockwise_attention(
 
 
 def blockwise(call: Call) -> Tensor:
-    """The output, ``(..., n, d_v)``, by the fused kernel or block by block."""
-    if call.sink is not None:
-        return beside_sink(partial(call), call.sink).to(call.query.dtype)
-    kernel = _kernel_is_as_fast(call)
-    if kernel and math.prod(call.shape) > 0 and not (_on_cpu(call) and is_derived(*call[:3])):
+    """The output, ``(..., n, d_v)``, by the fused kernel or tile by tile."""
+    lead = call.shape[:-2]
+    alone = call.attn_mask is None and call.sink is None and math.prod(call.shape) > 0
+    if alone and (call.query.device.type != "cpu" or _as_it_is(call)):
         return fused(call)
-    return _partial(call, kernel).output
-
-
-def partial(call: Call) -> Partial:
-    """The output with what it takes to merge it, in the dtype of computation, without the sink."""
-    # The kernel tells the sums of its rows, but takes no gradient of them.
-    kernel = _on_cpu(call) and _kernel_is_as_fast(call) and not is_derived(*call[:3])
-    found = _partial(call, kernel)
-    if kernel:
-        found = found._replace(normaliser=torch.ones_like(found.maximum))
-    return found._replace(output=found.output.to(call.dtype))
-
-
-def _on_cpu(call: Call) -> bool:
-    return call.query.device.type == "cpu"
-
-
-def _kernel_is_as_fast(call: Call) -> bool:
-    """Whether PyTorch's fused kernel computes what this loop does, at least as fast."""
-    n, m = call.shape[-2:]
-    wide = call.query.dtype not in (torch.float16, torch.bfloat16)
-    # Copies filled up to one width would cost what the kernel saves.
-    one_width = call.key.shape[-1] == call.value.shape[-1]
-    few = n * m <= _FEW_PAIRS
-    return call.attn_mask is None and (not _on_cpu(call) or few or (wide and one_width))
-
-
-def _partial(call: Call, kernel: bool) -> Partial:
-    *lead, n, m = call.shape
     query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors(call.query.dtype))
-    d_k, d_v = query.shape[-1], value.shape[-1]
-    if d_v == 0 or math.prod(call.shape) == 0:
-        output = query @ (key.mT @ value) if d_v == 0 else query @ key.mT @ value
-        maximum = output.new_full((*lead, n, 1), -torch.inf, dtype=call.dtype)
-        return Partial(output, maximum, torch.zeros_like(maximum))  # sums of nothing
-    if kernel:
-        if call.is_causal and call.scale <= 0:
-            call = with_positive_scale(call)
-            query = call.query.expand(query.shape)
-        width = max(d_k, d_v)
-        filled = (
-            x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1]))
-            for x in (query, key, value)
-        )
-        found = partial_result(_Kernel(call.is_causal, call.scale), *filled)
-        return found if d_v == width else found._replace(output=found.output[..., :d_v])
-    mask = call.attn_mask
-    # With all its rows and keys, so that blocks can be cut from it.
-    if mask is not None and mask.shape[-2:] != (n, m):
-        mask = mask.expand((*mask.shape[:-2], n, m))
-    own = mask if isinstance(mask, Mask) else None
-    by_blocks = _Blockwise(own, call.is_causal, call.scale)
-    tensors = [mask] if isinstance(mask, Tensor) else []
-    # The loop asks for values without a mask too: how large the scores are.
-    return partial_result(by_blocks, query, key, value, *tensors, by_values=True)
+    plan, masks = Masked.of(call)
+    output = attention(plan, call.scale, query, key, value, *masks, sink=call.sink)
+    return output.to(query.dtype)
 
 
-class _Kernel(NamedTuple):
-    """PyTorch's fused kernel for a processor, whose own backward has no derivative."""
-
-    is_causal: bool
-    scale: float
-
-    @property
-    def unit(self) -> float:
-        return 1.0
-
-    def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The output, and the logarithm of each row's sum of exponentials, ``(..., n, 1)``."""
-        *lead, n, _ = query.shape
-        output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            *map(_in_one_batch, (query, key, value)), 0.0, self.is_causal, scale=self.scale
-        )
-        lse = lse.reshape(*lead, n, 1)
-        return output.reshape(*lead, n, value.shape[-1]), lse[..., :0], lse
-
-    def backward(
-        self,
-        grad: Tensor,
-        grad_normaliser: Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        output: Tensor,
-        totals: Tensor,
-        maxima: Tensor,
-        *masks: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        tensors = grad, query, key, value, output
-        gradients = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            *map(_in_one_batch, tensors),
-            _in_one_batch(maxima)[..., 0],
-            0.0,
-            self.is_causal,
-            scale=self.scale,
-        )
-        d_query, d_key, d_value = (
-            x.reshape(like.shape) for x, like in zip(gradients, tensors[1:4], strict=True)
-        )
-        return d_query, d_key, d_value
-
-    def formula(
-        self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        found = attend(query, key, value, is_causal=self.is_causal, scale=self.scale)
-        return found.output, found.lse
-
-
-def _in_one_batch(tensor: Tensor) -> Tensor:
-    """In the four dimensions of the kernel, ``(batch, 1, length, width)``."""
-    return side_by_side(tensor.reshape(-1, 1, *tensor.shape[-2:]))
-
-
-class _Blockwise(NamedTuple):
-    """The loop over blocks, and a backward that computes each block of weights again."""
+@dataclass(frozen=True)
+class Masked(Plan):
+    """All pairs that a mask allows; with ``diagonals``, numbers are added by the distance."""
 
     mask: Mask | None  # a tensor comes as an argument, for autograd to watch
     is_causal: bool
-    scale: float
+    by_values: bool = True
+    diagonals: bool = False
 
-    @property
-    def unit(self) -> float:
-        return math.log(2)
+    @classmethod
+    def of(cls, call: Call, *, diagonals: bool = False) -> tuple["Masked", list[Tensor]]:
+        """The plan, and the mask if it is a tensor."""
+        mask = call.attn_mask
+        if mask is not None and mask.shape[-2:] != call.shape[-2:]:  # parts will be cut from it
+            mask = mask.expand((*mask.shape[:-2], *call.shape[-2:]))
+        own = mask if isinstance(mask, Mask) else None
+        plan = cls(own, call.is_causal, mask is not None or diagonals, diagonals)
+        return plan, [mask] if isinstance(mask, Tensor) else []
 
-    def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The output; each row's sum of powers of 2, and the score subtracted, ``(..., n, 1)``."""
-        dtype = torch.promote_types(query.dtype, torch.float32)
-        keys, values = (x.to(dtype).contiguous() for x in (key, value))
-        output = query.new_empty(*query.shape[:-1], value.shape[-1])  # (..., n, d_v)
-        totals = query.new_empty(*query.shape[:-1], 1, dtype=dtype)
-        maxima = torch.empty_like(totals)
-        longest = keys.norm(dim=-1).amax(-1)  # (...)
-        # Scores below this, in units of ln 2, have powers that values may multiply.
-        least, most = values.flatten(-2).aminmax(dim=-1)  # (...) each
-        safe = _SAFE - torch.maximum(-least, most).clamp(min=1.0).log2()  # (...)
-        if any(mask.is_floating_point() for mask in masks):
-            safe = torch.full_like(safe, -torch.inf)  # what is added may be of any size
-        for head, strip in self._strips(query, key, masks, dtype):
-            rows, all_keys, all_values = strip.rows, keys[head], values[head]
-            q = query[head][..., rows, :].to(dtype) * (self.scale * LOG2_E)  # (..., rows, d_k)
-            bounded = bool((q.norm(dim=-1).amax(-1) * longest[head] < safe[head]).all())
-            maximum = torch.full_like(q[..., :1], 0.0 if bounded else torch.finfo(dtype).min)
-            total = torch.zeros_like(maximum)  # (..., rows, 1)
-            sums = q.new_zeros(*q.shape[:-1], value.shape[-1])  # (..., rows, d_v)
-            for columns in strip.columns(_COLUMNS):
-                k, v = all_keys[..., columns, :], all_values[..., columns, :]
-                powers = strip.mask_(product_with_transpose(q, k), columns)  # (..., rows, columns)
-                if not bounded:
-                    previous, maximum = maximum, torch.maximum(maximum, powers.amax(-1, True))
-                    powers.sub_(maximum)
-                    rescale = torch.exp2(previous - maximum)
-                    total.mul_(rescale)
-                    sums.mul_(rescale)
-                total.add_(powers.exp2_().sum(-1, keepdim=True))
-                sums.add_(product_with_transpose(powers, v.mT))
-                del powers  # or the next block would be made while this one is there
-            output[head][..., rows, :] = sums / total.masked_fill(total == 0, 1.0)
-            totals[head][..., rows, :], maxima[head][..., rows, :] = total, maximum
-        return output, totals, maxima
+    def tiles(
+        self, shape: Shape, like: Tensor, *masks: Tensor, backward: bool = False
+    ) -> Iterable[Tile]:
+        mask = masks[0] if masks else self.mask
+        held = holds(like) or (self.diagonals and backward)
+        return tiles_of(shape, mask, self.is_causal, like, held=held, neighbours=self.diagonals)
 
-    def backward(
-        self,
-        grad: Tensor,
-        grad_normaliser: Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        output: Tensor,
-        totals: Tensor,
-        maxima: Tensor,
-        *masks: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        dtype = totals.dtype
-        # What rounds the gradient anyway may round the operands of its products.
-        narrow = torch.bfloat16 if query.dtype == torch.bfloat16 else dtype
-        keys, values = (x.to(dtype).contiguous() for x in (key, value))
-        d_query = torch.empty_like(query)  # (..., n, d_k)
-        # Transposed, for then the product that makes each block reads its operands along rows.
-        d_key = key.new_zeros(key.mT.shape, dtype=dtype)  # (..., d_k, m)
-        d_value = value.new_zeros(value.mT.shape, dtype=dtype)  # (..., d_v, m)
-        for head, strip in self._strips(query, key, masks, dtype):
-            rows, all_keys, all_values = strip.rows, keys[head], values[head]
-            maximum, total = (x[head][..., rows, :] for x in (maxima, totals))  # (..., rows, 1)
-            shifted = bool(maximum.any())
-            q = query[head][..., rows, :].to(dtype) * (self.scale * LOG2_E)  # (..., rows, d_k)
-            # Divided here, once: the weights below are powers that the total does not divide.
-            g = grad[head][..., rows, :].to(dtype) / total.masked_fill(total == 0, 1.0)
-            mean = (g * output[head][..., rows, :]).sum(-1, keepdim=True)  # (..., rows, 1)
-            mean -= grad_normaliser[head][..., rows, :]  # which grows with each power alike
-            q_columns, g_columns = (x.mT.to(narrow).contiguous() for x in (q, g))
-            d_q = torch.zeros_like(q)
-            for columns in strip.columns(_COLUMNS_BACK):
-                k, v = all_keys[..., columns, :], all_values[..., columns, :]
-                weights = strip.mask_(product_with_transpose(q, k), columns)  # (..., rows, columns)
-                weights = (weights.sub_(maximum) if shifted else weights).exp2_()
-                d_value[head][..., columns] += product_with_transpose(
-                    g_columns, weights.to(narrow).mT
-                )
-                d_scores = product_with_transpose(g, v).sub_(mean).mul_(weights).to(narrow)
-                d_key[head][..., columns] += product_with_transpose(q_columns, d_scores.mT)
-                d_q += product_with_transpose(d_scores, k.to(narrow).mT)
-                del weights, d_scores  # as above
-            d_query[head][..., rows, :] = d_q * self.scale
-        d_key *= math.log(2)  # q above holds the scale, and log2(e) beside it
-        return d_query, d_key.mT.to(key.dtype), d_value.mT.to(value.dtype)
-
-    def formula(
-        self, query: Tensor, key: Tensor, value: Tensor, *masks: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        n, m = query.shape[-2], key.shape[-2]
+    def dense(self, shape: Shape, like: Tensor, *masks: Tensor) -> Tensor | None:
         mask = masks[0] if masks else None
         if self.mask is not None:
-            mask = self.mask.block(slice(0, n), slice(0, m), query.device)
-        found = attend(query, key, value, mask, is_causal=self.is_causal, scale=self.scale)
-        return found.output, found.lse
+            mask = self.mask.dense(like.device)
+        if not self.is_causal:
+            return mask
+        rows = causal(*shape[-2:], alignment="top-left").dense(like.device)
+        return rows if mask is None else both(mask, rows)
 
-    def _strips(
-        self, query: Tensor, key: Tensor, masks: Sequence[Tensor], dtype: torch.dtype
-    ) -> Iterator[tuple[Head, Strip]]:
-        shape = (*query.shape[:-1], key.shape[-2])
-        mask = masks[0] if masks else self.mask
-        return strips(shape, mask, self.is_causal, query.device, dtype)
+
+def tiles_of(
+    shape: Shape,
+    attn_mask: Tensor | Mask | None,
+    is_causal: bool,
+    like: Tensor,
+    *,
+    held: bool,
+    neighbours: bool = False,
+    rows: int = 0,
+    columns: int = 0,
+    again: bool = False,
+) -> Iterator[Tile]:
+    """Of scores ``(..., n, m)`` under a mask: for each strip of queries, the keys that all of them
+    see, and those that some see, with what is added to their scores.
+
+    ``held`` says that the scores of a tile are held, so that they must be few, and on a processor
+    of one head; ``neighbours`` that the keys of a tile must be. ``rows`` and ``columns`` are where
+    these scores begin among others; ``again`` says that the queries were there before.
+    """
+    *lead, n, m = shape
+    if 0 in shape:
+        return
+    if attn_mask is None and not (held or (is_causal and neighbours)):
+        everything = slice(rows, rows + n), slice(columns, columns + m)
+        yield Tile(*everything, is_causal=is_causal, again=again)
+        return
+    own = () if attn_mask is None else attn_mask.shape[:-2]
+    apart = len(lead) if held and like.device.type == "cpu" else _apart(own, len(lead))
+    height = min(ROWS, max(16, _HELD // m)) if held else ROWS
+    step = height * max(1, _PAIRS_AT_ONCE // (m * max(1, math.prod(own)) * height))
+    for first in range(0, n, step):
+        asked = slice(first, min(first + step, n))
+        allowed, added = _asked(attn_mask, is_causal, asked, m, like)
+        for head in itertools.product(*map(range, lead[:apart])):
+            mask, bias = (_of_head(x, head, lead) for x in (allowed, added))
+            for start in range(0, asked.stop - first, height):
+                strip = slice(start, min(start + height, asked.stop - first))
+                numbers = None if bias is None else bias[..., strip, :]
+                seen = again
+                for keys, one in _seen(mask[..., strip, :], numbers, like.dtype, neighbours):
+                    places = _moved(strip, rows + first), _moved(keys, columns)
+                    yield Tile(*places, one, again=seen, head=head)
+                    seen = True
+
+
+def _apart(own: Sequence[int], dimensions: int) -> int:
+    """How many leading dimensions there are up to the last in which masks differ."""
+    last = max((place for place, size in enumerate(own, 1) if size != 1), default=None)
+    return 0 if last is None else dimensions - len(own) + last
+
+
+def _asked(
+    attn_mask: Tensor | Mask | None, is_causal: bool, rows: slice, m: int, like: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Which pairs are allowed, ``(..., rows, keys)``, and what is added to their scores."""
+    columns, device, added = slice(0, min(m, rows.stop) if is_causal else m), like.device, None
+    allowed = torch.ones((), dtype=torch.bool, device=device)
+    if isinstance(attn_mask, Mask):
+        allowed = attn_mask.block(rows, columns, device)
+    elif attn_mask is not None and attn_mask.dtype == torch.bool:
+        allowed = attn_mask[..., rows, columns]
+    elif attn_mask is not None:
+        added = attn_mask[..., rows, columns]
+        allowed = added != -torch.inf
+        added = narrowed(added, like.dtype)
+    if is_causal:
+        i = torch.arange(rows.start, rows.stop, device=device)[:, None]
+        allowed = allowed & (torch.arange(columns.stop, device=device) <= i)
+    return allowed.expand(*allowed.shape[:-2], rows.stop - rows.start, columns.stop), added
+
+
+def _of_head(tensor: Tensor | None, head: tuple[int, ...], lead: Sequence[int]) -> Any:
+    """The part for one head of what broadcasts to ``(*lead, rows, keys)``."""
+    if tensor is None or not head:
+        return tensor
+    return tensor.expand(*lead, *tensor.shape[-2:])[head]
+
+
+def _seen(
+    allowed: Tensor, added: Tensor | None, dtype: torch.dtype, neighbours: bool
+) -> Iterator[tuple[slice | Tensor, Tensor | None]]:
+    """The keys that a strip sees, with what is added to their scores."""
+    some, every = _states(allowed)
+    if added is not None or sum(every) * CHUNK < ROWS:  # so few that a tile of their own costs more
+        every = [False] * len(every)
+    for is_full in (True, False):
+        chunks = [i for i, seen in enumerate(some) if seen and every[i] == is_full]
+        for keys in _places(chunks, allowed, neighbours):
+            if is_full:
+                yield keys, None
+            else:
+                numbers = 0.0 if added is None else added[..., keys]
+                yield keys, torch.where(allowed[..., keys], numbers, -torch.inf).to(dtype)
+
+
+def _states(allowed: Tensor) -> tuple[list[bool], list[bool]]:
+    """Of each chunk of keys whether any pair of a strip is allowed, and whether all are."""
+    numbers = allowed.contiguous().view(torch.uint8)  # whose extremes are found faster
+    found = []
+    for extreme, fill in ((torch.amax, 0), (torch.amin, 1)):
+        keys = extreme(numbers, tuple(range(allowed.dim() - 1)))  # (keys,)
+        keys = pad(keys, (0, -len(keys) % CHUNK), value=fill)
+        found.append(extreme(keys.view(-1, CHUNK), -1).bool().tolist())
+    return found[0], found[1]
+
+
+def _places(chunks: list[int], allowed: Tensor, neighbours: bool) -> Iterator[slice | Tensor]:
+    """The keys of some chunks: a slice where they are neighbours."""
+    m, runs = allowed.shape[-1], [chunks] if chunks else []
+    if neighbours:
+        pairs = itertools.groupby(enumerate(chunks), lambda pair: pair[1] - pair[0])
+        runs = [[chunk for _, chunk in run] for _, run in pairs]
+    for run in runs:
+        if run[-1] - run[0] == len(run) - 1:
+            yield slice(run[0] * CHUNK, min((run[-1] + 1) * CHUNK, m))
+        else:
+            first = torch.tensor(run, device=allowed.device)[:, None] * CHUNK
+            keys = (first + torch.arange(CHUNK, device=allowed.device)).flatten()
+            yield keys[keys < m]
+
+
+def _moved(part: slice | Tensor, by: int) -> slice | Tensor:
+    return slice(part.start + by, part.stop + by) if isinstance(part, slice) else part + by
+
+
+def _as_it_is(call: Call) -> bool:
+    """Whether the kernel of a processor does all that is asked: it rounds half precision, and its
+    gradients have none.
+    """
+    wide = call.query.dtype not in (torch.float16, torch.bfloat16)
+    few = math.prod(call.shape[-2:]) <= _FEW_PAIRS
+    return (wide or few) and not is_derived(*call[:3])
 
 
 METHOD = Method(

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref import checks
-from attnref._door import Call, check_tensors, enter, own_precision
+from attnref._autocast import own_precision
+from attnref._door import Call, check_tensors, enter
 from attnref.record import Example, Method
 
 __all__ = ["gated_delta_attention", "gated_delta_attention_step"]

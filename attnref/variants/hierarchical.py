@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnref._door import enter, own_precision
+from attnref._autocast import own_precision
+from attnref._door import enter
 from attnref.checks import Shape, check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from attnref import checks
-from attnref._door import Call, check_tensors, enter, own_precision
+from attnref._autocast import own_precision
+from attnref._door import Call, check_tensors, enter
 from attnref.checks import check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
-from attnref.variants._autograd import attention
 from attnref.variants._chosen import ChosenKeys, best_of_each_row, check_past, keys_mask
+from attnref.variants._tiled import attention
 
 __all__ = ["index_scores", "indexer_attention", "indexer_choice"]
 
@@ -124,7 +125,7 @@ def _over(call: Call, places: Tensor, valid: Tensor) -> Tensor:
     # Where a place does not count, the first serves instead: a key that the row sees anyway.
     places = torch.where(valid, places, places[..., :1])[..., None, None, :, :]
     shared = places, valid[..., None, None, :, :]
-    output = attention(ChosenKeys(call.scale), query, key, value, *shared, by_values=True)
+    output = attention(ChosenKeys(), call.scale, query, key, value, *shared)
     return output.reshape(*lead, n, value.shape[-1])
 
 

@@ -9,20 +9,21 @@ become r queries of that head:
 and the keys can be cut into pieces, whose results merge exactly.
 """
 
-import functools
-from itertools import pairwise
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnref import checks, masks
-from attnref._door import Call, enter, fused, side_by_side
+from attnref._door import Call, enter
+from attnref.checks import Shape
 from attnref.record import Method
 from attnref.reference import scaled_dot_product_attention
-from attnref.softmax import Partial, log_sum_exp, merge, stable
-from attnref.variants._autograd import beside_sink, is_derived
-from attnref.variants.blockwise import partial
+from attnref.variants._kernels import Stretches, fused
+from attnref.variants._tiled import Plan, Tile, attention, holds, is_derived
+from attnref.variants.blockwise import tiles_of
 
 __all__ = ["kv_cache_attention"]
 
@@ -93,16 +94,53 @@ def kv_cache_attention(
     rows = _of_key_heads(call)
     if n == splits == 1 and sink is None and not is_derived(query, key, value):
         return fused(rows).reshape(*lead, n, value.shape[-1])
-    past = m - n if n > 1 else m  # a single token sees all of them
-    parts = []
-    if past or not n:
-        seen = _seen_by_all(_keys(rows, 0, past), splits)  # (..., key heads, r n, d_v)
-        parts.append(Partial(*(x.reshape(*lead, n, x.shape[-1]) for x in seen)))
-    if n > 1:
-        parts.append(partial(_keys(call, past, m)._replace(is_causal=True)))
-    found = functools.reduce(merge, parts)  # (..., heads, n, d_v)
-    output = found.output if call.sink is None else beside_sink(found, call.sink)
-    return output.to(query.dtype)
+    tensors = (x.expand(*rows.shape[:-2], *x.shape[-2:]) for x in rows.tensors(query.dtype))
+    plan = _Cache(n, splits, once=n == 1 and sink is None)
+    output = attention(plan, call.scale, *tensors, sink=rows.sink)
+    return output.reshape(*lead, n, value.shape[-1]).to(query.dtype)
+
+
+@dataclass(frozen=True)
+class _Cache(Plan):
+    """All rows against each piece of the past, and the newest tokens against each other."""
+
+    n: int  # of them; row i is the token i modulo n
+    splits: int
+    once: bool
+    by_values = False
+    complete = True
+
+    def tiles(
+        self, shape: Shape, like: Tensor, *_: Tensor, backward: bool = False
+    ) -> Iterator[Tile]:
+        *lead, rows, m = shape
+        n = self.n
+        if 0 in shape:
+            return
+        past = m - n if n > 1 else m  # a single token sees all of them
+        count = min(self.splits, past) if not holds(like) else 1
+        size = past // max(1, count)
+        if count > 1:
+            yield Tile(slice(0, rows), Stretches(0, size, count, size))
+        rest = count * size if count > 1 else 0
+        piece = (*lead, rows, past - rest)
+        yield from tiles_of(
+            piece, None, False, like, held=holds(like), columns=rest, again=rest > 0
+        )
+        if n > 1 and holds(like):
+            order = torch.arange(n, device=like.device)
+            seen = (order <= order[:, None]).repeat(rows // n, 1)  # (rows, n)
+            piece = (*lead, rows, n)
+            yield from tiles_of(piece, seen, False, like, held=True, columns=past, again=past > 0)
+        elif n > 1:
+            heads = torch.arange(rows, device=like.device).view(-1, n)  # (r, n)
+            newest = torch.arange(past, m, device=like.device).expand(len(heads), n)
+            yield Tile(heads, newest, is_causal=True, again=past > 0)
+
+    def dense(self, shape: Shape, like: Tensor, *_: Tensor) -> Tensor | None:
+        rows, m = shape[-2:]
+        seen = masks.causal(self.n, m, alignment="bottom-right").dense(like.device)
+        return seen.repeat(rows // max(self.n, 1), 1)
 
 
 def _of_key_heads(call: Call) -> Call:
@@ -112,46 +150,10 @@ def _of_key_heads(call: Call) -> Call:
         lead[-1:] = [call.key.shape[-3]]
         n *= call.shape[-3] // max(1, lead[-1])
     query = call.query.expand(*call.shape[:-1], -1).reshape(*lead, n, call.query.shape[-1])
-    return call._replace(query=query, enable_gqa=False, shape=(*lead, n, m))
-
-
-def _keys(call: Call, first: int, stop: int) -> Call:
-    """The same queries, and some of the keys."""
-    key, value = (x[..., first:stop, :] for x in (call.key, call.value))
-    return call._replace(key=key, value=value, shape=(*call.shape[:-1], stop - first))
-
-
-def _seen_by_all(call: Call, splits: int) -> Partial:
-    """All queries against all keys, in pieces of the keys that merge."""
-    m = call.shape[-1]
-    count = min(splits, m)
-    size = m // max(1, count)
-    one_width = call.key.shape[-1] == call.value.shape[-1]
-    at_once = call.query.device.type == "cpu" and one_width and not is_derived(*call[:3])
-    if at_once and call.query.numel() and m:
-        borders, parts = [count * size, m], [_pieces(_keys(call, 0, count * size), count)]
-    elif count <= 1:
-        return partial(call)
-    else:
-        borders, parts = [*range(0, count * size, size), m], []
-    parts += [partial(_keys(call, *ends)) for ends in pairwise(borders) if ends[0] < ends[1]]
-    return functools.reduce(merge, parts)
-
-
-def _pieces(call: Call, count: int) -> Partial:
-    """Pieces of one size, as heads of one call of the fused kernel, and their softmax."""
-    *lead, rows, m = call.shape
-    query, key, value = (
-        side_by_side(x.expand(*lead, *x.shape[-2:]).reshape(-1, 1, *x.shape[-2:])) for x in call[:3]
-    )
-    key, value = (x.reshape(-1, count, m // count, x.shape[-1]) for x in (key, value))
-    output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query.expand(-1, count, -1, -1), key, value, 0.0, False, scale=call.scale
-    )  # (..., count, rows, d_v), (..., count, rows)
-    output = (stable(lse, dim=1)[..., None] * output.to(lse.dtype)).sum(1)  # (..., rows, d_v)
-    lse = log_sum_exp(lse, dim=1)[..., None]  # (..., rows, 1)
-    found = Partial(output, lse, torch.ones_like(lse))
-    return Partial(*(x.reshape(*lead, rows, x.shape[-1]) for x in found))
+    sink = call.sink
+    if sink is not None:
+        sink = sink.expand(*call.shape[:-1], 1).reshape(*lead, n, 1)
+    return call._replace(query=query, enable_gqa=False, shape=(*lead, n, m), sink=sink)
 
 
 def _formula(

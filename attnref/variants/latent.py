@@ -20,19 +20,14 @@ import torch
 from torch import Tensor
 
 from attnref import checks
-from attnref._door import (
-    Call,
-    both,
-    check_tensors,
-    check_without_gradient,
-    enter,
-    fused,
-    own_precision,
-)
+from attnref._autocast import own_precision
+from attnref._door import Call, check_tensors, check_without_gradient, enter
 from attnref.masks import Mask, causal
+from attnref.masks.tensors import both
 from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
-from attnref.variants._autograd import is_derived
+from attnref.variants._kernels import fused
+from attnref.variants._tiled import is_derived
 from attnref.variants.blockwise import blockwise
 
 __all__ = ["latent_attention"]

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref import checks
-from attnref._door import Call, check_neutral, check_tensors, enter, own_precision
+from attnref._autocast import own_precision
+from attnref._door import Call, check_neutral, check_tensors, enter
 from attnref.masks import Mask
 from attnref.record import Method
 

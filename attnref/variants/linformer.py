@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnref._door import Call, check_tensors, enter, own_precision
+from attnref._autocast import own_precision
+from attnref._door import Call, check_tensors, enter
 from attnref.checks import broadcast_shape, check_drawn, check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnref._door import check_generator, check_tensors, enter, own_precision
+from attnref._autocast import own_precision
+from attnref._door import check_generator, check_tensors, enter
 from attnref.checks import check_drawn, check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnref._door import enter, own_precision
+from attnref._autocast import own_precision
+from attnref._door import enter
 from attnref.checks import check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
-from attnref.variants._autograd import attention
 from attnref.variants._chosen import (
     ChosenBlocks,
     best_of_each_row,
@@ -23,6 +23,7 @@ from attnref.variants._chosen import (
     blocks_mask,
     check_past,
 )
+from attnref.variants._tiled import attention
 
 __all__ = ["moba_attention", "moba_choice"]
 
@@ -98,8 +99,8 @@ def moba_attention(
     lead = call.shape[:-2]
     q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors())
     chosen = _choice(q, k, block_size, count, position)  # (..., n, blocks)
-    core = ChosenBlocks(block_size, call.scale, position)
-    return attention(core, q, k, v, chosen, by_values=True).to(query.dtype)
+    plan = ChosenBlocks(block_size, position)
+    return attention(plan, call.scale, q, k, v, chosen).to(query.dtype)
 
 
 def moba_choice(

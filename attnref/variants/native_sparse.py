@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from attnref import checks
-from attnref._door import Call, check_tensors, enter, own_precision
+from attnref._autocast import own_precision
+from attnref._door import Call, check_tensors, enter
 from attnref.checks import check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
-from attnref.variants._autograd import attention
 from attnref.variants._chosen import (
     ChosenBlocks,
     best_of_each_row,
@@ -27,6 +27,7 @@ from attnref.variants._chosen import (
     blocks_mask,
     check_past,
 )
+from attnref.variants._tiled import attention
 from attnref.variants.blockwise import blockwise
 
 __all__ = ["native_sparse_attention", "native_sparse_choice"]
@@ -128,12 +129,12 @@ def _three_terms(
 ) -> Tensor:
     *lead, n, m = call.shape
     q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors())
-    core = ChosenBlocks(block_size, call.scale, past)
+    plan = ChosenBlocks(block_size, past)
     chosen = _choice(summaries, block_size, count, past)  # (..., h, n, blocks)
     near = Mask((n, m), partial(_between, past - window, past))
     terms = (
         blockwise(summaries),
-        attention(core, q, k, v, chosen, by_values=True),
+        attention(plan, call.scale, q, k, v, chosen),
         blockwise(Call(q, k, v, near, False, call.scale, False, call.shape)),
     )  # each (..., n, d_v)
     shares = torch.split(gates.to(call.dtype), 1, -1)  # each (..., n, 1)

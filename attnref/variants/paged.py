@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref import checks
-from attnref._door import check_tensors, enter, own_precision
+from attnref._autocast import own_precision
+from attnref._door import check_tensors, enter
 from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
 from attnref.softmax import Partial, merge, partial_attention

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref import checks
-from attnref._door import Call, check_tensors, check_without_gradient, enter, own_precision
+from attnref._autocast import own_precision
+from attnref._door import Call, check_tensors, check_without_gradient, enter
 from attnref.masks import Mask
 from attnref.record import Error, Method
 from attnref.reference import softmax_weights

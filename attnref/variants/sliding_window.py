@@ -6,24 +6,25 @@ product of which the share :math:`W/(B+W-1)` counts and a fixed band masks the r
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import pad
 
 from attnref import masks, reference
-from attnref._door import check_neutral, enter, own_precision
-from attnref.onednn import product_with_transpose
+from attnref._door import check_neutral, enter
+from attnref.checks import Shape
 from attnref.record import Example, Method
-from attnref.softmax import Partial
-from attnref.variants._autograd import beside_sink, partial_result
+from attnref.variants._kernels import Stretches
+from attnref.variants._tiled import Inputs, Plan, Tile, attention, holds
 
 __all__ = ["sliding_window_attention"]
 
 _ROWS = 256  # queries per block: fewer waste fewer products, more make each of them faster
-_NARROW = 400  # below so many keys, the waste of large blocks costs more than their speed gains
-_NARROW_ROWS = 32  # queries that PyTorch's fused kernel takes at once
+_KERNEL_ROWS = 32  # of forward blocks, as many as PyTorch's fused kernel takes at once
+_NUMBERS = 2**22  # of the gradients of stretches of keys that are held together
 _LANES = 16  # float32 numbers of a 512-bit register, which a block of keys should fill
 
 
@@ -47,11 +48,10 @@ def sliding_window_attention(
               N_i = \{j : |i - j| \le \tfrac{W-1}{2}\} \text{ (two-sided, odd } W)
 
     The same function as :func:`attnref.scaled_dot_product_attention` under
-    :func:`attnref.masks.sliding_window`, forward and backward. On a processor each block and
-    head is one large matrix product by oneDNN, in cache. Below 400 keys and with d_k = d_v, the
-    forward pass goes to PyTorch's fused kernel, which does not know of windows: it is given the
-    blocks as a batch, and the stretch of keys of each as a strided view. On a GPU, and in a graph
-    of ``torch.compile``, all blocks are one batch of matrix products.
+    :func:`attnref.masks.sliding_window`, forward and backward. PyTorch's fused kernel for a
+    processor does not know of windows: it is given the blocks as a batch, the stretch of keys of
+    each as a view, and one bias for all; the ends of the sequence are calls of their own. On a GPU,
+    matrix products take the place of the kernel.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
@@ -74,10 +74,10 @@ def sliding_window_attention(
             dropout.
 
     Exact up to rounding, in float32 or wider. Unlike the reference, a NaN or inf reaches every
-    query of the blocks that see it. Time ``2 n (W + 255) (d_k + d_v)`` operations forward, with
-    31 and rounding to 16 instead of 255 below 400 keys without a sink, and
-    ``2 n (W + 255) (3 d_k + 2 d_v)`` backward; linear in n. Memory ``O(n (d_k + d_v))``; on a GPU,
-    compiled, and for second derivatives, ``O(n (W + 255))`` for the weights.
+    query of the blocks that see it. Time ``2 n (W + 31) (d_k + d_v)`` operations forward, W + 31
+    rounded up to 16, and ``2 n (W + 255) (3 d_k + 2 d_v)`` backward, on a processor with the larger
+    of d_k and d_v for both; linear in n. Memory ``O(n (d_k + d_v))``; on a GPU, and for second
+    derivatives, ``O(n (W + 255))`` for the weights.
 
     Source: Beltagy et al. 2020, arXiv 2004.05150, section 3.1.
 
@@ -102,28 +102,55 @@ def sliding_window_attention(
     back, ahead = (
         min(reach, max(n - 1, 0)) for reach in masks.window_reach("window", window, is_causal)
     )
-    q, k, v = (
-        x.expand(*lead, *x.shape[-2:]).reshape(math.prod(lead), n, x.shape[-1]).contiguous()
-        for x in call.tensors()
-    )
-    if n == 0:
-        return (q @ k.mT @ v).to(query.dtype).reshape(*lead, n, value.shape[-1])
-    if _in_turn(query.device):
-        core = _SlidingWindow(call.scale, back, ahead, tells=call.sink is not None)
-        found = partial_result(core, q, k, v)
-    else:
-        with own_precision(query.device):
-            output, lse = _batched(q, k, v, call.scale, back, ahead)  # (heads, n, d_v), (heads, n)
-        found = Partial(output, lse[..., None], torch.ones_like(lse)[..., None])
-    if call.sink is None:
-        return found.output.to(query.dtype).reshape(*lead, n, value.shape[-1])
-    found = Partial(*(x.reshape(*lead, n, x.shape[-1]) for x in found))
-    return beside_sink(found, call.sink).to(query.dtype)
+    q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors())
+    plan = _Window(back, ahead)
+    return attention(plan, call.scale, q, k, v, sink=call.sink).to(query.dtype)
 
 
-def _in_turn(device: torch.device) -> bool:
-    """Whether blocks are computed one after the other, in cache, as no graph should hold."""
-    return device.type == "cpu" and not torch.compiler.is_compiling()
+@dataclass(frozen=True)
+class _Window(Plan):
+    """Blocks of queries, each with the stretch of keys that it sees; those inside are alike."""
+
+    back: int
+    ahead: int
+    by_values = False
+    complete = True
+
+    def tiles(
+        self, shape: Shape, like: Tensor, *masks: Tensor, backward: bool = False
+    ) -> Iterator[Tile]:
+        if 0 in shape:
+            return
+        n, back, ahead = shape[-2], self.back, self.ahead
+        size = min(n, _ROWS if backward or holds(like) else _KERNEL_ROWS)
+        before = back + -(back + size + ahead) % _LANES  # keys, some of which are masked
+        first = -(-before // size) * size  # of the blocks whose keys are all there
+        count = max(0, (n - ahead - first) // size) if first < n else 0
+        first = min(first, n)
+        edges = (0, first), (first + count * size, n)
+        for start in (i for edge in edges for i in range(*edge, _ROWS)):
+            rows = slice(start, min(start + _ROWS, n if start >= first else first))
+            seen = slice(max(0, start - back), min(n, rows.stop + ahead))
+            yield Tile(rows, seen, self._bias(rows, seen, like))
+        width = before + size + ahead
+        bias = self._bias(slice(0, size), slice(-before, size + ahead), like)
+        # Backward, each stretch has gradients of its own before they are added up.
+        numbers = math.prod(shape[:-2]) * width * like.shape[-1] if backward else 0
+        step = max(1, _NUMBERS // numbers if numbers else count)
+        for block in range(0, count, step):
+            many, start = min(step, count - block), first + block * size
+            keys = Stretches(start - before, size, many, width)
+            yield Tile(Stretches(start, size, many, size), keys, bias)
+
+    def _bias(self, rows: slice, columns: slice, like: Tensor) -> Tensor:
+        """0 where a query sees a key, else -inf, ``(rows, columns)``."""
+        i = torch.arange(rows.start, rows.stop, device=like.device)[:, None]  # (rows, 1)
+        j = torch.arange(columns.start, columns.stop, device=like.device)  # (columns,)
+        allowed = (j >= i - self.back) & (j <= i + self.ahead)
+        return like.new_zeros(allowed.shape).masked_fill(~allowed, -torch.inf)
+
+    def formula(self, scale: float, inputs: Inputs, *masks: Tensor) -> tuple[Tensor, Tensor]:
+        return _batched(*inputs[:3], scale, self.back, self.ahead)
 
 
 def _batched(
@@ -148,157 +175,8 @@ def _batched(
     return output[..., :n, :], torch.logsumexp(scores, -1).flatten(-2)[..., :n]
 
 
-class _SlidingWindow(NamedTuple):
-    """Block after block, each in cache, and a backward that computes the weights again."""
-
-    scale: float
-    back: int
-    ahead: int
-    tells: bool  # of each row its sum, which the fused kernel does not do
-
-    @property
-    def unit(self) -> float:
-        return 1.0
-
-    def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The output; and, where asked, each row's sum and the score subtracted first."""
-        # In its final shape, and filled through a view: PyTorch's forward mode takes no view of it.
-        output = v.new_empty(*q.shape[:-1], v.shape[-1])  # (..., n, d_v)
-        total, maximum = (v.new_empty(*q.shape[:-1], int(self.tells)) for _ in range(2))
-        flat, totals, maxima = (x.flatten(0, -3) for x in (output, total, maximum))
-        q, k, v = _flat(q, k, v)
-        scale, back, ahead, tells = self
-        if not tells and back + ahead + 1 < _NARROW and k.shape == v.shape:
-            _fill_by_kernel(flat, q, k, v, scale, back, ahead)
-        else:
-            band = _widest_band(q, back, ahead)  # (rows, width)
-            for head, rows, columns in _blocks(q, back, ahead):
-                scaled = q[head, rows] * scale  # (rows, d_k)
-                scores = _scores(scaled, k[head, columns], band, rows, columns, back)
-                if tells:
-                    maxima[head, rows] = scores.amax(-1, keepdim=True)
-                weights = torch.softmax(scores, -1, out=scores)  # (rows, width)
-                if tells:  # the largest weight is 1 of so many
-                    totals[head, rows] = 1 / weights.amax(-1, keepdim=True)
-                flat[head, rows] = product_with_transpose(weights, v[head, columns].mT)
-        return output, total, maximum
-
-    def backward(
-        self,
-        grad: Tensor,
-        grad_normaliser: Tensor,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        output: Tensor,
-        totals: Tensor,
-        maxima: Tensor,
-        *masks: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        shapes = [x.shape for x in (q, k, v)]
-        of_total = (grad_normaliser * totals).flatten(0, -3)  # (heads, n, 1), or (heads, n, 0)
-        grad, q, k, v, output = _flat(grad, q, k, v, output)
-        scale, back, ahead, _ = self
-        d_q = torch.empty_like(q)  # (heads, n, d_k)
-        # Transposed, for then the product that makes each block reads its operands along rows.
-        d_k = k.new_zeros(k.mT.shape)  # (heads, d_k, n)
-        d_v = v.new_zeros(v.mT.shape)  # (heads, d_v, n)
-        band = _widest_band(q, back, ahead)
-        for head, rows, columns in _blocks(q, back, ahead):
-            scaled, g = q[head, rows] * scale, grad[head, rows]  # (rows, d_k), (rows, d_v)
-            scores = _scores(scaled, k[head, columns], band, rows, columns, back)
-            weights = torch.softmax(scores, -1, out=scores)  # (rows, width)
-            d_v[head, :, columns] += product_with_transpose(g.mT, weights.mT)
-            mean = (g * output[head, rows]).sum(-1, True) - of_total[head, rows].sum(-1, True)
-            d_scores = (
-                product_with_transpose(g, v[head, columns]).sub_(mean).mul_(weights)
-            )  # (rows, width)
-            d_k[head, :, columns] += product_with_transpose(scaled.mT, d_scores.mT)
-            d_q[head, rows] = product_with_transpose(d_scores, k[head, columns].mT) * scale
-        d_q, d_k, d_v = (x.reshape(s) for x, s in zip((d_q, d_k.mT, d_v.mT), shapes, strict=True))
-        return d_q, d_k, d_v
-
-    def formula(self, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        return _batched(q, k, v, self.scale, self.back, self.ahead)
-
-
-def _flat(*tensors: Tensor) -> list[Tensor]:
-    """As ``(heads, n, d)``; a vmap may have brought further dimensions."""
-    return [x.flatten(0, -3).contiguous() for x in tensors]
-
-
-def _blocks(q: Tensor, back: int, ahead: int) -> Iterator[tuple[int, slice, slice]]:
-    """Heads, blocks of queries, and the keys that each block sees."""
-    heads, n, _ = q.shape
-    for head in range(heads):
-        for start in range(0, n, _ROWS):
-            rows = slice(start, min(start + _ROWS, n))
-            yield head, rows, slice(max(0, start - back), min(n, rows.stop + ahead))
-
-
 def _narrow(given: Example) -> dict[str, Any]:
     return {"window": 3 if given.n < 256 else 64}
-
-
-def _widest_band(q: Tensor, back: int, ahead: int) -> Tensor:
-    """The band of a whole block of queries and all keys that it sees, ``(rows, width)``."""
-    rows = min(_ROWS, q.shape[-2])
-    return _band(q, slice(0, rows), slice(-back, rows + ahead), back, ahead)
-
-
-def _band(q: Tensor, rows: slice, columns: slice, back: int, ahead: int) -> Tensor:
-    """0 where a query sees a key, else -inf, ``(rows, columns)``."""
-    i = torch.arange(rows.start, rows.stop, device=q.device)[:, None]  # (rows, 1)
-    j = torch.arange(columns.start, columns.stop, device=q.device)  # (columns,)
-    allowed = (j >= i - back) & (j <= i + ahead)  # (rows, columns)
-    return q.new_zeros(allowed.shape).masked_fill(~allowed, -torch.inf)
-
-
-def _scores(q: Tensor, k: Tensor, band: Tensor, rows: slice, columns: slice, back: int) -> Tensor:
-    first = columns.start - (rows.start - back)  # keys before the sequence, which do not exist
-    scores = product_with_transpose(q, k)  # (rows, width)
-    scores += band[: len(q), first : first + len(k)]
-    return scores
-
-
-def _fill_by_kernel(
-    output: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: int
-) -> None:
-    """The output by PyTorch's fused kernel, ``(heads, n, d)``; head by head, in cache."""
-    _, n, d = q.shape
-    rows = _NARROW_ROWS
-    before = back + -(back + rows + ahead) % _LANES  # keys before a block, some of them masked
-    width = before + rows + ahead
-    first, last = math.ceil(before / rows) * rows, (n - ahead) // rows * rows
-    if first >= last:
-        first, last = n, n  # no block has all its keys inside the sequence
-    blocks = (last - first) // rows
-    band = _band(q, slice(0, rows), slice(-before, rows + ahead), back, ahead)
-    for head in range(len(q)):
-        for start, stop in ((0, first), (last, n)):
-            begin, end = max(0, start - back), min(n, stop + ahead)
-            if start < stop:
-                edge = _band(q, slice(start, stop), slice(begin, end), back, ahead)
-                output[head, start:stop] = scaled_dot_product_attention(
-                    q[None, head, None, start:stop],
-                    k[None, head, None, begin:end],
-                    v[None, head, None, begin:end],
-                    attn_mask=edge,
-                    scale=scale,
-                )[0, 0]
-        if blocks:
-            # Neighbouring blocks see overlapping stretches: (blocks, 1, width, d), not copied.
-            strides, shape = (rows * d, d, d, 1), (blocks, 1, width, d)
-            begin = (head * n + first - before) * d
-            output[head, first:last] = scaled_dot_product_attention(
-                q[head, first:last].view(blocks, 1, rows, d),
-                k.as_strided(shape, strides, k.storage_offset() + begin),
-                v.as_strided(shape, strides, v.storage_offset() + begin),
-                attn_mask=band,
-                scale=scale,
-            ).view(last - first, d)
 
 
 def _formula(

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnref._door import enter, own_precision
+from attnref._autocast import own_precision
+from attnref._door import enter
 from attnref.checks import check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method

@@ -3,7 +3,7 @@
 import pytest
 import torch.distributed as dist
 
-from attnref.variants import _strips, blockwise, sliding_window
+from attnref.variants import blockwise, sliding_window
 
 
 @pytest.fixture(scope="module", autouse=True)  # no other folder is to find it
@@ -15,9 +15,6 @@ def one_rank():
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(_strips, "ROWS", 4)
-    monkeypatch.setattr(_strips, "CHUNK", 2)
-    for name in ("_COLUMNS", "_COLUMNS_BACK"):
-        monkeypatch.setattr(blockwise, name, 4)
-    monkeypatch.setattr(blockwise, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(blockwise, "ROWS", 4)
+    monkeypatch.setattr(blockwise, "CHUNK", 2)
     monkeypatch.setattr(sliding_window, "_ROWS", 4)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+import types
 from dataclasses import astuple
 
 import torch
@@ -18,7 +19,8 @@ from attnref.bench.ranks.worker import Worker
 from attnref.cost import Operations
 from attnref.distributed import _blocks, gather, shard
 from attnref.layouts import held
-from attnref.softmax import Partial
+from attnref.softmax import Partial, merge
+from attnref.variants import _tiled
 
 D_K, D_V = 5, 7
 CPU = torch.device("cpu")
@@ -177,25 +179,18 @@ def bytes_sent(
 
 
 def pairs_computed(name, n, *, mask=None, layout="zigzag", is_causal=True):
-    """How many allowed pairs this rank computed, counted in the calls of its tiles."""
-    found, partial = [0], _blocks.partial
+    """How many allowed pairs this rank computed, counted in its tiles."""
+    found = [0]
 
-    def counted(call):
-        allowed = torch.ones(call.shape[-2:], dtype=torch.bool)
-        if call.is_causal:
-            allowed = allowed.tril()
-        if call.attn_mask is not None:
-            allowed = allowed & call.attn_mask.dense()
-        found[0] += int(allowed.sum())
-        return partial(call)
+    def counted(tiles, *rest):
+        tiles = list(tiles)
+        found[0] += sum(map(pairs_of, tiles))
+        return _tiled.forward(tiles, *rest)
 
     whole, _ = inputs(n, lead=(), key_lead=())
-    _blocks.partial = counted
-    try:
+    with replaced(_blocks, engine=engine(forward=counted)):
         options = {"layout": layout, "is_causal": is_causal, "attn_mask": mask_of(mask, n)}
         getattr(distributed, name)(*parts_of(whole, layout=layout), **options)
-    finally:
-        _blocks.partial = partial
     return found[0]
 
 
@@ -347,47 +342,76 @@ def replaced(module, **functions):
             setattr(module, name, function)
 
 
+def engine(**functions):
+    """The engine of tiles, with some functions in the place of its own."""
+    return types.SimpleNamespace(**(vars(_tiled) | functions))
+
+
+def no_gradients(tiles, scale, grad, inputs, found, d_query):
+    return d_query, *(torch.zeros_like(x, dtype=grad.dtype) for x in inputs[1:3])
+
+
 # In the place of what a tile computes: nothing, and numbers of the right kind to be sent.
 NOTHING = {
-    "_call": lambda *_: None,  # which converts a tile of half precision
-    "partial": lambda call: None,
-    "merge": lambda seen, more: seen,
-    "gradients": lambda call, grad, found: (0.0, 0.0, 0.0),
+    "_prepared": lambda tiles, dtype, *tensors: _tiled.Inputs(
+        *tensors
+    ),  # which converts half precision
+    "_of_key_heads": lambda tiles, gradient, like: gradient,
+    "engine": engine(forward=lambda *given: given[-1], backward=no_gradients),
 }
 
 
-def tile_sizes(call):
-    """Of a tile as the chapters of cost take them, and how many of its pairs are allowed."""
-    (*lead, n, m), d_k, d_v = call.shape, call.key.shape[-1], call.value.shape[-1]
-    heads = {"batch": lead[0], "num_heads": lead[1], "num_kv_heads": call.key.shape[-3]}
+def pairs_of(tile):
+    """Allowed in a tile."""
+    n, m = (x.stop - x.start if isinstance(x, slice) else len(x) for x in tile[:2])
     allowed = torch.ones(n, m, dtype=torch.bool)
-    pairs = int((allowed.tril() if call.is_causal else allowed).sum())
-    return cost.Sizes(n=n, m=m, d_k=d_k, d_v=d_v, **heads), pairs
+    allowed = allowed.tril() if tile.is_causal else allowed
+    return int((allowed if tile.bias is None else allowed & (tile.bias == 0)).sum())
+
+
+def tile_sizes(tile, query, key, value):
+    """Of a tile as the chapters of cost take them."""
+    batch, heads, _, d_k = query.shape
+    n, m = (x.stop - x.start for x in tile[:2])
+    return cost.Sizes(
+        n=n, m=m, d_k=d_k, d_v=value.shape[-1], batch=batch, num_heads=heads, num_kv_heads=3
+    )
 
 
 def spent(name, n, *, dtype=torch.float64, layout="zigzag", is_causal=False, **options):
     """What a rank computes and holds: of tiles by their cost, of all around them as it happens."""
     tiles = [Operations(), Operations()]
 
-    def partial(call):
-        sizes, pairs = tile_sizes(call)
-        tiles[0] += cost.fused(sizes, pairs=pairs).operations
-        shape = call.shape[:-1]
-        return Partial(*(torch.zeros(*shape, d, dtype=call.dtype) for d in (sizes.d_v, 1, 1)))
+    def forward(own, scale, inputs, found):
+        for tile in own:
+            sizes = tile_sizes(tile, *inputs[:3])
+            tiles[0] += cost.fused(sizes, pairs=pairs_of(tile)).operations
+            seen = Partial(*(x[..., tile.rows, :] for x in found))
+            for old, new in zip(
+                seen, merge(seen, Partial(*map(torch.zeros_like, seen))), strict=True
+            ):
+                old.copy_(new)
+        return found
 
-    def gradients(call, grad, found):
-        sizes, pairs = tile_sizes(call)
-        whole = cost.blockwise_backward(sizes, block=(sizes.n, sizes.m)).operations
-        heads, lost = sizes.batch * sizes.num_heads, sizes.n * sizes.m - pairs
-        each = Operations(2 * (3 * sizes.d_k + 2 * sizes.d_v), 3, 1) * (heads * lost)
-        tiles[1] += Operations(*(a - b for a, b in zip(astuple(whole), astuple(each), strict=True)))
-        return tuple(torch.zeros(x.shape, dtype=call.dtype) for x in call[:3])
+    def backward(own, scale, grad, inputs, found, d_query):
+        pulled = no_gradients(own, scale, grad, inputs, found, d_query)
+        for tile in own:
+            sizes, pairs = tile_sizes(tile, *inputs[:3]), pairs_of(tile)
+            whole = cost.blockwise_backward(sizes, block=(sizes.n, sizes.m)).operations
+            heads, lost = sizes.batch * sizes.num_heads, sizes.n * sizes.m - pairs
+            each = Operations(2 * (3 * sizes.d_k + 2 * sizes.d_v), 3, 1) * (heads * lost)
+            difference = zip(astuple(whole), astuple(each), strict=True)
+            tiles[1] += Operations(*(a - b for a, b in difference))
+            for total, part in zip(pulled, (tile.rows, tile.columns, tile.columns), strict=True):
+                total[..., part, :] += torch.zeros_like(total[..., part, :])
+        return pulled
 
     whole, weight = inputs(n, lead=(2, 6), key_lead=(2, 3), dtype=dtype)
     parts, part_weight = parts_of(whole, layout=layout), shard(weight, layout=layout)
     options |= {"layout": layout, "is_causal": is_causal, "enable_gqa": True}
     function = getattr(distributed, name)
-    with replaced(_blocks, partial=partial, gradients=gradients):
+    counted = NOTHING | {"engine": engine(forward=forward, backward=backward)}
+    with replaced(_blocks, **counted):
         with Counted() as forward:
             output = function(*parts, **options)
         with Counted() as backward:

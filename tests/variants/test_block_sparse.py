@@ -26,9 +26,14 @@ def draw_inputs(randn, lead=(2, 3)):
 
 
 @pytest.mark.claim("block-sparse-is-exact")
+@every("dense", [0.0, 0.4, 1.0])
 @every("lead", [(), (3,), (2, 1)])
-def test_it_is_attention_under_the_mask(lead, device, randn, layout, assert_same):
-    """Also of queries without blocks."""
+def test_it_is_attention_under_the_mask(
+    lead, dense, device, randn, layout, assert_same, monkeypatch
+):
+    """Also of queries without blocks, and by strips."""
+    monkeypatch.setattr(block_sparse, "_DENSE", dense)
+    monkeypatch.setattr(block_sparse, "_STRIP", 16)
     inputs, blocks = draw_inputs(randn), layout(*lead)
     blocks[..., 1, :] = False
     mask = masks.block_layout(N, M, layout=blocks, block_size=SIZE).dense(device)
@@ -37,22 +42,13 @@ def test_it_is_attention_under_the_mask(lead, device, randn, layout, assert_same
     assert_same(ours, attnref.scaled_dot_product_attention(*inputs, mask), inputs)
 
 
-def test_all_heads_at_once_give_the_same(monkeypatch, randn, layout, assert_same):
-    """The path of a GPU, where one head after the other would leave it idle."""
-    inputs, blocks = draw_inputs(randn), layout()
-    expected = block_sparse_attention(*inputs, blocks, block_size=SIZE)
-    monkeypatch.setattr(block_sparse, "_in_turn", lambda device: False)
-    ours = block_sparse_attention(*inputs, blocks, block_size=SIZE)
-    assert_same(ours, expected, inputs)
-
-
 @pytest.mark.claim("block-sparse-pays-for-its-blocks")
 def test_products_are_those_of_the_allowed_blocks(randn, device, count):
-    query, key, value = (randn(1, 40, width) for width in (D_K, D_K, D_V))
+    query, key, value = (randn(1, 40, D_K) for _ in range(3))
     for allowed in (0, 1, 7, 25):
         blocks = (torch.arange(25, device=device) < allowed).reshape(5, 5)
         run = partial(block_sparse_attention, query, key, value, blocks, block_size=SIZE)
-        assert count(run).products == allowed * SIZE * SIZE * (D_K + D_V)
+        assert count(run).products == allowed * SIZE * SIZE * 2 * D_K
         mask = masks.block_layout(40, layout=blocks, block_size=SIZE)
         expected = attnref.scaled_dot_product_attention(query, key, value, mask)
         torch.testing.assert_close(run(), expected)

@@ -3,8 +3,8 @@ import torch
 from every import every
 
 import attnref
-from attnref import _door, masks
-from attnref.variants import _strips, blockwise
+from attnref import masks
+from attnref.variants import _tiled, blockwise
 from attnref.variants.blockwise import blockwise_attention
 
 N, M, D_K, D_V = 37, 53, 5, 3
@@ -12,12 +12,9 @@ N, M, D_K, D_V = 37, 53, 5, 3
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks so small that a short sequence has several, and none handed to the kernel."""
-    monkeypatch.setattr(_strips, "ROWS", 8)
-    monkeypatch.setattr(_strips, "CHUNK", 4)
-    monkeypatch.setattr(blockwise, "_COLUMNS", 12)
-    monkeypatch.setattr(blockwise, "_COLUMNS_BACK", 8)
-    monkeypatch.setattr(blockwise, "_FEW_PAIRS", 0)
+    """Tiles so small that a short sequence has several."""
+    monkeypatch.setattr(blockwise, "ROWS", 8)
+    monkeypatch.setattr(blockwise, "CHUNK", 4)
 
 
 def draw_inputs(randn, *, lead=(2, 3), n=N, m=M, dtype=torch.float64):
@@ -87,20 +84,17 @@ def test_a_float_mask_is_added(shape, randn, small_blocks, assert_same):
         assert_same(ours, expected, inputs)
 
 
-def test_all_heads_at_once_give_the_same(monkeypatch, device, randn, small_blocks, assert_same):
-    """The path of a GPU, where one head after the other would leave it idle."""
-    monkeypatch.setattr(_strips, "in_turn", lambda device: False)
+def test_products_give_what_the_kernel_gives(monkeypatch, device, randn, small_blocks, assert_same):
+    """The path of a GPU, on whatever device this runs."""
+    for module in (_tiled, blockwise):
+        monkeypatch.setattr(module, "holds", lambda like: True)
     inputs = draw_inputs(randn)
     for name in ("none", "padding of everything", "causal and padding"):
         mask = MASKS[name]
         dense = None if mask is None else mask.dense(device)
-        ours = blockwise_attention(*inputs, mask)
-        assert_same(ours, attnref.scaled_dot_product_attention(*inputs, dense), inputs)
-
-
-def test_a_gpu_takes_all_heads_at_once():
-    assert _strips.in_turn(torch.device("cpu"))
-    assert not _strips.in_turn(torch.device("cuda"))
+        ours = blockwise_attention(*inputs, mask, is_causal=True)
+        expected = attnref.scaled_dot_product_attention(*inputs, dense, is_causal=True)
+        assert_same(ours, expected, inputs)
 
 
 def test_scores_too_large_for_their_powers(randn, small_blocks, assert_same):
@@ -115,9 +109,9 @@ def test_scores_too_large_for_their_powers(randn, small_blocks, assert_same):
 
 @pytest.mark.claim("blockwise-skips-empty-blocks")
 def test_empty_blocks_are_skipped(randn, small_blocks, count):
-    query, key, value = (x.detach() for x in draw_inputs(randn, lead=(1,), n=64, m=64))
-    every = count(lambda: blockwise_attention(query, key, value)).products
-    assert every == 64 * 64 * (D_K + D_V)
+    query, key, value = (randn(1, 64, D_K) for _ in range(3))
+    every = count(lambda: blockwise_attention(query, key, value, sink=0.0)).products
+    assert every == 64 * 64 * 2 * D_K
     half = count(lambda: blockwise_attention(query, key, value, masks.causal(64))).products
     assert half / every == 0.5 + 8 / (2 * 64)  # blocks of 8 rows: the diagonal counts whole
     packed = masks.packed([32, 32])
@@ -130,14 +124,11 @@ def test_empty_blocks_are_skipped(randn, small_blocks, count):
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_memory_grows_linearly(is_causal, device, generator, monkeypatch, count):
     """Beside inputs and gradients; all n × n weights would multiply it by 16 where n grows by 4."""
-    monkeypatch.setattr(_strips, "ROWS", 32)
-    monkeypatch.setattr(_strips, "CHUNK", 32)
-    monkeypatch.setattr(blockwise, "_COLUMNS", 64)
-    monkeypatch.setattr(blockwise, "_COLUMNS_BACK", 32)
-    monkeypatch.setattr(blockwise, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(blockwise, "ROWS", 32)
+    monkeypatch.setattr(blockwise, "CHUNK", 32)
 
     def peak(n):
-        inputs = [  # of two widths, for with one the kernel would take them
+        inputs = [
             torch.randn(n, width, device=device, generator=generator).requires_grad_()
             for width in (8, 8, 4)
         ]
@@ -167,27 +158,6 @@ def test_half_precision_errs_no_more_than_the_fused_kernel(device, generator):
     ours = blockwise_attention(*inputs, mask)
     assert ours.dtype == torch.bfloat16
     assert (ours - exact).norm() <= (kernel - exact).norm()
-
-
-def test_without_onednn(monkeypatch, randn, small_blocks):
-    inputs = [x.detach().float() for x in draw_inputs(randn)]
-    expected = blockwise_attention(*inputs, is_causal=True, scale=0.5)
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    ours = blockwise_attention(
-        *inputs, MASKS["some queries"] | ~MASKS["some queries"], 0.0, True, 0.5
-    )
-    torch.testing.assert_close(ours, expected)
-
-
-def test_the_kernel_is_used_where_it_is_faster(randn, monkeypatch):
-    inputs = [x.detach().float() for x in draw_inputs(randn)]
-    kernel, calls = _door.scaled_dot_product_attention, []
-    monkeypatch.setattr(
-        _door, "scaled_dot_product_attention", lambda *a, **o: calls.append(1) or kernel(*a, **o)
-    )
-    ours = blockwise_attention(*inputs, scale=0.7)
-    torch.testing.assert_close(ours, attnref.scaled_dot_product_attention(*inputs, scale=0.7))
-    assert calls
 
 
 def test_dropout_is_refused(randn):

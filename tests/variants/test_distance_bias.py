@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 
 import attnref
 from attnref import masks, positions
-from attnref.variants import _strips, distance_bias
+from attnref.variants import blockwise, distance_bias
 from attnref.variants.distance_bias import METHOD, distance_bias_attention
 
 N, M, HEADS, D_K, D_V = 37, 53, 3, 5, 2
@@ -19,9 +19,8 @@ N, M, HEADS, D_K, D_V = 37, 53, 3, 5, 2
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks so small that a short sequence has several, of both shapes."""
-    monkeypatch.setattr(_strips, "ROWS", 8)
-    monkeypatch.setattr(_strips, "CHUNK", 4)
-    monkeypatch.setattr(distance_bias, "_COLUMNS", 12)
+    monkeypatch.setattr(blockwise, "ROWS", 8)
+    monkeypatch.setattr(blockwise, "CHUNK", 4)
 
 
 def drawn(randn, n=N, m=M, lead=(2,), dtype=torch.float64):
@@ -193,9 +192,8 @@ def test_step_by_step_from_a_cache_is_one_causal_pass(randn):
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_memory_grows_linearly(is_causal, randn, monkeypatch, count):
     """Gradients included; all n × n weights would multiply it by 16 where n grows by 4."""
-    monkeypatch.setattr(_strips, "ROWS", 16)
-    monkeypatch.setattr(_strips, "CHUNK", 16)
-    monkeypatch.setattr(distance_bias, "_COLUMNS", 16)
+    monkeypatch.setattr(blockwise, "ROWS", 16)
+    monkeypatch.setattr(blockwise, "CHUNK", 16)
 
     def peak(n):
         inputs = drawn(randn, n, n, lead=())

@@ -162,16 +162,16 @@ def test_without_a_word_it_takes_the_order_of_fewer_operations(n, absorbed, rand
 @pytest.mark.claim("latent-cache-is-read-once")
 def test_a_step_hands_the_kernel_the_latents_once(randn, monkeypatch):
     """As one head with a query for each head of ours, and the same tensor as key and value."""
-    from attnref import _door
+    from attnref.variants import _kernels
 
-    kernel, seen = _door.scaled_dot_product_attention, []
+    kernel, seen = _kernels.scaled_dot_product_attention, []
 
     def recorded(query, key, value, mask, **options):
         same = key.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
         seen.append((tuple(query.shape), tuple(key.shape), same))
         return kernel(query, key, value, mask, **options)
 
-    monkeypatch.setattr(_door, "scaled_dot_product_attention", recorded)
+    monkeypatch.setattr(_kernels, "scaled_dot_product_attention", recorded)
     latent_attention(
         randn(2, 16, 1, D_K),
         randn(2, 13, D_C),

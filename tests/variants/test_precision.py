@@ -10,7 +10,7 @@ from attnref.record import Example
 METHODS = variants.records()
 PLAIN = [name for name, method in METHODS.items() if method.plain is not None]
 # Those leave the whole, or what they mix, to a kernel that rounds in between.
-KERNEL = {"blockwise", "kv_cache", "latent", "linformer", "varlen"}
+KERNEL = {"block_sparse", "blockwise", "kv_cache", "latent", "linformer", "varlen"}
 ONCE = [name for name in METHODS if name not in KERNEL | {"quantized"}]
 
 

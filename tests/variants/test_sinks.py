@@ -10,7 +10,7 @@ from every import every
 
 import attnref
 from attnref import attend, attention_weights, masks, oracle
-from attnref.variants import _strips, blockwise, sliding_window
+from attnref.variants import blockwise, sliding_window
 from attnref.variants.blockwise import blockwise_attention
 from attnref.variants.kv_cache import kv_cache_attention
 from attnref.variants.sliding_window import sliding_window_attention
@@ -24,15 +24,11 @@ FLOAT = torch.linspace(-1, 1, N * M, dtype=torch.float64).reshape(N, M)
 close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-12)
 
 
-@pytest.fixture(params=["by blocks", "few pairs"])
-def small_blocks(request, monkeypatch):
-    monkeypatch.setattr(_strips, "ROWS", 4)
-    monkeypatch.setattr(_strips, "CHUNK", 2)
-    monkeypatch.setattr(blockwise, "_COLUMNS", 4)
-    monkeypatch.setattr(blockwise, "_COLUMNS_BACK", 4)
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(blockwise, "ROWS", 4)
+    monkeypatch.setattr(blockwise, "CHUNK", 2)
     monkeypatch.setattr(sliding_window, "_ROWS", 4)
-    if request.param == "by blocks":
-        monkeypatch.setattr(blockwise, "_FEW_PAIRS", 0)
 
 
 # The function, the lengths, how it is called, and the mask of the definition that says the same.
