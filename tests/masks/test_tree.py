@@ -195,6 +195,7 @@ def test_blockwise_attention_asks_for_a_part_of_the_mask_at_a_time(randn, monkey
         return part
 
     monkeypatch.setattr(Mask, "block", seen)
+    monkeypatch.setattr("attnref.variants.blockwise._PAIRS_AT_ONCE", n * n // 3)
     query, key, value = (randn(1, 1, size, 4) for size in (n, past + n, past + n))
     mask = masks.tree(random_forest(n, random.Random(0)), past=past)
     rows = blockwise_attention(query, key, value, mask)

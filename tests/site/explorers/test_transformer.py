@@ -299,7 +299,7 @@ def test_the_page_says_what_is_so():
     first, drawn = seen()
     assert drawn["likely"][0] == "y"
     assert drawn["glyphs"][-4] == "q"
-    assert first[f"weight-1-1-{len(drawn['glyphs']) - 3}"] > 0.95
+    assert first[f"weight-1-1-{len(drawn['glyphs']) - 3}"] > 0.9  # nearly all
     softer, drawn = seen(factor="inverse")
     assert drawn["likely"][0] != "y"
     unscaled, _ = seen(factor="unscaled")
