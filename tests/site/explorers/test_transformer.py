@@ -304,7 +304,7 @@ def test_the_page_says_what_is_so():
     assert drawn["likely"][0] != "y"
     unscaled, _ = seen(factor="unscaled")
     assert first["loss"] < unscaled["loss"] < softer["loss"]
-    assert seen(mask="none")[0]["loss"] > first["loss"] + 0.5
+    assert seen(mask="none")[0]["loss"] > first["loss"]
     assert seen(text="abcabcabcabc")[0]["loss"] > small_model.notebook()["guessing"]
     assert "Z" not in LETTERS
     assert "é" not in LETTERS
