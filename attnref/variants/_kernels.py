@@ -198,6 +198,8 @@ def _heads(bias: Tensor | None, *tensors: Tensor) -> int:
 
 def _in_a_row(tensor: Tensor) -> bool:
     """Whether each head begins where the one before it ends, or as far from it as the others."""
+    if tensor.is_contiguous():
+        return True
     sizes = [*zip(tensor.shape, tensor.stride(), strict=True)][:-2]
     sizes = [pair for pair in sizes if pair[0] != 1]
     return all(one[1] == two[0] * two[1] for one, two in itertools.pairwise(sizes))
@@ -207,8 +209,9 @@ def _in_four(tensor: Tensor, lead: tuple[int, ...], heads: int, width: int) -> T
     """As ``(batch, heads, length, width)``, filled up with zeros."""
     if tensor.shape[-1] != width:
         tensor = pad(tensor, (0, width - tensor.shape[-1]))
-    tensor = tensor.expand(*lead, *tensor.shape[-2:]).reshape(-1, heads, *tensor.shape[-2:])
-    return side_by_side(tensor)
+    if tensor.shape[:-2] != lead:
+        tensor = tensor.expand(*lead, *tensor.shape[-2:])
+    return side_by_side(tensor.reshape(-1, heads, *tensor.shape[-2:]))
 
 
 def _mask_in_four(bias: Tensor, lead: tuple[int, ...], heads: int) -> Tensor:
@@ -266,10 +269,12 @@ class Stretches(NamedTuple):
 Part = slice | Tensor | Stretches
 
 
-def taken(tensor: Tensor, part: Part) -> Tensor:
-    """``(..., length, d)`` as ``(..., c, d)`` or ``(..., b, c, d)``."""
+def taken(tensor: Tensor, part: Part, head: tuple[int, ...] = ()) -> Tensor:
+    """``(..., length, d)`` as ``(..., c, d)`` or ``(..., b, c, d)``, of some of the heads."""
+    tensor = tensor[head] if head else tensor
     if isinstance(part, slice):
-        return tensor[..., part, :]
+        all_of_it = part.stop - part.start == tensor.shape[-2]
+        return tensor if all_of_it else tensor[..., part, :]
     if isinstance(part, Stretches):
         return part.seen(tensor)
     # Two to four times as fast as an index in brackets.

@@ -190,8 +190,8 @@ def forward(
     compute = products if holds(query) else flash
     for tile in tiles:
         rows, head = tile.rows, tile.head
-        q, bias = _turned(tile, diagonals, query.shape[-2], taken(query[head], rows))
-        k, v = (taken(x[head], tile.columns) for x in (key, value))
+        q, bias = _turned(tile, diagonals, query.shape[-2], taken(query, rows, head))
+        k, v = (taken(x, tile.columns, head) for x in (key, value))
         in_pieces = k.dim() > q.dim()
         if in_pieces:
             q = q.unsqueeze(-3).expand(*k.shape[:-2], *q.shape[-2:])
@@ -235,8 +235,8 @@ def backward(
     into: list[Tensor | None] = [d_query, *(None for _ in given[1:])]
     for tile in tiles:
         rows, columns, head = tile.rows, tile.columns, tile.head
-        g, q, o, mu = (taken(x[head], rows) for x in (grad, query, output, maximum))
-        k, v = (taken(x[head], columns) for x in (key, value))
+        g, q, o, mu = (taken(x, rows, head) for x in (grad, query, output, maximum))
+        k, v = (taken(x, columns, head) for x in (key, value))
         q, bias = _turned(tile, diagonals, query.shape[-2], q)
         if diagonals is not None:
             g, o, mu = (x.flip(-2) for x in (g, o, mu))
@@ -440,7 +440,7 @@ class _Gradients(torch.autograd.Function):
             into.insert(3, through.sum_to_size(sink.shape))
         like = (x for x in tensors[3 : 3 + _LEARNED] if x is not None)
         return tuple(
-            x[..., : y.shape[-1]].reshape(y.shape).to(y.dtype)
+            (x if x.shape == y.shape else x[..., : y.shape[-1]].reshape(y.shape)).to(y.dtype)
             for x, y in zip(into, like, strict=True)
         )
 
