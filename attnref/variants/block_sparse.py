@@ -162,7 +162,7 @@ class _Strips(_Rows):
                     blocks = like.new_zeros(part.shape).masked_fill_(~part, -torch.inf)
                     height, width = (count * size for count in part.shape)
                     bias = room[:height, :width]
-                    sides = bias.unflatten(0, (-1, size)).unflatten(-1, (-1, size))
+                    sides = torch.unflatten(torch.unflatten(bias, -1, (-1, size)), 0, (-1, size))
                     sides.copy_(blocks[:, None, :, None])
                     bias = bias[: rows.stop - rows.start, : keys.stop - keys.start]
                 yield Tile(rows, keys, bias, head=head)
