@@ -99,12 +99,12 @@ def _attended(call: Call, rows: list[int], columns: list[int]) -> Tensor:
     sink = call.sink if call.sink is None else call.sink.expand(*lead, 1, 1).reshape(heads, 1, 1)
     sizes = zip(itertools.pairwise(rows), itertools.pairwise(columns), strict=True)
     lengths = [(stop - start, end - first) for (start, stop), (first, end) in sizes]
-    outputs, row, column = [v[..., :0, :]], 0, 0
-    for (n, m), group in itertools.groupby(lengths):
-        count = len(list(group))
-        part = q[..., row : row + count * n, :]  # (1, heads, count * n, d_k)
-        keys, values = (x[..., column : column + count * m, :] for x in (k, v))
-        row, column = row + count * n, column + count * m
+    runs = [(n, m, len(list(group))) for (n, m), group in itertools.groupby(lengths)]
+    # Split, not sliced: each slice would have a gradient as long as the whole row.
+    queries = torch.split(q, [n * count for n, _, count in runs], -2)
+    tokens = (torch.split(x, [m * count for _, m, count in runs], -2) for x in (k, v))
+    outputs = [v[..., :0, :]] if not runs else []
+    for (n, m, count), part, keys, values in zip(runs, queries, *tokens, strict=True):
         if n == 0 or m == 0:
             outputs.append(part @ keys.mT @ values)  # sums of nothing: zeros
             continue
