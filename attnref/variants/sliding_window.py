@@ -24,7 +24,7 @@ __all__ = ["sliding_window_attention"]
 
 _ROWS = 256  # queries per block: fewer waste fewer products, more make each of them faster
 _KERNEL_ROWS = 32  # of forward blocks, as many as PyTorch's fused kernel takes at once
-_NUMBERS = 2**22  # of the gradients of stretches of keys that are held together
+_NUMBERS = 2**22  # of the outputs, or of the gradients of keys, in a batch
 _LANES = 16  # float32 numbers of a 512-bit register, which a block of keys should fill
 
 
@@ -134,9 +134,9 @@ class _Window(Plan):
             yield Tile(rows, seen, self._bias(rows, seen, like))
         width = before + size + ahead
         bias = self._bias(slice(0, size), slice(-before, size + ahead), like)
-        # Backward, each stretch has gradients of its own before they are added up.
-        numbers = math.prod(shape[:-2]) * width * like.shape[-1] if backward else 0
-        step = max(1, _NUMBERS // numbers if numbers else count)
+        # A batch is held until it is put to the rest: outputs, or gradients of all its stretches.
+        length = width if backward else size
+        step = max(1, _NUMBERS // (math.prod(shape[:-2]) * length * like.shape[-1]))
         for block in range(0, count, step):
             many, start = min(step, count - block), first + block * size
             keys = Stretches(start - before, size, many, width)
