@@ -25,6 +25,7 @@ from attnref import cost, distributed, masks, reference, variants
 from attnref.conformance import Verdict, check
 from attnref.cost import Cost, RankCost
 from attnref.record import Example
+from attnref.variants import _tiled, block_sparse, blockwise, kv_cache, sliding_window
 
 METHODS = (
     {"scaled_dot_product": reference.METHOD} | variants.records() | distributed.records()
@@ -289,6 +290,35 @@ def test_it_keeps_the_dtype_and_what_it_can_hold(name, dtype, device):
         expected = method.formula(**wide)
         within = 8 * torch.finfo(dtype).eps * expected.abs().max().item()
         close(found.double(), expected, rtol=0, atol=within)
+
+
+@each
+def test_by_products_as_on_a_gpu_it_is_the_same(name, device, monkeypatch):
+    """A tile that no kernel computes, values and gradients; on whatever device this runs."""
+    method = METHODS[name]
+    given = example(method, device)
+    for options in pairs(choices(method, given)):
+        arguments, learned = method.arguments(given, **options), []
+        if method.derivatives:
+            learned = [given.query, given.key, given.value]
+            learned = [
+                x.requires_grad_() for x in learned if any(x is y for y in arguments.values())
+            ]
+        found = []
+        for by_products in (False, True):
+            with monkeypatch.context() as patch:
+                for module in (_tiled, block_sparse, blockwise, kv_cache, sliding_window):
+                    if by_products:
+                        patch.setattr(module, "holds", lambda like: True)
+                output = method.function(**arguments)
+                weights = torch.linspace(-1, 1, output.numel(), device=device).view_as(output)
+                wanted = [x for x in learned if output.requires_grad]
+                found.append(
+                    [output, *torch.autograd.grad((output * weights).sum(), wanted)]
+                    if wanted
+                    else [output]
+                )
+        close(found[1], found[0], **TIGHT)
 
 
 @each
