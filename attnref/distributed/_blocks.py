@@ -119,7 +119,7 @@ def _of_key_heads(tiles: Tiles, gradient: Tensor, like: Tensor) -> Tensor:
 
 
 def _tiles(tiles: Tiles, source: int, inputs: Inputs) -> Iterator[EngineTile]:
-    """Those of one block, as the engine takes them."""
+    """The tiles of one block, as the engine takes them."""
     for rows, columns, is_causal, mask in tiles.by_source[source]:
         query = inputs.query
         shape = (*query.shape[:-2], rows.stop - rows.start, columns.stop - columns.start)

@@ -127,7 +127,7 @@ def flash_backward(
 ) -> tuple[Tensor, Tensor, Tensor, None]:
     """The gradients of query, key and value.
 
-    Output and maximum are those of all keys; ``grad`` has been divided by the sum of exponentials
+    Output and maximum are over all keys; ``grad`` has been divided by the sum of exponentials
     relative to this maximum, in the place of the weights, which are such exponentials here. The
     tile of :func:`flash` takes 0.4 to 0.6 of the time of matrix products.
     """
@@ -188,7 +188,7 @@ def _scores(query: Tensor, key: Tensor, bias: Tensor | None, scale: float) -> Te
 
 def _heads(bias: Tensor | None, *tensors: Tensor) -> int:
     """How many heads the kernel is told of. Of one each, its results lie in order, which saves up
-    to a seventh of a backward pass; more are needed where some have a bias of their own, or where
+    to a seventh of a backward pass; more are needed where some have their own bias, or where
     the tensors overlap and cannot lie in a row.
     """
     shape = tensors[0].shape
@@ -256,7 +256,7 @@ class Stretches(NamedTuple):
 
     def add(self, total: Tensor, part: Tensor) -> None:
         """The transpose of :meth:`seen`, added to ``total``: in 0.7 of the time of a loop over
-        stretches, and in 0.4 of that of ``index_add_``.
+        stretches, and in 0.4 of the time of ``index_add_``.
         """
         for begin in range(0, self.width, self.step):  # in pieces, as of which none overlap
             piece = part[..., begin : begin + self.step, :]

@@ -111,8 +111,8 @@ def attention(
 
     Query, key and value have their leading dimensions in common; masks carry no gradient. ``sink``
     is the score of one more key, whose value is zero, and broadcasts to ``(..., n, 1)``;
-    ``diagonals`` are added to the scores, ``(..., n + m - 1, 1)``, from that of the last query and
-    the first key on.
+    ``diagonals`` are added to the scores, ``(..., n + m - 1, 1)``, first the distance of the last
+    query and the first key.
     """
     given = (query, key, value, sink, diagonals, *masks)
     traced = plan.by_values and torch.compiler.is_compiling()
@@ -149,8 +149,8 @@ def is_derived(*tensors: Tensor | None) -> bool:
 class Inputs(NamedTuple):
     """What a core computes with, in the dtype of computation.
 
-    ``diagonals`` are added to the scores, ``(..., n + m - 1, 1)``, from that of the last query and
-    the first key on.
+    ``diagonals`` are added to the scores, ``(..., n + m - 1, 1)``, first the distance of the last
+    query and the first key.
     """
 
     query: Tensor
@@ -160,7 +160,7 @@ class Inputs(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """That of the scores."""
+        """The shape of the scores."""
         return (*self.query.shape[:-1], self.key.shape[-2])
 
 
@@ -285,7 +285,7 @@ def _turned(
 
 
 def _diagonals(tile: Tile, n: int) -> slice:
-    """Where a vector over all distances, the least first, holds those of a tile."""
+    """Where a vector over all distances, the least first, holds the distances of a tile."""
     rows, columns = tile.rows, tile.columns
     assert isinstance(rows, slice)
     assert isinstance(columns, slice)
@@ -384,7 +384,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        grad = grad.to(ctx.saved_tensors[1].dtype)  # that of computation
+        grad = grad.to(ctx.saved_tensors[1].dtype)  # the dtype of computation
         arguments = ctx.plan, ctx.scale, grad, *ctx.saved_tensors
         # Only what is recorded needs a derivative, and torch.compile does not nest functions.
         pulled = (_Gradients.apply if torch.is_grad_enabled() else _Gradients.forward)(*arguments)
@@ -472,7 +472,7 @@ class _Gradients(torch.autograd.Function):
 
 
 def _weight(sink: Tensor, known: Partial) -> Tensor:
-    """That of the sink, ``(..., n, 1)``."""
+    """The weight of the sink, ``(..., n, 1)``."""
     maximum = known.maximum.masked_fill(known.maximum == -torch.inf, 0.0)
     total = known.normaliser.masked_fill(known.normaliser == 0, 1.0)
     return (sink.to(maximum.dtype) - maximum).exp() / total

@@ -241,7 +241,7 @@ def _seen(
 ) -> Iterator[tuple[slice | Tensor, Tensor | None]]:
     """The keys that a strip sees, with what is added to their scores."""
     some, every = _states(allowed)
-    if added is not None or sum(every) * CHUNK < ROWS:  # so few that a tile of their own costs more
+    if added is not None or sum(every) * CHUNK < ROWS:  # so few that their own tile costs more
         every = [False] * len(every)
     for is_full in (True, False):
         chunks = [i for i, seen in enumerate(some) if seen and every[i] == is_full]

@@ -23,7 +23,7 @@ from attnref.variants._tiled import Inputs, Plan, Tile, attention, holds
 __all__ = ["sliding_window_attention"]
 
 _ROWS = 256  # queries per block: fewer waste fewer products, more make each of them faster
-_KERNEL_ROWS = 32  # of forward blocks, as many as PyTorch's fused kernel takes at once
+_KERNEL_ROWS = 32  # of forward blocks, as many as PyTorch's kernel takes together
 _NUMBERS = 2**22  # of the outputs, or of the gradients of keys, in a batch
 _LANES = 16  # float32 numbers of a 512-bit register, which a block of keys should fill
 
@@ -50,7 +50,7 @@ def sliding_window_attention(
     The same function as :func:`attnref.scaled_dot_product_attention` under
     :func:`attnref.masks.sliding_window`, forward and backward. PyTorch's fused kernel for a
     processor does not know of windows: it is given the blocks as a batch, the stretch of keys of
-    each as a view, and one bias for all; the ends of the sequence are calls of their own. On a GPU,
+    each as a view, and one bias for all; the ends of the sequence are separate calls. On a GPU,
     matrix products take the place of the kernel.
 
     Args:
