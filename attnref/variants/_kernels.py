@@ -77,9 +77,20 @@ def _with_positive_scale(call: Call) -> Call:
     return call._replace(query=call.query * sign, scale=-call.scale or 1.0)
 
 
-def flash(
-    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool, scale: float
-) -> Partial:
+class Operands(NamedTuple):
+    """What a tile computes with: ``(..., r, d_k)``, ``(..., c, d_k)``, ``(..., c, d_v)``, and a
+    bias ``(..., r, c)``, which may broadcast.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    bias: Tensor | None
+    is_causal: bool
+    scale: float
+
+
+def flash(operands: Operands) -> Partial:
     """What each query of a tile finds: its output, the score subtracted, the sum of exponentials.
 
     By PyTorch's kernel for a processor, called by its own name because the public function keeps
@@ -89,12 +100,13 @@ def flash(
     matrix products below: 8 heads of 512 queries and 1024 keys take 0.7 of their time, and 64 keys
     with 1 to 32 queries 0.6.
     """
+    query, key, value, bias, is_causal, scale = operands
     lead, d_v = query.shape[:-2], value.shape[-1]
     if is_causal and scale <= 0:  # the kernel multiplies its own -inf, too
         query, scale = query * (-1.0 if scale else 0.0), -scale or 1.0
     width = max(query.shape[-1], d_v)
     heads = _heads(bias, query, key, value)
-    tensors = (_in_four(x, lead, heads, width) for x in (query, key, value))
+    tensors = (_in_four(x, heads, width) for x in (query, key, value))
     mask = None if bias is None else _mask_in_four(bias, lead, heads)
     output, lse = _flash(*tensors, 0.0, is_causal, attn_mask=mask, scale=scale)
     output = output.reshape(*lead, *output.shape[-2:])
@@ -115,15 +127,7 @@ def flash(
 
 
 def flash_backward(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    is_causal: bool,
-    scale: float,
-    output: Tensor,
-    maximum: Tensor,
+    operands: Operands, grad: Tensor, output: Tensor, maximum: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, None]:
     """The gradients of query, key and value.
 
@@ -131,6 +135,7 @@ def flash_backward(
     relative to this maximum, in the place of the weights, which are such exponentials here. The
     tile of :func:`flash` takes 0.4 to 0.6 of the time of matrix products.
     """
+    query, key, value, bias, is_causal, scale = operands
     lead, d_k, d_v = query.shape[:-2], query.shape[-1], value.shape[-1]
     sign = 1.0
     if is_causal and scale <= 0:
@@ -138,19 +143,18 @@ def flash_backward(
         query, scale = query * sign, -scale or 1.0
     width = max(d_k, d_v)
     heads = _heads(bias, grad, query, key, value, output)
-    tensors = (_in_four(x, lead, heads, width) for x in (grad, query, key, value, output))
+    tensors = (_in_four(x, heads, width) for x in (grad, query, key, value, output))
     mask = None if bias is None else _mask_in_four(bias, lead, heads)
-    four = _in_four(maximum, lead, heads, 1)[..., 0]
+    four = _in_four(maximum, heads, 1)[..., 0]
     found = _flash_backward(*tensors, four, 0.0, is_causal, attn_mask=mask, scale=scale)
     d_q, d_k_, d_value = (x.reshape(*lead, *x.shape[-2:]) for x in found)
     d_q = d_q if sign == 1.0 else d_q * sign
     return d_q[..., :d_k], d_k_[..., :d_k], d_value[..., :d_v], None
 
 
-def products(
-    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_causal: bool, scale: float
-) -> Partial:
+def products(operands: Operands) -> Partial:
     """The same by matrix products, on any device; never causal by itself."""
+    query, key, value, bias, _, scale = operands
     with own_precision(query.device):
         scores = _scores(query, key, bias, scale)  # (..., r, c)
         maximum = scores.amax(-1, keepdim=True)  # (..., r, 1)
@@ -162,17 +166,10 @@ def products(
 
 
 def products_backward(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    is_causal: bool,
-    scale: float,
-    output: Tensor,
-    maximum: Tensor,
+    operands: Operands, grad: Tensor, output: Tensor, maximum: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The same, and the gradient of each score, ``(..., r, c)``."""
+    query, key, value, bias, _, scale = operands
     with own_precision(query.device):
         weights = _scores(query, key, bias, scale).sub_(maximum).exp_()  # (..., r, c)
         mean = (grad * output).sum(-1, keepdim=True)  # (..., r, 1)
@@ -205,12 +202,10 @@ def _in_a_row(tensor: Tensor) -> bool:
     return all(one[1] == two[0] * two[1] for one, two in itertools.pairwise(sizes))
 
 
-def _in_four(tensor: Tensor, lead: tuple[int, ...], heads: int, width: int) -> Tensor:
+def _in_four(tensor: Tensor, heads: int, width: int) -> Tensor:
     """As ``(batch, heads, length, width)``, filled up with zeros."""
     if tensor.shape[-1] != width:
         tensor = pad(tensor, (0, width - tensor.shape[-1]))
-    if tensor.shape[:-2] != lead:
-        tensor = tensor.expand(*lead, *tensor.shape[-2:])
     return side_by_side(tensor.reshape(-1, heads, *tensor.shape[-2:]))
 
 

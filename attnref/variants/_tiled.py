@@ -20,6 +20,7 @@ from attnref.masks.tensors import both, narrowed
 from attnref.reference import attend
 from attnref.softmax import Partial, merge
 from attnref.variants._kernels import (
+    Operands,
     Part,
     added,
     flash,
@@ -195,7 +196,7 @@ def forward(
         in_pieces = k.dim() > q.dim()
         if in_pieces:
             q = q.unsqueeze(-3).expand(*k.shape[:-2], *q.shape[-2:])
-        part = compute(q, k, v, bias, tile.is_causal, scale)
+        part = compute(Operands(q, k, v, bias, tile.is_causal, scale))
         if in_pieces:
             part = _merged(part)
         if diagonals is not None:
@@ -245,7 +246,8 @@ def backward(
             g, q, o, mu = (
                 x.unsqueeze(-3).expand(*k.shape[:-2], *x.shape[-2:]) for x in (g, q, o, mu)
             )
-        d_q, d_k, d_v, d_scores = compute(g, q, k, v, bias, tile.is_causal, scale, o, mu)
+        operands = Operands(q, k, v, bias, tile.is_causal, scale)
+        d_q, d_k, d_v, d_scores = compute(operands, g, o, mu)
         if in_pieces:
             d_q = d_q.sum(-3)
         parts: list[tuple[Part, Tensor]] = [(rows, d_q), (columns, d_k), (columns, d_v)]

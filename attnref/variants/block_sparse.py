@@ -132,9 +132,6 @@ class _Strips(_Rows):
 
     flat = False
 
-    def settled(self, *masks: Tensor) -> Plan:
-        return self
-
     def tiles(
         self, shape: Shape, like: Tensor, *masks: Tensor, backward: bool = False
     ) -> Iterator[Tile]:
