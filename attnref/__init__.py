@@ -5,8 +5,9 @@ The definition is :func:`scaled_dot_product_attention`, and :func:`attend` is it
 what its arguments are made of (``masks``, ``scaling``, ``adaptive_scaling``, ``bounded_scores``,
 ``positions``), what it is made of (``softmax``, ``similarity``), what is made of it
 (``MultiHeadAttention``, ``KVCache``, ``StreamingCache``, ``PagedCache``), how to measure it
-(``score_statistics``, ``cost``, ``roofline``), and its ``variants``, whose functions are here too,
-loaded when they are first named.
+(``score_statistics``, ``cost``, ``roofline``), and its variants, ``…_attention``. :func:`check`
+judges an attention of yours, and :mod:`attnref.distributed` spreads one over several devices. What
+is named here is public, and what is slow to load is loaded when it is first named.
 """
 
 from importlib import import_module
@@ -32,47 +33,162 @@ from attnref.reference import Attention, attend, attention_weights, scaled_dot_p
 from attnref.streaming_cache import StreamingCache
 
 if TYPE_CHECKING:
+    from attnref import conformance as conformance
+    from attnref import distributed as distributed
     from attnref import oracle as oracle
-    from attnref import variants as variants
-    from attnref.variants import *  # noqa: F403
+    from attnref.conformance import check as check
+    from attnref.conformance import check_steps as check_steps
+    from attnref.variants.block_sparse import block_sparse_attention as block_sparse_attention
+    from attnref.variants.blockwise import blockwise_attention as blockwise_attention
+    from attnref.variants.differential import LearnedLambda as LearnedLambda
+    from attnref.variants.differential import differential_attention as differential_attention
+    from attnref.variants.distance_bias import distance_bias_attention as distance_bias_attention
+    from attnref.variants.gated_delta import gated_delta_attention as gated_delta_attention
+    from attnref.variants.gated_delta import (
+        gated_delta_attention_step as gated_delta_attention_step,
+    )
+    from attnref.variants.hierarchical import hierarchical_attention as hierarchical_attention
+    from attnref.variants.indexer import indexer_attention as indexer_attention
+    from attnref.variants.indexer import indexer_choice as indexer_choice
+    from attnref.variants.kv_cache import kv_cache_attention as kv_cache_attention
+    from attnref.variants.latent import latent_attention as latent_attention
+    from attnref.variants.linear import LinearState as LinearState
+    from attnref.variants.linear import linear_attention as linear_attention
+    from attnref.variants.linear import linear_attention_step as linear_attention_step
+    from attnref.variants.linear import linear_state as linear_state
+    from attnref.variants.linformer import linformer_attention as linformer_attention
+    from attnref.variants.linformer import mean_projection as mean_projection
+    from attnref.variants.lsh import lsh_attention as lsh_attention
+    from attnref.variants.lsh import random_rotations as random_rotations
+    from attnref.variants.moba import moba_attention as moba_attention
+    from attnref.variants.moba import moba_choice as moba_choice
+    from attnref.variants.native_sparse import native_sparse_attention as native_sparse_attention
+    from attnref.variants.native_sparse import native_sparse_choice as native_sparse_choice
+    from attnref.variants.nystrom import nystrom_attention as nystrom_attention
+    from attnref.variants.paged import paged_attention as paged_attention
+    from attnref.variants.performer import performer_attention as performer_attention
+    from attnref.variants.performer import random_projection as random_projection
+    from attnref.variants.quantized import QuantizedTokens as QuantizedTokens
+    from attnref.variants.quantized import quantize as quantize
+    from attnref.variants.quantized import quantized_attention as quantized_attention
+    from attnref.variants.sliding_window import sliding_window_attention as sliding_window_attention
+    from attnref.variants.topk import topk_attention as topk_attention
+    from attnref.variants.varlen import varlen_attention as varlen_attention
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Attention",
     "KVCache",
+    "LearnedLambda",
+    "LinearState",
     "Mask",
     "MultiHeadAttention",
     "PagedCache",
+    "QuantizedTokens",
     "StreamingCache",
     "adaptive_scaling",
     "attend",
     "attention_weights",
+    "block_sparse_attention",
+    "blockwise_attention",
     "bounded_scores",
+    "check",
+    "check_steps",
+    "conformance",
     "cost",
+    "differential_attention",
+    "distance_bias_attention",
+    "distributed",
+    "gated_delta_attention",
+    "gated_delta_attention_step",
+    "hierarchical_attention",
+    "indexer_attention",
+    "indexer_choice",
+    "kv_cache_attention",
+    "latent_attention",
+    "linear_attention",
+    "linear_attention_step",
+    "linear_state",
+    "linformer_attention",
+    "lsh_attention",
     "masks",
+    "mean_projection",
+    "moba_attention",
+    "moba_choice",
+    "native_sparse_attention",
+    "native_sparse_choice",
+    "nystrom_attention",
+    "oracle",
+    "paged_attention",
+    "performer_attention",
     "positions",
+    "quantize",
+    "quantized_attention",
+    "random_projection",
+    "random_rotations",
     "roofline",
     "scaled_dot_product_attention",
     "scaling",
     "score_statistics",
     "similarity",
+    "sliding_window_attention",
     "softmax",
+    "topk_attention",
+    "varlen_attention",
 ]
+
+# What ``import attnref`` does not load: rooms, and where the other names are.
+_ROOMS = ("conformance", "distributed", "oracle")
+_MODULES = {
+    "check": "conformance",
+    "check_steps": "conformance",
+    "block_sparse_attention": "variants.block_sparse",
+    "blockwise_attention": "variants.blockwise",
+    "LearnedLambda": "variants.differential",
+    "differential_attention": "variants.differential",
+    "distance_bias_attention": "variants.distance_bias",
+    "gated_delta_attention": "variants.gated_delta",
+    "gated_delta_attention_step": "variants.gated_delta",
+    "hierarchical_attention": "variants.hierarchical",
+    "indexer_attention": "variants.indexer",
+    "indexer_choice": "variants.indexer",
+    "kv_cache_attention": "variants.kv_cache",
+    "latent_attention": "variants.latent",
+    "LinearState": "variants.linear",
+    "linear_attention": "variants.linear",
+    "linear_attention_step": "variants.linear",
+    "linear_state": "variants.linear",
+    "linformer_attention": "variants.linformer",
+    "mean_projection": "variants.linformer",
+    "lsh_attention": "variants.lsh",
+    "random_rotations": "variants.lsh",
+    "moba_attention": "variants.moba",
+    "moba_choice": "variants.moba",
+    "native_sparse_attention": "variants.native_sparse",
+    "native_sparse_choice": "variants.native_sparse",
+    "nystrom_attention": "variants.nystrom",
+    "paged_attention": "variants.paged",
+    "performer_attention": "variants.performer",
+    "random_projection": "variants.performer",
+    "QuantizedTokens": "variants.quantized",
+    "quantize": "variants.quantized",
+    "quantized_attention": "variants.quantized",
+    "sliding_window_attention": "variants.sliding_window",
+    "topk_attention": "variants.topk",
+    "varlen_attention": "variants.varlen",
+}
 
 
 if not TYPE_CHECKING:  # or a checker would take every name for one of these
 
     def __getattr__(name: str) -> object:
-        """What ``import attnref`` does not load: two modules, and what the variants offer."""
-        if name in ("oracle", "variants"):
+        if name in _ROOMS:
             return import_module(f"attnref.{name}")
-        variants = import_module("attnref.variants")
-        if name in variants.__all__:
-            return getattr(variants, name)
-        raise AttributeError(f"module 'attnref' has no attribute {name!r}")
+        if name not in _MODULES:
+            raise AttributeError(f"module 'attnref' has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(f"attnref.{_MODULES[name]}"), name)
+        return found
 
     def __dir__() -> list[str]:
-        return sorted(
-            {*globals(), "oracle", "variants", *import_module("attnref.variants").__all__}
-        )
+        return [*__all__, "__version__"]

@@ -75,6 +75,7 @@ def enter(
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | Mask | None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -83,12 +84,19 @@ def enter(
 ) -> Call:
     """The arguments, once they are known to belong together.
 
-    A function without values passes the key in their place.
+    A function without values passes the key in their place, and one that drops weights does so
+    by itself.
 
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
     """
     check_tensors(query=query, key=key, value=value)
+    if dropout_p != 0.0:
+        checks.check_dropout(dropout_p)
+        raise ValueError(
+            f"dropout_p: expected 0.0, got {dropout_p!r}. Weights that are never stored cannot be "
+            "dropped; use attnref.scaled_dot_product_attention."
+        )
     if value.shape[:-1] != key.shape[:-1]:
         checks.check_value(key.shape, value.shape)
     for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
@@ -176,11 +184,40 @@ def check_without_gradient(attn_mask: Tensor | Mask | None) -> None:
         )
 
 
-def check_neutral(name: str, given: object, neutral: object, advice: str) -> None:
-    """An argument that is there for PyTorch's order of them, and says nothing."""
-    if given is not neutral and (isinstance(given, Tensor) or given != neutral):
-        got = repr(given) if isinstance(given, int | float) else type(given).__name__
-        raise ValueError(f"{name}: expected {neutral}, got {got}. {advice}")
+def check_neutral(advice: str, **given: object) -> None:
+    """Arguments of PyTorch's call with which this method can do nothing."""
+    for name, one in given.items():
+        neutral = False if name in ("is_causal", "enable_gqa") else None
+        if one is not neutral:
+            got = repr(one) if isinstance(one, bool | int | float) else type(one).__name__
+            raise ValueError(f"{name}: expected {neutral}, got {got}. {advice}")
+
+
+def are_integers(tensor: object) -> bool:
+    return isinstance(tensor, Tensor) and not (
+        tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool
+    )
+
+
+def kind_of(one: object) -> str:
+    """What came, for an error that expected a tensor of another kind or shape."""
+    if isinstance(one, Tensor):
+        return f"shape {tuple(one.shape)} of {one.dtype}"
+    return type(one).__name__
+
+
+def source_of(generator: torch.Generator | None, **drawn: Tensor | None) -> torch.Generator:
+    """What draws a tensor that is not given; one that is given needs no generator."""
+    ((name, tensor),) = drawn.items()
+    if generator is None:
+        return torch.Generator().manual_seed(0)
+    check_generator(generator)
+    if tensor is not None:
+        raise ValueError(
+            f"generator: expected None beside {name}, got a torch.Generator. Pass one of the two: "
+            f"{name} itself, or what draws it."
+        )
+    return generator
 
 
 def check_generator(generator: torch.Generator) -> None:

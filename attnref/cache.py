@@ -166,13 +166,14 @@ class KVCache:
         chosen = torch.as_tensor(tokens, device=place)
         whole = not (chosen.is_floating_point() or chosen.dtype == torch.bool)
         fits = chosen.dim() == 1 or (chosen.dim() == 2 and (len(chosen),) == lead[:-1])
-        if not fits or not (whole or chosen.numel() == 0):
-            samples = f" or ({lead[0]}, n)" if len(lead) == 2 else ""
-            raise ValueError(
-                f"tokens: expected integers of shape (n,){samples}, got shape "
-                f"{tuple(chosen.shape)} of {chosen.dtype}. Name the tokens to keep by their "
-                "places behind the first `after`."
-            )
+        checks.check_integers(
+            "tokens",
+            f"(n,) or ({lead[0]}, n)" if len(lead) == 2 else "(n,)",
+            f"shape {tuple(chosen.shape)} of {chosen.dtype}",
+            "Name the tokens to keep by their places behind the first `after`.",
+            whole=whole or chosen.numel() == 0,
+            fits=fits,
+        )
         count = self.length - after
         outside = chosen[(chosen < 0) | (chosen >= count)]
         if outside.numel():

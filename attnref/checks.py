@@ -187,12 +187,23 @@ def check_integer(
     name: str, number: int, least: float, advice: str, *, most: float = math.inf
 ) -> int:
     """A whole number from ``least`` to ``most``, NumPy's too; True and False are not numbers."""
+    error: type[Exception] = TypeError
     if type(number) is not bool and isinstance(number, numbers.Integral):
         number = operator.index(number)
         if least <= number <= most:
             return number
+        error = ValueError
     bounds = f"of {least} or more" if most == math.inf else f"between {least} and {most}"
-    raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}. {advice}")
+    raise error(f"{name}: expected an integer {bounds}, got {number!r}. {advice}")
+
+
+def check_integers(
+    name: str, shape: str, got: str, advice: str, *, whole: bool, fits: bool
+) -> None:
+    """Integers of this shape: what holds others is of a wrong type, another shape a wrong value."""
+    if not (whole and fits):
+        error = ValueError if whole else TypeError
+        raise error(f"{name}: expected integers of shape {shape}, got {got}. {advice}")
 
 
 def check_positions(**counts: int) -> list[int]:

@@ -386,7 +386,7 @@ def distances(
     .. math:: t_r = r - (n - 1) - \delta, \qquad r = 0, \dots, n + m - 2
 
     A key before its query is at a negative distance. A function of these numbers is what
-    :func:`attnref.variants.distance_bias.distance_bias_attention` takes as its bias: -s|t| with
+    :func:`attnref.distance_bias_attention` takes as its bias: -s|t| with
     the slope s of a head is :func:`alibi`, and ``table[:, relative_buckets(t)]`` the bias of T5.
 
     Args:
@@ -531,12 +531,15 @@ def _given(positions: Tensor | Sequence[int], offset: int, x: Tensor) -> Tensor:
         ) from None
     whole = not (places.is_floating_point() or places.dtype == torch.bool)
     rows = x.shape[:-1]
-    if checks.broadcast_shape(places.shape, rows) != rows or not (whole or places.numel() == 0):
-        raise ValueError(
-            f"positions: expected integers that broadcast to {tuple(rows)}, one for each row of "
-            f"x, got shape {tuple(places.shape)} of {places.dtype}. For samples with heads write "
-            "(b, 1, n)."
-        )
+    fits = checks.broadcast_shape(places.shape, rows) == rows
+    checks.check_integers(
+        "positions",
+        f"{tuple(rows)}, or one that broadcasts to it",
+        f"shape {tuple(places.shape)} of {places.dtype}",
+        "One number for each row of x; for samples with heads write (b, 1, n).",
+        whole=whole or places.numel() == 0,
+        fits=fits,
+    )
     return offset + places.double()
 
 

@@ -129,7 +129,7 @@ class Method:
     ways: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     derivatives: int = 2
     constants: tuple[str, ...] = ("attn_mask",)
-    neutral: tuple[str, ...] = ()
+    neutral: tuple[str, ...] = ("dropout_p",)
     tasks: tuple[str, ...] = ("dense",)
     peers: tuple[str, ...] = ()
 

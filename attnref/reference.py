@@ -153,7 +153,7 @@ def attend(
         >>> output, weights, lse
         (tensor([[13.3024]]), tensor([[0.6698, 0.3302]]), tensor([1.1079]))
     """
-    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa, sink=sink)
+    call = enter(query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa, sink=sink)
     checks.check_dropout(dropout_p)
     checks.check_softcap(softcap)
     with own_precision(query.device):
@@ -193,7 +193,7 @@ def attention_weights(
         >>> attention_weights(query, key)
         tensor([[0.6698, 0.3302]])
     """
-    call = enter(query, key, key, attn_mask, is_causal, scale, enable_gqa, sink=sink)
+    call = enter(query, key, key, attn_mask, 0.0, is_causal, scale, enable_gqa, sink=sink)
     checks.check_softcap(softcap)
     with own_precision(query.device):
         return softmax_weights(call, softcap)[0].to(query.dtype)

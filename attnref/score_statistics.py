@@ -98,7 +98,7 @@ def measure(
         >>> measured.max_weight, measured.jacobian_trace
         (tensor(0.7311), tensor(0.3932))
     """
-    call = enter(query, key, key, attn_mask, is_causal, scale, enable_gqa)
+    call = enter(query, key, key, attn_mask, 0.0, is_causal, scale, enable_gqa)
     shape, scale = call.shape, call.scale
     wide = torch.promote_types(query.dtype, torch.float32)
     if (upstream is None) == (generator is None):

@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from functools import partial
+from inspect import ismodule
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from every import every
 
 import attnref
-from attnref import adaptive_scaling, bounded_scores, masks, positions, scaling
+from attnref import adaptive_scaling, bounded_scores, masks, positions, scaling, variants
 from attnref._door import enter
 from attnref.bench.memory import peak_bytes
 from attnref.variants._kernels import fused
@@ -144,8 +145,8 @@ def test_numbers_of_numpy_are_numbers(device, randn):
     for integer in (np.int64(3), np.int8(3), np.uint16(3)):
         assert repr(masks.causal(integer)) == "Mask(shape=(3, 3))"
         assert masks.sliding_window(5, window=integer, is_causal=True).count() == 12
-        kept = attnref.topk_attention(query, query, query, count=integer)
-        torch.testing.assert_close(kept, attnref.topk_attention(query, query, query, count=3))
+        kept = attnref.topk_attention(query, query, query, num_keys=integer)
+        torch.testing.assert_close(kept, attnref.topk_attention(query, query, query, num_keys=3))
     assert attnref.MultiHeadAttention(np.int64(6), np.int64(2)).num_heads == 2
     with pytest.raises(ValueError, match=r"^n: expected an integer of 0 or more, got np\.float64"):
         masks.causal(np.float64(3.0))
@@ -167,26 +168,27 @@ def attnref_process():
     return run
 
 
-def test_variants_are_loaded_when_they_are_named(attnref_process):
+def test_what_is_public_is_loaded_when_it_is_named(attnref_process):
     said = attnref_process(
-        "before = {name for name in sys.modules if 'variants' in name}\n"
-        "attnref.topk_attention, attnref.variants.topk, attnref.oracle\n"
-        "from attnref.variants import linear_attention\n"
-        "print(sorted(before), 'attnref.variants.lsh' in sys.modules)\n"
-        "print({*attnref.variants.__all__, 'oracle', 'masks'} <= {*dir(attnref)})"
+        "slow = 'attnref.variants', 'attnref.conformance', 'attnref.distributed', 'attnref.oracle'\n"
+        "print(*({*slow} & {*sys.modules}))\n"
+        "missing = [name for name in attnref.__all__ if not hasattr(attnref, name)]\n"
+        "print(missing, {*dir(attnref)} == {*attnref.__all__, '__version__'})\n"
+        "print('attnref.variants.lsh' in sys.modules)"
     )
-    assert said == "[] False\nTrue\n"
+    assert said == "\n[] True\nTrue\n"
+    with pytest.raises(AttributeError, match=r"^module 'attnref' has no attribute 'nothing'"):
+        _ = attnref.nothing
 
 
-def test_every_variant_is_offered():
-    folder = Path(PACKAGE) / "variants"
-    modules = {path.stem for path in folder.glob("[!_]*.py")}
-    assert {f"{module}_attention" for module in modules} == {*attnref.variants.__all__}
-    assert {*dir(attnref.variants)} >= {*attnref.variants.__all__}
-    assert {*dir(attnref)} >= {*attnref.variants.__all__, *attnref.__all__, "oracle"}
-    for home in (attnref, attnref.variants):
-        with pytest.raises(AttributeError, match=rf"^module '{home.__name__}' has no attribute 'n"):
-            _ = home.nothing
+def test_every_method_is_offered_and_every_name_has_one_path():
+    """What a module offers is called from the top, or from its room, and not from both."""
+    methods = {record.function.__name__ for record in variants.records().values()}
+    assert methods < {*attnref.__all__}
+    rooms = [one for name in attnref.__all__ if ismodule(one := getattr(attnref, name))]
+    top = {*attnref.__all__} - {room.__name__.removeprefix("attnref.") for room in rooms}
+    twice = {name for room in rooms for name in room.__all__} & top
+    assert twice == {"Attention", "gated_delta_attention"}  # of the oracle, which is NumPy's
 
 
 # Doors that stood open ---------------------------------------------------------------------------
@@ -198,17 +200,17 @@ def nested(layout):
     return torch.nested.nested_tensor([TOKENS[0], TOKENS[0, :3]], layout=layout)
 
 
-VARIANTS, THREE = attnref.variants, (TOKENS, TOKENS, TOKENS)
+THREE = TOKENS, TOKENS, TOKENS
 UNEVEN = r"expected an ordinary, dense tensor, got one that is nested\. .* masks\.padding"
 SPARSE = r"expected an ordinary, dense tensor, got one of layout torch\.sparse_coo\. .*to_dense\(\)"
 linformer = partial(attnref.linformer_attention, *THREE, value_projection=torch.zeros(3, 2, N))
 window = partial(attnref.sliding_window_attention, *THREE, window=3)
 performer = partial(attnref.performer_attention, *THREE)
 lsh = partial(attnref.lsh_attention, *THREE)
-projected = partial(VARIANTS.performer.random_projection, 2, 3)
-drawn = partial(VARIANTS.lsh.random_rotations, 2, 3, num_buckets=2)
-chosen = partial(VARIANTS.indexer.indexer_choice, TOKENS, TOKENS[0], TOKENS[..., 0], count=1)
-step = partial(VARIANTS.linear.linear_attention_step, *[TOKENS[:, :1]] * 3)
+projected = partial(attnref.random_projection, 2, 3)
+drawn = partial(attnref.random_rotations, 2, 3, num_buckets=2)
+chosen = partial(attnref.indexer_choice, TOKENS, TOKENS[0], TOKENS[..., 0], num_keys=1)
+step = partial(attnref.linear_attention_step, *[TOKENS[:, :1]] * 3)
 
 
 # PyTorch calls its tensors of several lengths a prototype.
@@ -245,11 +247,9 @@ step = partial(VARIANTS.linear.linear_attention_step, *[TOKENS[:, :1]] * 3)
         (lambda: linformer(key_projection=torch.zeros(3, 2, N)), r"key_projection: .* to \(1,\)"),
         (lambda: attnref.varlen_attention(*THREE, torch.tensor([0j, 8])), "cu_seqlens: expected"),
         (lambda: window(torch.ones(N, N).bool()), "attn_mask: .* Tensor. The window is the mask;"),
-        (lambda: window(None, 0.1), r"dropout_p: expected 0\.0, got 0\.1\. No weight is stored"),
-        (lambda: attnref.linear_attention(*THREE, scale=0.5), r"scale: expected None, got 0\.5\."),
         (lambda: step(TOKENS), "state: expected a LinearState or None, got Tensor"),
         (lambda: chosen(is_causal="no"), "is_causal: expected True or False, got str"),
-        (lambda: VARIANTS.linformer.mean_projection(2, "8"), "length: .* integer of 1 or more,"),
+        (lambda: attnref.mean_projection(2, "8"), "length: .* integer of 1 or more,"),
         (lambda: positions.rotary([[1.0, 2.0]]), "x: expected a torch.Tensor, got list"),
         (lambda: positions.frequencies(4, base="10000"), "base: expected a number, got str"),
         (lambda: positions.rotary(TOKENS, positions="first"), "positions: .* of integers, got str"),

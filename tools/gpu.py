@@ -246,7 +246,7 @@ def of_ranks(device: torch.device) -> Said:
 
 def of_checker(device: torch.device) -> Said:
     """What the checker says of functions that are right, on this device."""
-    from attnref.conformance import check
+    from attnref import check
 
     for function in (
         attnref.scaled_dot_product_attention,

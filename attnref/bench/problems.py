@@ -136,7 +136,7 @@ def chosen(shape: Shape) -> Problem:
     """Every query sees four blocks of 64 keys: its own, and those with the best means before it."""
     plain = _self_attention("chosen", shape)
     mask = moba_choice(
-        plain.query, plain.key, block_size=CHOSEN_SIZE, count=CHOSEN_COUNT, is_causal=True
+        plain.query, plain.key, block_size=CHOSEN_SIZE, num_blocks=CHOSEN_COUNT, is_causal=True
     )
     return replace(plain, mask=mask, given={"is_causal": True, "attn_mask": mask})
 

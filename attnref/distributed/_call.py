@@ -47,6 +47,7 @@ def enter_shared(
     key: Tensor,
     value: Tensor,
     attn_mask: Mask | None,
+    dropout_p: float,
     is_causal: bool,
     scale: float | None,
     enable_gqa: bool,
@@ -55,7 +56,7 @@ def enter_shared(
     """The call, once all ranks are known to make the same one on the parts of one sequence."""
 
     def check() -> tuple[Call, Terms]:
-        call = enter(query, key, value, None, is_causal, scale, enable_gqa)
+        call = enter(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)
         return call, terms(call, attn_mask, layout)
 
     call, lengths = agree(check, ranks)

@@ -24,12 +24,13 @@ def gather_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
-    group: Group = None,
     attn_mask: Mask | None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    group: Group = None,
     layout: str = "zigzag",
 ) -> Tensor:
     r"""Softmax attention over a shared sequence whose keys and values every rank gathers first.
@@ -45,12 +46,13 @@ def gather_attention(
             dtype of 16 bits or more.
         key: ``(..., m_r, d_k)``, this rank's part of m, same dtype and device.
         value: ``(..., m_r, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        group: the ranks, or a mesh of one dimension; None means all.
         attn_mask: a mask of :mod:`attnref.masks` over the whole ``(..., n, m)``, the same on all
             ranks. What no query of a rank sees is not computed.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i, by their positions in the whole sequence.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        group: the ranks, or a mesh of one dimension; None means all.
         layout: which positions a rank holds: ``"zigzag"``, ``"striped"`` or ``"contiguous"``.
 
     Returns:
@@ -77,7 +79,9 @@ def gather_attention(
         >>> dist.destroy_process_group()
     """
     ranks = ranks_of("gather_attention", group)
-    call = enter_shared(ranks, query, key, value, attn_mask, is_causal, scale, enable_gqa, layout)
+    call = enter_shared(
+        ranks, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, layout
+    )
     query = query.expand(*call.lead, *query.shape[-2:])
     output: Tensor = _Gathered.apply(call, query, key, value)  # type: ignore[no-untyped-call]
     return output

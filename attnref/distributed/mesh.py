@@ -25,12 +25,13 @@ def mesh_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
-    mesh: DeviceMesh,
     attn_mask: Mask | None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    mesh: DeviceMesh,
     layout: str = "zigzag",
 ) -> Tensor:
     r"""Softmax attention over a sequence shared by a mesh: rings of ranks that divide the heads.
@@ -45,13 +46,14 @@ def mesh_attention(
             any floating dtype of 16 bits or more.
         key: ``(..., h_kv, m_r, d_k)``, this rank's part of m, same dtype and device.
         value: ``(..., h_kv, m_r, d_v)``, same dtype and device.
-        mesh: two dimensions: the ring, then the ranks that divide the heads, which send most and
-            are better near each other. Its second size divides the heads of query and key.
         attn_mask: a mask of :mod:`attnref.masks` over the whole ``(..., n, m)``, the same on all
             ranks and for all heads.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i, by their positions in the whole sequence.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: consecutive query heads share a key head.
+        mesh: two dimensions: the ring, then the ranks that divide the heads, which send most and
+            are better near each other. Its second size divides the heads of query and key.
         layout: which positions a rank of the ring holds; the ranks that divide its heads share
             them in contiguous parts.
 
@@ -88,7 +90,7 @@ def mesh_attention(
     along, across = dimensions_of("mesh_attention", mesh)
 
     def check() -> tuple[Call, Terms]:
-        call = enter(query, key, value, None, is_causal, scale, enable_gqa)
+        call = enter(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)
         found = terms(call, attn_mask, layout)
         check_heads(across, call, attn_mask)
         return call, found

@@ -27,12 +27,13 @@ def ring_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
-    group: Group = None,
     attn_mask: Mask | None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    group: Group = None,
     layout: str = "zigzag",
 ) -> Tensor:
     r"""Softmax attention over a sequence of which each rank holds a part, in memory of that part.
@@ -52,15 +53,16 @@ def ring_attention(
             dtype of 16 bits or more.
         key: ``(..., m_r, d_k)``, this rank's part of m, same dtype and device.
         value: ``(..., m_r, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        group: the ranks in the order of the ring, or a mesh of one dimension; None means all.
         attn_mask: a mask of :mod:`attnref.masks` over the whole ``(..., n, m)``, the same on all
             ranks, such as ``masks.packed(lengths)``. What no query of a rank sees is not
             computed, and a step in which no rank sees anything is not sent. Of a mask with a rule
             of your own, each rank first looks at all pairs, to compare them.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i, by their positions in the whole sequence.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head; only
             the key heads travel.
+        group: the ranks in the order of the ring, or a mesh of one dimension; None means all.
         layout: which positions a rank holds: ``"zigzag"``, ``"striped"`` or ``"contiguous"``.
 
     Returns:
@@ -73,7 +75,7 @@ def ring_attention(
         torch.distributed.DistError: when a rank has died or is later than the group's timeout.
 
     A NaN or inf reaches queries that may not attend to it, as in
-    :func:`attnref.variants.blockwise.blockwise_attention`.
+    :func:`attnref.blockwise_attention`.
 
     Exact up to rounding, in float32 or wider. A rank computes :math:`4 n^2 d h / p` operations,
     half of it if causal: the same on all ranks under zigzag, nearly so when striped, while
@@ -97,7 +99,9 @@ def ring_attention(
         >>> dist.destroy_process_group()
     """
     ranks = ranks_of("ring_attention", group)
-    call = enter_shared(ranks, query, key, value, attn_mask, is_causal, scale, enable_gqa, layout)
+    call = enter_shared(
+        ranks, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, layout
+    )
     return ring(call, query, key, value, is_masked=attn_mask is not None)
 
 

@@ -11,7 +11,7 @@ import functools
 import torch
 from torch import Tensor
 
-from attnref._door import Call, check_without_gradient, enter
+from attnref._door import Call, check_neutral, check_without_gradient, enter
 from attnref.distributed._agreement import Terms, agree, check_untransformed
 from attnref.distributed._messages import collect
 from attnref.distributed._ranks import Group, ranks_of
@@ -28,15 +28,17 @@ def split_kv_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
-    group: Group = None,
     attn_mask: Tensor | Mask | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    group: Group = None,
 ) -> Tensor:
     r"""Softmax attention of new tokens to a cache of which each rank holds some of the keys.
 
-    The same function as :func:`attnref.variants.kv_cache.kv_cache_attention` of a single new token,
+    The same function as :func:`attnref.kv_cache_attention` of a single new token,
     for keys divided among the ranks in any way. Without gradients: it is for inference.
 
     Args:
@@ -44,12 +46,14 @@ def split_kv_attention(
         key: ``(..., m_r, d_k)``, the keys of this rank, m_r = 0 or more of them; same dtype and
             device.
         value: ``(..., m_r, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        group: the ranks, or a mesh of one dimension; None means all.
         attn_mask: over the keys of this rank alone, ``(..., n, m_r)``, as in
             :func:`attnref.scaled_dot_product_attention`: for samples of different lengths, and for
             several new tokens, which see each other causally; None means that all see all.
+        dropout_p: 0.0, for PyTorch's order of arguments.
+        is_causal: False, likewise.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        group: the ranks, or a mesh of one dimension; None means all.
 
     Returns:
         ``(..., n, d_v)`` in the dtype and on the device of ``query``, the same on all ranks.
@@ -76,7 +80,8 @@ def split_kv_attention(
     ranks = ranks_of("split_kv_attention", group)
 
     def check() -> tuple[Call, Terms]:
-        call = enter(query, key, value, attn_mask, False, scale, enable_gqa)
+        check_neutral("A new token sees all keys up to itself.", is_causal=is_causal)
+        call = enter(query, key, value, attn_mask, dropout_p, False, scale, enable_gqa)
         check_untransformed(query=query, key=key, value=value)
         check_without_gradient(attn_mask)
         if is_derived(query, key, value):
@@ -117,5 +122,6 @@ METHOD = Method(
     function=split_kv_attention,
     page="variants/ring",
     formula=scaled_dot_product_attention,
+    neutral=("dropout_p", "is_causal"),
     derivatives=0,
 )

@@ -27,12 +27,13 @@ def ulysses_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
-    group: Group = None,
     attn_mask: Mask | None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    group: Group = None,
     layout: str = "zigzag",
 ) -> Tensor:
     r"""Softmax attention over a shared sequence, with the heads divided among the ranks meanwhile.
@@ -49,12 +50,13 @@ def ulysses_attention(
         key: ``(..., h_kv, m_r, d_k)``, this rank's part of m, same dtype and device; the number of
             ranks divides its heads, too.
         value: ``(..., h_kv, m_r, d_v)``, same dtype and device.
-        group: the ranks, or a mesh of one dimension; None means all.
         attn_mask: a mask of :mod:`attnref.masks` over the whole ``(..., n, m)``, the same on all
             ranks and for all heads.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i, by their positions in the whole sequence.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: consecutive query heads share a key head.
+        group: the ranks, or a mesh of one dimension; None means all.
         layout: which positions a rank holds: ``"zigzag"``, ``"striped"`` or ``"contiguous"``.
 
     Returns:
@@ -84,7 +86,7 @@ def ulysses_attention(
     ranks = ranks_of("ulysses_attention", group)
 
     def check() -> tuple[Call, Terms]:
-        call = enter(query, key, value, None, is_causal, scale, enable_gqa)
+        call = enter(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)
         found = terms(call, attn_mask, layout)
         check_heads(ranks, call, attn_mask)
         return call, found

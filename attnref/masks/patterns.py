@@ -7,7 +7,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from attnref.checks import check_alignment, check_flag, check_integer, check_positions
+from attnref.checks import (
+    check_alignment,
+    check_flag,
+    check_integer,
+    check_integers,
+    check_positions,
+)
 from attnref.masks.mask import Mask, check_block_size
 
 
@@ -632,27 +638,25 @@ def _integers(
     most: float = math.inf,
 ) -> Tensor:
     """The values as int64, copied: a mask must not follow later changes of its arguments."""
+    shape = " or ".join(shapes.values())
     try:
         numbers = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):  # which PyTorch raises, by kind of value
-        raise ValueError(
-            f"{name}: expected integers of shape {' or '.join(shapes.values())}, got "
-            f"{type(values).__name__}, which is no tensor: rows differ in length, or entries are "
-            f"no int64. {advice}"
+        raise TypeError(
+            f"{name}: expected integers of shape {shape}, got {type(values).__name__}, which is no "
+            f"tensor: rows differ in length, or entries are no int64. {advice}"
         ) from None
     if numbers.is_meta:
-        raise ValueError(
-            f"{name}: expected integers of shape {' or '.join(shapes.values())}, got a tensor on "
-            f"the meta device, which holds none. {advice}"
+        raise TypeError(
+            f"{name}: expected integers of shape {shape}, got a tensor on the meta device, which "
+            f"holds none. {advice}"
         )
     whole = not (numbers.is_floating_point() or numbers.is_complex()) and (
         numbers.dtype != torch.bool
     )
-    if numbers.dim() not in shapes or not (whole or numbers.numel() == 0):
-        raise ValueError(
-            f"{name}: expected integers of shape {' or '.join(shapes.values())}, got shape "
-            f"{tuple(numbers.shape)} of {numbers.dtype}. {advice}"
-        )
+    got = f"shape {tuple(numbers.shape)} of {numbers.dtype}"
+    whole = whole or numbers.numel() == 0
+    check_integers(name, shape, got, advice, whole=whole, fits=numbers.dim() in shapes)
     numbers = numbers.to(torch.int64, copy=True)  # which knows a least and a largest number
     for extreme in numbers.aminmax() if numbers.numel() else ():
         check_integer(name, int(extreme), least, advice, most=most)

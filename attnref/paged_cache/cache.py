@@ -51,19 +51,19 @@ class PagedCache:
 
     Args:
         num_pages: pages in the pool.
-        page_size: P, tokens in a page.
+        block_size: P, tokens in a page.
 
     Raises:
         ValueError: for a number that is not a positive integer.
 
-    Memory ``num_pages page_size h_kv (d_k + d_v)`` numbers, allocated at the first token; what
+    Memory ``num_pages block_size h_kv (d_k + d_v)`` numbers, allocated at the first token; what
     sequences occupy of it is counted by :func:`attnref.cost.slots`. An append of n tokens writes
     n rows, and copies fewer than P if a page that is not full is shared.
 
     Source: Kwon et al. 2023, arXiv 2309.06180, section 4.
 
     Examples:
-        >>> cache = PagedCache(num_pages=8, page_size=4)
+        >>> cache = PagedCache(num_pages=8, block_size=4)
         >>> prompt = cache.start()
         >>> cache.append(prompt, torch.zeros(2, 6, 3), torch.zeros(2, 6, 5))
         >>> branch = cache.fork(prompt)
@@ -77,10 +77,10 @@ class PagedCache:
                 [0, 2]]), tensor([6, 7]))
     """
 
-    def __init__(self, num_pages: int, page_size: int) -> None:
-        advice = "The pool has room for num_pages * page_size tokens of all sequences together."
+    def __init__(self, num_pages: int, block_size: int) -> None:
+        advice = "The pool has room for num_pages * block_size tokens of all sequences together."
         self.num_pages = checks.check_integer("num_pages", num_pages, 1, advice)
-        self.page_size = checks.check_integer("page_size", page_size, 1, advice)
+        self.block_size = checks.check_integer("block_size", block_size, 1, advice)
         self._pages = Pages(self.num_pages)
         self._pool: tuple[Tensor, Tensor] | None = None
         self._sequences: dict[int, Held] = {}
@@ -88,12 +88,12 @@ class PagedCache:
 
     @property
     def keys(self) -> Tensor:
-        """The pool of keys, ``(num_pages, page_size, h_kv, d_k)``, itself and not a copy."""
+        """The pool of keys, ``(num_pages, block_size, h_kv, d_k)``, itself and not a copy."""
         return self._tensors()[0]
 
     @property
     def values(self) -> Tensor:
-        """The pool of values, ``(num_pages, page_size, h_kv, d_v)``, itself and not a copy."""
+        """The pool of values, ``(num_pages, block_size, h_kv, d_v)``, itself and not a copy."""
         return self._tensors()[1]
 
     @property
@@ -122,13 +122,13 @@ class PagedCache:
             TypeError: for ids that are not integers.
         """
         ids, before, found = _ids(tokens), BEGINNING, []
-        for begin in range(0, len(ids) - self.page_size, self.page_size):
-            known = self._pages.find(before, ids[begin : begin + self.page_size])
+        for begin in range(0, len(ids) - self.block_size, self.block_size):
+            known = self._pages.find(before, ids[begin : begin + self.block_size])
             if known is None:
                 break
             page, before = known
             found.append(page)
-        return self._new(Held(tuple(found), len(found) * self.page_size, before))
+        return self._new(Held(tuple(found), len(found) * self.block_size, before))
 
     def fork(self, sequence: int) -> int:
         """A new sequence with the same tokens in the same pages, the last one included.
@@ -179,7 +179,7 @@ class PagedCache:
         """
         held = self._held(sequence)
         self._check(key, value)
-        n, size = key.shape[-2], self.page_size
+        n, size = key.shape[-2], self.block_size
         ids = None if tokens is None else _ids(tokens)
         if ids is not None and len(ids) != n:
             raise ValueError(
@@ -281,7 +281,7 @@ class PagedCache:
             held.before = None
         if ids is None or held.before is None:
             return
-        size, recent = self.page_size, held.recent + ids
+        size, recent = self.block_size, held.recent + ids
         full = (held.length - len(recent)) // size
         for begin in range(0, len(recent) - size + 1, size):
             content = recent[begin : begin + size]
@@ -299,7 +299,7 @@ class PagedCache:
                 )
             with torch.inference_mode(False):  # what is made there can be written to nowhere else
                 keys, values = (
-                    x.new_empty(self.num_pages, self.page_size, x.shape[0], x.shape[-1])
+                    x.new_empty(self.num_pages, self.block_size, x.shape[0], x.shape[-1])
                     for x in like
                 )
             self._pool = keys, values

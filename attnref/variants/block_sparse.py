@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnref._door import enter
+from attnref._door import check_neutral, enter
 from attnref.checks import Shape, check_mask
 from attnref.masks import block_layout
 from attnref.record import Example, Method
@@ -32,10 +32,13 @@ def block_sparse_attention(
     key: Tensor,
     value: Tensor,
     layout: Tensor,
-    *,
-    block_size: int,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    block_size: int,
 ) -> Tensor:
     r"""Softmax attention over the blocks that a layout allows.
 
@@ -53,9 +56,12 @@ def block_sparse_attention(
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
         layout: bool, broadcasts to ``(..., ceil(n / block_size), ceil(m / block_size))``;
             ``True`` = may attend.
-        block_size: side B of a block; those at the end may be smaller.
+        attn_mask: None, for PyTorch's order of arguments.
+        dropout_p: 0.0, likewise.
+        is_causal: False, likewise.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        block_size: side B of a block; those at the end may be smaller.
 
     Returns:
         ``(..., n, d_v)`` in the dtype and on the device of ``query``.
@@ -79,7 +85,12 @@ def block_sparse_attention(
         >>> block_sparse_attention(query, query, value, layout, block_size=2).T
         tensor([[2., 2., 4., 4.]])
     """
-    call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa)
+    check_neutral(
+        "The layout says which keys a query sees; for more use blockwise_attention.",
+        attn_mask=attn_mask,
+        is_causal=is_causal,
+    )
+    call = enter(query, key, value, None, dropout_p, False, scale, enable_gqa)
     *lead, n, m = call.shape
     mask = block_layout(n, m, layout=layout, block_size=block_size)
     check_mask(mask.shape, call.shape)
@@ -193,6 +204,7 @@ METHOD = Method(
     function=block_sparse_attention,
     page="variants/block-sparse",
     formula=_formula,
+    neutral=("attn_mask", "is_causal", "dropout_p"),
     example=_blocks,
     plain=_every_block,
     tasks=("blocks",),

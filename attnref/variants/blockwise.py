@@ -100,12 +100,7 @@ def blockwise_attention(
         >>> blockwise_attention(query, key, value, masks.causal(1, 2, alignment="top-left"))
         tensor([[10.]])
     """
-    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa, sink=sink)
-    if dropout_p != 0.0:
-        raise ValueError(
-            f"dropout_p: expected 0.0, got {dropout_p!r}. Weights that are never stored cannot be "
-            "dropped; use attnref.scaled_dot_product_attention."
-        )
+    call = enter(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, sink=sink)
     check_without_gradient(attn_mask)
     return blockwise(call)
 

@@ -20,16 +20,16 @@ from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
 from attnref.variants.blockwise import blockwise
 
-__all__ = ["LearnedLambda", "differential_attention", "initial_lambda"]
+__all__ = ["LearnedLambda", "differential_attention"]
 
 
 def differential_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | Mask | None = None,
-    *,
     lambd: Tensor | float,
+    attn_mask: Tensor | Mask | None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -48,11 +48,12 @@ def differential_attention(
             more. Where the two are heads of their own, ``torch.cat`` sets them side by side.
         key: ``(..., m, 2 d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        lambd: :math:`\lambda`, a number, or a tensor that broadcasts to ``(..., n, 1)``: of no
+            dimension for all heads, ``(h, 1, 1)`` for one per head. It has a gradient.
         attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
             ``(..., n, m)``, for both maps. Bool: ``True`` = may attend. Float: added to the
             scores, ``-inf`` = may not attend; without gradient.
-        lambd: :math:`\lambda`, a number, or a tensor that broadcasts to ``(..., n, 1)``: of no
-            dimension for all heads, ``(h, 1, 1)`` for one per head. It has a gradient.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c; None means ``1/sqrt(d_k)``, of one half.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
@@ -66,7 +67,7 @@ def differential_attention(
     Exact up to rounding, of the two averages in float32 or wider: the error is that of two
     attentions, the result may be much smaller than both. A query that may attend to no key gives
     zeros and finite gradients. A NaN or inf reaches queries that may not attend to it, as in
-    :func:`attnref.variants.blockwise.blockwise_attention`. Time twice that of attention with
+    :func:`attnref.blockwise_attention`. Time twice that of attention with
     these widths, ``4 p (d_k + d_v)`` operations for p pairs; memory ``O((n + m) (d_k + d_v))``,
     derivatives as there.
 
@@ -76,10 +77,10 @@ def differential_attention(
         >>> query = torch.tensor([[1.0, 0.0, 1.0, 0.0]])  # the second map does not tell keys apart
         >>> key = torch.tensor([[9.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
         >>> value = torch.tensor([[10.0], [20.0]])
-        >>> differential_attention(query, key, value, lambd=1.0)  # 10 less the mean
+        >>> differential_attention(query, key, value, 1.0)  # 10 less the mean
         tensor([[-4.9828]])
     """
-    call = enter(query, key, value, attn_mask, is_causal, None, enable_gqa)
+    call = enter(query, key, value, attn_mask, dropout_p, is_causal, None, enable_gqa)
     check_without_gradient(attn_mask)
     width = _half(query)
     factor = _checked_lambda(lambd, query, call.shape)
@@ -97,29 +98,33 @@ class LearnedLambda(nn.Module):
     r"""The factor of the second map, learned through the products of two pairs of vectors.
 
     .. math:: \lambda = e^{\lambda_{q1}\cdot\lambda_{k1}} - e^{\lambda_{q2}\cdot\lambda_{k2}}
-              + \lambda_{\text{init}}
+              + \lambda_{\text{init}}, \qquad
+              \lambda_{\text{init}} = 0.8 - 0.6\,e^{-0.3\,(l-1)}
 
     Its gradient moves vectors of the width of a head, as it does queries and keys. It starts near
     :math:`\lambda_{\text{init}}` and has no bounds: it may become negative, or larger than 1.
 
     Args:
         head_dim: :math:`d_k`, the number of components of each of the four vectors.
-        initial: :math:`\lambda_{\text{init}}`, such as :func:`initial_lambda`; not learned.
+        layer: l, counted from 1: the deeper the layer, the nearer to 0.8 it starts.
         std: standard deviation of the normal distribution that the vectors are drawn from.
         generator: source of the random numbers, None = PyTorch's global one.
         device, dtype: of the vectors.
 
     Raises:
-        TypeError, ValueError: for a width below 1, or an ``initial`` that is no finite number.
+        TypeError, ValueError: for a width or a layer below 1.
+
+    ``initial`` is :math:`\lambda_{\text{init}}`, a number from 0.2 to 0.8, which is not learned.
 
     Calling it returns :math:`\lambda`, a tensor without dimensions, for the ``lambd`` of
     :func:`differential_attention`. It is formed in float32 at least.
 
-    Source: Ye et al. 2024, arXiv 2410.05258, equation 2; the deviation is that of its code.
+    Source: Ye et al. 2024, arXiv 2410.05258, equation 2 and section 2.1; the deviation is that of
+    its code.
 
     Examples:
         >>> with torch.no_grad():
-        ...     LearnedLambda(8, initial=initial_lambda(1), std=0.0)()
+        ...     LearnedLambda(8, layer=1, std=0.0)()
         tensor(0.2000)
     """
 
@@ -127,7 +132,7 @@ class LearnedLambda(nn.Module):
         self,
         head_dim: int,
         *,
-        initial: float,
+        layer: int,
         std: float = 0.1,
         generator: torch.Generator | None = None,
         device: torch.device | str | None = None,
@@ -136,10 +141,8 @@ class LearnedLambda(nn.Module):
         super().__init__()
         checks.check_integer("head_dim", head_dim, 1, "It is half of query.shape[-1].")
         checks.check_drawn(generator=generator, kind=torch.Generator, dtype=dtype)
-        advice = "The paper takes initial_lambda(layer), from 0.2 to 0.8."
-        self.initial = checks.check_number("initial", initial, advice)
-        if not math.isfinite(self.initial):
-            raise ValueError(f"initial: expected a finite number, got {initial!r}. {advice}")
+        layer = checks.check_integer("layer", layer, 1, "Code that counts from 0 adds 1.")
+        self.initial = 0.8 - 0.6 * math.exp(-0.3 * (layer - 1))
         vectors = torch.empty(2, 2, head_dim, device=device, dtype=dtype)
         self.vectors = nn.Parameter(vectors)  # for each map one of the query, one of the key
         nn.init.normal_(self.vectors, std=std, generator=generator)
@@ -148,31 +151,6 @@ class LearnedLambda(nn.Module):
         vectors = self.vectors.to(torch.promote_types(self.vectors.dtype, torch.float32))
         first, second = torch.unbind(vectors.prod(1).sum(-1).exp())
         return first - second + self.initial
-
-
-def initial_lambda(layer: int) -> float:
-    r"""Where the factor of the second map starts: the deeper the layer, the nearer to 0.8.
-
-    .. math:: \lambda_{\text{init}} = 0.8 - 0.6\,e^{-0.3\,(l-1)}
-
-    Args:
-        layer: l, counted from 1.
-
-    Returns:
-        A number from 0.2 to 0.8.
-
-    Raises:
-        ValueError: for a layer that is not a positive integer.
-
-    Source: Ye et al. 2024, arXiv 2410.05258, section 2.1.
-
-    Examples:
-        >>> [round(initial_lambda(layer), 3) for layer in (1, 2, 28)]
-        [0.2, 0.356, 0.8]
-    """
-    advice = "The first layer is 1; code that counts from 0 adds 1."
-    checks.check_integer("layer", layer, 1, advice)
-    return 0.8 - 0.6 * math.exp(-0.3 * (layer - 1))
 
 
 def _half(query: Tensor) -> int:
@@ -187,7 +165,7 @@ def _half(query: Tensor) -> int:
 
 
 def _checked_lambda(lambd: Tensor | float, query: Tensor, shape: checks.Shape) -> Tensor | float:
-    advice = "LearnedLambda gives a tensor, initial_lambda(layer) a number."
+    advice = "LearnedLambda gives a tensor; a number is the same for all rows."
     if not isinstance(lambd, Tensor):
         return checks.check_number("lambd", lambd, advice, most="a number or a tensor")
     if not lambd.is_floating_point():

@@ -31,9 +31,9 @@ def distance_bias_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | Mask | None = None,
-    *,
     bias: Tensor,
+    attn_mask: Tensor | Mask | None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -54,12 +54,13 @@ def distance_bias_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
-            ``(..., n, m)``. Bool: ``True`` = may attend. Float: added to the scores, ``-inf`` =
-            may not attend; without gradient.
         bias: ``(h, n + m - 1)``, or another shape whose leading dimensions broadcast with those
             of the scores: b from the distance -(n - 1), of the last query and the first key, to
             m - 1, of the first query and the last key. Any floating dtype; -inf = may not attend.
+        attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
+            ``(..., n, m)``. Bool: ``True`` = may attend. Float: added to the scores, ``-inf`` =
+            may not attend; without gradient.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c; None means ``1/sqrt(d_k)``. T5 has 1.0.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
@@ -73,7 +74,7 @@ def distance_bias_attention(
     Exact up to rounding, in float32 or wider. A single query without gradients goes to PyTorch's
     kernel. A query that may attend to no key gives zeros and finite gradients. A NaN or inf
     reaches queries that may not attend to it, as in
-    :func:`attnref.variants.blockwise.blockwise_attention`. Time ``2 p (d_k + d_v)`` operations
+    :func:`attnref.blockwise_attention`. Time ``2 p (d_k + d_v)`` operations
     forward and ``2 p (3 d_k + 2 d_v)`` backward, with p the pairs in blocks that are not empty.
     Memory ``O((n + m) (d_k + d_v))``, 512 rows of the mask, and 16 MiB of it as bools while it is
     asked; second and forward-mode derivatives hold all n × m weights.
@@ -85,10 +86,10 @@ def distance_bias_attention(
         >>> query = torch.zeros(1, 3, 2)
         >>> bias = torch.tensor([[0.0, 0.0, 0.0, 50.0, 0.0]])  # for the distances -2, -1, 0, 1, 2
         >>> value = torch.tensor([[[1.0], [2.0], [6.0]]])
-        >>> distance_bias_attention(query, query, value, bias=bias).flatten()
+        >>> distance_bias_attention(query, query, value, bias).flatten()
         tensor([2., 6., 3.])
     """
-    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    call = enter(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     check_without_gradient(attn_mask)
     *lead, n, m = call.shape
     _check_bias(bias, query, call.shape)

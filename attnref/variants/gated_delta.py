@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 
 from attnref import checks
 from attnref._autocast import own_precision
-from attnref._door import Call, check_tensors, enter
+from attnref._door import Call, check_neutral, check_tensors, enter
 from attnref.record import Example, Method
 
 __all__ = ["gated_delta_attention", "gated_delta_attention_step"]
@@ -34,12 +34,15 @@ def gated_delta_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
     *,
     log_decay: Tensor | None = None,
     beta: Tensor | None = None,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    chunk_size: int = 64,
+    block_size: int = 64,
 ) -> Tensor:
     r"""Causal linear attention whose state decays, and is corrected where it is written.
 
@@ -48,21 +51,24 @@ def gated_delta_attention(
 
     from :math:`S_0=0`; without ``beta``
     :math:`S_t = \mathrm{Diag}(a_t)\,S_{t-1} + k_t v_t^\top`. There is no normaliser: without decay
-    and ``beta`` it is the numerator of :func:`attnref.variants.linear.linear_attention`.
+    and ``beta`` it is the numerator of :func:`attnref.linear_attention`.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., n, d_k)``, same dtype and device. With ``beta``, of length 1 at most, or the
             state may grow: a step multiplies it by :math:`1-\beta\|k\|^2` along the key.
         value: ``(..., n, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        attn_mask: None, for PyTorch's order of arguments.
+        dropout_p: 0.0, likewise.
+        is_causal: False, likewise.
+        scale: :math:`c`; None means 1/sqrt(d_k).
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         log_decay: :math:`g`, 0 or less, ``-inf`` to forget all: ``(..., n)``, a decay per head, or
             ``(..., n, d_k)``, a gate with a decay for each component of the key; any floating
             dtype of 16 bits or more. Sizes of 1 are repeated. None means that nothing decays.
         beta: ``(..., n)``, the share of what the state says of a key that is replaced; dtype and
             sizes of 1 as for ``log_decay``. None means that values are added, without correction.
-        scale: :math:`c`; None means 1/sqrt(d_k).
-        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
-        chunk_size: tokens per chunk, a power of two; it changes the time and not the result.
+        block_size: tokens per chunk, a power of two; it changes the time and not the result.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``.
@@ -99,8 +105,16 @@ def gated_delta_attention(
         tensor([[10.],
                 [25.]])
     """
-    call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa)
-    log_decay, beta = _checked(call, log_decay, beta, chunk_size)
+    check_neutral(
+        "There are no scores: log_decay 0 and beta 0 leave a token out.",
+        attn_mask=attn_mask,
+    )
+    check_neutral(
+        "A state knows what came before, so it is causal without.",
+        is_causal=is_causal,
+    )
+    call = enter(query, key, value, None, dropout_p, False, scale, enable_gqa)
+    log_decay, beta = _checked(call, log_decay, beta, block_size)
     with own_precision(query.device):
         query, key, value = call.tensors()
         if enable_gqa:
@@ -110,7 +124,7 @@ def gated_delta_attention(
             )
         key, value = _left_out(key, value, beta)
         state = key.new_zeros(*key.shape[:-2], key.shape[-1], value.shape[-1])
-        output, _ = _chunks(query * call.scale, key, value, log_decay, beta, state, chunk_size)
+        output, _ = _chunks(query * call.scale, key, value, log_decay, beta, state, block_size)
         return output.to(call.query.dtype)
 
 
@@ -123,7 +137,7 @@ def gated_delta_attention_step(
     log_decay: Tensor | None = None,
     beta: Tensor | None = None,
     scale: float | None = None,
-    chunk_size: int = 64,
+    block_size: int = 64,
 ) -> tuple[Tensor, Tensor]:
     r"""The next tokens of gated delta attention, one or many, from the state of those before.
 
@@ -137,7 +151,7 @@ def gated_delta_attention_step(
         value: ``(..., n, d_v)``, same dtype and device, same leading dimensions as ``key``.
         state: ``(..., d_k, d_v)``, of the tokens before these, any floating dtype of 16 bits or
             more; None means that there are none. It is not changed.
-        log_decay, beta, scale, chunk_size: as in :func:`gated_delta_attention`.
+        log_decay, beta, scale, block_size: as in :func:`gated_delta_attention`.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``, and the state after these tokens, float32 for
@@ -159,13 +173,13 @@ def gated_delta_attention_step(
         (tensor([[15.]]), tensor([[15.]]))
     """
     call = enter(query, key, value, scale=scale)
-    log_decay, beta = _checked(call, log_decay, beta, chunk_size)
+    log_decay, beta = _checked(call, log_decay, beta, block_size)
     state = _checked_state(call, state)
     with own_precision(query.device):
         query, key, value = call.tensors()
         key, value = _left_out(key, value, beta)
         inputs = query * call.scale, key, value, log_decay, beta, state
-        output, state = _token(*inputs) if key.shape[-2] == 1 else _chunks(*inputs, chunk_size)
+        output, state = _token(*inputs) if key.shape[-2] == 1 else _chunks(*inputs, block_size)
         return output.to(call.query.dtype), state
 
 
@@ -202,10 +216,10 @@ def _chunks(
     log_decay: Tensor | None,
     beta: Tensor | None,
     state: Tensor,
-    chunk_size: int,
+    block_size: int,
 ) -> tuple[Tensor, Tensor]:
     n = query.shape[-2]
-    size = min(chunk_size, 1 << max(n - 1, 0).bit_length())  # a power of two
+    size = min(block_size, 1 << max(n - 1, 0).bit_length())  # a power of two
     # Some chunks and their squares fit a processor's cache; a GPU is only filled by all of them.
     step = size * _AT_ONCE if query.device.type == "cpu" else max(n, 1)
     outputs = []
@@ -337,7 +351,7 @@ def _gated(rows: list[Tensor], key: Tensor, log_decay: Tensor, size: int) -> Dec
 
 
 def _checked(
-    call: Call, log_decay: Tensor | None, beta: Tensor | None, chunk_size: int
+    call: Call, log_decay: Tensor | None, beta: Tensor | None, block_size: int
 ) -> tuple[Tensor | None, Tensor | None]:
     """What :func:`enter` cannot know; decay and rate with a last dimension, in full size."""
     lead, n = call.key.shape[:-1], call.shape[-2]
@@ -347,11 +361,11 @@ def _checked(
             "writes once; for tokens that follow others call gated_delta_attention_step."
         )
     advice = "It is the number of tokens taken at a time; any power of two gives the same result."
-    chunk_size = checks.check_integer("chunk_size", chunk_size, 1, advice)
-    if chunk_size & (chunk_size - 1):
+    block_size = checks.check_integer("block_size", block_size, 1, advice)
+    if block_size & (block_size - 1):
         raise ValueError(
-            f"chunk_size: expected a power of two, got {chunk_size}. Take "
-            f"{1 << chunk_size.bit_length()}; any of them gives the same result."
+            f"block_size: expected a power of two, got {block_size}. Take "
+            f"{1 << block_size.bit_length()}; any of them gives the same result."
         )
     if log_decay is not None:
         _check_number(call, "log_decay", log_decay)
@@ -405,7 +419,7 @@ def _formula(
     beta: Tensor | None = None,
     scale: float | None = None,
     enable_gqa: bool = False,
-    chunk_size: int = 64,
+    block_size: int = 64,
 ) -> Tensor:
     """Token by token."""
     group = query.shape[-3] // key.shape[-3] if enable_gqa else 1
@@ -444,11 +458,12 @@ METHOD = Method(
     function=gated_delta_attention,
     page="variants/gated-delta",
     formula=_formula,
+    neutral=("attn_mask", "is_causal", "dropout_p"),
     example=_rates,
     plain=None,
     family="recurrence",
     lengths="equal",
     peers=("fla-core", "transformers"),
-    ways={"chunk_size": (1, 2, 4)},
+    ways={"block_size": (1, 2, 4)},
     tasks=("delta",),
 )

@@ -26,10 +26,11 @@ def hierarchical_attention(
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | Mask | None = None,
-    *,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
     block_size: int = 64,
     num_means: int = 4,
 ) -> Tensor:
@@ -52,6 +53,7 @@ def hierarchical_attention(
         attn_mask: which keys count, bool or a mask of :mod:`attnref.masks`, ``(..., 1, n)``, such
             as ``masks.padding(lengths, n)``: the others
             are left out of the means too.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i.
         scale: the factor c; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
@@ -92,7 +94,7 @@ def hierarchical_attention(
         >>> hierarchical_attention(query + 1, key, value, block_size=1, num_means=1)[0]
         tensor([3.3263])
     """
-    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    call = enter(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     block_size, num_means = _check_sizes(call.shape, block_size, num_means)
     query, key, value = call.tensors()
     counts = call.key_mask()  # (..., n, 1)

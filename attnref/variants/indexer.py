@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnref import checks
 from attnref._autocast import own_precision
-from attnref._door import Call, check_tensors, enter
+from attnref._door import Call, check_neutral, check_tensors, enter
 from attnref.checks import check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method
@@ -19,7 +19,7 @@ from attnref.reference import scaled_dot_product_attention
 from attnref.variants._chosen import ChosenKeys, best_of_each_row, check_past, keys_mask
 from attnref.variants._tiled import attention
 
-__all__ = ["index_scores", "indexer_attention", "indexer_choice"]
+__all__ = ["indexer_attention", "indexer_choice"]
 
 _NUMBERS_AT_ONCE = 2**20  # of scores of all heads of the indexer
 _COUNT = "It is the number of keys that each query keeps."
@@ -32,14 +32,16 @@ def indexer_attention(
     index_query: Tensor,
     index_key: Tensor,
     index_weights: Tensor,
-    *,
-    count: int,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
-    past: int = 0,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    num_keys: int,
+    past: int = 0,
 ) -> Tensor:
-    r"""Softmax attention over the ``count`` keys that the indexer ranks first, for all heads.
+    r"""Softmax attention over the ``num_keys`` keys that the indexer ranks first, for all heads.
 
     .. math:: o_i = \sum_{j\in T_i} p_{ij} v_j, \qquad
               T_i = \text{the } k \text{ largest } I_{ij} =
@@ -56,13 +58,15 @@ def indexer_attention(
         index_query: ``(..., h_I, n, d_I)``, the indexer's queries, same dtype and device.
         index_key: ``(..., m, d_I)``, one for all heads of the indexer.
         index_weights: ``(..., h_I, n)``, the weight of each indexer head for each query.
-        count: the number k of keys a query keeps, or all where there are fewer. Which of several
-            equal scores is taken at the cutoff is unspecified.
+        attn_mask: None, for PyTorch's order of arguments.
+        dropout_p: 0.0, likewise.
         is_causal: query i sees the keys j <= past + i.
-        past: the number of keys before the first query's own, m - n for a step with a cache; 0
-            unless causal.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``. The indexer has none.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        num_keys: the number k of keys a query keeps, or all where there are fewer. Which of several
+            equal scores is taken at the cutoff is unspecified.
+        past: the number of keys before the first query's own, m - n for a step with a cache; 0
+            unless causal.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros for a query that sees no key.
@@ -72,9 +76,10 @@ def indexer_attention(
 
     Exact up to rounding, in float32 or wider, for the choice that was made. The choice has no
     derivative: the tensors of the indexer get no gradient from the output, and are trained by a
-    loss on :func:`index_scores`. Unlike the reference, a NaN or inf reaches the gradients of what
-    is kept beside it, an inf may come out as NaN, and kept scores that are all -inf give zeros, not
-    NaN.
+    loss on the scores :math:`I_{ij}`, in the source the Kullback–Leibler divergence between the
+    weights of the attention, averaged over its heads, and the softmax of these scores. Unlike the
+    reference, a NaN or inf reaches the gradients of what is kept beside it, an inf may come out as
+    NaN, and kept scores that are all -inf give zeros, not NaN.
 
     The indexer looks at all pairs, ``2 n m h_I d_I`` operations and a little more: quadratic, but
     without averages of values. The attention takes ``2 h n k (d_k + d_v)`` forward. Memory
@@ -88,11 +93,15 @@ def indexer_attention(
         >>> value = torch.tensor([[1.0], [3.0], [7.0]])
         >>> index_query, index_key = torch.ones(1, 1, 1), torch.tensor([[0.0], [1.0], [2.0]])
         >>> indexer_attention(
-        ...     query, key, value, index_query, index_key, torch.ones(1, 1), count=2
+        ...     query, key, value, index_query, index_key, torch.ones(1, 1), num_keys=2
         ... )
         tensor([[5.]])
     """
-    call = enter(query, key, value, None, is_causal, scale, enable_gqa)
+    check_neutral(
+        "The indexer chooses the keys; is_causal keeps it from later ones.",
+        attn_mask=attn_mask,
+    )
+    call = enter(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)
     _check_index(index_query, index_key, index_weights, query)
     batch, (n, m) = call.shape[:-3], call.shape[-2:]
     if (index_query.shape[-2], index_key.shape[-2]) != (n, m):
@@ -107,9 +116,9 @@ def indexer_attention(
             f"before its heads, got {tuple(index_query.shape[:-3])} and index_key's "
             f"{tuple(index_key.shape[:-2])}. All heads share one choice."
         )
-    count = check_integer("count", count, 1, _COUNT)
+    num_keys = check_integer("num_keys", num_keys, 1, _COUNT)
     position = check_past(past, is_causal)
-    places, valid = _choice(index_query, index_key, index_weights, count, position)
+    places, valid = _choice(index_query, index_key, index_weights, num_keys, position)
     return _over(call, places, valid).to(query.dtype)
 
 
@@ -129,42 +138,6 @@ def _over(call: Call, places: Tensor, valid: Tensor) -> Tensor:
     return output.reshape(*lead, n, value.shape[-1])
 
 
-def index_scores(index_query: Tensor, index_key: Tensor, index_weights: Tensor) -> Tensor:
-    r"""The indexer's score of each pair, by which keys are ranked.
-
-    .. math:: I_{ij} = \sum_{h} w_{ih}\,\mathrm{ReLU}(q^I_{ih}\cdot k^I_j)
-
-    These have a derivative: the indexer is trained on them. In the source, its loss is the
-    Kullback–Leibler divergence between the weights of the attention, averaged over its heads, and
-    the softmax of these scores.
-
-    Args:
-        index_query: ``(..., h_I, n, d_I)``, any floating dtype of 16 bits or more.
-        index_key: ``(..., m, d_I)``, same dtype and device.
-        index_weights: ``(..., h_I, n)``, same dtype and device.
-
-    Returns:
-        ``(..., n, m)`` in the dtype of the computation: float32 for half precision.
-
-    Raises:
-        TypeError, ValueError: as :func:`indexer_attention` does.
-
-    Exact up to rounding. Time ``2 n m h_I d_I`` operations and three more for each of the
-    ``n m h_I`` products; memory ``O(h_I n m)``.
-
-    Source: DeepSeek-AI 2025, arXiv 2512.02556, equation 1.
-
-    Examples:
-        >>> query = torch.tensor([[[1.0]], [[-1.0]]])  # two heads, one query
-        >>> key = torch.tensor([[3.0], [-2.0]])
-        >>> index_scores(query, key, torch.tensor([[1.0], [10.0]]))
-        tensor([[ 3., 20.]])
-    """
-    _check_index(index_query, index_key, index_weights)
-    with own_precision(index_query.device):
-        return _index_scores(index_query, index_key, index_weights)
-
-
 def _index_scores(index_query: Tensor, index_key: Tensor, index_weights: Tensor) -> Tensor:
     dtype = torch.promote_types(index_query.dtype, torch.float32)
     q, k, w = (x.to(dtype) for x in (index_query, index_key, index_weights))
@@ -177,7 +150,7 @@ def indexer_choice(
     index_key: Tensor,
     index_weights: Tensor,
     *,
-    count: int,
+    num_keys: int,
     is_causal: bool = False,
     past: int = 0,
 ) -> Mask:
@@ -194,7 +167,7 @@ def indexer_choice(
     Examples:
         >>> index_key = torch.tensor([[3.0], [1.0], [2.0], [0.0]])
         >>> ones = torch.ones(1, 4, 1)
-        >>> choice = indexer_choice(ones, index_key, ones[..., 0], count=2, is_causal=True)
+        >>> choice = indexer_choice(ones, index_key, ones[..., 0], num_keys=2, is_causal=True)
         >>> print(choice.picture())
         #...
         ##..
@@ -202,15 +175,15 @@ def indexer_choice(
         #.#.
     """
     _check_index(index_query, index_key, index_weights)
-    count = check_integer("count", count, 1, _COUNT)
+    num_keys = check_integer("num_keys", num_keys, 1, _COUNT)
     position = check_past(past, is_causal)
-    places, valid = _choice(index_query, index_key, index_weights, count, position)
+    places, valid = _choice(index_query, index_key, index_weights, num_keys, position)
     return keys_mask(places, valid, index_key.shape[-2])
 
 
 @torch.no_grad()
 def _choice(
-    index_query: Tensor, index_key: Tensor, index_weights: Tensor, count: int, past: int | None
+    index_query: Tensor, index_key: Tensor, index_weights: Tensor, num_keys: int, past: int | None
 ) -> tuple[Tensor, Tensor]:
     """Where the best keys of each query are, ``(..., n, k)``, and which of them count."""
     (heads, n), m = index_query.shape[-3:-1], index_key.shape[-2]
@@ -226,7 +199,7 @@ def _choice(
         if past is not None:
             position = past + torch.arange(n, device=key.device)[rows, None]
             scores = scores.masked_fill(key > position, -torch.inf)
-        found.append(best_of_each_row(scores, count))
+        found.append(best_of_each_row(scores, num_keys))
     places, valid = (torch.cat(parts, -2) for parts in zip(*found, strict=True))
     return places, valid
 
@@ -299,7 +272,7 @@ def _index(given: Example) -> dict[str, Any]:
         "index_query": given.randn(*lead, 4, given.n, 32),
         "index_key": given.randn(*lead, given.m, 32),
         "index_weights": given.randn(*lead, 4, given.n),
-        "count": max(1, min(256, given.m // 2)),
+        "num_keys": max(1, min(256, given.m // 2)),
     }
 
 
@@ -308,7 +281,7 @@ def _all_keys(given: Example) -> dict[str, Any]:
         "index_query": given.query.new_ones(1, given.n, 1),
         "index_key": given.query.new_ones(given.m, 1),
         "index_weights": given.query.new_ones(1, given.n),
-        "count": max(1, given.m),
+        "num_keys": max(1, given.m),
     }
 
 
@@ -316,6 +289,7 @@ METHOD = Method(
     function=indexer_attention,
     page="variants/selected",
     formula=_formula,
+    neutral=("attn_mask", "dropout_p"),
     example=_index,
     plain=_all_keys,
     constants=("attn_mask", "index_query", "index_key", "index_weights"),

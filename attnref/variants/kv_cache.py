@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from attnref import checks, masks
-from attnref._door import Call, enter
+from attnref._door import Call, check_neutral, enter
 from attnref.checks import Shape
 from attnref.record import Method
 from attnref.reference import scaled_dot_product_attention
@@ -32,9 +32,12 @@ def kv_cache_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
     sink: Tensor | float | None = None,
     splits: int = 1,
 ) -> Tensor:
@@ -53,6 +56,9 @@ def kv_cache_attention(
         key: ``(..., key heads, m, d_k)``, same dtype and device, with n <= m: what
             :meth:`attnref.KVCache.append` returned.
         value: ``(..., key heads, m, d_v)``, same dtype and device.
+        attn_mask: None, for PyTorch's order of arguments.
+        dropout_p: 0.0, likewise.
+        is_causal: False, likewise.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         sink: a score for each head, as in :func:`attnref.scaled_dot_product_attention`.
@@ -81,7 +87,12 @@ def kv_cache_attention(
         >>> kv_cache_attention(query, key, value, enable_gqa=True).flatten()
         tensor([2., 2., 5., 5.])
     """
-    call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa, sink=sink)
+    check_neutral(
+        "A new token sees all up to itself; for more use blockwise_attention.",
+        attn_mask=attn_mask,
+        is_causal=is_causal,
+    )
+    call = enter(query, key, value, None, dropout_p, False, scale, enable_gqa, sink=sink)
     if splits != 1:
         advice = "It is the number of pieces of the cache; 1 reads it whole."
         splits = checks.check_integer("splits", splits, 1, advice)
@@ -174,6 +185,7 @@ METHOD = Method(
     function=kv_cache_attention,
     page="variants/kv-cache",
     formula=_formula,
+    neutral=("attn_mask", "is_causal", "dropout_p"),
     adapted=_token_by_token,
     lengths="newest",
     causal=True,

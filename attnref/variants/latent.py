@@ -21,7 +21,7 @@ from torch import Tensor
 
 from attnref import checks
 from attnref._autocast import own_precision
-from attnref._door import Call, check_tensors, check_without_gradient, enter
+from attnref._door import Call, check_neutral, check_tensors, check_without_gradient, enter
 from attnref.masks import Mask, causal
 from attnref.masks.tensors import both
 from attnref.record import Example, Method
@@ -39,11 +39,13 @@ def latent_attention(
     key_up: Tensor,
     value_up: Tensor,
     attn_mask: Tensor | Mask | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
     *,
     query_rotary: Tensor | None = None,
     key_rotary: Tensor | None = None,
-    is_causal: bool = False,
-    scale: float | None = None,
     absorb: bool | None = None,
 ) -> Tensor:
     r"""Softmax attention whose keys and values are linear functions of one latent per token.
@@ -66,11 +68,13 @@ def latent_attention(
         attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
             ``(..., h, n, m)``. Bool: ``True`` = may attend. Float: added to the scores, ``-inf`` =
             may not attend; without gradient.
+        dropout_p: 0.0, for PyTorch's order of arguments.
+        is_causal: query i sees the keys j <= i (top-left alignment when n != m).
+        scale: the factor :math:`\kappa` on the scores; None means ``1/sqrt(d_k + d_r)``.
+        enable_gqa: False, likewise.
         query_rotary: ``(..., h, n, d_r)``, the part that carries the position, rotated already.
         key_rotary: ``(..., m, d_r)``, one for all heads, rotated already; None where
             ``query_rotary`` is.
-        is_causal: query i sees the keys j <= i (top-left alignment when n != m).
-        scale: the factor :math:`\kappa` on the scores; None means ``1/sqrt(d_k + d_r)``.
         absorb: whether the matrices go to the query and to the output; None takes the order that
             needs fewer operations.
 
@@ -83,7 +87,7 @@ def latent_attention(
     Exact up to rounding, in both orders. In half precision each rounds what it makes once: keys
     and values, or queries and averages of latents. A query that may attend to no key gives
     zeros and finite gradients. A NaN or inf reaches queries that may not attend to it, as in
-    :func:`attnref.variants.blockwise.blockwise_attention`. In float16 an absorbed query can
+    :func:`attnref.blockwise_attention`. In float16 an absorbed query can
     overflow where keys that are made do not.
 
     With P pairs of a query and a key, making keys and values takes
@@ -101,6 +105,10 @@ def latent_attention(
         >>> latent_attention(query, latent, key_up, value_up).flatten()
         tensor([3., 3., 3.])
     """
+    check_neutral(
+        "All heads share the latents, whatever their number.",
+        enable_gqa=enable_gqa,
+    )
     rotary = _checked(query, latent, key_up, value_up, query_rotary, key_rotary)
     check_without_gradient(attn_mask)
     _, d_k, d_c = key_up.shape
@@ -122,14 +130,14 @@ def latent_attention(
             if rotary:
                 shared = rotary[1].unsqueeze(-3).expand(*key.shape[:-1], d_r)
                 query, key = torch.cat([query, rotary[0]], -1), torch.cat([key, shared], -1)
-            return blockwise(enter(query, key, value, attn_mask, is_causal, scale))
+            return blockwise(enter(query, key, value, attn_mask, dropout_p, is_causal, scale))
 
         query = query @ key_up  # (..., h, n, d_c)
         key = latent
         if rotary:
             query = torch.cat([query, rotary[0]], -1)  # (..., h, n, d_c + d_r)
             key = torch.cat([key, rotary[1].unsqueeze(-3)], -1)  # (..., 1, m, d_c + d_r)
-        call = enter(query, key, key, attn_mask, is_causal, scale, enable_gqa=True)
+        call = enter(query, key, key, attn_mask, dropout_p, is_causal, scale, enable_gqa=True)
         return _to_one_head(call)[..., :d_c] @ value_up.mT  # (..., h, n, d_v)
 
 
@@ -269,6 +277,7 @@ METHOD = Method(
     function=latent_attention,
     page="variants/latent",
     formula=_formula,
+    neutral=("enable_gqa", "dropout_p"),
     example=_latents,
     plain=_of_everything,
     dimensions=3,

@@ -21,7 +21,6 @@ from attnref.record import Method
 
 __all__ = [
     "LinearState",
-    "elu_plus_one",
     "linear_attention",
     "linear_attention_step",
     "linear_state",
@@ -32,24 +31,11 @@ FeatureMap = Callable[[Tensor], Tensor]
 _AT_ONCE = 4  # chunks: fewer are too small for fast products, more leave the cache
 
 
-def elu_plus_one(tokens: Tensor) -> Tensor:
-    r"""The feature map of Katharopoulos et al.: positive, and the identity plus 1 above 0.
+def _elu_plus_one(tokens: Tensor) -> Tensor:
+    """The feature map of Katharopoulos et al., elu(x) + 1, without a branch.
 
-    .. math:: \phi(x) = \mathrm{elu}(x) + 1 = \begin{cases} x + 1 & x > 0 \\ e^x & x \le 0
-              \end{cases}
-
-    Computed as on the right. The sum on the left is exactly 0 below -17.33 in float32, where
-    :math:`e^x < 2^{-25}` has all its digits: a row of zeros has no normaliser.
-
-    Args:
-        tokens: any shape, any floating dtype.
-
-    Returns:
-        Same shape and dtype.
-
-    Examples:
-        >>> elu_plus_one(torch.tensor([-20.0, 0.0, 3.0]))
-        tensor([2.0612e-09, 1.0000e+00, 4.0000e+00])
+    The sum is exactly 0 below -17.33 in float32, where e^x < 2^-25 still has all its digits: a row
+    of zeros has no normaliser.
     """
     return torch.exp(tokens.clamp(max=0)) + torch.relu(tokens)
 
@@ -59,12 +45,13 @@ def linear_attention(
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | Mask | None = None,
-    *,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: None = None,
     enable_gqa: bool = False,
-    feature_map: FeatureMap = elu_plus_one,
-    chunk_size: int = 64,
+    *,
+    feature_map: FeatureMap | None = None,
+    block_size: int = 64,
 ) -> Tensor:
     r"""Attention with a product of features in place of :math:`e^{q\cdot k}`, linear in length.
 
@@ -80,13 +67,15 @@ def linear_attention(
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
         attn_mask: which keys count, bool or a mask of :mod:`attnref.masks`, ``(..., 1, m)``, such
             as ``masks.padding(lengths, m)``: the others add nothing.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
-        scale: None, for PyTorch's names of arguments.
+        scale: None, likewise.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         feature_map: takes ``(..., d_k)`` to ``(..., f)``, token by token; not negative, or the
             normaliser may vanish between terms of both signs. A factor on the scores would
-            belong to it: there is none outside.
-        chunk_size: tokens per chunk of the causal form; any number gives the same result.
+            belong to it: there is none outside. None means ``elu(x) + 1``: ``x + 1`` above 0 and
+            ``e^x`` below.
+        block_size: tokens per chunk of the causal form; any number gives the same result.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros where the normaliser is 0.
@@ -112,12 +101,14 @@ def linear_attention(
         tensor([[10.0000],
                 [17.5000]])
     """
-    call = enter(query, key, value, attn_mask, is_causal=is_causal, enable_gqa=enable_gqa)
-    advice = "There are no scores to multiply: a factor belongs into feature_map."
-    check_neutral("scale", scale, None, advice)
-    _check_feature_map(feature_map)
+    check_neutral(
+        "There are no scores to multiply: a factor belongs into feature_map.",
+        scale=scale,
+    )
+    call = enter(query, key, value, attn_mask, dropout_p, is_causal, None, enable_gqa)
+    features = _checked_map(feature_map)
     return weighted_average(
-        call, query_features=feature_map, key_features=feature_map, chunk_size=chunk_size
+        call, query_features=features, key_features=features, block_size=block_size
     )
 
 
@@ -142,7 +133,7 @@ class LinearState(NamedTuple):
 
 
 def linear_state(
-    key: Tensor, value: Tensor, *, feature_map: FeatureMap = elu_plus_one
+    key: Tensor, value: Tensor, *, feature_map: FeatureMap | None = None
 ) -> LinearState:
     r"""The state after these keys, from which :func:`linear_attention_step` goes on.
 
@@ -167,17 +158,20 @@ def linear_state(
     """
     check_tensors(key=key, value=value)
     checks.check_value(key.shape, value.shape)
-    _check_feature_map(feature_map)
+    features = _checked_map(feature_map)
     with own_precision(key.device):
-        return _state(key, value, feature_map)
+        return _state(key, value, features)
 
 
-def _check_feature_map(feature_map: FeatureMap) -> None:
+def _checked_map(feature_map: FeatureMap | None) -> FeatureMap:
+    if feature_map is None:
+        return _elu_plus_one
     if not callable(feature_map):
         raise TypeError(
             f"feature_map: expected a function of a tensor (..., d_k), got "
             f"{type(feature_map).__name__}. Leave it out for elu(x) + 1."
         )
+    return feature_map
 
 
 def _state(key: Tensor, value: Tensor, feature_map: FeatureMap) -> LinearState:
@@ -191,7 +185,7 @@ def linear_attention_step(
     value: Tensor,
     state: LinearState | None = None,
     *,
-    feature_map: FeatureMap = elu_plus_one,
+    feature_map: FeatureMap | None = None,
 ) -> tuple[Tensor, LinearState]:
     r"""One token of causal linear attention, from the state of those before it.
 
@@ -229,14 +223,14 @@ def linear_attention_step(
             f"{tuple(key.shape)}. For a whole prompt call linear_attention(..., is_causal=True) "
             "and linear_state."
         )
-    _check_feature_map(feature_map)
+    features = _checked_map(feature_map)
     if state is not None and not isinstance(state, LinearState):
         raise TypeError(
             f"state: expected a LinearState or None, got {type(state).__name__}. The step before "
             "returns it, and linear_state makes it of a prompt."
         )
     with own_precision(query.device):
-        return _step(query, key, value, state, feature_map)
+        return _step(query, key, value, state, features)
 
 
 def _step(
@@ -251,17 +245,17 @@ def _step(
 
 
 def weighted_average(
-    call: Call, *, query_features: FeatureMap, key_features: FeatureMap, chunk_size: int
+    call: Call, *, query_features: FeatureMap, key_features: FeatureMap, block_size: int
 ) -> Tensor:
     """Linear attention of a checked call, with a feature map for each side."""
     advice = "It is the number of tokens taken at a time; any number gives the same result."
-    chunk_size = checks.check_integer("chunk_size", chunk_size, 1, advice)
+    block_size = checks.check_integer("block_size", block_size, 1, advice)
     with own_precision(call.query.device):
-        return _sums(call, query_features, key_features, chunk_size).to(call.query.dtype)
+        return _sums(call, query_features, key_features, block_size).to(call.query.dtype)
 
 
 def _sums(
-    call: Call, query_features: FeatureMap, key_features: FeatureMap, chunk_size: int
+    call: Call, query_features: FeatureMap, key_features: FeatureMap, block_size: int
 ) -> Tensor:
     query, key, value = call.tensors()
     counts = call.key_mask()  # (..., m, 1)
@@ -276,15 +270,15 @@ def _sums(
 
     n = query.shape[-2]
     # Some chunks and their scores fit a processor's cache; a GPU is only filled by all of them.
-    chunks = max(1, -(-n // chunk_size))
+    chunks = max(1, -(-n // block_size))
     at_once = min(chunks, _AT_ONCE) if query.device.type == "cpu" else chunks
-    step = at_once * chunk_size
+    step = at_once * block_size
     outputs: list[Tensor] = []
     past = None
     for start in range(0, max(n, 1), step):
         # Filled up as features, not as tokens: those of no token are 0, and count for nothing.
         q, k, v = (
-            torch.unflatten(_filled(block, step), -2, (at_once, chunk_size))
+            torch.unflatten(_filled(block, step), -2, (at_once, block_size))
             for block in (
                 query_features(query[..., start : start + step, :]),
                 key_features(key[..., start : start + step, :])
@@ -330,10 +324,11 @@ def _formula(
     is_causal: bool = False,
     scale: None = None,
     enable_gqa: bool = False,
-    feature_map: FeatureMap = elu_plus_one,
-    chunk_size: int = 64,
+    feature_map: FeatureMap | None = None,
+    block_size: int = 64,
 ) -> Tensor:
     """The products of features as a table of all pairs."""
+    feature_map = _checked_map(feature_map)
     if enable_gqa:
         key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
     weights = feature_map(query) @ feature_map(key).mT  # (..., n, m)
@@ -350,12 +345,12 @@ METHOD = Method(
     function=linear_attention,
     page="variants/linear",
     formula=_formula,
+    neutral=("scale", "dropout_p"),
     plain=None,
     family="kernel",
     peers=("linear-attention-transformer",),
     masks="keys",
-    neutral=("scale",),
-    ways={"chunk_size": (1, 3, 5)},
+    ways={"block_size": (1, 3, 5)},
     isolates=("mask",),
     tasks=("dense", "causal"),
 )

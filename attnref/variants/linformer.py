@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnref._autocast import own_precision
-from attnref._door import Call, check_tensors, enter
+from attnref._door import Call, check_neutral, check_tensors, enter
 from attnref.checks import broadcast_shape, check_drawn, check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method
@@ -18,17 +18,21 @@ from attnref.variants.blockwise import blockwise
 
 __all__ = ["linformer_attention", "mean_projection"]
 
+_RANK = 256  # where no projection is given
+
 
 def linformer_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | Mask | None = None,
-    *,
-    key_projection: Tensor,
-    value_projection: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    key_projection: Tensor | None = None,
+    value_projection: Tensor | None = None,
 ) -> Tensor:
     r"""Attention whose m keys and values were first mixed into r of each.
 
@@ -42,12 +46,14 @@ def linformer_attention(
         attn_mask: which keys count, bool or a mask of :mod:`attnref.masks`, ``(..., 1, m)``, such
             as ``masks.padding(lengths, m)``: the others
             are left out of the mixtures, and so is a mixture of none.
-        key_projection: the E, ``(r, m)`` or ``(..., r, m)`` with leading dimensions that
-            broadcast, same device. A parameter of the model, as is F; the same tensor for both
-            shares it. :func:`mean_projection` is one to start from.
-        value_projection: the F, same shape.
+        dropout_p: 0.0, for PyTorch's order of arguments.
+        is_causal: False, likewise.
         scale: the factor c; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        key_projection: the E, ``(r, m)`` or ``(..., r, m)`` with leading dimensions that
+            broadcast, same dtype and device. A parameter of the model, as is F. None takes the
+            means of 256 runs of keys, by :func:`mean_projection`, or all keys if there are fewer.
+        value_projection: the F, same shape; None shares E.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``.
@@ -75,9 +81,30 @@ def linformer_attention(
                 [4.],
                 [4.]])
     """
-    call = enter(query, key, value, attn_mask, scale=scale, enable_gqa=enable_gqa)
+    check_neutral(
+        "A mixture of keys has past and future in it.",
+        is_causal=is_causal,
+    )
+    call = enter(query, key, value, attn_mask, dropout_p, False, scale, enable_gqa)
+    if key_projection is None:
+        if value_projection is not None:
+            raise ValueError(
+                "key_projection: expected a tensor beside value_projection, got None. Pass both, "
+                "or key_projection alone to share it."
+            )
+        key_projection = _means_of(key)
+    if value_projection is None:
+        value_projection = key_projection
     _check_projections(call, key_projection, value_projection)
     return _attended(call, key_projection, value_projection)
+
+
+def _means_of(key: Tensor) -> Tensor:
+    """The projection that is taken where none is given, ``(r, m)``."""
+    m = key.shape[-2]
+    if m == 0:
+        return key.new_zeros(1, 0)
+    return mean_projection(min(_RANK, m), m, dtype=key.dtype, device=key.device)
 
 
 def _attended(call: Call, key_projection: Tensor, value_projection: Tensor) -> Tensor:
@@ -198,6 +225,7 @@ METHOD = Method(
     function=linformer_attention,
     page="variants/linformer",
     formula=_formula,
+    neutral=("is_causal", "dropout_p"),
     example=_means,
     plain=_identity,
     peers=("linformer",),

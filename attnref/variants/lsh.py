@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref._autocast import own_precision
-from attnref._door import check_generator, check_tensors, enter
+from attnref._door import check_generator, check_tensors, enter, source_of
 from attnref.checks import check_drawn, check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method
@@ -20,18 +20,22 @@ from attnref.softmax import Partial, merge, partial_attention
 
 __all__ = ["lsh_attention", "random_rotations"]
 
+_ROUNDS = 4  # where no rotations are given
+
 
 def lsh_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | Mask | None = None,
-    *,
-    rotations: Tensor,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    chunk_size: int = 64,
+    *,
+    rotations: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    block_size: int = 64,
 ) -> Tensor:
     r"""Softmax attention over the keys that in some round fall near the query by their hash.
 
@@ -50,12 +54,15 @@ def lsh_attention(
         attn_mask: which keys count, bool or a mask of :mod:`attnref.masks`, ``(..., 1, n)``, such
             as ``masks.padding(lengths, n)``: the others
             keep their places when sorted, but have no weight.
-        rotations: the R of each round, ``(rounds, d_k, buckets / 2)``, on the same device;
-            :func:`random_rotations` draws them. The same ones give the same output.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i, positions being those before sorting.
         scale: the factor c; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
-        chunk_size: the number C of tokens; about two chunks per bucket leave few keys behind.
+        rotations: the R of each round, ``(rounds, d_k, buckets / 2)``, on the same device. The
+            same ones give the same output. None draws those of four rounds, with a bucket for two
+            blocks, by :func:`random_rotations`.
+        generator: what draws them; None is one of seed 0, which draws the same at each call.
+        block_size: the number C of tokens; about two chunks per bucket leave few keys behind.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros for a query that met no key, which
@@ -86,16 +93,23 @@ def lsh_attention(
         >>> generator = torch.Generator().manual_seed(0)
         >>> tokens = torch.randn(8, 2, generator=generator)
         >>> rotations = random_rotations(2, 2, num_buckets=2, generator=generator)
-        >>> lsh_attention(tokens, tokens, tokens, rotations=rotations, chunk_size=2).shape
+        >>> lsh_attention(tokens, tokens, tokens, rotations=rotations, block_size=2).shape
         torch.Size([8, 2])
     """
-    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    call = enter(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     *lead, n, m = call.shape
     if n != m:
         raise ValueError(
             f"key: expected {n} tokens, as query has, got {m}. Chunks of sorted queries and of "
             "sorted keys are set side by side: pad the shorter sequence, or use another method."
         )
+    advice = "A query meets three times as many keys a round."
+    block_size = check_integer("block_size", block_size, 1, advice)
+    source = source_of(generator, rotations=rotations)
+    if rotations is None:
+        buckets = 2 * max(1, n // (2 * block_size))
+        drawn = random_rotations(_ROUNDS, query.shape[-1], num_buckets=buckets, generator=source)
+        rotations = drawn.to(query.device)
     check_tensors(rotations=rotations)
     if rotations.dim() != 3 or rotations.shape[-2] != query.shape[-1] or not rotations.numel():
         raise ValueError(
@@ -103,8 +117,6 @@ def lsh_attention(
             f"{tuple(rotations.shape)}. Draw them with random_rotations(rounds, query.shape[-1], "
             "num_buckets=buckets, generator=generator)."
         )
-    advice = "A query meets three times as many keys a round."
-    chunk_size = check_integer("chunk_size", chunk_size, 1, advice)
     q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors())
     q = q * call.scale
     counts = call.key_mask()  # (..., n, 1)
@@ -112,7 +124,7 @@ def lsh_attention(
         k, v = k.masked_fill(~counts, 0.0), v.masked_fill(~counts, 0.0)
         counts = counts.squeeze(-1).expand(*lead, n)
     with own_precision(query.device):
-        return _attended(q, k, v, counts, rotations, chunk_size, is_causal).to(query.dtype)
+        return _attended(q, k, v, counts, rotations, block_size, is_causal).to(query.dtype)
 
 
 def _attended(
@@ -121,7 +133,7 @@ def _attended(
     value: Tensor,
     counts: Tensor | None,
     rotations: Tensor,
-    chunk_size: int,
+    block_size: int,
     is_causal: bool,
 ) -> Tensor:
     """The rounds, merged, ``(..., n, d_v)``; ``counts`` says which keys have a weight."""
@@ -141,10 +153,10 @@ def _attended(
             _taken(value, key_order),
             # Position and chunks of each token, one row each, in the order of this round.
             torch.stack(
-                [query_order, *(p.gather(-1, query_order) // chunk_size for p in query_places)]
+                [query_order, *(p.gather(-1, query_order) // block_size for p in query_places)]
             ),
-            torch.stack([position, *(p.gather(-1, key_order) // chunk_size for p in key_places)]),
-            chunk_size,
+            torch.stack([position, *(p.gather(-1, key_order) // block_size for p in key_places)]),
+            block_size,
             is_causal,
         )
         met = Partial(*(_taken(rows, query_place) for rows in met))
@@ -166,7 +178,7 @@ def random_rotations(
     Args:
         num_rounds: how often tokens are hashed.
         head_dim: the d_k of query and key.
-        num_buckets: the number of hashes, even; about n / chunk_size is usual.
+        num_buckets: the number of hashes, even; about n / block_size is usual.
         generator: source of the numbers; its device is that of the result.
         dtype: of the result.
 
@@ -254,13 +266,13 @@ def _rounds(given: Example) -> dict[str, Any]:
     size = 64 if given.m >= 256 else 4
     buckets = 2 * max(1, given.m // (2 * size))
     rotations = random_rotations(4, given.d_k, num_buckets=buckets, generator=given.generator)
-    return {"rotations": rotations.to(given.query), "chunk_size": size}
+    return {"rotations": rotations.to(given.query), "block_size": size}
 
 
 def _one_chunk(given: Example) -> dict[str, Any]:
     return {
         "rotations": given.query.new_ones(1, given.d_k, 1),
-        "chunk_size": given.all_keys,
+        "block_size": given.all_keys,
     }
 
 

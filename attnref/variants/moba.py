@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnref._autocast import own_precision
-from attnref._door import enter
+from attnref._door import check_neutral, enter
 from attnref.checks import check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method
@@ -35,15 +35,17 @@ def moba_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
-    block_size: int,
-    count: int,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
-    past: int = 0,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    block_size: int,
+    num_blocks: int,
+    past: int = 0,
 ) -> Tensor:
-    r"""Softmax attention over the ``count`` blocks of keys that a gate prefers.
+    r"""Softmax attention over the ``num_blocks`` blocks of keys that a gate prefers.
 
     .. math:: o_i = \sum_{j\in N_i} p_{ij} v_j, \qquad
               N_i = \{j : \lfloor j/B\rfloor \in \text{the best } J \text{ by }
@@ -58,16 +60,18 @@ def moba_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        block_size: the number B of keys in a block; the last may have fewer, and its mean is taken
-            over those.
-        count: the number of blocks that a query keeps, its own included, or all where
-            there are fewer. Which of several equal gates is taken at the cutoff is unspecified.
+        attn_mask: None, for PyTorch's order of arguments.
+        dropout_p: 0.0, likewise.
         is_causal: query i sees the keys j <= past + i.
-        past: the number of keys before the first query's own, m - n for a step with a cache; 0
-            unless causal.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``. The gate has none.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head; each
             query head chooses for itself.
+        block_size: the number B of keys in a block; the last may have fewer, and its mean is taken
+            over those.
+        num_blocks: the number of blocks that a query keeps, its own included, or all where
+            there are fewer. Which of several equal gates is taken at the cutoff is unspecified.
+        past: the number of keys before the first query's own, m - n for a step with a cache; 0
+            unless causal.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros for a query that sees no key.
@@ -89,16 +93,20 @@ def moba_attention(
     Examples:
         >>> query, key = torch.tensor([[1.0]]), torch.tensor([[0.0], [0.0], [1.0], [1.0]])
         >>> value = torch.tensor([[1.0], [3.0], [5.0], [7.0]])
-        >>> moba_attention(query, key, value, block_size=2, count=1)
+        >>> moba_attention(query, key, value, block_size=2, num_blocks=1)
         tensor([[6.]])
     """
-    call = enter(query, key, value, None, is_causal, scale, enable_gqa)
+    check_neutral(
+        "The gate chooses the blocks; is_causal keeps it from later ones.",
+        attn_mask=attn_mask,
+    )
+    call = enter(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)
     block_size = check_integer("block_size", block_size, 1, _BLOCK_SIZE)
-    count = check_integer("count", count, 1, _COUNT)
+    num_blocks = check_integer("num_blocks", num_blocks, 1, _COUNT)
     position = check_past(past, is_causal)
     lead = call.shape[:-2]
     q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors())
-    chosen = _choice(q, k, block_size, count, position)  # (..., n, blocks)
+    chosen = _choice(q, k, block_size, num_blocks, position)  # (..., n, blocks)
     plan = ChosenBlocks(block_size, position)
     return attention(plan, call.scale, q, k, v, chosen).to(query.dtype)
 
@@ -108,7 +116,7 @@ def moba_choice(
     key: Tensor,
     *,
     block_size: int,
-    count: int,
+    num_blocks: int,
     is_causal: bool = False,
     past: int = 0,
     enable_gqa: bool = False,
@@ -124,7 +132,7 @@ def moba_choice(
 
     Examples:
         >>> key = torch.tensor([[0.0], [0.0], [2.0], [2.0], [1.0], [1.0]])
-        >>> print(moba_choice(key + 1, key, block_size=2, count=2, is_causal=True).picture())
+        >>> print(moba_choice(key + 1, key, block_size=2, num_blocks=2, is_causal=True).picture())
         #.....
         ##....
         ###...
@@ -132,17 +140,19 @@ def moba_choice(
         ..###.
         ..####
     """
-    call = enter(query, key, key, None, is_causal, None, enable_gqa)
+    call = enter(query, key, key, is_causal=is_causal, enable_gqa=enable_gqa)
     block_size = check_integer("block_size", block_size, 1, _BLOCK_SIZE)
-    count = check_integer("count", count, 1, _COUNT)
+    num_blocks = check_integer("num_blocks", num_blocks, 1, _COUNT)
     position = check_past(past, is_causal)
     q, k, _ = (x.expand(*call.shape[:-2], *x.shape[-2:]) for x in call.tensors())
-    chosen = _choice(q, k, block_size, count, position)
+    chosen = _choice(q, k, block_size, num_blocks, position)
     return blocks_mask(chosen, block_size, key.shape[-2], position)
 
 
 @torch.no_grad()
-def _choice(query: Tensor, key: Tensor, block_size: int, count: int, past: int | None) -> Tensor:
+def _choice(
+    query: Tensor, key: Tensor, block_size: int, num_blocks: int, past: int | None
+) -> Tensor:
     """The blocks of each query, bool ``(..., n, blocks)``."""
     with own_precision(query.device):
         gate = query @ block_means(key, block_size).mT  # (..., n, blocks)
@@ -151,7 +161,7 @@ def _choice(query: Tensor, key: Tensor, block_size: int, count: int, past: int |
         own = position[:, None] // block_size  # (n, 1)
         block = torch.arange(gate.shape[-1], device=gate.device)
         gate = gate.masked_fill(block == own, torch.inf).masked_fill(block > own, -torch.inf)
-    places, valid = best_of_each_row(gate, count)
+    places, valid = best_of_each_row(gate, num_blocks)
     return torch.zeros_like(gate, dtype=torch.bool).scatter(-1, places, valid)
 
 
@@ -171,17 +181,22 @@ def _formula(
 
 def _some(given: Example) -> dict[str, Any]:
     """Few small blocks, and four of 64 where there are many keys."""
-    return {"block_size": 64, "count": 4} if given.m >= 256 else {"block_size": 2, "count": 2}
+    return (
+        {"block_size": 64, "num_blocks": 4}
+        if given.m >= 256
+        else {"block_size": 2, "num_blocks": 2}
+    )
 
 
 def _all(given: Example) -> dict[str, Any]:
-    return {"block_size": 2, "count": given.all_keys}
+    return {"block_size": 2, "num_blocks": given.all_keys}
 
 
 METHOD = Method(
     function=moba_attention,
     page="variants/selected",
     formula=_formula,
+    neutral=("attn_mask", "dropout_p"),
     example=_some,
     plain=_all,
     isolates=(),

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnref import checks
 from attnref._autocast import own_precision
-from attnref._door import Call, check_tensors, enter
+from attnref._door import Call, check_neutral, check_tensors, enter
 from attnref.checks import check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method
@@ -40,15 +40,18 @@ def native_sparse_attention(
     key: Tensor,
     value: Tensor,
     gates: Tensor,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
     *,
     block_size: int,
-    count: int,
+    num_blocks: int,
     window: int,
     compressed_key: Tensor | None = None,
     compressed_value: Tensor | None = None,
     past: int = 0,
-    scale: float | None = None,
-    enable_gqa: bool = False,
 ) -> Tensor:
     r"""Three causal attentions, summed with gates: to summaries, to chosen blocks, to a window.
 
@@ -69,18 +72,21 @@ def native_sparse_attention(
         gates: broadcasts to ``(..., n, 3)``: the weights of summaries, blocks and window for
             each query and head. Any numbers, same dtype and device; in the source, a sigmoid
             produces them.
+        attn_mask: None, for PyTorch's order of arguments.
+        dropout_p: 0.0, likewise.
+        is_causal: False, likewise.
+        scale: the factor on the scores; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head, and
+            the choice.
         block_size: the number B of keys in a block, for blocks that are summarised and blocks that
             are read.
-        count: the number of blocks that a query reads, its own included, or all where
+        num_blocks: the number of blocks that a query reads, its own included, or all where
             there are fewer. Which of several equal weights is taken at the cutoff is unspecified.
         window: the number W of keys of the third term, the query's own included.
         compressed_key: ``(..., ceil(m / B), d_k)``, a layer's own summaries of the
             blocks; None means the mean of each.
         compressed_value: ``(..., ceil(m / B), d_v)``, likewise.
         past: the number of keys before the first query's own, m - n for a step with a cache.
-        scale: the factor on the scores; None means ``1/sqrt(d_k)``.
-        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head, and
-            the choice.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``. A term without keys is zero, such as
@@ -93,7 +99,7 @@ def native_sparse_attention(
     derivative, but the weights it is based on have one in the first term, through which queries,
     keys and summaries learn what is worth reading. Here the second and the third term share keys
     and values; the source gives each of the three its own. A NaN or inf reaches queries that may
-    not attend to it, as in :func:`attnref.variants.blockwise.blockwise_attention`.
+    not attend to it, as in :func:`attnref.blockwise_attention`.
 
     For b blocks and p chosen pairs the products take ``n b (4 d_k + 2 d_v)`` operations, with the
     weights computed once to choose and once to average, ``2 p (d_k + d_v)``, and those of
@@ -105,11 +111,19 @@ def native_sparse_attention(
     Examples:
         >>> tokens, value = torch.zeros(4, 1), torch.tensor([[1.0], [3.0], [5.0], [7.0]])
         >>> gates = torch.tensor([1.0, 10.0, 100.0])
-        >>> options = {"block_size": 2, "count": 1, "window": 1}
+        >>> options = {"block_size": 2, "num_blocks": 1, "window": 1}
         >>> native_sparse_attention(tokens, tokens, value, gates, **options).T
         tensor([[110., 322., 552., 764.]])
     """
-    call = enter(query, key, value, None, False, scale, enable_gqa)
+    check_neutral(
+        "The weights of the summaries choose the blocks.",
+        attn_mask=attn_mask,
+    )
+    check_neutral(
+        "It is causal without.",
+        is_causal=is_causal,
+    )
+    call = enter(query, key, value, None, dropout_p, False, scale, enable_gqa)
     check_tensors(query=query, gates=gates)
     *lead, n, _ = call.shape
     whole = (*lead, n, 3)
@@ -118,19 +132,25 @@ def native_sparse_attention(
             f"gates: expected a shape that broadcasts to {whole}, three numbers for each query and "
             f"head, got {tuple(gates.shape)}. They are for summaries, blocks and window."
         )
-    block_size, count, position = _checked(block_size, count, past)
+    block_size, num_blocks, position = _checked(block_size, num_blocks, past)
     window = check_integer("window", window, 1, "It is the number of keys, the query's own too.")
     summaries = _summaries(call, compressed_key, compressed_value, block_size, position)
-    return _three_terms(call, summaries, gates, block_size, count, window, position)
+    return _three_terms(call, summaries, gates, block_size, num_blocks, window, position)
 
 
 def _three_terms(
-    call: Call, summaries: Call, gates: Tensor, block_size: int, count: int, window: int, past: int
+    call: Call,
+    summaries: Call,
+    gates: Tensor,
+    block_size: int,
+    num_blocks: int,
+    window: int,
+    past: int,
 ) -> Tensor:
     *lead, n, m = call.shape
     q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors())
     plan = ChosenBlocks(block_size, past)
-    chosen = _choice(summaries, block_size, count, past)  # (..., h, n, blocks)
+    chosen = _choice(summaries, block_size, num_blocks, past)  # (..., h, n, blocks)
     near = Mask((n, m), partial(_between, past - window, past))
     terms = (
         blockwise(summaries),
@@ -147,7 +167,7 @@ def native_sparse_choice(
     key: Tensor,
     *,
     block_size: int,
-    count: int,
+    num_blocks: int,
     compressed_key: Tensor | None = None,
     past: int = 0,
     scale: float | None = None,
@@ -165,7 +185,7 @@ def native_sparse_choice(
 
     Examples:
         >>> tokens = torch.tensor([[1.0], [0.0], [3.0], [3.0], [0.0], [1.0], [1.0], [1.0]])
-        >>> print(native_sparse_choice(tokens, tokens, block_size=2, count=2).picture())
+        >>> print(native_sparse_choice(tokens, tokens, block_size=2, num_blocks=2).picture())
         #.......
         ##......
         ###.....
@@ -175,15 +195,15 @@ def native_sparse_choice(
         ....###.
         ....####
     """
-    call = enter(query, key, key, None, False, scale, enable_gqa)
-    block_size, count, position = _checked(block_size, count, past)
+    call = enter(query, key, key, scale=scale, enable_gqa=enable_gqa)
+    block_size, num_blocks, position = _checked(block_size, num_blocks, past)
     summaries = _summaries(call, compressed_key, None, block_size, position)
-    chosen = _choice(summaries, block_size, count, position)
+    chosen = _choice(summaries, block_size, num_blocks, position)
     return blocks_mask(chosen, block_size, key.shape[-2], position)
 
 
 @torch.no_grad()
-def _choice(summaries: Call, block_size: int, count: int, past: int) -> Tensor:
+def _choice(summaries: Call, block_size: int, num_blocks: int, past: int) -> Tensor:
     """The blocks of each query, bool ``(..., h, n, blocks)``; heads that share keys share them."""
     n, blocks = summaries.shape[-2:]
     query, key, _ = summaries.tensors()
@@ -201,7 +221,7 @@ def _choice(summaries: Call, block_size: int, count: int, past: int) -> Tensor:
     block = torch.arange(blocks, device=query.device)
     for which, rank in ((block == 0, _FIRST), (block == own - 1, _PREVIOUS), (block == own, _OWN)):
         weights = weights.masked_fill(which, rank)
-    places, valid = best_of_each_row(weights.masked_fill(block > own, -torch.inf), count)
+    places, valid = best_of_each_row(weights.masked_fill(block > own, -torch.inf), num_blocks)
     chosen = torch.zeros_like(weights, dtype=torch.bool).scatter(-1, places, valid)
     return chosen if group == 1 else chosen.repeat_interleave(group, -3)
 
@@ -244,11 +264,11 @@ def _between(first: int, last: int, i: Tensor, j: Tensor) -> Tensor:
     return (j > i + first) & (j <= i + last)
 
 
-def _checked(block_size: int, count: int, past: int) -> tuple[int, int, int]:
+def _checked(block_size: int, num_blocks: int, past: int) -> tuple[int, int, int]:
     block_size = check_integer("block_size", block_size, 1, "It is the number of keys of a block.")
     advice = "It is the number of blocks that each query reads, its own included."
-    count = check_integer("count", count, 1, advice)
-    return block_size, count, check_past(past, is_causal=True) or 0
+    num_blocks = check_integer("num_blocks", num_blocks, 1, advice)
+    return block_size, num_blocks, check_past(past, is_causal=True) or 0
 
 
 def _formula(
@@ -258,7 +278,7 @@ def _formula(
     gates: Tensor,
     *,
     block_size: int,
-    count: int,
+    num_blocks: int,
     window: int,
     compressed_key: Tensor | None = None,
     compressed_value: Tensor | None = None,
@@ -279,7 +299,7 @@ def _formula(
         query,
         key,
         block_size=block_size,
-        count=count,
+        num_blocks=num_blocks,
         compressed_key=compressed_key,
         past=past,
         **options,
@@ -295,8 +315,8 @@ def _formula(
 def _gates(given: Example) -> dict[str, Any]:
     """Few small blocks, and four of 64 where there are many keys."""
     gates = torch.tensor([0.5, 0.3, 0.2]).to(given.query)
-    block_size, count, window = (64, 4, 64) if given.m >= 256 else (2, 2, 3)
-    sizes = {"block_size": block_size, "count": count, "window": window}
+    block_size, num_blocks, window = (64, 4, 64) if given.m >= 256 else (2, 2, 3)
+    sizes = {"block_size": block_size, "num_blocks": num_blocks, "window": window}
     return {"gates": gates, "past": given.m - given.n, **sizes}
 
 
@@ -305,7 +325,7 @@ def _window_alone(given: Example) -> dict[str, Any]:
     return {
         "gates": gates,
         "block_size": 2,
-        "count": 1,
+        "num_blocks": 1,
         "window": max(given.n, given.all_keys),
     }
 
@@ -314,6 +334,7 @@ METHOD = Method(
     function=native_sparse_attention,
     page="variants/selected",
     formula=_formula,
+    neutral=("attn_mask", "is_causal", "dropout_p"),
     example=_gates,
     plain=_window_alone,
     lengths="newest",

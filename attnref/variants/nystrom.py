@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnref._autocast import own_precision
-from attnref._door import enter
+from attnref._door import check_neutral, enter
 from attnref.checks import check_integer
 from attnref.record import Example, Method
 from attnref.variants.linformer import mean_projection
@@ -22,11 +22,14 @@ def nystrom_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
     *,
     num_landmarks: int | None = None,
     iterations: int = 6,
-    scale: float | None = None,
-    enable_gqa: bool = False,
 ) -> Tensor:
     r"""Attention through landmarks: means of consecutive queries and of consecutive keys.
 
@@ -43,11 +46,14 @@ def nystrom_attention(
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., m, d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
+        attn_mask: None, for PyTorch's order of arguments.
+        dropout_p: 0.0, likewise.
+        is_causal: False, likewise.
+        scale: the factor c; None means ``1/sqrt(d_k)``.
+        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         num_landmarks: the rank r, from 1 to the smaller of n and m; segments differ by one token
             where it does not divide the length. None means 64, or all tokens of a shorter sequence.
         iterations: steps of the pseudo-inverse, 1 or more.
-        scale: the factor c; None means ``1/sqrt(d_k)``.
-        enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros without keys.
@@ -73,7 +79,12 @@ def nystrom_attention(
         tensor([[15.0000],
                 [19.9988]])
     """
-    call = enter(query, key, value, scale=scale, enable_gqa=enable_gqa)
+    check_neutral(
+        "A landmark is a mean of tokens, past and future alike.",
+        attn_mask=attn_mask,
+        is_causal=is_causal,
+    )
+    call = enter(query, key, value, None, dropout_p, False, scale, enable_gqa)
     *_, n, m = call.shape
     advice = "Landmarks are means of at least one token; 64 of them and 6 iterations are usual."
     if num_landmarks is None:
@@ -118,6 +129,7 @@ METHOD = Method(
     function=nystrom_attention,
     page="variants/nystrom",
     formula=None,
+    neutral=("attn_mask", "is_causal", "dropout_p"),
     example=_landmarks,
     plain=None,
     peers=("nystrom-attention",),

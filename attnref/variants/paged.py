@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 
 from attnref import checks
 from attnref._autocast import own_precision
-from attnref._door import check_tensors, enter
+from attnref._door import are_integers, check_neutral, check_tensors, enter, kind_of
 from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
 from attnref.softmax import Partial, merge, partial_attention
@@ -31,7 +31,9 @@ def paged_attention(
     value: Tensor,
     block_table: Tensor,
     lengths: Tensor,
-    *,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
@@ -41,7 +43,7 @@ def paged_attention(
               (k_j, v_j) = \text{pool}\big[\text{table}[\lfloor j/P\rfloor],\; j \bmod P\big]
 
     For each sequence of m tokens, the same function as
-    :func:`attnref.variants.kv_cache.kv_cache_attention` of its keys in order. No sequence is
+    :func:`attnref.kv_cache_attention` of its keys in order. No sequence is
     put together as a whole, and none is padded to the longest: a sequence that has ended takes no
     further part.
 
@@ -53,6 +55,9 @@ def paged_attention(
         block_table: ``(b, most pages)`` integers, the pages of each sequence in order. What
             comes after the last page that a length needs is not read.
         lengths: ``(b,)`` integers, the tokens of each sequence, the n newest included.
+        attn_mask: None, for PyTorch's order of arguments.
+        dropout_p: 0.0, likewise.
+        is_causal: False, likewise.
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 of the query counts heads, and consecutive query heads share a
             key head.
@@ -83,10 +88,15 @@ def paged_attention(
         >>> paged_attention(query, pool, pool, table, torch.tensor([3, 1])).flatten()
         tensor([2., 9.])
     """
+    check_neutral(
+        "A new token sees all of its sequence up to itself.",
+        attn_mask=attn_mask,
+        is_causal=is_causal,
+    )
     table, lengths = _checked(query, key, value, block_table, lengths)
     # A pool has no batch, and its places come before its heads: one page tells all the rest.
     page = key[:1].transpose(1, 2), value[:1].transpose(1, 2)  # (1, key heads, P, d)
-    call = enter(query, *page, scale=scale, enable_gqa=enable_gqa)
+    call = enter(query, *page, None, dropout_p, False, scale, enable_gqa)
     batch, heads, n, _ = call.shape
     # The queries of all heads that share a key head are the queries of one head.
     rows = heads // key.shape[2] * n if heads else n
@@ -157,8 +167,8 @@ def _checked(
     check_tensors(query=query, key=key, value=value)
     for name, tensor, wanted in (
         ("query", query, "(b, heads, n, d_k)"),
-        ("key", key, "(num_pages, page_size, key heads, d_k)"),
-        ("value", value, "(num_pages, page_size, key heads, d_v)"),
+        ("key", key, "(num_pages, block_size, key heads, d_k)"),
+        ("value", value, "(num_pages, block_size, key heads, d_v)"),
     ):
         if tensor.dim() != 4:
             raise ValueError(
@@ -168,24 +178,15 @@ def _checked(
     if 0 in key.shape[:2]:
         raise ValueError(
             f"key: expected at least one page with a place in it, got {tuple(key.shape)}. Its "
-            "dimensions are (num_pages, page_size, key heads, d_k)."
+            "dimensions are (num_pages, block_size, key heads, d_k)."
         )
     checks.check_value(key.shape, value.shape)
     for name, tensor, dimensions in (("block_table", block_table, 2), ("lengths", lengths, 1)):
-        whole = isinstance(tensor, Tensor) and not (
-            tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool
-        )
-        if not whole or tensor.dim() != dimensions or len(tensor) != len(query):
-            got = (
-                f"shape {tuple(tensor.shape)} of {tensor.dtype}"
-                if isinstance(tensor, Tensor)
-                else type(tensor).__name__
-            )
-            shape = "(b, most pages)" if dimensions == 2 else "(b,)"
-            raise TypeError(
-                f"{name}: expected a tensor of integers of shape {shape} with b = {len(query)}, "
-                f"the batch of query, got {got}. PagedCache.block_table gives both."
-            )
+        whole = are_integers(tensor)
+        fits = whole and tensor.dim() == dimensions and len(tensor) == len(query)
+        shape = f"({len(query)}, most pages)" if dimensions == 2 else f"({len(query)},)"
+        advice = "Each sequence of query has a row; PagedCache.block_table gives both."
+        checks.check_integers(name, shape, kind_of(tensor), advice, whole=whole, fits=fits)
     if torch.compiler.is_compiling():
         raise ValueError(
             "lengths: expected a call outside torch.compile(fullgraph=True) and torch.export, got "
@@ -265,6 +266,7 @@ METHOD = Method(
     function=paged_attention,
     page="variants/paged",
     formula=_formula,
+    neutral=("attn_mask", "is_causal", "dropout_p"),
     example=_of_several_lengths,
     plain=_pages,
     adapted=_one_text_a_query,

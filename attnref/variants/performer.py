@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from attnref import checks
-from attnref._door import check_generator, check_tensors, enter
+from attnref._door import check_generator, check_tensors, enter, source_of
 from attnref.masks import Mask
 from attnref.record import Example, Method
 from attnref.variants.linear import weighted_average
 
-__all__ = ["feature_exponents", "performer_attention", "random_projection"]
+__all__ = ["performer_attention", "random_projection"]
 
 
 def performer_attention(
@@ -24,12 +24,14 @@ def performer_attention(
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | Mask | None = None,
-    *,
-    projection: Tensor,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    chunk_size: int = 64,
+    *,
+    projection: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    block_size: int = 64,
 ) -> Tensor:
     r"""Linear attention with features whose products are, on average, the exponentials of softmax.
 
@@ -42,12 +44,15 @@ def performer_attention(
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
         attn_mask: which keys count, bool or a mask of :mod:`attnref.masks`, ``(..., 1, m)``, such
             as ``masks.padding(lengths, m)``: the others add nothing.
-        projection: the vectors w, ``(r, d_k)``, on the device of ``query``, any floating dtype;
-            :func:`random_projection` draws them. The same one gives the same output.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c, not negative; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
-        chunk_size: tokens per chunk of the causal form; any number gives the same result.
+        projection: the vectors w, ``(r, d_k)``, on the device of ``query``, any floating dtype.
+            The same one gives the same output. None draws ``d_k ln d_k`` of them, d_k at least,
+            by :func:`random_projection`.
+        generator: what draws them; None is one of seed 0, which draws the same at each call.
+        block_size: tokens per chunk of the causal form; any number gives the same result.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros where all products underflow.
@@ -69,7 +74,7 @@ def performer_attention(
     causal form those that come later, and one in a value the earlier ones of its chunk, too.
 
     Time ``2 (n + m) r d_k + 4 n r d_v`` operations and memory ``O(n r)``; causal as in
-    :func:`attnref.variants.linear.linear_attention`, with r features.
+    :func:`attnref.linear_attention`, with r features.
 
     Source: Choromanski et al. 2020, arXiv 2009.14794, lemmas 1 and 2.
 
@@ -80,8 +85,13 @@ def performer_attention(
         >>> performer_attention(query, key, value, projection=projection).round()
         tensor([[13.]])
     """
-    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
-    _check_projection(projection, query.shape[-1], call.scale)
+    call = enter(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    d_k = query.shape[-1]
+    source = source_of(generator, projection=projection)
+    if projection is None:
+        features = max(d_k, int(d_k * math.log(d_k)))
+        projection = random_projection(features, d_k, generator=source).to(query.device)
+    _check_projection(projection, d_k, call.scale)
 
     def query_features(tokens: Tensor) -> Tensor:
         exponents = _exponents(tokens, projection, call.scale)  # (..., n, r)
@@ -98,38 +108,8 @@ def performer_attention(
         return torch.exp(exponents - largest.clamp(min=torch.finfo(exponents.dtype).min))
 
     return weighted_average(
-        call, query_features=query_features, key_features=key_features, chunk_size=chunk_size
+        call, query_features=query_features, key_features=key_features, block_size=block_size
     )
-
-
-def feature_exponents(tokens: Tensor, *, projection: Tensor, scale: float | None = None) -> Tensor:
-    r"""The logarithms of the positive features, up to the common :math:`1/\sqrt r`.
-
-    .. math:: w_l\cdot\sqrt c\,x - c\|x\|^2/2, \qquad
-              e^{c\,q\cdot k} = \mathbb E\Big[\tfrac1r\sum_l \phi_l(q)\,\phi_l(k)\Big]
-
-    Args:
-        tokens: queries or keys, ``(..., n, d_k)``, any floating dtype.
-        projection: the vectors w, ``(r, d_k)``, same device.
-        scale: the factor c, not negative; None means ``1/sqrt(d_k)``.
-
-    Returns:
-        ``(..., n, r)``, float32 for half precision.
-
-    Raises:
-        TypeError, ValueError: for a projection of another width, or a negative scale.
-
-    Time ``2 n r d_k`` operations.
-
-    Examples:
-        >>> projection = torch.tensor([[1.0], [-1.0]])
-        >>> feature_exponents(torch.tensor([[2.0]]), projection=projection, scale=1.0)
-        tensor([[ 0., -4.]])
-    """
-    check_tensors(tokens=tokens)
-    factor = checks.check_scale(scale, tokens.shape[-1])
-    _check_projection(projection, tokens.shape[-1], factor)
-    return _exponents(tokens, projection, factor)
 
 
 def _check_projection(projection: Tensor, width: int, scale: float) -> None:
@@ -215,12 +195,13 @@ def _formula(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    chunk_size: int = 64,
+    block_size: int = 64,
 ) -> Tensor:
     """The products of features as a table of all pairs, without a shift of exponents."""
     if enable_gqa:
         key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
-    q, k = (feature_exponents(x, projection=projection, scale=scale).exp() for x in (query, key))
+    factor = checks.check_scale(scale, query.shape[-1])
+    q, k = (_exponents(x, projection, factor).exp() for x in (query, key))
     weights = q @ k.mT  # (..., n, m)
     if is_causal:
         weights = weights.tril()
@@ -246,7 +227,7 @@ METHOD = Method(
     family="kernel",
     peers=("performer-pytorch",),
     masks="keys",
-    ways={"chunk_size": (1, 3, 5)},
+    ways={"block_size": (1, 3, 5)},
     isolates=("mask",),
     least_scale=0.0,
     tasks=("dense", "causal"),

@@ -227,10 +227,11 @@ def quantized_attention(
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | Mask | None = None,
-    *,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
     smooth: bool = True,
     dtype: torch.dtype = torch.int8,
     block_size: int = 1,
@@ -259,6 +260,7 @@ def quantized_attention(
         attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
             ``(..., n, m)``. Bool: ``True`` = may attend. Float: added to the scores, ``-inf`` =
             may not attend; without gradient.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
@@ -308,7 +310,7 @@ def quantized_attention(
         >>> quantized_attention(query, key, torch.tensor([[10.0], [20.0], [30.0]]))
         tensor([[25.7521]])
     """
-    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    call = enter(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     check_without_gradient(attn_mask)
     _check_switches(smooth=smooth, values=values, weights=weights)
     grid = _grid(dtype, block_size, group_size, step_dtype)

@@ -86,13 +86,11 @@ def sliding_window_attention(
         >>> sliding_window_attention(query, query, value, window=2, is_causal=True).T
         tensor([[1.0000, 1.5000, 2.5000, 3.5000]])
     """
-    call = enter(
-        query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, sink=sink
+    check_neutral(
+        "The window is the mask; for another beside it use blockwise_attention.",
+        attn_mask=attn_mask,
     )
-    advice = "The window is the mask; for another beside it use blockwise_attention."
-    check_neutral("attn_mask", attn_mask, None, advice)
-    advice = "No weight is stored to be dropped; use attnref.scaled_dot_product_attention."
-    check_neutral("dropout_p", dropout_p, 0.0, advice)
+    call = enter(query, key, value, None, dropout_p, is_causal, scale, enable_gqa, sink=sink)
     *lead, n, m = call.shape
     if n != m:
         raise ValueError(
@@ -202,11 +200,11 @@ METHOD = Method(
     function=sliding_window_attention,
     page="variants/sliding-window",
     formula=_formula,
+    neutral=("attn_mask", "dropout_p"),
     example=_narrow,
     plain=_wide,
     lengths="equal",
     peers=("local-attention",),
-    neutral=("attn_mask", "dropout_p"),
     isolates=(),
     tasks=("window",),
 )

@@ -24,13 +24,14 @@ def topk_attention(
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | Mask | None = None,
-    *,
-    count: int,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    num_keys: int,
 ) -> Tensor:
-    r"""Softmax over the ``count`` largest scores of each row, and 0 for the others.
+    r"""Softmax over the ``num_keys`` largest scores of each row, and 0 for the others.
 
     .. math:: o_i = \sum_{j\in T_i} \tilde p_{ij}\,v_j, \qquad
               T_i = \text{the } k \text{ largest } s_{ij} = c\,q_i\cdot k_j + b_{ij}
@@ -42,11 +43,12 @@ def topk_attention(
         attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
             ``(..., n, m)``. Bool: ``True`` = may attend. Float: added to the scores, ``-inf`` =
             may not attend.
-        count: the number k of keys a query keeps, from 1 to m; where the mask allows fewer it
-            keeps those. Between equal scores at the border one is taken, unspecified which.
+        dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
         scale: the factor c; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        num_keys: the number k of keys a query keeps, from 1 to m; where the mask allows fewer it
+            keeps those. Between equal scores at the border one is taken, unspecified which.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros where the mask allows no key.
@@ -70,16 +72,16 @@ def topk_attention(
     Examples:
         >>> query, key = torch.tensor([[1.0]]), torch.tensor([[0.0], [1.0], [2.0]])
         >>> value = torch.tensor([[10.0], [20.0], [30.0]])
-        >>> topk_attention(query, key, value, count=2)
+        >>> topk_attention(query, key, value, num_keys=2)
         tensor([[27.3106]])
     """
-    call = enter(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    call = enter(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     m = call.shape[-1]
     advice = "It is the number of keys that each query keeps."
-    count = min(m, check_integer("count", count, 1, advice, most=max(1, m)))
+    num_keys = min(m, check_integer("num_keys", num_keys, 1, advice, most=max(1, m)))
     with own_precision(query.device):
         weights, _, _, value = softmax_weights(call)  # weights: (..., n, m)
-        best, places = weights.topk(count)  # (..., n, k)
+        best, places = weights.topk(num_keys)  # (..., n, k)
         mass = best.sum(-1, keepdim=True)  # (..., n, 1)
         best = best / mass.masked_fill(mass == 0, 1.0)
         kept = torch.zeros_like(weights).scatter(-1, places, best)  # (..., n, m)
@@ -92,12 +94,12 @@ def _formula(
     value: Tensor,
     attn_mask: Tensor | Mask | None = None,
     *,
-    count: int,
+    num_keys: int,
     **options: Any,
 ) -> Tensor:
     """The definition under the mask of the keys whose weights are largest."""
     weights = attention_weights(query, key, attn_mask, **options)
-    best = weights.topk(min(count, weights.shape[-1])).indices  # any of those that are equal
+    best = weights.topk(min(num_keys, weights.shape[-1])).indices  # any of those that are equal
     few = torch.full_like(weights, -torch.inf).scatter(-1, best, 0.0)
     few = few.masked_fill(weights == 0, -torch.inf)
     if isinstance(attn_mask, Mask):
@@ -108,11 +110,11 @@ def _formula(
 
 
 def _some(given: Example) -> dict[str, Any]:
-    return {"count": max(1, min(64, given.m // 2))}
+    return {"num_keys": max(1, min(64, given.m // 2))}
 
 
 def _all(given: Example) -> dict[str, Any]:
-    return {"count": max(1, given.m)}
+    return {"num_keys": max(1, given.m)}
 
 
 METHOD = Method(

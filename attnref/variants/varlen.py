@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnref._door import Call, enter
+from attnref import checks
+from attnref._door import Call, are_integers, check_neutral, enter, kind_of
 from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
 from attnref.variants.blockwise import blockwise
@@ -24,11 +25,13 @@ def varlen_attention(
     key: Tensor,
     value: Tensor,
     cu_seqlens: Tensor,
-    *,
-    cu_seqlens_key: Tensor | None = None,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    cu_seqlens_key: Tensor | None = None,
     sink: Tensor | float | None = None,
 ) -> Tensor:
     r"""Softmax attention within each of several packed sequences.
@@ -44,11 +47,13 @@ def varlen_attention(
         key: ``(..., tokens, d_k)``, same dtype and device.
         value: ``(..., tokens, d_v)``, same dtype and device, same leading dimensions as ``key``.
         cu_seqlens: ``(sequences + 1,)`` integers, the borders, from 0 to the number of tokens.
-        cu_seqlens_key: the borders of the keys, one more than the sequences too; None means
-            those of the queries.
+        attn_mask: None, for PyTorch's order of arguments.
+        dropout_p: 0.0, likewise.
         is_causal: query i of a sequence sees its keys j <= i (top-left alignment).
         scale: the factor on the scores; None means ``1/sqrt(d_k)``.
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
+        cu_seqlens_key: the borders of the keys, one more than the sequences too; None means
+            those of the queries.
         sink: a score for each head, as in :func:`attnref.scaled_dot_product_attention`.
 
     Returns:
@@ -71,9 +76,11 @@ def varlen_attention(
         >>> varlen_attention(query, query, value, torch.tensor([0, 2, 3])).flatten()
         tensor([2., 2., 7.])
     """
-    call = enter(
-        query, key, value, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, sink=sink
+    check_neutral(
+        "The borders are the mask; for more use blockwise_attention and masks.packed.",
+        attn_mask=attn_mask,
     )
+    call = enter(query, key, value, None, dropout_p, is_causal, scale, enable_gqa, sink=sink)
     *_, tokens, key_tokens = call.shape
     rows = _borders("cu_seqlens", cu_seqlens, tokens)
     if cu_seqlens_key is None:
@@ -129,19 +136,12 @@ def _stacked(tensor: Tensor, count: int) -> Tensor:
 
 
 def _borders(name: str, borders: Tensor, tokens: int) -> list[int]:
-    whole = isinstance(borders, Tensor) and not (
-        borders.is_floating_point() or borders.is_complex() or borders.dtype == torch.bool
+    whole = are_integers(borders)
+    advice = "From lengths it is torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])."
+    fits = whole and borders.dim() == 1
+    checks.check_integers(
+        name, "(sequences + 1,)", kind_of(borders), advice, whole=whole, fits=fits
     )
-    if not whole or borders.dim() != 1:
-        got = (
-            f"shape {tuple(borders.shape)} of {borders.dtype}"
-            if isinstance(borders, Tensor)
-            else type(borders).__name__
-        )
-        raise TypeError(
-            f"{name}: expected a tensor of integers of shape (sequences + 1,), got {got}. From "
-            "lengths it is torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])."
-        )
     if torch.compiler.is_dynamo_compiling():
         raise ValueError(
             f"{name}: expected a call outside torch.compile(fullgraph=True), got one that is "
@@ -153,7 +153,7 @@ def _borders(name: str, borders: Tensor, tokens: int) -> list[int]:
     if places[:1] != [0] or places[-1] != tokens or sorted(places) != places:
         raise ValueError(
             f"{name}: expected borders that rise from 0 to {tokens}, the number of tokens, got "
-            f"{places}. From lengths it is torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])."
+            f"{places}. {advice}"
         )
     return places
 
@@ -199,6 +199,7 @@ METHOD = Method(
     function=varlen_attention,
     page="variants/varlen",
     formula=_formula,
+    neutral=("attn_mask", "dropout_p"),
     example=_three,
     plain=_one,
     lengths="equal",

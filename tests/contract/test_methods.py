@@ -187,15 +187,46 @@ def test_with_the_right_arguments_it_is_the_definition(name, device):
 
 @each
 def test_arguments_are_called_and_ordered_as_pytorch_has_them(name):
-    known = list(reference.METHOD.signature.parameters)[:8]
-    taken = list(METHODS[name].signature.parameters)
-    shared = [one for one in taken if one in known]
-    assert shared == sorted(shared, key=known.index)
-    assert taken[0] == "query"
-    assert "scale" in shared
+    """Tensors that it needs follow the value, then PyTorch's options, then by name what chooses."""
+    known = list(reference.METHOD.signature.parameters)[3:8]
+    taken = METHODS[name].signature.parameters
+    places = [one for one, it in taken.items() if it.kind is it.POSITIONAL_OR_KEYWORD]
+    assert places[-5:] == known
+    assert all(taken[one].default is taken[one].empty for one in places[:-5])
     if "key" in taken:
-        assert shared[:3] == known[:3]
-        assert "enable_gqa" in shared
+        assert places[:3] == ["query", "key", "value"]
+    defaults = [reference.METHOD.signature.parameters[one].default for one in known]
+    assert [taken[one].default for one in known] == defaults
+
+
+@each
+def test_an_option_that_says_nothing_takes_its_default_alone(name, device):
+    method = METHODS[name]
+    arguments = method.arguments(example(method, device))
+    other = {"attn_mask": torch.ones(1, 1, dtype=torch.bool, device=device), "dropout_p": 0.1}
+    for which in method.neutral:
+        refused = pytest.raises(ValueError, match=rf"^{which}: expected (None|False|0\.0), got ")
+        with told(which), refused:
+            method.function(
+                **(arguments | {which: other.get(which, 1.0 if which == "scale" else True)})
+            )
+
+
+def without_more(method):
+    """Whether three tensors are enough."""
+    parameters = list(method.signature.parameters.values())
+    return parameters[1].name == "key" and all(x.default is not x.empty for x in parameters[3:])
+
+
+@those(without_more)
+@pytest.mark.parametrize("length", [1, 2, 67, 300])
+def test_three_tensors_are_enough_at_any_length_and_give_the_same_again(name, device, length):
+    method = METHODS[name]
+    tensors = example(method, device, length, length, dtype=torch.float32).tensors
+    output = method.function(**tensors)
+    assert output.shape == tensors["value"].shape
+    assert output.isfinite().all()
+    assert method.function(**tensors).equal(output)
 
 
 @those(lambda method: method.takes("enable_gqa"))

@@ -88,7 +88,6 @@ def arguments(module):
         "one": lambda: partial(6),
         "operations_per_second": lambda: {torch.float32: 1e12},
         "other": lambda: partial(8),
-        "page_size": lambda: 4,
         "positions": lambda: [0, 5],
         "prefix": lambda: 4,
         "first": lambda: 2,

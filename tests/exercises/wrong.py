@@ -887,7 +887,7 @@ chosen_blocks = {
         MEANS,
         "means.norm(dim=-1)[..., None, :].expand(*query.shape[:-1], blocks)",
     ),
-    "count beyond the blocks": ("fewer_blocks: RuntimeError", "min(count, blocks)", "count"),
+    "more than there are": ("fewer_blocks: RuntimeError", "min(num_blocks, blocks)", "num_blocks"),
     "one choice for all": (
         "batch",
         "chosen_blocks(*(x.reshape(-1, *x.shape[-2:]).mean(0) for x in (query, key)), block_size, "

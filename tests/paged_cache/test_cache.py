@@ -49,7 +49,7 @@ def check(cache, model):
     _, lengths = cache.block_table(sequences)
     assert lengths.tolist() == [len(model[one]) for one in sequences]
     for sequence, pages in zip(sequences, tables, strict=True):
-        assert len(pages) == math.ceil(len(model[sequence]) / cache.page_size)
+        assert len(pages) == math.ceil(len(model[sequence]) / cache.block_size)
         assert len({*pages}) == len(pages)
         assert cache.length(sequence) == len(model[sequence])
         if cache.nbytes:
@@ -87,7 +87,7 @@ class Machine(RuleBasedStateMachine):
         assert sequence not in self.model
         found = self.cache.length(sequence)
         # Full pages, and never the last token.
-        assert found % self.cache.page_size == 0
+        assert found % self.cache.block_size == 0
         assert found < max(1, len(ids))
         self.ids[sequence] = ids[:found]
         self.model[sequence] = self.text(ids[:found])
@@ -101,7 +101,7 @@ class Machine(RuleBasedStateMachine):
             new = self.text([*before, *ids], len(before))
         else:
             new = [next(self.loose) for _ in ids]
-        length, size = len(self.model[sequence]), self.cache.page_size
+        length, size = len(self.model[sequence]), self.cache.block_size
         (pages,) = used(self.cache, [sequence])
         split = length % size and self.cache._pages.users[pages[-1]] > 1
         needs = math.ceil((length + len(ids)) / size) - len(pages) + bool(split and ids)
@@ -148,7 +148,7 @@ TestAnyHistory.settings = settings(
 
 @pytest.mark.claim("fork-copies-one-page")
 def test_a_fork_has_the_same_pages_until_one_of_them_writes():
-    cache = PagedCache(num_pages=11, page_size=4)
+    cache = PagedCache(num_pages=11, block_size=4)
     trunk = cache.start()
     cache.append(trunk, *rows(range(10)))
     branch = cache.fork(trunk)
@@ -163,7 +163,7 @@ def test_a_fork_has_the_same_pages_until_one_of_them_writes():
 
 @pytest.mark.claim("fork-copies-one-page")
 def test_full_pages_are_never_copied():
-    cache = PagedCache(num_pages=5, page_size=4)
+    cache = PagedCache(num_pages=5, block_size=4)
     trunk = cache.start()
     cache.append(trunk, *rows(range(8)))
     before = cache.keys[:2].clone()
@@ -178,7 +178,7 @@ def test_full_pages_are_never_copied():
 @pytest.mark.claim("pages-are-found-by-their-tokens")
 @pytest.mark.parametrize(("common", "expected"), [(0, 0), (3, 0), (4, 4), (7, 4), (9, 8), (11, 8)])
 def test_a_prompt_finds_the_full_pages_that_begin_like_it(common, expected):
-    text, cache = Text(), PagedCache(num_pages=11, page_size=4)
+    text, cache = Text(), PagedCache(num_pages=11, block_size=4)
     first = [*range(11)]
     one = cache.start(first)
     cache.append(one, *rows(text(first)), first)
@@ -195,7 +195,7 @@ def test_a_prompt_finds_the_full_pages_that_begin_like_it(common, expected):
 @pytest.mark.parametrize("told", [[1] * 8, torch.tensor([1] * 8), (1,) * 8])
 def test_the_last_token_of_a_prompt_is_never_found(told):
     """Its query is still to be computed, from which the next token is read."""
-    cache = PagedCache(num_pages=3, page_size=4)
+    cache = PagedCache(num_pages=3, block_size=4)
     cache.append(cache.start(told), *rows(range(8)), told)
     assert cache.length(cache.start(told)) == 4
     assert cache.length(cache.start([*told, 2])) == 8
@@ -205,7 +205,7 @@ def test_the_last_token_of_a_prompt_is_never_found(told):
 def test_equal_hashes_are_not_equal_tokens():
     """-1 and -2 have one hash in CPython, and so have tuples of them."""
     assert hash((0, (-1, 7))) == hash((0, (-2, 7)))
-    cache = PagedCache(num_pages=3, page_size=2)
+    cache = PagedCache(num_pages=3, block_size=2)
     cache.append(cache.start(), *rows(range(2)), [-1, 7])
     assert cache.length(cache.start([-2, 7, 0])) == 0
     assert cache.length(cache.start([-1, 7, 0])) == 2
@@ -213,7 +213,7 @@ def test_equal_hashes_are_not_equal_tokens():
 
 @pytest.mark.claim("ids-are-compared")
 def test_the_same_tokens_after_others_are_another_page():
-    cache = PagedCache(num_pages=4, page_size=2)
+    cache = PagedCache(num_pages=4, block_size=2)
     cache.append(cache.start(), *rows(range(4)), [1, 2, 3, 4])
     assert cache.length(cache.start([3, 4, 0])) == 0
     assert cache.length(cache.start([1, 2, 3, 4, 0])) == 4
@@ -222,7 +222,7 @@ def test_the_same_tokens_after_others_are_another_page():
 @pytest.mark.claim("pages-are-found-by-their-tokens")
 @pytest.mark.parametrize("pieces", [(1, 1, 1, 1, 1, 1, 1, 1), (3, 5), (5, 3), (2, 4, 2), (8,)])
 def test_pages_are_found_however_they_were_filled(pieces):
-    text, cache, ids = Text(), PagedCache(num_pages=3, page_size=4), [*range(8)]
+    text, cache, ids = Text(), PagedCache(num_pages=3, block_size=4), [*range(8)]
     one, begin = cache.start(), 0
     for piece in pieces:
         end = begin + piece
@@ -235,7 +235,7 @@ def test_pages_are_found_however_they_were_filled(pieces):
 @pytest.mark.claim("ids-are-compared")
 def test_what_followed_a_page_does_not_follow_what_is_in_it_later():
     """The second of two equal pages goes on while the first, which is known, gets other tokens."""
-    cache = PagedCache(num_pages=3, page_size=1)
+    cache = PagedCache(num_pages=3, block_size=1)
     one, other = cache.start(), cache.start()
     cache.append(one, *rows([0]), [1])
     cache.append(other, *rows([0]), [1])
@@ -249,7 +249,7 @@ def test_what_followed_a_page_does_not_follow_what_is_in_it_later():
 @pytest.mark.claim("idle-pages-can-be-found")
 def test_what_was_used_last_is_given_away_last():
     """Pages of finished prompts stay until they are needed, a prompt's end before its beginning."""
-    cache = PagedCache(num_pages=4, page_size=2)
+    cache = PagedCache(num_pages=4, block_size=2)
     prompts = [1, 2, 3, 4], [5, 6, 7, 8]
     for prompt in prompts:
         sequence = cache.start(prompt)
@@ -266,7 +266,7 @@ def test_what_was_used_last_is_given_away_last():
 
 
 def test_empty_pages_are_given_away_before_known_ones():
-    cache = PagedCache(num_pages=3, page_size=2)
+    cache = PagedCache(num_pages=3, block_size=2)
     known = cache.start([1, 2])
     cache.append(known, *rows([0, 1]), [1, 2])
     cache.free(known)
@@ -277,7 +277,7 @@ def test_empty_pages_are_given_away_before_known_ones():
 
 @pytest.mark.claim("paged-cache-loses-nothing")
 def test_where_no_page_is_left_nothing_is_lost():
-    cache = PagedCache(num_pages=3, page_size=4)
+    cache = PagedCache(num_pages=3, block_size=4)
     one, other = cache.start(), cache.start()
     cache.append(one, *rows(range(5)))
     cache.append(other, *rows(range(20, 22)))
@@ -297,7 +297,7 @@ def test_where_no_page_is_left_nothing_is_lost():
 
 @pytest.mark.claim("paged-cache-loses-nothing")
 def test_an_error_while_it_writes_loses_nothing(monkeypatch):
-    cache = PagedCache(num_pages=4, page_size=2)
+    cache = PagedCache(num_pages=4, block_size=2)
     one = cache.start([1, 2])
     cache.append(one, *rows([0, 1, 2]), [1, 2, 3])
     other = cache.fork(one)
@@ -315,7 +315,7 @@ def test_an_error_while_it_writes_loses_nothing(monkeypatch):
 
 def test_pages_that_others_know_by_the_same_tokens_stay_their_own():
     """Two sequences that compute the same at the same time keep a page each."""
-    text, cache = Text(), PagedCache(num_pages=5, page_size=2)
+    text, cache = Text(), PagedCache(num_pages=5, block_size=2)
     one, other = cache.start([1, 2]), cache.start([1, 2])
     for sequence in (one, other):
         cache.append(sequence, *rows(text([1, 2])), [1, 2])
@@ -337,7 +337,7 @@ def test_it_keeps_its_own_numbers():
 
 
 def test_how_much_it_holds():
-    cache = PagedCache(num_pages=5, page_size=3)
+    cache = PagedCache(num_pages=5, block_size=3)
     assert cache.nbytes == 0
     cache.append(cache.start(), *rows([1]))
     assert cache.nbytes == 8 * 5 * 3 * HEADS * (D_K + D_V)
@@ -446,5 +446,5 @@ def test_what_an_empty_one_refuses():
     with pytest.raises(ValueError, match=r"^sequence: expected one of the 0 that are there, got 0"):
         cache.append(one, KEY, VALUE)
     for pages, size in ((0, 2), (2, 0), (2.5, 2), (True, 2)):
-        with pytest.raises(ValueError, match=r"^(num_pages|page_size): expected an integer of"):
+        with pytest.raises(ValueError, match=r"^(num_pages|block_size): expected an integer of"):
             PagedCache(pages, size)

@@ -58,7 +58,7 @@ def test_outputs_and_gradients_of_a_layer(is_decoder, generator, added, assert_s
     buckets = positions.relative_buckets(positions.distances(N), bidirectional=not is_decoder)
     bias = layer.relative_attention_bias.weight[buckets].T  # (h, 2 n - 1)
     ours = layer.o(
-        distance_bias_attention(query, key, value, allowed, bias=bias, scale=1.0)
+        distance_bias_attention(query, key, value, bias, allowed, scale=1.0)
         .transpose(1, 2)
         .flatten(2)
     )

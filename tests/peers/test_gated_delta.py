@@ -54,7 +54,7 @@ def compared(given, theirs, randn, most=3e-6):
     exact = gated_delta_attention_step(**given)
     narrow = {name: tensor.detach().float().requires_grad_() for name, tensor in given.items()}
     results = {
-        "ours": gated_delta_attention_step(**narrow, chunk_size=CHUNK),
+        "ours": gated_delta_attention_step(**narrow, block_size=CHUNK),
         "theirs": theirs(**narrow),
     }
     weights = [randn(*one.shape) for one in exact]
@@ -93,7 +93,7 @@ def calling(rule, **options):
 
 
 def options_of(form):
-    return {"chunk_size": CHUNK} if form == "chunk" else {}
+    return {"block_size": CHUNK} if form == "chunk" else {}
 
 
 @pytest.mark.claim("delta-is-what-models-run")
@@ -141,7 +141,7 @@ def test_mamba_2_scans_with_a_decay_per_token(inputs, randn):
             a,
             key.transpose(1, 2),
             query.transpose(1, 2) * D_K**-0.5,
-            chunk_size=CHUNK,
+            block_size=CHUNK,
             initial_states=state.mT,
             return_final_states=True,
         )

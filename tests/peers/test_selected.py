@@ -58,7 +58,7 @@ def ours(layer, tokens):
         indexer.wq_b(residual).unflatten(-1, (H_I, D_I)).transpose(1, 2),
         indexer.k_norm(indexer.wk(tokens)),
         indexer.weights_proj(tokens).mT,
-        count=COUNT,
+        num_keys=COUNT,
         is_causal=True,
     )
     return layer.o_proj(output.transpose(1, 2).flatten(-2))
@@ -106,7 +106,7 @@ def test_choice_summaries_and_blocks_are_those_of_flash_linear_attention(count, 
     q, k, v, k_cmp, v_cmp = (x.transpose(1, 2).float() for x in (query, key, value, *whole))
     scale = 7**-0.5
     chosen = naive.naive_nsa_topk(q, k_cmp, count, B, scale)  # (b, n, h_kv, count)
-    mask = native_sparse_choice(query, key, block_size=B, count=count, enable_gqa=True)
+    mask = native_sparse_choice(query, key, block_size=B, num_blocks=count, enable_gqa=True)
     blocks = mask.dense(query.device)[..., ::B][
         :, :: HEADS // KEY_HEADS
     ]  # its first key says of each block
@@ -120,6 +120,6 @@ def test_choice_summaries_and_blocks_are_those_of_flash_linear_attention(count, 
         gates = torch.zeros(3, dtype=query.dtype, device=query.device)
         gates[term] = 1.0
         found = native_sparse_attention(
-            query, key, value, gates, block_size=B, count=count, window=1, enable_gqa=True
+            query, key, value, gates, block_size=B, num_blocks=count, window=1, enable_gqa=True
         )
         torch.testing.assert_close(found.transpose(1, 2).float(), theirs, rtol=0, atol=3e-6)

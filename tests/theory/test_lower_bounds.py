@@ -116,8 +116,8 @@ def test_no_method_comes_below_nine_tenths_of_the_mean_on_random_tokens(generato
         ),
         "nystrom": nystrom_attention(query, key, value),
         "hierarchical": hierarchical_attention(query, key, value, block_size=16),
-        "lsh": lsh_attention(query, key, value, rotations=rotations, chunk_size=16),
-        "topk": topk_attention(query, key, value, count=64),
+        "lsh": lsh_attention(query, key, value, rotations=rotations, block_size=16),
+        "topk": topk_attention(query, key, value, num_keys=64),
     }
     mean = error(value.mean(-2, keepdim=True).expand_as(value))
     for name, output in outputs.items():
@@ -126,8 +126,8 @@ def test_no_method_comes_below_nine_tenths_of_the_mean_on_random_tokens(generato
     wide = random_rotations(8, d, num_buckets=16, generator=generator)
     for output in (
         nystrom_attention(query, key, value, num_landmarks=256),
-        topk_attention(query, key, value, count=256),
-        lsh_attention(query, key, value, rotations=wide, chunk_size=64),
+        topk_attention(query, key, value, num_keys=256),
+        lsh_attention(query, key, value, rotations=wide, block_size=64),
     ):
         assert error(output) < 0.9 * mean
     assert error(quantized_attention(query, key, value)) < 0.01

@@ -103,7 +103,7 @@ def test_at_a_quarter_of_the_products(seed, device):
     generator = torch.Generator(device).manual_seed(seed)
     turns = random_rotations(4, d, num_buckets=16, generator=generator)
     methods = low_rank(128, n, d, generator)
-    methods["lsh"] = lambda *x: lsh_attention(*x, rotations=turns, chunk_size=18)
+    methods["lsh"] = lambda *x: lsh_attention(*x, rotations=turns, block_size=18)
     errors = {}
     for kind in ("smooth", "flat", "peaked"):
         query, key, value = tokens(kind, n, d, generator)

@@ -24,7 +24,7 @@ def test_the_causal_form_does_not_read_the_future(name, first, is_chunk_usual, r
     arguments = method.arguments(Example(*(randn(2, 41, d) for d in (5, 5, 3))))
     arguments |= {"is_causal": True} if method.takes("is_causal") else {}
     if not is_chunk_usual and name in CHUNKS:
-        arguments["chunk_size"] = CHUNKS[name]
+        arguments["block_size"] = CHUNKS[name]
     if is_chunk_usual and name == "gated_delta":  # and a decay for each component
         arguments["log_decay"] = arguments["log_decay"][..., None].expand(2, 41, 5)
     before = method.function(**arguments)

@@ -55,7 +55,7 @@ def test_it_is_the_definition_with_the_table_in_values_and_gradients(
     inputs, mask = drawn(randn, n, m), masked(name, randn, n, m)
     options = {"is_causal": is_causal, "scale": 0.7}
     *tensors, bias = inputs
-    ours = distance_bias_attention(*tensors, mask, bias=bias, **options)
+    ours = distance_bias_attention(*tensors, bias, mask, **options)
     assert_same(ours, by_definition(*inputs, mask, **options), inputs)
 
 
@@ -73,7 +73,7 @@ def test_a_single_query_goes_to_the_kernel(grouped, name, dtype, randn, monkeypa
     if grouped:
         tensors[1:] = [x[:, :1] for x in tensors[1:]]
     mask = masked(name, randn, 1, M)
-    ours = distance_bias_attention(*tensors, mask, bias=bias, enable_gqa=grouped)
+    ours = distance_bias_attention(*tensors, bias, mask, enable_gqa=grouped)
     whole = [x.double().expand(2, HEADS, *x.shape[2:]) for x in tensors]
     expected = by_definition(*whole, bias.double(), mask)
     assert ours.dtype == dtype
@@ -86,7 +86,7 @@ def test_a_single_query_goes_to_the_kernel(grouped, name, dtype, randn, monkeypa
 def test_the_bias_may_have_any_leading_dimensions(shape, randn, small_blocks, assert_same):
     *tensors, _ = drawn(randn)
     bias = randn(*shape, N + M - 1).requires_grad_()
-    ours = distance_bias_attention(*tensors, bias=bias)
+    ours = distance_bias_attention(*tensors, bias)
     assert_same(ours, by_definition(*tensors, bias), [*tensors, bias])
 
 
@@ -94,7 +94,7 @@ def test_blocks_of_the_usual_size(randn, assert_same):
     inputs = drawn(randn, 677, 1109, lead=())
     *tensors, bias = inputs
     for is_causal in (False, True):
-        ours = distance_bias_attention(*tensors, bias=bias, is_causal=is_causal)
+        ours = distance_bias_attention(*tensors, bias, is_causal=is_causal)
         assert_same(ours, by_definition(*inputs, is_causal=is_causal), inputs)
 
 
@@ -112,7 +112,7 @@ def test_the_gradient_of_a_distance_is_the_sum_along_its_diagonal(randn, small_b
     query, key, value, bias = drawn(randn, lead=())
     weight = randn(HEADS, N, D_V)
     place = torch.arange(M)[None] - torch.arange(N)[:, None] + N - 1
-    output = distance_bias_attention(query, key, value, bias=bias, scale=1.0)
+    output = distance_bias_attention(query, key, value, bias, scale=1.0)
     (found,) = torch.autograd.grad(output, bias, weight)
     with torch.no_grad():
         weights = torch.softmax(query @ key.mT + bias[..., place], -1)
@@ -156,7 +156,7 @@ def test_a_bucket_that_no_pair_is_in_gets_no_gradient(randn):
     query, key, value, _ = drawn(randn, 7, 7)
     numbers = randn(HEADS, 32).requires_grad_()
     buckets = positions.relative_buckets(positions.distances(7))
-    output = distance_bias_attention(query, key, value, bias=numbers[:, buckets], is_causal=True)
+    output = distance_bias_attention(query, key, value, numbers[:, buckets], is_causal=True)
     (found,) = torch.autograd.grad(output.square().sum(), numbers)
     assert (found[:, :7] != 0).all()  # the distances 0 to -6 have buckets of their own
     assert (found[:, 7:] == 0).all()
@@ -173,7 +173,7 @@ def test_step_by_step_from_a_cache_is_one_causal_pass(randn):
         t = positions.distances(n, m, **options)
         return numbers[:, positions.relative_buckets(t, bidirectional=False).to(numbers.device)]
 
-    whole = distance_bias_attention(query, key, value, bias=bias(m, m), is_causal=True)
+    whole = distance_bias_attention(query, key, value, bias(m, m), is_causal=True)
     for alignment, equal in (("bottom-right", True), ("top-left", False)):
         steps = [
             distance_bias_attention(
@@ -200,7 +200,7 @@ def test_memory_grows_linearly(is_causal, randn, monkeypatch, count):
         *tensors, bias = inputs
 
         def run():
-            output = distance_bias_attention(*tensors, bias=bias, is_causal=is_causal)
+            output = distance_bias_attention(*tensors, bias, is_causal=is_causal)
             output.sum().backward()
 
         found = count(run).peak
@@ -234,11 +234,11 @@ def test_minus_infinity_forbids_a_distance(randn, small_blocks, assert_same):
     def windowed():
         return torch.where(near, bias, -torch.inf)
 
-    ours = distance_bias_attention(query, key, value, bias=windowed())
+    ours = distance_bias_attention(query, key, value, windowed())
     expected = by_definition(query, key, value, windowed())
     assert_same(ours, expected, [query, key, value, bias])
     none = torch.full_like(bias, -torch.inf).requires_grad_()
-    output = distance_bias_attention(query, key, value, bias=none)
+    output = distance_bias_attention(query, key, value, none)
     assert (output == 0).all()
     for gradient in torch.autograd.grad(output.sum(), (query, key, value, none)):
         assert (gradient == 0).all()
@@ -274,7 +274,7 @@ def test_a_dual_number_in_the_bias_alone(randn, small_blocks):
         found, expected = (
             forward_ad.unpack_dual(output).tangent
             for output in (
-                distance_bias_attention(query, key, value, bias=dual),
+                distance_bias_attention(query, key, value, dual),
                 by_definition(query, key, value, dual),
             )
         )
@@ -287,7 +287,7 @@ def test_function_transforms(randn, small_blocks):
     several = randn(4, *query.shape)
 
     def loss(bias, query):
-        return distance_bias_attention(query, key, value, bias=bias).square().sum()
+        return distance_bias_attention(query, key, value, bias).square().sum()
 
     apart = torch.stack([torch.func.grad(loss)(bias, one) for one in several])
     together = torch.func.vmap(torch.func.grad(loss), (None, 0))(bias, several)
@@ -327,7 +327,7 @@ def test_a_bias_may_be_wider_than_the_query(device, randn):
     """A parameter in float32 beside a query in bfloat16 keeps its digits and its gradient's."""
     *tensors, bias = drawn(randn, dtype=torch.bfloat16)
     wide = bias.detach().float().requires_grad_()
-    one, other = (distance_bias_attention(*tensors, bias=b) for b in (bias, wide))
+    one, other = (distance_bias_attention(*tensors, b) for b in (bias, wide))
     assert torch.equal(one, other)
     assert torch.autograd.grad(other.sum(), wide)[0].dtype == torch.float32
 
@@ -351,4 +351,4 @@ def test_a_bias_may_be_wider_than_the_query(device, randn):
 def test_a_wrong_bias_is_named(bias, error, message):
     tensors = [torch.zeros(2, 3, length, 2) for length in (5, 7, 7)]
     with pytest.raises(error, match=f"^{re.escape(message)}"):
-        distance_bias_attention(*tensors, bias=bias)
+        distance_bias_attention(*tensors, bias)

@@ -114,7 +114,7 @@ def test_chunks_are_the_recurrence_in_values_and_gradients(member, inputs, randn
     for n in (1, 2, 13, 41):
         with subtests.test(n=n):
             given = inputs(member, n=n)
-            ours = gated_delta_attention_step(**given, scale=0.3, chunk_size=8)
+            ours = gated_delta_attention_step(**given, scale=0.3, block_size=8)
             expected = by_recurrence(**given, scale=0.3)
             compared(ours, expected, [*given.values()], randn, **CLOSE)
 
@@ -124,7 +124,7 @@ def test_chunks_are_the_recurrence_in_values_and_gradients(member, inputs, randn
 def test_chunks_are_the_square_in_values_and_gradients(member, inputs, randn):
     given = inputs(member, n=23, lead=(2,))
     del given["state"]
-    ours = gated_delta_attention(**given, chunk_size=8)
+    ours = gated_delta_attention(**given, block_size=8)
     compared([ours], [by_square(**given)], [*given.values()], randn, **CLOSE)
 
 
@@ -133,9 +133,9 @@ def test_chunks_are_the_square_in_values_and_gradients(member, inputs, randn):
 def test_the_size_of_the_chunks_does_not_matter(member, inputs, subtests):
     given = {name: tensor.detach() for name, tensor in inputs(member, n=97).items()}
     expected = by_recurrence(**given)
-    for chunk_size in (1, 2, 4, 16, 64, 256):
-        with subtests.test(chunk_size=chunk_size):
-            ours = gated_delta_attention_step(**given, chunk_size=chunk_size)
+    for block_size in (1, 2, 4, 16, 64, 256):
+        with subtests.test(block_size=block_size):
+            ours = gated_delta_attention_step(**given, block_size=block_size)
             torch.testing.assert_close(ours, expected, **CLOSE)
 
 
@@ -143,7 +143,7 @@ def test_the_size_of_the_chunks_does_not_matter(member, inputs, subtests):
 @pytest.mark.parametrize("member", MEMBERS)
 def test_the_parts_of_a_sequence_give_what_the_whole_gives(member, inputs, randn, subtests):
     given = inputs(member)
-    whole = gated_delta_attention_step(**given, chunk_size=16)
+    whole = gated_delta_attention_step(**given, block_size=16)
     tokens = {  # the third dimension of each
         name: tensor.expand(2, 3, 41) if tensor.shape[-1] == 1 else tensor
         for name, tensor in given.items()
@@ -154,7 +154,7 @@ def test_the_parts_of_a_sequence_give_what_the_whole_gives(member, inputs, randn
             state, outputs, start = given["state"], [], 0
             for length in cuts:
                 part = {name: x[:, :, start : start + length] for name, x in tokens.items()}
-                output, state = gated_delta_attention_step(**part, state=state, chunk_size=16)
+                output, state = gated_delta_attention_step(**part, state=state, block_size=16)
                 outputs.append(output)
                 start += length
                 assert state.shape == (2, 3, D_K, D_V)
@@ -218,8 +218,8 @@ def test_nan_or_inf_reaches_its_row_and_all_later_ones(member, inputs, subtests)
             torch.testing.assert_close(rows[:, :, :first], expected[:, :, :first], **CLOSE)
             touched = [2] if broken in ("value", "state") else range(D_V)
             assert not rows[0, 1, first:, touched].isfinite().any()
-            for chunk_size in (2, 8):
-                ours = gated_delta_attention_step(**given, state=state, chunk_size=chunk_size)
+            for block_size in (2, 8):
+                ours = gated_delta_attention_step(**given, state=state, block_size=block_size)
                 for found, wanted in zip(ours, (rows, after), strict=True):
                     finite = wanted.isfinite()
                     assert torch.equal(found.isfinite(), finite)
@@ -269,10 +269,10 @@ def test_a_gate_that_is_the_same_for_all_components_is_a_decay(has_rate, inputs)
         ({"beta": (2, 3, 41, 1)}, "beta: expected shape (2, 3, 41), a rate per head and token,"),
         ({"state": (2, 3, D_V, D_K)}, "state: expected shape (2, 3, 5, 7), a matrix of d_k rows"),
         ({"state": (D_K, D_V)}, "state: expected shape (2, 3, 5, 7), a matrix of d_k rows and"),
-        ({"chunk_size": 48}, "chunk_size: expected a power of two, got 48. Take 64"),
+        ({"block_size": 48}, "block_size: expected a power of two, got 48. Take 64"),
         (
-            {"chunk_size": 0},
-            "chunk_size: expected an integer of 1 or more, got 0. It is the number",
+            {"block_size": 0},
+            "block_size: expected an integer of 1 or more, got 0. It is the number",
         ),
     ],
 )
@@ -380,7 +380,7 @@ def test_decays_of_any_strength_do_no_harm(member, strength, dtype, inputs, rand
     given["log_decay"] = decay.requires_grad_()
     expected = by_recurrence(**given)
     narrow = {name: tensor.detach().to(dtype).requires_grad_() for name, tensor in given.items()}
-    ours = gated_delta_attention_step(**narrow, chunk_size=32)
+    ours = gated_delta_attention_step(**narrow, block_size=32)
     eps = torch.finfo(dtype).eps  # of which half for each of three inputs, and for a few sums
     for one, other in zip(ours, expected, strict=True):
         assert (one - other).norm() <= 4 * eps * other.norm()
@@ -480,7 +480,7 @@ def test_it_takes_any_batch_and_any_length(member, inputs, subtests):
     for lead, n in (((), 0), ((), 13), ((3,), 1), ((0, 4), 13), ((2, 1, 3), 0), ((2, 1, 3), 13)):
         with subtests.test(lead=lead, n=n):
             given = inputs(member, n=n, lead=lead)
-            output, state = gated_delta_attention_step(**given, chunk_size=4)
+            output, state = gated_delta_attention_step(**given, block_size=4)
             assert output.shape == (*lead, n, D_V)
             assert state.shape == (*lead, D_K, D_V)
             if n == 0:
@@ -502,11 +502,11 @@ def test_memory_grows_with_the_length_and_no_square_is_made(member, inputs):
             sizes.extend(x.numel() for x in made if isinstance(x, torch.Tensor))
             return result
 
-    def largest(n, chunk_size):
+    def largest(n, block_size):
         given = {name: x.detach().cpu() for name, x in inputs(member, n=n, lead=()).items()}
         sizes.clear()
         with Sizes():
-            ours = gated_delta_attention_step(**given, chunk_size=chunk_size)
+            ours = gated_delta_attention_step(**given, block_size=block_size)
         found = max(sizes)
         torch.testing.assert_close(ours, by_recurrence(**given), **CLOSE)  # it was all computed
         return found

@@ -20,7 +20,7 @@ def test_the_indexer_is_the_definition_under_its_choice(
     n, m, past, count, is_causal, key_heads, randn, assert_same
 ):
     inputs, ranked = tokens(randn, n, m, key_heads=key_heads), index(randn, n, m)
-    options = {"count": count, "is_causal": is_causal, "past": past if is_causal else 0}
+    options = {"num_keys": count, "is_causal": is_causal, "past": past if is_causal else 0}
     mask = indexer_choice(*ranked, **options).dense(inputs[0].device)[:, None]
     grouped = key_heads is not None
     expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=grouped)
@@ -35,7 +35,7 @@ def test_the_indexer_keeps_the_keys_it_ranks_first(n, m, past, count, is_causal,
     """Scores one by one, and each row sorted."""
     ranked = [x.detach() for x in index(randn, n, m, ())]
     past = past if is_causal else 0
-    options = {"count": count, "is_causal": is_causal, "past": past}
+    options = {"num_keys": count, "is_causal": is_causal, "past": past}
     found = indexer_choice(*ranked, **options).dense(ranked[0].device).cpu().numpy()
     query, key, weights = (x.cpu().numpy() for x in ranked)
     scores = np.zeros((n, m))
@@ -57,9 +57,9 @@ def test_the_indexer_keeps_the_keys_it_ranks_first(n, m, past, count, is_causal,
 @pytest.mark.claim("indexer-gets-no-gradient-from-the-output")
 def test_the_indexer_gets_no_gradient_from_the_output(randn):
     inputs, ranked = tokens(randn, 11, 11), index(randn, 11, 11)
-    output = indexer_attention(*inputs, *ranked, count=3, is_causal=True)
+    output = indexer_attention(*inputs, *ranked, num_keys=3, is_causal=True)
     found = torch.autograd.grad(output.sum(), [*inputs, *ranked], allow_unused=True)
-    chosen = indexer_choice(*ranked, count=3, is_causal=True).dense(output.device)[:, None]
+    chosen = indexer_choice(*ranked, num_keys=3, is_causal=True).dense(output.device)[:, None]
     expected = attnref.scaled_dot_product_attention(*inputs, chosen)
     torch.testing.assert_close(found[:3], torch.autograd.grad(expected.sum(), inputs))
     assert found[3:] == (None, None, None)
@@ -75,7 +75,7 @@ def test_the_loss_on_the_scores_leads_to_the_choice_of_the_heaviest_keys(device,
     future = torch.ones(n, n, dtype=torch.bool, device=device).triu(1)
 
     def kept():
-        mask = indexer_choice(*ranked, count=count, is_causal=True).dense(device)
+        mask = indexer_choice(*ranked, num_keys=count, is_causal=True).dense(device)
         return float((weights * mask).sum() / n)
 
     before = kept()
@@ -108,7 +108,7 @@ def test_a_wrong_shape_of_the_indexer_is_named(change, message, randn):
     given = dict(zip(names, index(randn, 5, 7, ()), strict=True))
     given |= {name: randn(*shape) for name, shape in change.items()}
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        indexer_attention(q, k, v, **given, count=2)
+        indexer_attention(q, k, v, **given, num_keys=2)
 
 
 def test_keys_of_the_indexer_in_another_batch_are_named(randn):

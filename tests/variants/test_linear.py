@@ -43,7 +43,7 @@ def test_values_and_gradients_are_those_of_the_square(
 ):
     inputs = [randn(2, 3, *size).requires_grad_() for size in ((n, 5), (m, 5), (m, 7))]
     options = {"is_causal": is_causal, "feature_map": feature_map}
-    ours = linear_attention(*inputs, **options, chunk_size=3)
+    ours = linear_attention(*inputs, **options, block_size=3)
     assert_same(ours, METHOD.formula(*inputs, **options), inputs)
 
 
@@ -52,7 +52,7 @@ def test_values_and_gradients_are_those_of_the_square(
 def test_step_by_step_is_the_same(prompt, randn):
     n = 17
     query, key, value = randn(2, 3, n, 5), randn(2, 3, n, 5), randn(2, 3, n, 7)
-    whole = linear_attention(query, key, value, is_causal=True, chunk_size=4)
+    whole = linear_attention(query, key, value, is_causal=True, block_size=4)
     state = linear_state(key[..., :prompt, :], value[..., :prompt, :]) if prompt else None
     for i in range(prompt, n):
         token = slice(i, i + 1)
@@ -88,7 +88,7 @@ def test_ones_average_to_one_and_without_the_denominator_they_grow(n, device, ra
     query, key = randn(n, d_k), randn(n, d_k)
     ones = torch.ones(n, 3, device=device, dtype=torch.float64)
     for is_causal in (False, True):
-        ours = linear_attention(query, key, ones, is_causal=is_causal, chunk_size=32)
+        ours = linear_attention(query, key, ones, is_causal=is_causal, block_size=32)
         torch.testing.assert_close(ours, ones, rtol=0, atol=1e-14)
     mean = 1 / math.sqrt(2 * math.pi) + 0.5 + math.exp(0.5) * 0.5 * math.erfc(1 / math.sqrt(2))
     # One sum over 64 features of spread below their mean; query and key errors add.
@@ -125,7 +125,7 @@ def test_the_slope_of_elu_plus_one_is_one_at_zero(device):
 def test_a_vanished_normaliser_gives_zeros_and_finite_gradients(is_causal, device):
     far = torch.full((3, 2), -200.0, device=device, requires_grad=True)
     value = torch.ones(3, 2, device=device, requires_grad=True)
-    output = linear_attention(far, far, value, is_causal=is_causal, chunk_size=2)
+    output = linear_attention(far, far, value, is_causal=is_causal, block_size=2)
     assert (output == 0).all()
     for gradient in torch.autograd.grad(output.sum(), (far, value)):
         assert gradient.isfinite().all()
@@ -158,8 +158,8 @@ def test_it_is_another_model_than_softmax(n, smooth, randn, device, generator):
     ("call", "message"),
     [
         (
-            partial(linear_attention, TOKENS, TOKENS, TOKENS, chunk_size=0),
-            "chunk_size: expected an",
+            partial(linear_attention, TOKENS, TOKENS, TOKENS, block_size=0),
+            "block_size: expected an",
         ),
         (partial(linear_state, TOKENS, OTHERS), "value: expected shape (5, 'd_v')"),
         (

@@ -23,7 +23,7 @@ def rotate(generator):
     return draw
 
 
-def met(query, key, rotations, chunk_size):
+def met(query, key, rotations, block_size):
     """The pairs that meet in some round, one matrix at a time, in plain Python."""
     lead, n = query.shape[:-2], query.shape[-2]
     allowed = torch.zeros(*lead, n, n, dtype=torch.bool)
@@ -39,7 +39,7 @@ def met(query, key, rotations, chunk_size):
                     max(range(2 * len(p)), key=(p + [-x for x in p]).__getitem__) for p in products
                 ]
                 order = sorted(range(n), key=lambda i: (hashes[i], i))
-                chunks.append({token: place // chunk_size for place, token in enumerate(order)})
+                chunks.append({token: place // block_size for place, token in enumerate(order)})
             for i in range(n):
                 for j in range(n):
                     if abs(chunks[0][i] - chunks[1][j]) <= 1:
@@ -49,23 +49,23 @@ def met(query, key, rotations, chunk_size):
 
 @pytest.mark.claim("lsh-is-a-mask-of-the-met")
 @pytest.mark.parametrize("num_rounds", [1, 2, 5])
-@every(("n", "chunk_size"), [(23, 3), (24, 4), (1, 5), (13, 64)])
+@every(("n", "block_size"), [(23, 3), (24, 4), (1, 5), (13, 64)])
 @every("is_causal", [False, True])
 def test_values_and_gradients_are_those_of_a_mask_of_the_met(
-    n, chunk_size, num_rounds, is_causal, randn, rotate, assert_same
+    n, block_size, num_rounds, is_causal, randn, rotate, assert_same
 ):
     """However many rounds a pair meets in, it counts once."""
     inputs = [randn(2, 3, n, 5), randn(2, 3, n, 5), randn(2, 3, n, 7)]
     rotations = rotate(num_rounds, 5, 4)
-    mask = met(inputs[0], inputs[1], rotations, chunk_size)
+    mask = met(inputs[0], inputs[1], rotations, block_size)
     inputs = [tokens.requires_grad_() for tokens in inputs]
     ours = lsh_attention(
-        *inputs, rotations=rotations, is_causal=is_causal, scale=0.7, chunk_size=chunk_size
+        *inputs, rotations=rotations, is_causal=is_causal, scale=0.7, block_size=block_size
     )
     expected = attnref.scaled_dot_product_attention(*inputs, mask, is_causal=is_causal, scale=0.7)
     with torch.no_grad():  # chunk by chunk
         alone = lsh_attention(
-            *inputs, rotations=rotations, is_causal=is_causal, scale=0.7, chunk_size=chunk_size
+            *inputs, rotations=rotations, is_causal=is_causal, scale=0.7, block_size=block_size
         )
     torch.testing.assert_close(alone, expected, **CLOSE)
     assert_same(ours, expected, inputs, 1e-11)
@@ -84,7 +84,7 @@ def test_each_round_drops_less(randn, rotate):
     eye = torch.eye(n, device=query.device, dtype=query.dtype)
     dropped = []
     for count in range(1, rounds + 1):
-        options = {"rotations": rotations[:count], "scale": 2.0, "chunk_size": 8}
+        options = {"rotations": rotations[:count], "scale": 2.0, "block_size": 8}
         kept = lsh_attention(query, key, eye, **options)
         mass = p.masked_fill(kept > 0, 0.0).sum(-1)  # (n,)
         torch.testing.assert_close((p - kept).abs().sum(-1), 2 * mass, rtol=0, atol=1e-13)
@@ -103,7 +103,7 @@ def test_a_tied_token_always_meets_itself(randn, rotate):
     tokens = randn(3, 37, 5)
     eye = torch.eye(37, device=tokens.device, dtype=tokens.dtype).expand(3, 37, 37)
     weights = lsh_attention(
-        tokens, tokens, eye, rotations=rotate(1, 5, 6), is_causal=True, chunk_size=2
+        tokens, tokens, eye, rotations=rotate(1, 5, 6), is_causal=True, block_size=2
     )
     assert (weights.diagonal(dim1=-2, dim2=-1) > 0).all()
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
@@ -117,7 +117,7 @@ def test_a_key_that_is_divided_by_its_length_is_hashed_like_its_query(dtype, ran
     key = (query.double() / query.double().norm(dim=-1, keepdim=True)).to(dtype)
     eye = torch.eye(512, device=query.device, dtype=dtype).expand(16, 512, 512)
     rotations = rotate(1, 16, 64).to(dtype)
-    weights = lsh_attention(query, key, eye, rotations=rotations, chunk_size=8)
+    weights = lsh_attention(query, key, eye, rotations=rotations, block_size=8)
     missed = (weights.diagonal(dim1=-2, dim2=-1) == 0).sum().item()
     assert (missed > 0) == (dtype == torch.bfloat16)
     assert missed < 0.01 * 16 * 512
@@ -130,7 +130,7 @@ def test_the_causal_form_does_not_read_later_values(randn, rotate):
     other = value.clone()
     other[-1] += 1e3
     before, after = (
-        lsh_attention(query, key, v, rotations=rotate_, is_causal=True, chunk_size=64)
+        lsh_attention(query, key, v, rotations=rotate_, is_causal=True, block_size=64)
         for rotate_ in [rotate(2, 5, 4)]
         for v in (value, other)
     )
@@ -147,7 +147,7 @@ def test_a_query_that_meets_no_key_is_zero(device):
     query, key = query.requires_grad_(), key.requires_grad_()
     rotations = torch.ones(1, 1, 1, device=device, dtype=torch.float64)
     output = lsh_attention(
-        query, key, torch.ones_like(key), rotations=rotations, is_causal=True, chunk_size=2
+        query, key, torch.ones_like(key), rotations=rotations, is_causal=True, block_size=2
     )
     assert (output[:2] == 0).all()
     for gradient in torch.autograd.grad(output.sum(), (query, key)):
@@ -174,7 +174,7 @@ def test_rotations_are_gaussian_and_repeatable(device):
         ({"rotations": (2, 7, 2)}, "rotations: expected shape (rounds, 3, buckets"),
         ({"rotations": (3, 2)}, "rotations: expected shape (rounds, 3, buckets"),
         ({"rotations": (0, 3, 2)}, "rotations: expected shape (rounds, 3, buckets"),
-        ({"chunk_size": 0}, "chunk_size: expected an integer of 1 or more, got 0"),
+        ({"block_size": 0}, "block_size: expected an integer of 1 or more, got 0"),
     ],
 )
 def test_what_does_not_fit_is_named(change, message, randn):

@@ -35,7 +35,7 @@ def test_moba_is_the_definition_under_its_choice(
 ):
     inputs = tokens(randn, n, m, key_heads=2 if grouped else None)
     past = past if is_causal else 0
-    options = {"block_size": B, "count": count, "is_causal": is_causal, "past": past}
+    options = {"block_size": B, "num_blocks": count, "is_causal": is_causal, "past": past}
     options["enable_gqa"] = grouped
     mask = moba_choice(*inputs[:2], **options)
     expected = attnref.scaled_dot_product_attention(*inputs, mask, scale=0.7, enable_gqa=grouped)
@@ -48,7 +48,7 @@ def test_moba_is_the_definition_under_its_choice(
 def test_moba_chooses_the_blocks_of_the_best_means(n, m, past, count, is_causal, randn):
     query, key = randn(n, D_K), randn(m, D_K)
     past = past if is_causal else 0
-    options = {"block_size": B, "count": count, "is_causal": is_causal, "past": past}
+    options = {"block_size": B, "num_blocks": count, "is_causal": is_causal, "past": past}
     found = moba_choice(query, key, **options).dense(query.device).cpu().numpy()
     queries, keys = query.cpu().numpy(), key.cpu().numpy()
     for i in range(n):

@@ -24,7 +24,7 @@ def test_native_sparse_attention_is_three_definitions(
 ):
     inputs = tokens(randn, n, m, key_heads=2 if grouped else None)
     inputs.append(randn(2, 6, n, 3).requires_grad_())
-    options = {"enable_gqa": grouped, "scale": 0.7, "count": count, "past": past}
+    options = {"enable_gqa": grouped, "scale": 0.7, "num_blocks": count, "past": past}
     if given:
         summaries = [randn(*x.shape[:2], -(-m // B), x.shape[-1]) for x in inputs[1:3]]
         inputs += [x.requires_grad_() for x in summaries]
@@ -38,7 +38,7 @@ def test_native_sparse_attention_is_three_definitions(
 def test_native_sparse_attention_reads_what_its_summaries_point_at(n, m, past, count, randn):
     """Two query heads share a key head, and choose by the mean of their weights."""
     query, key = randn(2, n, D_K), randn(1, m, D_K)
-    options = {"block_size": B, "count": count, "past": past, "enable_gqa": True}
+    options = {"block_size": B, "num_blocks": count, "past": past, "enable_gqa": True}
     found = native_sparse_choice(query, key, **options).dense(query.device).cpu().numpy()
     queries, summaries = query.cpu().numpy(), means(key)[0].cpu().numpy()
     blocks = len(summaries)
@@ -68,7 +68,7 @@ def test_of_the_three_terms_the_first_alone_reaches_the_summaries(randn):
         gates = torch.zeros(2, 6, n, 3, dtype=query.dtype, device=query.device)
         gates[..., term] = 1.0
         output = native_sparse_attention(
-            query, key, value, gates, block_size=B, count=2, window=4, **given
+            query, key, value, gates, block_size=B, num_blocks=2, window=4, **given
         )
         reached = torch.autograd.grad(output.square().sum(), summaries)
         assert all((gradient != 0).any() == (term == 0) for gradient in reached)
@@ -76,7 +76,7 @@ def test_of_the_three_terms_the_first_alone_reaches_the_summaries(randn):
 
 def test_wrong_gates_and_summaries_are_named(randn):
     q, k, v = (x.detach() for x in tokens(randn, 7, 7, heads=(2,)))
-    call = sparse(native_sparse_attention, count=2, window=3)
+    call = sparse(native_sparse_attention, num_blocks=2, window=3)
     with pytest.raises(
         ValueError, match=r"^gates: expected a shape that broadcasts to \(2, 7, 3\),"
     ):
@@ -86,4 +86,4 @@ def test_wrong_gates_and_summaries_are_named(randn):
     with pytest.raises(TypeError, match=r"^gates: expected torch.float64, the dtype of query"):
         call(q, k, v, randn(2, 7, 3).float())
     with pytest.raises(ValueError, match=r"^window: expected an integer of 1 or more, got 0"):
-        native_sparse_attention(q, k, v, randn(2, 7, 3), block_size=B, count=2, window=0)
+        native_sparse_attention(q, k, v, randn(2, 7, 3), block_size=B, num_blocks=2, window=0)

@@ -92,7 +92,7 @@ def test_pages_in_another_order_give_the_same_bits(pool, randn, generator, devic
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_step_by_step_is_one_causal_pass(size, randn):
     """Two texts at a time, fed token by token and in pieces, each piece's pages between others'."""
-    lengths, cache = (17, 11), PagedCache(num_pages=40, page_size=size)
+    lengths, cache = (17, 11), PagedCache(num_pages=40, block_size=size)
     texts = [(randn(HEADS, m, D_K), randn(2, m, D_K), randn(2, m, D_V)) for m in lengths]
     handles = [cache.start() for _ in texts]
     rows = [[], []]
@@ -114,7 +114,7 @@ def test_step_by_step_is_one_causal_pass(size, randn):
 
 @pytest.mark.claim("forks-attend-to-their-own")
 def test_branches_of_one_text_attend_to_their_own_continuation(randn):
-    cache = PagedCache(num_pages=9, page_size=4)
+    cache = PagedCache(num_pages=9, block_size=4)
     trunk = cache.start()
     cache.append(trunk, randn(2, 10, D_K), randn(2, 10, D_V))
     branches = [trunk, cache.fork(trunk), cache.fork(trunk)]
@@ -262,7 +262,7 @@ PAGES = "block_table: expected pages between 0 and 8, of the 9 of the pool, got"
     ("name", "wrong", "message"),
     [
         ("query", torch.zeros(6, 3, D_K), "query: expected shape (b, heads, n, d_k)"),
-        ("key", torch.zeros(9, 2, D_K), "key: expected shape (num_pages, page_size"),
+        ("key", torch.zeros(9, 2, D_K), "key: expected shape (num_pages, block_size"),
         ("value", torch.zeros(9, 4, 2, 2, 2), "value: expected shape (num_pages, p"),
         ("key", torch.zeros(9, 4, 2, 7), "key: expected last dimension 5, as query"),
         ("value", torch.zeros(9, 3, 2, 7), "value: expected shape (9, 4, 2, 'd_v')"),

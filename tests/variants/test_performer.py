@@ -152,8 +152,8 @@ def test_what_does_not_fit_is_named(generator, project, randn):
     assert "got (4, 7). Draw it with random_projection" in str(error.value)
     with pytest.raises(ValueError, match=r"^scale: expected a number of 0 or more, got -1\.0"):
         performer_attention(tokens, tokens, tokens, projection=projection, scale=-1.0)
-    with pytest.raises(ValueError, match=r"^chunk_size: expected an integer of 1 or more, got 0"):
-        performer_attention(tokens, tokens, tokens, projection=projection, chunk_size=0)
+    with pytest.raises(ValueError, match=r"^block_size: expected an integer of 1 or more, got 0"):
+        performer_attention(tokens, tokens, tokens, projection=projection, block_size=0)
     with pytest.raises(ValueError, match=r"^value: expected shape \(5, 'd_v'\)"):
         performer_attention(tokens, tokens, randn(7, 3), projection=projection)
     for wrong in (0, True, 2.0):

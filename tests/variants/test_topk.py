@@ -16,14 +16,14 @@ def test_dropping_moves_the_weights_by_twice_the_dropped_mass(count, device, ran
     query, key, value = randn(3, 7, 5), randn(3, 13, 5), randn(3, 13, 2)
     p = attnref.attention_weights(query, key)
     eye = torch.eye(13, device=device, dtype=p.dtype).expand(3, 13, 13)
-    kept = topk_attention(query, key, eye, count=count)
+    kept = topk_attention(query, key, eye, num_keys=count)
     dropped = p.masked_fill(kept > 0, 0.0).sum(-1)
     torch.testing.assert_close((p - kept).abs().sum(-1), 2 * dropped, rtol=0, atol=32 * EPS)
     # No other choice of as many keys drops less.
     smallest = p.sort(-1).values[..., : 13 - count].sum(-1)
     torch.testing.assert_close(dropped, smallest, rtol=0, atol=32 * EPS)
     exact = attnref.scaled_dot_product_attention(query, key, value)
-    moved = (topk_attention(query, key, value, count=count) - exact).norm(dim=-1)
+    moved = (topk_attention(query, key, value, num_keys=count) - exact).norm(dim=-1)
     diameter = torch.cdist(value, value).amax((-2, -1))[:, None]
     assert (moved <= dropped * diameter + 32 * EPS).all()
 
@@ -31,7 +31,7 @@ def test_dropping_moves_the_weights_by_twice_the_dropped_mass(count, device, ran
 @pytest.mark.claim("ties-keep-as-many")
 def test_equal_scores_keep_as_many_keys(device):
     zeros = torch.zeros(1, 7, 3, device=device)
-    weights = topk_attention(zeros, zeros, torch.eye(7, device=device)[None], count=3)
+    weights = topk_attention(zeros, zeros, torch.eye(7, device=device)[None], num_keys=3)
     assert ((weights > 0).sum(-1) == 3).all()
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 7, device=device))
 
@@ -39,4 +39,4 @@ def test_equal_scores_keep_as_many_keys(device):
 @every("wrong", [0, 8, True, 2.0])
 def test_a_wrong_count_is_named(wrong, randn):
     with pytest.raises(ValueError, match=r"^count: expected an integer between 1 and 7"):
-        topk_attention(randn(5, 3), randn(7, 3), randn(7, 2), count=wrong)
+        topk_attention(randn(5, 3), randn(7, 3), randn(7, 2), num_keys=wrong)

@@ -6,7 +6,7 @@ import torch
 from drawing import SMALL, SOFT, canvas, new
 from matrices import Fill, grid
 
-from attnref.variants.gated_delta import gated_delta_attention
+from attnref import gated_delta_attention
 
 TEXT = {
     "pt": {

@@ -5,8 +5,7 @@ from drawing import FIRST, SECOND, axes, label, name_axes, new, ticks
 from tokens import error, noise, waves
 
 import attnref
-from attnref.variants.linformer import linformer_attention, mean_projection
-from attnref.variants.nystrom import nystrom_attention
+from attnref import linformer_attention, mean_projection, nystrom_attention
 
 TEXT = {
     "pt": {

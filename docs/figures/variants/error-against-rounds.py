@@ -5,7 +5,7 @@ from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new, tic
 from tokens import error, noise, waves
 
 import attnref
-from attnref.variants.lsh import lsh_attention, random_rotations
+from attnref import lsh_attention, random_rotations
 
 TEXT = {
     "pt": {
@@ -57,7 +57,7 @@ def draw(text):
                 k,
                 torch.eye(N, dtype=torch.float64),
                 rotations=drawn[:rounds],
-                chunk_size=CHUNK,
+                block_size=CHUNK,
             )
             met.append(float((weights > 0).double().mean()))
             errors.append(error(weights @ v, exact))

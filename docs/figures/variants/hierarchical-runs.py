@@ -4,7 +4,7 @@ import torch
 from drawing import GROUND, INK, SHADE, SMALL, SOFT, box, canvas, new
 from tokens import noise
 
-from attnref.variants.hierarchical import hierarchical_attention
+from attnref import hierarchical_attention
 
 TEXT = {
     "pt": {

@@ -5,7 +5,7 @@ from drawing import SMALL, canvas, new
 from matrices import WHOLE, product
 from tokens import noise
 
-from attnref.variants.linformer import mean_projection
+from attnref import mean_projection
 
 TEXT = {
     "pt": {

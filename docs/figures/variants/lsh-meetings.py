@@ -5,7 +5,7 @@ from drawing import SMALL, canvas, new
 from matrices import mask
 from tokens import noise
 
-from attnref.variants.lsh import lsh_attention, random_rotations
+from attnref import lsh_attention, random_rotations
 
 TEXT = {
     "pt": {
@@ -30,7 +30,7 @@ def draw(text):
     eye = torch.eye(N, dtype=torch.float64)
 
     def met(rounds):
-        options = {"rotations": rotations[:rounds], "chunk_size": CHUNK}
+        options = {"rotations": rotations[:rounds], "block_size": CHUNK}
         return lsh_attention(tokens, tokens, eye, **options) > 0
 
     products = tokens @ rotations[0]

@@ -5,7 +5,7 @@ from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new, tic
 from tokens import error, noise
 
 import attnref
-from attnref.variants.performer import performer_attention, random_projection
+from attnref import performer_attention, random_projection
 
 TEXT = {
     "pt": {

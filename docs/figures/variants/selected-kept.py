@@ -4,8 +4,7 @@ import torch
 from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new, ticks
 
 import attnref
-from attnref import masks
-from attnref.variants.moba import moba_choice
+from attnref import masks, moba_choice
 
 TEXT = {
     "pt": {
@@ -56,7 +55,7 @@ def kept(alike, choose):
 
 
 def blocks(query, key, weights, count):
-    return moba_choice(query, key, block_size=BLOCK, count=count, is_causal=True)
+    return moba_choice(query, key, block_size=BLOCK, num_blocks=count, is_causal=True)
 
 
 def last(query, key, weights, count):

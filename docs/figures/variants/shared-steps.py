@@ -5,7 +5,7 @@ from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new, ticks
 from tokens import error, noise
 
 import attnref
-from attnref.variants.quantized import quantized_attention
+from attnref import quantized_attention
 
 TEXT = {
     "pt": {"x": "tokens que dividem um passo", "y": "erro relativo da saída"},

@@ -3,8 +3,8 @@
 # --8<-- [start:example]
 import attnref
 import torch
+from attnref import varlen_attention
 from attnref.masks import packed, padding
-from attnref.variants.varlen import varlen_attention
 
 lengths = [3, 5, 2]
 generator = torch.Generator().manual_seed(0)

@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import torch
 import torch.nn.functional as F
-from attnref.conformance import check_steps
+from attnref import check_steps
 
 
 def step(query, key, value, cache):

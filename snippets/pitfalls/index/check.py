@@ -4,7 +4,7 @@
 import textwrap
 
 import torch
-from attnref.conformance import check
+from attnref import check
 
 
 def mine(query, key, value, attn_mask=None):

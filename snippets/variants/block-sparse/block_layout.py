@@ -3,8 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import masks
-from attnref.variants.block_sparse import block_sparse_attention
+from attnref import block_sparse_attention, masks
 
 n, size, d = 1024, 64, 16
 generator = torch.Generator().manual_seed(0)

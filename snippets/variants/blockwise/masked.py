@@ -3,8 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import masks
-from attnref.variants.blockwise import blockwise_attention
+from attnref import blockwise_attention, masks
 
 n = 1536
 mask = masks.prefix_lm(n, prefix=200) & masks.packed([900, 636])

@@ -14,7 +14,7 @@ first, second = (
     for q, k in zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)
 )
 weights = first - factor * second
-output = differential_attention(query, key, value, lambd=factor)
+output = differential_attention(query, key, value, factor)
 torch.testing.assert_close(output, weights @ value)
 
 print("rows sum to:", [round(total, 3) for total in weights.sum(-1).tolist()])

@@ -1,15 +1,11 @@
 """A layer as in the paper: learned factor, a norm for each head."""
 
 # --8<-- [start:example]
-from functools import partial
-
 import torch
-from attnref import MultiHeadAttention, differential_attention
+from attnref import LearnedLambda, MultiHeadAttention, differential_attention
 from attnref.positions import rotary
-from attnref.variants.differential import LearnedLambda, initial_lambda
 
 D, h, d, depth = 512, 4, 64, 3
-initial = initial_lambda(depth)
 
 
 def turned(x, *, offset):  # each half is a query, or a key, of its own
@@ -20,7 +16,7 @@ def turned(x, *, offset):  # each half is a query, or a key, of its own
 class DifferentialLayer(torch.nn.Module):
     def __init__(self, generator):
         super().__init__()
-        self.lambd = LearnedLambda(d, initial=initial, generator=generator)
+        self.lambd = LearnedLambda(d, layer=depth, generator=generator)
         self.heads = MultiHeadAttention(
             D,
             h,
@@ -33,10 +29,10 @@ class DifferentialLayer(torch.nn.Module):
         )
 
     def attend(self, query, key, value, **options):
-        attend = partial(differential_attention, lambd=self.lambd())
-        answer = attend(query, key, value, **options)
+        lambd = self.lambd()
+        answer = differential_attention(query, key, value, lambd, **options)
         normed = torch.nn.functional.rms_norm(answer, (2 * d,))
-        return (1 - initial) * normed
+        return (1 - self.lambd.initial) * normed
 
     def forward(self, x):
         return self.heads(x, is_causal=True)
@@ -46,7 +42,7 @@ generator = torch.Generator().manual_seed(0)
 layer = DifferentialLayer(generator)
 output = layer(torch.randn(2, 100, D, generator=generator))
 output.square().mean().backward()
-print("lambda starts at", round(initial, 3), "and is", end=" ")
+print("lambda starts at", round(layer.lambd.initial, 3), "and is", end=" ")
 print(round(layer.lambd().item(), 3))
 print("its vectors learn:", layer.lambd.vectors.grad.abs().sum().item() > 0)
 usual = sum(

@@ -12,7 +12,7 @@ table = torch.zeros(h, 32, requires_grad=True)
 
 buckets = relative_buckets(distances(n), bidirectional=False)
 output = distance_bias_attention(
-    query, key, value, bias=table[:, buckets], is_causal=True, scale=1.0
+    query, key, value, table[:, buckets], is_causal=True, scale=1.0
 )
 output.square().sum().backward()
 

@@ -22,7 +22,7 @@ biases = {
 i, j = torch.arange(n)[:, None], torch.arange(n)
 for name, bias in biases.items():
     options = {"is_causal": True, "scale": 1.0 if name == "T5" else None}
-    ours = distance_bias_attention(query, key, value, bias=bias, **options)
+    ours = distance_bias_attention(query, key, value, bias, **options)
     pairs = bias[:, j - i + n - 1]  # (h, n, n)
     square = scaled_dot_product_attention(query, key, value, pairs, **options)
     same = torch.allclose(ours, square, atol=1e-5)

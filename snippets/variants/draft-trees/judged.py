@@ -2,8 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import KVCache, masks, scaled_dot_product_attention
-from attnref.conformance import check_steps
+from attnref import KVCache, check_steps, masks, scaled_dot_product_attention
 
 
 def tree_step(query, key, value, cache, parents, mask):

@@ -2,8 +2,13 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import KVCache, kv_cache_attention, scaled_dot_product_attention
-from attnref.variants.quantized import QuantizedTokens, quantize
+from attnref import (
+    KVCache,
+    QuantizedTokens,
+    kv_cache_attention,
+    quantize,
+    scaled_dot_product_attention,
+)
 
 heads, n, d = 8, 256, 64
 generator = torch.Generator().manual_seed(0)

@@ -4,8 +4,7 @@
 from functools import partial
 
 import torch
-from attnref import quantized_attention
-from attnref.conformance import check
+from attnref import check, quantized_attention
 
 eight = partial(quantized_attention, dtype=torch.float8_e4m3fn, weights=True)
 strict = partial(eight, smooth=False)

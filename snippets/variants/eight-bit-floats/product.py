@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref.variants.quantized import quantized_attention
+from attnref import quantized_attention
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)

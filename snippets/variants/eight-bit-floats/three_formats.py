@@ -2,7 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.variants.quantized import QuantizedTokens
+from attnref import QuantizedTokens
 
 one = torch.tensor([[1.0]])
 formats = {

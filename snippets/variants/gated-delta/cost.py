@@ -26,6 +26,6 @@ for n in (256, 512, 1024, 8192, 65536):
 print("\nbytes moved by a step in bfloat16, per head")
 for m in (128, 512, 65536):
     sizes = cost.Sizes(n=1, m=m, d_k=d, d_v=d, dtype=torch.bfloat16)
-    state = cost.gated_delta(sizes, chunk_size=None).bytes_moved
+    state = cost.gated_delta(sizes, block_size=None).bytes_moved
     print(f"m = {m:5}: {cost.fused(sizes).bytes_moved:9}, {state:7}")
 # --8<-- [end:example]

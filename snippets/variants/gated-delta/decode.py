@@ -2,11 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import cost
-from attnref.variants.gated_delta import (
-    gated_delta_attention,
-    gated_delta_attention_step,
-)
+from attnref import cost, gated_delta_attention, gated_delta_attention_step
 
 h, n, d, prompt = 4, 100, 64, 90
 generator = torch.Generator().manual_seed(0)

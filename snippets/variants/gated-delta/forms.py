@@ -42,7 +42,7 @@ gates = {
 }
 for name, gate in gates.items():
     chunks = gated_delta_attention(
-        query, key, value, log_decay=gate, beta=rate, chunk_size=32
+        query, key, value, log_decay=gate, beta=rate, block_size=32
     )
     same = [
         torch.allclose(chunks, form(query, key, value, gate, rate))

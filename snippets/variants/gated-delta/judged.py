@@ -2,8 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import gated_delta_attention
-from attnref.conformance import check
+from attnref import check, gated_delta_attention
 
 
 def attention(query, key, value, scale=None, enable_gqa=False):

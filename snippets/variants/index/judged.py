@@ -1,8 +1,7 @@
 """What the checker says of methods, called so that they are the definition."""
 
 # --8<-- [start:example]
-from attnref import variants
-from attnref.conformance import check
+from attnref import check, variants
 
 print("method          pass  not claimed  otherwise")
 for name, method in variants.records().items():

@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref.variants.kv_cache import kv_cache_attention
+from attnref import kv_cache_attention
 
 heads, key_heads, n, d = 8, 2, 12, 16
 generator = torch.Generator().manual_seed(0)

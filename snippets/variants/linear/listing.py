@@ -2,7 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.variants.linear import linear_attention
+from attnref import linear_attention
 from torch.nn.functional import elu
 
 

@@ -2,7 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.variants.linear import linear_attention, linear_attention_step
+from attnref import linear_attention, linear_attention_step
 
 n, d = 4096, 64
 generator = torch.Generator().manual_seed(0)

@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref.variants.linformer import linformer_attention, mean_projection
+from attnref import linformer_attention, mean_projection
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)

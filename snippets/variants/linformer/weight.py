@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref.variants.linformer import linformer_attention
+from attnref import linformer_attention
 
 tokens = torch.zeros(4, 1)  # four equal keys, so all weights are equal
 value = torch.tensor([[0.0], [0.0], [0.0], [1.0]])

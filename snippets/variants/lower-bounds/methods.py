@@ -3,14 +3,19 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref.variants.hierarchical import hierarchical_attention
-from attnref.variants.linear import linear_attention
-from attnref.variants.linformer import linformer_attention, mean_projection
-from attnref.variants.lsh import lsh_attention, random_rotations
-from attnref.variants.nystrom import nystrom_attention
-from attnref.variants.performer import performer_attention, random_projection
-from attnref.variants.quantized import quantized_attention
-from attnref.variants.topk import topk_attention
+from attnref import (
+    hierarchical_attention,
+    linear_attention,
+    linformer_attention,
+    lsh_attention,
+    mean_projection,
+    nystrom_attention,
+    performer_attention,
+    quantized_attention,
+    random_projection,
+    random_rotations,
+    topk_attention,
+)
 
 n, d = 1024, 64
 generator = torch.Generator().manual_seed(0)
@@ -43,8 +48,8 @@ methods = {
     ),
     "nystrom": nystrom_attention,
     "hierarchical": lambda *x: hierarchical_attention(*x, block_size=16),
-    "lsh": lambda *x: lsh_attention(*x, rotations=turns, chunk_size=16),
-    "topk": lambda *x: topk_attention(*x, count=64),
+    "lsh": lambda *x: lsh_attention(*x, rotations=turns, block_size=16),
+    "topk": lambda *x: topk_attention(*x, num_keys=64),
     "quantized": quantized_attention,
 }
 smooth, random = [waves() for _ in "qkv"], [noise() for _ in "qkv"]

@@ -4,7 +4,7 @@
 import math
 
 import torch
-from attnref.variants.lsh import random_rotations
+from attnref import random_rotations
 
 draws = 20_000
 generator = torch.Generator().manual_seed(0)

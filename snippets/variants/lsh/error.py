@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref.variants.lsh import lsh_attention, random_rotations
+from attnref import lsh_attention, random_rotations
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)
@@ -44,7 +44,7 @@ for name, (q, k, v) in (
     errors, met = [], []
     for r in rounds:
         weights = lsh_attention(  # with a unit matrix for values
-            q, k, torch.eye(n), rotations=drawn[:r], chunk_size=32
+            q, k, torch.eye(n), rotations=drawn[:r], block_size=32
         )
         errors.append(error(weights @ v, exact))
         met.append((weights > 0).float().mean().item())

@@ -12,7 +12,7 @@ def normal(*shape):
     return torch.randn(shape, generator=generator)
 
 
-cache = PagedCache(num_pages=8, page_size=4)
+cache = PagedCache(num_pages=8, block_size=4)
 one, other = cache.start(), cache.start()
 for _ in range(10):  # both texts grow at the same time
     for text in (one, other):

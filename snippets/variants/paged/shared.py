@@ -4,7 +4,7 @@
 import torch
 from attnref import PagedCache
 
-cache = PagedCache(num_pages=16, page_size=4)
+cache = PagedCache(num_pages=16, block_size=4)
 instructions = [31, 41, 59, 26, 53, 58, 97, 93, 23, 84]
 prompts = [[*instructions, *question] for question in ([1, 2], [3], [1, 5])]
 

@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref.variants.performer import performer_attention, random_projection
+from attnref import performer_attention, random_projection
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)

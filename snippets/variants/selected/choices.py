@@ -2,9 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.variants.indexer import indexer_choice
-from attnref.variants.moba import moba_choice
-from attnref.variants.native_sparse import native_sparse_choice
+from attnref import indexer_choice, moba_choice, native_sparse_choice
 
 n, d, h_index = 16, 8, 2
 generator = torch.Generator().manual_seed(3)
@@ -13,12 +11,12 @@ index_query = torch.randn(h_index, n, d, generator=generator)
 index_key = torch.randn(n, d, generator=generator)
 index_weights = torch.rand(h_index, n, generator=generator)
 
-blocks = {"block_size": 4, "count": 2}
+blocks = {"block_size": 4, "num_blocks": 2}
 index = (index_query, index_key, index_weights)
 choices = {
     "MoBA": moba_choice(query, key, **blocks, is_causal=True),
-    "indexer": indexer_choice(*index, count=6, is_causal=True),
-    "NSA": native_sparse_choice(query, key, block_size=2, count=4),
+    "indexer": indexer_choice(*index, num_keys=6, is_causal=True),
+    "NSA": native_sparse_choice(query, key, block_size=2, num_blocks=4),
 }
 pictures = [mask.picture().splitlines() for mask in choices.values()]
 print("   ".join(f"{name:16}" for name in choices))

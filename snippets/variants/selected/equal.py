@@ -3,9 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref.variants.indexer import indexer_choice
-from attnref.variants.moba import moba_choice
-from attnref.variants.native_sparse import native_sparse_choice
+from attnref import indexer_choice, moba_choice, native_sparse_choice
 
 n, d, h, B = 96, 16, 4, 8
 generator = torch.Generator().manual_seed(0)
@@ -22,7 +20,7 @@ second = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)  # gates
 
 def by_all_three(blocks, tokens):
     causal = {"is_causal": True}
-    chosen = {"block_size": B, "count": blocks}
+    chosen = {"block_size": B, "num_blocks": blocks}
     yield (
         "moba",
         attnref.moba_attention(*qkv, **chosen, **causal),
@@ -30,8 +28,8 @@ def by_all_three(blocks, tokens):
     )
     yield (
         "indexer",
-        attnref.indexer_attention(*qkv, *index, count=tokens, **causal),
-        indexer_choice(*index, count=tokens, **causal),
+        attnref.indexer_attention(*qkv, *index, num_keys=tokens, **causal),
+        indexer_choice(*index, num_keys=tokens, **causal),
     )
     yield (
         "native_sparse",

@@ -3,9 +3,8 @@
 # --8<-- [start:example]
 from functools import partial
 
-from attnref import moba_attention
-from attnref.conformance import check
+from attnref import check, moba_attention
 
-attention = partial(moba_attention, block_size=2, count=2)
+attention = partial(moba_attention, block_size=2, num_blocks=2)
 print(check(attention, limit=None).verdict())
 # --8<-- [end:example]

@@ -2,8 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import attention_weights, masks
-from attnref.variants.moba import moba_choice
+from attnref import attention_weights, masks, moba_choice
 
 n, d, B = 512, 32, 16
 
@@ -28,7 +27,7 @@ for alike in (0.0, 0.5, 0.9, 0.99):
     query, key = tokens(alike)
     weights = attention_weights(query, key, is_causal=True)[128:]
     best = weights.topk(64).values.sum(-1).mean()
-    options = {"block_size": B, "count": 4, "is_causal": True}
+    options = {"block_size": B, "num_blocks": 4, "is_causal": True}
     chosen = moba_choice(query, key, **options).dense()[128:]
     near = masks.sliding_window(n, window=64, is_causal=True).dense()[128:]
     kept = [float((weights * mask).sum(-1).mean()) for mask in (chosen, near)]

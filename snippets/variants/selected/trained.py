@@ -2,8 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import attention_weights, indexer_attention
-from attnref.variants.indexer import index_scores, indexer_choice
+from attnref import attention_weights, indexer_attention, indexer_choice
 
 n, d, h, h_index, d_index, count = 128, 16, 4, 4, 8, 16
 generator = torch.Generator().manual_seed(0)
@@ -29,8 +28,13 @@ target = attention_weights(query, key, is_causal=True).mean(0)  # (n, n)
 future = torch.ones(n, n, dtype=torch.bool).triu(1)
 
 
+def index_scores(index_query, index_key, index_weights):
+    products = torch.relu(index_query @ index_key.mT)  # (h_index, n, n)
+    return (index_weights[..., None] * products).sum(0)  # (n, n)
+
+
 def report(step):
-    mask = indexer_choice(*index(), count=count, is_causal=True).dense()
+    mask = indexer_choice(*index(), num_keys=count, is_causal=True).dense()
     share = (target * mask).sum(-1)[count:].mean()
     print(f"{step:14} {share:.3f}")
 
@@ -50,7 +54,7 @@ best = target.topk(count).values.sum(-1)[count:].mean()
 print(f"{'at most':14} {best:.3f}")
 
 value = tokens @ matrix(d, h)
-options = {"count": count, "is_causal": True}
+options = {"num_keys": count, "is_causal": True}
 output = indexer_attention(query, key, value, *index(), **options)
 print("the output has a gradient:", output.requires_grad)
 # --8<-- [end:example]

@@ -3,8 +3,7 @@
 # --8<-- [start:example]
 from functools import partial
 
-from attnref import blockwise_attention
-from attnref.conformance import check
+from attnref import blockwise_attention, check
 
 for sink in (None, 0.0):
     report = check(partial(blockwise_attention, sink=sink), limit=None)

@@ -3,8 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import masks
-from attnref.variants.sliding_window import sliding_window_attention
+from attnref import masks, sliding_window_attention
 
 n, d, window, rows = 1000, 16, 64, 256
 generator = torch.Generator().manual_seed(0)

@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref.variants.topk import topk_attention
+from attnref import topk_attention
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)
@@ -40,7 +40,8 @@ for name, (q, k, v) in (
     exact = attnref.scaled_dot_product_attention(q, k, v)
     dropped = [1 - float(p[:, :count].sum(-1).mean()) for count in counts]
     errors = [
-        error(topk_attention(q, k, v, count=count), exact) for count in counts
+        error(topk_attention(q, k, v, num_keys=count), exact)
+        for count in counts
     ]
     for label, row in (("dropped", dropped), ("error", errors)):
         print(f"{name:7}  {label:7}  " + "  ".join(f"{x:7.4f}" for x in row))

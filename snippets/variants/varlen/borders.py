@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref.variants.varlen import varlen_attention
+from attnref import varlen_attention
 
 generator = torch.Generator().manual_seed(0)
 lengths = torch.tensor([3, 5, 5, 2])

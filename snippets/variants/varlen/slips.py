@@ -5,7 +5,7 @@ from textwrap import fill
 
 import attnref
 import torch
-from attnref.variants.varlen import varlen_attention
+from attnref import varlen_attention
 
 generator = torch.Generator().manual_seed(0)
 query, key, value = torch.randn(3, 10, 4, generator=generator)

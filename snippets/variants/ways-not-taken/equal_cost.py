@@ -2,11 +2,16 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import scaled_dot_product_attention
-from attnref.variants.linformer import linformer_attention, mean_projection
-from attnref.variants.lsh import lsh_attention, random_rotations
-from attnref.variants.nystrom import nystrom_attention
-from attnref.variants.performer import performer_attention, random_projection
+from attnref import (
+    linformer_attention,
+    lsh_attention,
+    mean_projection,
+    nystrom_attention,
+    performer_attention,
+    random_projection,
+    random_rotations,
+    scaled_dot_product_attention,
+)
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -52,7 +57,7 @@ methods = {
         *x, key_projection=means, value_projection=means
     ),
     "nystrom": lambda *x: nystrom_attention(*x, num_landmarks=66),
-    "lsh": lambda *x: lsh_attention(*x, rotations=turns, chunk_size=18),
+    "lsh": lambda *x: lsh_attention(*x, rotations=turns, block_size=18),
 }
 kinds = {
     "smooth": (waves(), waves(), waves()),

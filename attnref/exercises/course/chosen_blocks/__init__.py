@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
+from attnref import moba_choice
 from attnref.exercises.grading import ATTENTION, Case, Grader
 from attnref.exercises.samples import rows, tenths
-from attnref.variants.moba import moba_choice
 
 
-def case(query: Tensor, key: Tensor, block_size: int, count: int) -> Case:
-    arguments = {"query": query, "key": key, "block_size": block_size, "count": count}
-    choice = moba_choice(query, key, block_size=block_size, count=count, is_causal=True)
+def case(query: Tensor, key: Tensor, block_size: int, num_blocks: int) -> Case:
+    arguments = {"query": query, "key": key, "block_size": block_size, "num_blocks": num_blocks}
+    choice = moba_choice(query, key, block_size=block_size, num_blocks=num_blocks, is_causal=True)
     return Case(arguments, choice.dense())
 
 

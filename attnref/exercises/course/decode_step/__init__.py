@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attnref import oracle
-from attnref.cache import KVCache
+from attnref import KVCache, oracle
 from attnref.exercises.grading import ATTENTION, Case, Grader
 from attnref.exercises.samples import rows, single, tenths
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from attnref import gated_delta_attention_step
 from attnref.exercises.grading import Case, Grader
 from attnref.exercises.samples import row, rows, tenths
-from attnref.variants.gated_delta import gated_delta_attention_step
 
 
 def case(

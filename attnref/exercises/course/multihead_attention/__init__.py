@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from attnref import MultiHeadAttention
 from attnref.exercises.grading import ATTENTION, Case, Grader
 from attnref.exercises.samples import rows, tenths
-from attnref.multihead import MultiHeadAttention
 
 
 def case(inputs: Tensor, weights: tuple[Tensor, Tensor, Tensor, Tensor], num_heads: int) -> Case:

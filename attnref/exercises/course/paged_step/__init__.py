@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from attnref import paged_attention
 from attnref.exercises.grading import ATTENTION, Case, Grader
 from attnref.exercises.samples import tenths
-from attnref.variants.paged import paged_attention
 
 
 def case(
