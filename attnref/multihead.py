@@ -21,8 +21,8 @@ from attnref._door import check_mask_type
 from attnref.cache import KVCache
 from attnref.masks import Mask
 from attnref.masks.tensors import both
-from attnref.reference import attend, scaled_dot_product_attention
-from attnref.scaling import per_head, scale_query
+from attnref.reference import Attention, attend, scaled_dot_product_attention
+from attnref.scaling import scale_query
 from attnref.streaming_cache import StreamingCache
 
 __all__ = ["MultiHeadAttention"]
@@ -191,8 +191,7 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
         cache: KVCache | StreamingCache | None = None,
         positions: Tensor | None = None,
-        return_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Tensor:
         """Attend from ``query`` to ``key`` and ``value``, or within ``query`` without them.
 
         Args:
@@ -212,19 +211,66 @@ class MultiHeadAttention(nn.Module):
                 for ``rotate``; None means 0, 1, 2, … Needed where neighbours are not successive,
                 as in the drafts of :func:`attnref.masks.tree`, whose parents must come before
                 their children here, since ``is_causal`` goes by the places in the row.
-            return_weights: also return the weights, which only the definition computes; those of
-                the softmax, before a gate.
 
         Returns:
-            ``(..., n, D)``; with ``return_weights`` a pair of it and ``(..., h, n, m)``.
+            ``(..., n, D)``.
 
         Raises:
             TypeError, ValueError: naming the argument, what was expected, what came and how to
                 fix it.
         """
+        return self._called(
+            self.attention, query, key, value, attn_mask, is_causal, cache, positions
+        )[0]
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        *,
+        attn_mask: Tensor | Mask | None = None,
+        is_causal: bool = False,
+        cache: KVCache | StreamingCache | None = None,
+        positions: Tensor | None = None,
+    ) -> Attention:
+        """The same with what it went through, as :func:`attnref.attend` does.
+
+        Args:
+            query, key, value, attn_mask, is_causal, cache, positions: as in :meth:`forward`.
+
+        Returns:
+            The output, ``(..., n, D)``; the weights of each head, before a gate, ``(..., h, n,
+            m)``; and their log-sum-exp, ``(..., h, n)``.
+
+        Raises:
+            TypeError, ValueError: as :meth:`forward` does, and for a layer with another attention
+                than the definition, which alone forms weights.
+        """
+        if self.attention is not scaled_dot_product_attention:
+            raise ValueError(
+                "attention: expected attnref.scaled_dot_product_attention, which alone forms "
+                "weights, got another function. Make the layer without attention= to see them."
+            )
+        given = query, key, value, attn_mask, is_causal, cache, positions
+        output, found = self._called(attend, *given)
+        whole: Attention = found._replace(output=output)
+        return whole
+
+    def _called(
+        self,
+        attention: Callable[..., Any],
+        query: Tensor,
+        key: Tensor | None,
+        value: Tensor | None,
+        attn_mask: Tensor | Mask | None,
+        is_causal: bool,
+        cache: KVCache | StreamingCache | None,
+        positions: Tensor | None,
+    ) -> tuple[Tensor, Any]:
+        """The output, and what the attention returned."""
         self._check_types(query, key, value, cache, positions)
-        for name, flag in (("is_causal", is_causal), ("return_weights", return_weights)):
-            checks.check_flag(name, flag, "It is a choice; a mask goes into attn_mask.")
+        checks.check_flag("is_causal", is_causal, "A mask goes into attn_mask.")
         if cache is not None and (key is not None or not is_causal):
             raise ValueError(
                 "cache: expected causal self-attention, got "
@@ -255,16 +301,10 @@ class MultiHeadAttention(nn.Module):
         if attn_mask is not None:
             check_mask_type(attn_mask)
 
-        if return_weights and self.attention is not scaled_dot_product_attention:
-            raise ValueError(
-                "return_weights: expected False beside another attention than "
-                "attnref.scaled_dot_product_attention, got True. Leave out attention= to see the "
-                "weights."
-            )
         held = None if cache is None else vars(cache).copy()
         try:
             return self._attended(
-                query, key, value, attn_mask, is_causal, cache, positions, return_weights
+                attention, query, key, value, attn_mask, is_causal, cache, positions
             )
         except BaseException:
             if cache is not None and held is not None:
@@ -321,6 +361,7 @@ class MultiHeadAttention(nn.Module):
 
     def _attended(
         self,
+        attention: Callable[..., Any],
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -328,8 +369,7 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool,
         cache: KVCache | StreamingCache | None,
         positions: Tensor | None,
-        return_weights: bool,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Any]:
         q = _split(self.query_proj(query), self.num_heads)  # (..., h, n, d_k)
         k = _split(self.key_proj(key), self.num_kv_heads)  # (..., h_kv, m, d_k)
         v = _split(self.value_proj(value), self.num_kv_heads)  # (..., h_kv, m, d_v)
@@ -349,7 +389,7 @@ class MultiHeadAttention(nn.Module):
             factors = (  # (h, 1, 1)
                 self.head_scale()
                 if isinstance(self.head_scale, nn.Module)
-                else per_head(self.head_scale)
+                else self.head_scale[:, None, None]
             )
             q, options["scale"] = scale_query(q, factors), 1.0
         elif self.scale is not None:
@@ -358,16 +398,12 @@ class MultiHeadAttention(nn.Module):
             options["dropout_p"] = self.dropout_p
         if self.num_kv_heads != self.num_heads:
             options["enable_gqa"] = True
-        weights = None
-        if return_weights:
-            attended, weights, _ = attend(q, k, v, **options)
-        else:
-            attended = self.attention(q, k, v, **options)  # (..., h, n, d_v)
+        found = attention(q, k, v, **options)
+        attended: Tensor = found.output if isinstance(found, Attention) else found  # (..., n, d_v)
         if self.gate_proj is not None:
             gates = torch.sigmoid(_split(self.gate_proj(query), self.num_heads))
             attended = attended * gates  # (..., h, n, 1), or (..., h, n, d_v) elementwise
-        output: Tensor = self.out_proj(_join(attended))  # (..., n, D)
-        return output if weights is None else (output, weights)
+        return self.out_proj(_join(attended)), found  # (..., n, D)
 
     def _mask_options(
         self,

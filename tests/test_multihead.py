@@ -163,8 +163,10 @@ def test_the_function_is_given_the_options_in_use_only(make, randn):
     assert list(seen) == ["attn_mask"]
     with pytest.raises(TypeError, match="unexpected keyword argument 'is_causal'"):
         make(attention=lambda query, key, value: value)(x, is_causal=True)
-    with pytest.raises(ValueError, match=r"^return_weights: expected False beside another"):
-        make(attention=F.scaled_dot_product_attention)(x, return_weights=True)
+    with pytest.raises(
+        ValueError, match=r"^attention: expected attnref\.scaled_dot_product_attention,"
+    ):
+        make(attention=F.scaled_dot_product_attention).attend(x)
 
 
 @every("attention", FUNCTIONS)
@@ -416,7 +418,7 @@ def test_a_cached_chunk_needs_its_mask_aligned_bottom_right(make, randn):
     """
     layer = make()
     x = randn(2, 13, EMBED)
-    whole, weights = layer(x, is_causal=True, return_weights=True)
+    whole, weights, _ = layer.attend(x, is_causal=True)
     q, k, v = (torch.stack(parts, dim=1) for parts in projected(layer, x, x, x))
     for past in (5, 12):
         for function in FUNCTIONS:
@@ -425,7 +427,7 @@ def test_a_cached_chunk_needs_its_mask_aligned_bottom_right(make, randn):
             assert distance(wrong, whole[:, past:]) > 0.1
     cache = KVCache()
     layer(x[:, :5], is_causal=True, cache=cache)
-    rows, own = layer(x[:, 5:], is_causal=True, cache=cache, return_weights=True)
+    rows, own, _ = layer.attend(x[:, 5:], is_causal=True, cache=cache)
     assert distance(rows, whole[:, 5:]) < BOUND
     assert distance(own, weights[..., 5:, :]) < BOUND
 
@@ -507,7 +509,7 @@ def test_torch_masks_mean_the_opposite(theirs, randn, device):
     expected, theirs_by_head = module(
         query, memory, memory, attn_mask=dropped, average_attn_weights=False
     )
-    output, weights = layer(query, memory, attn_mask=~dropped, return_weights=True)
+    output, weights, _ = layer.attend(query, memory, attn_mask=~dropped)
     assert distance(output, expected) < BOUND
     assert distance(weights, theirs_by_head) < BOUND
     assert distance(layer(query, memory, attn_mask=dropped), expected) > 0.1
@@ -578,10 +580,10 @@ def test_a_gate_multiplies_what_a_head_answers(gate, each, num_kv_heads, attenti
 def test_a_gate_reads_the_token_of_the_query(make, randn):
     layer = make(gate="elementwise")
     query, memory = randn(2, 5, EMBED), randn(2, 7, EMBED)
-    output, weights = layer(query, memory, return_weights=True)
+    output, weights, _ = layer.attend(query, memory)
     plain = make()
     plain.load_state_dict({k: v for k, v in layer.state_dict().items() if "gate" not in k})
-    expected, same = plain(query, memory, return_weights=True)
+    expected, same, _ = plain.attend(query, memory)
     assert torch.equal(weights, same)  # those of the softmax
     assert distance(output, expected) > 0.1
     assert torch.equal(layer(query, memory), output)
@@ -721,7 +723,6 @@ def test_a_call_that_cannot_be_is_refused(options, arguments, message):
         ({"query": ROW.long()}, r"query: .*int64\. Convert it with query\.to\(torch\.float32\)\.$"),
         ({"positions": [0, 1]}, r"positions: expected a torch\.Tensor of integers, got list"),
         ({"is_causal": "no"}, "is_causal: expected True or False, got str"),
-        ({"return_weights": "no"}, "return_weights: expected True or False, got str"),
         ({"cache": {}}, r"cache: .* got dict\. Make one for each layer, cache=attnref\.KVCache"),
         ({"cache": PagedCache(2, 3)}, r"cache: .* got PagedCache\. .* attnref\.paged_attention"),
         ({"attn_mask": torch.ones(5, 5).int()}, r"attn_mask: .*int32.*attn_mask\.bool\(\)"),

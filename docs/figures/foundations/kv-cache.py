@@ -40,7 +40,7 @@ def draw(text):
     for step in range(STEPS):
         word = words[step : step + 1]
         kept = cache.length
-        _, weights = layer(word, is_causal=True, cache=cache, return_weights=True)
+        weights = layer.attend(word, is_causal=True, cache=cache).weights
         middle = 34 + (step + 0.5) * ROW
         top = middle - CELL / 2
         plane.text(8, middle, str(step + 1), va="center")
