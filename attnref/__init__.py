@@ -28,7 +28,7 @@ from attnref import (
 from attnref.cache import KVCache
 from attnref.masks import Mask
 from attnref.multihead import MultiHeadAttention
-from attnref.paged_cache import PagedCache
+from attnref.paged_cache import PagedCache, PagedSequence
 from attnref.reference import Attention, attend, attention_weights, scaled_dot_product_attention
 from attnref.streaming_cache import StreamingCache
 
@@ -85,6 +85,7 @@ __all__ = [
     "Mask",
     "MultiHeadAttention",
     "PagedCache",
+    "PagedSequence",
     "QuantizedTokens",
     "StreamingCache",
     "adaptive_scaling",

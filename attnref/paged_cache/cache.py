@@ -5,10 +5,8 @@ A sequence has a table of its pages, in order; where they lie in the pool does n
 .. math:: K_j = \text{pool}\big[\text{table}[\lfloor j/P\rfloor],\; j \bmod P\big]
 """
 
-import itertools
 import operator
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -17,21 +15,151 @@ from attnref import checks
 from attnref.paged_cache.pages import BEGINNING, Pages
 
 
-@dataclass
-class Held:
-    """What a sequence holds of the pool.
+class PagedSequence:
+    """One text in a :class:`PagedCache`, which :meth:`PagedCache.start` and :meth:`fork` make.
 
     Attributes:
+        length: its tokens, 0 or more.
         pages: its table; all but the last page are full.
-        length: its tokens.
-        before: the number of what its full pages hold; None once an id is not known.
-        recent: the ids of the tokens after the full pages.
+
+    Examples:
+        >>> text = PagedCache(num_pages=8, block_size=4).start()
+        >>> text.append(torch.zeros(2, 6, 3), torch.zeros(2, 6, 5))
+        >>> text.length, text.pages
+        (6, (0, 1))
     """
 
-    pages: tuple[int, ...]
-    length: int
-    before: int | None
-    recent: tuple[int, ...] = ()
+    def __init__(self, cache: "PagedCache", pages: tuple[int, ...], before: int | None) -> None:
+        self.pages = pages
+        self.length = len(pages) * cache.block_size
+        self._cache = cache
+        self._is_free = False
+        self._before = before  # the number of what its full pages hold; None where ids are unknown
+        self._recent: tuple[int, ...] = ()  # the ids of the tokens after the full pages
+        for page in pages:
+            cache._pages.use(page)
+
+    def append(
+        self,
+        key: Tensor,
+        value: Tensor,
+        tokens: Sequence[int] | Tensor | None = None,
+    ) -> None:
+        """Take in n more tokens: all of them, or after an error none.
+
+        Args:
+            key: ``(h_kv, n, d_k)``, rotated already where rotations are used.
+            value: ``(h_kv, n, d_v)``.
+            tokens: the n ids, so that :meth:`PagedCache.start` can find the pages that they fill;
+                after None no further page of this text is found.
+
+        Raises:
+            TypeError: for anything but a tensor, or ids that are not integers.
+            ValueError: after :meth:`free`; for a shape, dtype or device that differs from what the
+                cache holds; for gradients; where not enough pages are left.
+        """
+        self._check_there()
+        cache = self._cache
+        cache._check(key, value)
+        n, size = key.shape[-2], cache.block_size
+        ids = None if tokens is None else _ids(tokens)
+        if ids is not None and len(ids) != n:
+            raise ValueError(
+                f"tokens: expected {n} ids, one for each key, got {len(ids)}. What start() found "
+                "is held already: go on with tokens[sequence.length:]."
+            )
+        if n == 0:
+            return
+        offset = self.length % size  # tokens in the last page, if it is not full
+        full = self.length // size
+        # A page that is not full and has other users is copied, or they would see what is written.
+        copied = bool(offset) and cache._pages.users[self.pages[-1]] > 1
+        kept = self.pages[: full if copied else None]
+        new = -(-(self.length + n) // size) - len(kept)
+        if new > cache._pages.free:
+            raise ValueError(
+                f"key: expected {new} free pages for {n} more tokens, got {cache._pages.free} of "
+                f"{cache.num_pages}. Free a sequence that is finished, append fewer tokens, or "
+                "make the PagedCache with more pages."
+            )
+        pages = (*kept, *cache._pages.ready(new))
+        pools = cache._tensors(key, value)
+        place = torch.arange(self.length, self.length + n, device=key.device)
+        table = torch.tensor(pages[full:], device=key.device)
+        rows = table[place // size - full] * size + place % size  # (n,), in the pool as one row
+        for pool, tensor in zip(pools, (key, value), strict=True):
+            if copied:
+                pool[pages[full], :offset] = pool[self.pages[full], :offset]
+            pool.flatten(0, 1)[rows] = tensor.transpose(0, 1)  # (n, h_kv, d)
+
+        # Written; from here on nothing can fail.
+        for page in pages[len(kept) :]:
+            cache._pages.use(page)
+        if copied:
+            cache._pages.drop(self.pages[full])
+        self.pages, self.length = pages, self.length + n
+        self._learn(ids)
+
+    def fork(self) -> "PagedSequence":
+        """Another text with the same tokens in the same pages, the last one included.
+
+        Raises:
+            ValueError: after :meth:`free`.
+        """
+        self._check_there()
+        other = PagedSequence(self._cache, self.pages, self._before)
+        other.length, other._recent = self.length, self._recent
+        return other
+
+    def free(self) -> None:
+        """End it. Pages that it shares stay with the others.
+
+        Raises:
+            ValueError: after :meth:`free`.
+        """
+        self._check_there()
+        self._is_free = True
+        for page in reversed(self.pages):  # the end of a text is of use to fewer than its beginning
+            self._cache._pages.drop(page)
+
+    def gather(self) -> tuple[Tensor, Tensor]:
+        """A copy of its keys and values, in order.
+
+        Returns:
+            ``(h_kv, length, d_k)`` and ``(h_kv, length, d_v)``.
+
+        Raises:
+            ValueError: after :meth:`free`, or before the first token of any text of the cache.
+        """
+        self._check_there()
+        keys, values = (
+            pool[torch.tensor(self.pages, dtype=torch.int64, device=pool.device)]
+            .flatten(0, 1)[: self.length]
+            .transpose(0, 1)
+            for pool in self._cache._tensors()
+        )
+        return keys, values
+
+    def _check_there(self) -> None:
+        if self._is_free:
+            raise ValueError(
+                f"sequence: expected one that is in use, got one of {self.length} tokens that was "
+                "freed. Its pages may hold other tokens by now: start another one."
+            )
+
+    def _learn(self, ids: tuple[int, ...] | None) -> None:
+        """Make the pages that these tokens have filled findable."""
+        if ids is None:
+            self._before = None
+        if ids is None or self._before is None:
+            return
+        size, recent = self._cache.block_size, self._recent + ids
+        full = (self.length - len(recent)) // size
+        for begin in range(0, len(recent) - size + 1, size):
+            content = recent[begin : begin + size]
+            self._before = self._cache._pages.learn(self.pages[full], self._before, content)
+            full += 1
+        self._recent = recent[len(recent) // size * size :]
 
 
 class PagedCache:
@@ -40,7 +168,7 @@ class PagedCache:
     .. math:: K_j = \text{pool}\big[\text{table}[\lfloor j/P\rfloor],\; j \bmod P\big]
 
     A sequence takes a page when it has a token to put there, not before, so at most P - 1 places
-    of it are empty. Two sequences that begin alike may have the same pages: after :meth:`fork`, or
+    of it are empty. Two sequences that begin alike may have the same pages: after a fork, or
     because :meth:`start` finds the pages of a prompt by the ids of its tokens. A full page is
     never written again; a page that is not full is copied before one of its sequences
     writes to it. Pages that no sequence has any more keep their content, and can be found, until
@@ -65,12 +193,12 @@ class PagedCache:
     Examples:
         >>> cache = PagedCache(num_pages=8, block_size=4)
         >>> prompt = cache.start()
-        >>> cache.append(prompt, torch.zeros(2, 6, 3), torch.zeros(2, 6, 5))
-        >>> branch = cache.fork(prompt)
+        >>> prompt.append(torch.zeros(2, 6, 3), torch.zeros(2, 6, 5))
+        >>> branch = prompt.fork()
         >>> cache.free_pages  # both have the same two pages
         6
-        >>> cache.append(branch, torch.ones(2, 1, 3), torch.ones(2, 1, 5))
-        >>> cache.free_pages, cache.length(prompt), cache.length(branch)
+        >>> branch.append(torch.ones(2, 1, 3), torch.ones(2, 1, 5))
+        >>> cache.free_pages, prompt.length, branch.length
         (5, 6, 7)
         >>> cache.block_table([prompt, branch])
         (tensor([[0, 1],
@@ -83,8 +211,6 @@ class PagedCache:
         self.block_size = checks.check_integer("block_size", block_size, 1, advice)
         self._pages = Pages(self.num_pages)
         self._pool: tuple[Tensor, Tensor] | None = None
-        self._sequences: dict[int, Held] = {}
-        self._names = itertools.count()
 
     @property
     def keys(self) -> Tensor:
@@ -106,7 +232,7 @@ class PagedCache:
         """Pages that no sequence has: empty ones, and those that can still be found."""
         return self._pages.free
 
-    def start(self, tokens: Sequence[int] | Tensor = ()) -> int:
+    def start(self, tokens: Sequence[int] | Tensor = ()) -> PagedSequence:
         """A new sequence, with the full pages of its prompt that the cache holds already.
 
         Args:
@@ -115,8 +241,8 @@ class PagedCache:
                 rows. The last token is never found, for its query is still to be computed.
 
         Returns:
-            The number by which the sequence is called. It holds :meth:`length` tokens, a multiple
-            of P: go on with ``append`` from there.
+            The sequence. It holds ``length`` tokens, a multiple of P: go on with ``append`` from
+            there.
 
         Raises:
             TypeError: for ids that are not integers.
@@ -128,97 +254,9 @@ class PagedCache:
                 break
             page, before = known
             found.append(page)
-        return self._new(Held(tuple(found), len(found) * self.block_size, before))
+        return PagedSequence(self, tuple(found), before)
 
-    def fork(self, sequence: int) -> int:
-        """A new sequence with the same tokens in the same pages, the last one included.
-
-        Returns:
-            The number by which the new sequence is called.
-
-        Raises:
-            ValueError: for a sequence that is not there.
-        """
-        return self._new(replace(self._held(sequence)))
-
-    def free(self, sequence: int) -> None:
-        """End a sequence. Pages that it shares stay with the others.
-
-        Raises:
-            ValueError: for a sequence that is not there.
-        """
-        held = self._held(sequence)
-        del self._sequences[sequence]
-        for page in reversed(held.pages):  # the end of a text is of use to fewer than its beginning
-            self._pages.drop(page)
-
-    def length(self, sequence: int) -> int:
-        """The number of tokens of a sequence."""
-        return self._held(sequence).length
-
-    def append(
-        self,
-        sequence: int,
-        key: Tensor,
-        value: Tensor,
-        tokens: Sequence[int] | Tensor | None = None,
-    ) -> None:
-        """Take in n more tokens of a sequence: all of them, or after an error none.
-
-        Args:
-            sequence: what :meth:`start` or :meth:`fork` returned.
-            key: ``(h_kv, n, d_k)``, rotated already where rotations are used.
-            value: ``(h_kv, n, d_v)``.
-            tokens: the n ids, so that :meth:`start` can find the pages that they fill; after None
-                no further page of this sequence is found.
-
-        Raises:
-            TypeError: for anything but a tensor, or ids that are not integers.
-            ValueError: for a sequence that is not there; for a shape, dtype or device that differs
-                from what is held; for gradients; where not enough pages are left.
-        """
-        held = self._held(sequence)
-        self._check(key, value)
-        n, size = key.shape[-2], self.block_size
-        ids = None if tokens is None else _ids(tokens)
-        if ids is not None and len(ids) != n:
-            raise ValueError(
-                f"tokens: expected {n} ids, one for each key, got {len(ids)}. What start() found "
-                "is held already: go on with tokens[cache.length(sequence):]."
-            )
-        if n == 0:
-            return
-        offset = held.length % size  # tokens in the last page, if it is not full
-        full = held.length // size
-        # A page that is not full and has other users is copied, or they would see what is written.
-        copied = bool(offset) and self._pages.users[held.pages[-1]] > 1
-        kept = held.pages[: full if copied else None]
-        new = -(-(held.length + n) // size) - len(kept)
-        if new > self._pages.free:
-            raise ValueError(
-                f"key: expected {new} free pages for {n} more tokens of sequence {sequence}, got "
-                f"{self._pages.free} of {self.num_pages}. Free a sequence that is finished, append "
-                "fewer tokens, or make the PagedCache with more pages."
-            )
-        pages = (*kept, *self._pages.ready(new))
-        pools = self._tensors(key, value)
-        place = torch.arange(held.length, held.length + n, device=key.device)
-        table = torch.tensor(pages[full:], device=key.device)
-        rows = table[place // size - full] * size + place % size  # (n,), in the pool as one row
-        for pool, tensor in zip(pools, (key, value), strict=True):
-            if copied:
-                pool[pages[full], :offset] = pool[held.pages[full], :offset]
-            pool.flatten(0, 1)[rows] = tensor.transpose(0, 1)  # (n, h_kv, d)
-
-        # Written; from here on nothing can fail.
-        for page in pages[len(kept) :]:
-            self._pages.use(page)
-        if copied:
-            self._pages.drop(held.pages[full])
-        held.pages, held.length = pages, held.length + n
-        self._learn(held, ids)
-
-    def block_table(self, sequences: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def block_table(self, sequences: Sequence[PagedSequence]) -> tuple[Tensor, Tensor]:
         """The tables of several sequences side by side, and their lengths.
 
         Returns:
@@ -227,67 +265,31 @@ class PagedCache:
 
         Raises:
             TypeError: for anything but several sequences.
-            ValueError: for a sequence that is not there.
+            ValueError: for a sequence of another cache, or that was freed.
         """
         if not isinstance(sequences, Iterable):
             raise TypeError(
-                f"sequences: expected several, in a list, got {sequences}. They are the numbers "
-                "that start() or fork() returned; for one alone write [sequence]."
+                f"sequences: expected several, in a list, got {type(sequences).__name__}. They are "
+                "what start() or fork() returned; for one alone write [sequence]."
             )
-        held = [self._held(sequence) for sequence in sequences]
+        held = [*sequences]
+        for one in held:
+            if not isinstance(one, PagedSequence):
+                raise TypeError(
+                    f"sequences: expected what start() or fork() returned, got "
+                    f"{type(one).__name__}. A table is made of their pages."
+                )
+            if one._cache is not self:
+                raise ValueError(
+                    "sequences: expected those of this cache, got one of another. A table belongs "
+                    "to one pool: ask the cache that started the sequence."
+                )
+            one._check_there()
         width = max((len(one.pages) for one in held), default=0)
         table = torch.full((len(held), width), -1, device="cpu")
         for row, one in zip(table, held, strict=True):
             row[: len(one.pages)] = torch.tensor(one.pages, dtype=torch.int64, device="cpu")
         return table, torch.tensor([one.length for one in held], dtype=torch.int64, device="cpu")
-
-    def gather(self, sequence: int) -> tuple[Tensor, Tensor]:
-        """A copy of the keys and values of a sequence, in order.
-
-        Returns:
-            ``(h_kv, length, d_k)`` and ``(h_kv, length, d_v)``.
-
-        Raises:
-            ValueError: for a sequence that is not there, or before the first token of any.
-        """
-        held = self._held(sequence)
-        keys, values = (
-            pool[torch.tensor(held.pages, dtype=torch.int64, device=pool.device)]
-            .flatten(0, 1)[: held.length]
-            .transpose(0, 1)
-            for pool in self._tensors()
-        )
-        return keys, values
-
-    def _new(self, held: Held) -> int:
-        for page in held.pages:
-            self._pages.use(page)
-        name = next(self._names)
-        self._sequences[name] = held
-        return name
-
-    def _held(self, sequence: int) -> Held:
-        held = self._sequences.get(sequence) if isinstance(sequence, Hashable) else None
-        if held is None:
-            raise ValueError(
-                f"sequence: expected one of the {len(self._sequences)} that are there, got "
-                f"{sequence!r}. It is the number that start() or fork() returned, until free()."
-            )
-        return held
-
-    def _learn(self, held: Held, ids: tuple[int, ...] | None) -> None:
-        """Make the pages that these tokens have filled findable."""
-        if ids is None:
-            held.before = None
-        if ids is None or held.before is None:
-            return
-        size, recent = self.block_size, held.recent + ids
-        full = (held.length - len(recent)) // size
-        for begin in range(0, len(recent) - size + 1, size):
-            content = recent[begin : begin + size]
-            held.before = self._pages.learn(held.pages[full], held.before, content)
-            full += 1
-        held.recent = recent[len(recent) // size * size :]
 
     def _tensors(self, *like: Tensor) -> tuple[Tensor, Tensor]:
         """The pool, made for the first tokens."""
@@ -315,7 +317,7 @@ class PagedCache:
                 )
             if not tensor.is_floating_point() and tensor.dtype != torch.int8:
                 raise TypeError(
-                    f"{name}: expected a floating dtype, or int8 of attnref.variants.quantized, "
+                    f"{name}: expected a floating dtype, or int8 of attnref.quantize, "
                     f"got {tensor.dtype}. Convert it with {name}.float()."
                 )
         checks.check_value(key.shape, value.shape)

@@ -33,7 +33,7 @@ def ours(query, sequences):
     handles = [cache.start() for _ in sequences]
     for j in range(max(key.shape[1] for key, _ in sequences)):
         for handle, (key, value) in zip(handles, sequences, strict=True):
-            cache.append(handle, key[:, j : j + 1], value[:, j : j + 1])
+            handle.append(key[:, j : j + 1], value[:, j : j + 1])
     table, lengths = cache.block_table(handles)
     return paged_attention(query, cache.keys, cache.values, table, lengths, enable_gqa=True)
 

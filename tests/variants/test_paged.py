@@ -99,7 +99,7 @@ def test_step_by_step_is_one_causal_pass(size, randn):
     for begin, end in ((0, 1), (1, 2), (2, 6), (6, 7), (7, 11)):
         now = slice(begin, end)
         for handle, (_, key, value) in zip(handles, texts, strict=True):
-            cache.append(handle, key[:, now], value[:, now])
+            handle.append(key[:, now], value[:, now])
         query = torch.stack([query[:, now] for query, *_ in texts])
         table, held = cache.block_table(handles)
         output = paged_attention(query, cache.keys, cache.values, table, held, enable_gqa=True)
@@ -116,12 +116,12 @@ def test_step_by_step_is_one_causal_pass(size, randn):
 def test_branches_of_one_text_attend_to_their_own_continuation(randn):
     cache = PagedCache(num_pages=9, block_size=4)
     trunk = cache.start()
-    cache.append(trunk, randn(2, 10, D_K), randn(2, 10, D_V))
-    branches = [trunk, cache.fork(trunk), cache.fork(trunk)]
-    before = cache.gather(trunk)
+    trunk.append(randn(2, 10, D_K), randn(2, 10, D_V))
+    branches = [trunk, trunk.fork(), trunk.fork()]
+    before = trunk.gather()
     news = [(randn(2, 1, D_K), randn(2, 1, D_V)) for _ in branches]
     for branch, new in zip(branches, news, strict=True):
-        cache.append(branch, *new)
+        branch.append(*new)
     query = randn(3, HEADS, 1, D_K)
     table, lengths = cache.block_table(branches)
     assert (table[:, :2] == table[0, :2]).all()

@@ -16,7 +16,7 @@ cache = PagedCache(num_pages=8, block_size=4)
 one, other = cache.start(), cache.start()
 for _ in range(10):  # both texts grow at the same time
     for text in (one, other):
-        cache.append(text, normal(h_kv, 1, d), normal(h_kv, 1, d))
+        text.append(normal(h_kv, 1, d), normal(h_kv, 1, d))
 
 query = normal(2, h, 1, d)  # the newest of each text
 table, lengths = cache.block_table([one, other])
@@ -32,7 +32,7 @@ again = paged_attention(
 print("in another order:  ", moved.tolist())
 print("same bits:", torch.equal(output, again))
 
-key, value = cache.gather(one)  # in order: (h_kv, 10, d)
+key, value = one.gather()  # in order: (h_kv, 10, d)
 alone = scaled_dot_product_attention(query[0], key, value, enable_gqa=True)
 print("as if alone:", torch.allclose(output[0], alone, atol=1e-6))
 # --8<-- [end:example]

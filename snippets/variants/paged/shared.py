@@ -16,9 +16,9 @@ def project(tokens):
 
 def begin(prompt):
     sequence, free = cache.start(prompt), cache.free_pages
-    found = cache.length(sequence)
+    found = sequence.length
     new = prompt[found:]  # only these are computed
-    cache.append(sequence, *project(new), new)
+    sequence.append(*project(new), new)
     taken = free - cache.free_pages
     pages = cache.block_table([sequence])[0][0].tolist()
     print(f"{len(prompt)} tokens, {found} found, {taken} more pages: {pages}")
@@ -27,14 +27,14 @@ def begin(prompt):
 
 sequences = [begin(prompt) for prompt in prompts]
 
-answers = [cache.fork(sequences[1]) for _ in range(2)]
+answers = [sequences[1].fork() for _ in range(2)]
 for token, answer in enumerate(answers):
-    cache.append(answer, *project([token]), [token])
+    answer.append(*project([token]), [token])
 table, lengths = cache.block_table([sequences[1], *answers])
 print("the second prompt and two answers:", table.tolist())
 
 for sequence in (*sequences, *answers):
-    cache.free(sequence)
+    sequence.free()
 print(cache.free_pages, "pages are free, and still known:")
 begin([*instructions, 7])
 # --8<-- [end:example]

@@ -9,7 +9,7 @@ def step(query, key, value, cache):
     pool, texts = cache or (PagedCache(num_pages=4096, block_size=16), [])
     texts = texts or [pool.start() for _ in query]
     for text, *new in zip(texts, key, value, strict=True):
-        pool.append(text, *new)
+        text.append(*new)
     table, lengths = pool.block_table(texts)
     output = paged_attention(query, pool.keys, pool.values, table, lengths)
     return output, (pool, texts)
