@@ -54,7 +54,7 @@ class MultiHeadAttention(nn.Module):
         attention: a function with the arguments of PyTorch's ``scaled_dot_product_attention``.
             It gets only those in use, so that it need not know the others, and a mask as an
             object of :mod:`attnref.masks` only if its annotation of ``attn_mask`` names
-            :class:`attnref.masks.Mask`; otherwise as a tensor.
+            :class:`attnref.Mask`; otherwise as a tensor.
         rotate: applied to queries and keys as ``rotate(x, offset=...)``, with ``positions=...``
             in calls that have them: :func:`attnref.positions.rotary` or another of its kind.
         position_bias: gives the bias of the scores as ``position_bias(h, n, m, alignment=...,

@@ -92,7 +92,7 @@ class StreamingCache:
             n: number of queries, at most that of the keys.
 
         Returns:
-            A :class:`attnref.masks.Mask` of shape ``(n, m)``, which a single token does not need.
+            A :class:`attnref.Mask` of shape ``(n, m)``, which a single token does not need.
 
         Raises:
             ValueError: for another number of queries.

@@ -27,6 +27,8 @@ from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text, one_of
 
+__all__ = ["check"]
+
 READ = Text(en="read", pt="lida")  # carries a reading from the process that has found it
 _SHAPE = "(2, 3, 7, 8)"
 _STEP_SHAPE = "(2, 3, 1, 8)"

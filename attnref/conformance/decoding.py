@@ -8,6 +8,8 @@ from attnref.conformance.reading import Reading
 from attnref.conformance.report import Report
 from attnref.conformance.step_signature import step_subject
 
+__all__ = ["check_steps"]
+
 
 def check_steps(
     function: Callable[..., Any],

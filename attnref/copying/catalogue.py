@@ -53,6 +53,9 @@ PAGES = {
     },
 }
 
+# What is public, and too large to be copied.
+TOOLS = {"conformance", "distributed", "oracle"}
+
 _KINDS = ast.FunctionDef | ast.ClassDef
 _SUGGESTIONS = 5
 
@@ -144,6 +147,7 @@ def _modules(package: Package) -> list[Source]:
     top = package.source("")
     assert top is not None
     offered = [name if package.source(name) else top.inside[name][0] for name in top.exports]
+    offered = [name for name in offered if name.partition(".")[0] not in TOOLS]
     variants = sorted((package.root / "variants").glob("[!_]*.py"))
     modules = dict.fromkeys([*offered, *(f"variants.{path.stem}" for path in variants)])
     return [source for module in modules if (source := package.source(module)) is not None]

@@ -95,7 +95,7 @@ def check_mask_object(attn_mask: Mask) -> None:
         raise TypeError(
             "attn_mask: expected a mask of attnref.masks over the whole sequence, got a "
             "torch.Tensor. A rule needs no memory: take masks.packed(lengths), "
-            "masks.sliding_window(n, window=w) or a masks.Mask of your own."
+            "masks.sliding_window(n, window=w) or an attnref.Mask of your own."
         )
 
 

@@ -1,6 +1,6 @@
 r"""Masks: which query may attend to which key.
 
-A :class:`Mask` is a rule and a shape. ``True`` means *may attend*, as in PyTorch's
+A :class:`attnref.Mask` is a rule and a shape. ``True`` means *may attend*, as in PyTorch's
 ``scaled_dot_product_attention`` (``nn.MultiheadAttention`` means the opposite). Masks combine
 with ``&`` (both allow), ``|`` (either allows) and ``~`` (the opposite), and become a tensor of
 booleans only where one is needed: whole with :meth:`Mask.dense`, in part with
@@ -40,7 +40,7 @@ Examples:
 from attnref.masks.mask import EMPTY as EMPTY
 from attnref.masks.mask import FULL as FULL
 from attnref.masks.mask import MIXED as MIXED
-from attnref.masks.mask import Mask
+from attnref.masks.mask import Mask as Mask
 from attnref.masks.patterns import (
     bigbird,
     block_layout,
@@ -61,7 +61,6 @@ from attnref.masks.patterns import window_reach as window_reach
 
 # In the order in which the reference shows them.
 __all__ = [  # noqa: RUF022
-    "Mask",
     "causal",
     "sliding_window",
     "dilated",

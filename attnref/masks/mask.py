@@ -12,6 +12,8 @@ from torch.nn.functional import pad
 
 from attnref.checks import Shape, broadcast_shape, check_integer, check_mask
 
+__all__ = ["Mask"]
+
 # Given query positions (rows, 1) and key positions (1, columns), says which pairs are allowed.
 Rule = Callable[[Tensor, Tensor], Tensor]
 

@@ -65,7 +65,7 @@ def last(query, key, weights, count):
 def best(query, key, weights, count):
     places = weights.topk(BLOCK * count).indices
     allowed = torch.zeros_like(weights, dtype=torch.bool).scatter(-1, places, True)
-    return masks.Mask((N, N), lambda i, j: allowed[i, j])
+    return attnref.Mask((N, N), lambda i, j: allowed[i, j])
 
 
 def draw(text):

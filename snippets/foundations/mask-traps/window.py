@@ -2,7 +2,8 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.masks import Mask, sliding_window
+from attnref import Mask
+from attnref.masks import sliding_window
 
 window = 3
 right = sliding_window(6, window=window, is_causal=True)  # its own key counts
