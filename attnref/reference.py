@@ -303,5 +303,6 @@ METHOD = Method(
     function=scaled_dot_product_attention,
     page="foundations/matrix-form",
     formula=_formula,
+    neutral=(),
     constants=(),
 )

@@ -87,11 +87,9 @@ def kv_cache_attention(
         >>> kv_cache_attention(query, key, value, enable_gqa=True).flatten()
         tensor([2., 2., 5., 5.])
     """
-    check_neutral(
-        "A new token sees all up to itself; for more use blockwise_attention.",
-        attn_mask=attn_mask,
-        is_causal=is_causal,
-    )
+    if attn_mask is not None or is_causal is not False:  # a call more would be felt in decoding
+        advice = "A new token sees all up to itself; for more use blockwise_attention."
+        check_neutral(advice, attn_mask=attn_mask, is_causal=is_causal)
     call = enter(query, key, value, None, dropout_p, False, scale, enable_gqa, sink=sink)
     if splits != 1:
         advice = "It is the number of pieces of the cache; 1 reads it whole."

@@ -196,9 +196,9 @@ def test_a_prompt_finds_the_full_pages_that_begin_like_it(common, expected):
 def test_the_last_token_of_a_prompt_is_never_found(told):
     """Its query is still to be computed, from which the next token is read."""
     cache = PagedCache(num_pages=3, block_size=4)
-    cache.append(cache.start(told), *rows(range(8)), told)
-    assert cache.length(cache.start(told)) == 4
-    assert cache.length(cache.start([*told, 2])) == 8
+    cache.start(told).append(*rows(range(8)), told)
+    assert cache.start(told).length == 4
+    assert cache.start([*told, 2]).length == 8
 
 
 @pytest.mark.claim("ids-are-compared")
@@ -206,17 +206,17 @@ def test_equal_hashes_are_not_equal_tokens():
     """-1 and -2 have one hash in CPython, and so have tuples of them."""
     assert hash((0, (-1, 7))) == hash((0, (-2, 7)))
     cache = PagedCache(num_pages=3, block_size=2)
-    cache.append(cache.start(), *rows(range(2)), [-1, 7])
-    assert cache.length(cache.start([-2, 7, 0])) == 0
-    assert cache.length(cache.start([-1, 7, 0])) == 2
+    cache.start().append(*rows(range(2)), [-1, 7])
+    assert cache.start([-2, 7, 0]).length == 0
+    assert cache.start([-1, 7, 0]).length == 2
 
 
 @pytest.mark.claim("ids-are-compared")
 def test_the_same_tokens_after_others_are_another_page():
     cache = PagedCache(num_pages=4, block_size=2)
-    cache.append(cache.start(), *rows(range(4)), [1, 2, 3, 4])
-    assert cache.length(cache.start([3, 4, 0])) == 0
-    assert cache.length(cache.start([1, 2, 3, 4, 0])) == 4
+    cache.start().append(*rows(range(4)), [1, 2, 3, 4])
+    assert cache.start([3, 4, 0]).length == 0
+    assert cache.start([1, 2, 3, 4, 0]).length == 4
 
 
 @pytest.mark.claim("pages-are-found-by-their-tokens")
@@ -241,9 +241,9 @@ def test_what_followed_a_page_does_not_follow_what_is_in_it_later():
     other.append(*rows([0]), [1])
     other.append(*rows([1]), [2])
     one.free()
-    cache.append(cache.start(), *rows([8]), [9])  # in the page of the first
-    assert cache.length(cache.start([9, 0])) == 1
-    assert cache.length(cache.start([9, 2, 0])) == 1  # and not the 2 that came after 1
+    cache.start().append(*rows([8]), [9])  # in the page of the first
+    assert cache.start([9, 0]).length == 1
+    assert cache.start([9, 2, 0]).length == 1  # and not the 2 that came after 1
 
 
 @pytest.mark.claim("idle-pages-can-be-found")
@@ -262,7 +262,7 @@ def test_what_was_used_last_is_given_away_last():
     new = cache.start()
     new.append(*rows([0]))
     # One page was taken, the end of the second prompt.
-    assert [cache.length(cache.start([*prompt, 0])) for prompt in prompts] == [4, 2]
+    assert [cache.start([*prompt, 0]).length for prompt in prompts] == [4, 2]
 
 
 def test_empty_pages_are_given_away_before_known_ones():
@@ -271,8 +271,8 @@ def test_empty_pages_are_given_away_before_known_ones():
     known.append(*rows([0, 1]), [1, 2])
     known.free()
     for _ in range(2):
-        cache.append(cache.start(), *rows([5]))
-    assert cache.length(cache.start([1, 2, 0])) == 2
+        cache.start().append(*rows([5]))
+    assert cache.start([1, 2, 0]).length == 2
 
 
 @pytest.mark.claim("paged-cache-loses-nothing")
@@ -284,7 +284,7 @@ def test_where_no_page_is_left_nothing_is_lost():
     with pytest.raises(
         ValueError,
         match=re.escape(
-            "key: expected 1 free pages for 4 more tokens of sequence 0, got 0 of 3. Free a "
+            "key: expected 1 free pages for 4 more tokens, got 0 of 3. Free a "
             "sequence that is finished, append fewer tokens, or make the PagedCache with more "
             "pages."
         ),

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from attnref import masks, positions
-from attnref.variants.differential import differential_attention, initial_lambda
+from attnref import LearnedLambda, differential_attention, masks, positions
 
 diffllama = pytest.importorskip(
     "transformers.models.diffllama.modeling_diffllama", reason="transformers is not installed"
@@ -45,7 +44,7 @@ def test_outputs_and_gradients_of_a_layer(generator, added, assert_same):
     whole = HEADS // KV_HEADS
     key, value = key.repeat_interleave(whole, 1), side_by_side(heads(layer.v_proj))
     value = value.repeat_interleave(whole, 1)
-    initial = initial_lambda(layer_index + 1)  # it counts layers from 0
+    initial = LearnedLambda(1, layer=layer_index + 1).initial  # it counts layers from 0
     lambd = (
         (layer.lambda_q1 * layer.lambda_k1).sum().exp()
         - (layer.lambda_q2 * layer.lambda_k2).sum().exp()

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 import attnref
-from attnref.variants.linear import elu_plus_one, linear_attention, linear_state
+from attnref.variants.linear import _elu_plus_one, linear_attention, linear_state
 
 
 @pytest.mark.claim("linear-state-has-values-that-vanish")
 @pytest.mark.parametrize(("m", "d"), [(6, 5), (29, 7)])
 def test_with_more_keys_than_features_some_values_reach_no_query(m, d, randn):
     query, key = (randn(rows, d) for rows in (53, m))
-    features = elu_plus_one(key)  # (m, d)
+    features = _elu_plus_one(key)  # (m, d)
     # The last of the right singular vectors of features.mT is one of its null space.
     value = torch.linalg.svd(features.mT).Vh[-1:].mT  # (m, 1), of length 1
     # Sums of up to m products of size 3 at most, each rounded once.
@@ -21,7 +21,7 @@ def test_with_more_keys_than_features_some_values_reach_no_query(m, d, randn):
     assert linear_attention(query, key, value).abs().max() < small
     # The weights of softmax have full rank over the keys: no values vanish for all queries.
     assert torch.linalg.matrix_rank(attnref.attention_weights(query, key)) == m
-    assert torch.linalg.matrix_rank(elu_plus_one(query) @ features.mT) == d
+    assert torch.linalg.matrix_rank(_elu_plus_one(query) @ features.mT) == d
 
 
 @pytest.mark.claim("features-and-keys-normalised")

@@ -10,12 +10,7 @@ from every import every
 
 import attnref
 from attnref import MultiHeadAttention, masks
-from attnref.variants.differential import (
-    METHOD,
-    LearnedLambda,
-    differential_attention,
-    initial_lambda,
-)
+from attnref.variants.differential import METHOD, LearnedLambda, differential_attention
 
 HEADS, N, M, D_K, D_V = 3, 7, 13, 5, 2
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64
@@ -52,7 +47,7 @@ def test_it_is_the_definition_twice_in_values_and_gradients(
     lambd = 0.6 if shape is None else randn(*(shape or (1,))).reshape(shape).requires_grad_()
     options = {"is_causal": is_causal, "scale": 0.7, "lambd": lambd}
     expected = METHOD.formula(*inputs, mask, **options)
-    ours = differential_attention(*inputs, mask, **options)
+    ours = differential_attention(*inputs, attn_mask=mask, **options)
     assert_same(ours, expected, inputs if shape is None else [*inputs, lambd])
 
 
@@ -168,29 +163,26 @@ def test_half_precision_is_rounded_once(lambd, dtype, device, generator):
 
 @pytest.mark.claim("lambda-starts-at-its-initial-value")
 def test_the_initial_values_of_the_paper():
-    assert initial_lambda(1) == pytest.approx(0.2)
-    assert [initial_lambda(layer) for layer in (2, 7)] == pytest.approx(
-        [0.8 - 0.6 * math.exp(-0.3), 0.8 - 0.6 * math.exp(-1.8)]
-    )
-    layers = [initial_lambda(layer) for layer in range(1, 40)]
+    layers = [LearnedLambda(D_K, layer=layer, std=0.0)().item() for layer in range(1, 40)]
+    expected = 0.2, 0.8 - 0.6 * math.exp(-0.3), 0.8 - 0.6 * math.exp(-1.8)
+    assert [layers[at] for at in (0, 1, 6)] == pytest.approx(expected)
     assert layers == sorted(layers)
     assert layers[-1] == pytest.approx(0.8, abs=1e-4)
-    assert LearnedLambda(D_K, initial=0.35, std=0.0)().item() == pytest.approx(0.35)
 
 
 def test_the_learned_factor_is_its_formula(generator):
     learned = LearnedLambda(
-        D_K, initial=0.3, std=0.5, generator=generator, dtype=torch.float64, device=generator.device
+        D_K, layer=2, std=0.5, generator=generator, dtype=torch.float64, device=generator.device
     )
     (q1, k1), (q2, k2) = learned.vectors.detach()
-    expected = math.exp(float(q1 @ k1)) - math.exp(float(q2 @ k2)) + 0.3
+    expected = math.exp(float(q1 @ k1)) - math.exp(float(q2 @ k2)) + learned.initial
     assert learned().item() == pytest.approx(expected, rel=1e-14)
     assert learned().shape == ()
-    assert abs(expected - 0.3) > 0.05
+    assert abs(expected - learned.initial) > 0.05
     learned().backward()
     torch.testing.assert_close(learned.vectors.grad[0, 0], math.exp(float(q1 @ k1)) * k1)
     torch.testing.assert_close(learned.vectors.grad[1, 1], -math.exp(float(q2 @ k2)) * q2)
-    assert LearnedLambda(D_K, initial=0.3, dtype=torch.bfloat16)().dtype == torch.float32
+    assert LearnedLambda(D_K, layer=1, dtype=torch.bfloat16)().dtype == torch.float32
 
 
 # What is refused
@@ -222,14 +214,9 @@ def test_halves_are_of_one_width(randn):
 @every(
     ("make", "error", "message"),
     [
-        (lambda: initial_lambda(0), ValueError, "layer: expected an integer of 1 or more, got 0."),
-        (lambda: LearnedLambda(0, initial=0.2), ValueError, "head_dim: expected an integer of 1"),
-        (lambda: LearnedLambda(3, initial="a"), TypeError, "initial: expected a number, got str."),
-        (
-            lambda: LearnedLambda(3, initial=math.inf),
-            ValueError,
-            "initial: expected a finite number, got inf. The paper takes initial_lambda(layer)",
-        ),
+        (lambda: LearnedLambda(3, layer=0), ValueError, "layer: expected an integer of 1 or more,"),
+        (lambda: LearnedLambda(0, layer=1), ValueError, "head_dim: expected an integer of 1"),
+        (lambda: LearnedLambda(3, layer="a"), TypeError, "layer: expected an integer of 1 or more"),
     ],
 )
 def test_the_numbers_of_the_factor_are_checked(make, error, message):

@@ -9,7 +9,7 @@ from choices import COUNTS, D_I, D_K, H_I, SIZES, best, index, tokens
 from every import every
 
 import attnref
-from attnref.variants.indexer import index_scores, indexer_attention, indexer_choice
+from attnref.variants.indexer import _index_scores, indexer_attention, indexer_choice
 
 
 @pytest.mark.claim("indexer-is-the-definition-under-its-choice")
@@ -42,7 +42,7 @@ def test_the_indexer_keeps_the_keys_it_ranks_first(n, m, past, count, is_causal,
     for i, j in np.ndindex(n, m):
         for h in range(H_I):
             scores[i, j] += weights[h, i] * max(query[h, i] @ key[j], 0.0)
-    torch.testing.assert_close(index_scores(*ranked).cpu(), torch.from_numpy(scores))
+    torch.testing.assert_close(_index_scores(*ranked).cpu(), torch.from_numpy(scores))
     for i in range(n):
         row = scores[i].copy()
         if is_causal:
@@ -81,7 +81,7 @@ def test_the_loss_on_the_scores_leads_to_the_choice_of_the_heaviest_keys(device,
     before = kept()
     optimiser = torch.optim.Adam(ranked, lr=0.05)
     for _ in range(200):
-        scores = index_scores(*ranked).masked_fill(future, -torch.inf)
+        scores = _index_scores(*ranked).masked_fill(future, -torch.inf)
         logs = torch.log_softmax(scores, -1).masked_fill(future, 0.0)
         loss = torch.nn.functional.kl_div(logs, weights, reduction="sum") / n
         optimiser.zero_grad()
@@ -114,4 +114,4 @@ def test_a_wrong_shape_of_the_indexer_is_named(change, message, randn):
 def test_keys_of_the_indexer_in_another_batch_are_named(randn):
     ranked = randn(2, H_I, 5, D_I), randn(3, 7, D_I), randn(2, H_I, 5)
     with pytest.raises(ValueError, match=r"^index_key: expected leading dimensions that broadcast"):
-        index_scores(*ranked)
+        indexer_choice(*ranked, num_keys=2)

@@ -12,7 +12,7 @@ import attnref
 from attnref.variants.linear import (
     METHOD,
     LinearState,
-    elu_plus_one,
+    _elu_plus_one,
     linear_attention,
     linear_attention_step,
     linear_state,
@@ -35,7 +35,7 @@ def squared(tokens):
 
 
 @pytest.mark.claim("linear-equals-its-square")
-@pytest.mark.parametrize("feature_map", [elu_plus_one, squared])
+@pytest.mark.parametrize("feature_map", [None, squared])
 @every(("n", "m"), [(13, 13), (13, 7), (7, 13), (1, 11), (11, 1)])
 @every("is_causal", [False, True])
 def test_values_and_gradients_are_those_of_the_square(
@@ -102,7 +102,7 @@ def test_elu_plus_one_keeps_its_digits_where_the_sum_is_zero(device):
     """elu(x) + 1 is 0 in float32 where e^x is below 2^-25, and such a row has no normaliser."""
     x = torch.linspace(-80, 3, 84, device=device)
     exact = torch.where(x > 0, x.double() + 1, x.double().exp())
-    torch.testing.assert_close(elu_plus_one(x).double(), exact, rtol=4e-7, atol=0)
+    torch.testing.assert_close(_elu_plus_one(x).double(), exact, rtol=4e-7, atol=0)
     border = -25 * math.log(2)  # -17.33
     near = torch.tensor([border - 0.01, border + 0.01], device=device)
     assert (torch.nn.functional.elu(near) + 1).tolist() == [0.0, 2.0**-24]
@@ -116,7 +116,7 @@ def test_elu_plus_one_keeps_its_digits_where_the_sum_is_zero(device):
 
 def test_the_slope_of_elu_plus_one_is_one_at_zero(device):
     x = torch.tensor([-1.0, 0.0, 2.0], device=device, dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad(elu_plus_one(x).sum(), x)
+    (slope,) = torch.autograd.grad(_elu_plus_one(x).sum(), x)
     expected = torch.tensor([math.exp(-1), 1, 1], device=device, dtype=torch.float64)
     torch.testing.assert_close(slope, expected, rtol=2 * EPS, atol=0)
 

@@ -158,8 +158,8 @@ def test_projections_have_the_dtype_of_the_query(randn):
 
 
 def test_a_rank_is_at_most_the_length():
-    for wrong in (0, 8, True, 2.0):
-        with pytest.raises(ValueError, match=r"^rank: expected an integer between 1 and 7"):
+    for wrong, kind in ((0, ValueError), (8, ValueError), (True, TypeError), (2.0, TypeError)):
+        with pytest.raises(kind, match=r"^rank: expected an integer between 1 and 7"):
             mean_projection(wrong, 7)
 
 

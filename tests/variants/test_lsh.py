@@ -187,6 +187,6 @@ def test_what_does_not_fit_is_named(change, message, randn):
 def test_rounds_and_buckets_are_numbers(generator):
     with pytest.raises(ValueError, match=r"^num_rounds: expected an integer of 1 or more, got 0"):
         random_rotations(0, 3, num_buckets=4, generator=generator)
-    for wrong in (0, 3, True):
-        with pytest.raises(ValueError, match=r"^num_buckets: expected an (even|integer)"):
+    for wrong, kind in ((0, ValueError), (3, ValueError), (True, TypeError)):
+        with pytest.raises(kind, match=r"^num_buckets: expected an (even|integer)"):
             random_rotations(2, 3, num_buckets=wrong, generator=generator)

@@ -128,8 +128,8 @@ def test_the_usual_number_of_landmarks_fits_every_length(n, m, randn):
 
 def test_what_does_not_fit_is_named(randn):
     query, key = randn(7, 3), randn(5, 3)
-    for wrong in (0, 6, True, 2.0):
-        with pytest.raises(ValueError, match=r"^num_landmarks: expected .* between 1 and 5"):
+    for wrong, kind in ((0, ValueError), (6, ValueError), (True, TypeError), (2.0, TypeError)):
+        with pytest.raises(kind, match=r"^num_landmarks: expected .* between 1 and 5"):
             nystrom_attention(query, key, key, num_landmarks=wrong)
     with pytest.raises(ValueError, match=r"^iterations: expected an integer of 1 or more, got 0"):
         nystrom_attention(query, key, key, num_landmarks=2, iterations=0)

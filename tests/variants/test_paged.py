@@ -249,10 +249,10 @@ CALL = {
 }
 
 
-LENGTHS_ARE = "lengths: expected a tensor of integers of shape (b,) with b = 2, the batch of q"
+LENGTHS_ARE = "lengths: expected integers of shape (2,), got "
 
 
-TABLE_IS = "block_table: expected a tensor of integers of shape (b, most pages)"
+TABLE_IS = "block_table: expected integers of shape (2, most pages), got "
 
 
 PAGES = "block_table: expected pages between 0 and 8, of the 9 of the pool, got"
@@ -263,7 +263,7 @@ PAGES = "block_table: expected pages between 0 and 8, of the 9 of the pool, got"
     [
         ("query", torch.zeros(6, 3, D_K), "query: expected shape (b, heads, n, d_k)"),
         ("key", torch.zeros(9, 2, D_K), "key: expected shape (num_pages, block_size"),
-        ("value", torch.zeros(9, 4, 2, 2, 2), "value: expected shape (num_pages, p"),
+        ("value", torch.zeros(9, 4, 2, 2, 2), "value: expected shape (num_pages, b"),
         ("key", torch.zeros(9, 4, 2, 7), "key: expected last dimension 5, as query"),
         ("value", torch.zeros(9, 3, 2, 7), "value: expected shape (9, 4, 2, 'd_v')"),
         ("value", torch.zeros(9, 4, 2, 3).double(), "value: expected torch.float32, "),
@@ -287,7 +287,8 @@ def test_a_wrong_argument_is_named(name, wrong, message):
     given = CALL | {name: wrong}
     if len(given["key"]) == 0:
         given["value"] = CALL["value"][:0]
-    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(message)}"):
+    kind = TypeError if wrong is not False and wrong.dtype != CALL[name].dtype else ValueError
+    with pytest.raises(kind, match=f"^{re.escape(message)}"):
         paged_attention(**given)
 
 

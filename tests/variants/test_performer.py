@@ -8,7 +8,7 @@ import torch
 import attnref
 from attnref.variants.performer import (
     METHOD,
-    feature_exponents,
+    _exponents,
     performer_attention,
     random_projection,
 )
@@ -26,7 +26,7 @@ def project(generator):
 
 def estimates(x, y, projection):
     """One unbiased estimate of exp(x·y) for each feature, straight from the formula."""
-    exponents = [feature_exponents(t[None], projection=projection, scale=1.0)[0] for t in (x, y)]
+    exponents = [_exponents(t, projection, 1.0) for t in (x, y)]
     return torch.exp(exponents[0] + exponents[1])
 
 
@@ -122,7 +122,7 @@ def test_the_exponents_are_shifted_into_range(project, device, randn):
     """Components of variance 16 at d = 64 have |x|²/2 = 64: bare powers are 0 in float32."""
     query, key, value = (4 * randn(3, 29, 64, dtype=torch.float32) for _ in range(3))
     projection = project(256, 64).float()
-    bare = [torch.exp(feature_exponents(t, projection=projection, scale=0.5)) for t in (query, key)]
+    bare = [torch.exp(_exponents(t, projection, 0.5)) for t in (query, key)]
     assert (bare[0] @ bare[1].mT == 0).all()
     options = {"projection": projection, "scale": 0.5}
     ours = performer_attention(query, key, value, **options)
@@ -156,10 +156,10 @@ def test_what_does_not_fit_is_named(generator, project, randn):
         performer_attention(tokens, tokens, tokens, projection=projection, block_size=0)
     with pytest.raises(ValueError, match=r"^value: expected shape \(5, 'd_v'\)"):
         performer_attention(tokens, tokens, randn(7, 3), projection=projection)
-    for wrong in (0, True, 2.0):
-        with pytest.raises(ValueError, match=r"^num_features: expected an integer of 1 or more"):
+    for wrong, kind in ((0, ValueError), (True, TypeError), (2.0, TypeError)):
+        with pytest.raises(kind, match=r"^num_features: expected an integer of 1 or more"):
             random_projection(wrong, 3, generator=generator)
-        with pytest.raises(ValueError, match=r"^head_dim: expected an integer of 1 or more"):
+        with pytest.raises(kind, match=r"^head_dim: expected an integer of 1 or more"):
             random_projection(3, wrong, generator=generator)
 
 
@@ -186,7 +186,7 @@ def test_a_number_added_to_each_feature_pulls_towards_the_mean(randn, project):
     exact = attnref.scaled_dot_product_attention(query, key, value)
 
     def features(tokens, dims):
-        exponents = feature_exponents(tokens, projection=projection)
+        exponents = _exponents(tokens, projection, d**-0.5)
         largest = (exponents + tokens.square().sum(-1, keepdim=True) / (2 * d**0.5)).amax(
             dims, keepdim=True
         )

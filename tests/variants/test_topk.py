@@ -36,7 +36,10 @@ def test_equal_scores_keep_as_many_keys(device):
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 7, device=device))
 
 
-@every("wrong", [0, 8, True, 2.0])
-def test_a_wrong_count_is_named(wrong, randn):
-    with pytest.raises(ValueError, match=r"^count: expected an integer between 1 and 7"):
+@every(
+    ("wrong", "kind"),
+    [(0, ValueError), (8, ValueError), (True, TypeError), (2.0, TypeError)],
+)
+def test_a_wrong_number_is_named(wrong, kind, randn):
+    with pytest.raises(kind, match=r"^num_keys: expected an integer between 1 and 7"):
         topk_attention(randn(5, 3), randn(7, 3), randn(7, 2), num_keys=wrong)
