@@ -1,4 +1,4 @@
-"""What can be copied: every public function and class, and its page.
+"""What can be copied: every public function and class but those of ``cost``, and its page.
 
 Public is what the ``__all__`` of a module names.
 """
@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 from attnref.copying.source import CopyError, Definition, Package, Source
 
+# One function counts all methods: a copy of it would be the whole folder.
+NOT_COPIED = {"cost"}
 # The page of a module, or of one of its names. Other variants have a page of their own name.
 PAGES = {
     "adaptive_scaling": "scale/factors-compared",
     "bounded_scores": "scale/factors-compared",
     "cache": "foundations/kv-cache",
-    "cost": "complexity/operations",
     "masks": "foundations/masks",
     "masks.tree": "variants/draft-trees",
     "masks.tree_depths": "variants/draft-trees",
@@ -33,24 +34,6 @@ PAGES = {
     "variants.indexer": "variants/selected",
     "variants.moba": "variants/selected",
     "variants.native_sparse": "variants/selected",
-    **{
-        f"cost.{name}": "complexity/across-devices"
-        for name in (
-            "Link",
-            "Pairs",
-            "RankCost",
-            "RankTime",
-            "Sent",
-            "gather_bytes",
-            "hiding_length",
-            "mesh_bytes",
-            "mesh_time",
-            "rank_pairs",
-            "ring",
-            "ring_backward",
-            "split_kv_bytes",
-        )
-    },
 }
 
 _KINDS = ast.FunctionDef | ast.ClassDef
@@ -97,7 +80,7 @@ def catalogue(package: Package) -> list[Entry]:
         for name in source.exports
         if isinstance((definition := source.public(name)).statements[-1], _KINDS)
     ]
-    # One who says blockwise may mean the method, attnref.variants.blockwise, or what it costs.
+    # One who says sliding_window may mean the method or the mask.
     names = [name for _, name, _ in offered]
     modules = {module for module, _, _ in offered}
     entries = []
@@ -143,7 +126,8 @@ def _modules(package: Package) -> list[Source]:
     """Those that the package names in its ``__all__``, or takes a name from, and the variants."""
     top = package.source("")
     assert top is not None
-    offered = [name if package.source(name) else top.inside[name][0] for name in top.exports]
+    names = [name for name in top.exports if name not in NOT_COPIED]
+    offered = [name if package.source(name) else top.inside[name][0] for name in names]
     variants = sorted((package.root / "variants").glob("[!_]*.py"))
     modules = dict.fromkeys([*offered, *(f"variants.{path.stem}" for path in variants)])
     return [source for module in modules if (source := package.source(module)) is not None]
