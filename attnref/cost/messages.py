@@ -37,13 +37,13 @@ def sent(
     .. math:: \frac{n}{p_r p_h}\,\frac{p_h-1}{p_h}\,\bigl(h d_k + h_{kv}(d_k+d_v) + h d_v\bigr) +
               \frac{p_r-1}{p_r}\, n\,\frac{h_{kv}}{p_h}(d_k+d_v) \text{ numbers forward}
 
-    in a mesh, for lengths that its :math:`p = p_r p_h` ranks divide. A ``"ring"`` has
-    :math:`p_h = 1`, ``"ulysses"`` has :math:`p_r = 1`. To ``"gather"`` takes
+    in a mesh, for lengths that its :math:`p = p_r p_h` ranks divide: ``"ring"`` is one with
+    :math:`p_h = 1`, ``"ulysses"`` one with :math:`p_r = 1`. ``"gather"`` sends
 
     .. math:: (p-1)\,\max_r m_r\; b h_{kv} (d_k+d_v) \text{ numbers forward}
 
-    and backward as many again, for they are not kept, and the gradients of the keys of all others;
-    a step of decoding by ``"split_kv"``, however long the cache is,
+    and backward as many again, for they are not kept, and the gradients of the keys of all others.
+    A step of decoding by ``"split_kv"`` sends, however long the cache is,
 
     .. math:: (p-1)\,bhn\,(d_v+2) \text{ numbers, of 32 bits at least.}
 
@@ -54,7 +54,8 @@ def sent(
         heads: :math:`p_h`, the ranks that divide the heads, of a mesh alone; it divides the number
             of ranks and that of key heads.
         rank: whose bytes, counted through the mesh row by row.
-        layout: ``"zigzag"``, ``"striped"`` or ``"contiguous"``; of split_kv neither matters.
+        layout: ``"zigzag"``, ``"striped"`` or ``"contiguous"``. To split_kv neither this nor the
+            rank matters.
 
     Returns:
         :class:`Sent`, with 0 bytes backward for split_kv, which has no gradients.

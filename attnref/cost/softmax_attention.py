@@ -159,8 +159,8 @@ def blockwise(
         sizes: of query, key and value.
         block: queries and keys of a tile.
         window: as in :func:`tiles`; those without an allowed pair are skipped.
-        return_lse: also write the logarithm of each row's sum, for :func:`blockwise_backward`
-            or to merge with attention over other keys.
+        return_lse: also write the logarithm of each row's sum, for the backward pass or
+            to merge with attention over other keys.
 
     Raises:
         ValueError, TypeError: as :func:`tiles`.

@@ -61,8 +61,8 @@ def test_distance_bias(table, generator):
 
 def test_pairs_that_a_mask_forbids_are_not_counted():
     heads = 2 * 3
-    for function, each in ((cost.differential, 4 * (7 + 2)), (cost.distance_bias, 2 * (7 + 2))):
-        some, every = (function(SIZES, pairs=pairs).operations for pairs in (20, None))
+    for method, each in (("differential", 4 * (7 + 2)), ("distance_bias", 2 * (7 + 2))):
+        some, every = (cost.of(method, SIZES, pairs=pairs).operations for pairs in (20, None))
         assert every.matmul - some.matmul == heads * (5 * 13 - 20) * each
         assert every.exponentials > some.exponentials
     some, every = (
