@@ -32,7 +32,7 @@ def sent(
     rank: int = 0,
     layout: str = "zigzag",
 ) -> Sent:
-    r"""Bytes that a rank sends in a pass of a method of :mod:`attnref.distributed`.
+    r"""Bytes that a rank sends, forward and backward, by a method of :mod:`attnref.distributed`.
 
     .. math:: \frac{n}{p_r p_h}\,\frac{p_h-1}{p_h}\,\bigl(h d_k + h_{kv}(d_k+d_v) + h d_v\bigr) +
               \frac{p_r-1}{p_r}\, n\,\frac{h_{kv}}{p_h}(d_k+d_v) \text{ numbers forward}
