@@ -58,8 +58,8 @@ def of(method: str, sizes: Sizes, *, backward: bool = False, **options: object) 
     | ``indexer`` | ``num_keys, index_heads, index_dim`` | causal, to tokens that are ranked first |
     | ``native_sparse`` | ``block_size, num_blocks, window`` | causal: summaries, blocks, a window |
 
-    Each is counted by the function of its name in a module of this folder, whose docstring has
-    the program line by line, its formula, its source and its options:
+    Each is counted by the function of its name in a module of ``attnref.cost``, whose docstring has
+    the program line by line, its formula and its source. The options:
 
     - ``pairs``: allowed pairs of a head, of whatever mask; None means all n m.
     - ``masked``: whether there is a bool mask ``(n, m)``, one for all heads.
