@@ -85,7 +85,7 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
     then no part of the first. Otherwise exponentials are operations like all others.
 
     Args:
-        cost: of the method.
+        cost: of the method, from :func:`attnref.cost.of`.
         machine: its speeds.
         dtype: of the arithmetic.
 
@@ -105,22 +105,22 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
 
     Examples:
         >>> machine = Machine("example", {torch.float16: 1e13}, bytes_per_second=1e11)
-        >>> from attnref.cost import Sizes, fused
-        >>> for n in (4096, 1):  # prefill, and one step of decoding
-        ...     cost = fused(Sizes(n=n, m=4096, d_k=128, d_v=128, dtype=torch.float16))
-        ...     print(bound(cost, machine, dtype=torch.float16))
-        compute-bound on example: 2064 operations per byte, balance 100, at least 0.00087 s
-        memory-bound on example: 1.008 operations per byte, balance 100, at least 2.1e-05 s
+        >>> from attnref import cost
+        >>> prefill = cost.Cost(cost.Operations(2**33, exponentials=2**24), bytes_read=2**22)
+        >>> decoding = cost.Cost(cost.Operations(2**21), bytes_read=2**21)
+        >>> for spent in (prefill, decoding):
+        ...     print(bound(spent, machine, dtype=torch.float16))
+        compute-bound on example: 2052 operations per byte, balance 100, at least 0.00086 s
+        memory-bound on example: 1 operations per byte, balance 100, at least 2.1e-05 s
         >>> slow = Machine("slow", {torch.float16: 1e13}, 1e11, exponentials_per_second=1e10)
-        >>> cost = fused(Sizes(n=4096, m=4096, d_k=128, d_v=128, dtype=torch.float16))
-        >>> bound(cost, slow, dtype=torch.float16).bound
+        >>> bound(prefill, slow, dtype=torch.float16).bound
         'exponential'
     """
     for name, given, kind in (("cost", cost, Cost), ("machine", machine, Machine)):
         if not isinstance(given, kind):
             raise TypeError(
                 f"{name}: expected a {kind.__name__}, got {type(given).__name__}. A cost comes "
-                "from a function of attnref.cost, such as fused(sizes); a machine is a "
+                'from attnref.cost, such as cost.of("fused", sizes); a machine is a '
                 "roofline.Machine."
             )
     if dtype not in machine.operations_per_second:
@@ -131,8 +131,8 @@ def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
         )
     if not cost.bytes_moved:
         raise ValueError(
-            "cost: expected one that moves bytes, got 0 of them. Take it from a function of "
-            "attnref.cost, such as fused(sizes)."
+            "cost: expected one that moves bytes, got 0 of them. Take it from attnref.cost, such "
+            'as cost.of("fused", sizes).'
         )
     _check_speeds(machine, dtype)
     speed, rate = machine.operations_per_second[dtype], machine.exponentials_per_second

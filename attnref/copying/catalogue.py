@@ -1,4 +1,4 @@
-"""What can be copied: every public function and class, and its page.
+"""What can be copied: every public function and class but those of ``cost``, and its page.
 
 Public is what the ``__all__`` of a module names.
 """
@@ -16,7 +16,6 @@ PAGES = {
     "adaptive_scaling": "scale/factors-compared",
     "bounded_scores": "scale/factors-compared",
     "cache": "foundations/kv-cache",
-    "cost": "complexity/operations",
     "masks": "foundations/masks",
     "masks.tree": "variants/draft-trees",
     "masks.tree_depths": "variants/draft-trees",
@@ -33,28 +32,10 @@ PAGES = {
     "variants.indexer": "variants/selected",
     "variants.moba": "variants/selected",
     "variants.native_sparse": "variants/selected",
-    **{
-        f"cost.{name}": "complexity/across-devices"
-        for name in (
-            "Link",
-            "Pairs",
-            "RankCost",
-            "RankTime",
-            "Sent",
-            "gather_bytes",
-            "hiding_length",
-            "mesh_bytes",
-            "mesh_time",
-            "rank_pairs",
-            "ring",
-            "ring_backward",
-            "split_kv_bytes",
-        )
-    },
 }
 
 # What is public, and too large to be copied.
-TOOLS = {"conformance", "distributed", "oracle"}
+TOOLS = {"conformance", "cost", "distributed", "oracle"}
 
 _KINDS = ast.FunctionDef | ast.ClassDef
 _SUGGESTIONS = 5
@@ -100,7 +81,7 @@ def catalogue(package: Package) -> list[Entry]:
         for name in source.exports
         if isinstance((definition := source.public(name)).statements[-1], _KINDS)
     ]
-    # One who says blockwise may mean the method, attnref.variants.blockwise, or what it costs.
+    # One who says sliding_window may mean the method or the mask.
     names = [name for _, name, _ in offered]
     modules = {module for module, _, _ in offered}
     entries = []

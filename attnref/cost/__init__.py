@@ -1,7 +1,7 @@
 r"""Exact cost of attention: operations, bytes moved, peak memory, parameters and cache.
 
-Each method is a function from :class:`Sizes` to :class:`Cost`, and counts the program that its
-docstring shows. The rules of counting:
+:func:`of` counts every method by its name, from :class:`Sizes` to :class:`Cost`, as a program that
+is known line by line. The rules of counting:
 
 - *Operations.* One addition, subtraction, multiplication, division or maximum of two
   floating-point numbers is one operation; so is one exponential or logarithm, which have a
@@ -17,82 +17,44 @@ docstring shows. The rules of counting:
   its arguments not; a tensor is freed after its last use.
 
 Examples:
-    >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64, num_heads=12)
-    >>> plain(sizes).operations.matmul, linear(sizes).operations.matmul
-    (805306368, 100663296)
+    >>> from attnref import cost
+    >>> sizes = cost.Sizes(n=512, m=512, d_k=64, d_v=64, num_heads=12)
+    >>> [cost.of(method, sizes).operations.matmul for method in ("plain", "linear")]
+    [805306368, 100663296]
 """
 
-from attnref.cost.biased_attention import distance_bias
-from attnref.cost.chosen_attention import block_pairs, indexer, moba, native_sparse
-from attnref.cost.context_parallel import Pairs, RankCost, rank_pairs, ring, ring_backward
-from attnref.cost.differential_attention import differential
-from attnref.cost.gated_delta_attention import gated_delta
-from attnref.cost.latent_attention import latent
-from attnref.cost.layers import (
-    feedforward,
-    feedforward_parameters,
-    multihead,
-    multihead_parameters,
-)
-from attnref.cost.linear_attention import linear
+from attnref.cost.context_parallel import RankCost, rank_pairs, ring
+from attnref.cost.layers import feedforward, multihead, parameters
 from attnref.cost.links import Link, RankTime, hiding_length, mesh_time
-from attnref.cost.messages import Sent, gather_bytes, mesh_bytes, split_kv_bytes
+from attnref.cost.messages import Sent, sent
+from attnref.cost.methods import of
 from attnref.cost.operations import Cost, Operations
 from attnref.cost.paged_cache import Slots, slots
 from attnref.cost.pairs import Tiles, allowed_pairs, tiles, useful_share
-from attnref.cost.quantized_attention import quantized
 from attnref.cost.sizes import Sizes
-from attnref.cost.softmax_attention import (
-    blockwise,
-    blockwise_backward,
-    fused,
-    plain,
-    plain_backward,
-    reference,
-)
 
 # In the order in which the reference shows them.
 __all__ = [  # noqa: RUF022
-    "Operations",
+    "of",
     "Cost",
+    "Operations",
     "Sizes",
+    "multihead",
+    "feedforward",
+    "parameters",
     "allowed_pairs",
     "Tiles",
     "tiles",
     "useful_share",
-    "plain",
-    "plain_backward",
-    "fused",
-    "blockwise",
-    "blockwise_backward",
-    "reference",
-    "linear",
-    "latent",
-    "gated_delta",
-    "differential",
-    "distance_bias",
-    "quantized",
     "Slots",
     "slots",
-    "Pairs",
     "rank_pairs",
     "RankCost",
     "ring",
-    "ring_backward",
     "Sent",
-    "mesh_bytes",
-    "gather_bytes",
-    "split_kv_bytes",
+    "sent",
     "Link",
     "RankTime",
     "mesh_time",
     "hiding_length",
-    "block_pairs",
-    "moba",
-    "indexer",
-    "native_sparse",
-    "multihead",
-    "multihead_parameters",
-    "feedforward",
-    "feedforward_parameters",
 ]

@@ -10,18 +10,18 @@ from attnref.cost.sizes import Sizes, check_sizes
 from attnref.cost.softmax_attention import fused
 
 
-def block_pairs(n: int, *, block_size: int, count: int) -> int:
-    r"""How many causal pairs are left when each query reads ``count`` blocks, its own included.
+def block_pairs(n: int, *, block_size: int, num_blocks: int) -> int:
+    r"""How many causal pairs are left when each query reads so many blocks, its own included.
 
     .. math:: \sum_{i<n} \Bigl(B\,\min\bigl(k-1, \lfloor i/B\rfloor\bigr) + (i \bmod B) + 1\Bigr)
 
     For single keys, that is, blocks of one, it is
-    ``allowed_pairs(n, n, window=(count - 1, 0))``: as many as under a window of that width.
+    ``allowed_pairs(n, n, window=(num_blocks - 1, 0))``: as many as under a window of that width.
 
     Args:
         n: number of queries and of keys.
         block_size: the number B of keys of a block.
-        count: the number k of blocks that a query reads, or all where there are fewer.
+        num_blocks: the number k of blocks that a query reads, or all where there are fewer.
 
     Returns:
         The count, exactly.
@@ -30,14 +30,16 @@ def block_pairs(n: int, *, block_size: int, count: int) -> int:
         ValueError: for a size below 1.
 
     Examples:
-        >>> block_pairs(6, block_size=2, count=2)
+        >>> block_pairs(6, block_size=2, num_blocks=2)
         17
     """
-    check_sizes(n=n, block_size=block_size, count=count)
-    return sum(block_size * min(count - 1, i // block_size) + i % block_size + 1 for i in range(n))
+    check_sizes(n=n, block_size=block_size, num_blocks=num_blocks)
+    return sum(
+        block_size * min(num_blocks - 1, i // block_size) + i % block_size + 1 for i in range(n)
+    )
 
 
-def moba(sizes: Sizes, *, block_size: int, count: int) -> Cost:
+def moba(sizes: Sizes, *, block_size: int, num_blocks: int) -> Cost:
     r"""Causal attention to the blocks that a gate prefers, and the gate.
 
     .. math:: bh\,\bigl(2 G d_k + 2P(d_k+d_v)\bigr) \text{ operations in products}, \qquad
@@ -52,7 +54,7 @@ def moba(sizes: Sizes, *, block_size: int, count: int) -> Cost:
     Args:
         sizes: of query, key and value, with n = m a multiple of the block size.
         block_size: the number B of keys of a block.
-        count: the number of blocks that a query reads, its own included.
+        num_blocks: how many of them a query reads, its own included.
 
     Raises:
         ValueError: for a size below 1, n other than m or no multiple of the block size.
@@ -63,12 +65,12 @@ def moba(sizes: Sizes, *, block_size: int, count: int) -> Cost:
 
     Examples:
         >>> long = Sizes(n=32768, m=32768, d_k=128, d_v=128)
-        >>> some = moba(long, block_size=512, count=8).operations.matmul
+        >>> some = moba(long, block_size=512, num_blocks=8).operations.matmul
         >>> round(fused(long, pairs=32768 * 32769 // 2).operations.matmul / some, 2)
         4.51
     """
     n, _, d_k, _, h, h_kv, size = letters(sizes)
-    pairs = block_pairs(n, block_size=block_size, count=count)
+    pairs = block_pairs(n, block_size=block_size, num_blocks=num_blocks)
     _check_blocks(sizes, block_size)
     blocks = n // block_size
     means = h_kv * blocks * d_k
@@ -83,7 +85,7 @@ def moba(sizes: Sizes, *, block_size: int, count: int) -> Cost:
     )
 
 
-def indexer(sizes: Sizes, *, count: int, index_heads: int, index_dim: int) -> Cost:
+def indexer(sizes: Sizes, *, num_keys: int, index_heads: int, index_dim: int) -> Cost:
     r"""Causal attention to the tokens that an indexer ranks first, and the indexer.
 
     .. math:: b\,\bigl(2R\,h_I d_I + 2hP(d_k+d_v)\bigr) \text{ operations in products}, \qquad
@@ -98,7 +100,7 @@ def indexer(sizes: Sizes, *, count: int, index_heads: int, index_dim: int) -> Co
 
     Args:
         sizes: of query, key and value, with n = m.
-        count: the number k of keys that a query keeps.
+        num_keys: the number k of keys that a query keeps.
         index_heads: :math:`h_I`.
         index_dim: :math:`d_I`.
 
@@ -111,15 +113,15 @@ def indexer(sizes: Sizes, *, count: int, index_heads: int, index_dim: int) -> Co
 
     Examples:
         >>> long = Sizes(n=131072, m=131072, d_k=576, d_v=512, num_heads=128, num_kv_heads=1)
-        >>> some = indexer(long, count=2048, index_heads=64, index_dim=128).operations.matmul
+        >>> some = indexer(long, num_keys=2048, index_heads=64, index_dim=128).operations.matmul
         >>> round(fused(long, pairs=131072 * 131073 // 2).operations.matmul / some, 1)
         11.1
     """
     n, _, d_k, d_v, _, h_kv, size = letters(sizes)
-    check_sizes(count=count, index_heads=index_heads, index_dim=index_dim)
+    check_sizes(num_keys=num_keys, index_heads=index_heads, index_dim=index_dim)
     _check_square(sizes)
     b, ranked = sizes.batch, n * (n + 1) // 2
-    kept = allowed_pairs(n, n, window=(count - 1, 0))
+    kept = allowed_pairs(n, n, window=(num_keys - 1, 0))
     core = fused(sizes, pairs=kept)
     again = h_kv * (kept - n) * (d_k + d_v)  # fused reads each key once
     index = b * n * (index_heads * index_dim + index_dim + index_heads)
@@ -134,7 +136,7 @@ def indexer(sizes: Sizes, *, count: int, index_heads: int, index_dim: int) -> Co
     )
 
 
-def native_sparse(sizes: Sizes, *, block_size: int, count: int, window: int) -> Cost:
+def native_sparse(sizes: Sizes, *, block_size: int, num_blocks: int, window: int) -> Cost:
     r"""Causal attention to summaries, to the blocks that they point at, and to a window.
 
     .. math:: bh\,\bigl(2 G (2d_k + d_v) + 2(P + P_W)(d_k+d_v)\bigr) \text{ operations in products}
@@ -148,7 +150,7 @@ def native_sparse(sizes: Sizes, *, block_size: int, count: int, window: int) -> 
     Args:
         sizes: of query, key and value, with n = m a multiple of the block size.
         block_size: the number B of keys of a block.
-        count: the number of blocks that a query reads, its own included.
+        num_blocks: how many of them a query reads, its own included.
         window: the number W of keys, the query's own included.
 
     Raises:
@@ -161,13 +163,13 @@ def native_sparse(sizes: Sizes, *, block_size: int, count: int, window: int) -> 
 
     Examples:
         >>> long = Sizes(n=65536, m=65536, d_k=192, d_v=128, num_heads=64, num_kv_heads=4)
-        >>> some = native_sparse(long, block_size=64, count=16, window=512).operations.matmul
+        >>> some = native_sparse(long, block_size=64, num_blocks=16, window=512).operations.matmul
         >>> round(fused(long, pairs=65536 * 65537 // 2).operations.matmul / some, 1)
         14.2
     """
     n, _, d_k, d_v, h, _, size = letters(sizes)
     check_sizes(window=window)
-    pairs = block_pairs(n, block_size=block_size, count=count)
+    pairs = block_pairs(n, block_size=block_size, num_blocks=num_blocks)
     _check_blocks(sizes, block_size)
     full = _gates(n, block_size) + n // block_size  # a block's last query sees its summary, too
     summaries = fused(replace(sizes, m=n // block_size), pairs=full)
@@ -193,7 +195,7 @@ def _check_square(sizes: Sizes) -> None:
     if sizes.n != sizes.m:
         raise ValueError(
             f"m: expected {sizes.n}, as many keys as queries, got {sizes.m}. A step with a cache "
-            "is fused(Sizes(n=1, …), pairs=…), beside what it costs to choose."
+            'is cost.of("fused", cost.Sizes(n=1, …), pairs=…), beside what it costs to choose.'
         )
 
 

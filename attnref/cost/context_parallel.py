@@ -1,11 +1,11 @@
 """The cost of attention over a sequence that several ranks share: of one of them."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from attnref.cost.kernels import letters
 from attnref.cost.operations import Operations
-from attnref.cost.sizes import Sizes
+from attnref.cost.pairs import Tiles
+from attnref.cost.sizes import Sizes, check_type
 from attnref.layouts import check_layout, check_ranks, held, length, visible
 
 AGREEMENT = 24  # bytes that a rank tells each other one at the beginning of a pass
@@ -41,20 +41,6 @@ class RankCost:
         )
 
 
-class Pairs(NamedTuple):
-    """What a rank computes: ``tiles`` with ``pairs`` allowed pairs of ``rows`` and ``columns``.
-
-    Examples:
-        >>> rank_pairs(8, ranks=2, rank=1, layout="contiguous")
-        Pairs(tiles=2, pairs=26, rows=8, columns=8)
-    """
-
-    tiles: int
-    pairs: int
-    rows: int
-    columns: int
-
-
 def rank_pairs(
     n: int,
     m: int | None = None,
@@ -64,7 +50,7 @@ def rank_pairs(
     source: int | None = None,
     layout: str = "zigzag",
     is_causal: bool = True,
-) -> Pairs:
+) -> Tiles:
     r"""The pairs of one rank's queries with the keys of another, or with all of them.
 
     .. math:: \sum_{i \in R} (i + 1) \text{ pairs, if causal and } n = m
@@ -82,8 +68,8 @@ def rank_pairs(
         is_causal: query i sees the keys j <= i.
 
     Returns:
-        :class:`Pairs`: tiles are rectangles or triangles of neighbouring positions that the rank
-        holds; a row counts again in each tile, and so does a column.
+        :class:`Tiles`: rectangles or triangles of neighbouring positions that the rank holds, and
+        their allowed pairs.
 
     Raises:
         ValueError: for a rank or a layout that does not exist.
@@ -112,18 +98,24 @@ def rank_pairs(
                         pairs = side * (side + 1) // 2 + (height - side) * width
                     for index, count in enumerate((1, pairs, height, width)):
                         found[index] += count
-    return Pairs(*found)
+    return Tiles(*found)
 
 
 def ring(
-    sizes: Sizes, *, ranks: int, rank: int = 0, layout: str = "zigzag", is_causal: bool = False
+    sizes: Sizes,
+    *,
+    ranks: int,
+    rank: int = 0,
+    layout: str = "zigzag",
+    is_causal: bool = False,
+    backward: bool = False,
 ) -> RankCost:
-    r"""The forward pass of :func:`attnref.distributed.ring_attention` on one rank.
+    r"""One pass of :func:`attnref.distributed.ring_attention` on one rank.
 
     .. math:: bh\,\bigl(2P(d_k+d_v) + 4P\bigr) \text{ operations of pairs}, \qquad
               (m - m_{r+1})\,b h_{kv} (d_k+d_v) \text{ numbers sent}
 
-    for P allowed pairs of the rank, and :math:`m_r` keys on rank r::
+    forward, for P allowed pairs of the rank, and :math:`m_r` keys on rank r::
 
         output, maximum, normaliser = 0, -inf, 0        # (b, h, n_r, d_v), twice (b, h, n_r, 1)
         for block in the ring:                          # sent on meanwhile, the next one received
@@ -131,53 +123,10 @@ def ring(
                 more = fused(query[rows], block[columns])
                 output[rows], maximum[rows], normaliser[rows] = merge(seen, more)
 
-    Args:
-        sizes: of the whole sequence, n queries and m keys.
-        ranks: how many share it.
-        rank: whose cost; with lengths that they divide it differs between ranks if causal alone.
-        layout: ``"zigzag"``, ``"striped"`` or ``"contiguous"``.
-        is_causal: query i sees the keys j <= i.
-
-    Raises:
-        ValueError: for a rank or a layout that does not exist.
-
-    Exact without a mask, with the operations of a tile those of :func:`fused`.
-
-    Source: Liu et al. 2023, arXiv 2310.01889.
-
-    Examples:
-        >>> sizes = Sizes(n=2**20, m=2**20, d_k=128, d_v=128, num_heads=32, num_kv_heads=8)
-        >>> eight = ring(sizes, ranks=8, is_causal=True)
-        >>> eight.bytes_sent / 2**30, ring(sizes, ranks=64, is_causal=True).bytes_sent / 2**30
-        (7.0000001564621925, 7.875001408159733)
-    """
-    _, m, d_k, d_v, h, h_kv, size = letters(sizes)
-    tiles = rank_pairs(sizes.n, m, ranks=ranks, rank=rank, layout=layout, is_causal=is_causal)
-    operations = Operations(
-        matmul=products(sizes, tiles.pairs),
-        elementwise=h * (3 * tiles.pairs + tiles.rows * (d_k + d_v + 3 * d_v + 8)),
-        exponentials=h * (tiles.pairs + 2 * tiles.rows),
-    )
-    keys, wide, one = _lengths(m, ranks, rank, layout), max(4, size), h_kv * (d_k + d_v)
-    rows = h * _lengths(sizes.n, ranks, rank, layout)[0]
-    rounded = size * rows * d_v if size < wide else 0
-    blocks = size * one * max(_others(keys, step) for step in range(ranks))
-    return RankCost(
-        operations,
-        size * one * (m - keys[-1]) + AGREEMENT * (ranks - 1),
-        wide * rows * (d_v + 2) + max(blocks, rounded),
-    )
-
-
-def ring_backward(
-    sizes: Sizes, *, ranks: int, rank: int = 0, layout: str = "zigzag", is_causal: bool = False
-) -> RankCost:
-    r"""The backward pass of :func:`attnref.distributed.ring_attention` on one rank.
-
     .. math:: bh\,\bigl(2P(3d_k+2d_v) + 3P\bigr) \text{ operations of pairs}, \qquad
               (2m - m_{r+1} - m_r)\,b h_{kv} (d_k+d_v) \text{ numbers sent}
 
-    with the gradients of half precision in float32 on their way::
+    backward, with the gradients of half precision in float32 on their way::
 
         d_query = 0
         for block in the ring:                          # sent on meanwhile, the next one received
@@ -193,20 +142,60 @@ def ring_backward(
             d_block += that of the ranks before         # and sent on, at last to its own rank
         d_own += that of the other ranks
 
-    Arguments, errors and exactness as in :func:`ring`. What is held includes the output, its
-    maximum and its normaliser, which the forward pass left.
+    Args:
+        sizes: of the whole sequence, n queries and m keys.
+        ranks: how many share it.
+        rank: whose cost; with lengths that they divide it differs between ranks if causal alone.
+        layout: ``"zigzag"``, ``"striped"`` or ``"contiguous"``.
+        is_causal: query i sees the keys j <= i.
+        backward: the backward pass in place of the forward one. What it holds includes the output,
+            its maximum and its normaliser, which the forward pass left.
+
+    Raises:
+        ValueError: for a rank or a layout that does not exist.
+
+    Exact without a mask, with the operations of a tile those of ``fused`` in :func:`of`.
+
+    Source: Liu et al. 2023, arXiv 2310.01889.
 
     Examples:
-        >>> sizes = Sizes(n=64, m=64, d_k=16, d_v=16)
-        >>> forward, backward = ring(sizes, ranks=4), ring_backward(sizes, ranks=4)
+        >>> sizes = Sizes(n=2**20, m=2**20, d_k=128, d_v=128, num_heads=32, num_kv_heads=8)
+        >>> forward = ring(sizes, ranks=64, is_causal=True)
+        >>> backward = ring(sizes, ranks=64, is_causal=True, backward=True)
         >>> backward.operations.matmul / forward.operations.matmul
         2.5
-        >>> (backward.bytes_sent - 72) / (forward.bytes_sent - 72)
-        2.0
+        >>> [f"{one.bytes_sent / 2**30:.2f} GiB" for one in (forward, backward)]
+        ['7.88 GiB', '15.75 GiB']
     """
+    check_type(sizes)
+    found = rank_pairs(sizes.n, sizes.m, ranks=ranks, rank=rank, layout=layout, is_causal=is_causal)
+    rows = _lengths(sizes.n, ranks, rank, layout)[0]
+    keys = _lengths(sizes.m, ranks, rank, layout)
+    return (_backward if backward else _forward)(sizes, found, rows, keys)
+
+
+def _forward(sizes: Sizes, tiles: Tiles, rows: int, keys: list[int]) -> RankCost:
+    """Of a rank with so many rows, and with so many keys in each step."""
     _, m, d_k, d_v, h, h_kv, size = letters(sizes)
-    tiles = rank_pairs(sizes.n, m, ranks=ranks, rank=rank, layout=layout, is_causal=is_causal)
-    keys, wide, one = _lengths(m, ranks, rank, layout), max(4, size), h_kv * (d_k + d_v)
+    ranks, wide, one = len(keys), max(4, size), h_kv * (d_k + d_v)
+    operations = Operations(
+        matmul=products(sizes, tiles.pairs),
+        elementwise=h * (3 * tiles.pairs + tiles.rows * (d_k + d_v + 3 * d_v + 8)),
+        exponentials=h * (tiles.pairs + 2 * tiles.rows),
+    )
+    rounded = size * h * rows * d_v if size < wide else 0
+    blocks = size * one * max(_others(keys, step) for step in range(ranks))
+    return RankCost(
+        operations,
+        size * one * (m - keys[-1]) + AGREEMENT * (ranks - 1),
+        wide * h * rows * (d_v + 2) + max(blocks, rounded),
+    )
+
+
+def _backward(sizes: Sizes, tiles: Tiles, rows: int, keys: list[int]) -> RankCost:
+    """Of the same rank."""
+    _, m, d_k, d_v, h, h_kv, size = letters(sizes)
+    ranks, wide, one = len(keys), max(4, size), h_kv * (d_k + d_v)
     received = sum(keys[2:]) + (keys[0] if ranks > 1 else 0)  # positions whose gradients arrive
     operations = Operations(
         matmul=2 * h * tiles.pairs * (3 * d_k + 2 * d_v),
@@ -215,9 +204,9 @@ def ring_backward(
         + one * received,
         exponentials=h * tiles.pairs,
     )
-    rows, steps = h * _lengths(sizes.n, ranks, rank, layout)[0], range(ranks)
-    rounded = (size + wide) * rows * d_v if size < wide else 0  # the output, and grad widened
-    kept = wide * rows * (d_v + 2 + d_k) + rounded
+    rounded = (size + wide) * h * rows * d_v if size < wide else 0  # the output, and grad widened
+    kept = wide * h * rows * (d_v + 2 + d_k) + rounded
+    steps = range(ranks)
     return RankCost(
         operations,
         one * (size * (m - keys[-1]) + wide * (m - keys[0])) + AGREEMENT * (ranks - 1),

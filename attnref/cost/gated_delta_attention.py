@@ -14,7 +14,7 @@ def gated_delta(
     *,
     log_decay: Decay | None = "head",
     beta: bool = True,
-    chunk_size: int | None = 64,
+    block_size: int | None = 64,
 ) -> Cost:
     r"""Gated delta attention: chunks of tokens with a state between them, or token by token.
 
@@ -23,7 +23,7 @@ def gated_delta(
 
     for chunks of B tokens, the last one filled up. With a decay for each component, a square takes
     :math:`n(B-1)d_k` in place of :math:`2nBd_k`, for blocks meet only what is before them. Token by
-    token, ``chunk_size=None``::
+    token, ``block_size=None``::
 
         state = exp(log_decay)[:, None] * state         # (d_k, d_v)
         value = beta * (value - key @ state)            # only with beta
@@ -40,7 +40,7 @@ def gated_delta(
             number, are in a state.
         log_decay: a decay per head and token, per component too, or None.
         beta: whether the state is corrected, by a rate per token.
-        chunk_size: tokens per chunk, a power of two; None means one after the other.
+        block_size: tokens per chunk, a power of two; None means one after the other.
 
     Raises:
         ValueError: for fewer key heads than heads, another decay, or a size of chunks that is no
@@ -49,10 +49,11 @@ def gated_delta(
     Source: Yang et al. 2024, arXiv 2406.06484, section 3; 2412.06464, section 3.3.
 
     Examples:
-        >>> from attnref.cost import allowed_pairs, fused
+        >>> from attnref import cost
         >>> for n in (512, 8192):
         ...     sizes = Sizes(n=n, m=n, d_k=128, d_v=128)
-        ...     softmax = fused(sizes, pairs=allowed_pairs(n, n, window=(None, 0)))
+        ...     pairs = cost.allowed_pairs(n, n, window=(None, 0))
+        ...     softmax = cost.of("fused", sizes, pairs=pairs)
         ...     ratio = gated_delta(sizes).operations.matmul / softmax.operations.matmul
         ...     print(f"{ratio:.3f}")
         1.184
@@ -69,16 +70,16 @@ def gated_delta(
             f"log_decay: expected 'head', 'component' or None, got {log_decay!r}. It says how many "
             "decays a token has."
         )
-    if chunk_size is None:
+    if block_size is None:
         operations = _token(d_k, d_v, log_decay, beta) * n
     else:
-        check_sizes(chunk_size=chunk_size)
-        if chunk_size & (chunk_size - 1):
+        check_sizes(block_size=block_size)
+        if block_size & (block_size - 1):
             raise ValueError(
-                f"chunk_size: expected a power of two, got {chunk_size}. Take "
-                f"{1 << chunk_size.bit_length()}."
+                f"block_size: expected a power of two, got {block_size}. Take "
+                f"{1 << block_size.bit_length()}."
             )
-        block = min(chunk_size, 1 << (n - 1).bit_length())
+        block = min(block_size, 1 << (n - 1).bit_length())
         chunks = -(-n // block)
         operations = _chunk(block, d_k, d_v, log_decay, beta) * chunks
         operations += Operations(elementwise=n * d_k)  # the scale

@@ -21,7 +21,7 @@ def latent(
     .. math:: bh\,\bigl(2md_c(d_k+d_v) + 2P(d_k+d_r+d_v)\bigr) \text{ operations in products, or}
               \qquad bh\,\bigl(2nd_c(d_k+d_v) + 2P(2d_c+d_r)\bigr) \text{ absorbed}
 
-    for P allowed pairs per head, around a core without waste, as :func:`attnref.cost.fused`::
+    for P allowed pairs per head, around a core without waste, as :func:`fused`::
 
         key, value = latent @ key_up.mT, latent @ value_up.mT       # (b, h, m, d)
         output = core([query, query_rotary], [key, key_rotary], value)

@@ -30,7 +30,7 @@ def multihead(
     Args:
         sizes: of query, key and value; n new tokens are projected, older keys come from a cache.
         embed_dim: D, the size of a row of x and of the output.
-        core: cost of the attention between, such as ``plain(sizes)``.
+        core: cost of the attention between, such as ``cost.of("plain", sizes)``.
         bias: whether the projections have one; it is the accumulator, read at no operation.
         gate: as in :class:`attnref.MultiHeadAttention`: one number per head and token, or one for
             each of the d_v components, or None. A sigmoid is an exponential and two operations.
@@ -45,9 +45,9 @@ def multihead(
     arXiv 2505.06708.
 
     Examples:
-        >>> from attnref.cost import plain
+        >>> from attnref import cost
         >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64, num_heads=12)
-        >>> core = plain(sizes)
+        >>> core = cost.of("plain", sizes)
         >>> layer = multihead(sizes, 768, core) + feedforward(512, 768, 3072)
         >>> core.operations.matmul / layer.operations.matmul
         0.1
@@ -97,27 +97,6 @@ def _gated(sizes: Sizes, embed_dim: int, bias: bool, gate: str | None) -> Cost:
     )
 
 
-def multihead_parameters(
-    sizes: Sizes, embed_dim: int, *, bias: bool = True, gate: Gate | None = None
-) -> int:
-    r"""Numbers to learn in a multi-head layer: :math:`D(h+h_{kv})(d_k+d_v)`, and the biases.
-
-    A gate adds :math:`Dh`, elementwise :math:`Dhd_v`. Arguments and errors as in
-    :func:`multihead`; n, m and batch do not matter.
-
-    Examples:
-        >>> multihead_parameters(Sizes(n=1, m=1, d_k=64, d_v=64, num_heads=8), 512, bias=False)
-        1048576
-    """
-    check_type(sizes)
-    check_sizes(embed_dim=embed_dim)
-    key, query = sizes.kv_heads, sizes.num_heads
-    gates = _gates(sizes, gate)
-    biases = query * sizes.d_k + key * (sizes.d_k + sizes.d_v) + embed_dim + gates
-    weights = (query + key) * (sizes.d_k + sizes.d_v) + gates
-    return embed_dim * weights + bias * biases
-
-
 def feedforward(
     tokens: int,
     embed_dim: int,
@@ -159,12 +138,43 @@ def feedforward(
     )
 
 
-def feedforward_parameters(embed_dim: int, hidden: int, *, bias: bool = True) -> int:
-    """Numbers to learn in a feed-forward layer: :math:`2 D H`, and the biases.
+def parameters(
+    sizes: Sizes,
+    embed_dim: int,
+    *,
+    hidden: int | None = None,
+    bias: bool = True,
+    gate: Gate | None = None,
+) -> int:
+    r"""Numbers to learn in a multi-head layer and, with ``hidden``, in the feed-forward one.
+
+    .. math:: D\,(h+h_{kv})(d_k+d_v) \;+\; 2DH
+
+    and the biases. A gate adds :math:`Dh`, elementwise :math:`Dhd_v`.
+
+    Args:
+        sizes: the heads and their widths; n, m and batch do not matter.
+        embed_dim: D, as in :func:`multihead`.
+        hidden: H, as in :func:`feedforward`; None means without that layer.
+        bias: whether linear layers have one.
+        gate: as in :func:`multihead`.
+
+    Raises:
+        ValueError: for a size below 1, or a gate of another name.
 
     Examples:
-        >>> feedforward_parameters(768, 3072)
-        4722432
+        >>> sizes = Sizes(n=1, m=1, d_k=64, d_v=64, num_heads=12)
+        >>> parameters(sizes, 768, bias=False), parameters(sizes, 768, hidden=3072, bias=False)
+        (2359296, 7077888)
     """
-    check_sizes(embed_dim=embed_dim, hidden=hidden)
-    return 2 * embed_dim * hidden + bias * (embed_dim + hidden)
+    check_type(sizes)
+    check_sizes(embed_dim=embed_dim)
+    key, query = sizes.kv_heads, sizes.num_heads
+    gates = _gates(sizes, gate)
+    biases = query * sizes.d_k + key * (sizes.d_k + sizes.d_v) + embed_dim + gates
+    weights = (query + key) * (sizes.d_k + sizes.d_v) + gates
+    found = embed_dim * weights + bias * biases
+    if hidden is not None:
+        check_sizes(hidden=hidden)
+        found += 2 * embed_dim * hidden + bias * (embed_dim + hidden)
+    return found

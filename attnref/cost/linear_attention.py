@@ -18,7 +18,7 @@ def linear(sizes: Sizes) -> Cost:
         output = query @ state
         output /= total                                 # (b, h, n, d_v)
 
-    For n = m its products cost what those of :func:`attnref.cost.plain` do at
+    For n = m its products cost what those of ``plain`` do at
     :math:`n = 2d_kd_v/(d_k+d_v)`, which is d for :math:`d_k=d_v=d`; less only beyond. Run
     causally, one token after the other, it needs the same operations.
 
@@ -32,10 +32,11 @@ def linear(sizes: Sizes) -> Cost:
     Source: Katharopoulos et al. 2020, arXiv 2006.16236, equations 5 and 6.
 
     Examples:
-        >>> from attnref.cost import plain
+        >>> from attnref import cost
         >>> for n in (32, 64, 4096):
         ...     sizes = Sizes(n=n, m=n, d_k=64, d_v=64)
-        ...     print(linear(sizes).operations.matmul / plain(sizes).operations.matmul)
+        ...     plain = cost.of("plain", sizes).operations.matmul
+        ...     print(linear(sizes).operations.matmul / plain)
         2.0
         1.0
         0.015625

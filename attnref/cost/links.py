@@ -7,9 +7,9 @@ from math import inf, sqrt
 from attnref.checks import check_number
 from attnref.cost.context_parallel import AGREEMENT, products, rank_pairs
 from attnref.cost.kernels import letters
-from attnref.cost.messages import mesh_bytes
-from attnref.cost.sizes import Sizes
-from attnref.layouts import held, length
+from attnref.cost.messages import mesh, rows_of
+from attnref.cost.sizes import Sizes, check_type
+from attnref.layouts import check_layout, check_ranks, held, length
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class RankTime:
 def mesh_time(
     sizes: Sizes,
     *,
-    ring: int,
+    ranks: int,
     heads: int = 1,
     ring_link: Link,
     heads_link: Link | None = None,
@@ -89,8 +89,9 @@ def mesh_time(
 
     Args:
         sizes: of the whole sequence, n queries and m keys.
-        ring: :math:`p_r`, the ranks of a ring.
-        heads: :math:`p_h`, the ranks that divide the heads.
+        ranks: how many share it.
+        heads: :math:`p_h`, the ranks of a row, which divide the heads; the :math:`p_r` rows are
+            the steps of a ring.
         ring_link: between neighbours of a ring.
         heads_link: between ranks that divide the heads; None means as ``ring_link``.
         operations_per_second: F, the speed of a rank in matrix products, the only ones counted.
@@ -98,12 +99,12 @@ def mesh_time(
         is_causal: query i sees the keys j <= i.
 
     Raises:
-        ValueError: as :func:`mesh_bytes`, and for a speed that is not positive and finite.
+        ValueError: as :func:`sent`, and for a speed that is not positive and finite.
         TypeError: for a link of another type, or a speed that is no number.
 
     A model: of the last rank, which has the most work in each step if lengths are divided evenly;
     without what ranks tell each other to agree, kernels, and other traffic on the links. In time
-    ``O(ring)``.
+    ``O(ranks / heads)``.
 
     Source: the bound of a step, Liu et al. 2023, arXiv 2310.01889, section 3.
 
@@ -111,7 +112,7 @@ def mesh_time(
         >>> sizes = Sizes(n=2**20, m=2**20, d_k=128, d_v=128, num_heads=32, num_kv_heads=8)
         >>> for ranks in (8, 64, 512):
         ...     link = Link(1e11)
-        ...     time = mesh_time(sizes, ring=ranks, ring_link=link, operations_per_second=1e14)
+        ...     time = mesh_time(sizes, ranks=ranks, ring_link=link, operations_per_second=1e14)
         ...     print(ranks, f"{time.compute:.3f} s, busy {time.busy:.0%}")
         8 22.518 s, busy 100%
         64 2.815 s, busy 100%
@@ -120,10 +121,13 @@ def mesh_time(
     _check_link("ring_link", ring_link)
     _check_link("heads_link", heads_link or ring_link)
     _check_speed("operations_per_second", operations_per_second)
-    rank = ring * heads - 1
-    moved = mesh_bytes(sizes, ring=ring, heads=heads, rank=rank, layout=layout).forward
+    check_type(sizes)
+    check_ranks(ranks)
+    check_layout(layout)
+    ring = rows_of(sizes, ranks, heads)
+    moved = mesh(sizes, ring, heads, ranks - 1, layout).forward  # of the last rank
     mine = replace(sizes, num_heads=sizes.num_heads // heads, num_kv_heads=sizes.kv_heads // heads)
-    row = mesh_bytes(mine, ring=ring, heads=1, rank=ring - 1, layout=layout).forward
+    row = mesh(mine, ring, 1, ring - 1, layout).forward
     exchange = 0.0
     if heads > 1:
         link = heads_link or ring_link
@@ -151,7 +155,7 @@ def hiding_length(
     leaves half of the work; more with a latency, for then
     :math:`\frac 2g c^2 h(d_k+d_v)/F = \lambda + c\,s\,h_{kv}(d_k+d_v)/B`. The number of ranks
     and the length of the sequence play no part. With a group of heads, as in
-    :func:`mesh_time`, it is the tokens per ring that count, n / ring.
+    :func:`mesh_time`, it is the tokens per row that count, ``n * heads / ranks``.
 
     Args:
         sizes: the heads, their widths, and the dtype; n and m do not matter.

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from attnref.cost.context_parallel import AGREEMENT
 from attnref.cost.kernels import letters
-from attnref.cost.sizes import Sizes, check_sizes
+from attnref.cost.sizes import Sizes, check_sizes, check_type
 from attnref.layouts import check_layout, check_ranks, cut, held, length
 
 
@@ -20,27 +20,49 @@ class Sent(NamedTuple):
     backward: int
 
 
-def mesh_bytes(
-    sizes: Sizes, *, ring: int, heads: int, rank: int = 0, layout: str = "zigzag"
+METHODS = ("ring", "gather", "ulysses", "mesh", "split_kv")
+
+
+def sent(
+    method: str,
+    sizes: Sizes,
+    *,
+    ranks: int,
+    heads: int | None = None,
+    rank: int = 0,
+    layout: str = "zigzag",
 ) -> Sent:
-    r"""Of :func:`attnref.distributed.mesh_attention`, and of its two edges.
+    r"""Bytes that a rank sends, forward and backward, by a method of :mod:`attnref.distributed`.
 
     .. math:: \frac{n}{p_r p_h}\,\frac{p_h-1}{p_h}\,\bigl(h d_k + h_{kv}(d_k+d_v) + h d_v\bigr) +
               \frac{p_r-1}{p_r}\, n\,\frac{h_{kv}}{p_h}(d_k+d_v) \text{ numbers forward}
 
-    for lengths that the ranks divide. ``heads=1`` is :func:`attnref.distributed.ring_attention`;
-    ``ring=1`` is :func:`attnref.distributed.ulysses_attention`, in contiguous parts if their
-    lengths differ.
+    in a mesh, for lengths that its :math:`p = p_r p_h` ranks divide: ``"ring"`` is one with
+    :math:`p_h = 1`, ``"ulysses"`` one with :math:`p_r = 1`. ``"gather"`` sends
+
+    .. math:: (p-1)\,\max_r m_r\; b h_{kv} (d_k+d_v) \text{ numbers forward}
+
+    and backward as many again, for they are not kept, and the gradients of the keys of all others.
+    A step of decoding by ``"split_kv"`` sends, however long the cache is,
+
+    .. math:: (p-1)\,bhn\,(d_v+2) \text{ numbers, of 32 bits at least.}
 
     Args:
+        method: ``"ring"``, ``"gather"``, ``"ulysses"``, ``"mesh"`` or ``"split_kv"``.
         sizes: of the whole sequence, n queries and m keys.
-        ring: :math:`p_r`, the ranks of a ring.
-        heads: :math:`p_h`, the ranks that divide the heads; it divides their number.
+        ranks: p, how many share it.
+        heads: :math:`p_h`, the ranks that divide the heads, of a mesh alone; it divides the number
+            of ranks and that of key heads.
         rank: whose bytes, counted through the mesh row by row.
-        layout: ``"zigzag"``, ``"striped"`` or ``"contiguous"``.
+        layout: ``"zigzag"``, ``"striped"`` or ``"contiguous"``. To split_kv neither this nor the
+            rank matters.
+
+    Returns:
+        :class:`Sent`, with 0 bytes backward for split_kv, which has no gradients.
 
     Raises:
-        ValueError: for a rank or a layout that does not exist, or heads that are not divided.
+        ValueError: for a method, a rank or a layout that does not exist, heads that are not
+            divided, or a mesh without ``heads``, which the other methods do not take.
 
     Exact without a mask, with what ranks tell each other to agree.
 
@@ -49,21 +71,33 @@ def mesh_bytes(
     Examples:
         >>> sizes = Sizes(n=2**20, m=2**20, d_k=128, d_v=128, num_heads=32, num_kv_heads=8)
         >>> for p_h in (1, 2, 4, 8):
-        ...     sent = mesh_bytes(sizes, ring=64 // p_h, heads=p_h).forward
-        ...     print(p_h, f"{sent / 2**30:.2f} GiB")
+        ...     found = sent("mesh", sizes, ranks=64, heads=p_h).forward
+        ...     print(p_h, f"{found / 2**30:.2f} GiB")
         1 7.88 GiB
         2 4.19 GiB
         4 2.34 GiB
         8 1.42 GiB
     """
-    check_ranks(ring * heads, rank)
+    check_type(sizes)
+    check_ranks(ranks, rank)
     check_layout(layout)
+    if method not in METHODS:
+        raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}.")
+    if (heads is None) == (method == "mesh"):
+        expected = "the ranks that divide the heads" if heads is None else f"None for {method}"
+        raise ValueError(f"heads: expected {expected}, got {heads}. A mesh has rows of so many.")
+    if method == "gather":
+        return _gather(sizes, ranks, rank, layout)
+    if method == "split_kv":
+        return Sent(_split_kv(sizes, ranks), 0)
+    if heads is None:
+        heads = 1 if method == "ring" else ranks
+    return mesh(sizes, rows_of(sizes, ranks, heads), heads, rank, layout)
+
+
+def mesh(sizes: Sizes, ring: int, heads: int, rank: int, layout: str) -> Sent:
+    """Of a mesh, and of its two edges: a ring has rows of one rank, Ulysses is a single row."""
     n, m, d_k, d_v, h, h_kv, size = letters(sizes)
-    if sizes.kv_heads % heads:
-        raise ValueError(
-            f"heads: expected a divisor of num_kv_heads = {sizes.kv_heads}, got {heads}. Ranks "
-            "that divide the heads get as many each."
-        )
     row, place = divmod(rank, heads)
     rows, own_rows = _part(n, ring, heads, row, place, layout)
     columns, own_columns = _part(m, ring, heads, row, place, layout)
@@ -82,22 +116,19 @@ def mesh_bytes(
     )
 
 
-def gather_bytes(sizes: Sizes, *, ranks: int, rank: int = 0, layout: str = "zigzag") -> Sent:
-    r"""Of :func:`attnref.distributed.gather_attention`.
+def rows_of(sizes: Sizes, ranks: int, heads: int) -> int:
+    """How many rows there are in which ``heads`` ranks divide the heads: the length of a ring."""
+    check_sizes(heads=heads)
+    for name, number in (("num_kv_heads", sizes.kv_heads), ("ranks", ranks)):
+        if number % heads:
+            raise ValueError(
+                f"heads: expected a divisor of {name} = {number}, got {heads}. Ranks that divide "
+                "the heads get as many each."
+            )
+    return ranks // heads
 
-    .. math:: (p-1)\,\max_r m_r\; b h_{kv} (d_k+d_v) \text{ numbers forward}
 
-    Backward as many again, for they are not kept, and the gradients of the keys of all others.
-    Arguments and errors as :func:`mesh_bytes`.
-
-    Exact, with what ranks tell each other to agree.
-
-    Examples:
-        >>> gather_bytes(Sizes(n=64, m=64, d_k=16, d_v=16), ranks=4)
-        Sent(forward=6216, backward=12360)
-    """
-    check_ranks(ranks, rank)
-    check_layout(layout)
+def _gather(sizes: Sizes, ranks: int, rank: int, layout: str) -> Sent:
     _, m, d_k, d_v, _, h_kv, size = letters(sizes)
     parts = [length(held(m, ranks=ranks, rank=r, layout=layout)) for r in range(ranks)]
     one, told = h_kv * (d_k + d_v), AGREEMENT * (ranks - 1)
@@ -105,18 +136,7 @@ def gather_bytes(sizes: Sizes, *, ranks: int, rank: int = 0, layout: str = "zigz
     return Sent(gathered + told, gathered + max(4, size) * (m - parts[rank]) * one + told)
 
 
-def split_kv_bytes(sizes: Sizes, *, ranks: int) -> int:
-    r"""Of a step of :func:`attnref.distributed.split_kv_attention`, however long the cache is.
-
-    .. math:: (p-1)\,bhn\,(d_v+2) \text{ numbers, of 32 bits at least}
-
-    Exact, with what ranks tell each other to agree.
-
-    Examples:
-        >>> split_kv_bytes(Sizes(n=1, m=2**20, d_k=128, d_v=128, num_heads=32), ranks=8)
-        116648
-    """
-    check_sizes(ranks=ranks)
+def _split_kv(sizes: Sizes, ranks: int) -> int:
     n, _, _, d_v, h, _, size = letters(sizes)
     return (ranks - 1) * (max(4, size) * h * n * (d_v + 2) + AGREEMENT)
 

@@ -28,7 +28,7 @@ class Slots(NamedTuple):
 def slots(
     lengths: Sequence[int],
     *,
-    page_size: int,
+    block_size: int,
     prefix: int = 0,
     max_length: int | None = None,
 ) -> Slots:
@@ -43,7 +43,7 @@ def slots(
 
     Args:
         lengths: the tokens of each sequence.
-        page_size: P, tokens in a page.
+        block_size: P, tokens in a page.
         prefix: c, tokens at the beginning that all of them share; 0 shares nothing.
         max_length: :math:`m_{\max}`, the room that a padded cache gives each; None means that the
             longest length is known beforehand.
@@ -58,12 +58,12 @@ def slots(
     Source: Kwon et al. 2023, arXiv 2309.06180, section 4.3.
 
     Examples:
-        >>> slots([2000, 100, 150], page_size=16)
+        >>> slots([2000, 100, 150], block_size=16)
         Slots(used=2250, paged=2272, padded=6000)
-        >>> slots([110, 120, 130], page_size=16, prefix=100)
+        >>> slots([110, 120, 130], block_size=16, prefix=100)
         Slots(used=160, paged=192, padded=390)
     """
-    check_sizes(page_size=page_size)
+    check_sizes(block_size=block_size)
     for length in lengths:
         check_integer("lengths", length, 0, "They are numbers of tokens, one for each sequence.")
     shortest, longest = min(lengths, default=0), max(lengths, default=0)
@@ -72,10 +72,10 @@ def slots(
     if max_length is None:
         max_length = longest
     check_integer("max_length", max_length, longest, "A padded cache has room for every sequence.")
-    count, shared = len(lengths), prefix // page_size if lengths else 0
-    pages = shared + sum(-(-length // page_size) - shared for length in lengths)
+    count, shared = len(lengths), prefix // block_size if lengths else 0
+    pages = shared + sum(-(-length // block_size) - shared for length in lengths)
     return Slots(
         used=sum(lengths) - max(0, count - 1) * prefix,
-        paged=page_size * pages,
+        paged=block_size * pages,
         padded=count * max_length,
     )

@@ -43,10 +43,10 @@ def allowed_pairs(n: int, m: int, *, window: Window = (None, None)) -> int:
 
 @dataclass(frozen=True)
 class Tiles:
-    """The tiles of the scores that are left when those without an allowed pair are skipped.
+    """The tiles of the scores that are computed, those without an allowed pair skipped.
 
-    ``count`` tiles hold ``pairs`` scores; they have ``rows`` queries, counted again in each
-    tile; and ``columns`` keys are loaded, again for each block of queries.
+    ``count`` tiles hold ``pairs`` scores, and have ``rows`` queries and ``columns`` keys, which
+    count again in each tile.
 
     Examples:
         >>> tiles(4, 4, block=(2, 2), window=(None, 0))

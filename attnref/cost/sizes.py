@@ -96,7 +96,7 @@ def check_type(sizes: Sizes) -> None:
     if not isinstance(sizes, Sizes):
         raise TypeError(
             f"sizes: expected attnref.cost.Sizes, got {type(sizes).__name__}. Write for example "
-            "Sizes(n=2048, m=2048, d_k=128, d_v=128)."
+            "cost.Sizes(n=2048, m=2048, d_k=128, d_v=128)."
         )
 
 

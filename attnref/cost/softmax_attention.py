@@ -102,7 +102,7 @@ def fused(sizes: Sizes, *, pairs: int | None = None) -> Cost:
     Exact for the program above when each query sees some key and each key is seen.
 
     Examples:
-        >>> from attnref.cost import allowed_pairs
+        >>> from attnref.cost.pairs import allowed_pairs
         >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64)
         >>> causal = fused(sizes, pairs=allowed_pairs(512, 512, window=(None, 0)))
         >>> causal.operations.matmul / fused(sizes).operations.matmul
@@ -159,8 +159,8 @@ def blockwise(
         sizes: of query, key and value.
         block: queries and keys of a tile.
         window: as in :func:`tiles`; those without an allowed pair are skipped.
-        return_lse: also write the logarithm of each row's sum, for :func:`blockwise_backward`
-            or to merge with attention over other keys.
+        return_lse: also write the logarithm of each row's sum, for the backward pass or
+            to merge with attention over other keys.
 
     Raises:
         ValueError, TypeError: as :func:`tiles`.
@@ -237,34 +237,3 @@ def blockwise_backward(
     held = h * n * (d_v + 2 + d_k) + keys  # output, lse, delta and the gradients
     tile = h * block_q * (d_k + d_v + 2 * block_k) + 2 * h_kv * block_k * (d_k + d_v)
     return Cost(operations, size * read, size * written, peak_bytes=size * (held + tile))
-
-
-def reference(sizes: Sizes, *, float_mask: bool = False) -> Operations:
-    r"""The arithmetic of :func:`attnref.scaled_dot_product_attention`.
-
-    .. math:: bh\,\bigl(2nm(2d_k+4d_v) + 13nm + n(d_k+4)\bigr)
-
-    It forms the scores twice, to keep NaN and inf out of the gradients, and averages three
-    indicators (NaN, inf, -inf) beside each value, to let them reach the right rows only: its
-    products cost :math:`(2d_k+4d_v)/(d_k+d_v)` times those of :func:`plain`. Each row has two
-    log-sums of exponentials beside its softmax. Bytes are left out: they depend on the kernels
-    into which a version of PyTorch splits ``isfinite``.
-
-    Args:
-        sizes: of query, key and value; ``enable_gqa`` copies shared heads, which is no saving.
-        float_mask: whether ``attn_mask`` is a tensor of numbers to add; bool and causal masks
-            are selections and cost no operations.
-
-    Exact without dropout and softcap.
-
-    Examples:
-        >>> sizes = Sizes(n=512, m=512, d_k=64, d_v=64)
-        >>> reference(sizes).matmul / plain(sizes).operations.matmul
-        3.0
-    """
-    n, m, d_k, d_v, h, _, _ = letters(sizes)
-    return Operations(
-        matmul=2 * h * n * m * (2 * d_k + 4 * d_v),
-        elementwise=h * n * ((10 + float_mask) * m + d_k + 2),
-        exponentials=h * n * (3 * m + 2),
-    )

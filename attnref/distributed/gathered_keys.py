@@ -64,7 +64,7 @@ def gather_attention(
     Exact up to rounding, in float32 or wider; NaN and inf as in the ring. A rank computes and sends
     as much as there, with the longest part for each if lengths differ; memory
     :math:`O(m h_{kv} (d_k + d_v))`, that of all keys and values, and backward that of their
-    gradients. See :func:`attnref.cost.gather_bytes`. First derivatives only, by ``backward()``:
+    gradients. See :func:`attnref.cost.sent`. First derivatives only, by ``backward()``:
     with ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself
     TypeError.
 

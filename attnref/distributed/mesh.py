@@ -65,7 +65,7 @@ def mesh_attention(
             mesh of another number of dimensions, or heads that its second size does not divide.
 
     Exact up to rounding; NaN and inf as in the ring. Operations and memory as in the
-    ring of all ranks; see :func:`attnref.cost.mesh_bytes`. First derivatives only, by
+    ring of all ranks; see :func:`attnref.cost.sent`. First derivatives only, by
     ``backward()``: with ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the
     call itself TypeError.
 

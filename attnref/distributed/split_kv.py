@@ -64,7 +64,7 @@ def split_kv_attention(
         torch.distributed.DistError: when a rank has died or is later than the group's timeout.
 
     Exact up to rounding, in float32 or wider. Time ``2 h n m_r (d_k + d_v)`` operations; a rank
-    sends :math:`(p-1)\,h n (d_v + 2)` numbers. See :func:`attnref.cost.split_kv_bytes`.
+    sends :math:`(p-1)\,h n (d_v + 2)` numbers. See :func:`attnref.cost.sent`.
 
     Source: Dao et al. 2023, Flash-Decoding, https://pytorch.org/blog/flash-decoding/; across
     devices: Shyam et al. 2024, arXiv 2408.04093.

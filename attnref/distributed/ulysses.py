@@ -69,9 +69,9 @@ def ulysses_attention(
     Exact up to rounding; NaN and inf as in the ring. A rank computes
     :math:`4 n^2 d h / p` operations, half of it if causal, and sends :math:`\frac{p-1}{p}` of its
     part of query, key, value and output, and backward of their gradients; memory that of its part,
-    which is as many numbers. See
-    :func:`attnref.cost.mesh_bytes`. First derivatives only, by ``backward()``: with
-    ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself TypeError.
+    which is as many numbers. See :func:`attnref.cost.sent`. First derivatives only, by
+    ``backward()``: with ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the
+    call itself TypeError.
 
     Source: Jacobs et al. 2023, arXiv 2309.14509.
 

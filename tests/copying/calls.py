@@ -23,25 +23,16 @@ def arguments(module):
     def partial(seed):
         return module.partial_attention(randn(2, N, N, seed=seed), randn(2, N, D_V, seed=seed + 1))
 
-    def sizes():
-        return module.Sizes(n=N, m=13, d_k=D_K, d_v=D_V, num_heads=HEADS)
-
     return {
-        "absorb": lambda: True,
         "bandwidth": lambda: 1.3,
         "bias": lambda: randn(HEADS, 2 * N - 1, seed=27).requires_grad_(),
-        "bits": lambda: 8,
-        "block": lambda: (3, 5),
         "block_size": lambda: 5,
         "block_table": lambda: torch.tensor([[1, 0], [2, -1]]),
         "bytes_per_second": lambda: 1e11,
         "cap": lambda: 2.0,
-        "core": lambda: module.Cost(peak_bytes=5),
         "cost": lambda: module.Cost(type(module.Cost().operations)(matmul=10**9), 10**6),
         "count": lambda: 3,
         "cu_seqlens": lambda: torch.tensor([0, 4, N]),
-        "d_k": lambda: D_K,
-        "d_v": lambda: D_V,
         "dilation": lambda: 2,
         "dim": lambda: 6,
         "distance": lambda: torch.arange(1 - N, N),
@@ -53,12 +44,8 @@ def arguments(module):
         "global_blocks": lambda: 1,
         "gates": lambda: randn(HEADS, N, 3, seed=27).requires_grad_(),
         "head_dim": lambda: D_K,
-        "heads": lambda: HEADS,
-        "hidden": lambda: 29,
         "initial": lambda: 0.2,
         "ids": lambda: [0, 0, 1, 1, -1],
-        "index_dim": lambda: 4,
-        "index_heads": lambda: 2,
         "index_key": lambda: randn(2, N, 4, seed=28).requires_grad_(),
         "index_query": lambda: randn(2, 2, N, 4, seed=29).requires_grad_(),
         "index_weights": lambda: randn(2, 2, N, seed=30).requires_grad_(),
@@ -66,13 +53,11 @@ def arguments(module):
         "key_projection": lambda: randn(3, N, seed=5),
         "key_up": lambda: randn(HEADS, D_K, 11, seed=24).requires_grad_(),
         "latent": lambda: randn(2, N, 11, seed=25).requires_grad_(),
-        "latent_dim": lambda: 11,
         "lambd": lambda: torch.tensor(0.6).requires_grad_(),
         "layer": lambda: 3,
         "layout": lambda: torch.tensor([[1, 0, 1], [0, 1, 0], [1, 1, 0]]).bool(),
         "length": lambda: N,
         "lengths": lambda: [3, 5],
-        "link": lambda: module.Link(1e11, latency=1e-5),
         "m": lambda: N,
         "machine": lambda: module.Machine("plain", {torch.float32: 1e12}, 1e11),
         "max_length": lambda: 13,
@@ -95,14 +80,10 @@ def arguments(module):
         "query": lambda: randn(2, HEADS, N, D_K, seed=11).requires_grad_(),
         "random_blocks": lambda: 1,
         "rank": lambda: 3,
-        "ranks": lambda: 5,
-        "ring": lambda: 5,
-        "ring_link": lambda: module.Link(1e11, latency=1e-5),
         "rotations": lambda: randn(2, D_K, 3, seed=12),
         "rule": lambda: lambda i, j: j > i,
         "scores": lambda: randn(2, HEADS, N, N, seed=13).requires_grad_(),
         "shape": lambda: (N, 13),
-        "sizes": sizes,
         "stretch": lambda: 4.0,
         "stride": lambda: 3,
         "target": lambda: 1.0,
@@ -129,9 +110,6 @@ OTHERWISE = {
         "query": lambda: randn(2, HEADS, N, 2 * D_K, seed=11).requires_grad_(),
         "key": lambda: randn(2, HEADS, N, 2 * D_K, seed=4).requires_grad_(),
     },
-    "feedforward": {"tokens": lambda: N},
-    "hiding_length": {"operations_per_second": lambda: 1e12},
-    "mesh_time": {"operations_per_second": lambda: 1e12},
     "linear_attention_step": {
         name: lambda width=width: randn(HEADS, 1, width, seed=width)
         for name, width in {"query": D_K, "key": D_K, "value": D_V}.items()
@@ -144,23 +122,14 @@ PAGES = {
 }
 OTHERWISE["paged_attention"] = {**PAGES, "lengths": lambda: torch.tensor([7, 3])}
 
-# What costs causal attention among the tokens of one text, so that n = m.
-SQUARE = {"moba", "indexer", "native_sparse"}
-
 # Types that hold what they are given, whatever it is.
 RECORDS = {
     "Attention",
     "LinearState",
-    "Pairs",
     "Partial",
     "QuantizedTokens",
-    "RankCost",
-    "RankTime",
     "Roofline",
     "ScoreStatistics",
-    "Sent",
-    "Slots",
-    "Tiles",
 }
 
 
@@ -194,8 +163,6 @@ def outcomes(module, name):
     function = getattr(module, name)
     parameters = inspect.signature(function).parameters
     known = arguments(module) | OTHERWISE.get(name, {})
-    if name in SQUARE:
-        known["sizes"] = lambda: module.Sizes(n=15, m=15, d_k=D_K, d_v=D_V, num_heads=HEADS)
     if name in RECORDS:
         known = {field: lambda field=field: field for field in parameters}
     found = []

@@ -20,7 +20,7 @@ NAMES = {entry.path.removeprefix("attnref.") for entry in ENTRIES}
 
 def test_what_the_package_offers_can_be_copied():
     """Every public function and class, found by importing instead of reading."""
-    modules = [attnref.cost, attnref.masks, attnref.scaling, attnref.softmax, attnref.positions]
+    modules = [attnref.masks, attnref.scaling, attnref.softmax, attnref.positions]
     modules += [
         importlib.import_module(f"attnref.variants.{path.stem}")
         for path in (ROOT / "attnref/variants").glob("[!_]*.py")
@@ -51,7 +51,7 @@ def test_a_module_without_a_list_of_what_is_public_offers_nothing(tmp_path):
 
 def test_nothing_else_can():
     rooms = {name.partition(".")[0] for name in NAMES}
-    assert rooms.isdisjoint({"bench", "checks", "cli", "copying", "oracle"})
+    assert rooms.isdisjoint({"bench", "checks", "cli", "copying", "cost", "oracle"})
     assert "reference.check_tensors" not in NAMES  # not among the public names
     assert "variants.linear.weighted_average" not in NAMES
 
@@ -126,7 +126,6 @@ def test_what_a_folder_offers_is_found_there_and_not_where_it_is_written():
     for name in ("causal", "masks.causal", "attnref.masks.causal"):
         assert find(name, ENTRIES).path == "attnref.masks.causal"
     assert str(find("causal", ENTRIES).definition) == "attnref.masks.patterns.causal"
-    assert find("cost.blockwise", ENTRIES).name == "cost.blockwise"
     with pytest.raises(CopyError, match=r"^NAME: expected a function or class"):
         find("patterns.causal", ENTRIES)
 

@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from counter import Counter
 
+from attnref.cost import Operations
+
 ALL = {"n": 13, "m": 17, "d_k": 5, "d_v": 7}
 BLOCK = (4, 5)
 WINDOWS = [(None, None), (None, 0), (None, 4), (2, 5)]
@@ -42,6 +44,16 @@ def plain(query, key, value, forbidden=None):
         scores = scores.view(-1, *forbidden.shape).masked_fill(forbidden, -torch.inf).view(shape)
     scores = torch.softmax(scores, dim=-1)
     return (scores @ value).view(key_heads, group, n, -1)
+
+
+def definition(sizes, float_mask=False):
+    """Operations of the package's own: scores twice, and three indicators beside each value."""
+    h, n, m = sizes.batch * sizes.num_heads, sizes.n, sizes.m
+    return Operations(
+        matmul=2 * h * n * m * (2 * sizes.d_k + 4 * sizes.d_v),
+        elementwise=h * n * ((10 + float_mask) * m + sizes.d_k + 2),
+        exponentials=h * n * (3 * m + 2),
+    )
 
 
 def row_by_row(query, key, value, allowed):

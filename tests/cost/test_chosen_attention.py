@@ -8,11 +8,12 @@ from counter import Counter
 
 from attnref import cost, masks
 from attnref.cost import Operations, Sizes
+from attnref.cost.chosen_attention import block_pairs
 from attnref.variants.indexer import indexer_choice
 from attnref.variants.moba import moba_choice
 from attnref.variants.native_sparse import native_sparse_choice
 
-B, COUNT, WINDOW, H_I, D_I = 3, 2, 4, 2, 11
+B, KEPT, WINDOW, H_I, D_I = 3, 2, 4, 2, 11
 SIZES = Sizes(n=21, m=21, d_k=7, d_v=5, batch=2, num_heads=3)
 
 
@@ -40,7 +41,7 @@ def heads(tensors):
 
 @pytest.mark.claim("choosing-costs-what-is-counted")
 def test_blocks_cost_what_the_program_does(given):
-    choice = moba_choice(*given[:2], block_size=B, count=COUNT, is_causal=True).dense()
+    choice = moba_choice(*given[:2], block_size=B, num_blocks=KEPT, is_causal=True).dense()
     spent = Operations()
     for (query, key, value), chosen in zip(heads(given), choice.flatten(0, 1), strict=True):
         pieces = gathered(chosen, key, value)
@@ -50,16 +51,16 @@ def test_blocks_cost_what_the_program_does(given):
                 means[: i // B] @ query[i][:, None]
                 row(query[i], *pieces[i])
         spent += counter.cost.operations
-    found = cost.moba(SIZES, block_size=B, count=COUNT)
+    found = cost.of("moba", SIZES, block_size=B, num_blocks=KEPT)
     assert found.operations.matmul == spent.matmul
-    assert cost.block_pairs(SIZES.n, block_size=B, count=COUNT) * 6 == choice.sum()
+    assert block_pairs(SIZES.n, block_size=B, num_blocks=KEPT) * 6 == choice.sum()
 
 
 @pytest.mark.claim("choosing-costs-what-is-counted")
 def test_the_indexer_costs_what_the_program_does(given, generator):
     n, b = SIZES.n, SIZES.batch
     index = [torch.randn(b, *s, generator=generator) for s in ((H_I, n, D_I), (n, D_I), (H_I, n))]
-    choice = indexer_choice(*index, count=COUNT, is_causal=True).dense()
+    choice = indexer_choice(*index, num_keys=KEPT, is_causal=True).dense()
     with Counter() as counter:
         for sample in range(b):
             queries, keys, weights = (x[sample] for x in index)
@@ -74,11 +75,11 @@ def test_the_indexer_costs_what_the_program_does(given, generator):
                 for i in range(n):
                     row(query[i], *pieces[i])
             average += counter.cost.operations
-    found = cost.indexer(SIZES, count=COUNT, index_heads=H_I, index_dim=D_I)
+    found = cost.of("indexer", SIZES, num_keys=KEPT, index_heads=H_I, index_dim=D_I)
     assert found.operations.matmul == ranking.matmul + average.matmul
-    kept = cost.allowed_pairs(n, n, window=(COUNT - 1, 0))
+    kept = cost.allowed_pairs(n, n, window=(KEPT - 1, 0))
     assert kept * b == choice.sum()
-    core = cost.fused(SIZES, pairs=kept)
+    core = cost.of("fused", SIZES, pairs=kept)
     assert found.operations.elementwise - core.operations.elementwise == ranking.elementwise
     numbers = sum(x.numel() for x in index) + given[0].numel()
     numbers += sum(int(choice.sum()) * SIZES.num_heads * d for d in (SIZES.d_k, SIZES.d_v))
@@ -88,7 +89,7 @@ def test_the_indexer_costs_what_the_program_does(given, generator):
 
 @pytest.mark.claim("choosing-costs-what-is-counted")
 def test_three_terms_cost_what_the_program_does(given):
-    choice = native_sparse_choice(*given[:2], block_size=B, count=COUNT).dense()
+    choice = native_sparse_choice(*given[:2], block_size=B, num_blocks=KEPT).dense()
     near = masks.sliding_window(SIZES.n, window=WINDOW, is_causal=True).dense()
     spent = Operations()
     for (query, key, value), chosen in zip(heads(given), choice.flatten(0, 1), strict=True):
@@ -103,14 +104,14 @@ def test_three_terms_cost_what_the_program_does(given):
                 for piece in pieces:
                     row(query[i], *piece[i])
         spent += counter.cost.operations
-    found = cost.native_sparse(SIZES, block_size=B, count=COUNT, window=WINDOW)
+    found = cost.of("native_sparse", SIZES, block_size=B, num_blocks=KEPT, window=WINDOW)
     assert found.operations.matmul == spent.matmul
 
 
 def test_what_is_not_counted_is_refused():
     with pytest.raises(ValueError, match=r"^n: expected a multiple of block_size=4, got 21"):
-        cost.moba(SIZES, block_size=4, count=2)
+        cost.of("moba", SIZES, block_size=4, num_blocks=2)
     with pytest.raises(ValueError, match=r"^m: expected 21, as many keys as queries, got 13"):
-        cost.indexer(replace(SIZES, m=13), count=2, index_heads=1, index_dim=1)
+        cost.of("indexer", replace(SIZES, m=13), num_keys=2, index_heads=1, index_dim=1)
     with pytest.raises(ValueError, match=r"^window: expected"):
-        cost.native_sparse(SIZES, block_size=3, count=2, window=0)
+        cost.of("native_sparse", SIZES, block_size=3, num_blocks=2, window=0)

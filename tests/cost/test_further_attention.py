@@ -27,7 +27,7 @@ def test_differential(generator):
         first, second = core(one, first_key, value), core(other, second_key, value)
     with Counter() as difference:
         output = torch.add(first, second * 0.5)
-    spent, alone = cost.differential(SIZES), cost.fused(SIZES)
+    spent, alone = cost.of("differential", SIZES), cost.of("fused", SIZES)
     assert spent.operations.matmul == counter.cost.operations.matmul
     both = spent.operations.elementwise - 2 * alone.operations.elementwise
     assert both == difference.cost.operations.elementwise
@@ -48,8 +48,8 @@ def test_distance_bias(table, generator):
         core(query, key, value)
     with Counter() as counter:
         output = core(query, key, value, biases)
-    spent = cost.distance_bias(SIZES, table=table)
-    alone = cost.fused(SIZES)
+    spent = cost.of("distance_bias", SIZES, table=table)
+    alone = cost.of("fused", SIZES)
     assert spent.operations.matmul == counter.cost.operations.matmul
     added = spent.operations.elementwise - alone.operations.elementwise
     assert added == (counter.cost.operations.elementwise - without.cost.operations.elementwise)
@@ -61,9 +61,11 @@ def test_distance_bias(table, generator):
 
 def test_pairs_that_a_mask_forbids_are_not_counted():
     heads = 2 * 3
-    for function, each in ((cost.differential, 4 * (7 + 2)), (cost.distance_bias, 2 * (7 + 2))):
-        some, every = (function(SIZES, pairs=pairs).operations for pairs in (20, None))
+    for method, each in (("differential", 4 * (7 + 2)), ("distance_bias", 2 * (7 + 2))):
+        some, every = (cost.of(method, SIZES, pairs=pairs).operations for pairs in (20, None))
         assert every.matmul - some.matmul == heads * (5 * 13 - 20) * each
         assert every.exponentials > some.exponentials
-    some, every = (cost.distance_bias(SIZES, pairs=p).operations.elementwise for p in (20, None))
+    some, every = (
+        cost.of("distance_bias", SIZES, pairs=p).operations.elementwise for p in (20, None)
+    )
     assert every - some == heads * (5 * 13 - 20) * 4  # three in the core, and the bias

@@ -28,13 +28,13 @@ def tensors(sizes, log_decay, beta, generator):
 @pytest.mark.claim("delta-costs-what-is-counted")
 @pytest.mark.parametrize(("log_decay", "beta"), KINDS)
 @every("n", [1, 13, 67])
-@every("chunk_size", [1, 4, 16, 64])
-def test_chunks_do_what_is_counted(log_decay, beta, n, chunk_size, generator):
+@every("block_size", [1, 4, 16, 64])
+def test_chunks_do_what_is_counted(log_decay, beta, n, block_size, generator):
     sizes = replace(SIZES, n=n, m=n)
     given = tensors(sizes, log_decay, beta, generator)
     with Counter() as counter:
-        output = gated_delta_attention(**given, chunk_size=chunk_size)
-    found = cost.gated_delta(sizes, log_decay=log_decay, beta=beta, chunk_size=chunk_size)
+        output = gated_delta_attention(**given, block_size=block_size)
+    found = cost.of("gated_delta", sizes, log_decay=log_decay, beta=beta, block_size=block_size)
     assert found.operations == counter.cost.operations
     # A kernel that keeps the rest on the chip: arguments in, output and state out.
     assert found.bytes_read == 4 * sum(tensor.numel() for tensor in given.values())
@@ -51,13 +51,9 @@ def test_tokens_do_what_is_counted(log_decay, beta, generator):
         for t in range(4):
             token = {name: tensor[:, :, t : t + 1] for name, tensor in given.items()}
             _, state = gated_delta_attention_step(**token, state=state)
-    found = cost.gated_delta(
-        replace(SIZES, n=4, m=4), log_decay=log_decay, beta=beta, chunk_size=None
-    )
+    kind = {"log_decay": log_decay, "beta": beta, "block_size": None}
+    found, one = (cost.of("gated_delta", replace(SIZES, n=n, m=n), **kind) for n in (4, 1))
     assert found.operations == counter.cost.operations
-    one = cost.gated_delta(
-        replace(SIZES, n=1, m=1), log_decay=log_decay, beta=beta, chunk_size=None
-    )
     assert one.operations * 4 == found.operations
 
 
@@ -68,8 +64,8 @@ def test_chunks_are_cheaper_than_causal_pairs_from_some_length_on():
     def ratio(n):
         sizes = Sizes(n=n, m=n, d_k=128, d_v=128)
         pairs = cost.allowed_pairs(n, n, window=(None, 0))
-        softmax = cost.fused(sizes, pairs=pairs).operations.matmul
-        return cost.gated_delta(sizes).operations.matmul / softmax
+        softmax = cost.of("fused", sizes, pairs=pairs).operations.matmul
+        return cost.of("gated_delta", sizes).operations.matmul / softmax
 
     assert ratio(576) > 1 > ratio(640)
     assert ratio(4096) == pytest.approx(2 * ratio(8192), rel=1e-3)
@@ -79,13 +75,13 @@ def test_chunks_are_cheaper_than_causal_pairs_from_some_length_on():
     ("options", "message"),
     [
         ({"log_decay": "token"}, "log_decay: expected 'head', 'component' or None, got 'token'"),
-        ({"chunk_size": 48}, "chunk_size: expected a power of two, got 48. Take 64"),
-        ({"chunk_size": 0}, "chunk_size: expected an integer of 1 or more, got 0"),
+        ({"block_size": 48}, "block_size: expected a power of two, got 48. Take 64"),
+        ({"block_size": 0}, "block_size: expected an integer of 1 or more, got 0"),
     ],
 )
 def test_a_wrong_option_is_named(options, message):
     with pytest.raises(ValueError, match=f"^{message}"):
-        cost.gated_delta(SIZES, **options)
+        cost.of("gated_delta", SIZES, **options)
 
 
 @pytest.mark.claim("delta-past-costs-one-state")
@@ -93,7 +89,7 @@ def test_a_wrong_option_is_named(options, message):
 def test_a_past_of_any_length_costs_one_state(dtype, generator):
     sizes = replace(SIZES, n=1, m=1, dtype=dtype)
     first, *later = (
-        cost.gated_delta(replace(sizes, m=m), chunk_size=None) for m in (1, 2, 13, 8192)
+        cost.of("gated_delta", replace(sizes, m=m), block_size=None) for m in (1, 2, 13, 8192)
     )
     given = tensors(sizes, "head", True, generator)
     _, state = gated_delta_attention_step(**{name: x.to(dtype) for name, x in given.items()})
@@ -105,4 +101,4 @@ def test_a_past_of_any_length_costs_one_state(dtype, generator):
 
 def test_each_head_has_a_state_of_its_own():
     with pytest.raises(ValueError, match=r"^num_kv_heads: expected 4, as many as num_heads, got 2"):
-        cost.gated_delta(replace(SIZES, num_heads=4, num_kv_heads=2))
+        cost.of("gated_delta", replace(SIZES, num_heads=4, num_kv_heads=2))

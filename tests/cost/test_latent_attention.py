@@ -53,7 +53,7 @@ def test_products_and_bytes_are_those_of_the_program(absorb, n, generator):
     given = tensors(sizes, generator)
     with Counter() as counter:
         output, made = program(given, absorb)
-    found = cost.latent(sizes, latent_dim=D_C, rotary_dim=D_R, absorb=absorb)
+    found = cost.of("latent", sizes, latent_dim=D_C, rotary_dim=D_R, absorb=absorb)
     assert found.operations.matmul == counter.cost.operations.matmul
 
     numbers = {name: tensor.numel() for name, tensor in given.items()}
@@ -80,7 +80,7 @@ def test_two_queries_per_sequence_reach_the_ridge_of_an_h100():
         sizes = Sizes(
             n=n, m=32768, d_k=128, d_v=128, num_heads=128, batch=batch, dtype=torch.bfloat16
         )
-        return cost.latent(sizes, latent_dim=512, rotary_dim=64, absorb=True).intensity
+        return cost.of("latent", sizes, latent_dim=512, rotary_dim=64, absorb=True).intensity
 
     ridge = 989e12 / 3.35e12
     assert intensity(1, 1) == pytest.approx(127.6, abs=0.05)
@@ -90,7 +90,7 @@ def test_two_queries_per_sequence_reach_the_ridge_of_an_h100():
 
 def test_pairs_that_a_mask_forbids_are_not_counted():
     some, every = (
-        cost.latent(SIZES, latent_dim=D_C, absorb=True, pairs=pairs).operations.matmul
+        cost.of("latent", SIZES, latent_dim=D_C, absorb=True, pairs=pairs).operations.matmul
         for pairs in (20, None)
     )
     assert every - some == 2 * 2 * 3 * (5 * 13 - 20) * 2 * D_C
@@ -98,10 +98,10 @@ def test_pairs_that_a_mask_forbids_are_not_counted():
 
 def test_heads_cannot_share_keys_that_each_reads_for_itself():
     with pytest.raises(ValueError, match=r"^num_kv_heads: expected 4, as many as num_heads, got 2"):
-        cost.latent(replace(SIZES, num_heads=4, num_kv_heads=2), latent_dim=D_C, absorb=True)
+        cost.of("latent", replace(SIZES, num_heads=4, num_kv_heads=2), latent_dim=D_C, absorb=True)
 
 
 @pytest.mark.parametrize(("name", "value"), [("latent_dim", 0), ("rotary_dim", -1)])
 def test_widths_are_checked(name, value):
     with pytest.raises(ValueError, match=f"^{name}: expected"):
-        cost.latent(SIZES, **{"latent_dim": D_C, "absorb": True, name: value})
+        cost.of("latent", SIZES, **{"latent_dim": D_C, "absorb": True, name: value})

@@ -9,6 +9,7 @@ from every import every
 from programs import (
     BLOCK,
     blockwise,
+    definition,
     dense_window,
     feedforward,
     inputs,
@@ -39,7 +40,7 @@ def test_multihead(embed_dim, d_v, num_kv_heads, bias, dtype, generator):
     widths = [6 * 5, num_kv_heads * 5, num_kv_heads * d_v]
     shapes = [*((embed_dim, width) for width in widths), (6 * d_v, embed_dim)]
     layers, parameters = linear_layers(shapes, x, bias)
-    assert cost.multihead_parameters(sizes, embed_dim, bias=bias) == parameters
+    assert cost.parameters(sizes, embed_dim, bias=bias) == parameters
 
     causal = met_tiles(dense_window(13, 13, (None, 0), x.device), BLOCK)
     core = partial(blockwise, block=BLOCK, forbidden=causal)
@@ -52,7 +53,7 @@ def test_multihead(embed_dim, d_v, num_kv_heads, bias, dtype, generator):
     if num_kv_heads == 6:
         with Counter() as counter:
             multihead(x, layers, sizes, plain)
-        assert counter.cost == cost.multihead(sizes, embed_dim, cost.plain(sizes), bias=bias)
+        assert counter.cost == cost.multihead(sizes, embed_dim, cost.of("plain", sizes), bias=bias)
 
 
 @pytest.mark.claim("gates-cost-one-projection")
@@ -65,17 +66,17 @@ def test_multihead_with_gates(embed_dim, gate, width, bias, generator):
     widths = [6 * 5, 6 * 5, 6 * 7]
     shapes = [*((embed_dim, one) for one in widths), (6 * 7, embed_dim), (embed_dim, 6 * width)]
     layers, parameters = linear_layers(shapes, x, bias)
-    assert cost.multihead_parameters(sizes, embed_dim, bias=bias, gate=gate) == parameters
+    assert cost.parameters(sizes, embed_dim, bias=bias, gate=gate) == parameters
     with Counter() as counter:
         multihead(x, layers, sizes, plain)
-    spent = cost.multihead(sizes, embed_dim, cost.plain(sizes), bias=bias, gate=gate)
+    spent = cost.multihead(sizes, embed_dim, cost.of("plain", sizes), bias=bias, gate=gate)
     assert counter.cost == spent
-    without = cost.multihead(sizes, embed_dim, cost.plain(sizes), bias=bias)
+    without = cost.multihead(sizes, embed_dim, cost.of("plain", sizes), bias=bias)
     more = spent.operations.matmul - without.operations.matmul
     assert more == 2 * 13 * embed_dim * 6 * width
 
 
-@pytest.mark.parametrize("call", [cost.multihead_parameters, partial(cost.multihead, core=Cost())])
+@pytest.mark.parametrize("call", [cost.parameters, partial(cost.multihead, core=Cost())])
 def test_a_gate_of_another_kind_is_named(call):
     with pytest.raises(ValueError, match=r"^gate: expected 'headwise', 'elementwise' or None, got"):
         call(Sizes(n=3, m=3, d_k=2, d_v=2), 4, gate="sigmoid")
@@ -96,10 +97,10 @@ def test_multihead_of_the_package(gate, device, generator):
     )
     with FlopCounterMode(display=False) as flops:
         layer(torch.randn(2, 13, 11, generator=generator, device=device), is_causal=True)
-    spent = cost.multihead(sizes, 11, Cost(cost.reference(sizes)), gate=gate)
+    spent = cost.multihead(sizes, 11, Cost(definition(sizes)), gate=gate)
     assert flops.get_total_flops() == spent.operations.matmul
     parameters = sum(parameter.numel() for parameter in layer.parameters())
-    assert parameters == cost.multihead_parameters(sizes, 11, gate=gate)
+    assert parameters == cost.parameters(sizes, 11, gate=gate)
 
 
 @every("bias", [True, False])
@@ -110,7 +111,9 @@ def test_feedforward(embed_dim, hidden, bias, generator):
     with Counter() as counter:
         feedforward(x, *layers)
     assert counter.cost == cost.feedforward(13, embed_dim, hidden, bias=bias)
-    assert cost.feedforward_parameters(embed_dim, hidden, bias=bias) == parameters
+    one = Sizes(n=1, m=1, d_k=2, d_v=3)
+    alone = cost.parameters(one, embed_dim, bias=bias)
+    assert cost.parameters(one, embed_dim, hidden=hidden, bias=bias) - alone == parameters
 
 
 def count_products(layer, *arguments, backward):
@@ -132,16 +135,17 @@ def test_layers_of_pytorch(times):
     sizes = Sizes(n=23, m=23, d_k=3, d_v=3, batch=2, num_heads=5)
     layer = torch.nn.TransformerEncoderLayer(15, 5, 59, batch_first=True, device="meta")
     x = torch.empty(2, 23, 15, device="meta", requires_grad=True)
-    core = cost.plain(sizes) + (cost.plain_backward(sizes) if times == 3 else Cost())
+    core = cost.of("plain", sizes)
+    if times == 3:
+        core += cost.of("plain", sizes, backward=True)
     around = cost.multihead(sizes, 15, Cost()) + cost.feedforward(2 * 23, 15, 59)
     assert count_products(layer, x, backward=times == 3) == (
         core.operations.matmul,
         times * around.operations.matmul,
     )
     norms = 2 * 2 * 15
-    assert cost.multihead_parameters(sizes, 15) + cost.feedforward_parameters(15, 59) == (
-        sum(parameter.numel() for parameter in layer.parameters()) - norms
-    )
+    parameters = sum(parameter.numel() for parameter in layer.parameters())
+    assert cost.parameters(sizes, 15, hidden=59) == parameters - norms
 
 
 @pytest.mark.claim("core-share-of-a-layer")
@@ -175,7 +179,7 @@ def test_core_against_the_rest_of_the_layer(n, embed_dim, num_heads, against, sh
     assert around == 8 * n * embed_dim**2
     if against == "layer":
         around += cost.feedforward(n, embed_dim, 4 * embed_dim).operations.matmul
-    assert (cost.plain(sizes).operations.matmul, around) == (core, rest)
+    assert (cost.of("plain", sizes).operations.matmul, around) == (core, rest)
 
 
 @pytest.mark.claim("wider-keys-alone")
@@ -183,11 +187,12 @@ def test_core_against_the_rest_of_the_layer(n, embed_dim, num_heads, against, sh
 def test_doubling_d_k_alone():
     """Only W_Q, W_K and the scores grow: half as much again, not twice."""
     before, after = (Sizes(n=512, m=512, d_k=d_k, d_v=64, num_heads=8) for d_k in (64, 128))
-    parameters = [cost.multihead_parameters(sizes, 512, bias=False) for sizes in (before, after)]
+    parameters = [cost.parameters(sizes, 512, bias=False) for sizes in (before, after)]
     assert parameters == [1_048_576, 1_572_864]
     work = [
-        cost.multihead(sizes, 512, cost.plain(sizes)).operations.matmul for sizes in (before, after)
+        cost.multihead(sizes, 512, cost.of("plain", sizes)).operations.matmul
+        for sizes in (before, after)
     ]
     assert work == [1_610_612_736, 2_415_919_104]
-    exponentials = [cost.plain(sizes).operations.exponentials for sizes in (before, after)]
+    exponentials = [cost.of("plain", sizes).operations.exponentials for sizes in (before, after)]
     assert exponentials[0] == exponentials[1]

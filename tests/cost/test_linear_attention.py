@@ -38,7 +38,7 @@ def test_linear(lengths, widths, dtype, generator):
     query, key, value, _ = inputs(sizes, generator)
     with Counter() as counter:
         linear(query[:, 0], key, value)
-    assert counter.cost == cost.linear(sizes)
+    assert counter.cost == cost.of("linear", sizes)
 
 
 def test_linear_causal_on_single_numbers(monkeypatch, generator):
@@ -46,7 +46,7 @@ def test_linear_causal_on_single_numbers(monkeypatch, generator):
     sizes = Sizes(n=13, m=13, d_k=5, d_v=7)
     query, key, value, _ = inputs(sizes, generator)
     scalar_linear(*map(numbers, (query[0, 0].exp(), key[0].exp(), value[0])))
-    assert Number.done.total == cost.linear(sizes).operations.total
+    assert Number.done.total == cost.of("linear", sizes).operations.total
 
 
 @pytest.mark.claim("linear-pays-beyond-the-width")
@@ -68,5 +68,5 @@ def test_linear_is_cheaper_only_beyond_n_equal_d(generator):
     assert 64 * products(4096, first) == products(4096, plain)
     for n in (32, 64, 4096):
         sizes = Sizes(n=n, m=n, d_k=64, d_v=64)
-        assert cost.linear(sizes).operations.matmul == products(n, first)
-        assert cost.plain(sizes).operations.matmul == products(n, plain)
+        assert cost.of("linear", sizes).operations.matmul == products(n, first)
+        assert cost.of("plain", sizes).operations.matmul == products(n, plain)

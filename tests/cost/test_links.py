@@ -53,7 +53,9 @@ def test_the_last_rank_ends_when_all_have_ended(ranks, layout, is_causal):
     for bandwidth, latency in ((1e12, 0.0), (2e9, 0.0), (3e8, 0.0), (1e12, 1e-2), (1e8, 1e-4)):
         link = Link(bandwidth, latency)
         options = {"layout": layout, "is_causal": is_causal}
-        found = mesh_time(SIZES, ring=ranks, ring_link=link, operations_per_second=SPEED, **options)
+        found = mesh_time(
+            SIZES, ranks=ranks, ring_link=link, operations_per_second=SPEED, **options
+        )
         expected = simulated(SIZES, link, ranks=ranks, **options)
         assert found.seconds == pytest.approx(expected, rel=1e-12)
         waited.append(found.exposed > 1e-9 * found.seconds)
@@ -67,15 +69,15 @@ def test_what_is_timed_is_what_cost_counts(n, layout, is_causal):
     """The operations of a ring, and all bytes of a mesh but those that say who takes part."""
     sizes, link = replace(SIZES, n=n, m=n), Link(1e9)
     options = {"layout": layout, "is_causal": is_causal}
-    found = mesh_time(sizes, ring=5, ring_link=link, operations_per_second=SPEED, **options)
+    found = mesh_time(sizes, ranks=5, ring_link=link, operations_per_second=SPEED, **options)
     counted = cost.ring(sizes, ranks=5, rank=4, **options)
     assert found.compute * SPEED == pytest.approx(counted.operations.matmul, rel=1e-12)
     told = cost.context_parallel.AGREEMENT * 4
     assert found.sending * 1e9 == pytest.approx(counted.bytes_sent - told, rel=1e-12)
 
-    mesh = {"ring": 5, "heads": 3}
+    mesh = {"ranks": 15, "heads": 3}
     found = mesh_time(sizes, **mesh, ring_link=link, operations_per_second=SPEED, **options)
-    sent = cost.mesh_bytes(sizes, **mesh, rank=14, layout=layout).forward
+    sent = cost.sent("mesh", sizes, **mesh, rank=14, layout=layout).forward
     told = cost.context_parallel.AGREEMENT * (2 + 4 * 3)
     assert found.sending * 1e9 == pytest.approx(sent - told, rel=1e-12)
     alone = replace(sizes, num_heads=4, num_kv_heads=2)
@@ -86,7 +88,7 @@ def test_what_is_timed_is_what_cost_counts(n, layout, is_causal):
 def test_each_link_has_its_own_messages():
     """Four messages around a ring of five, and two exchanges, there and back."""
     slow, fast = Link(1e9, 1e-3), Link(1e12, 1e-5)
-    mesh = {"ring": 5, "heads": 3, "operations_per_second": SPEED}
+    mesh = {"ranks": 15, "heads": 3, "operations_per_second": SPEED}
     for ring_link, heads_link, expected in (
         (slow, fast, 4e-3 + 2e-5),
         (fast, slow, 4e-5 + 2e-3),
@@ -117,7 +119,7 @@ def test_sending_hides_from_so_many_tokens_per_rank_on(dims, latency, is_causal)
         for ranks, share in itertools.product((2, 5, 16), (0.98, 1.02)):
             length = ranks * 2 * round(share * border / 2)  # which zigzag can halve
             whole = replace(sizes, n=length, m=length)
-            found = mesh_time(whole, ring=ranks, ring_link=link, **options)
+            found = mesh_time(whole, ranks=ranks, ring_link=link, **options)
             assert (found.exposed > 1e-9 * found.seconds) == (share < 1), (ranks, share)
 
 
@@ -131,9 +133,9 @@ def test_a_group_of_heads_needs_fewer_tokens_per_device():
         for share in (0.98, 1.02):
             n = 2 * 4 * round(share * border / 2)  # a ring of 4, whatever the heads
             whole = replace(sizes, n=n, m=n)
-            found = mesh_time(whole, ring=4, heads=heads, ring_link=link, **options)
+            found = mesh_time(whole, ranks=4 * heads, heads=heads, ring_link=link, **options)
             row = replace(whole, num_heads=8 // heads, num_kv_heads=8 // heads)
-            alone = mesh_time(row, ring=4, ring_link=link, **options)
+            alone = mesh_time(row, ranks=4, ring_link=link, **options)
             hides = not alone.exposed > 1e-9 * alone.seconds
             assert hides == (share > 1)
             exchange = found.sending - alone.sending
@@ -153,7 +155,7 @@ def test_what_zigzag_gains_is_between_nothing_and_two():
         gains = []
         for bandwidth in (1e15, 1e12, 1e9, 3e8, 1e6):
             times = [
-                mesh_time(sizes, ring=ranks, ring_link=Link(bandwidth), layout=layout, **options)
+                mesh_time(sizes, ranks=ranks, ring_link=Link(bandwidth), layout=layout, **options)
                 for layout in ("contiguous", "zigzag")
             ]
             gains.append(times[0].seconds / times[1].seconds)
@@ -183,4 +185,4 @@ def test_speeds_are_positive(link, speed, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}"):
         hiding_length(SIZES, link, operations_per_second=speed)
     with pytest.raises(error, match=re.escape(message)):
-        mesh_time(SIZES, ring=2, ring_link=link, operations_per_second=speed)
+        mesh_time(SIZES, ranks=2, ring_link=link, operations_per_second=speed)

@@ -41,7 +41,7 @@ def test_it_costs_what_the_program_does(name, given):
         scores = (query * 0.3) @ key.mT
         powers = (scores - scores.amax(-1, keepdim=True)).exp()
         output.copy_((powers @ value) / powers.sum(-1, keepdim=True))
-    found = cost.quantized(SIZES, bits=bits, group_size=group_size)
+    found = cost.of("quantized", SIZES, bits=bits, group_size=group_size)
     assert found.operations == counter.cost.operations
     assert found.bytes_read == counter.cost.bytes_read
     assert found.bytes_written == counter.cost.bytes_written
@@ -52,8 +52,8 @@ def test_numbers_of_four_bits_take_what_their_tensors_take(kind, given):
     key, value = given[1:]
     group, step = {"mxfp4": (4, torch.float8_e8m0fnu), "nvfp4": (2, torch.float8_e4m3fn)}[kind]
     four = {"dtype": torch.float4_e2m1fn_x2, "group_size": group, "step_dtype": step}
-    found = cost.quantized(SIZES, bits=4, step_bits=8, group_size=group)
-    plain = cost.fused(SIZES)
+    found = cost.of("quantized", SIZES, bits=4, step_bits=8, group_size=group)
+    plain = cost.of("fused", SIZES)
     taken = 0
     for tokens in (key, value):
         kept = quantize(tokens, **four)
@@ -66,4 +66,4 @@ def test_numbers_of_four_bits_take_what_their_tensors_take(kind, given):
 @pytest.mark.parametrize("name", ["bits", "step_bits", "group_size"])
 def test_a_size_below_one_is_named(name):
     with pytest.raises(ValueError, match=f"^{name}: expected"):
-        cost.quantized(SIZES, **{"bits": 8, name: 0})
+        cost.of("quantized", SIZES, **{"bits": 8, name: 0})

@@ -113,26 +113,26 @@ def test_a_wrong_size_is_named(name, wrong):
             "num_kv_heads: expected a divisor of num_heads = 6, got 4. Each key head serves",
         ),
         (
-            lambda: cost.linear(replace(TWO, num_heads=6, num_kv_heads=3)),
+            lambda: cost.of("linear", replace(TWO, num_heads=6, num_kv_heads=3)),
             "num_kv_heads: expected 6, as many as num_heads, got 3. Each head has a state",
         ),
         (
-            lambda: cost.fused(TWO, pairs=7),
+            lambda: cost.of("fused", TWO, pairs=7),
             "pairs: expected at most n m = 6, got 7. Count those of",
         ),
-        (lambda: cost.fused(TWO, pairs=-1), "pairs: expected an integer of 0 or more"),
+        (lambda: cost.of("fused", TWO, pairs=-1), "pairs: expected an integer of 0 or more"),
         (lambda: cost.allowed_pairs(0, 3), f"n: {ONE_OR_MORE}"),
         (
             lambda: cost.allowed_pairs(2, 3, window=(1, -2)),
             "window: expected left + right of at least 0, got (1, -2). Query i sees the keys",
         ),
-        (lambda: cost.blockwise(TWO, block=(0, 4)), f"block_q: {ONE_OR_MORE}"),
+        (lambda: cost.of("blockwise", TWO, block=(0, 4)), f"block_q: {ONE_OR_MORE}"),
         (lambda: cost.useful_share([]), f"sequences: {ONE_OR_MORE}"),
         (lambda: cost.useful_share([3, 0]), f"lengths: {ONE_OR_MORE}"),
         (lambda: cost.multihead(TWO, 0, Cost()), f"embed_dim: {ONE_OR_MORE}"),
-        (lambda: cost.multihead_parameters(TWO, 0), f"embed_dim: {ONE_OR_MORE}"),
+        (lambda: cost.parameters(TWO, 0), f"embed_dim: {ONE_OR_MORE}"),
         (lambda: cost.feedforward(1, 2, 0), f"hidden: {ONE_OR_MORE}"),
-        (lambda: cost.feedforward_parameters(2, 0), f"hidden: {ONE_OR_MORE}"),
+        (lambda: cost.parameters(TWO, 2, hidden=0), f"hidden: {ONE_OR_MORE}"),
     ],
 )
 def test_a_wrong_value_is_named(call, message):
@@ -143,11 +143,8 @@ def test_a_wrong_value_is_named(call, message):
 @every(
     ("call", "message"),
     [
-        (lambda: cost.fused(None), "sizes: expected attnref.cost.Sizes, got NoneType."),
-        (
-            lambda: cost.multihead_parameters(None, 8),
-            "sizes: expected attnref.cost.Sizes, got NoneType.",
-        ),
+        (lambda: cost.of("fused", None), "sizes: expected attnref.cost.Sizes, got NoneType."),
+        (lambda: cost.parameters(None, 8), "sizes: expected attnref.cost.Sizes, got NoneType."),
         (
             lambda: replace(TWO, dtype="float16"),
             "dtype: expected a torch.dtype, got 'float16'. Write",

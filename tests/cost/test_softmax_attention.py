@@ -14,6 +14,7 @@ from programs import (
     WINDOWS,
     blockwise,
     blockwise_backward,
+    definition,
     dense_window,
     inputs,
     met_tiles,
@@ -48,14 +49,14 @@ def test_plain_and_its_gradients(dims, heads, key_heads, masked, dtype, device, 
     forbidden = ~dense_window(sizes.n, sizes.m, (2, 5), device) if masked else None
     with Counter() as counter:
         plain(*arguments, forbidden)
-    assert counter.cost == cost.plain(sizes, masked=masked)
+    assert counter.cost == cost.of("plain", sizes, masked=masked)
     for tensor in arguments:
         tensor.requires_grad_()
     with Counter() as counter:
         output = plain(*arguments, forbidden)
         torch.autograd.grad(output, arguments, grad)
-    counted = cost.plain(sizes, masked=masked) + cost.plain_backward(sizes, masked=masked)
-    assert counter.cost == counted
+    counted = [cost.of("plain", sizes, masked=masked, backward=way) for way in (False, True)]
+    assert counter.cost == sum(counted, Cost())
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -66,7 +67,7 @@ def test_fused(heads, key_heads, window, device, generator):
     allowed = dense_window(sizes.n, sizes.m, window, device)
     output, operations = row_by_row(query, key, value, allowed)
     torch.testing.assert_close(output, exact(query, key, value, allowed), rtol=1e-12, atol=1e-12)
-    counted = cost.fused(sizes, pairs=int(allowed.sum()))
+    counted = cost.of("fused", sizes, pairs=int(allowed.sum()))
     assert counted.operations == operations
     assert counted.bytes_read == query.nbytes + key.nbytes + value.nbytes
     assert counted.bytes_written == counted.peak_bytes == output.nbytes
@@ -83,13 +84,13 @@ def test_blockwise_and_its_gradients(heads, key_heads, window, dtype, device, ge
     program = {"block": BLOCK, "forbidden": met_tiles(allowed, BLOCK)}
     with Counter(*arguments) as counter:
         blockwise(*arguments, **program)
-    assert counter.cost == cost.blockwise(sizes, **step)
+    assert counter.cost == cost.of("blockwise", sizes, **step)
 
     with Counter(*arguments, grad) as counter:
         output, lse = blockwise(*arguments, **program, return_lse=True)
         gradients = blockwise_backward(*arguments, output, lse, grad, **program)
-    forward = cost.blockwise(sizes, **step, return_lse=True)
-    assert counter.cost == forward + cost.blockwise_backward(sizes, **step)
+    forward = cost.of("blockwise", sizes, **step, return_lse=True)
+    assert counter.cost == forward + cost.of("blockwise", sizes, **step, backward=True)
 
     if dtype == torch.float64:  # what was counted is attention
         expected = exact(*(tensor.requires_grad_() for tensor in arguments), allowed)
@@ -128,14 +129,14 @@ def test_plain_on_single_numbers(monkeypatch, generator):
     torch.testing.assert_close(
         exact(query, key, value)[0, 0].cpu(), torch.tensor(expected, dtype=torch.float64)
     )
-    counted = cost.plain(sizes).operations
+    counted = cost.of("plain", sizes).operations
     assert Number.done.exponentials == counted.exponentials
     assert Number.done.elementwise == counted.matmul + counted.elementwise
 
 
 @pytest.mark.parametrize("mask", [None, "bool", "causal", "float"])
 @every("dtype", [torch.bfloat16, *DTYPES])
-def test_reference(mask, dtype, device, generator):
+def test_the_definition(mask, dtype, device, generator):
     sizes = Sizes(**ALL, batch=2, num_heads=6, num_kv_heads=3, dtype=dtype)
     shapes = (2, 6, 13, 5), (2, 3, 17, 5), (2, 3, 17, 7)
     query, key, value = (
@@ -148,10 +149,10 @@ def test_reference(mask, dtype, device, generator):
     options = {"is_causal": mask == "causal", "enable_gqa": True}
     with Counter() as counter, FlopCounterMode(display=False) as flops:
         attnref.scaled_dot_product_attention(query, key, value, attn_mask, **options)
-    counted = cost.reference(sizes, float_mask=mask == "float")
+    counted = definition(sizes, float_mask=mask == "float")
     assert counter.cost.operations == counted
     assert flops.get_total_flops() == counted.matmul
-    assert counted.matmul > cost.plain(sizes).operations.matmul  # NaN is traced
+    assert counted.matmul > cost.of("plain", sizes).operations.matmul  # NaN is traced
 
 
 @pytest.mark.claim("mask-alone-saves-nothing")
@@ -173,10 +174,10 @@ def test_a_mask_alone_saves_nothing_and_skipping_tiles_does():
             assert whole == 2 * 2 * 256**2 * 64
     n, block = 4096, (128, 128)  # 32 blocks
     sizes = Sizes(n=n, m=n, d_k=64, d_v=64)
-    masked = cost.plain(sizes, masked=True)
-    assert masked.operations == cost.plain(sizes).operations
-    assert masked.bytes_moved > cost.plain(sizes).bytes_moved
-    half = cost.blockwise(sizes, block=block, window=(None, 0)).operations.matmul
+    masked = cost.of("plain", sizes, masked=True)
+    assert masked.operations == cost.of("plain", sizes).operations
+    assert masked.bytes_moved > cost.of("plain", sizes).bytes_moved
+    half = cost.of("blockwise", sizes, block=block, window=(None, 0)).operations.matmul
     assert half / masked.operations.matmul == 1 / 2 + 1 / (2 * 32)
     pairs = cost.allowed_pairs(n, n, window=(None, 0))
     assert pairs / n**2 == 1 / 2 + 1 / (2 * n)
@@ -194,7 +195,8 @@ def test_one_row_at_a_time_is_the_same_work():
     assert loop.cost.operations == whole.cost.operations
     assert loop.cost.bytes_read > whole.cost.bytes_read  # every key, thirteen times
     assert (
-        loop.cost.operations == cost.plain(Sizes(n=13, m=17, d_k=5, d_v=7, num_heads=3)).operations
+        loop.cost.operations
+        == cost.of("plain", Sizes(n=13, m=17, d_k=5, d_v=7, num_heads=3)).operations
     )
 
 
@@ -203,12 +205,12 @@ def test_decoding_with_a_cache_is_the_work_of_the_causal_pairs():
     def sizes(n, m):
         return Sizes(n=n, m=m, d_k=64, d_v=32, num_heads=8, num_kv_heads=2, dtype=torch.float16)
 
-    steps = sum((cost.fused(sizes(1, m)) for m in range(1, 98)), Cost())
-    prefill = cost.fused(sizes(97, 97), pairs=cost.allowed_pairs(97, 97, window=(None, 0)))
+    steps = sum((cost.of("fused", sizes(1, m)) for m in range(1, 98)), Cost())
+    prefill = cost.of("fused", sizes(97, 97), pairs=cost.allowed_pairs(97, 97, window=(None, 0)))
     assert steps.operations == prefill.operations
     # Decoding reads the cache again for each token: one operation per number and byte of it,
     # times the query heads that share it.
-    step, cache = cost.fused(sizes(1, 4096)), sizes(1, 4096).cache_bytes
+    step, cache = cost.of("fused", sizes(1, 4096)), sizes(1, 4096).cache_bytes
     assert step.operations.matmul == 4 * cache
     assert steps.bytes_read - prefill.bytes_read == sum(
         sizes(1, m).cache_bytes for m in range(1, 97)
@@ -226,4 +228,4 @@ def test_returning_the_weights_keeps_the_largest_tensor():
     assert (weights.numel(), output.numel()) == (524_288, 65_536)
     assert sizes.score_bytes == weights.nbytes
     assert counter.cost.peak_bytes >= sizes.score_bytes
-    assert cost.fused(sizes).peak_bytes == output.nbytes
+    assert cost.of("fused", sizes).peak_bytes == output.nbytes

@@ -385,7 +385,7 @@ def spent(name, n, *, dtype=torch.float64, layout="zigzag", is_causal=False, **o
     def forward(own, scale, inputs, found):
         for tile in own:
             sizes = tile_sizes(tile, *inputs[:3])
-            tiles[0] += cost.fused(sizes, pairs=pairs_of(tile)).operations
+            tiles[0] += cost.of("fused", sizes, pairs=pairs_of(tile)).operations
             seen = Partial(*(x[..., tile.rows, :] for x in found))
             for old, new in zip(
                 seen, merge(seen, Partial(*map(torch.zeros_like, seen))), strict=True
@@ -397,7 +397,8 @@ def spent(name, n, *, dtype=torch.float64, layout="zigzag", is_causal=False, **o
         pulled = no_gradients(own, scale, grad, inputs, found, d_query)
         for tile in own:
             sizes, pairs = tile_sizes(tile, *inputs[:3]), pairs_of(tile)
-            whole = cost.blockwise_backward(sizes, block=(sizes.n, sizes.m)).operations
+            block = (sizes.n, sizes.m)
+            whole = cost.of("blockwise", sizes, block=block, backward=True).operations
             heads, lost = sizes.batch * sizes.num_heads, sizes.n * sizes.m - pairs
             each = Operations(2 * (3 * sizes.d_k + 2 * sizes.d_v), 3, 1) * (heads * lost)
             difference = zip(astuple(whole), astuple(each), strict=True)
@@ -449,7 +450,7 @@ def decode(n, lengths, *, mask=False, dtype=torch.float64):
         found = distributed.split_kv_attention(query, *keys, **options)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     sizes = cost.Sizes(n=n, m=m, d_k=D_K, d_v=D_V, batch=2, num_heads=6, dtype=dtype)
-    assert sum(sent.bytes.values()) == cost.split_kv_bytes(sizes, ranks=size)
+    assert sum(sent.bytes.values()) == cost.sent("split_kv", sizes, ranks=size).forward
     return found, sum(sent.bytes.values())
 
 

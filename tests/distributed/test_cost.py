@@ -11,15 +11,14 @@ from attnref import cost
 from attnref.cost import RankCost, Sizes
 from attnref.layouts import LAYOUTS
 
-PASSES = {"ring_attention": (cost.ring, cost.ring_backward)}
 HEADS = {"batch": 2, "num_heads": 6, "num_kv_heads": 3}
 
 
-def predicted(name, n, size, *, dtype=torch.float64, **options):
+def predicted(n, size, *, dtype=torch.float64, **options):
     sizes = Sizes(n=n, m=n, d_k=rank_jobs.D_K, d_v=rank_jobs.D_V, **HEADS, dtype=dtype)
     return [
-        [one(sizes, ranks=size, rank=rank, **options) for one in PASSES[name]]
-        for rank in range(size)
+        [cost.ring(sizes, ranks=size, rank=r, backward=way, **options) for way in (False, True)]
+        for r in range(size)
     ]
 
 
@@ -30,15 +29,14 @@ def assert_held(passes, peaks, size):
 
 
 @pytest.mark.claim("rank-costs-are-exact")
-@pytest.mark.parametrize("name", PASSES)
 @every("is_causal", [False, True])
 @every("layout", LAYOUTS)
-def test_operations_and_bytes_are_what_a_rank_spends(name, layout, is_causal, ranks):
+def test_operations_and_bytes_are_what_a_rank_spends(layout, is_causal, ranks):
     n, options = 37, {"layout": layout, "is_causal": is_causal}
     size = len(ranks.connections)
-    expected = predicted(name, n, size, **options)
-    spent = ranks(rank_jobs.spent, name, n, **options)
-    sent = ranks(rank_jobs.bytes_sent, name, n, **options)
+    expected = predicted(n, size, **options)
+    spent = ranks(rank_jobs.spent, "ring_attention", n, **options)
+    sent = ranks(rank_jobs.bytes_sent, "ring_attention", n, **options)
     for rank, (passes, (done, peaks), bytes_sent) in enumerate(
         zip(expected, spent, sent, strict=True)
     ):
@@ -48,11 +46,10 @@ def test_operations_and_bytes_are_what_a_rank_spends(name, layout, is_causal, ra
         assert_held(passes, peaks, size)
 
 
-@pytest.mark.parametrize("name", PASSES)
-def test_half_precision_is_held_as_it_is_and_summed_in_float32(name, pools):
+def test_half_precision_is_held_as_it_is_and_summed_in_float32(pools):
     dtype = torch.bfloat16
-    found = pools(4)(rank_jobs.spent, name, 64, dtype=dtype)
-    for passes, (_, peaks) in zip(predicted(name, 64, 4, dtype=dtype), found, strict=True):
+    found = pools(4)(rank_jobs.spent, "ring_attention", 64, dtype=dtype)
+    for passes, (_, peaks) in zip(predicted(64, 4, dtype=dtype), found, strict=True):
         assert_held(passes, peaks, 4)
 
 
@@ -65,7 +62,7 @@ def test_pairs_of_a_rank_are_those_of_each_source(layout):
             options = {"ranks": 4, "rank": rank, "layout": layout}
             parts = [cost.rank_pairs(n, m, source=source, **options) for source in range(4)]
             whole = cost.rank_pairs(n, m, **options)
-            assert whole == tuple(map(sum, zip(*parts, strict=True)))
+            assert astuple(whole) == tuple(map(sum, zip(*map(astuple, parts), strict=True)))
             total += whole.pairs
         assert total == int(allowed.sum())
         assert cost.rank_pairs(n, m, **options, is_causal=False).pairs == m * sum(
@@ -103,7 +100,10 @@ def test_bytes_of_a_mesh_are_what_its_ranks_send(mesh, layout, pools):
             rank_jobs.bytes_sent, "mesh_attention", 37, mesh=mesh, dtype=dtype, **options
         )
         for rank, (forward, backward, asked, asked_back, _) in enumerate(found):
-            predicted = cost.mesh_bytes(sizes, ring=ring, heads=heads, rank=rank, layout=layout)
+            place = {"ranks": ring * heads, "rank": rank, "layout": layout}
+            predicted = cost.sent("mesh", sizes, heads=heads, **place)
+            edge = {1: "ring", ring * heads: "ulysses"}.get(heads)
+            assert edge is None or cost.sent(edge, sizes, **place) == predicted
             assert predicted == (forward + asked, backward + asked_back), rank
 
 
@@ -115,11 +115,21 @@ def test_bytes_of_gathering_are_what_ranks_send(layout, ranks):
         sizes = sizes_of(37, (6, 3), dtype=dtype)
         found = ranks(rank_jobs.bytes_sent, "gather_attention", 37, dtype=dtype, layout=layout)
         for rank, (forward, backward, asked, asked_back, _) in enumerate(found):
-            predicted = cost.gather_bytes(sizes, ranks=size, rank=rank, layout=layout)
+            predicted = cost.sent("gather", sizes, ranks=size, rank=rank, layout=layout)
             assert predicted == (forward + asked, backward + asked_back)
 
 
-def test_heads_of_a_mesh_are_divided():
-    message = "heads: expected a divisor of num_kv_heads = 4, got 3. Ranks that divide the heads "
-    with pytest.raises(ValueError, match=f"^{message}get as many each.$"):
-        cost.mesh_bytes(sizes_of(37, (8, 4)), ring=2, heads=3)
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("sink", {}, "method: expected one of ring, gather, ulysses, mesh, split_kv, got 'sink'."),
+        ("mesh", {}, "heads: expected the ranks that divide the heads, got None. A mesh has rows"),
+        ("mesh", {"heads": 3}, "heads: expected a divisor of num_kv_heads = 4, got 3. Ranks that"),
+        ("mesh", {"heads": 4}, "heads: expected a divisor of ranks = 6, got 4. Ranks that divide"),
+        ("mesh", {"heads": 0}, "heads: expected an integer of 1 or more, got 0"),
+        ("ring", {"heads": 2}, "heads: expected None for ring, got 2. A mesh has rows of so many."),
+    ],
+)
+def test_what_is_not_sent_is_refused(method, options, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        cost.sent(method, sizes_of(37, (8, 4)), ranks=6, **options)

@@ -196,7 +196,7 @@ NAMED = {
     "score_statistics.measure": "score_statistics.measure",
     "attnref.cost": "cost",
     "cost": None,
-    "cost.linear": "cost.linear",
+    'cost.of("linear", sizes)': "cost.of",
     "nn.linear": None,
     "F.scaled_dot_product_attention": None,
     "scaled_dot_product_attention": None,  # PyTorch's, as far as one knows

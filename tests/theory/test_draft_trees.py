@@ -296,9 +296,9 @@ def test_a_tree_does_the_operations_of_single_steps_and_reads_the_cache_once():
                 "dtype": torch.bfloat16,
             }
             sizes = cost.Sizes(n=nodes, m=past + nodes, **one)
-            together = cost.fused(sizes, pairs=masks.tree(parents, past=past).count())
+            together = cost.of("fused", sizes, pairs=masks.tree(parents, past=past).count())
             steps = [
-                cost.fused(cost.Sizes(n=1, m=past + 1 + depth, **one))
+                cost.of("fused", cost.Sizes(n=1, m=past + 1 + depth, **one))
                 for depth in masks.tree_depths(parents).tolist()
             ]
             apart = sum(steps, cost.Cost())

@@ -22,17 +22,17 @@ def test_more_heads_no_more_parameters_or_products_but_more_weights():
         sizes = cost.Sizes(n=n, m=n, d_k=d_k, d_v=d_k, num_heads=h)
         layer = torch.nn.MultiheadAttention(d_model, h, bias=False, device="meta")
         assert sum(x.numel() for x in layer.parameters()) == 4 * d_model**2
-        assert cost.multihead_parameters(sizes, d_model, bias=False) == 4 * d_model**2
+        assert cost.parameters(sizes, d_model, bias=False) == 4 * d_model**2
         x = torch.empty(n, d_model, device="meta")
         with FlopCounterMode(display=False) as counted:
             layer(x, x, x)
-        work = cost.multihead(sizes, d_model, cost.plain(sizes), bias=False).operations
+        work = cost.multihead(sizes, d_model, cost.of("plain", sizes), bias=False).operations
         assert counted.get_total_flops() == work.matmul == 8 * n * d_model**2 + 4 * n**2 * d_model
         assert work.exponentials == h * n**2
         made.append(sizes.score_bytes)
     assert made == [4 * h * n**2 for h in (1, 2, 3, 5, 12)]
     wide = cost.Sizes(n=n, m=n, d_k=d_model, d_v=d_model, num_heads=5)
-    assert cost.multihead_parameters(wide, d_model, bias=False) == 5 * 4 * d_model**2
+    assert cost.parameters(wide, d_model, bias=False) == 5 * 4 * d_model**2
 
 
 @pytest.mark.claim("view-alone-mixes-words")
@@ -92,6 +92,6 @@ def test_ways_without_a_fused_kernel_do_the_same_products(device, generator):
         with FlopCounterMode(display=False) as counted:
             attention(x, w_qkv, w_o, h)
         sizes = cost.Sizes(n=n, m=n, d_k=d, d_v=d, batch=b, num_heads=h)
-        expected = cost.multihead(sizes, width, cost.plain(sizes, masked=True), bias=False)
+        expected = cost.multihead(sizes, width, cost.of("plain", sizes, masked=True), bias=False)
         assert counted.get_total_flops() == expected.operations.matmul
         assert expected.operations.matmul == b * (8 * n * width**2 + 4 * n**2 * width)

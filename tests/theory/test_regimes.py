@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnref import KVCache, MultiHeadAttention
-from attnref.cost import Sizes, feedforward, fused
+from attnref import KVCache, MultiHeadAttention, cost
 
 HALF = {"dtype": torch.float16, "device": "meta"}  # sizes only: nothing is computed
 WIDTH, HEADS, D = 96, 6, 16
@@ -28,7 +27,7 @@ def test_decoding_does_one_operation_for_each_byte_of_weights_and_sequence(batch
     weights = sum(parameter.nbytes for parameter in layer.parameters())
     assert spent / weights == batch
     # Words come in and go out beside the weights, so the intensity stays below.
-    wide = feedforward(batch, 4096, 16_384, bias=False, dtype=torch.float16)
+    wide = cost.feedforward(batch, 4096, 16_384, bias=False, dtype=torch.float16)
     assert 0.9 * batch < wide.intensity < batch or batch == 1
 
 
@@ -46,9 +45,9 @@ def test_only_sharing_raises_the_work_for_each_byte_of_the_cache(batch, kv_heads
         return scores @ value
 
     assert products(core) / cache.nbytes == group
-    sizes = Sizes(
+    sizes = cost.Sizes(
         n=1, m=97, d_k=D, d_v=D, batch=batch, num_heads=HEADS, num_kv_heads=kv_heads,
         dtype=torch.float16,
     )  # fmt: skip
-    assert fused(sizes).operations.matmul == products(core)
+    assert cost.of("fused", sizes).operations.matmul == products(core)
     assert sizes.cache_bytes == cache.nbytes

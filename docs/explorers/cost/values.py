@@ -12,18 +12,7 @@ from typing import Any
 
 import torch
 
-from attnref.cost import (
-    Cost,
-    Sizes,
-    allowed_pairs,
-    fused,
-    latent,
-    linear,
-    multihead,
-    plain,
-    plain_backward,
-    quantized,
-)
+from attnref import cost
 from attnref.cost.kernels import linear_layer, pass_over
 from attnref.roofline import Machine, Roofline, bound
 
@@ -86,7 +75,7 @@ PROGRAM = True
 def values(state: State) -> dict[str, float]:
     """All that is shown: of this length, over all lengths, and where lines cross."""
     n, found = state["n"], dict[str, float]()
-    costs = {column: cost(state, column, n) for column in COLUMNS}
+    costs = {column: spent(state, column, n) for column in COLUMNS}
     for column, one in costs.items():
         roof = roofline(state, one)
         found[f"{column}-operations"] = one.operations.total
@@ -118,7 +107,7 @@ def kind_of(state: State, column: str) -> str:
     return "multi-head" if column == "full" else state["attention"]
 
 
-def sizes(state: State, kind: str, length: int) -> Sizes:
+def sizes(state: State, kind: str, length: int) -> cost.Sizes:
     """Of one layer; the queries are one new token while decoding, and all tokens otherwise."""
     _, _, heads, kv_heads, d, _ = model(state)
     if kind in ("multi-head", "latent", "linear"):
@@ -126,7 +115,7 @@ def sizes(state: State, kind: str, length: int) -> Sizes:
     if kind == "multi-query":
         kv_heads = 1
     decoding = state["phase"] == "decoding"
-    return Sizes(
+    return cost.Sizes(
         n=1 if decoding else length,
         m=min(length, state["window"]) if decoding and kind == "window" else length,
         d_k=d,
@@ -138,48 +127,56 @@ def sizes(state: State, kind: str, length: int) -> Sizes:
     )
 
 
-def cost(state: State, column: str, length: int) -> Cost:
+def spent(state: State, column: str, length: int) -> cost.Cost:
     """Of all layers: the attention chosen, full attention, or the projections around the first."""
     kind, layers = kind_of(state, column), model(state)[0]
     one = projections if column == "projections" else core
-    # As plain_backward says; of the others, as the page about the phases counts.
+    # Of plain, with its gradients; of the others, as the page about the phases counts.
     times = 3 if state["phase"] == "training" and (one, kind) != (core, "plain") else 1
     return one(state, kind, length) * times * layers
 
 
-def core(state: State, kind: str, length: int) -> Cost:
+def core(state: State, kind: str, length: int) -> cost.Cost:
     """Of one layer, forward; of the plain formula with its gradients in training."""
     of = sizes(state, kind, length)
-    causal = allowed_pairs(of.n, of.m, window=(None, of.m - of.n))
+    causal = cost.allowed_pairs(of.n, of.m, window=(None, of.m - of.n))
     match kind:
         case "all-pairs":
-            return fused(of)
+            return cost.of("fused", of)
         case "plain" if state["phase"] == "training":
-            return plain(of, masked=True) + plain_backward(of, masked=True)
+            backward = cost.of("plain", of, masked=True, backward=True)
+            return cost.of("plain", of, masked=True) + backward
         case "plain":
-            return plain(of, masked=of.n > 1)
+            return cost.of("plain", of, masked=of.n > 1)
         case "window" if of.n > 1:
-            return fused(of, pairs=allowed_pairs(of.n, of.m, window=(state["window"] - 1, 0)))
+            near = cost.allowed_pairs(of.n, of.m, window=(state["window"] - 1, 0))
+            return cost.of("fused", of, pairs=near)
         case "latent":
-            shape = {"latent_dim": state["latent"], "rotary_dim": ROTARY_DIM}
-            return latent(of, **shape, absorb=state["phase"] == "decoding", pairs=causal)
+            return cost.of(
+                "latent",
+                of,
+                latent_dim=state["latent"],
+                rotary_dim=ROTARY_DIM,
+                absorb=state["phase"] == "decoding",
+                pairs=causal,
+            )
         case "linear" if state["phase"] == "decoding":  # one token is added to the state
             step = sizes(state, kind, 1)
-            return linear(step) + Cost(bytes_read=step.state_bytes)
+            return cost.of("linear", step) + cost.Cost(bytes_read=step.state_bytes)
         case "linear":
-            return linear(of)
+            return cost.of("linear", of)
         case "quantized":
-            return quantized(of, bits=state["bits"], pairs=causal)
+            return cost.of("quantized", of, bits=state["bits"], pairs=causal)
         case _:
-            return fused(of, pairs=causal)
+            return cost.of("fused", of, pairs=causal)
 
 
-def projections(state: State, kind: str, length: int) -> Cost:
+def projections(state: State, kind: str, length: int) -> cost.Cost:
     """Of one layer, forward."""
     of = sizes(state, kind, length)
     _, width, heads, _, d, query_latent = model(state)
     if kind != "latent":
-        return multihead(of, width, Cost(), bias=False)
+        return cost.multihead(of, width, cost.Cost(), bias=False)
     tokens, size, queries = of.batch * of.n, of.dtype.itemsize, heads * (d + ROTARY_DIM)
     steps = [(width, query_latent), (query_latent, queries)] if query_latent else [(width, queries)]
     steps += [(width, state["latent"] + ROTARY_DIM), (heads * d, width)]
@@ -193,16 +190,16 @@ def cache(state: State, kind: str, length: int) -> int:
     each = of.cache_bytes
     if kind == "latent":
         shape = {"d_k": state["latent"] + ROTARY_DIM, "d_v": 0}
-        each = Sizes(n=1, m=length, batch=of.batch, dtype=of.dtype, **shape).cache_bytes
+        each = cost.Sizes(n=1, m=length, batch=of.batch, dtype=of.dtype, **shape).cache_bytes
     if kind == "linear":
         each = of.state_bytes
     if kind == "quantized":
-        few, wide = quantized(of, bits=state["bits"]), fused(of)
+        few, wide = cost.of("quantized", of, bits=state["bits"]), cost.of("fused", of)
         each += few.bytes_read - wide.bytes_read
     return model(state)[0] * each
 
 
-def roofline(state: State, of: Cost) -> Roofline:
+def roofline(state: State, of: cost.Cost) -> Roofline:
     """Arithmetic at the speed for 16 bits, whatever the numbers are stored in."""
     name = state["machine"]
     speed, memory, exponentials = MACHINES.get(name, (state["speed"], state["bandwidth"], None))
@@ -219,7 +216,7 @@ def quantity(state: State, column: str, length: int) -> float:
     """What the chart shows of a line at a length."""
     if state["quantity"] == "cache":
         return cache(state, kind_of(state, column), length)
-    one = cost(state, column, length)
+    one = spent(state, column, length)
     if state["quantity"] == "seconds":
         return roofline(state, one).seconds
     return one.operations.total if state["quantity"] == "operations" else one.bytes_moved
@@ -321,7 +318,7 @@ def drawing(state: State) -> dict[str, Any]:
             for column in columns
             for octave in OCTAVES
         },
-        "bounds": {one: roofline(state, cost(state, one, n)).bound for one in COLUMNS},
+        "bounds": {one: roofline(state, spent(state, one, n)).bound for one in COLUMNS},
         "models": MODELS,
         "machines": MACHINES,
         "sizes": dict(zip(FIELDS, model(state), strict=False)),

@@ -127,7 +127,7 @@ def values(state: State) -> dict[str, float]:
         found[f"blocks-{name}"] = int((summary == kind).sum())
         found[f"pairs-{name}"] = here.count()
     computed = masks.block_layout(n, m, layout=summary > 0, block_size=block).count()
-    dense = cost.plain(cost.Sizes(n=n, m=m, d_k=WIDTH, d_v=WIDTH)).operations.matmul
+    dense = cost.of("plain", cost.Sizes(n=n, m=m, d_k=WIDTH, d_v=WIDTH)).operations.matmul
     found |= {
         "allowed-percent": 100 * found["allowed"] / (n * m),
         "blocks": summary.numel(),

@@ -4,7 +4,7 @@ from bisect import bisect_left
 
 from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new, powers, ticks
 
-from attnref.cost import Cost, Sizes, feedforward, multihead, plain
+from attnref import cost
 
 TEXT = {
     "pt": {
@@ -30,10 +30,11 @@ LENGTHS = [2**power for power in range(5, 17)]
 def parts(n):
     """Operations of the core, of all that is around it in a layer, of the projections."""
     d = WIDTH // HEADS
-    sizes = Sizes(n=n, m=n, d_k=d, d_v=d, num_heads=HEADS)
-    projections, hidden = multihead(sizes, WIDTH, Cost()), feedforward(n, WIDTH, 4 * WIDTH)
-    costs = plain(sizes), projections + hidden, projections
-    return [cost.operations.matmul for cost in costs]
+    sizes = cost.Sizes(n=n, m=n, d_k=d, d_v=d, num_heads=HEADS)
+    projections = cost.multihead(sizes, WIDTH, cost.Cost())
+    hidden = cost.feedforward(n, WIDTH, 4 * WIDTH)
+    costs = cost.of("plain", sizes), projections + hidden, projections
+    return [spent.operations.matmul for spent in costs]
 
 
 def crossing(part):

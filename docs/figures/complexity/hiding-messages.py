@@ -3,7 +3,7 @@
 import torch
 from drawing import FIRST, SECOND, SMALL, SOFT, THIRD, axes, label, name_axes, new, ticks
 
-from attnref.cost import Link, Sizes, mesh_time
+from attnref import cost
 
 TEXT = {
     "pt": {
@@ -20,7 +20,8 @@ TEXT = {
     },
 }
 
-NVLINK, INFINIBAND, ETHERNET = Link(450e9, 3.4e-6), Link(50e9, 14e-6), Link(12.5e9, 14e-6)
+NVLINK, INFINIBAND = cost.Link(450e9, 3.4e-6), cost.Link(50e9, 14e-6)
+ETHERNET = cost.Link(12.5e9, 14e-6)
 RING, MILLION = 64, 2**20
 TOKENS = [2 * round(2 ** (step / 8)) for step in range(50, 137)]  # from 152 to 262144, all even
 
@@ -29,9 +30,9 @@ def busy(tokens, link, heads):
     """Of a ring of 64, or of as many rings as there are groups of heads."""
     n = tokens * RING * heads
     widths = {"d_k": 128, "d_v": 128, "num_heads": 32, "num_kv_heads": 8}
-    return mesh_time(
-        Sizes(n=n, m=n, **widths, dtype=torch.bfloat16),
-        ring=RING,
+    return cost.mesh_time(
+        cost.Sizes(n=n, m=n, **widths, dtype=torch.bfloat16),
+        ranks=RING * heads,
         heads=heads,
         ring_link=link,
         heads_link=NVLINK,

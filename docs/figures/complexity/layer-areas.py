@@ -2,7 +2,7 @@
 
 from drawing import FIRST, SECOND, SHADE, SMALL, SOFT, box, canvas, new
 
-from attnref.cost import Cost, Sizes, feedforward, multihead, plain
+from attnref import cost
 
 TEXT = {
     "pt": {
@@ -26,8 +26,12 @@ ACROSS, DOWN = 12 / (D * D), 56 / D  # pixels for an operation of a token, and f
 
 def products(n):
     """Products of projections, feed-forward and core, for each token."""
-    sizes = Sizes(n=n, m=n, d_k=D // HEADS, d_v=D // HEADS, num_heads=HEADS)
-    parts = multihead(sizes, D, Cost()), feedforward(n, D, HIDDEN), plain(sizes)
+    sizes = cost.Sizes(n=n, m=n, d_k=D // HEADS, d_v=D // HEADS, num_heads=HEADS)
+    parts = (
+        cost.multihead(sizes, D, cost.Cost()),
+        cost.feedforward(n, D, HIDDEN),
+        cost.of("plain", sizes),
+    )
     return [part.operations.matmul / n for part in parts]
 
 

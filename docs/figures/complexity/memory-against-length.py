@@ -3,7 +3,7 @@
 import torch
 from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new, ticks
 
-from attnref.cost import Sizes, blockwise
+from attnref import cost
 
 TEXT = {
     "pt": {
@@ -30,9 +30,9 @@ LENGTHS = [2**power for power in range(9, 21)]
 
 def held(n):
     """Bytes of scores, cache, inputs, and of what a tiled program allocates."""
-    sizes = Sizes(n=n, m=n, d_k=D, d_v=D, num_heads=HEADS, dtype=torch.float16)
+    sizes = cost.Sizes(n=n, m=n, d_k=D, d_v=D, num_heads=HEADS, dtype=torch.float16)
     inputs = 3 * HEADS * n * D * sizes.dtype.itemsize
-    tiles = blockwise(sizes, block=(128, 128)).peak_bytes
+    tiles = cost.of("blockwise", sizes, block=(128, 128)).peak_bytes
     return sizes.score_bytes, LAYERS * sizes.cache_bytes, inputs, tiles
 
 

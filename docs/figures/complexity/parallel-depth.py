@@ -2,7 +2,7 @@
 
 from drawing import FIRST, SECOND, axes, label, name_axes, new, powers, ticks
 
-from attnref.cost import Sizes, plain
+from attnref import cost
 
 TEXT = {
     "pt": {
@@ -31,7 +31,7 @@ def tree(size):
 
 
 def attention(n):
-    work = plain(Sizes(n=n, m=n, d_k=D, d_v=D)).operations.total
+    work = cost.of("plain", cost.Sizes(n=n, m=n, d_k=D, d_v=D)).operations.total
     score = 1 + tree(D) + 1  # multiply, add up, scale
     weight = score + tree(n) + 2 + tree(n) + 1  # maximum, subtract and exponential, sum, divide
     return work, weight + 1 + tree(n)

@@ -3,7 +3,7 @@
 import torch
 from drawing import FIRST, INK, SECOND, axes, label, name_axes, new, powers, ticks
 
-from attnref.cost import Sizes, allowed_pairs, blockwise, feedforward, fused, multihead, plain
+from attnref import cost
 
 TEXT = {
     "pt": {
@@ -35,10 +35,10 @@ WIDTH, HEADS, D, HIDDEN = 4096, 32, 128, 16_384
 
 def layer(n, m, batch):
     """The last n of m tokens, through attention and feed-forward: operations per byte."""
-    sizes = Sizes(n=n, m=m, d_k=D, d_v=D, batch=batch, num_heads=HEADS, dtype=HALF)
-    core = fused(sizes, pairs=allowed_pairs(n, m, window=(None, m - n)))
-    hidden = feedforward(batch * n, WIDTH, HIDDEN, dtype=HALF)
-    return (multihead(sizes, WIDTH, core) + hidden).intensity
+    sizes = cost.Sizes(n=n, m=m, d_k=D, d_v=D, batch=batch, num_heads=HEADS, dtype=HALF)
+    core = cost.of("fused", sizes, pairs=cost.allowed_pairs(n, m, window=(None, m - n)))
+    hidden = cost.feedforward(batch * n, WIDTH, HIDDEN, dtype=HALF)
+    return (cost.multihead(sizes, WIDTH, core) + hidden).intensity
 
 
 def attainable(intensity):
@@ -54,12 +54,12 @@ def draw(text):
     plot.plot([ridge, ridge], [1e11, 7e11], color=INK, linewidth=1, dashes=(1, 2))
     label(plot, (ridge, 2.6e11), text["memory"], offset=(-6, 0), side="right")
     label(plot, (ridge, 2.6e11), text["compute"], offset=(6, 0))
-    core = Sizes(n=8192, m=8192, d_k=64, d_v=64, dtype=HALF)
+    core = cost.Sizes(n=8192, m=8192, d_k=64, d_v=64, dtype=HALF)
     points = [
         *((layer(1, 4096, batch), "decode", batch, "o") for batch in (1, 8, 64)),
         (layer(4096, 4096, 1), "train", None, "o"),
-        (plain(core).intensity, "plain", None, "s"),
-        (blockwise(core, block=(128, 128)).intensity, "tiles", None, "s"),
+        (cost.of("plain", core).intensity, "plain", None, "s"),
+        (cost.of("blockwise", core, block=(128, 128)).intensity, "tiles", None, "s"),
     ]
     for intensity, key, batch, marker in points:
         colour = FIRST if marker == "o" else SECOND

@@ -4,8 +4,7 @@ import torch
 from drawing import GROUND, SMALL, SOFT, box, canvas, new
 from matrices import WHOLE, grid, mask
 
-from attnref import masks
-from attnref.cost import Sizes, allowed_pairs, feedforward, fused, multihead
+from attnref import cost, masks
 
 TEXT = {
     "pt": {
@@ -30,10 +29,10 @@ CELLS, CELL, PITCH = 8, 12, 16
 def layer(n):
     """The last n of all tokens, through attention and feed-forward."""
     d = WIDTH // HEADS
-    sizes = Sizes(n=n, m=TOKENS, d_k=d, d_v=d, num_heads=HEADS, dtype=HALF)
-    pairs = allowed_pairs(n, TOKENS, window=(None, TOKENS - n))
-    core = fused(sizes, pairs=pairs)
-    return multihead(sizes, WIDTH, core) + feedforward(n, WIDTH, HIDDEN, dtype=HALF)
+    sizes = cost.Sizes(n=n, m=TOKENS, d_k=d, d_v=d, num_heads=HEADS, dtype=HALF)
+    pairs = cost.allowed_pairs(n, TOKENS, window=(None, TOKENS - n))
+    core = cost.of("fused", sizes, pairs=pairs)
+    return cost.multihead(sizes, WIDTH, core) + cost.feedforward(n, WIDTH, HIDDEN, dtype=HALF)
 
 
 def draw(text):
@@ -52,11 +51,11 @@ def draw(text):
     reading = layer(TOKENS)
     costs = (reading * 3, TOKENS), (reading, TOKENS), (layer(1), 1)
     titles, passes = text["titles"].split("|"), text["passes"].split("|")
-    for left, title, what, (cost, tokens) in zip(lefts, titles, passes, costs, strict=True):
+    for left, title, what, (spent, tokens) in zip(lefts, titles, passes, costs, strict=True):
         plane.text(left, 12, title, va="center", fontweight="semibold")
         small = {"va": "center", "fontsize": SMALL}
         plane.text(left, 172, what, color=SOFT, **small)
-        moved = cost.bytes_moved / tokens / 1e6
+        moved = spent.bytes_moved / tokens / 1e6
         plane.text(left, 194, text["bytes"].format(count=moved), **small)
-        plane.text(left, 214, text["intensity"].format(count=cost.intensity), **small)
+        plane.text(left, 214, text["intensity"].format(count=spent.intensity), **small)
     return figure

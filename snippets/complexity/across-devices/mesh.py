@@ -2,10 +2,10 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.cost import Link, Sizes, mesh_time
+from attnref import cost
 
-nvlink = Link(450e9, latency=3.4e-6)  # in a row, which divides the heads
-infiniband = Link(50e9, latency=14e-6)  # along a column, which is a ring
+nvlink = cost.Link(450e9, latency=3.4e-6)  # in a row, which divides the heads
+infiniband = cost.Link(50e9, latency=14e-6)  # along a column, which is a ring
 million = 2**20
 
 print("seconds by the size of a row, and the share of computing in them")
@@ -16,7 +16,7 @@ for n, devices in (
     (million, 16384),
     (100 * million, 16384),
 ):
-    sizes = Sizes(
+    sizes = cost.Sizes(
         n=n,
         m=n,
         d_k=128,
@@ -27,9 +27,9 @@ for n, devices in (
     )
     print(f"{n // million:3}M {devices:8}", end="")
     for row in (1, 2, 4, 8):
-        time = mesh_time(
+        time = cost.mesh_time(
             sizes,
-            ring=devices // row,
+            ranks=devices,
             heads=row,
             ring_link=infiniband,
             heads_link=nvlink,

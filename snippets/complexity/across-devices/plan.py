@@ -2,12 +2,12 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.cost import Link, Sizes, hiding_length, mesh_time
+from attnref import cost
 
 LINKS = {
-    "NVLink": Link(450e9, latency=3.4e-6),
-    "InfiniBand": Link(50e9, latency=14e-6),
-    "Ethernet": Link(12.5e9, latency=14e-6),
+    "NVLink": cost.Link(450e9, latency=3.4e-6),
+    "InfiniBand": cost.Link(50e9, latency=14e-6),
+    "Ethernet": cost.Link(12.5e9, latency=14e-6),
 }
 H100 = {"operations_per_second": 989e12, "is_causal": True}
 MILLION = 2**20
@@ -16,12 +16,13 @@ MILLION = 2**20
 def layer(n):
     """32 heads of width 128 share 8 heads of keys and values."""
     heads = {"d_k": 128, "d_v": 128, "num_heads": 32, "num_kv_heads": 8}
-    return Sizes(n=n, m=n, **heads, dtype=torch.bfloat16)
+    return cost.Sizes(n=n, m=n, **heads, dtype=torch.bfloat16)
 
 
 print("messages hide from so many tokens per device on")
 for name, link in LINKS.items():
-    print(f"  {name:10}{hiding_length(layer(1), link, **H100):6.0f}")
+    tokens = cost.hiding_length(layer(1), link, **H100)
+    print(f"  {name:10}{tokens:6.0f}")
 
 print("\nseconds of a layer: computing alone, and over each link")
 print("      devices      each     alone", end="")
@@ -29,7 +30,7 @@ print("".join(f"{name:>11}" for name in LINKS))
 for n in (MILLION, 100 * MILLION):
     for devices in (8, 64, 1024, 16384):
         times = [
-            mesh_time(layer(n), ring=devices, ring_link=link, **H100)
+            cost.mesh_time(layer(n), ranks=devices, ring_link=link, **H100)
             for link in LINKS.values()
         ]
         shown = [one.seconds for one in times]
@@ -41,9 +42,9 @@ print("\nhow much longer contiguous parts take, over InfiniBand")
 for n in (MILLION, 100 * MILLION):
     for devices in (8, 64, 1024, 16384):
         zigzag, contiguous = [
-            mesh_time(
+            cost.mesh_time(
                 layer(n),
-                ring=devices,
+                ranks=devices,
                 ring_link=LINKS["InfiniBand"],
                 layout=layout,
                 **H100,

@@ -3,10 +3,9 @@
 # --8<-- [start:example]
 import torch
 from attnref import cost
-from attnref.cost import Link, Sizes, hiding_length, mesh_time
 
 half = torch.bfloat16
-infiniband = Link(50e9)
+infiniband = cost.Link(50e9)
 
 print("Ring Attention: tokens from which messages hide, and six times that")
 heads = {"d_k": 128, "d_v": 128, "num_heads": 32}
@@ -17,9 +16,9 @@ for name, speed, bandwidth in (
     ("TPU v4", 275e12, 268e9),
     ("TPU v5e", 196e12, 186e9),
 ):
-    block = hiding_length(
-        Sizes(n=1, m=1, **heads, dtype=half),
-        Link(bandwidth),
+    block = cost.hiding_length(
+        cost.Sizes(n=1, m=1, **heads, dtype=half),
+        cost.Link(bandwidth),
         operations_per_second=speed,
     )
     print(f"  {name:17}{block:6.0f} {6 * block:7.0f}")
@@ -28,7 +27,7 @@ for name, speed, bandwidth in (
 def of_405b(n, m=None):
     """An eighth of a layer of Llama 3 405B: 16 heads share one key head."""
     heads = {"d_k": 128, "d_v": 128, "num_heads": 16, "num_kv_heads": 1}
-    return Sizes(n=n, m=m or n, **heads, dtype=half)
+    return cost.Sizes(n=n, m=m or n, **heads, dtype=half)
 
 
 def products(n):
@@ -41,9 +40,9 @@ print("\nPrefill of Llama 3 405B on 16 servers with 8 H100 each")
 for n, measured in ((1_000_000, 77), (128_000, 3.8)):
     attention, rest = products(n)
     least, reached = (attention + rest) / 540e12, (attention + rest) / measured
-    step = mesh_time(
+    step = cost.mesh_time(
         of_405b(n),
-        ring=16,
+        ranks=16,
         ring_link=infiniband,
         operations_per_second=540e12,
         is_causal=True,
@@ -62,7 +61,7 @@ print(f"  computes at up to {step / 1608e-6 / 1e12:.0f}e12", end="")
 print(f", sends {block / 1e6:.1f} MB at {block / 631e-6 / 1e9:.1f} GB/s")
 
 attention, rest = products(131_072)
-sent = cost.gather_bytes(of_405b(131_072), ranks=16).forward
+sent = cost.sent("gather", of_405b(131_072), ranks=16).forward
 milliseconds = 1e3 / 126 / 380e12
 print("\nTraining of Llama 3 405B, a layer forward, at 380e12")
 print(

@@ -2,7 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.cost import Cost, Sizes, fused, multihead
+from attnref import cost
 from attnref.roofline import Machine, bound
 
 layers, width, half = 32, 4096, torch.bfloat16
@@ -11,7 +11,7 @@ machine = Machine("H100", {half: 989e12}, 3.35e12, 3.9e12)
 print("Llama 3.1 8B, all layers, one step of decoding on an H100")
 print("batch  tokens  part         M ops.  MB moved     ms  limited by")
 for batch, tokens in [(1, 20_493), (64, 333), (64, 32_768)]:
-    sizes = Sizes(
+    sizes = cost.Sizes(
         n=1,
         m=tokens,
         d_k=128,
@@ -22,15 +22,15 @@ for batch, tokens in [(1, 20_493), (64, 333), (64, 32_768)]:
         dtype=half,
     )
     for name, layer in {
-        "core": fused(sizes),
-        "projections": multihead(sizes, width, Cost(), bias=False),
+        "core": cost.of("fused", sizes),
+        "projections": cost.multihead(sizes, width, cost.Cost(), bias=False),
     }.items():
-        cost = layer * layers
-        found = bound(cost, machine, dtype=half)
+        spent = layer * layers
+        found = bound(spent, machine, dtype=half)
         print(
             f"{batch:5}  {tokens:6}  {name:11}  "
-            f"{cost.operations.total / 1e6:6.0f}  "
-            f"{cost.bytes_moved / 1e6:8.0f}  "
+            f"{spent.operations.total / 1e6:6.0f}  "
+            f"{spent.bytes_moved / 1e6:8.0f}  "
             f"{found.seconds * 1e3:5.2f}  {found.bound}"
         )
 # --8<-- [end:example]

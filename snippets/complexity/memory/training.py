@@ -10,9 +10,9 @@ for n in (1024, 2048, 4096, 8192):
     sizes = cost.Sizes(
         n=n, m=n, d_k=64, d_v=64, num_heads=16, dtype=torch.float16
     )
-    kept = cost.plain(sizes) + cost.plain_backward(sizes)
-    again = cost.blockwise(sizes, block=tile, return_lse=True)
-    again += cost.blockwise_backward(sizes, block=tile)
+    kept = cost.of("plain", sizes) + cost.of("plain", sizes, backward=True)
+    again = cost.of("blockwise", sizes, block=tile, return_lse=True)
+    again += cost.of("blockwise", sizes, block=tile, backward=True)
     ratio = again.operations.matmul / kept.operations.matmul
     print(
         f"{n:5}  {kept.peak_bytes / 2**20:6.0f}  "

@@ -2,21 +2,21 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.cost import Cost, Sizes, feedforward, multihead, plain
+from attnref import cost
 from torch.utils.flop_counter import FlopCounterMode
 
 n, width, heads, hidden = 512, 768, 12, 3072  # BERT-base
 d = width // heads
-sizes = Sizes(n=n, m=n, d_k=d, d_v=d, num_heads=heads)
+sizes = cost.Sizes(n=n, m=n, d_k=d, d_v=d, num_heads=heads)
 parts = {
-    "projections": multihead(sizes, width, Cost()),
-    "scores and averages": plain(sizes),
-    "feed-forward": feedforward(n, width, hidden),
+    "projections": cost.multihead(sizes, width, cost.Cost()),
+    "scores and averages": cost.of("plain", sizes),
+    "feed-forward": cost.feedforward(n, width, hidden),
 }
-layer = sum(parts.values(), Cost()).operations
+layer = sum(parts.values(), cost.Cost()).operations
 print("products, in millions of operations")
-for name, cost in parts.items():
-    products = cost.operations.matmul
+for name, spent in parts.items():
+    products = spent.operations.matmul
     print(f"{name:19}  {products / 1e6:6.1f}  {products / layer.matmul:.1%}")
 print(f"{'together':19}  {layer.matmul / 1e6:6.1f}")
 

@@ -1,15 +1,16 @@
 """What a wider key costs, and what more heads cost."""
 
 # --8<-- [start:example]
-from attnref.cost import Sizes, multihead, multihead_parameters, plain
+from attnref import cost
 
 n = width = 512
 
 
 def line(heads, d_k, d_v):
-    sizes = Sizes(n=n, m=n, d_k=d_k, d_v=d_v, num_heads=heads)
-    operations = multihead(sizes, width, plain(sizes)).operations
-    parameters = multihead_parameters(sizes, width, bias=False)
+    sizes = cost.Sizes(n=n, m=n, d_k=d_k, d_v=d_v, num_heads=heads)
+    core = cost.of("plain", sizes)
+    operations = cost.multihead(sizes, width, core).operations
+    parameters = cost.parameters(sizes, width, bias=False)
     print(
         f"{heads:5}  {d_k:3}  {d_v:3}  {parameters / 1e6:10.2f}  "
         f"{operations.matmul / 1e6:8.1f}  "

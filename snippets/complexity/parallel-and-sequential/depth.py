@@ -1,7 +1,7 @@
 """How many steps follow one another, if nothing else ever waits."""
 
 # --8<-- [start:example]
-from attnref.cost import Sizes, plain
+from attnref import cost
 
 
 def after(*steps):
@@ -40,7 +40,8 @@ d = 64
 print("       attention               recurrence")
 print("    n  million operations  depth  million operations  depth")
 for n in (16, 256, 4096):
-    work = plain(Sizes(n=n, m=n, d_k=d, d_v=d)).operations.total
+    sizes = cost.Sizes(n=n, m=n, d_k=d, d_v=d)
+    work = cost.of("plain", sizes).operations.total
     steps = n * (2 * d**2 + 2 * d)
     print(
         f"{n:5}  {work / 1e6:18.2f}  {attention(n, d):5}  "

@@ -12,10 +12,10 @@ sizes = cost.Sizes(
 )
 tile = {"block": (128, 128)}
 programs = {
-    "plain": cost.plain(sizes, masked=True)
-    + cost.plain_backward(sizes, masked=True),
-    "tiles": cost.blockwise(sizes, **tile, return_lse=True)
-    + cost.blockwise_backward(sizes, **tile),
+    "plain": cost.of("plain", sizes, masked=True)
+    + cost.of("plain", sizes, masked=True, backward=True),
+    "tiles": cost.of("blockwise", sizes, **tile, return_lse=True)
+    + cost.of("blockwise", sizes, **tile, backward=True),
 }
 for name, spent in programs.items():
     found = bound(spent, a100, dtype=half)

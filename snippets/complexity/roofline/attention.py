@@ -2,7 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.cost import Sizes, blockwise, plain
+from attnref import cost
 from attnref.roofline import Machine, bound
 
 half = torch.float16
@@ -12,15 +12,15 @@ machine = Machine("example", {half: 1e14}, bytes_per_second=1e12)
 print(f"ridge: {1e14 / machine.bytes_per_second:.0f} operations per byte")
 print("    n  program  million op.  MB moved  intensity  limited by")
 for n, m in [(512, 512), (2048, 2048), (8192, 8192), (1, 8192)]:
-    sizes = Sizes(n=n, m=m, d_k=64, d_v=64, dtype=half)
-    for name, cost in {
-        "plain": plain(sizes),
-        "tiles": blockwise(sizes, block=(128, 128)),
+    sizes = cost.Sizes(n=n, m=m, d_k=64, d_v=64, dtype=half)
+    for name, spent in {
+        "plain": cost.of("plain", sizes),
+        "tiles": cost.of("blockwise", sizes, block=(128, 128)),
     }.items():
-        found = bound(cost, machine, dtype=half)
+        found = bound(spent, machine, dtype=half)
         print(
-            f"{n:5}  {name:7}  {cost.operations.total / 1e6:11.1f}  "
-            f"{cost.bytes_moved / 1e6:8.1f}  {found.intensity:9.1f}  "
+            f"{n:5}  {name:7}  {spent.operations.total / 1e6:11.1f}  "
+            f"{spent.bytes_moved / 1e6:8.1f}  {found.intensity:9.1f}  "
             f"{found.bound}"
         )
 # --8<-- [end:example]

@@ -5,7 +5,7 @@ import sys
 import time
 
 import torch
-from attnref.cost import Sizes, fused
+from attnref import cost
 from attnref.roofline import Machine, bound
 
 
@@ -31,7 +31,7 @@ here = Machine(
 print(here, file=sys.stderr)  # differs from machine to machine
 
 for name, n in {"prefill": 4096, "decoding": 1}.items():
-    cost = fused(Sizes(n=n, m=4096, d_k=128, d_v=128))
-    found = bound(cost, here, dtype=torch.float32)
+    spent = cost.of("fused", cost.Sizes(n=n, m=4096, d_k=128, d_v=128))
+    found = bound(spent, here, dtype=torch.float32)
     print(f"{name}: {found.intensity:.4g} operations per byte, {found.bound}")
 # --8<-- [end:example]

@@ -2,7 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.cost import Sizes, fused
+from attnref import cost
 from attnref.roofline import Machine, bound
 
 half = torch.bfloat16
@@ -20,11 +20,12 @@ print("        d  products     exp  memory  in turn  at once  limit")
 for machine in machines:
     for d in (64, 128, 256):
         heads = 2048 // d
-        sizes = Sizes(
+        sizes = cost.Sizes(
             n=8192, m=8192, d_k=d, d_v=d, num_heads=heads, dtype=half
         )
-        cost = fused(sizes)  # a cache serves those who read keys again
-        found = bound(cost, machine, dtype=half)
+        # Whoever reads keys again is served by a cache.
+        spent = cost.of("fused", sizes)
+        found = bound(spent, machine, dtype=half)
         one_by_one = sum(found.parts.values())
         milliseconds = [*found.parts.values(), one_by_one, found.seconds]
         products, exp, memory, in_turn, at_once = (

@@ -2,13 +2,13 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.cost import Cost, Sizes, fused, multihead
+from attnref import cost
 
 width, d, half = 4096, 128, torch.float16
 print("batch  h_kv  projections   core   (operations per byte)")
 for kv_heads in (32, 8):
     for batch in (1, 16, 256):
-        sizes = Sizes(
+        sizes = cost.Sizes(
             n=1,
             m=4096,
             d_k=d,
@@ -18,9 +18,10 @@ for kv_heads in (32, 8):
             num_kv_heads=kv_heads,
             dtype=half,
         )
-        around = multihead(sizes, width, Cost(), bias=False)
+        around = cost.multihead(sizes, width, cost.Cost(), bias=False)
+        core = cost.of("fused", sizes)
         print(
             f"{batch:5}  {kv_heads:4}  {around.intensity:11.1f}  "
-            f"{fused(sizes).intensity:5.1f}"
+            f"{core.intensity:5.1f}"
         )
 # --8<-- [end:example]

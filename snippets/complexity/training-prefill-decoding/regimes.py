@@ -2,27 +2,28 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.cost import Sizes, allowed_pairs, feedforward, fused, multihead
+from attnref import cost
 
 width, heads, d, hidden, half = 4096, 32, 128, 16_384, torch.float16
 
 
 def layer(n, m, batch):
     """The last n of m tokens, through attention and feed-forward."""
-    sizes = Sizes(
+    sizes = cost.Sizes(
         n=n, m=m, d_k=d, d_v=d, batch=batch, num_heads=heads, dtype=half
     )
-    pairs = allowed_pairs(n, m, window=(None, m - n))
-    attention = multihead(sizes, width, fused(sizes, pairs=pairs))
+    pairs = cost.allowed_pairs(n, m, window=(None, m - n))
+    core = cost.of("fused", sizes, pairs=pairs)
+    attention = cost.multihead(sizes, width, core)
     tokens = batch * n
-    return attention + feedforward(tokens, width, hidden, dtype=half)
+    return attention + cost.feedforward(tokens, width, hidden, dtype=half)
 
 
-def report(name, cost, tokens):
-    products = cost.operations.matmul / tokens
+def report(name, spent, tokens):
+    products = spent.operations.matmul / tokens
     print(
         f"{name:22}  {products / 1e6:6.0f}  "
-        f"{cost.bytes_moved / tokens / 1e6:8.3f}  {cost.intensity:6.1f}"
+        f"{spent.bytes_moved / tokens / 1e6:8.3f}  {spent.intensity:6.1f}"
     )
 
 

@@ -11,11 +11,11 @@ for n in (64, 512, 4096, 32_768):
     near = cost.allowed_pairs(n, n, window=window)
     around = cost.multihead(sizes, width, cost.Cost())
     around += cost.feedforward(n, width, 4 * width)
-    whole = (cost.plain(sizes) + around).operations.matmul
+    whole = (cost.of("plain", sizes) + around).operations.matmul
     line = f"{n:6}"
     for core in (
-        cost.linear(sizes),
-        cost.fused(sizes, pairs=near),
+        cost.of("linear", sizes),
+        cost.of("fused", sizes, pairs=near),
         cost.Cost(),
     ):
         line += f"  {whole / (core + around).operations.matmul:6.2f}"

@@ -21,9 +21,9 @@ for name, (width, h, h_kv, hidden, matrices, lengths) in MODELS.items():
         around = cost.multihead(sizes, width, cost.Cost()).operations.matmul
         two = cost.feedforward(n, width, hidden).operations.matmul
         around += two * matrices // 2
-        core = cost.fused(sizes).operations.matmul
+        core = cost.of("fused", sizes).operations.matmul
         pairs = cost.allowed_pairs(n, n, window=(None, 0))
-        half = cost.fused(sizes, pairs=pairs).operations.matmul
+        half = cost.of("fused", sizes, pairs=pairs).operations.matmul
         crossing = n * around // core
         print(
             f"{name:14}  {n:6}  {core / (core + around):9.1%}  "

@@ -1,7 +1,7 @@
 """Which share of a layer is quadratic, and what doubling the text costs."""
 
 # --8<-- [start:example]
-from attnref.cost import Cost, Sizes, feedforward, multihead, plain
+from attnref import cost
 
 width, heads = 768, 12
 
@@ -9,10 +9,10 @@ width, heads = 768, 12
 def products(n):
     """Operations in products: of the core, and around it."""
     d = width // heads
-    sizes = Sizes(n=n, m=n, d_k=d, d_v=d, num_heads=heads)
-    around = multihead(sizes, width, Cost())
-    around += feedforward(n, width, 4 * width)
-    return plain(sizes).operations.matmul, around.operations.matmul
+    sizes = cost.Sizes(n=n, m=n, d_k=d, d_v=d, num_heads=heads)
+    around = cost.multihead(sizes, width, cost.Cost())
+    around += cost.feedforward(n, width, 4 * width)
+    return cost.of("plain", sizes).operations.matmul, around.operations.matmul
 
 
 print("    n     n/D  share of the core  n/(n + 6D)  twice the text")

@@ -2,14 +2,14 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.cost import Sizes, fused, multihead_parameters
+from attnref import cost
 
 width, heads, layers = 8192, 64, 80
 print("h_kv  parameters  score operations   cache per token  intensity")
 print("       millions          millions               KiB")
 for kv_heads in (64, 8, 1):
     # One new token, while 4096 are in the cache.
-    sizes = Sizes(
+    sizes = cost.Sizes(
         n=1,
         m=4096,
         d_k=128,
@@ -18,8 +18,8 @@ for kv_heads in (64, 8, 1):
         num_kv_heads=kv_heads,
         dtype=torch.float16,
     )
-    parameters = multihead_parameters(sizes, width, bias=False)
-    core = fused(sizes)
+    parameters = cost.parameters(sizes, width, bias=False)
+    core = cost.of("fused", sizes)
     token = layers * sizes.cache_bytes / sizes.m
     print(
         f"{kv_heads:4}  {parameters / 1e6:10.1f}  "

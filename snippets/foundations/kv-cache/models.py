@@ -2,7 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.cost import Sizes
+from attnref import cost
 
 # layers, key heads, d_k, d_v, tokens of the longest context
 MODELS = {
@@ -15,7 +15,7 @@ MODELS = {
 }
 print("model           KiB / token  tokens  GiB in all")
 for name, (layers, heads, d_k, d_v, tokens) in MODELS.items():
-    sizes = Sizes(
+    sizes = cost.Sizes(
         n=1, m=tokens, d_k=d_k, d_v=d_v, num_heads=heads, dtype=torch.float16
     )
     total = layers * sizes.cache_bytes

@@ -1,15 +1,15 @@
 """Operations to write n tokens, with a cache and without."""
 
 # --8<-- [start:example]
-from attnref.cost import Sizes, allowed_pairs, fused, multihead
+from attnref import cost
 
 
 def layer(n, m):
     """Operations of an attention layer: the last n of m tokens."""
-    sizes = Sizes(n=n, m=m, d_k=64, d_v=64, num_heads=12)
-    pairs = allowed_pairs(n, m, window=(None, m - n))
-    core = fused(sizes, pairs=pairs)
-    return multihead(sizes, 768, core).operations.matmul
+    sizes = cost.Sizes(n=n, m=m, d_k=64, d_v=64, num_heads=12)
+    pairs = cost.allowed_pairs(n, m, window=(None, m - n))
+    core = cost.of("fused", sizes, pairs=pairs)
+    return cost.multihead(sizes, 768, core).operations.matmul
 
 
 print("billions of operations, and millions for the last token alone")

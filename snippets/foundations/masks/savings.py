@@ -6,7 +6,7 @@ from attnref.masks import causal
 
 n = 4096
 sizes = cost.Sizes(n=n, m=n, d_k=64, d_v=64)
-full = cost.plain(sizes)
+full = cost.of("plain", sizes)
 
 print("relative to no mask  pairs  operations  bytes  operations, skipping")
 for name, window in (
@@ -15,10 +15,10 @@ for name, window in (
     ("last 256 keys", (255, 0)),
 ):
     pairs = cost.allowed_pairs(n, n, window=window) / n**2
-    dense = cost.plain(sizes, masked=window != (None, None))
+    dense = cost.of("plain", sizes, masked=window != (None, None))
     products = dense.operations.matmul / full.operations.matmul
     moved = dense.bytes_moved / full.bytes_moved
-    blocks = cost.blockwise(sizes, block=(128, 128), window=window)
+    blocks = cost.of("blockwise", sizes, block=(128, 128), window=window)
     skipping = blocks.operations.matmul / full.operations.matmul
     print(
         f"{name:19}  {pairs:.3f}  {products:10.3f}"

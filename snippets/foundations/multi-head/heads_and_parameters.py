@@ -9,8 +9,8 @@ print("  h  d_k  parameters  operations  exponentials  scores held")
 for h in (1, 2, 4, 8, 16, 32):
     d_k = d_model // h
     sizes = cost.Sizes(n=n, m=n, d_k=d_k, d_v=d_k, num_heads=h)
-    work = cost.multihead(sizes, d_model, cost.plain(sizes), bias=False)
-    parameters = cost.multihead_parameters(sizes, d_model, bias=False)
+    work = cost.multihead(sizes, d_model, cost.of("plain", sizes), bias=False)
+    parameters = cost.parameters(sizes, d_model, bias=False)
     products = work.operations.matmul / 1e9
     exponentials = work.operations.exponentials / 1e6
     print(
@@ -19,6 +19,6 @@ for h in (1, 2, 4, 8, 16, 32):
     )
 
 wide = cost.Sizes(n=n, m=n, d_k=d_model, d_v=d_model, num_heads=8)
-parameters = cost.multihead_parameters(wide, d_model, bias=False)
+parameters = cost.parameters(wide, d_model, bias=False)
 print(f"8 heads, each as wide as the model: {parameters} parameters")
 # --8<-- [end:example]

@@ -8,8 +8,8 @@ causal = cost.allowed_pairs(n, n, window=(None, 0))
 usual = cost.Sizes(n=n, m=n, d_k=d, d_v=d, num_heads=h)
 wide = cost.Sizes(n=n, m=n, d_k=d, d_v=2 * d, num_heads=h // 2)
 rows = {
-    "usual": (usual, cost.fused(usual, pairs=causal)),
-    "differential": (wide, cost.differential(wide, pairs=causal)),
+    "usual": (usual, cost.of("fused", usual, pairs=causal)),
+    "differential": (wide, cost.of("differential", wide, pairs=causal)),
 }
 print("million operations of a layer's core")
 print("              products  others  exponentials")

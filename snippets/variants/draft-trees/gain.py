@@ -36,7 +36,7 @@ def seconds(parents, batch):
         dtype=bf16,
     )
     pairs = masks.tree(parents, past=past).count()
-    layer = cost.multihead(sizes, width, cost.fused(sizes, pairs=pairs))
+    layer = cost.multihead(sizes, width, cost.of("fused", sizes, pairs=pairs))
     layer += cost.feedforward(batch * n, width, 4 * width, dtype=bf16)
     return roofline.bound(layer, h100, dtype=bf16).seconds
 

@@ -13,14 +13,11 @@ for nodes in (16, 64):
     depths = masks.tree_depths(parents).tolist()
     pairs = masks.tree(parents, past=past).count()
     sizes = cost.Sizes(n=nodes, m=past + nodes, **half, **heads)
-    once = cost.fused(sizes, pairs=pairs)
-    each = sum(
-        (
-            cost.fused(cost.Sizes(n=1, m=past + depth + 1, **half, **heads))
-            for depth in depths
-        ),
-        cost.Cost(),
-    )
+    once = cost.of("fused", sizes, pairs=pairs)
+    each = cost.Cost()
+    for depth in depths:
+        step = cost.Sizes(n=1, m=past + depth + 1, **half, **heads)
+        each += cost.of("fused", step)
     for passes, spent in ((1, once), (nodes, each)):
         print(
             f"{nodes:5} {passes:7} {spent.operations.total / 1e6:19.1f}"

@@ -16,9 +16,9 @@ print("     n" + "".join(f"{name:>13}" for name in kinds))
 for n in (256, 512, 1024, 8192, 65536):
     sizes = cost.Sizes(n=n, m=n, d_k=d, d_v=d)
     pairs = cost.allowed_pairs(n, n, window=(None, 0))
-    softmax = cost.fused(sizes, pairs=pairs).operations.matmul
+    softmax = cost.of("fused", sizes, pairs=pairs).operations.matmul
     shares = [
-        cost.gated_delta(sizes, **kind).operations.matmul / softmax
+        cost.of("gated_delta", sizes, **kind).operations.matmul / softmax
         for kind in kinds.values()
     ]
     print(f"{n:6}" + "".join(f"{share:13.3f}" for share in shares))
@@ -26,6 +26,7 @@ for n in (256, 512, 1024, 8192, 65536):
 print("\nbytes moved by a step in bfloat16, per head")
 for m in (128, 512, 65536):
     sizes = cost.Sizes(n=1, m=m, d_k=d, d_v=d, dtype=torch.bfloat16)
-    state = cost.gated_delta(sizes, block_size=None).bytes_moved
-    print(f"m = {m:5}: {cost.fused(sizes).bytes_moved:9}, {state:7}")
+    cache = cost.of("fused", sizes).bytes_moved
+    state = cost.of("gated_delta", sizes, block_size=None).bytes_moved
+    print(f"m = {m:5}: {cache:9}, {state:7}")
 # --8<-- [end:example]

@@ -14,7 +14,7 @@ for chunk in (1, 16, 128, 1024, 8192):
         m = begin + chunk
         pairs = chunk * begin + chunk * (chunk + 1) // 2
         sizes = cost.Sizes(n=chunk, m=m, **HEADS, dtype=torch.bfloat16)
-        total += cost.fused(sizes, pairs=pairs)
+        total += cost.of("fused", sizes, pairs=pairs)
     read = total.bytes_read / 2**30
     print(f"{chunk:5}{read:10.2f} GiB{total.intensity:18.1f}")
 # --8<-- [end:example]

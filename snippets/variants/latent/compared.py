@@ -13,11 +13,12 @@ kept = {
     f"{heads} key heads": cost.Sizes(**half, num_kv_heads=heads)
     for heads in (128, 8, 1)
 }
-rows = {name: (sizes, cost.fused(sizes)) for name, sizes in kept.items()}
+rows = {name: (sizes, cost.of("fused", sizes)) for name, sizes in kept.items()}
 alone = cost.Sizes(**half | {"d_k": d_c + d_r, "d_v": 0, "num_heads": 1})
 for name, absorb in (("latents, read out", False), ("absorbed", True)):
-    spent = cost.latent(
-        cost.Sizes(**half), latent_dim=d_c, rotary_dim=d_r, absorb=absorb
+    made = cost.Sizes(**half)
+    spent = cost.of(
+        "latent", made, latent_dim=d_c, rotary_dim=d_r, absorb=absorb
     )
     rows[name] = alone, spent
 

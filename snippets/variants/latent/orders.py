@@ -32,8 +32,8 @@ for n in (1, m):
                 absorb=absorb,
             )
         ]
-        spent = cost.latent(
-            sizes, latent_dim=d_c, rotary_dim=d_r, absorb=absorb
+        spent = cost.of(
+            "latent", sizes, latent_dim=d_c, rotary_dim=d_r, absorb=absorb
         )
         products = spent.operations.matmul / 1e6
         print(f"{n:7}  {absorb!s:6} {products:10.0f}")

@@ -1,13 +1,13 @@
 """Who computes how much under a causal mask, by layout."""
 
 # --8<-- [start:example]
-from attnref.cost import rank_pairs
+from attnref import cost
 
 n, ranks = 2**20, 8
 print("pairs of each rank, divided by the mean; mean over maximum")
 for layout in ("contiguous", "striped", "zigzag"):
     work = [
-        rank_pairs(n, ranks=ranks, rank=rank, layout=layout).pairs
+        cost.rank_pairs(n, ranks=ranks, rank=rank, layout=layout).pairs
         for rank in range(ranks)
     ]
     mean = sum(work) / ranks

@@ -21,22 +21,22 @@ def row(name, sent):
 
 
 print("64 ranks      forward  backward")
-row("ring", cost.mesh_bytes(sizes, ring=64, heads=1))
-row("gather", cost.gather_bytes(sizes, ranks=64))
+row("ring", cost.sent("ring", sizes, ranks=64))
+row("gather", cost.sent("gather", sizes, ranks=64))
 for heads in (2, 4, 8):
-    mesh = cost.mesh_bytes(sizes, ring=64 // heads, heads=heads)
+    mesh = cost.sent("mesh", sizes, ranks=64, heads=heads)
     row(f"mesh {64 // heads} x {heads}", mesh)
-row("8 ranks, ring", cost.mesh_bytes(sizes, ring=8, heads=1))
-row("8 ranks, heads", cost.mesh_bytes(sizes, ring=1, heads=8))
+row("8 ranks, ring", cost.sent("ring", sizes, ranks=8))
+row("8 ranks, heads", cost.sent("ulysses", sizes, ranks=8))
 
 spent = cost.ring(sizes, ranks=64, is_causal=True)
-back = cost.ring_backward(sizes, ranks=64, is_causal=True)
+back = cost.ring(sizes, ranks=64, is_causal=True, backward=True)
 output = 32 * sizes.n // 64 * (128 + 2) * 4  # with a maximum and a sum
 print(f"ring of 64: holds {spent.held_bytes / 2**20:.0f} MiB beside its part,")
 print(f"{output / 2**20:.0f} MiB of them its output so far,")
 print(f"and in the backward pass {back.held_bytes / 2**20:.0f} MiB")
 
 one = cost.Sizes(n=1, m=2**20, d_k=128, d_v=128, num_heads=32)
-step = cost.split_kv_bytes(one, ranks=8)
+step = cost.sent("split_kv", one, ranks=8).forward
 print(f"a step of decoding on 8 ranks sends {step / 2**10:.0f} KiB")
 # --8<-- [end:example]

@@ -14,33 +14,38 @@ nsa = {"d_k": 192, "d_v": 128, "num_heads": 64, "num_kv_heads": 4}
 moba = {"d_k": 128, "d_v": 128, "num_heads": 32, "num_kv_heads": 8}
 
 
+def blocks(n, size, number):
+    """Pairs of causal queries with so many blocks, their own included."""
+    return sum(
+        size * min(number - 1, i // size) + i % size + 1 for i in range(n)
+    )
+
+
 def causal(own):
-    return cost.fused(own, pairs=own.n * (own.n + 1) // 2)
+    return cost.of("fused", own, pairs=own.n * (own.n + 1) // 2)
 
 
 def methods(n):
     own = sizes(n, **latents)
     index = {"index_heads": 64, "index_dim": 128}
-    dsa_costs = cost.indexer(own, count=2048, **index)
-    chosen = cost.fused(own, pairs=cost.allowed_pairs(n, n, window=(2047, 0)))
+    dsa_costs = cost.of("indexer", own, num_keys=2048, **index)
+    pairs = cost.allowed_pairs(n, n, window=(2047, 0))
+    chosen = cost.of("fused", own, pairs=pairs)
     yield "DSA, decoding", causal(own), dsa_costs, chosen
     made = sizes(n, d_k=128, d_v=128, **heads)
-    pairs = n * (n + 1) // 2
-    every = cost.latent(
-        made, latent_dim=512, rotary_dim=64, absorb=False, pairs=pairs
-    )
+    read_out = {"latent_dim": 512, "rotary_dim": 64, "absorb": False}
+    every = cost.of("latent", made, **read_out, pairs=n * (n + 1) // 2)
     yield "DSA, prompt", every, dsa_costs, chosen
     own = sizes(n, **moba)
-    pairs = cost.block_pairs(n, block_size=512, count=3)
-    chosen = cost.fused(own, pairs=pairs)
-    spent = cost.moba(own, block_size=512, count=3)
+    chosen = cost.of("fused", own, pairs=blocks(n, 512, 3))
+    spent = cost.of("moba", own, block_size=512, num_blocks=3)
     yield "MoBA", causal(own), spent, chosen
     own = sizes(n, **nsa)
-    pairs = cost.block_pairs(n, block_size=64, count=16)
     near = cost.allowed_pairs(n, n, window=(511, 0))
-    chosen = cost.fused(own, pairs=pairs) + cost.fused(own, pairs=near)
-    blocks = {"block_size": 64, "count": 16, "window": 512}
-    spent = cost.native_sparse(own, **blocks)
+    chosen = cost.of("fused", own, pairs=blocks(n, 64, 16))
+    chosen += cost.of("fused", own, pairs=near)
+    read = {"block_size": 64, "num_blocks": 16, "window": 512}
+    spent = cost.of("native_sparse", own, **read)
     yield "NSA", causal(own), spent, chosen
 
 

@@ -313,7 +313,7 @@ def test_what_the_page_says_of_it_is_so():
 
     def limit(n, **state):
         state = {**MODULE.STATE, **state}
-        return MODULE.roofline(state, MODULE.cost(state, "core", n)).bound
+        return MODULE.roofline(state, MODULE.spent(state, "core", n)).bound
 
     causal = {"model": "gpt-2", "attention": "grouped"}
     limits = " ".join(limit(n, **causal) for n in (16, 1165, 1166, 2**20))

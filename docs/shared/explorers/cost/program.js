@@ -5,22 +5,22 @@ export function programOf(state) {
   const { attention: kind, phase, n, batch, heads, head_dim: d, width, window, latent, bits, query_latent: before,
     speeds: [speed, memory, rate] } = state;
   const decoding = phase === "decoding", training = phase === "training", thrice = training ? " * 3" : "";
-  const keys = `replace(sizes, m=${Math.min(n, window)})`, few = `cost.quantized(sizes, bits=${bits}`;
+  const keys = `replace(sizes, m=${Math.min(n, window)})`, few = `cost.of("quantized", sizes, bits=${bits}`;
   const kv = kind === "multi-query" ? 1 : ["multi-head", "latent", "linear"].includes(kind) ? heads : state.kv_heads;
   const [core, kept = "sizes.cache_bytes"] = /** @type {Record<string, string[]>} */ ({
-    "all-pairs": ["cost.fused(sizes)"],
-    plain: [training ? "cost.plain(sizes, masked=True) + cost.plain_backward(sizes, masked=True)"
-      : `cost.plain(sizes, masked=sizes.n > 1)`],
-    window: [decoding ? `cost.fused(${keys})`
-      : `cost.fused(sizes, pairs=cost.allowed_pairs(${n}, ${n}, window=(${window} - 1, 0)))`,
+    "all-pairs": ['cost.of("fused", sizes)'],
+    plain: [training ? 'cost.of("plain", sizes, masked=True) + cost.of("plain", sizes, masked=True, backward=True)'
+      : 'cost.of("plain", sizes, masked=sizes.n > 1)'],
+    window: [decoding ? `cost.of("fused", ${keys})`
+      : `cost.of("fused", sizes, pairs=cost.allowed_pairs(${n}, ${n}, window=(${window} - 1, 0)))`,
       `${keys}.cache_bytes`],
-    latent: [`cost.latent(sizes, latent_dim=${latent}, rotary_dim=64, absorb=sizes.n == 1, pairs=pairs)`,
+    latent: [`cost.of("latent", sizes, latent_dim=${latent}, rotary_dim=64, absorb=sizes.n == 1, pairs=pairs)`,
       `replace(sizes, num_kv_heads=1, d_k=${latent} + 64, d_v=0).cache_bytes`],
-    linear: [decoding ? "cost.linear(replace(sizes, m=1)) + cost.Cost(bytes_read=sizes.state_bytes)"
-      : "cost.linear(sizes)",
+    linear: [decoding ? 'cost.of("linear", replace(sizes, m=1)) + cost.Cost(bytes_read=sizes.state_bytes)'
+      : 'cost.of("linear", sizes)',
       "sizes.state_bytes"],
-    quantized: [`${few}, pairs=pairs)`, `${few}).bytes_read - cost.fused(sizes).bytes_read + sizes.cache_bytes`],
-  })[kind] ?? ["cost.fused(sizes, pairs=pairs)"];
+    quantized: [`${few}, pairs=pairs)`, `${few}).bytes_read - cost.of("fused", sizes).bytes_read + sizes.cache_bytes`],
+  })[kind] ?? ['cost.of("fused", sizes, pairs=pairs)'];
   const queries = `${before ? `${width}, ${before}), (${before}` : width}, ${heads * (d + 64)}`;
   const around = kind === "latent" ? `sum(
     (
@@ -45,7 +45,7 @@ speeds = {torch.bfloat16: ${speed} * 1e12}
 machine = Machine("${state.machine}", speeds, ${memory} * 1e12, ${rate ? `${rate} * 1e12` : "None"})
 for name, layer in {
     "core": ${training && kind !== "plain" ? `(${core})${thrice}` : core},
-    "full": cost.fused(full_sizes, pairs=pairs)${thrice},
+    "full": cost.of("fused", full_sizes, pairs=pairs)${thrice},
     "projections": ${around}${thrice},
 }.items():
     spent = layer * ${state.layers}

@@ -23,7 +23,8 @@ summary = mask.block_summary(block).reshape(-1, -(-columns // block))
 for kind, name in enumerate(("empty", "partial", "full")):
     print(name, int((summary == kind).sum()), "blocks")
 computed = masks.block_layout(rows, columns, layout=summary > 0, block_size=block).count()
-operations = cost.plain(cost.Sizes(n=rows, m=columns, d_k=64, d_v=64)).operations.matmul
+sizes = cost.Sizes(n=rows, m=columns, d_k=64, d_v=64)
+operations = cost.of("plain", sizes).operations.matmul
 print("computed", computed, "pairs")
 print("operations", operations, "or", operations * computed // (rows * columns))
 
