@@ -39,6 +39,7 @@ WORDS = {
         "explained": "Explicado em",
         "used": "Aparece em",
         "here": "Do pacote, nesta página",
+        "top": "Chamam-se como `attnref.nome`; os das seções seguintes, com o da seção.",
     },
     "en": {
         "tests": "Tests",
@@ -46,6 +47,7 @@ WORDS = {
         "explained": "Explained in",
         "used": "Found in",
         "here": "Of the package, on this page",
+        "top": "Called as `attnref.name`; the names of the sections below, with the section.",
     },
 }
 SAID = "docs/api.pt.yml"
@@ -127,21 +129,30 @@ class Book:
     Attributes:
         package: as mkdocstrings has read it.
         places: the page of the reference that has each module.
+        language: of the pages.
     """
 
     package: griffe.Module
     places: dict[str, str]
+    language: str
 
     def index(self) -> str:
-        """All names with what they do, a list for each module."""
-        parts = []
+        """All names with what they do: those of the package itself, and a list for each room."""
+        top = f"## `{self.package.name}` {{#{self.package.name}}}"
+        own, parts = [top, WORDS[self.language]["top"]], list[str]()
         for module in self.places:
-            parts += [f"## `{module}` {{#{_key(module).replace('.', '-')}}}", self._said(module)]
             inside = [path for path in names.entries(self.package) if path.startswith(f"{module}.")]
-            parts.append(
-                "\n".join(f"- [`{_name(one)}`][{one}]: {self._said(one)}" for one in inside)
-            )
-        return "\n\n".join(parts)
+            lines = "\n".join(f"- [`{_name(one)}`][{one}]: {self._said(one)}" for one in inside)
+            if self._is_room(module):
+                heading = f"## `{module}` {{#{_key(module).replace('.', '-')}}}"
+                parts += [heading, self._said(module), lines]
+            else:
+                own.append(lines)
+        return "\n\n".join([own[0], own[1], "\n".join(own[2:]), *parts])
+
+    def _is_room(self, module: str) -> bool:
+        """Whether its names are called with it, ``masks.causal``, and not ``attnref.causal``."""
+        return _key(module) in names.exports(self.package)
 
     def _said(self, path: str) -> str:
         return str(names.public(self.package)[path].extra["attnref"]["summary"])
@@ -149,15 +160,18 @@ class Book:
     def request(self, module: str) -> str:
         """What asks mkdocstrings for a module, its names in the order of the index.
 
-        By its name alone, the table of contents would not tell it from a class like Cost.
+        Its heading is the one path by which they are called.
         """
         members = names.in_order(names.modules(self.package)[module])
-        return f"::: {module}\n    options:\n      toc_label: {module}\n      members: {members}"
+        heading = module
+        if not self._is_room(module):
+            heading = f"from {self.package.name} import {', '.join(members)}"
+        options = f"heading: {heading}\n      toc_label: {heading}\n      members: {members}"
+        return f"::: {module}\n    options:\n      {options}"
 
     def short(self, path: str) -> str:
         """How a program that imports the package calls something."""
-        exported = isinstance(self.package.members.get(_name(path)), griffe.Alias)
-        own = exported or path.startswith("attnref.variants.")
+        own = not self._is_room(path.rpartition(".")[0])
         return _name(path) if own else ".".join(path.split(".")[-2:])
 
 
@@ -175,7 +189,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
         raise PluginError("\n".join(found))
     order = [page.file.src_uri for page in nav.pages if page.file.src_uri.endswith(".md")]
     texts = {page: (docs / page).read_text(encoding="utf-8") for page in order}
-    _book = Book(package, places(texts, package))
+    _book = Book(package, places(texts, package), language)
     if lost := names.modules(package).keys() - _book.places.keys():
         raise PluginError(f"{docs / FOLDER}: no page has ::: {', '.join(sorted(lost))}")
 

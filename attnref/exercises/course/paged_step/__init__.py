@@ -13,9 +13,10 @@ from attnref.exercises.samples import tenths
 def case(
     query: Tensor, key_pages: Tensor, value_pages: Tensor, table: list[list[int]], *lengths: int
 ) -> Case:
+    tables = torch.tensor(table), torch.tensor(lengths)
+    output = paged_attention(query[:, :, None], key_pages, value_pages, *tables)
     arguments = {"query": query, "key_pages": key_pages, "value_pages": value_pages}
-    arguments |= {"block_table": torch.tensor(table), "lengths": torch.tensor(lengths)}
-    output = paged_attention(query[:, :, None], *list(arguments.values())[1:])
+    arguments |= {"block_table": tables[0], "lengths": tables[1]}
     return Case(arguments, output[:, :, 0])
 
 
