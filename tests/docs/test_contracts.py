@@ -613,6 +613,9 @@ def test_a_language_missing_from_an_entry_is_found(copy):
 
 def test_code_that_looks_like_a_citation_stays_as_it_is():
     text = "See [@one].\n\n```python\nx = '[@two]'\n```\n\nAnd `[@three]`, ``[@`` [@four]."
-    changed = pages.replaced_in_prose(re.compile(r"\[@\w+\]"), lambda match: "it", text)
+    changed = pages.replace_in_prose(re.compile(r"\[@\w+\]"), lambda match: "it", text)
     assert changed == text.replace("[@one]", "it").replace("[@four]", "it")
-    assert [match[0] for _, match in pages.in_prose(re.compile(r"@\w+"), text)] == ["@one", "@four"]
+    assert [match[0] for _, match in pages.find_in_prose(re.compile(r"@\w+"), text)] == [
+        "@one",
+        "@four",
+    ]
