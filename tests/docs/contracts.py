@@ -396,7 +396,7 @@ def snippet_problems(root: Path) -> list[str]:
     for folder in sorted({snippet.parent for snippet in snippets}):
         page = folder.relative_to(root / "snippets").as_posix()
         here = {snippet for snippet in snippets if snippet.parent == folder}
-        shown = record.of_page(page, root) if (root / f"docs/en/{page}.md").is_file() else []
+        shown = record.page_scripts(page, root) if (root / f"docs/en/{page}.md").is_file() else []
         for snippet in sorted(here - set(shown)):
             name = snippet.relative_to(root).as_posix()
             found.append(f"{name}: docs/en/{page}.md does not show it; move it")

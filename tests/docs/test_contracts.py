@@ -43,7 +43,7 @@ FILES = (
 def copy(tmp_path):
     """A project of a few pages, of which a test may change what it likes."""
     paths = [ROOT / name for name in FILES]
-    for script in (script for page in PAGES for script in record.of_page(page)):
+    for script in (script for page in PAGES for script in record.page_scripts(page)):
         paths += [script, *script.parent.glob("[!_]*.py"), script.with_suffix(".out")]
         paths += (ROOT / "docs/figures/drawn").glob(f"{script.stem}.*.svg")
     for path in {path for path in paths if path.is_file()}:
