@@ -104,7 +104,7 @@ def site_in_the_making(request, tmp_path_factory):
         yield None
         return
     if begun := request.config.pluginmanager.get_plugin("site"):  # of one page, by tools/check.py
-        yield begun.built
+        yield begun.result
         return
     # Here, since a machine with a GPU need not have what builds the site.
     import site_server
@@ -126,7 +126,7 @@ def site_in_the_making(request, tmp_path_factory):
 
     def built():
         if making:
-            making.built()
+            making.result()
             building.release()
         else:
             with building:  # or until the process that builds it is no more

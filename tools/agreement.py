@@ -48,17 +48,17 @@ def digest(path: Path) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def changed(versions: dict[str, Path]) -> list[str]:
+def changed_languages(versions: dict[str, Path]) -> list[str]:
     """The languages of a page that are not as the other version notes them."""
     return [
         language
         for language, path in versions.items()
         for other in versions.values()
-        if other != path and _noted(other) != digest(path)
+        if other != path and _noted_digest(other) != digest(path)
     ]
 
 
-def _noted(path: Path) -> str | None:
+def _noted_digest(path: Path) -> str | None:
     note = NOTE.search(path.read_text(encoding="utf-8"))
     return note and note["digest"]
 
@@ -68,7 +68,7 @@ def problems(root: Path, page: str | None = None) -> list[str]:
     return [
         _problem(name, versions, languages, root)
         for name, versions in pages(root).items()
-        if page in (None, name) and (languages := changed(versions))
+        if page in (None, name) and (languages := changed_languages(versions))
     ]
 
 
@@ -116,11 +116,11 @@ def main(named: list[str]) -> None:
     one_sided = [
         _problem(page, versions, languages, ROOT)
         for page, versions in known.items()
-        if len(languages := changed(versions)) == 1 and page not in wanted
+        if len(languages := changed_languages(versions)) == 1 and page not in wanted
     ]
     if one_sided:
         sys.exit("\n".join(one_sided))
-    stale = [page for page, versions in known.items() if changed(versions)]
+    stale = [page for page, versions in known.items() if changed_languages(versions)]
     for page in stale:
         note(known[page])
     print(f"attnref: noted that both languages say the same: {', '.join(stale) or 'as before'}.")

@@ -108,7 +108,7 @@ def judge(claim: str) -> Verdict:
     if len(items) > ITEMS:  # drawn, for every twelfth may have the same of one parameter
         items = random.Random(claim).sample(items, ITEMS)
     start, began, tried = processors(), time.monotonic(), list[str]()
-    outcome, executed, imported = apart(items, None, 10 * PATIENCE)
+    outcome, executed, imported = run_isolated(items, None, 10 * PATIENCE)
     if outcome != "survived":
         return Verdict(claim, "fails as it is", False, tests, tried)
     slow = time.monotonic() - began
@@ -116,11 +116,11 @@ def judge(claim: str) -> Verdict:
         with contextlib.suppress(Exception):
             importlib.import_module(module)
     own = {file: executed[file] for file in executed if is_of_tests(Path(file))}
-    called = spread(claim, {file: executed[file] for file in executed.keys() - own.keys()})
-    for mutant in (called or spread(claim, own))[:MUTANTS]:
+    called = interleave(claim, {file: executed[file] for file in executed.keys() - own.keys()})
+    for mutant in (called or interleave(claim, own))[:MUTANTS]:
         if tried and processors() - start > PATIENCE:
             break
-        outcome, _, _ = apart(items, mutant, 10 + 3 * slow)
+        outcome, _, _ = run_isolated(items, mutant, 10 + 3 * slow)
         tried.append(f"{mutant} ({outcome})")
         if outcome == "killed":
             return Verdict(claim, "killed", not called, tests, tried)
@@ -140,7 +140,7 @@ def processors() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def spread(claim: str, executed: Lines) -> list[Mutant]:
+def interleave(claim: str, executed: Lines) -> list[Mutant]:
     """Mutants in an order that visits each function in turn, the same in every run."""
     by_function: dict[tuple[str, str], list[Mutant]] = {}
     for file, lines in sorted(executed.items()):
@@ -152,7 +152,7 @@ def spread(claim: str, executed: Lines) -> list[Mutant]:
     return [mutant for turn in itertools.zip_longest(*turns) for mutant in turn if mutant]
 
 
-def apart(items: list[pytest.Item], mutant: Mutant | None, seconds: float) -> Ran:
+def run_isolated(items: list[pytest.Item], mutant: Mutant | None, seconds: float) -> Ran:
     """Runs tests in a process of their own, which is stopped when its time is over."""
     result, end = FORK.Pipe(duplex=False)
     process = FORK.Process(target=run, args=(items, mutant, end))
@@ -213,7 +213,7 @@ def run(items: list[pytest.Item], mutant: Mutant | None, end: Connection) -> Non
 def replace(mutant: Mutant) -> None:
     """Puts a mutant in the place of a file's functions, those loaded and those still to come."""
     module = compile(mutant.apply(), mutant.file, "exec")
-    codes = {(code.co_qualname, code.co_firstlineno): code for code in nested(module)}
+    codes = {(code.co_qualname, code.co_firstlineno): code for code in walk_code(module)}
     for function in Auditor.functions.get(mutant.file, []):
         code = function.__code__
         mutated = codes.get((code.co_qualname, code.co_firstlineno), code)
@@ -221,12 +221,12 @@ def replace(mutant: Mutant) -> None:
             function.__code__ = mutated
     original = compile
 
-    def compiled(source: Any, filename: Any, mode: str, *rest: Any, **options: Any) -> Any:
+    def compile_mutant(source: Any, filename: Any, mode: str, *rest: Any, **options: Any) -> Any:
         if str(filename) == mutant.file and mode == "exec" and not options.get("flags"):
             return module
         return original(source, filename, mode, *rest, **options)
 
-    vars(builtins)["compile"] = compiled
+    vars(builtins)["compile"] = compile_mutant
     loader: Any = importlib.machinery.SourceFileLoader  # which need not compile
     get_code = loader.get_code
     loader.get_code = lambda self, name: (
@@ -234,11 +234,11 @@ def replace(mutant: Mutant) -> None:
     )
 
 
-def nested(code: types.CodeType) -> Iterator[types.CodeType]:
+def walk_code(code: types.CodeType) -> Iterator[types.CodeType]:
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from nested(constant)
+            yield from walk_code(constant)
 
 
 def audit(claims: list[str]) -> list[Verdict]:

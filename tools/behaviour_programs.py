@@ -114,13 +114,13 @@ def projects(folder: Path = DATA) -> dict[str, Project]:
                 called: Implementation(called, **(about.get("all", {}) | own))
                 for called, own in about["implementations"].items()
             }
-            | (_recorded(about["records"]) if "records" in about else {}),
+            | (_own_methods(about["records"]) if "records" in about else {}),
         )
         for name, about in listed.items()
     }
 
 
-def _recorded(module: str) -> dict[str, Implementation]:
+def _own_methods(module: str) -> dict[str, Implementation]:
     """The methods of attnref, which say themselves how they are called."""
     masks = {"all": ", attn_mask={it}.expand({n}, {m})", "keys": ", attn_mask={it}[None]"}
     found = {}
@@ -190,28 +190,30 @@ def ask(who: Implementation, question: Question) -> Cell:
             raise  # of nothing that it was asked
         except Exception as error:
             return Cell(
-                _named(question, "raises", type(error).__name__, RAISES), text, _told(error)
+                _answer_name(question, "raises", type(error).__name__, RAISES),
+                text,
+                _describe_error(error),
             )
-    output = str(rounded(found))
-    return Cell(_named(question, "output", output, OTHER), text, output)
+    output = str(round_numbers(found))
+    return Cell(_answer_name(question, "output", output, OTHER), text, output)
 
 
-def _named(question: Question, kind: str, found: str, otherwise: str) -> str:
+def _answer_name(question: Question, kind: str, found: str, otherwise: str) -> str:
     """What a question calls an output, or an error."""
     names = (name for name, about in question.answers.items() if str(about.get(kind)) == found)
     return next(names, otherwise)
 
 
-def rounded(found: object) -> object:
+def round_numbers(found: object) -> object:
     """A tensor as lists of numbers with two decimals; anything else as it is."""
     if isinstance(found, torch.Tensor):
-        return rounded(found.detach().double().tolist())
+        return round_numbers(found.detach().double().tolist())
     if isinstance(found, list):
-        return [rounded(one) for one in found]
+        return [round_numbers(one) for one in found]
     return round(found, 2) + 0.0 if isinstance(found, float) else found  # + 0.0: no minus zero
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """The kind of an error, and the beginning of what it says."""
     said = next(iter(str(error).strip().splitlines()), "")
     kind = type(error).__name__

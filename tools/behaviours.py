@@ -46,7 +46,7 @@ def answers(project: Project, who: Implementation, folder: Path = DATA) -> dict[
     waiting = list(questions(folder))
     found: dict[str, Cell] = {}
     while waiting:
-        told, (answer, output) = _told([str(folder), project.name, who.name, *waiting])
+        told, (answer, output) = _run_programs([str(folder), project.name, who.name, *waiting])
         found |= told
         waiting = [name for name in waiting if name not in found]
         if waiting:
@@ -55,7 +55,7 @@ def answers(project: Project, who: Implementation, folder: Path = DATA) -> dict[
     return found
 
 
-def _told(arguments: list[str]) -> tuple[dict[str, Cell], tuple[str, str]]:
+def _run_programs(arguments: list[str]) -> tuple[dict[str, Cell], tuple[str, str]]:
     """The answers of one process, and how it ended: for the question that it did not answer."""
     command = [sys.executable, str(ROOT / "tools" / "behaviour_programs.py"), *arguments]
     try:
@@ -82,13 +82,15 @@ def record(project: Project, folder: Path = DATA) -> Record:
         "torch": metadata.version("torch"),
         "system": f"{platform.system()} {platform.machine()}",
         "implementations": {
-            name: {asked: _plain(cell) for asked, cell in answers(project, who, folder).items()}
+            name: {
+                asked: _cell_entry(cell) for asked, cell in answers(project, who, folder).items()
+            }
             for name, who in project.implementations.items()
         },
     }
 
 
-def _plain(cell: Cell) -> dict[str, str]:
+def _cell_entry(cell: Cell) -> dict[str, str]:
     return {name: text for name, text in asdict(cell).items() if text}
 
 
@@ -117,11 +119,11 @@ def changes(before: Record | None, after: Record) -> Iterator[str]:
             yield f"{name}: not asked before"
         for question, cell in cells.items():
             former = old.get(name, {}).get(question)
-            if former is not None and _said(former) != _said(cell):
-                yield f"{name}, {question}: {_said(former)} → {_said(cell)}"
+            if former is not None and _cell_text(former) != _cell_text(cell):
+                yield f"{name}, {question}: {_cell_text(former)} → {_cell_text(cell)}"
 
 
-def _said(cell: dict[str, str]) -> str:
+def _cell_text(cell: dict[str, str]) -> str:
     output = cell.get("output")
     return cell["answer"] if output is None else f"{cell['answer']} ({output})"
 
@@ -150,7 +152,7 @@ def update(project: Project, folder: Path = DATA) -> str:
     return "\n".join([f"{project.name} {versions}: recorded, {len(told)} changes.", *told])
 
 
-def chosen(names: list[str]) -> list[Project]:
+def select(names: list[str]) -> list[Project]:
     """All projects, or those whose packages are named."""
     known = {project.package.lower(): project for project in projects().values()}
     for name in names:
@@ -160,5 +162,5 @@ def chosen(names: list[str]) -> list[Project]:
 
 
 if __name__ == "__main__":
-    for one in chosen(sys.argv[1:]):
+    for one in select(sys.argv[1:]):
         print(update(one), flush=True)

@@ -50,7 +50,7 @@ def make(site: Path, folder: Path, written: int) -> list[Path]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium.PATH, args=chromium.FLAGS)
         for language in site_server.CONFIGURATION:
-            pages = book_zip.unserved(site, language, folder / language)
+            pages = book_zip.copy_for_disk(site, language, folder / language)
             book_zip.verify(pages, browser)
             made += [folder / f"attnref-{language}.{kind}" for kind in ("zip", "pdf")]
             book_zip.pack(folder / language, made[-2], written)

@@ -103,7 +103,7 @@ def chapters(pages: Path) -> list[Chapter]:
     while url:
         trees[url] = LexborHTMLParser((pages / url).read_text(encoding="utf-8"))
         after = trees[url].css_first('link[rel="next"]')
-        url = _joined(url, after.attributes["href"] or "") if after else ""
+        url = _join_url(url, after.attributes["href"] or "") if after else ""
     return [_chapter(url, tree, trees.keys()) for url, tree in trees.items()]
 
 
@@ -122,7 +122,7 @@ def _chapter(url: str, tree: LexborHTMLParser, known: Collection[str]) -> Chapte
         del node.attrs["href"]
     for node in article.css("a[href]"):
         split = urlsplit(node.attributes["href"] or "")
-        there = _joined(url, split.path) if split.path else url
+        there = _join_url(url, split.path) if split.path else url
         if split.scheme:
             continue
         if there in known:
@@ -146,7 +146,7 @@ def _name(url: str) -> str:
     return url.removesuffix("index.html").strip("/").replace("/", "-") or "home"
 
 
-def _joined(url: str, link: str) -> str:
+def _join_url(url: str, link: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(url), unquote(link)))
 
 
@@ -185,13 +185,13 @@ def book(pages: Path, browser: Browser, written: int) -> bytes:
     own = [path.relative_to(pages).as_posix() for path in sorted(pages.glob(STYLES))]
     text = sheet(front, body, own=own)
     with (
-        pikepdf.open(io.BytesIO(printed(pages, text, browser, tagged=True))) as pdf,
+        pikepdf.open(io.BytesIO(print_pdf(pages, text, browser, tagged=True))) as pdf,
         io.BytesIO() as file,
     ):
         places = _places(pdf, lines)
         before = sheet(front, _title(front) + _contents(front, lines, places), BEFORE)
         # Its parts have no names for screen readers: those of two files could not be told apart.
-        added = _add(pdf, printed(pages, before, browser, tagged=False))
+        added = _add(pdf, print_pdf(pages, before, browser, tagged=False))
         _outline(pdf, lines, places, added)
         _describe(pdf, front, added, written)
         packed = pikepdf.ObjectStreamMode.generate  # half of the size
@@ -314,7 +314,7 @@ def sheet(front: LexborHTMLParser, body: str, more: str = "", own: Sequence[str]
     )
 
 
-def printed(pages: Path, html: str, browser: Browser, *, tagged: bool) -> bytes:
+def print_pdf(pages: Path, html: str, browser: Browser, *, tagged: bool) -> bytes:
     """A PDF of a page that is shown as if it were one of the folder.
 
     Raises:

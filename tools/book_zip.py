@@ -33,14 +33,14 @@ WORD = "query"  # which both languages have
 PATIENCE = 30_000  # milliseconds for the search to find it
 
 
-def unserved(site: Path, language: str, folder: Path) -> Path:
+def copy_for_disk(site: Path, language: str, folder: Path) -> Path:
     """Copies a language of the site, with the wheel, so that it needs no server; where it is."""
     pages = folder / NAME / language
     shutil.copytree(site / language, pages, ignore=UNUSED)
     shutil.copytree(site / "dist", folder / NAME / "dist")
     shutil.copy(WORKER, pages / "style")
     for path in pages.rglob("*.html"):
-        path.write_text(named(path, pages), encoding="utf-8")
+        path.write_text(rewrite_links(path, pages), encoding="utf-8")
     index = json.loads((pages / INDEX).read_text(encoding="utf-8"))
     for entry in index["docs"]:
         place, hash_, anchor = entry["location"].partition("#")
@@ -55,7 +55,7 @@ def unserved(site: Path, language: str, folder: Path) -> Path:
     return pages
 
 
-def named(path: Path, pages: Path) -> str:
+def rewrite_links(path: Path, pages: Path) -> str:
     """A page whose links name the files that they lead to."""
     tree = LexborHTMLParser(path.read_text(encoding="utf-8"))
     for node in tree.css(LEFT_OUT):
@@ -81,13 +81,13 @@ def verify(pages: Path, browser: Browser) -> None:
     Raises:
         ValueError: where a link leads nowhere, or a browser complains, or finds nothing.
     """
-    if lost := broken(pages.parent):
+    if lost := broken_links(pages.parent):
         raise ValueError(f"{pages.name}: links to nothing:\n" + "\n".join(lost))
-    if complaints := opened(pages, browser):
+    if complaints := browser_complaints(pages, browser):
         raise ValueError(f"{pages.name}, opened from a disk:\n" + "\n".join(complaints))
 
 
-def broken(folder: Path) -> list[str]:
+def broken_links(folder: Path) -> list[str]:
     """Links of all pages of a folder to a file or an id that is not in it."""
     pages = {
         path: LexborHTMLParser(path.read_text(encoding="utf-8"))
@@ -115,7 +115,7 @@ def broken(folder: Path) -> list[str]:
     return found
 
 
-def opened(pages: Path, browser: Browser) -> list[str]:
+def browser_complaints(pages: Path, browser: Browser) -> list[str]:
     """What a browser complains of that opens the folder, searches it and goes to what it finds."""
     complaints: list[str] = []
     page = browser.new_page()

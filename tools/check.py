@@ -34,7 +34,7 @@ class OfPage:
         """Takes the English version of the page, and the site in which it is being built."""
         self.site = site
         self.page = path.relative_to(ROOT / "docs" / "en").with_suffix("").as_posix()
-        self.shown = set(record.of_page(self.page)) if path.suffix == ".md" else set()
+        self.shown = set(record.page_scripts(self.page)) if path.suffix == ".md" else set()
 
     def pytest_configure(self, config: pytest.Config) -> None:
         if self.site:
@@ -82,7 +82,7 @@ def main(page: str) -> int:
         options = ["-q", "--audit", f"--deselect={STALE}"]
         status = pytest.main([*options, *asked], plugins=[OfPage(path, site)])
         if site:
-            site.built()  # it may still write, where pytest stopped before the visits
+            site.result()  # it may still write, where pytest stopped before the visits
         return status
 
 

@@ -107,12 +107,12 @@ OWN: dict[str, dict[str, tuple[tuple[str, ...], dict[str, Source]]]] = {
 }
 
 
-def packaged(package: str, name: str) -> Path:
+def package_file(package: str, name: str) -> Path:
     """A file of an installed package."""
     return next(Path(str(path.locate())) for path in files(package) or () if path.name == name)
 
 
-def published(source: Source, weight: int) -> TTFont:
+def site_font(source: Source, weight: int) -> TTFont:
     """What the site writes with, of an installed package's font or matplotlib's, at one weight."""
     if isinstance(source, str):
         bold = source.replace("-", "-Bold") if "-" in source else f"{source}-Bold"
@@ -120,9 +120,9 @@ def published(source: Source, weight: int) -> TTFont:
         font = TTFont(Path(get_data_path(), "fonts", "ttf", f"{name}.ttf"))
     else:
         package, name = source
-        font = TTFont(packaged(package, name), recalcTimestamp=False)
+        font = TTFont(package_file(package, name), recalcTimestamp=False)
     signs = {sign for first, last in RANGES for sign in range(first, last + 1)}
-    cut(font, signs | set(map(ord, NAMES)))
+    subset(font, signs | set(map(ord, NAMES)))
     if "fvar" in font:
         places = {"wght": weight, "wdth": 100}
         instantiateVariableFont(
@@ -131,7 +131,7 @@ def published(source: Source, weight: int) -> TTFont:
     return font
 
 
-def cut(font: TTFont, signs: set[int]) -> None:
+def subset(font: TTFont, signs: set[int]) -> None:
     """Leaves these characters, without hints: where those matter, lines are smoothed."""
     for table in font["cmap"].tables:
         for missing, present in STAND_INS.items():
@@ -149,10 +149,10 @@ def cut(font: TTFont, signs: set[int]) -> None:
     font["gasp"].gaspRange = {0xFFFF: 0b1111}
 
 
-def common(whole: Path, signs: set[int], of: str = "", **face: Any) -> str:
+def common_rule(whole: Path, signs: set[int], of: str = "", **face: Any) -> str:
     """Cuts some characters of a font of the site; the rule that asks for them."""
     font = TTFont(whole, recalcTimestamp=False)
-    cut(font, signs & set(font.getBestCmap()))
+    subset(font, signs & set(font.getBestCmap()))
     name = whole.name.removeprefix("KaTeX_").lower()
     file = FONTS / "common" / (name.replace("sans", of) if of else name)
     file.parent.mkdir(exist_ok=True)
@@ -206,7 +206,7 @@ def stand_in(family: str, weight: int, style: str, font: TTFont, text: Counter[s
     for name, (installed, sources) in OWN[family].items():
         if style not in sources:
             continue
-        share = width(font, text) / width(published(sources[style], weight), text)
+        share = width(font, text) / width(site_font(sources[style], weight), text)
         suffix = {"normal": "", "italic": " Oblique" if name == "DejaVu" else " Italic"}[style]
         suffix = (" Bold" if weight > 400 else "") + suffix
         em, line = font["head"].unitsPerEm, font["hhea"]
@@ -237,7 +237,7 @@ def main() -> None:
     rules = ["/* Written by tools/fonts.py. */\n"]
     FONTS.mkdir(exist_ok=True)
     for name, (family, weight, style, source) in FACES.items():
-        font = published(source, weight)
+        font = site_font(source, weight)
         rename(font, family, weight, style)
         font.flavor = "woff2"
         file = FONTS / f"{name}.woff2"
@@ -251,11 +251,11 @@ def main() -> None:
         whole = {"src": f'url({name}.woff2) format("woff2")', "font_display": "swap"}
         whole["unicode_range"] = spans({*font.getBestCmap()} - COMMON)
         rules.append(rule(**face, **whole))
-        rules.append(common(file, COMMON, **face, font_display="optional"))
+        rules.append(common_rule(file, COMMON, **face, font_display="optional"))
         if family == "attnref Sans":
             face["font_family"] = '"attnref Labels"'
             rules.append(rule(**face, **whole))
-            rules.append(common(file, COMMON, **face, font_display="swap"))
+            rules.append(common_rule(file, COMMON, **face, font_display="swap"))
         rules.append(stand_in(family, weight, style, font, text))
     for name, signs in FORMULAS.items():
         # A browser that looks whether a font is there asks it for a space.
@@ -269,19 +269,19 @@ def main() -> None:
         rules.append(
             rule(**face, **whole, unicode_range=spans({*TTFont(file).getBestCmap()} - signs))
         )
-        rules.append(common(file, signs, **face))
+        rules.append(common_rule(file, signs, **face))
     # The Greek letters of code are those of the text.
     for weight, name in ((400, "sans-regular"), (600, "sans-bold")):
         greek: dict[str, Any] = {"font_family": '"attnref Mono"', "font_weight": weight}
         file = FONTS / f"{name}.woff2"
-        rules.append(common(file, CODE_GREEK, "greek", **greek, font_display="swap"))
+        rules.append(common_rule(file, CODE_GREEK, "greek", **greek, font_display="swap"))
     for variable, family in (("text", "attnref Sans"), ("code", "attnref Mono")):
         names = ", ".join(
             f'"{name}"' for name in (family, *(f"{family} in {own}" for own in OWN[family]))
         )
         rules.append(f":root {{\n  --md-{variable}-font: {names};\n}}\n")
     (FONTS / "fonts.css").write_text("\n".join(rules), encoding="utf-8")
-    licence = packaged(MONO, "LICENSE")
+    licence = package_file(MONO, "LICENSE")
     changed = (
         "attnref Sans and attnref Mono are IBM Plex Sans and IBM Plex Mono under other names,\n"
         "without the characters and hints that this site does without.\n\n"

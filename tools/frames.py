@@ -50,17 +50,17 @@ DRAG = """(node, [moves, wide]) => new Promise(done => {
 })"""
 
 
-def measured(page: Page, name: str) -> Iterator[tuple[str, list[float]]]:
+def measure_frames(page: Page, name: str) -> Iterator[tuple[str, list[float]]]:
     """What can be dragged, and the times between frames while it is."""
     page.locator(f"#explorer-{name}").scroll_into_view_if_needed()
     page.wait_for_function(AWAKE, arg=name)
     handles = page.locator(f"#explorer-{name} :is({HANDLES})")
     for handle in handles.all():
         if handle.is_visible():
-            yield called(handle), handle.evaluate(DRAG, [MOVES, 30])
+            yield handle_name(handle), handle.evaluate(DRAG, [MOVES, 30])
 
 
-def called(handle: Locator) -> str:
+def handle_name(handle: Locator) -> str:
     label = "node => node.getAttribute('aria-label') ?? node.labels?.[0]?.innerText ?? node.name"
     return str(handle.evaluate(label) or "")
 
@@ -80,7 +80,7 @@ def main(names: list[str]) -> None:
             page.context.new_cdp_session(page).send(
                 "Emulation.setCPUThrottlingRate", {"rate": SLOWED}
             )
-            for handle, times in measured(page, name):
+            for handle, times in measure_frames(page, name):
                 late = sum(time > 1.5 * FRAME for time in times) / len(times)
                 print(
                     f"{name:12} {handle[:40]:40} {1000 / statistics.mean(times):5.1f} frames/s, "

@@ -69,13 +69,13 @@ def error(one: Tensor, other: Tensor) -> float:
     return float((one - other).norm() / other.norm().clamp(min=1e-30))
 
 
-def within(found: float, dtype: torch.dtype, factor: float = 1.0) -> str | None:
+def excess(found: float, dtype: torch.dtype, factor: float = 1.0) -> str | None:
     """What is wrong with an error, if it is."""
     most = factor * BUDGET[dtype] * torch.finfo(dtype).eps
     return None if found <= most else f"error {found:.2g}, expected at most {most:.2g}"
 
 
-def of_methods(device: torch.device) -> Said:
+def check_methods(device: torch.device) -> Said:
     """Each method of the benchmark in each task, values, gradients and repeated, by dtype."""
     ours = {name: method for name, method in methods().items() if method.needs is None}
     for dtype in DTYPES:
@@ -93,7 +93,7 @@ def of_methods(device: torch.device) -> Said:
                     output = run()
                     wrong = None if torch.isfinite(output).all() else "an output is not finite"
                     if name not in OTHERS and wrong is None:
-                        wrong = within(relative_error(output, exact(problem)), dtype)
+                        wrong = excess(relative_error(output, exact(problem)), dtype)
                     if output.requires_grad and wrong is None:
                         leaves = [
                             x
@@ -107,10 +107,10 @@ def of_methods(device: torch.device) -> Said:
                             wrong = "no gradient, or one that is not finite"
                     yield about, wrong
                 except Exception as fallen:
-                    yield about, said_of(fallen)
+                    yield about, describe_error(fallen)
 
 
-def of_definition(device: torch.device) -> Said:
+def check_definition(device: torch.device) -> Said:
     """The definition, exact variants and PyTorch beside the oracle, with gradients and masks."""
     n, m = 37, 53
     some = torch.arange(n * m).reshape(n, m) % 5 != 0
@@ -155,23 +155,23 @@ def of_definition(device: torch.device) -> Said:
                     attn_mask=None if plain is None else plain.numpy(),
                     is_causal=is_causal,
                 )
-                yield about, within(error(output, torch.from_numpy(expected)), dtype)
+                yield about, excess(error(output, torch.from_numpy(expected)), dtype)
                 slopes = torch.autograd.grad(output.float().sin().sum(), (q, k, v))
                 whole = attnref.scaled_dot_product_attention(
                     wide[0], wide[1], wide[2], plain, is_causal=is_causal
                 )
                 right = torch.autograd.grad(whole.sin().sum(), wide)
                 worst = max(error(*pair) for pair in zip(slopes, right, strict=True))
-                yield f"{about}, gradients", within(worst, dtype, 3.0)
+                yield f"{about}, gradients", excess(worst, dtype, 3.0)
             except Exception as fallen:
-                yield about, said_of(fallen)
+                yield about, describe_error(fallen)
 
 
 def _window_of_nine(q: Tensor, k: Tensor, v: Tensor, **_: object) -> Tensor:
     return attnref.sliding_window_attention(q, k, v, window=9, is_causal=True)
 
 
-def of_context(device: torch.device) -> Said:
+def check_context(device: torch.device) -> Said:
     """Autocast, torch.compile, caches, rows without keys and the layer."""
     x = normal(device, 1, 3, 24, 16)
     definition = attnref.scaled_dot_product_attention
@@ -184,18 +184,18 @@ def of_context(device: torch.device) -> Said:
         try:
             with torch.autocast(device.type, torch.bfloat16):
                 found = function(x, x, x, is_causal=True)
-            yield f"{name} under autocast", within(error(found, expected), torch.float32)
+            yield f"{name} under autocast", excess(error(found, expected), torch.float32)
         except Exception as fallen:
-            yield f"{name} under autocast", said_of(fallen)
+            yield f"{name} under autocast", describe_error(fallen)
         try:
             compiled = torch.compile(function, fullgraph=True)
             found = compiled(x, x, x, is_causal=True)
             slope = torch.autograd.grad(found.sin().sum(), x)[0]
             other = torch.autograd.grad(expected.sin().sum(), x, retain_graph=True)[0]
             worst = max(error(found, expected), error(slope, other))
-            yield f"{name} compiled", within(worst, torch.float32)
+            yield f"{name} compiled", excess(worst, torch.float32)
         except Exception as fallen:
-            yield f"{name} compiled", said_of(fallen)
+            yield f"{name} compiled", describe_error(fallen)
     try:
         nothing = torch.zeros(24, 24, dtype=torch.bool, device=device)
         output = definition(x, x, x, nothing)
@@ -206,19 +206,19 @@ def of_context(device: torch.device) -> Said:
         for i in range(24):
             keys, values = cache.append(x[..., i : i + 1, :], x[..., i : i + 1, :])
             rows.append(attnref.kv_cache_attention(x[..., i : i + 1, :], keys, values))
-        yield "a cache, step by step", within(error(torch.cat(rows, -2), expected), torch.float32)
+        yield "a cache, step by step", excess(error(torch.cat(rows, -2), expected), torch.float32)
         layer = attnref.MultiHeadAttention(48, 3).to(device)
         tokens, cache, parts = normal(device, 1, 24, 48), attnref.KVCache(), []
         for start in range(0, 24, 5):
             part = tokens[:, start : start + 5]
             parts.append(layer(part, is_causal=True, cache=cache))
-        wrong = within(error(torch.cat(parts, 1), layer(tokens, is_causal=True)), torch.float32)
+        wrong = excess(error(torch.cat(parts, 1), layer(tokens, is_causal=True)), torch.float32)
         yield "the layer, in pieces", wrong
     except Exception as fallen:
-        yield "caches", said_of(fallen)
+        yield "caches", describe_error(fallen)
 
 
-def of_ranks(device: torch.device) -> Said:
+def check_ranks(device: torch.device) -> Said:
     """Attention across one rank, over NCCL on a GPU."""
     from torch import distributed
 
@@ -237,14 +237,14 @@ def of_ranks(device: torch.device) -> Said:
                 found = function(x, x, x, is_causal=True)
                 slope = torch.autograd.grad(found.sin().sum(), x)[0]
                 worst = max(error(found, expected), error(slope, other))
-                yield about, within(worst, torch.float32)
+                yield about, excess(worst, torch.float32)
             except Exception as fallen:
-                yield about, said_of(fallen)
+                yield about, describe_error(fallen)
     finally:
         distributed.destroy_process_group()
 
 
-def of_checker(device: torch.device) -> Said:
+def check_checker(device: torch.device) -> Said:
     """What the checker says of functions that are right, on this device."""
     from attnref import check
 
@@ -260,10 +260,10 @@ def of_checker(device: torch.device) -> Said:
                 names = ", ".join(each.property for each in report.failures)
                 yield about, None if report.passed() else f"wrong: {names}"
             except Exception as fallen:
-                yield about, said_of(fallen)
+                yield about, describe_error(fallen)
 
 
-def of_tests(device: torch.device) -> Said:
+def run_tests(device: torch.device) -> Said:
     """The tests that take a device; each group of files in a process, all beside each other."""
     processes = {}
     for name in TESTS:
@@ -278,7 +278,7 @@ def of_tests(device: torch.device) -> Said:
         yield f"tests/{name}", None if status == 0 else "; ".join(lines[:25])
 
 
-def of_bench(device: torch.device, dtype: str, output: Path) -> Said:
+def run_bench(device: torch.device, dtype: str, output: Path) -> Said:
     """The short form: a few tasks at two lengths, beside PyTorch's kernels and FlexAttention."""
     tasks = ("dense", "causal", "window", "decode")
     quick = device.type == "cpu"
@@ -302,7 +302,7 @@ def of_bench(device: torch.device, dtype: str, output: Path) -> Said:
         yield f"{skip.task}, {skip.method}, n={skip.n}: {skip.reason}", None
 
 
-def said_of(fallen: Exception) -> str:
+def describe_error(fallen: Exception) -> str:
     """One line, and where in the package it was raised."""
     places = [x for x in traceback.extract_tb(fallen.__traceback__) if "attnref" in x.filename]
     where = f" ({Path(places[-1].filename).name}:{places[-1].lineno})" if places else ""
@@ -310,14 +310,14 @@ def said_of(fallen: Exception) -> str:
 
 
 PARTS: dict[str, tuple[Callable[[torch.device, Path], Said], float]] = {  # and its seconds, at most
-    "methods": (lambda device, _: of_methods(device), 90),
-    "definition": (lambda device, _: of_definition(device), 40),
-    "context": (lambda device, _: of_context(device), 90),
-    "ranks": (lambda device, _: of_ranks(device), 40),
-    "checker": (lambda device, _: of_checker(device), 90),
-    "tests": (lambda device, _: of_tests(device), 150),
-    "bench-float32": (lambda device, folder: of_bench(device, "float32", folder), 100),
-    "bench-bfloat16": (lambda device, folder: of_bench(device, "bfloat16", folder), 100),
+    "methods": (lambda device, _: check_methods(device), 90),
+    "definition": (lambda device, _: check_definition(device), 40),
+    "context": (lambda device, _: check_context(device), 90),
+    "ranks": (lambda device, _: check_ranks(device), 40),
+    "checker": (lambda device, _: check_checker(device), 90),
+    "tests": (lambda device, _: run_tests(device), 150),
+    "bench-float32": (lambda device, folder: run_bench(device, "float32", folder), 100),
+    "bench-bfloat16": (lambda device, folder: run_bench(device, "bfloat16", folder), 100),
 }
 MINUTES = 8.0
 

@@ -23,11 +23,11 @@ COMMANDS = (
 )
 
 
-def lowest() -> list[str]:
+def requirements() -> list[str]:
     """Each of the package's and the command line's requirements, at its lower bound.
 
     Examples:
-        >>> [line for line in lowest() if line.startswith("numpy")]
+        >>> [line for line in requirements() if line.startswith("numpy")]
         ['numpy==1.26']
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -41,8 +41,8 @@ def main() -> None:
         place = Path(folder)
         venv.create(place / "venv", with_pip=True)
         python = str(place / "venv" / "bin" / "python")
-        print(*lowest(), flush=True)
-        install = [python, "-m", "pip", "install", "--quiet", *lowest(), f"{ROOT}[cli]"]
+        print(*requirements(), flush=True)
+        install = [python, "-m", "pip", "install", "--quiet", *requirements(), f"{ROOT}[cli]"]
         subprocess.run(install, check=True, cwd=folder, env=env)
         for command in COMMANDS:
             print(f"\n> python {command}", flush=True)

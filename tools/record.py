@@ -40,7 +40,7 @@ def figures(root: Path = ROOT) -> list[Path]:
     return _holding("\nTEXT = {", root / "docs" / "figures")
 
 
-def of_page(page: str, root: Path = ROOT) -> list[Path]:
+def page_scripts(page: str, root: Path = ROOT) -> list[Path]:
     """The scripts whose output or drawing a page shows, such as foundations/dropout."""
     path = root / "docs" / "en" / f"{page}.md"
     if not path.is_file():
@@ -57,14 +57,14 @@ def of_page(page: str, root: Path = ROOT) -> list[Path]:
 def run(snippet: Path) -> str:
     """What the snippet prints when it is run as a script."""
     printed = io.StringIO()
-    with _beside(snippet), _alone(snippet), contextlib.redirect_stdout(printed):
+    with _extend_path(snippet), _forget_neighbours(snippet), contextlib.redirect_stdout(printed):
         runpy.run_path(str(snippet), run_name="__main__")
     return printed.getvalue()
 
 
 def draw(script: Path) -> dict[Path, str]:
     """The figure in each language, as SVG, by the path where it is recorded."""
-    with _beside(script):
+    with _extend_path(script):
         import inline_svg  # beside the figures; with matplotlib, which snippets do without
 
         figure = runpy.run_path(str(script))
@@ -82,15 +82,15 @@ def _holding(mark: str, folder: Path) -> list[Path]:
     ]
 
 
-def _around(script: Path) -> list[Path]:
+def _shared_folders(script: Path) -> list[Path]:
     """Where a script finds what it shares with others: beside it, and in the folder above."""
     return [script.parent, script.parents[1]]
 
 
 @contextlib.contextmanager
-def _beside(script: Path) -> Iterator[None]:
+def _extend_path(script: Path) -> Iterator[None]:
     before = sys.path[:]
-    sys.path[:0] = map(str, _around(script))
+    sys.path[:0] = map(str, _shared_folders(script))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they would go to stderr, not on the page
@@ -100,18 +100,18 @@ def _beside(script: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _alone(script: Path) -> Iterator[None]:
+def _forget_neighbours(script: Path) -> Iterator[None]:
     """As in a process of its own: a module of the same name as a neighbour is not taken for it."""
-    neighbours = {path.stem for folder in _around(script) for path in folder.glob("*.py")}
+    neighbours = {path.stem for folder in _shared_folders(script) for path in folder.glob("*.py")}
 
-    def loaded() -> list[str]:
+    def loaded_neighbours() -> list[str]:
         return [name for name in sys.modules if name.partition(".")[0] in neighbours]
 
-    others = {name: sys.modules.pop(name) for name in loaded()}
+    others = {name: sys.modules.pop(name) for name in loaded_neighbours()}
     try:
         yield
     finally:
-        for name in loaded():
+        for name in loaded_neighbours():
             del sys.modules[name]
         sys.modules.update(others)
 
@@ -119,7 +119,7 @@ def _alone(script: Path) -> Iterator[None]:
 # Recording: what has changed, and no more.
 
 
-def made(script: Path, root: Path) -> tuple[dict[str, str], list[str]]:
+def trace(script: Path, root: Path) -> tuple[dict[str, str], list[str]]:
     """The files that a script makes, with their text, and those of the project that it reads.
 
     For a process of its own: it listens to every file that is opened from then on.
@@ -153,7 +153,7 @@ def _is_input(path: Path, root: Path) -> bool:
 
 def record(scripts: list[Path], root: Path, kept: Path) -> Iterator[tuple[str, str]]:
     """Runs these scripts, and says of each file that they make whether it is as it was."""
-    known = _known(kept)
+    known = _load_digests(kept)
     try:
         for script, (files, read) in zip(scripts, _each_alone(scripts, root), strict=True):
             for name, text in files.items():
@@ -197,7 +197,7 @@ def _send(sender: Connection, script: Path, root: Path) -> None:
     torch.set_num_threads(1)  # the other cores have scripts of their own
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what profilers say of themselves
     try:
-        sender.send(made(script, root))
+        sender.send(trace(script, root))
     except BaseException:
         sender.send(traceback.format_exc())
 
@@ -213,23 +213,23 @@ def _answer(script: Path, answer: Connection) -> tuple[dict[str, str], list[str]
     return found
 
 
-def changed(scripts: list[Path], root: Path, kept: Path) -> list[Path]:
+def changed_scripts(scripts: list[Path], root: Path, kept: Path) -> list[Path]:
     """Those of which something that they read or made is not as it was."""
-    known, digest = _known(kept), {}
+    known, digest = _load_digests(kept), {}
 
-    def same(name: str, before: str) -> bool:
+    def is_same(name: str, before: str) -> bool:
         if name not in digest:
             digest[name] = _digest(root / name) if (root / name).is_file() else ""
         return digest[name] == before
 
     def is_as_it_was(script: Path) -> bool:
         files = known.get(script.relative_to(root).as_posix())
-        return files is not None and all(same(*file) for file in files.items())
+        return files is not None and all(is_same(*file) for file in files.items())
 
     return [script for script in scripts if not is_as_it_was(script)]
 
 
-def _known(kept: Path) -> dict[str, dict[str, str]]:
+def _load_digests(kept: Path) -> dict[str, dict[str, str]]:
     entry = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
     return entry["files"] if entry.get("versions") == VERSIONS else {}
 
@@ -241,10 +241,10 @@ def _digest(path: Path) -> str:
 def main(pages: list[str]) -> None:
     everything = [*snippets(), *figures()]
     try:
-        scripts = [script for page in pages for script in of_page(page)]
+        scripts = [script for page in pages for script in page_scripts(page)]
     except ValueError as error:
         sys.exit(f"attnref: {error}.")
-    wanted = scripts if pages else changed(everything, ROOT, KEPT)
+    wanted = scripts if pages else changed_scripts(everything, ROOT, KEPT)
     for state, name in record(wanted, ROOT, KEPT) if wanted else ():
         print(f"{state:>9}  {name}", flush=True)
     if not pages:

@@ -31,7 +31,7 @@ def build(site: Path) -> None:
     Two builds of one folder wait for each other.
     """
     site.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(site):
+    with _lock_site(site):
         before = digest()
         if site == SITE:
             BUILT.unlink(missing_ok=True)
@@ -61,7 +61,7 @@ class Making:
         with self.log.open("wb") as said:
             self.process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
 
-    def built(self) -> tuple[Path, Path]:
+    def result(self) -> tuple[Path, Path]:
         """The folder and the log, when the process has ended."""
         self.process.wait()
         return self.folder, self.log
@@ -121,7 +121,7 @@ def digest() -> str:
 
 
 @contextlib.contextmanager
-def _alone(site: Path) -> Iterator[None]:
+def _lock_site(site: Path) -> Iterator[None]:
     lock = FileLock(f"{site}.lock")
     try:
         lock.acquire(blocking=False)
@@ -214,7 +214,7 @@ def serve(site: Path, port: int) -> None:
             print()
 
 
-def live(language: str, port: int) -> None:
+def serve_live(language: str, port: int) -> None:
     check_port(port)
     if language not in CONFIGURATION:
         known = " or ".join(CONFIGURATION)
@@ -259,7 +259,7 @@ def _main() -> None:
     elif arguments.action == "serve":
         serve(arguments.folder.absolute(), arguments.port)
     else:
-        live(arguments.language, arguments.port)
+        serve_live(arguments.language, arguments.port)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import torch
 
 def main() -> None:
     torch.set_num_threads(1)
-    content = small_model.packed(small_model.trained().state_dict())
+    content = small_model.pack(small_model.train_model().state_dict())
     same = small_model.WEIGHTS.is_file() and small_model.WEIGHTS.read_bytes() == content
     small_model.WEIGHTS.parent.mkdir(parents=True, exist_ok=True)
     small_model.WEIGHTS.write_bytes(content)

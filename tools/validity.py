@@ -63,7 +63,7 @@ def verdict(messages: Sequence[Message]) -> list[str]:
     The second keeps the list of excuses short, and notices a checker that has read nothing.
     """
     found = [(message, theirs(message)) for message in messages]
-    ours = [told(message) for message, name in found if name is None]
+    ours = [message_line(message) for message, name in found if name is None]
     unsaid = THEIRS.keys() - {name for _, name in found}
     return ours + [
         f"nothing is said of {name}: if the pages were read, take it out of THEIRS in "
@@ -72,7 +72,7 @@ def verdict(messages: Sequence[Message]) -> list[str]:
     ]
 
 
-def told(message: Message) -> str:
+def message_line(message: Message) -> str:
     """Page, line and what is said, as one line."""
     page = message.get("url", "").removeprefix(ROOT.as_uri()).lstrip("/").replace("/./", "/")
     extract = " ".join(message.get("extract", "").split())
@@ -81,12 +81,14 @@ def told(message: Message) -> str:
 
 def check(site: Path) -> list[Message]:
     """What the checker says of the pages of a folder."""
-    java = shutil.which("java") or missing("Java", "apt install default-jre-headless")
+    java = shutil.which("java") or exit_without("Java", "apt install default-jre-headless")
     if not JAR.is_file():
-        npm = shutil.which("npm") or missing("npm, which brings the checker,", "apt install npm")
+        npm = shutil.which("npm") or exit_without(
+            "npm, which brings the checker,", "apt install npm"
+        )
         install = [npm, "install", "--silent", "--no-save", "--ignore-scripts"]
         if subprocess.run([*install, "--prefix", str(FOLDER), CHECKER]).returncode:
-            missing(f"the checker, {CHECKER} of npm,", "the lines above say why")
+            exit_without(f"the checker, {CHECKER} of npm,", "the lines above say why")
     options = ["--skip-non-html", "--stdout", "--exit-zero-always", "--format", "json"]
     # In a locale of ASCII it finds no file whose path has an accent, and says nothing.
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
@@ -96,7 +98,7 @@ def check(site: Path) -> list[Message]:
     return messages
 
 
-def missing(what: str, remedy: str) -> str:
+def exit_without(what: str, remedy: str) -> str:
     print(f"attnref: {what} is missing: {remedy}", file=sys.stderr)
     sys.exit(2)
 
@@ -107,7 +109,7 @@ if __name__ == "__main__":
     folder: Path = parser.parse_args().folder.resolve()
     pages = len(list(folder.rglob("*.html")))
     if not pages:
-        missing(f"the site in {folder}", "make site")
+        exit_without(f"the site in {folder}", "make site")
     lines = verdict(check(folder))
     print(*lines, f"{pages} pages read; {len(lines) or 'nothing'} to fix", sep="\n")
     sys.exit(bool(lines))

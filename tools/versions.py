@@ -65,7 +65,7 @@ def publish(root: Path) -> Path:
     shutil.copytree(root / "site", published)
     is_old = {}
     for tag in releases(root) if place else []:
-        shutil.copytree(built(root, tag, place), published / tag)
+        shutil.copytree(build(root, tag, place), published / tag)
         is_old[tag] = commit(root, tag) != commit(root, "HEAD")
     stamp(published, place, is_old)
     return published
@@ -79,7 +79,7 @@ def releases(root: Path) -> list[str]:
     return sorted(tags, key=lambda tag: [*map(int, tag[1:].split("."))], reverse=True)
 
 
-def built(root: Path, tag: str, place: str) -> Path:
+def build(root: Path, tag: str, place: str) -> Path:
     """The site of a release, told where it stands; kept until tag or address change."""
     now = commit(root, tag)
     key = hashlib.sha256(f"{now} {place}".encode()).hexdigest()[:12]
@@ -139,10 +139,10 @@ def stamp(published: Path, place: str, is_old: dict[str, bool]) -> None:
             path = published / version.folder / page
             text = path.read_text("utf-8")
             if version.folder:
-                text = canonical(text, page, place, pages)
+                text = add_canonical(text, page, place, pages)
                 text = text.replace(f"{place}/{version.folder}/book/", f"{place}/book/")
             if page.partition("/")[0] in WORDS:
-                text = linked(text, page, version, versions)
+                text = add_selector(text, page, version, versions)
             path.write_text(text, "utf-8")
 
 
@@ -150,7 +150,7 @@ def html(folder: Path) -> frozenset[str]:
     return frozenset(path.relative_to(folder).as_posix() for path in folder.rglob("*.html"))
 
 
-def canonical(text: str, page: str, place: str, pages: frozenset[str]) -> str:
+def add_canonical(text: str, page: str, place: str, pages: frozenset[str]) -> str:
     """A page of a release, which search engines are to list as the newest of that name, or not."""
     link = '<meta name="robots" content="noindex">'
     if page in pages:
@@ -158,7 +158,7 @@ def canonical(text: str, page: str, place: str, pages: frozenset[str]) -> str:
     return CANONICAL.sub("", text).replace("</head>", f"{link}</head>", 1)
 
 
-def linked(text: str, page: str, here: Version, versions: Sequence[Version]) -> str:
+def add_selector(text: str, page: str, here: Version, versions: Sequence[Version]) -> str:
     """A page with the selector beside that of languages and, in an old version, a word on that."""
     if HEADER not in text or not LANGUAGES.search(text):
         place = posixpath.join(here.folder, page)

@@ -34,7 +34,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
             page.file.inclusion = InclusionLevel.EXCLUDED
     references = config.plugins["autorefs"]
     assert isinstance(references, AutorefsPlugin)
-    for path in names.public(names.read(config)):
+    for path in names.public_names(names.read(config)):
         references.register_anchor(here, path)
 
 

@@ -142,10 +142,10 @@ class Book:
         own, parts = [top, WORDS[self.language]["top"]], list[str]()
         for module in self.places:
             inside = [path for path in names.entries(self.package) if path.startswith(f"{module}.")]
-            lines = "\n".join(f"- [`{_name(one)}`][{one}]: {self._said(one)}" for one in inside)
+            lines = "\n".join(f"- [`{_name(one)}`][{one}]: {self._summary(one)}" for one in inside)
             if self._is_room(module):
                 heading = f"## `{module}` {{#{_key(module).replace('.', '-')}}}"
-                parts += [heading, self._said(module), lines]
+                parts += [heading, self._summary(module), lines]
             else:
                 own.append(lines)
         return "\n\n".join([own[0], own[1], "\n".join(own[2:]), *parts])
@@ -154,22 +154,22 @@ class Book:
         """Whether its names are called with it, ``masks.causal``, and not ``attnref.causal``."""
         return _key(module) in names.exports(self.package)
 
-    def _said(self, path: str) -> str:
-        return str(names.public(self.package)[path].extra["attnref"]["summary"])
+    def _summary(self, path: str) -> str:
+        return str(names.public_names(self.package)[path].extra["attnref"]["summary"])
 
     def request(self, module: str) -> str:
         """What asks mkdocstrings for a module, its names in the order of the index.
 
         Its heading is the one path by which they are called.
         """
-        members = names.in_order(names.modules(self.package)[module])
+        members = names.ordered_exports(names.modules(self.package)[module])
         heading = module
         if not self._is_room(module):
             heading = f"from {self.package.name} import {', '.join(members)}"
         options = f"heading: {heading}\n      toc_label: {heading}\n      members: {members}"
         return f"::: {module}\n    options:\n      {options}"
 
-    def short(self, path: str) -> str:
+    def short_name(self, path: str) -> str:
         """How a program that imports the package calls something."""
         own = not self._is_room(path.rpartition(".")[0])
         return _name(path) if own else ".".join(path.split(".")[-2:])
@@ -197,7 +197,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
     speaking = names.speaking(texts, ROOT, package)
     copies = {entry.path: entry for entry in catalogue(Package(ROOT / package.name))}
     said = sentences(ROOT) if language != ENGLISH else {}
-    for path, one in names.public(package).items():
+    for path, one in names.public_names(package).items():
         if one.docstring is None:
             continue
         text = docstrings.markdown(one, package, SOURCE[language])
@@ -225,9 +225,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     assert _book
     book, package = _book, _book.package
     stop_at(lambda path, text, root: problems(path, text, package), page)
-    used = names.used(markdown, ROOT, package)
+    used = names.snippet_uses(markdown, ROOT, package)
 
-    def asked(match: re.Match[str]) -> str:
+    def expand(match: re.Match[str]) -> str:
         here, start = page.file.src_uri, f"{match['path']}."
         inside = [path for path, there in book.places.items() if there == here]
         shown = (
@@ -235,11 +235,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         )
         return "\n\n".join(map(book.request, shown))
 
-    markdown = ASKED.sub(asked, names.linked(markdown, package))
+    markdown = ASKED.sub(expand, names.add_links(markdown, package))
     if page.file.src_uri.startswith(FOLDER) and PLACE in markdown:
         markdown = markdown.replace(PLACE, book.index())
     if used:
-        shown = ", ".join(f"[`{book.short(path)}`][{path}]" for path in used)
+        shown = ", ".join(f"[`{book.short_name(path)}`][{path}]" for path in used)
         # The search would find every page that uses a name before the entry of the name itself.
         attributes = "{ .api-uses data-search-exclude='' }"
         markdown += f"\n\n{WORDS[Path(config.docs_dir).name]['here']}: {shown}.\n{attributes}"

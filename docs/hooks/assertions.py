@@ -4,7 +4,7 @@ import ast
 import re
 
 
-def named(tree: ast.Module) -> dict[str, ast.AST]:
+def definitions(tree: ast.Module) -> dict[str, ast.AST]:
     """The functions of a file, and the expressions that it binds to a name."""
     nodes = list(ast.walk(tree))
     found: dict[str, ast.AST] = {name: value for node in nodes for name, value in _bindings(node)}

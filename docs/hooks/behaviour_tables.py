@@ -168,17 +168,17 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     def show(match: re.Match[str]) -> str:
         if match["kind"] == "question":
             question = match["which"]
-            table = by_answer(question, ROOT, language)
+            table = answer_list(question, ROOT, language)
             return table + programs(question, ROOT, language, get_relative_url(INDEX, page.url))
         there = {
             question: get_relative_url(place, page.url) for question, place in places(ROOT).items()
         }
-        return "".join(of_project(record, ROOT, language, there) for record in records(ROOT))
+        return "".join(project_answers(record, ROOT, language, there) for record in records(ROOT))
 
     return IMAGE.sub(show, output)
 
 
-def by_answer(question: str, root: Path, language: str) -> str:
+def answer_list(question: str, root: Path, language: str) -> str:
     """Each answer that was given, with those who gave it; a name leads to its program."""
     given: dict[str, dict[str, list[str]]] = {}
     for record in records(root):
@@ -190,7 +190,7 @@ def by_answer(question: str, root: Path, language: str) -> str:
             given.setdefault(text, {}).setdefault(record["project"], []).append(link)
     absent = given.pop(escape(WORDS[language][ABSENT]), {})
     rows = []
-    for text in _in_order(question, given, root, language):
+    for text in _sort_answers(question, given, root, language):
         projects = given[text]
         count = sum(map(len, projects.values()))
         lines = "".join(
@@ -238,7 +238,7 @@ def answer(cell: Cell, question: str, root: Path, language: str) -> str:
     return escape(text)
 
 
-def _in_order(question: str, given: dict[str, Any], root: Path, language: str) -> Iterator[str]:
+def _sort_answers(question: str, given: dict[str, Any], root: Path, language: str) -> Iterator[str]:
     own = [about[language] for about in questions(root)[question]["answers"].values()]
     general = [WORDS[language][name] for name in ("raises", OTHER, "ends", "late")]
     return (text for text in dict.fromkeys(map(escape, own + general)) if text in given)
@@ -252,7 +252,9 @@ def _detail(cell: Cell) -> str:
     return f" (<code>{escape(output)}</code>)"
 
 
-def of_project(record: dict[str, Any], root: Path, language: str, there: dict[str, str]) -> str:
+def project_answers(
+    record: dict[str, Any], root: Path, language: str, there: dict[str, str]
+) -> str:
     """All answers of a project, folded; each leads to its program on the page of its question."""
     parts = [
         f'<details class="behaviours"><summary>{escape(record["project"])} '

@@ -19,7 +19,7 @@ class DefinitionError(Exception):
     """A name that a file does not define."""
 
 
-def shown(file: Path, name: str) -> str:
+def source(file: Path, name: str) -> str:
     """What ``name`` is in ``file``; that of a method has its class and a dot before it.
 
     Raises:
@@ -31,7 +31,7 @@ def shown(file: Path, name: str) -> str:
     for one in ast.walk(node):
         if isinstance(one, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(one):
             _shorten(lines, one.body[0])
-            _without_roles(lines, one.body[0])
+            _strip_roles(lines, one.body[0])
     first = min(one.lineno for one in (node, *getattr(node, "decorator_list", [])))
     left = [line for line in lines[first - 1 : node.end_lineno] if line is not None]
     return textwrap.dedent("\n".join(left))
@@ -39,7 +39,7 @@ def shown(file: Path, name: str) -> str:
 
 def find(text: str, name: str) -> Definition:
     """The definition of ``name`` in the source ``text``; the last, as Python has it."""
-    node: ast.Module | Definition = _parsed(text)
+    node: ast.Module | Definition = _parse(text)
     for part in name.split("."):
         inside = {} if isinstance(node, ast.Assign | ast.AnnAssign) else names(node)
         if part not in inside:
@@ -62,9 +62,9 @@ def names(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> dict[str, Defini
     return found
 
 
-def behind(text: str, name: str, public: Collection[str]) -> set[str]:
+def dependencies(text: str, name: str, public: Collection[str]) -> set[str]:
     """A definition, and those of its file that its code reaches without passing a public one."""
-    inside, found, new = names(_parsed(text)), {name}, {name}
+    inside, found, new = names(_parse(text)), {name}, {name}
     while new:
         used = {
             each.id for one in new for each in ast.walk(inside[one]) if isinstance(each, ast.Name)
@@ -75,7 +75,7 @@ def behind(text: str, name: str, public: Collection[str]) -> set[str]:
 
 
 @cache
-def _parsed(text: str) -> ast.Module:
+def _parse(text: str) -> ast.Module:
     return ast.parse(text)
 
 
@@ -88,6 +88,6 @@ def _shorten(lines: list[str | None], docstring: ast.stmt) -> None:
         lines[blank : last + 1] = [None] * (last + 1 - blank)
 
 
-def _without_roles(lines: list[str | None], docstring: ast.stmt) -> None:
+def _strip_roles(lines: list[str | None], docstring: ast.stmt) -> None:
     for number in range(docstring.lineno - 1, docstring.end_lineno or docstring.lineno):
         lines[number] = lines[number] and ROLE.sub(r"\g<text>", lines[number] or "")

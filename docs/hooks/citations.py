@@ -17,7 +17,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
-from pages import ROOT, Problem, filled, in_prose, replaced_in_prose, stop_at
+from pages import ROOT, Problem, fill, find_in_prose, replace_in_prose, stop_at
 
 # Brackets with an @ that begins a word; what is written in them is judged source by source.
 CITATION = re.compile(r"\[(?P<sources>[^\[\]]*(?<![^\s\[;-])@\w[^\[\]]*)\](?!\()")
@@ -59,9 +59,11 @@ def _sources(citation: re.Match[str]) -> list[re.Match[str] | None]:
     return [SOURCE.fullmatch(source.strip()) for source in citation["sources"].split(";")]
 
 
-def cited(text: str) -> list[str]:
+def citation_keys(text: str) -> list[str]:
     """The keys that a page cites, in order."""
-    found = (source for _, citation in in_prose(CITATION, text) for source in _sources(citation))
+    found = (
+        source for _, citation in find_in_prose(CITATION, text) for source in _sources(citation)
+    )
     return [source["key"] for source in found if source]
 
 
@@ -69,7 +71,7 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     """Each source that is not written as it should be, or is not in the BibTeX file."""
     known = read_bibliography(root)
     found = []
-    for line, citation in in_prose(CITATION, text):
+    for line, citation in find_in_prose(CITATION, text):
         for source in _sources(citation):
             if source is None:
                 message = f"{citation[0]}: expected [@key], [@one; @two] or [@key, sec. 3]"
@@ -94,8 +96,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             shown.append(source["before"] + link)
         return "; ".join(shown)
 
-    markdown = replaced_in_prose(CITATION, show, markdown)
-    return filled(markdown, PLACE, _list(), page) if page.file.src_uri == PAGE else markdown
+    markdown = replace_in_prose(CITATION, show, markdown)
+    return fill(markdown, PLACE, _list(), page) if page.file.src_uri == PAGE else markdown
 
 
 def _authors(entry: Entry, language: str) -> str:

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from assertions import asserts, named
+from assertions import asserts, definitions
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
-from pages import ROOT, Problem, filled, in_prose, replaced_in_prose, stop_at, title
+from pages import ROOT, Problem, fill, find_in_prose, replace_in_prose, stop_at, title
 
 # The statement may hold formulas with brackets of their own, one level deep. Any id is one.
 CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[^)]*)\)")
@@ -67,13 +67,13 @@ def tests_by_claim(root: Path) -> dict[str, list[Test]]:
     found: dict[str, list[Test]] = {}
     for path in sorted((root / "tests").rglob("test_*.py")):
         name = path.relative_to(root).as_posix()
-        for claim, test, source, line, can_fail in _marked(path, path.stat().st_mtime_ns):
+        for claim, test, source, line, can_fail in _find_tests(path, path.stat().st_mtime_ns):
             found.setdefault(claim, []).append(Test(name, test, source, line, can_fail))
     return found
 
 
 @cache
-def _marked(path: Path, changed: int) -> list[tuple[str, str, str, int, bool]]:
+def _find_tests(path: Path, changed: int) -> list[tuple[str, str, str, int, bool]]:
     """Each claim of a file with the parts of its :class:`Test`; the file is read once a change."""
     text = path.read_text(encoding="utf-8")
     if "mark.claim" not in text:
@@ -81,7 +81,7 @@ def _marked(path: Path, changed: int) -> list[tuple[str, str, str, int, bool]]:
     found = []
     lines = text.split("\n")
     tree = ast.parse(text)
-    helpers = named(tree)
+    helpers = definitions(tree)
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef):
             continue
@@ -96,10 +96,10 @@ def _marked(path: Path, changed: int) -> list[tuple[str, str, str, int, bool]]:
 
 def claims_of(text: str) -> list[tuple[str, str]]:
     """``(id, statement)`` of each claim of a page, in order."""
-    return [(match["id"], match["statement"]) for _, match in in_prose(CLAIM, text)]
+    return [(match["id"], match["statement"]) for _, match in find_in_prose(CLAIM, text)]
 
 
-def alone(statements: Iterable[str]) -> str:
+def fullest_statement(statements: Iterable[str]) -> str:
     """What the page of claims says of one: the fullest statement, which reads alone there."""
     return max(statements, key=len)
 
@@ -116,7 +116,7 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
 
 def _problems(page: Path, text: str, root: Path, tests: dict[str, list[Test]]) -> list[Problem]:
     found = []
-    for line, match in in_prose(CLAIM, text):
+    for line, match in find_in_prose(CLAIM, text):
         claim = match["id"]
         if not IDENT.fullmatch(claim):
             message = f"claim {claim!r}: expected small letters, digits and hyphens, as in its-id"
@@ -154,10 +154,10 @@ def on_pre_build(config: MkDocsConfig) -> None:
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
     _stated.clear()
-    _stated.update(stated(files, config))
+    _stated.update(collect_statements(files, config))
 
 
-def stated(files: Files, config: MkDocsConfig) -> dict[str, list[tuple[str, str]]]:
+def collect_statements(files: Files, config: MkDocsConfig) -> dict[str, list[tuple[str, str]]]:
     """Each claim with the pages that state it and what they say, in the order of the pages."""
     found: dict[str, list[tuple[str, str]]] = {}
     for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
@@ -181,12 +181,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         shown.add(match["id"])
         return f'<span class="claim"{ident}>{statement}\u2060{link}</span>'
 
-    markdown = replaced_in_prose(CLAIM, show, markdown)
+    markdown = replace_in_prose(CLAIM, show, markdown)
     uri, docs_dir = page.file.src_uri, Path(config.docs_dir)
     if uri == PAGE:
-        return filled(markdown, CHAPTERS, _chapters(docs_dir), page)
+        return fill(markdown, CHAPTERS, _chapters(docs_dir), page)
     if posixpath.dirname(uri) == PAGE.removesuffix(".md"):
-        return filled(markdown, PLACE, _catalogue(Path(uri).stem, docs_dir), page)
+        return fill(markdown, PLACE, _catalogue(Path(uri).stem, docs_dir), page)
     return markdown
 
 
@@ -213,7 +213,7 @@ def _catalogue(name: str, docs_dir: Path) -> str:
         here = _place(claim)
         if Path(here).stem != name:
             continue
-        statement = alone(said for _, said in places)
+        statement = fullest_statement(said for _, said in places)
         statement = statement[0].upper() + statement[1:] + "."
         pages = ", ".join(
             f"[{title(docs_dir / uri)}]({posixpath.relpath(uri, posixpath.dirname(here))}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from includes import INCLUDE, MARK, program
-from marks import changed_lines, lines_with
+from marks import change_lines, lines_with
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
@@ -67,10 +67,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    return changed_lines("data-notes", _numbered, html)
+    return change_lines("data-notes", _add_number, html)
 
 
-def _numbered(line: str, note: int) -> str:
+def _add_number(line: str, note: int) -> str:
     # By style alone, so that the button that copies the code leaves it out.
     return f'<span class="note" data-note="{note}" aria-hidden="true"></span>{line}'
 

@@ -14,7 +14,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
-from pages import ROOT, filled, read_yaml, title
+from pages import ROOT, fill, read_yaml, title
 
 PLACE = "<!-- the decision -->"
 FILE = "docs/decision.yml"
@@ -37,16 +37,16 @@ def read(path: Path) -> Decision:
             if set(entry) - OPTIONAL != fields:
                 raise PluginError(f"{path}: {name}: expected {', '.join(sorted(fields))}")
     for name, question in decision["questions"].items():
-        _in_both(path, name, question["short"], question["ask"])
+        _check_languages(path, name, question["short"], question["ask"])
         if len(question["answers"]) < 2:
             raise PluginError(f"{path}: {name}: expected two answers or more")
         for answer in question["answers"]:
-            _in_both(path, name, {key: answer[key] for key in answer if key != "to"})
+            _check_languages(path, name, {key: answer[key] for key in answer if key != "to"})
             if answer.get("to") not in decision["questions"] | decision["ends"]:
                 raise PluginError(f"{path}: {name}: no question or end {answer.get('to')!r}")
     recorded = calls()
     for name, end in decision["ends"].items():
-        _in_both(path, name, end["given up"])
+        _check_languages(path, name, end["given up"])
         if "call" not in end and name not in recorded:
             raise PluginError(f"{path}: {name}: expected a call, since {CALLS} has none")
     reached = {name for way in ways(decision, path) for name in way}
@@ -70,7 +70,7 @@ def call(name: str, end: dict[str, Any]) -> str:
     return f"from attnref import {name}\n{before}output = {calls()[name]}\n"
 
 
-def _in_both(path: Path, name: str, *texts: dict[str, str]) -> None:
+def _check_languages(path: Path, name: str, *texts: dict[str, str]) -> None:
     for text in texts:
         if set(text) != LANGUAGES or not all(text.values()):
             raise PluginError(f"{path}: {name}: expected a text in en and in pt, got {text}")
@@ -91,21 +91,23 @@ def ways(decision: Decision, path: Path) -> list[list[str]]:
     return found
 
 
-def asked(decision: Decision, name: str, language: str, folder: Path, number: int = 1) -> list[str]:
+def question_lines(
+    decision: Decision, name: str, language: str, folder: Path, number: int = 1
+) -> list[str]:
     """A question with its answers, and all that they unfold to, as lines of Markdown."""
     question = decision["questions"][name]
     lines = [f"**{number}. {question['short'][language]}.** {question['ask'][language]}", ""]
     for answer in question["answers"]:
         to = answer["to"]
         if to in decision["ends"]:
-            inside = ended(decision, to, language, folder)
+            inside = end_lines(decision, to, language, folder)
         else:
-            inside = asked(decision, to, language, folder, number + 1)
+            inside = question_lines(decision, to, language, folder, number + 1)
         lines += [f'??? choice "{answer[language]}"', *(f"    {line}" for line in inside), ""]
     return lines
 
 
-def ended(decision: Decision, name: str, language: str, folder: Path) -> list[str]:
+def end_lines(decision: Decision, name: str, language: str, folder: Path) -> list[str]:
     """An end: its name and its page, the call, and what is given up."""
     end = decision["ends"][name]
     page, hash_sign, anchor = end["page"].partition("#")
@@ -126,4 +128,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     decision, folder = read(ROOT / FILE), Path(config.docs_dir)
     first = next(iter(decision["questions"]))
-    return filled(markdown, PLACE, "\n".join(asked(decision, first, folder.name, folder)), page)
+    return fill(
+        markdown, PLACE, "\n".join(question_lines(decision, first, folder.name, folder)), page
+    )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import griffe
 from mkdocs.exceptions import PluginError
-from names import public
+from names import public_names
 
 ROLE = re.compile(r":(?P<role>[a-z]+):`~?(?P<text>[^`]+)`")
 ARXIV = re.compile(r"arXiv (?P<id>\d{4}\.\d{4,5})")
@@ -42,7 +42,7 @@ def markdown(one: griffe.Object, package: griffe.Module, source: str) -> str:
     shown = ROLE.sub(show, text)
     shown = FORMULA.sub(_formula, shown)
     shown = CODE.sub(_code, shown)
-    shown = TOGETHER.sub(_apart, shown)
+    shown = TOGETHER.sub(_split_names, shown)
     shown = ARXIV.sub(r"[\g<0>](https://arxiv.org/abs/\g<id>)", shown)
     return SOURCE.sub(f"{source} ", shown)
 
@@ -61,7 +61,7 @@ def _block(indent: str, start: str, lines: Iterable[str], end: str) -> str:
     return "\n".join(f"{indent}{line}".rstrip() for line in (start, *lines, end))
 
 
-def _apart(match: re.Match[str]) -> str:
+def _split_names(match: re.Match[str]) -> str:
     names = match["names"].split(", ")
     return "\n".join(f"{match['indent']}{name}{match['text']}" for name in names)
 
@@ -79,7 +79,7 @@ def _path(text: str, user: griffe.Object, package: griffe.Module, place: str) ->
         found = package.modules_collection.get_member(f"{path}.{rest}".rstrip("."))
     except (griffe.NameResolutionError, KeyError):
         raise PluginError(f"{place}: `{text}`: there is no such name") from None
-    known = {each.canonical_path: path for path, each in public(package).items()}
+    known = {each.canonical_path: path for path, each in public_names(package).items()}
     return known.get(found.canonical_path)
 
 

@@ -52,12 +52,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    def linked(match: re.Match[str]) -> str:
+    def link(match: re.Match[str]) -> str:
         address = get_relative_url(f"source/{match['path']}", page.url)
         return f'<span class="filename"><a href="{address}">{match["path"]}</a></span>'
 
     words = WORDS[Path(config.docs_dir).name]
-    return TITLE.sub(linked, html) + _take(page.url, words)
+    return TITLE.sub(link, html) + _take(page.url, words)
 
 
 def _take(url: str, words: dict[str, str]) -> str:

@@ -107,7 +107,7 @@ def _run(path: Path, code: list[tuple[str, str]], root: Path) -> Run:
             place = code[count][0] if 0 <= count < len(code) else "…"
             raise PluginError(f"{path}: cell {place!r}: {_reason(error)}") from None
     outputs = {
-        ident: [_output(path, ident, output) for output in _merged(cell.outputs)]
+        ident: [_output(path, ident, output) for output in _merge_streams(cell.outputs)]
         for (ident, _), cell in zip(code, cells[1:-1], strict=True)
     }
     printed = "".join(output.text for output in cells[-1].outputs)
@@ -122,7 +122,7 @@ def _reason(error: Exception) -> str:
     return f"it takes longer than {LIMIT} seconds"
 
 
-def _merged(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+def _merge_streams(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
     """A stream may come in pieces, as its kernel happened to send them."""
     merged: list[nbformat.NotebookNode] = []
     for output in outputs:

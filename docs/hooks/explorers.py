@@ -28,7 +28,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
-from pages import ROOT, path_of, read_yaml, written_at
+from pages import ROOT, locate, path_of, read_yaml
 
 PLACE = re.compile(r"<!-- explorer: (?P<name>[a-z-]+)(?P<small> small)? -->")
 FOLDER = ROOT / "docs" / "explorers"
@@ -47,7 +47,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
                 raise PluginError("this explorer is on the page already")
             made = explorer(place["name"], language, is_small=bool(place["small"]))
         except PluginError as error:
-            file, line = written_at(path, place[0])
+            file, line = locate(path, place[0])
             raise PluginError(f"{file}:{line}: {place[0]}: {error}") from error
         names.add(place["name"])
         output = output.replace(place[0], made, 1)
@@ -69,8 +69,8 @@ def explorer(name: str, language: str, is_small: bool = False, folder: Path = FO
     known = sorted(path.parent.name for path in folder.glob("*/picture.html"))
     if name not in known:
         raise PluginError(f"no explorer {name!r} in docs/explorers; there are {', '.join(known)}")
-    module, common = source(folder / name), spoken(folder / "texts.yml", language)
-    texts, templates = spoken(folder / name / "texts.yml", language), environment(folder)
+    module, common = source(folder / name), read_texts(folder / "texts.yml", language)
+    texts, templates = read_texts(folder / name / "texts.yml", language), environment(folder)
     state = {**module.STATE, **getattr(module, "SPOKEN", {}).get(language, {})}
     try:
         inside = templates.get_template(f"{name}/picture.html").render(
@@ -124,7 +124,7 @@ def source(folder: Path) -> ModuleType:
     return module
 
 
-def spoken(path: Path, language: str) -> dict[str, str]:
+def read_texts(path: Path, language: str) -> dict[str, str]:
     """The texts of a file in one language; one that is missing in a language stops the build."""
     texts = read_yaml(path.read_text(encoding="utf-8"))
     for key, text in texts.items():
@@ -142,14 +142,14 @@ def environment(folder: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["shown"] = written
+    made.filters["shown"] = number_element
     return made
 
 
-def written(values: dict[str, float], name: str, digits: int = 4) -> str:
+def number_element(values: dict[str, float], name: str, digits: int = 4) -> str:
     """A number in its element, as the script of the explorer writes it, too.
 
-    >>> written({"weight-2-1": 0.13849}, "weight-2-1")
+    >>> number_element({"weight-2-1": 0.13849}, "weight-2-1")
     '<span data-name="weight-2-1" data-value="0.13849" data-digits="4">0.1385</span>'
     """
     if name not in values:

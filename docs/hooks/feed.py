@@ -13,7 +13,7 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from pages import path_of
-from reading import changed
+from reading import commit_date
 
 NAME = "feed.xml"
 ATOM = "http://www.w3.org/2005/Atom"
@@ -35,7 +35,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    days = [(page, day) for page in _pages if (day := changed(path_of(page)))]
+    days = [(page, day) for page in _pages if (day := commit_date(path_of(page)))]
     if read(project()).site and days:
         latest = sorted(days, key=lambda each: each[1], reverse=True)[:LATEST]
         Path(config.site_dir, NAME).write_bytes(feed(latest, config))

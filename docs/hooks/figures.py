@@ -24,7 +24,7 @@ IMAGE = re.compile(
 )
 
 
-def recorded(root: Path, name: str, language: str) -> Path:
+def drawing_path(root: Path, name: str, language: str) -> Path:
     """Where a figure stands as it was drawn for one language."""
     return root / "docs" / "figures" / "drawn" / f"{name}.{language}.svg"
 
@@ -64,7 +64,7 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
             )
         elif figure["name"] in shown:
             message = f"figure {figure['name']!r} stands on this page already; refer to it there"
-        elif not recorded(root, figure["name"], language).is_file():
+        elif not drawing_path(root, figure["name"], language).is_file():
             message = (
                 f"figure {figure['name']!r} is not recorded in {language!r}: write "
                 f"docs/figures/ROOM/{figure['name']}.py and run make record"
@@ -84,7 +84,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     language = Path(config.docs_dir).name
 
     def show(match: re.Match[str]) -> str:
-        drawing = recorded(ROOT, match["name"], language).read_text(encoding="utf-8")
+        drawing = drawing_path(ROOT, match["name"], language).read_text(encoding="utf-8")
         caption = f"<figcaption>{match['caption']}</figcaption>" if match["caption"] else ""
         # On a small screen a wide drawing scrolls, which the keyboard must be able to do, too.
         return (

@@ -16,7 +16,7 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 from pages import ROOT, path_of, read_yaml
-from reading import changed
+from reading import commit_date
 
 CITATION = "<!-- citation -->"
 WORDS = {
@@ -34,7 +34,7 @@ WORDS = {
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    return markdown.replace(CITATION, f"```bibtex\n{of_book(config)}\n```")
+    return markdown.replace(CITATION, f"```bibtex\n{book_entry(config)}\n```")
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -55,11 +55,11 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 def bibtex(page: Page, config: MkDocsConfig) -> str:
     """An entry for a list of references, in the words that BibTeX and BibLaTeX both know."""
-    title, day = str(page.meta.get("title") or page.title), changed(path_of(page))
+    title, day = str(page.meta.get("title") or page.title), commit_date(path_of(page))
     return _entry(page.url, title, day, page.canonical_url or "", config)
 
 
-def of_book(config: MkDocsConfig) -> str:
+def book_entry(config: MkDocsConfig) -> str:
     """The entry of the whole book, as CITATION.cff has it."""
     told = read_yaml((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     return _entry("", told["title"], str(told["date-released"]), config.site_url or "", config)

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
-from pages import Problem, path_of, written_at
+from pages import Problem, locate, path_of
 from py_mini_racer import JSEvalException, MiniRacer
 
 FORMULA = re.compile(
@@ -55,13 +55,13 @@ def render(tex: str, display: bool) -> str:
     except JSEvalException as error:
         reason = str(error).strip().split("\n")
         raise ValueError(next((line for line in reason if "KaTeX" in line), reason[0])) from None
-    return re.sub("<math.*?</math>", lambda math: valid(math[0]), str(rendered), flags=re.DOTALL)
+    return re.sub("<math.*?</math>", lambda math: repair(math[0]), str(rendered), flags=re.DOTALL)
 
 
-def valid(math: str) -> str:
+def repair(math: str) -> str:
     r"""KaTeX's MathML, where an index of ``\max`` alone is two, and the sign ``\bmod`` has parts.
 
-    >>> valid(f'<math xmlns="{MATHML}"><msub><mi>n</mi><mi>max</mi><mo>\u2061</mo></msub></math>')
+    >>> repair(f'<math xmlns="{MATHML}"><msub><mi>n</mi><mi>max</mi><mo>\u2061</mo></msub></math>')
     '<math xmlns="http://www.w3.org/1998/Math/MathML"><msub><mi>n</mi><mi>max</mi></msub></math>'
     """
     root = ElementTree.fromstring(math)
@@ -95,7 +95,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
         try:
             rendered = render(tex, match["mode"] == "[")
         except ValueError as error:
-            place = written_at(path_of(page), tex.split("\n")[0])
+            place = locate(path_of(page), tex.split("\n")[0])
             raise PluginError(str(Problem(*place, f"formula {tex!r}: {error}"))) from None
         # A wide formula scrolls in its own box, which the keyboard must be able to reach.
         focus = ' tabindex="0"' if match["tag"] == "div" else ""

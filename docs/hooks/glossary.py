@@ -18,7 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
-from pages import ROOT, Problem, filled, read_yaml, without_accents
+from pages import ROOT, Problem, fill, read_yaml, strip_accents
 
 Entry = dict[str, Any]
 SOURCE = Path("docs", "glossary.yml")
@@ -131,7 +131,7 @@ def on_pre_build(config: MkDocsConfig) -> None:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     if page.file.src_uri != PAGE:
         return markdown
-    return filled(markdown, PLACE, _list(Path(config.docs_dir).name), page)
+    return fill(markdown, PLACE, _list(Path(config.docs_dir).name), page)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -149,7 +149,7 @@ def mark(html: str, language: str) -> str:
         if name in marked:
             return match[0]
         marked.add(name)
-        return _marked(name, match[0], language)
+        return _term_element(name, match[0], language)
 
     pieces: list[str] = []
     opened: list[tuple[str, bool | None]] = []
@@ -183,7 +183,7 @@ def _is_text(name: str, attributes: str) -> bool | None:
     return True if name in TEXT else None
 
 
-def _marked(name: str, word: str, language: str) -> str:
+def _term_element(name: str, word: str, language: str) -> str:
     """The word, which can have the focus, and its meaning, which the search does not index."""
     meaning = escape(_glossary()[name][language]["meaning"], quote=False)
     return (
@@ -213,4 +213,4 @@ def _list(language: str) -> str:
 
 
 def _order(term: str) -> str:
-    return without_accents(term).lower()
+    return strip_accents(term).lower()

@@ -14,7 +14,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
-from pages import filled, front_matter
+from pages import fill, front_matter
 
 PAGE = "variants/index.md"
 PLACE = "<!-- every variant -->"
@@ -60,4 +60,4 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     if page.file.src_uri != PAGE:
         return markdown
-    return filled(markdown, PLACE, "\n".join(rows(Path(config.docs_dir), _order)), page)
+    return fill(markdown, PLACE, "\n".join(rows(Path(config.docs_dir), _order)), page)

@@ -7,7 +7,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
-from pages import ROOT, filled
+from pages import ROOT, fill
 
 from attnref.conformance import PROPERTIES
 from attnref.exercises import all_exercises
@@ -44,7 +44,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     numbers = (
         _pages,
-        len(claims.stated(files, config)),
+        len(claims.collect_statements(files, config)),
         len(
             [
                 path
@@ -60,5 +60,5 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         f"<li><strong>{number}</strong> {said}</li>"
         for number, said in zip(numbers, words, strict=True)
     )
-    markdown = filled(markdown, ASKED, str(len(PROPERTIES)), page)
-    return filled(markdown, NUMBERS, f'<ul class="numbers">{items}</ul>', page)
+    markdown = fill(markdown, ASKED, str(len(PROPERTIES)), page)
+    return fill(markdown, NUMBERS, f'<ul class="numbers">{items}</ul>', page)

@@ -62,13 +62,13 @@ def program(block: Block, root: Path) -> list[str] | None:
         elif _include_problem(block.language, include["path"], include["section"], root):
             return None
         else:
-            code += _included(root, include["path"], include["section"])
+            code += _section_lines(root, include["path"], include["section"])
     return code
 
 
-def _included(root: Path, path: str, section: str) -> list[str]:
+def _section_lines(root: Path, path: str, section: str) -> list[str]:
     if path.startswith("attnref/"):
-        return bodies.shown(root / path, section).split("\n")
+        return bodies.source(root / path, section).split("\n")
     lines = (root / path).read_text(encoding="utf-8").split("\n")
     markers = [(number, MARKER.match(line)) for number, line in enumerate(lines)]
     start, end = (number for number, marker in markers if marker and marker["section"] == section)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import api
 import names
-from figures import figures_of, recorded
+from figures import drawing_path, figures_of
 from includes import INCLUDE
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
@@ -37,14 +37,14 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
         built = Path(page.file.abs_dest_path)
         if uri.startswith(api.FOLDER):
             texts[uri] = text
-        if is_stale(built, (path, *shown(text, Path(config.docs_dir).name, ROOT))):
+        if is_stale(built, (path, *shown_files(text, Path(config.docs_dir).name, ROOT))):
             built.unlink(missing_ok=True)  # so MkDocs builds it
         else:
             kept[uri] = page
             told = front_matter(text)
             page.title = told.get("nav") or told.get("title") or page.title
     places = api.places(texts, package)
-    for name in names.public(package):
+    for name in names.public_names(package):
         module = max((one for one in places if f"{name}.".startswith(f"{one}.")), key=len)
         if places[module] in kept:
             references.register_anchor(kept[places[module]], name)
@@ -57,9 +57,9 @@ def is_stale(built: Path, sources: tuple[Path, ...]) -> bool:
     )
 
 
-def shown(text: str, language: str, root: Path) -> Iterator[Path]:
+def shown_files(text: str, language: str, root: Path) -> Iterator[Path]:
     """The files of which a page shows a part."""
     for match in SHOWN.finditer(text):
         yield root / match["path"]
     for name in figures_of(text):
-        yield recorded(root, name, language)
+        yield drawing_path(root, name, language)

@@ -42,16 +42,16 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    return changed_lines("data-marks", lambda line, _: f"<mark>{line}</mark>", html)
+    return change_lines("data-marks", lambda line, _: f"<mark>{line}</mark>", html)
 
 
-def changed_lines(attribute: str, change: Callable[[str, int], str], html: str) -> str:
+def change_lines(attribute: str, change: Callable[[str, int], str], html: str) -> str:
     """The page with some lines of its code changed: of each block those that an attribute names.
 
     ``change`` gets the line, whose elements all end in it, and its place among those named.
     """
 
-    def changed(match: re.Match[str]) -> str:
+    def change_block(match: re.Match[str]) -> str:
         lines = match["code"].split("\n")
         for place, number in enumerate(map(int, match["lines"].split()), 1):
             lines[number - 1] = change(lines[number - 1], place)
@@ -61,7 +61,7 @@ def changed_lines(attribute: str, change: Callable[[str, int], str], html: str) 
         rf'(?P<start><div[^>]* {attribute}="(?P<lines>[\d ]+)"[^>]*>.*?<code[^>]*>)'
         r"(?P<code>.*?)(?P<end></code>)"
     )
-    return re.sub(block, changed, html, flags=re.DOTALL)
+    return re.sub(block, change_block, html, flags=re.DOTALL)
 
 
 def marks_of(block: Block) -> list[Mark]:

@@ -56,7 +56,7 @@ def read(config: MkDocsConfig) -> griffe.Module:
 
 
 @cache
-def public(package: griffe.Module) -> dict[str, griffe.Object]:
+def public_names(package: griffe.Module) -> dict[str, griffe.Object]:
     """Modules, their names and the methods of these, by path; first what the package imports."""
     exported = [package.members[name] for name in exports(package)]
     paths = [one.target_path if isinstance(one, griffe.Alias) else one.path for one in exported]
@@ -68,7 +68,7 @@ def public(package: griffe.Module) -> dict[str, griffe.Object]:
     found: dict[str, griffe.Object] = {}
     for module in sorted(_modules(package), key=rank):
         found[module.path] = module
-        for name in in_order(module):
+        for name in ordered_exports(module):
             path, one = f"{module.path}.{name}", _target(module.members[name])
             found[path] = one
             for method in map(_target, one.members.values() if one.is_class else ()):
@@ -77,7 +77,7 @@ def public(package: griffe.Module) -> dict[str, griffe.Object]:
     return found
 
 
-def in_order(module: griffe.Module) -> list[str]:
+def ordered_exports(module: griffe.Module) -> list[str]:
     """What a module names, as its lines follow; a package, whose imports are sorted, says how."""
     if module.is_init_module:
         return exports(module)
@@ -106,7 +106,9 @@ def _target(member: griffe.Object | griffe.Alias) -> griffe.Object:
 @cache
 def modules(package: griffe.Module) -> dict[str, griffe.Module]:
     """The public modules, by path."""
-    return {path: one for path, one in public(package).items() if isinstance(one, griffe.Module)}
+    return {
+        path: one for path, one in public_names(package).items() if isinstance(one, griffe.Module)
+    }
 
 
 @cache
@@ -114,7 +116,7 @@ def entries(package: griffe.Module) -> dict[str, griffe.Object]:
     """The public functions and classes, by path; methods have their place in their class."""
     return {
         path: one
-        for path, one in public(package).items()
+        for path, one in public_names(package).items()
         if (one.is_function or one.is_class) and path.rpartition(".")[0] in modules(package)
     }
 
@@ -126,7 +128,7 @@ def _endings(package: griffe.Module) -> dict[str, str]:
     Of functions and classes the name is left at least, of others that of what they are in, too.
     """
     found: dict[str, str] = {}
-    for path in public(package):
+    for path in public_names(package):
         parts = path.split(".")
         for start in range(len(parts) - (path not in entries(package))):
             found.setdefault(".".join(parts[start:]), path)
@@ -171,12 +173,12 @@ def problems(page: Path, text: str, package: griffe.Module) -> list[Problem]:
     found = []
     for number, line in lines_outside_blocks(text):
         for match in CODE.finditer(line):
-            if message := misspelt(match["code"], package):
+            if message := misspelling(match["code"], package):
                 found.append(Problem(page, number, message))
     return found
 
 
-def misspelt(code: str, package: griffe.Module) -> str | None:
+def misspelling(code: str, package: griffe.Module) -> str | None:
     """What is wrong with ``masks.causall``, None for what does not begin with a name of ours."""
     match = NAME.match(code)
     if match is None or FILE.search(match["name"]):
@@ -193,14 +195,16 @@ def misspelt(code: str, package: griffe.Module) -> str | None:
             near = near or difflib.get_close_matches(part, _endings(package), n=1)
             meant = f"; did you mean `{(_endings(package) | known)[near[0]]}`?" if near else ""
             return f"`{start}.{part}`: there is no {part} in {holder.path}{meant}"
-        start, holder = f"{start}.{part}", _ours(holder.members[part], package)
+        start, holder = f"{start}.{part}", _own_target(holder.members[part], package)
     return None
 
 
 @cache
 def _holders(package: griffe.Module) -> dict[str, griffe.Object]:
     """The package, and its public modules and classes, by their own names."""
-    found = {path.rpartition(".")[-1]: one for path, one in public(package).items() if _holds(one)}
+    found = {
+        path.rpartition(".")[-1]: one for path, one in public_names(package).items() if _holds(one)
+    }
     return {**found, package.name: package}
 
 
@@ -208,7 +212,9 @@ def _holds(one: griffe.Object) -> bool:
     return one.is_module or one.is_class
 
 
-def _ours(member: griffe.Object | griffe.Alias, package: griffe.Module) -> griffe.Object | None:
+def _own_target(
+    member: griffe.Object | griffe.Alias, package: griffe.Module
+) -> griffe.Object | None:
     """What a member is, None for what is imported from elsewhere."""
     if not isinstance(member, griffe.Alias):
         return member
@@ -219,19 +225,19 @@ def _is_layer(one: griffe.Object) -> bool:
     return isinstance(one, griffe.Class) and "nn.Module" in map(str, one.bases)
 
 
-def linked(text: str, package: griffe.Module) -> str:
+def add_links(text: str, package: griffe.Module) -> str:
     """The page with a link where each name first stands in a section."""
-    return _replaced(text, package, lambda code, path: f"[`{code}`][{path}]")
+    return _replace_names(text, package, lambda code, path: f"[`{code}`][{path}]")
 
 
-def mentioned(text: str, package: griffe.Module) -> list[str]:
+def mentions(text: str, package: griffe.Module) -> list[str]:
     """The paths of all names that a page links, in order."""
     found: dict[str, None] = {}
-    _replaced(text, package, lambda code, path: found.setdefault(path) or "")
+    _replace_names(text, package, lambda code, path: found.setdefault(path) or "")
     return list(found)
 
 
-def _replaced(text: str, package: griffe.Module, show: Callable[[str, str], str]) -> str:
+def _replace_names(text: str, package: griffe.Module, show: Callable[[str, str], str]) -> str:
     lines, seen = text.split("\n"), set[str]()
     for number, line in lines_outside_blocks(text):
         if HEADING.match(line):
@@ -251,7 +257,7 @@ def _replaced(text: str, package: griffe.Module, show: Callable[[str, str], str]
     return "\n".join(lines)
 
 
-def used(text: str, root: Path, package: griffe.Module) -> list[str]:
+def snippet_uses(text: str, root: Path, package: griffe.Module) -> list[str]:
     """The paths of all functions and classes that the snippets of a page use, in order."""
     programs = [
         root / include["path"]
@@ -260,12 +266,12 @@ def used(text: str, root: Path, package: griffe.Module) -> list[str]:
         for line in block.body
         if (include := INCLUDE.match(line))
     ]
-    found = [path for one in programs if one.is_file() for path in used_by(one, package)]
+    found = [path for one in programs if one.is_file() for path in program_uses(one, package)]
     return list(dict.fromkeys(found))
 
 
 @cache
-def used_by(program: Path, package: griffe.Module) -> list[str]:
+def program_uses(program: Path, package: griffe.Module) -> list[str]:
     """The paths of all functions and classes that a program takes from the package."""
     bound: dict[str, str] = {}
     chains = []
@@ -289,9 +295,11 @@ def speaking(pages: Mapping[str, str], root: Path, package: griffe.Module) -> di
     found: dict[str, list[str]] = {}
     for page, text in pages.items():
         if not page.startswith("reference/"):
-            for path in dict.fromkeys((*mentioned(text, package), *used(text, root, package))):
+            for path in dict.fromkeys(
+                (*mentions(text, package), *snippet_uses(text, root, package))
+            ):
                 found.setdefault(path, []).append(page)
     return found
 
 
-CACHED = (public, modules, entries, _endings, _holders, used_by)
+CACHED = (public_names, modules, entries, _endings, _holders, program_uses)

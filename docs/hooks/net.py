@@ -13,7 +13,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
-from pages import ROOT, Problem, path_of, written_at
+from pages import ROOT, Problem, locate, path_of
 
 SCHEMES = ("http", "https", "mailto", "data")
 ADDRESS = re.compile(
@@ -54,11 +54,11 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 def problems(path: Path, output: str, root: Path) -> list[Problem]:
     """All that is left on a finished page, by where it stands in its file."""
-    left = dict(_left(output))
-    return [Problem(*written_at(path, text, root), f"{text}: {why}") for text, why in left.items()]
+    left = dict(_leftovers(output))
+    return [Problem(*locate(path, text, root), f"{text}: {why}") for text, why in left.items()]
 
 
-def _left(output: str) -> Iterator[tuple[str, str]]:
+def _leftovers(output: str) -> Iterator[tuple[str, str]]:
     """What is left, as its author wrote it, and what is to be done about it."""
     text = OTHER.sub("\0", output)
     for found in ADDRESS.finditer(text):

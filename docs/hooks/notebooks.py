@@ -146,8 +146,8 @@ def markdown(path: Path, notebook: nbformat.NotebookNode, ran: Run, language: st
             if cell is notebook.cells[0]:
                 parts.append(_download(path, WORDS[language]))
         else:
-            parts.append(_fenced("python", cell.source))
-            parts += _shown(path, cell, ran.outputs[cell.id])
+            parts.append(_fence("python", cell.source))
+            parts += _output_blocks(path, cell, ran.outputs[cell.id])
     return "\n\n".join(parts) + "\n"
 
 
@@ -156,7 +156,7 @@ def _download(path: Path, words: dict[str, str]) -> str:
     return f'<p class="notebook">{button}<br>{words["alone"]}</p>'
 
 
-def _shown(
+def _output_blocks(
     path: Path, cell: nbformat.NotebookNode, outputs: list[tuple[str, str]]
 ) -> Iterator[str]:
     alt = cell.metadata.get("alt", "")
@@ -167,10 +167,10 @@ def _shown(
             "text in plain words as alt in the cell's metadata, or none and no alt"
         )
     for kind, content in outputs:
-        yield _fenced("text", content) if kind == "text" else f"![{alt}](cell:{cell.id})"
+        yield _fence("text", content) if kind == "text" else f"![{alt}](cell:{cell.id})"
 
 
-def _fenced(language: str, content: str) -> str:
+def _fence(language: str, content: str) -> str:
     return f"```{language}\n{content.rstrip()}\n```"
 
 
@@ -181,7 +181,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     ran = _runs[str(path)]
     target = Path(page.file.abs_dest_path or "").with_name(path.name)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(published(path.read_text(encoding="utf-8"), ran), encoding="utf-8")
+    target.write_text(bundle(path.read_text(encoding="utf-8"), ran), encoding="utf-8")
 
     def show(match: re.Match[str]) -> str:
         (drawn,) = (content for kind, content in ran.outputs[match["id"]] if kind == "svg")
@@ -197,7 +197,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     return IMAGE.sub(show, output)
 
 
-def published(text: str, ran: Run, root: Path = ROOT) -> str:
+def bundle(text: str, ran: Run, root: Path = ROOT) -> str:
     """The notebook as it is downloaded: with attnref, and without what only pages have."""
     notebook = read(text)
     # An explorer is of the page: in Jupyter its section would speak of what is not there.
@@ -206,12 +206,12 @@ def published(text: str, ran: Run, root: Path = ROOT) -> str:
         if cell.cell_type == "markdown":
             cell.source = PAGE_LINK.sub(r"\g<text>", cell.source)
     setup = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    packed = base64.b85encode(_zipped(sorted(ran.loaded), root)).decode()
+    packed = base64.b85encode(_zip_files(sorted(ran.loaded), root)).decode()
     setup.source = setup.source.replace(PACKAGE, f'{PACKAGE[:-1]}{packed}"')
     return f"{nbformat.writes(notebook)}\n"
 
 
-def _zipped(names: list[str], root: Path) -> bytes:
+def _zip_files(names: list[str], root: Path) -> bytes:
     """The files under their names, the same bytes at each run."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as package:

@@ -57,7 +57,7 @@ def path_of(page: Page) -> Path:
     return Path(page.file.abs_src_path or "")
 
 
-def written_at(path: Path, text: str, root: Path = ROOT) -> tuple[Path, int]:
+def locate(path: Path, text: str, root: Path = ROOT) -> tuple[Path, int]:
     """File and line of what is seen on a page: its own file, or else one that is shown on it.
 
     It is looked for in prose, then in code; a notebook quotes it.
@@ -65,7 +65,7 @@ def written_at(path: Path, text: str, root: Path = ROOT) -> tuple[Path, int]:
     quoted = json.dumps(text, ensure_ascii=False)[1:-1]
     for file in (path, *(file for pattern in SHOWN for file in sorted(root.glob(pattern)))):
         source = file.read_text(encoding="utf-8")
-        lines = [line for line, _ in in_prose(re.compile(re.escape(text)), source)]
+        lines = [line for line, _ in find_in_prose(re.compile(re.escape(text)), source)]
         lines += [
             n for n, line in enumerate(source.split("\n"), 1) if text in line or quoted in line
         ]
@@ -74,7 +74,7 @@ def written_at(path: Path, text: str, root: Path = ROOT) -> tuple[Path, int]:
     return path, 1
 
 
-def filled(markdown: str, place: str, content: str, page: Page) -> str:
+def fill(markdown: str, place: str, content: str, page: Page) -> str:
     """The page with ``content`` in its place, which its author marked with a comment."""
     if place not in markdown:
         raise PluginError(f"{path_of(page)}:1: expected the line {place}")
@@ -184,9 +184,9 @@ def lines_outside_blocks(text: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def in_prose(pattern: re.Pattern[str], text: str) -> list[tuple[int, re.Match[str]]]:
+def find_in_prose(pattern: re.Pattern[str], text: str) -> list[tuple[int, re.Match[str]]]:
     """Each match in running text, with its line: code is passed over, in blocks and in the line."""
-    either = _beside_code(pattern)
+    either = _code_or(pattern)
     return [
         (number, match)
         for number, line in lines_outside_blocks(text)
@@ -195,17 +195,17 @@ def in_prose(pattern: re.Pattern[str], text: str) -> list[tuple[int, re.Match[st
     ]
 
 
-def replaced_in_prose(
+def replace_in_prose(
     pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str
 ) -> str:
     """The page with each match in running text replaced; code is shown as it is."""
-    either, lines = _beside_code(pattern), text.split("\n")
+    either, lines = _code_or(pattern), text.split("\n")
     for number, line in lines_outside_blocks(text):
         lines[number - 1] = either.sub(lambda m: m[0] if m["ticks"] else replace(m), line)
     return "\n".join(lines)
 
 
-def _beside_code(pattern: re.Pattern[str]) -> re.Pattern[str]:
+def _code_or(pattern: re.Pattern[str]) -> re.Pattern[str]:
     return re.compile(f"{CODE}|{pattern.pattern}")
 
 
@@ -231,7 +231,7 @@ def title(path: Path) -> str:
     return str(front_matter(path.read_text(encoding="utf-8"))["title"])
 
 
-def without_accents(word: str) -> str:
+def strip_accents(word: str) -> str:
     """The word with its letters bare: "atenção" is "atencao"."""
     return "".join(
         letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter)

@@ -15,7 +15,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
-from names import linked, read
+from names import add_links, read
 from pages import ROOT, headings
 
 ENGLISH = "en"
@@ -59,5 +59,5 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     language = Path(config.docs_dir).name
     package = read(config)
     return PLACE.sub(
-        lambda match: linked(section(ROOT, match["name"], language), package), markdown
+        lambda match: add_links(section(ROOT, match["name"], language), package), markdown
     )

@@ -31,7 +31,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     path, words = path_of(page), WORDS[Path(config.docs_dir).name]
     said = [words["time"].format(minutes(path.read_text(encoding="utf-8")))]
-    if day := changed(path):
+    if day := commit_date(path):
         said.append(words["changed"].format(day))
     line = f'<p class="reading" data-search-exclude>{" · ".join(said)}</p>'
     return TITLE.sub(lambda title: f"{title[0]}\n\n{line}", markdown, count=1)
@@ -43,7 +43,7 @@ def minutes(text: str) -> int:
     return max(1, round(len(WORD.findall(prose)) / PACE))
 
 
-def changed(path: Path) -> str:
+def commit_date(path: Path) -> str:
     """The day of the last commit of a page's file; nothing where it is not known."""
     name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
     return dates().get(name, "")

@@ -163,7 +163,7 @@ class Wish:
         )
 
     @property
-    def of_ranks(self) -> list[RankResult]:
+    def rank_results(self) -> list[RankResult]:
         """The same, where the record is one of ranks."""
         return [result for result in self.results if isinstance(result, RankResult)]
 
@@ -273,7 +273,7 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
                 options = _options(match)
                 if "lengths" in options:
                     raise ValueError("lengths: a chart shows them all; leave this option out")
-                if understand(options, root).of_ranks:
+                if understand(options, root).rank_results:
                     raise ValueError("a chart is of lengths; show ranks with a results block")
             except ValueError as error:
                 found.append(Problem(page, number, str(error)))
@@ -318,9 +318,9 @@ def table(wish: Wish, language: str) -> str:
     """Time, speed against the baseline, error and memory of each method, by length."""
     words = WORDS[language]
     sift = f'data-sift="{words["sift"]}" data-shown="{words["shown"]}"'
-    if wish.of_ranks:
+    if wish.rank_results:
         notes = [_left_out(wish, words), provenance(wish, language)]
-        shown = rank_table(wish.record, wish.of_ranks, language, notes)
+        shown = rank_table(wish.record, wish.rank_results, language, notes)
         return f'<div class="results" {sift}>{shown}</div>'
     baseline = TASKS[wish.task].baseline
     base = {
@@ -379,21 +379,21 @@ def provenance(wish: Wish, language: str) -> str:
     where = f"<code>docs/results/{wish.file}.json</code>"
     read = words["read"].format(date=made["date"], file=where)
     said = f"{read}: {escape(', '.join(map(str, parts)))}."
-    changed = [f"<code>{name}</code>" for name in wish.methods if name in _stale(wish.file)]
+    changed = [f"<code>{name}</code>" for name in wish.methods if name in _stale_methods(wish.file)]
     if changed:
         said += " " + words["changed"].format(methods=", ".join(changed))
     return said
 
 
 @cache
-def _stale(file: str) -> list[str]:
+def _stale_methods(file: str) -> list[str]:
     return stale(Record.load(ROOT / "docs" / "results" / f"{file}.json"))
 
 
 def _processors(wish: Wish, language: str) -> str:
     """Threads of the only process, or the cores that ranks share."""
     made = wish.record.provenance
-    if wish.of_ranks:
+    if wish.rank_results:
         return RANK_WORDS[language]["cores"].format(count=made["cores"])
     return WORDS[language]["threads"].format(threads=made["threads"])
 

@@ -25,7 +25,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
-from pages import ROOT, read_yaml, without_accents
+from pages import ROOT, read_yaml, strip_accents
 from pylatexenc.latex2text import LatexNodes2Text
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -159,11 +159,11 @@ def names(root: Path = ROOT) -> dict[str, list[str]]:
     called = read_yaml((root / ALSO_CALLED.relative_to(ROOT)).read_text(encoding="utf-8"))
     for page, texts in called.items():
         for text in texts:
-            found[_address(page)].setdefault(without_accents(text).lower(), text)
+            found[_address(page)].setdefault(strip_accents(text).lower(), text)
     for entry in read_glossary(root).values():
         for language in OTHER:
             for text in (entry[language]["term"], *forms(entry, language)):
-                found[_address(entry["page"])].setdefault(without_accents(text).lower(), text)
+                found[_address(entry["page"])].setdefault(strip_accents(text).lower(), text)
     return {address: list(texts.values()) for address, texts in found.items()}
 
 

@@ -79,9 +79,9 @@ def on_post_build(config: MkDocsConfig) -> None:
             raise PluginError("docs/hooks/slim.py: the theme's script names its scheme otherwise")
         path.write_text(script.replace(SCHEME, UNKNOWN), encoding="utf-8")
     for path in site.glob("explorers/**/*.js"):
-        path.write_text(uncommented(path.read_text("utf-8")), encoding="utf-8")
+        path.write_text(strip_comments(path.read_text("utf-8")), encoding="utf-8")
     for path in site.glob("style/*.css"):
-        path.write_text(uncommented(path.read_text("utf-8"), CssLexer), encoding="utf-8")
+        path.write_text(strip_comments(path.read_text("utf-8"), CssLexer), encoding="utf-8")
     known = classes(site)
     kept = {path: slim(css, known) for path, css in sheets.items()}
     own = "".join(path.read_text("utf-8") for path in site.rglob("*.css") if path not in sheets)
@@ -92,12 +92,12 @@ def on_post_build(config: MkDocsConfig) -> None:
         path.write_text(EMPTY.sub("", read), encoding="utf-8")
 
 
-def uncommented(script: str, language: type[Lexer] = JavascriptLexer) -> str:
+def strip_comments(script: str, language: type[Lexer] = JavascriptLexer) -> str:
     """A script, or a style sheet, without its comments; every other character stays.
 
-    >>> uncommented("/** @type {A} */ (a) / 2 // half\\n`// ${`/* ${b /* in */} */`}`")
+    >>> strip_comments("/** @type {A} */ (a) / 2 // half\\n`// ${`/* ${b /* in */} */`}`")
     ' (a) / 2 \\n`// ${`/* ${b } */`}`'
-    >>> uncommented('a { content: "/*"; top: 0 !important } /* b */', CssLexer)
+    >>> strip_comments('a { content: "/*"; top: 0 !important } /* b */', CssLexer)
     'a { content: "/*"; top: 0 !important } '
     """
     tokens = language(stripnl=False, ensurenl=False).get_tokens(script)
@@ -126,14 +126,14 @@ def slim(css: str, known: set[str]) -> str:
     'table:not([class]) td>p:last-child{margin:0}'
     """
 
-    def alive(selector: str) -> bool:
+    def can_match(selector: str) -> bool:
         names = CLASS.findall(OPTIONAL.sub("", selector))
         return not NOT_OURS.search(selector) and all(name in known for name in names)
 
     def show(rule: re.Match[str]) -> str:
         if rule[1].startswith("@"):
             return rule[0]
-        selectors = [selector for selector in LIST.split(rule[1]) if alive(selector)]
+        selectors = [selector for selector in LIST.split(rule[1]) if can_match(selector)]
         return f"{','.join(selectors)}{{{rule[2]}}}" if selectors else ""
 
     return EMPTY.sub("", RULE.sub(show, IN_A_CELL.sub("p", css)))

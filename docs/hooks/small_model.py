@@ -36,13 +36,13 @@ MOST = 127  # the largest number of eight bits whose opposite is one, too
 @cache
 def notebook() -> dict[str, Any]:
     """What the cells define that come before a training."""
-    with _as_it_was():
+    with _keep_dtype():
         return _run()
 
 
-def trained() -> nn.Module:
+def train_model() -> nn.Module:
     """The model as the notebook trains it, in more steps: this takes about a minute."""
-    with _as_it_was():
+    with _keep_dtype():
         defined = _run()
         defined["steps"] = STEPS
         model: nn.Module = defined["train"](defined["factors"][FACTOR])[0]
@@ -55,7 +55,7 @@ def digest() -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def packed(weights: dict[str, Tensor]) -> bytes:
+def pack(weights: dict[str, Tensor]) -> bytes:
     """The file of these weights."""
     scales, numbers, matrices = [], [], []
     for name, weight in weights.items():
@@ -77,7 +77,7 @@ def packed(weights: dict[str, Tensor]) -> bytes:
     )
 
 
-def unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The header of a file, and its weights, float64: exactly the products that it stands for."""
     start = 4 + int.from_bytes(content[:4], "little")
     header = json.loads(content[4:start])
@@ -115,7 +115,7 @@ def _sources() -> list[str]:
 
 
 @contextlib.contextmanager
-def _as_it_was() -> Iterator[None]:
+def _keep_dtype() -> Iterator[None]:
     """The notebook sets the type of new tensors, which belongs to it alone."""
     before = torch.get_default_dtype()
     try:

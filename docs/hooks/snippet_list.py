@@ -10,7 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
-from pages import ROOT, blocks, filled, headings, title
+from pages import ROOT, blocks, fill, headings, title
 
 PAGE = "reference/snippets.md"
 PLACE = "<!-- every snippet -->"
@@ -20,7 +20,7 @@ ALSO = {"pt": "também em", "en": "also on"}
 _order: list[str] = []
 
 
-def shown(text: str) -> list[tuple[str, str, str]]:
+def shown_snippets(text: str) -> list[tuple[str, str, str]]:
     """Path, section id and section heading of each snippet that a page shows, in order.
 
     Of some there is only the output to be seen, as when it is what a command said.
@@ -56,7 +56,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     if page.file.src_uri != PAGE:
         return markdown
-    return filled(markdown, PLACE, catalogue(ROOT, Path(config.docs_dir).name, _order), page)
+    return fill(markdown, PLACE, catalogue(ROOT, Path(config.docs_dir).name, _order), page)
 
 
 def catalogue(root: Path, language: str, order: list[str]) -> str:
@@ -65,7 +65,7 @@ def catalogue(root: Path, language: str, order: list[str]) -> str:
     places: dict[str, list[tuple[str, str, str]]] = {}
     for page in order:
         if page.endswith(".md") and (folder / page).is_file():
-            for path, ident, heading in shown((folder / page).read_text(encoding="utf-8")):
+            for path, ident, heading in shown_snippets((folder / page).read_text(encoding="utf-8")):
                 places.setdefault(path, []).append((page, ident, heading))
     parts, last = [], ""
     for path, where in places.items():

@@ -34,7 +34,7 @@ from pages import (
     headings,
     lines_outside_blocks,
     links,
-    replaced_in_prose,
+    replace_in_prose,
     tokens,
 )
 
@@ -60,7 +60,7 @@ def without_front_matter(text: str) -> str:
 
 def without_sources(text: str) -> str:
     """The page without what links lead to and what is cited: "sec. 3.2" is no figure."""
-    bare = replaced_in_prose(citations.CITATION, lambda citation: "", text)
+    bare = replace_in_prose(citations.CITATION, lambda citation: "", text)
     return re.sub(r"\]\([^)\n]*\)", "]", bare)
 
 
@@ -93,7 +93,7 @@ def body_problems(root: Path) -> list[Problem]:
         name, file = path.removeprefix("attnref."), one.relative_package_filepath.as_posix()
         text = (root / file).read_text(encoding="utf-8")
         public = {other.name for other in entries.values() if other.module is one.module}
-        behind = bodies.behind(text, one.name, public)
+        behind = bodies.dependencies(text, one.name, public)
         if not shown & {(file, each) for each in behind}:
             unneeded.pop(name, None)
             if name not in reasons:
@@ -267,7 +267,7 @@ def claim_problems(root: Path) -> list[Problem | str]:
             stated[language].setdefault(claim, []).append(statement)
     for language, there in stated.items():
         for claim, statements in sorted(there.items()):
-            if claims.leans(said := claims.alone(statements), language):
+            if claims.leans(said := claims.fullest_statement(statements), language):
                 found.append(
                     f"docs/{language}: claim {claim!r} says {said!r}, which the page of claims "
                     "shows by itself; let it name what it speaks of"
@@ -313,7 +313,7 @@ def skeleton(page: Path) -> dict[str, list[str]]:
             for link in links(text)
             if not link.is_image and not link.target.startswith("claim:")
         ],
-        "citations": citations.cited(text),
+        "citations": citations.citation_keys(text),
         "numbers": sorted(set(numbers)),
         "facts": [
             f"{fact.get('value')} of {fact.get('source')}"
@@ -363,7 +363,7 @@ def citation_problems(root: Path) -> list[Problem | str]:
     for page in pages(root):
         text = page.read_text(encoding="utf-8")
         found += citations.problems(page, text, root)
-        cited |= set(citations.cited(text))
+        cited |= set(citations.citation_keys(text))
     for key in sorted(citations.read_bibliography(root).keys() - cited):
         found.append(f"docs/references.bib: {key} is cited by no page")
     return found
@@ -396,7 +396,7 @@ def snippet_problems(root: Path) -> list[str]:
     for folder in sorted({snippet.parent for snippet in snippets}):
         page = folder.relative_to(root / "snippets").as_posix()
         here = {snippet for snippet in snippets if snippet.parent == folder}
-        shown = record.of_page(page, root) if (root / f"docs/en/{page}.md").is_file() else []
+        shown = record.page_scripts(page, root) if (root / f"docs/en/{page}.md").is_file() else []
         for snippet in sorted(here - set(shown)):
             name = snippet.relative_to(root).as_posix()
             found.append(f"{name}: docs/en/{page}.md does not show it; move it")
@@ -552,7 +552,7 @@ def drawing_problems(root: Path) -> list[Problem | str]:
         name = script.relative_to(root).as_posix()
         found += text_problems(script)
         for language in LANGUAGES:
-            path = figures.recorded(root, script.stem, language)
+            path = figures.drawing_path(root, script.stem, language)
             expected.add(path)
             if not path.is_file():
                 found.append(f"{name} is not recorded in {language!r}; run make record")

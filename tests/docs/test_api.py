@@ -47,7 +47,7 @@ def test_public_is_what_a_module_says_is(package):
 
 def test_the_package_exports_what_has_an_entry(package):
     for name in attnref.__all__:
-        assert names.resolve(f"attnref.{name}", package) in names.public(package), name
+        assert names.resolve(f"attnref.{name}", package) in names.public_names(package), name
 
 
 def test_no_name_is_only_that_of_its_module(package):
@@ -228,7 +228,7 @@ def test_the_first_mention_in_a_section_becomes_a_link(package):
             "| `masks.causal` |",
         ]
     )
-    shown = names.linked(text, package).split("\n")
+    shown = names.add_links(text, package).split("\n")
     assert shown[1] == (
         "[`masks.causal`][attnref.masks.causal] and `attnref.masks.causal`, "
         "[`masks.padding`](x.md), [`masks.padding`][attnref.masks.padding]"
@@ -236,7 +236,7 @@ def test_the_first_mention_in_a_section_becomes_a_link(package):
     assert shown[8] == "| [`masks.causal`][attnref.masks.causal] |"
     assert shown[2:7] == text.split("\n")[2:7]
     assert shown[0] == "## `masks.causal` {#a}"
-    assert names.mentioned(text, package) == ["attnref.masks.causal", "attnref.masks.padding"]
+    assert names.mentions(text, package) == ["attnref.masks.causal", "attnref.masks.padding"]
 
 
 def test_what_a_program_uses(package, tmp_path):
@@ -248,7 +248,7 @@ def test_what_a_program_uses(package, tmp_path):
         "attnref.cost.Sizes\n",
         encoding="utf-8",
     )
-    assert set(names.used_by(program, package)) == {
+    assert set(names.program_uses(program, package)) == {
         "attnref.softmax.entropy",
         "attnref.masks.causal",
         "attnref.cache.KVCache",
@@ -341,7 +341,7 @@ def test_a_reference_to_nothing_stops_the_build_where_it_stands():
 
 
 def test_no_docstring_keeps_a_mark_of_its_own_language(package):
-    for path, one in names.public(package).items():
+    for path, one in names.public_names(package).items():
         shown = docstrings.markdown(one, package, "**Source:**")
         for leftover in (".. math", ":func:", ":math:", ":class:", "::\n", "Source: "):
             assert leftover not in shown.replace("**Source:** ", ""), (path, leftover)

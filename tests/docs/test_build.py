@@ -134,7 +134,7 @@ def project(tmp_path_factory):
     copies.parent.mkdir()
     copies.symlink_to(downloads.copies())
     for name, language in (("rise", "pt"), ("rise", "en"), ("half", "pt")):
-        drawn = figures.recorded(root, name, language)
+        drawn = figures.drawing_path(root, name, language)
         drawn.parent.mkdir(parents=True, exist_ok=True)
         drawn.write_text('<svg viewBox="0 0 1 1"><path d="M 0 1 L 1 0"/></svg>')
     return root

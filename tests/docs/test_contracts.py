@@ -43,7 +43,7 @@ FILES = (
 def copy(tmp_path):
     """A project of a few pages, of which a test may change what it likes."""
     paths = [ROOT / name for name in FILES]
-    for script in (script for page in PAGES for script in record.of_page(page)):
+    for script in (script for page in PAGES for script in record.page_scripts(page)):
         paths += [script, *script.parent.glob("[!_]*.py"), script.with_suffix(".out")]
         paths += (ROOT / "docs/figures/drawn").glob(f"{script.stem}.*.svg")
     for path in {path for path in paths if path.is_file()}:
@@ -613,6 +613,9 @@ def test_a_language_missing_from_an_entry_is_found(copy):
 
 def test_code_that_looks_like_a_citation_stays_as_it_is():
     text = "See [@one].\n\n```python\nx = '[@two]'\n```\n\nAnd `[@three]`, ``[@`` [@four]."
-    changed = pages.replaced_in_prose(re.compile(r"\[@\w+\]"), lambda match: "it", text)
+    changed = pages.replace_in_prose(re.compile(r"\[@\w+\]"), lambda match: "it", text)
     assert changed == text.replace("[@one]", "it").replace("[@four]", "it")
-    assert [match[0] for _, match in pages.in_prose(re.compile(r"@\w+"), text)] == ["@one", "@four"]
+    assert [match[0] for _, match in pages.find_in_prose(re.compile(r"@\w+"), text)] == [
+        "@one",
+        "@four",
+    ]

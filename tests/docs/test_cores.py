@@ -68,16 +68,16 @@ class TestADefinition:
             "double": '@decorated\ndef double(x):\n    """Twice x."""\n'
             "    y = x + x  # (n, m)\n    return _checked(y)",
         }
-        assert {name: bodies.shown(root / "attnref/box.py", name) for name in shown} == shown
+        assert {name: bodies.source(root / "attnref/box.py", name) for name in shown} == shown
 
     def test_that_there_is_not_is_told_with_those_that_there_are(self, root):
         with pytest.raises(bodies.DefinitionError, match=r"no 'shut' in 'Box.shut'.*open"):
-            bodies.shown(root / "attnref/box.py", "Box.shut")
+            bodies.source(root / "attnref/box.py", "Box.shut")
 
     def test_reaches_what_is_behind_it_but_nothing_public(self):
-        behind = bodies.behind(SOURCE, "double", ["double", "Box"])
+        behind = bodies.dependencies(SOURCE, "double", ["double", "Box"])
         assert behind == {"double", "_checked", "_again"}
-        assert bodies.behind(SOURCE, "Box", ["double", "Box"]) == {"Box", "STEP"}
+        assert bodies.dependencies(SOURCE, "Box", ["double", "Box"]) == {"Box", "STEP"}
 
 
 class TestNotes:

@@ -115,7 +115,7 @@ def test_each_end_leads_to_its_page(language):
 @pytest.mark.parametrize("language", sorted(decision.LANGUAGES))
 def test_the_page_asks_every_question_and_shows_every_end(language):
     first = next(iter(MADE["questions"]))
-    lines = decision.asked(MADE, first, language, ROOT / "docs" / language)
+    lines = decision.question_lines(MADE, first, language, ROOT / "docs" / language)
     text = "\n".join(lines)
     for question in MADE["questions"].values():
         assert question["ask"][language] in text

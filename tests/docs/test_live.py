@@ -21,7 +21,7 @@ TEXT = """# One {#top}
 
 
 def test_a_page_shows_its_programs_and_drawings():
-    assert list(live.shown(TEXT, "en", Path("root"))) == [
+    assert list(live.shown_files(TEXT, "en", Path("root"))) == [
         Path("root/snippets/one.py"),
         Path("root/docs/figures/drawn/some-drawing.en.svg"),
     ]
@@ -43,7 +43,9 @@ def edited(tmp_path, monkeypatch):
     """Two pages that were built, of which one has been edited since; and the links they know."""
     monkeypatch.setenv(live.NAME, "1")
     monkeypatch.setattr(names, "read", lambda config: None)
-    monkeypatch.setattr(names, "public", lambda package: ["attnref.masks", "attnref.masks.causal"])
+    monkeypatch.setattr(
+        names, "public_names", lambda package: ["attnref.masks", "attnref.masks.causal"]
+    )
     monkeypatch.setattr(api, "places", lambda *_: {"attnref.masks": "reference/api/masks.md"})
     monkeypatch.setattr(live, "AutorefsPlugin", SimpleNamespace)
     pages = []

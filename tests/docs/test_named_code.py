@@ -33,7 +33,7 @@ def rows(page: Path) -> dict[tuple[str, str], tuple[str, list[str]]]:
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if line.startswith("| ") and len(cells) == 3 and "[@" in cells[2]:
             name = CALLED.get(cells[0].strip(), cells[0].strip())
-            found[section, name] = cells[1], citations.cited(cells[2])
+            found[section, name] = cells[1], citations.citation_keys(cells[2])
     return found
 
 
@@ -69,7 +69,7 @@ def problems(root: Path) -> list[str]:
                 said_there = entries[key]["says"][language]
                 sources = {place["source"] for place in entries[key].get("at", ())}
                 if not any(
-                    said_there in line and sources <= set(citations.cited(line))
+                    said_there in line and sources <= set(citations.citation_keys(line))
                     for line in paragraphs(root / "docs" / language / f"{page}.md", key[0])
                 ):
                     found.append(

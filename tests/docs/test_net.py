@@ -161,7 +161,7 @@ def test_sources_are_cited_as_in_pandoc(tmp_path):
 
 def test_what_is_cited_is_known_by_its_keys():
     text = "[@one; see @two, p. 3], `[@three]` and [@four].\n\n```text\n[@five]\n```\n"
-    assert citations.cited(text) == ["one", "two", "four"]
+    assert citations.citation_keys(text) == ["one", "two", "four"]
 
 
 def test_a_source_that_is_not_understood_is_refused():

@@ -124,7 +124,7 @@ def program(name: str, *, whole: bool) -> str:
     """The code of the downloaded file: all of it, or what it imports."""
     path = FOLDERS["en"] / f"{name}.ipynb"
     ran = execution.run(path, read(name, "en"))
-    file = notebooks.published(path.read_text(encoding="utf-8"), ran)
+    file = notebooks.bundle(path.read_text(encoding="utf-8"), ran)
     setup, *rest = (cell.source for cell in code_cells(nbformat.reads(file, as_version=4)))
     setup = setup.replace('%pip install --quiet {" ".join(missing)}', "raise SystemExit(missing)")
     text = "\n\n".join([setup, *rest])
@@ -171,7 +171,7 @@ def test_a_downloaded_notebook_is_the_one_that_is_kept_with_attnref_in_it(name):
         path = folder / f"{name}.ipynb"
         kept = notebooks.read(path.read_text(encoding="utf-8"))
         ran = execution.run(path, kept)
-        text = notebooks.published(path.read_text(encoding="utf-8"), ran)
+        text = notebooks.bundle(path.read_text(encoding="utf-8"), ran)
         assert len(text) < 400_000
         published = notebooks.read(text)
         nbformat.validate(published)
@@ -277,7 +277,8 @@ def run(project: Path, *sources: str, **alt: str) -> list[str]:
     notebook = nbformat.v4.new_notebook(cells=cells)
     ran = execution.run(Path("x.ipynb"), notebook, project)
     return [
-        "\n".join(notebooks._shown(Path("x.ipynb"), cell, ran.outputs[cell.id])) for cell in cells
+        "\n".join(notebooks._output_blocks(Path("x.ipynb"), cell, ran.outputs[cell.id]))
+        for cell in cells
     ]
 
 

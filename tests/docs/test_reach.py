@@ -56,7 +56,7 @@ def page(title="Entropy & order", url="scale/entropy/"):
 
 def test_a_page_can_be_cited(project, config, monkeypatch):
     project(SITE)
-    monkeypatch.setattr(foot, "changed", lambda path: "2026-03-01")
+    monkeypatch.setattr(foot, "commit_date", lambda path: "2026-03-01")
     monkeypatch.setattr(foot, "short_commit", lambda: "12345678")
     version = address.project()["project"]["version"]
     assert foot.bibtex(page(), config).split("\n") == [
@@ -78,7 +78,7 @@ def test_a_page_can_be_cited(project, config, monkeypatch):
         in whole
     )
     # Outside of a clone, on a site without an address.
-    monkeypatch.setattr(foot, "changed", lambda path: "")
+    monkeypatch.setattr(foot, "commit_date", lambda path: "")
     monkeypatch.setattr(foot, "short_commit", lambda: "")
     here = page()
     here.canonical_url = None
@@ -165,7 +165,7 @@ def test_the_feed_has_the_pages_that_changed_last(project, config, tmp_path, mon
     several = [page(f"Page {n}", f"scale/{n}/") for n in range(feed.LATEST + 5)]
     days = {id(each): f"2026-01-{n + 1:02}" for n, each in enumerate(several)}
     monkeypatch.setattr(feed, "path_of", id)
-    monkeypatch.setattr(feed, "changed", days.get)
+    monkeypatch.setattr(feed, "commit_date", days.get)
     monkeypatch.setattr(feed, "_pages", several)
     feed.on_post_build(config)
     root = ElementTree.parse(tmp_path / feed.NAME).getroot()

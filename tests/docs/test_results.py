@@ -159,9 +159,9 @@ def test_both_languages_show_the_same_numbers_in_their_own_words(tree):
 
 
 def test_a_table_says_whose_code_has_changed_since(tree, monkeypatch):
-    monkeypatch.setattr(results, "_stale", lambda file: [])
+    monkeypatch.setattr(results, "_stale_methods", lambda file: [])
     assert "changed since" not in shown(tree)
-    monkeypatch.setattr(results, "_stale", lambda file: ["sliding_window", "linear"])
+    monkeypatch.setattr(results, "_stale_methods", lambda file: ["sliding_window", "linear"])
     assert "The code of <code>sliding_window</code> has changed since." in shown(tree)
     assert "Desde então, mudou o código de <code>sliding_window</code>." in shown(tree, "pt")
 

@@ -26,7 +26,7 @@ def test_another_name_leads_to_a_place_that_is_there():
 def test_a_place_is_called_by_a_name_once():
     twice = {}
     for place, names in CALLED.items():
-        texts = [pages.without_accents(text).lower() for text in names]
+        texts = [pages.strip_accents(text).lower() for text in names]
         if len(texts) > len(set(texts)):
             twice[place] = names
     assert not twice

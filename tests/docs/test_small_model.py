@@ -11,18 +11,18 @@ FACTOR = scaling.inverse_sqrt(32)
 
 @pytest.fixture(scope="module")
 def trained():
-    return small_model.trained()
+    return small_model.train_model()
 
 
 @pytest.fixture(scope="module")
 def recorded():
-    return small_model.unpacked(small_model.WEIGHTS.read_bytes())
+    return small_model.unpack(small_model.WEIGHTS.read_bytes())
 
 
 @pytest.mark.audit
 def test_the_recorded_file_is_what_training_gives(trained):
     """To the byte: in float64 machines differ by far less than what is rounded off here."""
-    again = small_model.packed(trained.state_dict())
+    again = small_model.pack(trained.state_dict())
     same = again == small_model.WEIGHTS.read_bytes()  # bytes compared by pytest take minutes
     assert same, "run python tools/train.py"
 
@@ -31,7 +31,7 @@ def test_the_file_is_of_the_notebook_as_it_is(recorded):
     header, weights = recorded
     assert header["of"] == small_model.digest(), "run python tools/train.py"
     assert list(header["letters"]) == small_model.notebook()["letters"]
-    assert small_model.packed(weights) == small_model.WEIGHTS.read_bytes()
+    assert small_model.pack(weights) == small_model.WEIGHTS.read_bytes()
 
 
 @pytest.fixture
@@ -81,9 +81,9 @@ def test_eight_bits_change_the_loss_by_less_than_a_hundredth(trained, recorded):
 
 
 def test_a_file_is_read_as_it_was_packed():
-    content = small_model.packed({"a.weight": torch.tensor([[1.0, -4.0], [0.5, 0.25]]),
+    content = small_model.pack({"a.weight": torch.tensor([[1.0, -4.0], [0.5, 0.25]]),
                                   "a.bias": torch.tensor([3.0, -1.0, 0.0])})  # fmt: skip
-    header, weights = small_model.unpacked(content)
+    header, weights = small_model.unpack(content)
     assert header["matrices"] == [["a.weight", 2, 2], ["a.bias", 1, 3]]
     steps = torch.tensor([[4 / 127], [0.5 / 127]]).double()
     whole = torch.tensor([[32.0, -127.0], [127.0, 64.0]]).double()

@@ -167,7 +167,7 @@ def test_what_would_be_cut_at_the_margin_is_told(tiny, browser, monkeypatch):
 
 @pytest.mark.parametrize("language", ["pt", pytest.param("en", marks=pytest.mark.audit)])
 def test_the_chapters_are_those_of_the_navigation(site, language, tmp_path):
-    pages = book_zip.unserved(site, language, tmp_path)
+    pages = book_zip.copy_for_disk(site, language, tmp_path)
     told = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
     rooms = told["extra"]["rooms"]
     if language == "en":

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="module", params=["pt", pytest.param("en", marks=pytest.mark.audit)])
 def pages(request, site, tmp_path_factory):
-    return book_zip.unserved(site, request.param, tmp_path_factory.mktemp("disk"))
+    return book_zip.copy_for_disk(site, request.param, tmp_path_factory.mktemp("disk"))
 
 
 def test_a_folder_needs_no_server(pages, browser):
@@ -67,7 +67,7 @@ def test_a_page_names_files_and_leaves_out_what_only_a_server_gives(tmp_path):
         '<a href="../there/?q=1#x">1</a><a href=".">2</a><a href="#x">3</a><a href="a.py">4</a>',
         "utf-8",
     )
-    html = book_zip.named(page, tmp_path)
+    html = book_zip.rewrite_links(page, tmp_path)
     for left_out in ("preload", "hreflang", "md-select", "offline"):
         assert left_out not in html
     assert '<head><script src="../style/worker.js"></script><link rel="alternate "' in html
@@ -85,11 +85,11 @@ def test_a_link_that_leads_nowhere_is_told(tmp_path):
     links = "".join(f'<a href="{link}">' for link in right + wrong)
     (folder / "en/a.html").write_text(f'<p id="here">{links}', "utf-8")
     (folder / "en/b.html").write_text('<p id="there">', "utf-8")
-    assert sorted(book_zip.broken(folder)) == sorted(f"en/a.html: {link}" for link in wrong)
+    assert sorted(book_zip.broken_links(folder)) == sorted(f"en/a.html: {link}" for link in wrong)
 
 
 def test_what_a_browser_complains_of_is_told(site, tmp_path, browser, monkeypatch):
-    pages = book_zip.unserved(site, "en", tmp_path)
+    pages = book_zip.copy_for_disk(site, "en", tmp_path)
     (pages / "style" / "search-words.js").unlink()
     monkeypatch.setattr(book_zip, "PATIENCE", 1000)
     with pytest.raises(ValueError, match="en, opened from a disk:\n") as raised:

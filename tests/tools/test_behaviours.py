@@ -56,7 +56,7 @@ def test_what_is_here_answers_as_recorded(project, name, request):
     left = () if name not in SLOW or request.config.getoption("--audit") else ("memory",)
     recorded = RECORDS[project]["implementations"][name]
     found = {
-        question: behaviours._plain(ask(who, about))
+        question: behaviours._cell_entry(ask(who, about))
         for question, about in QUESTIONS.items()
         if question not in left
     }
@@ -229,10 +229,10 @@ def test_who_is_not_installed_is_named_and_keeps_the_record(folder):
 
 
 def test_projects_are_chosen_by_their_packages():
-    assert [project.name for project in behaviours.chosen(["TORCH"])] == ["PyTorch"]
-    assert behaviours.chosen([]) == list(PROJECTS.values())
+    assert [project.name for project in behaviours.select(["TORCH"])] == ["PyTorch"]
+    assert behaviours.select([]) == list(PROJECTS.values())
     with pytest.raises(SystemExit, match="torhc: expected a package among attnref, torch, "):
-        behaviours.chosen(["torhc"])
+        behaviours.select(["torhc"])
 
 
 def test_every_project_keeps_its_record_in_a_file_of_its_own():

@@ -15,7 +15,9 @@ ROOT = Path(__file__).parent.parent.parent
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("part", [gpu.of_definition, gpu.of_ranks], ids=lambda part: part.__name__)
+@pytest.mark.parametrize(
+    "part", [gpu.check_definition, gpu.check_ranks], ids=lambda part: part.__name__
+)
 def test_nothing_falls_here(part):
     tried = list(part(CPU))
     assert len(tried) >= 3

@@ -146,7 +146,7 @@ def test_licences_are_published_with_what_they_are_of():
 
 
 def test_the_lowest_versions_are_those_of_pyproject():
-    assert all(re.fullmatch(r"[\w-]+==[\d.]+", line) for line in lowest.lowest())
-    assert {line.partition("==")[0] for line in lowest.lowest()} == {
+    assert all(re.fullmatch(r"[\w-]+==[\d.]+", line) for line in lowest.requirements())
+    assert {line.partition("==")[0] for line in lowest.requirements()} == {
         *("torch", "numpy", "typer", "rich", "ruff")
     }

@@ -108,7 +108,7 @@ def glyph(letter: str) -> str:
 
 @cache
 def kept() -> tuple[dict[str, Any], dict[str, Tensor]]:
-    return small_model.unpacked(small_model.WEIGHTS.read_bytes())
+    return small_model.unpack(small_model.WEIGHTS.read_bytes())
 
 
 @cache

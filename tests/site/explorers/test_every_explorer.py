@@ -132,7 +132,7 @@ def spoken(name, language):
     """The texts of an explorer in a language, and the words that it shows first."""
     folder, module = explorers.FOLDER / name, module_of(name)
     for path in (explorers.FOLDER / "texts.yml", folder / "texts.yml"):
-        yield from explorers.spoken(path, language).values()
+        yield from explorers.read_texts(path, language).values()
     first = {**module.STATE, **getattr(module, "SPOKEN", {}).get(language, {})}
     yield from (word for word in first.get("words", ()))
 

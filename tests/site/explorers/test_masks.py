@@ -25,7 +25,7 @@ from playwright.sync_api import expect
 
 NAME = "masks"
 MASKS = module_of(NAME)
-TEXTS = explorers.spoken(explorers.FOLDER / NAME / "texts.yml", "en")
+TEXTS = explorers.read_texts(explorers.FOLDER / NAME / "texts.yml", "en")
 ROOT = f"#explorer-{NAME}"
 # What is drawn, and the table that says the same in words.
 DRAWN = """root => {
@@ -312,7 +312,7 @@ def test_every_text_of_an_error_is_there():
     keys = set()
     for script in scripts.glob("*.js"):
         keys |= set(re.findall(r'Refused\((?:[^"()]*\? )?"([\w-]+)"', script.read_text("utf-8")))
-    common = explorers.spoken(explorers.FOLDER / "texts.yml", "en")
+    common = explorers.read_texts(explorers.FOLDER / "texts.yml", "en")
     assert len(keys) > 15
     assert keys <= TEXTS.keys() | common.keys()
 

@@ -22,7 +22,7 @@ from playwright.sync_api import expect
 
 NAME = "transformer"
 VALUES = explorers.source(explorers.FOLDER / NAME)
-LETTERS = small_model.unpacked(small_model.WEIGHTS.read_bytes())[0]["letters"]
+LETTERS = small_model.unpack(small_model.WEIGHTS.read_bytes())[0]["letters"]
 TEXTS = (
     "The weights of the quer",
     "    Raises:\n        ValueError: expected a ",  # longer than what the model reads
