@@ -22,7 +22,7 @@ from attnref.cache import KVCache
 from attnref.masks import Mask
 from attnref.masks.tensors import both
 from attnref.reference import attend, scaled_dot_product_attention
-from attnref.scaling import per_head, scale_query
+from attnref.scaling import scale_query
 from attnref.streaming_cache import StreamingCache
 
 __all__ = ["MultiHeadAttention"]
@@ -349,7 +349,7 @@ class MultiHeadAttention(nn.Module):
             factors = (  # (h, 1, 1)
                 self.head_scale()
                 if isinstance(self.head_scale, nn.Module)
-                else per_head(self.head_scale)
+                else self.head_scale[:, None, None]
             )
             q, options["scale"] = scale_query(q, factors), 1.0
         elif self.scale is not None:

@@ -101,7 +101,7 @@ UNKNOWN = [
     (
         "similarity",
         "NAME: expected a function or class of the package, got 'similarity'. Did you mean "
-        "cosine_scores, dot_scores, euclidean_scores, kernel_regression or nearest_neighbours?",
+        "cosine_scores, dot_scores or euclidean_scores?",
     ),
     (
         "§",

@@ -120,11 +120,11 @@ def test_tests_mirror_the_package(tmp_path):
         (tmp_path / "tests" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / path).touch()
     for path, defined, expected in (
-        ("attnref.scaling.inverse", "attnref.scaling.inverse", ["tests/test_scaling.py"]),
+        ("attnref.scaling.yarn", "attnref.scaling.yarn", ["tests/test_scaling.py"]),
         ("attnref.variants.lsh.f", "attnref.variants.lsh.f", ["tests/variants/test_lsh.py"]),
         ("attnref.masks.causal", "attnref.masks.patterns.causal", ["tests/masks/test_patterns.py"]),
         ("attnref.masks.Mask", "attnref.masks.mask.Mask", ["tests/masks"]),
-        ("attnref.softmax.naive", "attnref.softmax.naive", []),
+        ("attnref.softmax.merge", "attnref.softmax.merge", []),
     ):
         assert api.tests(path, defined, tmp_path) == expected
 

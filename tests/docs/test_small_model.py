@@ -4,9 +4,7 @@ import pytest
 import small_model
 import torch
 
-from attnref import scaling
-
-FACTOR = scaling.inverse_sqrt(32)
+FACTOR = 32**-0.5
 
 
 @pytest.fixture(scope="module")
