@@ -188,8 +188,8 @@ def rotary(
         offset: position of the first row: the length of the cache in step-by-step decoding.
         positions: integers that say where each row is, counted from ``offset``; None means 0, 1,
             2, … Of the shape ``(n,)``, or one that broadcasts to ``(..., n)``, such as
-            ``(b, 1, n)`` for samples and all their heads. The nodes of a tree are at
-            :func:`attnref.masks.tree_depths`.
+            ``(b, 1, n)`` for samples and all their heads. For the nodes of a tree,
+            :func:`attnref.masks.tree` says them.
 
     Returns:
         ``(..., n, d)`` in the dtype of ``x``, of the same norm.

@@ -19,7 +19,6 @@ PAGES = {
     "cost": "complexity/operations",
     "masks": "foundations/masks",
     "masks.tree": "variants/draft-trees",
-    "masks.tree_depths": "variants/draft-trees",
     "multihead": "foundations/multi-head",
     "paged_cache": "variants/paged",
     "positions": "foundations/positions",
