@@ -9,6 +9,7 @@ from every import every
 import attnref
 from attnref import masks, scaling
 
+
 @pytest.mark.claim("root-in-float32")
 def test_a_root_in_float32_is_off_unless_the_width_is_a_square(device):
     """By 2**-24 of it, or 2**-23 where a kernel is off by a digit: in float64 all the error."""
@@ -198,9 +199,7 @@ def test_scaling_the_query_is_passing_the_scale(factor, randn):
     scaled = scaling.scale_query(query, factor)
     assert torch.equal(query, kept)
     ours = attnref.scaled_dot_product_attention(scaled, key, value, scale=1.0)
-    assert torch.equal(
-        ours, attnref.scaled_dot_product_attention(query, key, value, scale=factor)
-    )
+    assert torch.equal(ours, attnref.scaled_dot_product_attention(query, key, value, scale=factor))
 
 
 @every("dtype", [torch.float16, torch.bfloat16, torch.float32])

@@ -299,8 +299,7 @@ def test_a_tree_does_the_operations_of_single_steps_and_reads_the_cache_once():
             mask = masks.tree(parents, past=past)
             together = cost.fused(sizes, pairs=mask.count())
             steps = [
-                cost.fused(cost.Sizes(n=1, m=seen, **one))
-                for seen in mask.dense().sum(-1).tolist()
+                cost.fused(cost.Sizes(n=1, m=seen, **one)) for seen in mask.dense().sum(-1).tolist()
             ]
             apart = sum(steps, cost.Cost())
             assert together.operations == apart.operations

@@ -150,7 +150,7 @@ def at_this_width(state: dict[str, Any]) -> dict[str, str]:
     n, scale = state["n"], scale_of(state)
     sigma, count = scale * math.sqrt(state["d_k"]), BINS["scores"]
     query, key = drawn(state)
-    scores, end = scaling.scale_query(query, scale) @ key.mT, span(sigma)
+    scores, end = scale * query @ key.mT, span(sigma)
     shares = shares_of(scores / end / 2 + 0.5, count)
     over = torch.linspace(0, 1, 2 * count + 1).double()
     bell = (-((over - 0.5) * 2 * end / sigma).square() / 2).exp() * 2 * end / count
