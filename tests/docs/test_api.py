@@ -201,8 +201,8 @@ NAMED = {
     "F.scaled_dot_product_attention": None,
     "scaled_dot_product_attention": None,  # PyTorch's, as far as one knows
     "attnref.scaled_dot_product_attention": "reference.scaled_dot_product_attention",
-    "log_sum_exp": "softmax.log_sum_exp",  # not the oracle's, which comes later
-    "oracle.log_sum_exp": "oracle.log_sum_exp",
+    "Attention": "reference.Attention",  # not the oracle's, which comes later
+    "oracle.attend": "oracle.attend",
     "conformance.check": "conformance.check",
     "attnref copy causal": None,
     "x": None,
