@@ -4,7 +4,7 @@ import torch
 from drawing import FIRST, INK, SECOND, axes, label, name_axes, new, ticks
 
 from attnref.cost import Sizes, fused
-from attnref.roofline import Machine, bound
+from attnref.roofline import Machine
 
 TEXT = {
     "pt": {
@@ -31,7 +31,7 @@ MARKED = (64, 128, 256)
 def attainable(machine, d):
     """Trillion operations per second in products, when the slowest unit never waits."""
     cost = fused(Sizes(n=8192, m=8192, d_k=d, d_v=d, num_heads=16, dtype=HALF))
-    return cost.operations.matmul / bound(cost, machine, dtype=HALF).seconds / 1e12
+    return cost.operations.matmul / machine.roofline(cost, dtype=HALF).seconds / 1e12
 
 
 def draw(text):

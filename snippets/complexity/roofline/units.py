@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import torch
 from attnref.cost import Sizes, fused
-from attnref.roofline import Machine, bound
+from attnref.roofline import Machine
 
 half = torch.bfloat16
 machines = [
@@ -24,7 +24,7 @@ for machine in machines:
             n=8192, m=8192, d_k=d, d_v=d, num_heads=heads, dtype=half
         )
         cost = fused(sizes)  # a cache serves those who read keys again
-        found = bound(cost, machine, dtype=half)
+        found = machine.roofline(cost, dtype=half)
         one_by_one = sum(found.parts.values())
         milliseconds = [*found.parts.values(), one_by_one, found.seconds]
         products, exp, memory, in_turn, at_once = (
