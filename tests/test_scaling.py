@@ -241,7 +241,8 @@ COUNTS, ROWS = "visible: expected a torch.Tensor of counts", r"factor: expected 
     ],
 )
 def test_a_wrong_argument_is_named(function, arguments, message):
-    given = {"head_dim": 64, "num_heads": 2, "query": QUERY} | arguments
+    given = {"head_dim": 64, "stretch": 2.0, "visible": torch.tensor([3])}
+    given |= {"num_heads": 2, "query": QUERY} | arguments
     taken = inspect.signature(function).parameters
     with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         function(**{name: one for name, one in given.items() if name in taken})
