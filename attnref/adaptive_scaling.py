@@ -11,8 +11,8 @@ not use these two
   the statistic.
 
 And a factor that undoes whatever spread the scores have, as all three do, takes from the model the
-means to sharpen its attention by growing them. What is left: measuring, choosing the constants of
-:func:`attnref.scaling.per_head`, encoders over whole sequences.
+means to sharpen its attention by growing them. What is left: measuring, choosing a constant for
+each head, encoders over whole sequences.
 """
 
 import math

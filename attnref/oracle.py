@@ -14,20 +14,34 @@ from numpy.typing import ArrayLike, NDArray
 
 from attnref import checks
 
-__all__ = [
-    "Gradients",
-    "gated_delta_attention",
-    "gradients",
-    "log_sum_exp",
-    "scaled_dot_product_attention",
-]
+__all__ = ["Attention", "Gradients", "attend", "gated_delta_attention", "gradients"]
 
 Array = NDArray[np.float64]
 
 _LEAST = 5e-324  # the least number above 0
 
 
-def scaled_dot_product_attention(
+class Attention(NamedTuple):
+    r"""What attention computes, and what it went through.
+
+    Attributes:
+        output: ``(..., n, d_v)``.
+        weights: ``(..., n, m)``.
+        lse: ``(..., n)``, the logarithm of what each row of the softmax is divided by,
+            :math:`\log\big(e^{\sigma} + \sum_{j \in A_i} e^{s_{ij}}\big)`; -inf for a row without
+            allowed keys, the logarithm of an empty sum, or the sink.
+
+    Examples:
+        >>> attend([[1, 0]], [[1, 0], [0, 1]], [[10], [20]]).lse.round(4)
+        array([1.1079])
+    """
+
+    output: Array
+    weights: Array
+    lse: Array
+
+
+def attend(
     query: ArrayLike,
     key: ArrayLike,
     value: ArrayLike,
@@ -38,7 +52,7 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
     softcap: float | None = None,
     sink: ArrayLike | None = None,
-) -> tuple[Array, Array]:
+) -> Attention:
     r"""Output and weights of attention, row by row.
 
     .. math:: o_i = \sum_{j \in A_i} p_{ij} v_j, \qquad
@@ -47,13 +61,11 @@ def scaled_dot_product_attention(
 
     with :math:`A_i` the keys that query i may attend to, and :math:`t(x)=\tau\tanh(x/\tau)` for
     ``softcap`` :math:`\tau`, otherwise :math:`t(x)=x`; without a ``sink`` :math:`\sigma` its term
-    is 0. Meaning of the arguments as in
-    :func:`attnref.scaled_dot_product_attention`; whatever becomes an array is accepted and
-    computed in float64.
+    is 0. Meaning of the arguments as in :func:`attnref.attend`; whatever becomes an array is
+    accepted and computed in float64.
 
     Returns:
-        The pair of output ``(..., n, d_v)`` and weights ``(..., n, m)``; a row without
-        allowed keys is zero in both.
+        :class:`Attention`; a row without allowed keys has zeros for output and weights.
 
     Raises:
         ValueError: naming the argument, what was expected, what came and how to fix it.
@@ -61,8 +73,8 @@ def scaled_dot_product_attention(
     Time and memory: ``O(n m (d_k + d_v))`` in Python loops. For small inputs only.
 
     Examples:
-        >>> output, weights = scaled_dot_product_attention([[1, 0]], [[1, 0], [0, 1]], [[10], [20]])
-        >>> output.round(4), weights.round(4)
+        >>> found = attend([[1, 0]], [[1, 0], [0, 1]], [[10], [20]])
+        >>> found.output.round(4), found.weights.round(4)
         (array([[13.3024]]), array([[0.6698, 0.3302]]))
     """
     q, k, v = (np.asarray(array, dtype=np.float64) for array in (query, key, value))
@@ -70,50 +82,18 @@ def scaled_dot_product_attention(
     shape = checks.scores_shape(q.shape, k.shape, enable_gqa=enable_gqa)
     output = np.zeros((*shape[:-1], v.shape[-1]))
     weights = np.zeros(shape)
-    sinks = _sinks(sink, shape)
-    for row in _rows(q, k, attn_mask, is_causal, scale, enable_gqa, softcap):
-        values = _at(v, row.shared)  # (m, d_v)
-        probabilities = _softmax(row.scores, sinks[(*row.place, row.i)])
-        for j, p in zip(row.allowed, probabilities, strict=True):
-            weights[(*row.place, row.i, j)] = p
-            # No allowed key has the weight 0: at the least it is too small to be written.
-            output[(*row.place, row.i)] += max(p, _LEAST) * values[j]
-    return output, weights
-
-
-def log_sum_exp(
-    query: ArrayLike,
-    key: ArrayLike,
-    attn_mask: ArrayLike | None = None,
-    *,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    softcap: float | None = None,
-    sink: ArrayLike | None = None,
-) -> Array:
-    r"""The logarithm of what each row of the softmax is divided by.
-
-    .. math:: \ell_i = \log\Big(e^{\sigma} + \sum_{j \in A_i} e^{s_{ij}}\Big)
-
-    Arguments as in :func:`scaled_dot_product_attention`.
-
-    Returns:
-        ``(..., n)``; -inf for a row without allowed keys, the logarithm of an empty sum, or
-        the sink.
-
-    Examples:
-        >>> log_sum_exp([[1, 0]], [[1, 0], [0, 1]]).round(4)
-        array([1.1079])
-    """
-    q, k = (np.asarray(array, dtype=np.float64) for array in (query, key))
-    shape = checks.scores_shape(q.shape, k.shape, enable_gqa=enable_gqa)
-    logarithms = _sinks(sink, shape).copy()
+    lse = _sinks(sink, shape).copy()
     for row in _rows(q, k, attn_mask, is_causal, scale, enable_gqa, softcap):
         here = (*row.place, row.i)
-        terms = np.append(row.scores, logarithms[here])
-        logarithms[here] = terms.max() + np.log(np.exp(terms - terms.max()).sum())
-    return logarithms
+        values = _at(v, row.shared)  # (m, d_v)
+        probabilities = _softmax(row.scores, lse[here])
+        for j, p in zip(row.allowed, probabilities, strict=True):
+            weights[(*here, j)] = p
+            # No allowed key has the weight 0: at the least it is too small to be written.
+            output[here] += max(p, _LEAST) * values[j]
+        terms = np.append(row.scores, lse[here])
+        lse[here] = terms.max() + np.log(np.exp(terms - terms.max()).sum())
+    return Attention(output, weights, lse)
 
 
 def gated_delta_attention(
@@ -226,7 +206,7 @@ def gradients(
         grad_output: ``(..., n, d_v)``, the gradient :math:`dO` of the loss to the output.
         grad_lse: ``(..., n)``, the gradient :math:`d\ell` to the log-sum-exp; None means 0.
         query, key, value, attn_mask, is_causal, scale, enable_gqa, softcap, sink: as in
-            :func:`scaled_dot_product_attention`.
+            :func:`attend`.
 
     Returns:
         :class:`Gradients`; zero wherever no allowed pair leads.

@@ -20,7 +20,6 @@ __all__ = [
     "alibi",
     "alibi_slopes",
     "distances",
-    "frequencies",
     "from_half_split",
     "relative_buckets",
     "rotary",
@@ -28,37 +27,6 @@ __all__ = [
     "sinusoidal",
     "to_half_split",
 ]
-
-
-def frequencies(
-    dim: int, *, base: float = 10_000.0, device: torch.device | str | None = None
-) -> Tensor:
-    r"""The angular frequencies of the pairs of components, from fast to slow.
-
-    .. math:: \omega_i = \text{base}^{-2i/d}, \qquad i = 0, \dots, d/2 - 1
-
-    Args:
-        dim: the even width d: of the embedding, or of a head for the rotary ones.
-        base: sets the slowest frequency, :math:`\text{base}^{-(d-2)/d}`.
-        device: where the result lives.
-
-    Returns:
-        ``(d/2,)`` float64; pair i has the wavelength :math:`2\pi/\omega_i`.
-
-    Raises:
-        ValueError: for an odd or empty width, or a base that is not positive.
-
-    Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
-
-    Examples:
-        >>> frequencies(4)
-        tensor([1.0000, 0.0100], dtype=torch.float64)
-    """
-    _check_even(dim)
-    advice = "The usual choice is 10000."
-    if not checks.check_number("base", base, advice) > 0:
-        raise ValueError(f"base: expected a positive number, got {base}. {advice}")
-    return torch.pow(base, -torch.arange(0, dim, 2, dtype=torch.float64, device=device) / dim)
 
 
 def sinusoidal(
@@ -81,7 +49,7 @@ def sinusoidal(
     Args:
         length: number of positions, n.
         dim: even width of the embedding, d.
-        base: see :func:`frequencies`.
+        base: positive; sets the slowest frequency, :math:`\text{base}^{-(d-2)/d}`.
         offset: position of the first row.
         dtype: of the result, rounded to it once, at the end.
         device: where the result lives.
@@ -184,12 +152,12 @@ def rotary(
 
     Args:
         x: ``(..., n, d)``, queries or keys of any floating dtype, d even.
-        base: see :func:`frequencies`.
+        base: positive; sets the slowest frequency, :math:`\text{base}^{-(d-2)/d}`.
         offset: position of the first row: the length of the cache in step-by-step decoding.
         positions: integers that say where each row is, counted from ``offset``; None means 0, 1,
             2, … Of the shape ``(n,)``, or one that broadcasts to ``(..., n)``, such as
-            ``(b, 1, n)`` for samples and all their heads. The nodes of a tree are at
-            :func:`attnref.masks.tree_depths`.
+            ``(b, 1, n)`` for samples and all their heads. For the nodes of a tree,
+            :func:`attnref.masks.tree` says them.
 
     Returns:
         ``(..., n, d)`` in the dtype of ``x``, of the same norm.
@@ -485,13 +453,22 @@ def relative_buckets(
     return bucket + (distance > 0) * side if bidirectional else bucket
 
 
+def _frequencies(dim: int, *, base: float, device: torch.device | str | None) -> Tensor:
+    """The angular frequency of each pair, from fast to slow, ``(d/2,)`` float64."""
+    _check_even(dim)
+    advice = "The usual choice is 10000."
+    if not checks.check_number("base", base, advice) > 0:
+        raise ValueError(f"base: expected a positive number, got {base}. {advice}")
+    return torch.pow(base, -torch.arange(0, dim, 2, dtype=torch.float64, device=device) / dim)
+
+
 def _angles(
     length: int, dim: int, base: float, offset: int, device: torch.device | str | None
 ) -> Tensor:
     """The angle of each pair at each position, ``(n, d/2)`` float64."""
     _check_counts(0, length=length, offset=offset)
     places = torch.arange(offset, offset + length, dtype=torch.float64, device=device)  # (n,)
-    return places[:, None] * frequencies(dim, base=base, device=device)  # (n, d/2)
+    return places[:, None] * _frequencies(dim, base=base, device=device)  # (n, d/2)
 
 
 def _turns(
@@ -514,7 +491,7 @@ def _turns(
         angles = _angles(x.shape[-2], x.shape[-1], base, offset, x.device)  # (n, d/2)
     else:
         places = _given(positions, offset, x)  # (..., n)
-        angles = places[..., None] * frequencies(x.shape[-1], base=base, device=x.device)
+        angles = places[..., None] * _frequencies(x.shape[-1], base=base, device=x.device)
     wide = torch.promote_types(x.dtype, torch.float32)
     return angles.cos().to(wide), angles.sin().to(wide)
 

@@ -12,28 +12,7 @@ import torch
 from attnref.checks import check_number
 from attnref.cost import Cost
 
-__all__ = ["Machine", "Roofline", "bound"]
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What a machine does at best; the numbers are the caller's, measured or from its maker.
-
-    ``operations_per_second`` says for each dtype how many operations it does, a multiplication
-    and an addition counted as two; ``bytes_per_second`` how fast its main memory is.
-    ``exponentials_per_second`` is for a machine that computes exponentials in a unit of their
-    own, beside the others; with None they count as operations like all others.
-
-    Round numbers of no existing machine:
-
-    Examples:
-        >>> machine = Machine("example", {torch.float16: 1e13}, bytes_per_second=1e11)
-    """
-
-    name: str
-    operations_per_second: Mapping[torch.dtype, float]
-    bytes_per_second: float
-    exponentials_per_second: float | None = None
+__all__ = ["Machine", "Roofline"]
 
 
 @dataclass(frozen=True)
@@ -74,76 +53,93 @@ class Roofline:
         )
 
 
-def bound(cost: Cost, machine: Machine, *, dtype: torch.dtype) -> Roofline:
-    r"""Which limits a method on a machine: arithmetic, exponentials or memory.
+@dataclass(frozen=True)
+class Machine:
+    """What a machine does at best; the numbers are the caller's, measured or from its maker.
 
-    .. math:: t \ge \max\left(\frac{\text{operations}}{\text{operations per second}},
-              \frac{\text{exponentials}}{\text{exponentials per second}},
-              \frac{\text{bytes}}{\text{bytes per second}}\right)
+    ``operations_per_second`` says for each dtype how many operations it does, a multiplication
+    and an addition counted as two; ``bytes_per_second`` how fast its main memory is.
+    ``exponentials_per_second`` is for a machine that computes exponentials in a unit of their
+    own, beside the others; with None they count as operations like all others.
 
-    The second quotient exists on a machine with ``exponentials_per_second``; its numerator is
-    then no part of the first. Otherwise exponentials are operations like all others.
-
-    Args:
-        cost: of the method, from :func:`attnref.cost.of`.
-        machine: its speeds.
-        dtype: of the arithmetic.
-
-    Returns:
-        :class:`Roofline`; printed, it is a sentence.
-
-    Raises:
-        ValueError: when the machine has no speed for the dtype, or no bytes are moved.
-        TypeError, ValueError: for a speed that is not a positive, finite number.
-        TypeError: for a cost or a machine of another type.
-
-    A lower bound: all units work at the same time and without a pause, and every operation,
-    in a product or not, runs at the speed given.
-
-    Source: Williams, Waterman and Patterson 2009, Communications of the ACM 52(4), 65–76; with
-    exponentials, Zadouri et al. 2026, arXiv 2603.05451.
+    Round numbers of no existing machine:
 
     Examples:
         >>> machine = Machine("example", {torch.float16: 1e13}, bytes_per_second=1e11)
-        >>> from attnref import cost
-        >>> prefill = cost.Cost(cost.Operations(2**33, exponentials=2**24), bytes_read=2**22)
-        >>> decoding = cost.Cost(cost.Operations(2**21), bytes_read=2**21)
-        >>> for spent in (prefill, decoding):
-        ...     print(bound(spent, machine, dtype=torch.float16))
-        compute-bound on example: 2052 operations per byte, balance 100, at least 0.00086 s
-        memory-bound on example: 1 operations per byte, balance 100, at least 2.1e-05 s
-        >>> slow = Machine("slow", {torch.float16: 1e13}, 1e11, exponentials_per_second=1e10)
-        >>> bound(prefill, slow, dtype=torch.float16).bound
-        'exponential'
     """
-    for name, given, kind in (("cost", cost, Cost), ("machine", machine, Machine)):
-        if not isinstance(given, kind):
+
+    name: str
+    operations_per_second: Mapping[torch.dtype, float]
+    bytes_per_second: float
+    exponentials_per_second: float | None = None
+
+    def roofline(self, cost: Cost, *, dtype: torch.dtype) -> Roofline:
+        r"""Which limits a method on this machine: arithmetic, exponentials or memory.
+
+        .. math:: t \ge \max\left(\frac{\text{operations}}{\text{operations per second}},
+                  \frac{\text{exponentials}}{\text{exponentials per second}},
+                  \frac{\text{bytes}}{\text{bytes per second}}\right)
+
+        The second quotient exists on a machine with ``exponentials_per_second``; its numerator is
+        then no part of the first. Otherwise exponentials are operations like all others.
+
+        Args:
+            cost: of the method.
+            dtype: of the arithmetic.
+
+        Returns:
+            :class:`Roofline`; printed, it is a sentence.
+
+        Raises:
+            ValueError: when the machine has no speed for the dtype, or no bytes are moved.
+            TypeError, ValueError: for a speed that is not a positive, finite number.
+            TypeError: for a cost of another type.
+
+        A lower bound: all units work at the same time and without a pause, and every operation,
+        in a product or not, runs at the speed given.
+
+        Source: Williams, Waterman and Patterson 2009, Communications of the ACM 52(4), 65–76; with
+        exponentials, Zadouri et al. 2026, arXiv 2603.05451.
+
+        Examples:
+            >>> machine = Machine("example", {torch.float16: 1e13}, bytes_per_second=1e11)
+            >>> from attnref import cost
+            >>> for n in (4096, 1):  # prefill, and one step of decoding
+            ...     sizes = cost.Sizes(n=n, m=4096, d_k=128, d_v=128, dtype=torch.float16)
+            ...     print(machine.roofline(cost.of("fused", sizes), dtype=torch.float16))
+            compute-bound on example: 2064 operations per byte, balance 100, at least 0.00087 s
+            memory-bound on example: 1.008 operations per byte, balance 100, at least 2.1e-05 s
+            >>> slow = Machine("slow", {torch.float16: 1e13}, 1e11, exponentials_per_second=1e10)
+            >>> prefill = cost.Sizes(n=4096, m=4096, d_k=128, d_v=128, dtype=torch.float16)
+            >>> slow.roofline(cost.of("fused", prefill), dtype=torch.float16).bound
+            'exponential'
+        """
+        if not isinstance(cost, Cost):
             raise TypeError(
-                f"{name}: expected a {kind.__name__}, got {type(given).__name__}. A cost comes "
-                'from attnref.cost, such as cost.of("fused", sizes); a machine is a '
-                "roofline.Machine."
+                f"cost: expected a Cost, got {type(cost).__name__}. Take it from "
+                'attnref.cost, such as cost.of("fused", sizes).'
             )
-    if dtype not in machine.operations_per_second:
-        known = ", ".join(map(str, machine.operations_per_second))
-        raise ValueError(
-            f"dtype: expected one for which machine {machine.name!r} has a speed ({known}), got "
-            f"{dtype}. Add it to operations_per_second."
-        )
-    if not cost.bytes_moved:
-        raise ValueError(
-            "cost: expected one that moves bytes, got 0 of them. Take it from attnref.cost, such "
-            'as cost.of("fused", sizes).'
-        )
-    _check_speeds(machine, dtype)
-    speed, rate = machine.operations_per_second[dtype], machine.exponentials_per_second
-    spent = cost.operations
-    if rate is None:
-        parts = {"compute": spent.total / speed}
-    else:
-        others = spent.total - spent.exponentials
-        parts = {"compute": others / speed, "exponential": spent.exponentials / rate}
-    parts["memory"] = cost.bytes_moved / machine.bytes_per_second
-    return Roofline(machine.name, cost.intensity, speed / machine.bytes_per_second, parts)
+        if dtype not in self.operations_per_second:
+            known = ", ".join(map(str, self.operations_per_second))
+            raise ValueError(
+                f"dtype: expected one for which machine {self.name!r} has a speed ({known}), got "
+                f"{dtype}. Add it to operations_per_second."
+            )
+        if not cost.bytes_moved:
+            raise ValueError(
+                "cost: expected one that moves bytes, got 0 of them. Take it from "
+                'attnref.cost, such as cost.of("fused", sizes).'
+            )
+        _check_speeds(self, dtype)
+        speed, rate = self.operations_per_second[dtype], self.exponentials_per_second
+        spent = cost.operations
+        if rate is None:
+            parts = {"compute": spent.total / speed}
+        else:
+            others = spent.total - spent.exponentials
+            parts = {"compute": others / speed, "exponential": spent.exponentials / rate}
+        parts["memory"] = cost.bytes_moved / self.bytes_per_second
+        return Roofline(self.name, cost.intensity, speed / self.bytes_per_second, parts)
 
 
 def _check_speeds(machine: Machine, dtype: torch.dtype) -> None:

@@ -2,9 +2,12 @@ r"""Scale factors: the number that multiplies :math:`q\cdot k` before the softma
 
 One convention holds for all of them: **a factor multiplies the query**.
 
-- A factor that is one number for the whole call is a ``float``: pass it as ``scale``.
+- A factor that is one number for the whole call is a ``float``: pass it as ``scale``. Without it
+  an attention function takes the usual one, ``d_k**-0.5``; 1.0 is no scaling, and ``1 / d_k``
+  the factor of maximal update parametrisation (Yang et al. 2022, arXiv 2203.03466).
 - A factor that differs between heads, rows or samples is a tensor that broadcasts to
-  ``(..., n, 1)``: multiply the query by it with :func:`scale_query` and pass ``scale=1.0``.
+  ``(..., n, 1)``, for heads ``factors[:, None, None]``: multiply the query by it with
+  :func:`scale_query` and pass ``scale=1.0``.
 
 What a factor :math:`c` does to a row of n keys, when all components of queries and keys are
 independent with mean 0 and variance 1 (the picture at initialisation, not after training):
@@ -30,68 +33,7 @@ from torch import Tensor, nn
 from attnref import checks
 from attnref._door import check_tensors
 
-__all__ = [
-    "LearnedTemperature",
-    "inverse",
-    "inverse_sqrt",
-    "log_length",
-    "per_head",
-    "scale_query",
-    "unscaled",
-    "yarn",
-]
-
-
-def unscaled(head_dim: int) -> float:
-    r"""No scaling, :math:`c=1`: the score variance stays :math:`d_k`.
-
-    Entropy: once :math:`d_k > 2\ln n` a few keys hold most of the weight (not one key: with
-    64 keys and :math:`d_k=64` the largest weight is 0.8 on average). Gradient: most rows get
-    next to none and some a large one, so that its mean hides what its median shows.
-
-    T5 and GPT-Neo do without it; T5 puts the missing factor into the initialisation of the
-    query projection (Raffel et al. 2019, arXiv 1910.10683).
-
-    Examples:
-        >>> unscaled(64)
-        1.0
-    """
-    _check_head_dim(head_dim)
-    return 1.0
-
-
-def inverse_sqrt(head_dim: int) -> float:
-    r"""The usual factor, :math:`c=1/\sqrt{d_k}`: the score variance becomes 1 for every width.
-
-    Entropy: about :math:`\ln n - 1/2`, as if six keys in ten had equal weights. Gradient to the
-    query: the same for every width, which neither of the two other powers of :math:`d_k` gives.
-
-    Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.1.
-
-    Examples:
-        >>> inverse_sqrt(64)
-        0.125
-    """
-    _check_head_dim(head_dim)
-    return float(head_dim**-0.5)
-
-
-def inverse(head_dim: int) -> float:
-    r"""The factor of maximal update parametrisation, :math:`c=1/d_k`: variance :math:`1/d_k`.
-
-    Entropy: :math:`\ln n - 1/(2d_k)`, nearly uniform. Gradient to the query: about
-    :math:`1/\sqrt{n d_k}`, smaller for wider heads. Once training has correlated queries with
-    keys, :math:`E[q\cdot k]=\rho d_k`, it is the factor that keeps the scores independent of
-    the width.
-
-    Source: Yang et al. 2022, arXiv 2203.03466.
-
-    Examples:
-        >>> inverse(64)
-        0.015625
-    """
-    _check_head_dim(head_dim)
-    return 1.0 / head_dim
+__all__ = ["LearnedTemperature", "log_length", "scale_query", "yarn"]
 
 
 def yarn(head_dim: int, *, stretch: float) -> float:
@@ -118,17 +60,18 @@ def yarn(head_dim: int, *, stretch: float) -> float:
     Source: Peng et al. 2023, arXiv 2309.00071.
 
     Examples:
-        >>> round(yarn(64, stretch=4) / inverse_sqrt(64), 6)
+        >>> round(yarn(64, stretch=4) / 64**-0.5, 6)
         1.296477
     """
+    _check_head_dim(head_dim)
     advice = "It is the new context length divided by the one trained on."
     stretch = checks.check_number("stretch", stretch, advice)
     if not 1.0 <= stretch < math.inf:
         raise ValueError(
             f"stretch: expected a number of at least 1, got {stretch!r}. {advice} Without "
-            "stretching use inverse_sqrt."
+            "stretching it is 1."
         )
-    return inverse_sqrt(head_dim) * (0.1 * math.log(stretch) + 1.0) ** 2
+    return float(head_dim**-0.5 * (0.1 * math.log(stretch) + 1.0) ** 2)
 
 
 def log_length(head_dim: int, visible: Tensor) -> Tensor:
@@ -176,40 +119,9 @@ def log_length(head_dim: int, visible: Tensor) -> Tensor:
             f"visible: expected a torch.Tensor of counts, got {came}. From a mask take "
             "mask.sum(-1), for causal rows torch.arange(1, n + 1)."
         )
+    _check_head_dim(head_dim)
     # A row without keys would multiply its query by ln 0, which is -inf.
-    return (visible.clamp(min=1).log() * inverse_sqrt(head_dim))[..., None]  # (..., n, 1)
-
-
-def per_head(factors: Tensor) -> Tensor:
-    r"""One factor for each head, in the shape that :func:`scale_query` takes.
-
-    .. math:: s^{(h)}_{ij} = c_h\, q^{(h)}_i\cdot k^{(h)}_j
-
-    Each head has the variance, entropy and gradient of its own factor: small ones start as
-    averages, large ones as look-ups. No function is gained, for :math:`c_h` can be absorbed by
-    the head's query projection: :math:`(x W_q)c_h = x(W_q c_h)`. What changes is where training
-    starts and how fast the head learns; only for normalised queries and keys
-    (:mod:`attnref.bounded_scores`) is it a parameter of its own.
-
-    Args:
-        factors: ``(h,)``, one number per head.
-
-    Returns:
-        ``(h, 1, 1)``, which broadcasts over ``(..., h, n, d_k)``; a view.
-
-    Raises:
-        ValueError: unless there is one dimension.
-
-    Examples:
-        >>> per_head(torch.tensor([0.5, 0.125])).shape
-        torch.Size([2, 1, 1])
-    """
-    if factors.dim() != 1:
-        raise ValueError(
-            f"factors: expected one number per head, shape (h,), got {tuple(factors.shape)}. "
-            "Flatten it, or give scale_query the tensor as it is."
-        )
-    return factors[:, None, None]  # (h, 1, 1)
+    return (visible.clamp(min=1).log() * head_dim**-0.5)[..., None]  # (..., n, 1)
 
 
 class LearnedTemperature(nn.Module):
@@ -253,7 +165,8 @@ class LearnedTemperature(nn.Module):
         self.log_temperature = nn.Parameter(torch.full((num_heads,), math.log(init)))  # (h,)
 
     def forward(self) -> Tensor:
-        return per_head(self.log_temperature.clamp(max=math.log(self._CEILING)).exp())  # (h, 1, 1)
+        factors = self.log_temperature.clamp(max=math.log(self._CEILING)).exp()  # (h,)
+        return factors[:, None, None]  # (h, 1, 1)
 
 
 def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
@@ -281,20 +194,20 @@ def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
 
     Examples:
         >>> query = torch.ones(2, 3, 4)  # (heads, n, d_k)
-        >>> scale_query(query, per_head(torch.tensor([0.5, 0.125])))[:, 0, 0]
+        >>> scale_query(query, torch.tensor([0.5, 0.125])[:, None, None])[:, 0, 0]
         tensor([0.5000, 0.1250])
     """
     check_tensors(query=query)
     if not isinstance(factor, Tensor):
-        advice = "One a head is a tensor (h, 1, 1): per_head makes it."
+        advice = "One per head is a tensor of shape (h, 1, 1): factors[:, None, None]."
         checks.check_number("factor", factor, advice, most="a number or a tensor")
     else:
         rows = (*query.shape[:-1], 1)
         if checks.broadcast_shape(factor.shape, rows) != rows:
             raise ValueError(
                 f"factor: expected a shape that broadcasts to {rows}, one number per row of query, "
-                f"got {tuple(factor.shape)}. One a head has shape (h, 1, 1): per_head makes it; "
-                "one a row has shape (n, 1)."
+                f"got {tuple(factor.shape)}. One per head has shape (h, 1, 1): "
+                "factors[:, None, None]; one per row has shape (n, 1)."
             )
     # A float32 factor must not turn a half-precision query into a float32 one.
     wide = torch.promote_types(query.dtype, torch.float32)

@@ -1,4 +1,4 @@
-r"""Similarity: what a query and a key can be compared by, and neighbours found with it.
+r"""Similarity: what a query and a key can be compared by.
 
 The dot product, the cosine and the distance are three readings of one product:
 
@@ -6,25 +6,18 @@ The dot product, the cosine and the distance are three readings of one product:
 
 In a row of softmax the query's norm cancels, so attention by dot products is attention by
 distances with a bias :math:`\|k\|^2/2` in favour of long keys; the two agree where all keys have
-the same norm. Any of the scores becomes weights with :func:`attnref.softmax.stable`.
+the same norm. Any of the scores becomes weights with :func:`attnref.softmax.stable`; those by
+distances, scaled by :math:`1/2h^2`, are the weights of kernel regression with the bandwidth h.
 """
-
-import math
 
 import torch
 from torch import Tensor
 
-from attnref import checks, softmax
+from attnref import checks
 from attnref._door import check_tensors
 from attnref.reference import COMPUTE_DTYPE
 
-__all__ = [
-    "cosine_scores",
-    "dot_scores",
-    "euclidean_scores",
-    "kernel_regression",
-    "nearest_neighbours",
-]
+__all__ = ["cosine_scores", "dot_scores", "euclidean_scores"]
 
 
 def dot_scores(query: Tensor, key: Tensor, *, scale: float | None = None) -> Tensor:
@@ -124,100 +117,9 @@ def euclidean_scores(query: Tensor, key: Tensor, *, scale: float = 1.0) -> Tenso
     return (factor * _negative_squared_distance(q, k)).to(query.dtype)  # (..., n, m)
 
 
-# --8<-- [start:kernel_regression]
-def kernel_regression(query: Tensor, key: Tensor, value: Tensor, *, bandwidth: float) -> Tensor:
-    r"""Predict at each query the average of the values, those of near keys counting more.
-
-    .. math:: \hat y(q) = \frac{\sum_j K_h(q-k_j)\,v_j}{\sum_j K_h(q-k_j)}, \qquad
-              K_h(u) = e^{-\|u\|^2/2h^2}
-
-    This is attention: with :math:`h^2=\sqrt{d_k}` the scaled dot-product attention whose scores
-    get the bias :math:`-\|k_j\|^2/2h^2`, and exactly that one where all keys have the same norm.
-    As :math:`h\to0` it becomes the nearest neighbour's value, as :math:`h\to\infty` the mean.
-
-    Args:
-        query: ``(..., n, d_k)``, where to predict; any floating dtype.
-        key: ``(..., m, d_k)``, where values are known; same dtype and device.
-        value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        bandwidth: the h of the kernel, in the unit of the distances.
-
-    Returns:
-        ``(..., n, d_v)`` in the dtype of ``query``.
-
-    Raises:
-        TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
-
-    Distances err as those of :func:`euclidean_scores`, here divided by :math:`2h^2`. Time
-    ``2 n m (d_k + d_v)`` operations; memory ``O(n m)``.
-
-    Source: Nadaraya 1964, doi 10.1137/1109020; Watson 1964, Sankhya A 26. As attention: Tsai et
-    al. 2019, arXiv 1908.11775.
-
-    Examples:
-        >>> key, value = torch.tensor([[0.0], [1.0]]), torch.tensor([[10.0], [20.0]])
-        >>> kernel_regression(torch.tensor([[0.9]]), key, value, bandwidth=0.5)
-        tensor([[18.3202]])
-    """
-    advice = "For a bandwidth a dimension divide query and key by it and pass bandwidth=1.0."
-    bandwidth = checks.check_number("bandwidth", bandwidth, advice)
-    if not 0.0 < bandwidth < math.inf:
-        raise ValueError(
-            f"bandwidth: expected a positive finite number, got {bandwidth}. It is a distance; for "
-            "the nearest neighbour alone use nearest_neighbours(scores, count=1)."
-        )
-    q, k = _computed(query, key, value=value)
-    checks.check_value(key.shape, value.shape)
-    distances = _negative_squared_distance(q, k)  # (..., n, m)
-    weights = softmax.stable(distances / (2 * bandwidth**2))  # (..., n, m)
-    return (weights @ value.to(weights.dtype)).to(query.dtype)  # (..., n, d_v)
-
-
-# --8<-- [end:kernel_regression]
-
-
-def nearest_neighbours(scores: Tensor, *, count: int, dim: int = -1) -> Tensor:
-    r"""Softmax over the ``count`` best keys alone, and 0 for the others.
-
-    .. math:: p^{(k)}_j = \begin{cases} p_j \big/ \sum_{l\in T} p_l & j\in T \\
-              0 & \text{otherwise}\end{cases}, \qquad T = \text{the } k \text{ largest scores}
-
-    The softmax p loses the mass :math:`\delta=\sum_{j\notin T}p_j`, and
-    :math:`\|p-p^{(k)}\|_1 = 2\delta` exactly: an output moves by at most :math:`\delta` times the
-    largest distance between two values. With one neighbour it is the hard choice of the best key;
-    with all it is softmax.
-
-    Args:
-        scores: any shape, any floating dtype, from any measure of similarity. ``-inf`` = may not
-            be attended to, and gets 0 even among the best.
-        count: the number k of neighbours, from 1 to the number of keys.
-        dim: the dimension of the keys.
-
-    Returns:
-        Weights in the shape and dtype of ``scores``. Between equal scores at the border one is
-        taken, unspecified which.
-
-    Raises:
-        TypeError: for scores that are not a floating tensor.
-        ValueError: for a count that is not from 1 to m.
-
-    Time ``O(m log m)`` per row at most; every score is needed to know the best.
-
-    Examples:
-        >>> nearest_neighbours(torch.tensor([1.0, 3.0, 2.0]), count=2)
-        tensor([0.0000, 0.7311, 0.2689])
-    """
-    softmax.check_scores(scores)
-    m = scores.shape[dim]
-    advice = "It is the number of neighbours to keep, of the keys of scores."
-    count = checks.check_integer("count", count, 1, advice, most=m)
-    best = scores.topk(count, dim).indices
-    dropped = torch.ones_like(scores, dtype=torch.bool).scatter(dim, best, False)
-    return softmax.stable(scores.masked_fill(dropped, -torch.inf), dim=dim)
-
-
-def _computed(query: Tensor, key: Tensor, **others: Tensor) -> tuple[Tensor, Tensor]:
+def _computed(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     """Query and key, checked, in the dtype of computation."""
-    check_tensors(query=query, key=key, **others)
+    check_tensors(query=query, key=key)
     checks.scores_shape(query.shape, key.shape)
     dtype = COMPUTE_DTYPE.get(query.dtype, query.dtype)
     return query.to(dtype), key.to(dtype)

@@ -3,10 +3,10 @@ r"""Softmax: from scores to weights that sum to 1, whole, block by block, and in
 .. math:: p_i = \frac{e^{s_i}}{\sum_j e^{s_j}}, \qquad \frac{p_i}{p_j} = e^{s_i-s_j}
 
 It raises :math:`e` to the scores, not the scores to a power: only differences of scores count.
-Here are the formula as it stands (:func:`naive`), the form that is safe (:func:`stable`), the
-form that reads the scores in blocks (:func:`online`), the merging of attention over separate
-sets of keys (:class:`Partial`, :func:`partial_attention`, :func:`merge`), the derivative, and
-the rival that divides by the plain sum (:func:`sum_normalise`).
+As it stands, the formula overflows from a score of 88.73 on in float32, 11.1 in float16 and 709.79
+in float64. Here are the form that is safe (:func:`stable`), the form that reads the scores in
+blocks (:func:`online`), the merging of attention over separate sets of keys (:class:`Partial`,
+:func:`partial_attention`, :func:`merge`), and the derivative.
 
 Throughout, a score of ``-inf`` is a key that may not be attended to: its weight is exactly 0.
 Where every score is ``-inf``, all weights are 0 and the gradients stay finite. Half-precision
@@ -27,41 +27,10 @@ __all__ = [
     "jacobian_product",
     "log_sum_exp",
     "merge",
-    "naive",
     "online",
     "partial_attention",
     "stable",
-    "sum_normalise",
-    "sum_normalise_jacobian",
 ]
-
-
-def naive(scores: Tensor, *, dim: int = -1) -> Tensor:
-    r"""The formula of softmax as it stands, which overflows.
-
-    .. math:: p_i = e^{s_i} \Big/ \sum_j e^{s_j}
-
-    For study: it gives NaN (``inf/inf``) from a score of 88.73 on in float32, 11.1 in float16
-    and 709.79 in float64, and NaN (``0/0``) where all scores are very negative. Use
-    :func:`stable`.
-
-    Args:
-        scores: any shape, any floating dtype; computed in that dtype.
-        dim: the dimension of the keys.
-
-    Returns:
-        The shape and dtype of ``scores``.
-
-    Raises:
-        TypeError: for scores that are not a floating tensor.
-
-    Examples:
-        >>> naive(torch.tensor([1.0, 2.0, 3.0])), naive(torch.tensor([101.0, 102.0, 103.0]))
-        (tensor([0.0900, 0.2447, 0.6652]), tensor([nan, nan, nan]))
-    """
-    check_scores(scores)
-    powers = torch.exp(scores)
-    return powers / powers.sum(dim, keepdim=True)
 
 
 def stable(scores: Tensor, *, dim: int = -1) -> Tensor:
@@ -295,37 +264,6 @@ def log_sum_exp(scores: Tensor, *, dim: int = -1) -> Tensor:
     return (maximum + logarithm).squeeze(dim).to(scores.dtype)
 
 
-def sum_normalise(scores: Tensor, *, dim: int = -1) -> Tensor:
-    r"""Scores divided by their sum: weights only where no score is negative and the sum is not 0.
-
-    .. math:: w_i = s_i \Big/ \sum_j s_j
-
-    It keeps ratios and is invariant to the size of the scores, but not to a shift; softmax
-    keeps differences and is invariant to a shift. Of two scores :math:`a>b>0` softmax separates
-    the weights more (in ratio) exactly when their logarithmic mean
-    :math:`(a-b)/(\ln a-\ln b)` is above 1: it does not always favour the large ones.
-
-    Args:
-        scores: any shape, any floating dtype. Other signs are not refused: ``(1, -1)`` gives
-            ``(inf, -inf)`` and ``(2, -1, -0.5)`` gives ``(4, -2, -1)``, which sum to 1 but are
-            no average.
-        dim: the dimension of the keys.
-
-    Returns:
-        The shape and dtype of ``scores``.
-
-    Raises:
-        TypeError: for scores that are not a floating tensor.
-
-    Examples:
-        >>> sum_normalise(torch.tensor([1.0, 2.0, 5.0]))
-        tensor([0.1250, 0.2500, 0.6250])
-    """
-    check_scores(scores)
-    wide = _widened(scores)
-    return (wide / wide.sum(dim, keepdim=True)).to(scores.dtype)
-
-
 def jacobian(weights: Tensor, *, dim: int = -1, scale: float = 1.0) -> Tensor:
     r"""The derivative of ``softmax(scale * x)``, from its weights.
 
@@ -392,36 +330,6 @@ def jacobian_product(
     check_scores(weights, "weights")
     p = _widened(weights)
     return (scale * p * (vector - (p * vector).sum(dim, keepdim=True))).to(weights.dtype)
-
-
-def sum_normalise_jacobian(scores: Tensor, *, dim: int = -1) -> Tensor:
-    r"""The derivative of :func:`sum_normalise`, which has no bound: it grows as the sum shrinks.
-
-    .. math:: \frac{\partial w_i}{\partial s_j} = \frac{\delta_{ij} - w_i}{\sum_l s_l}
-
-    Args:
-        scores: any shape, any floating dtype.
-        dim: the dimension of the keys, of size m.
-
-    Returns:
-        The other dimensions of ``scores``, then ``(m, m)``: the weight's index i, then j. Columns
-        sum to 0, and it is not symmetric.
-
-    Raises:
-        TypeError: for scores that are not a floating tensor.
-
-    Time and memory ``O(m²)`` per row.
-
-    Examples:
-        >>> sum_normalise_jacobian(torch.tensor([1.0, 3.0]))
-        tensor([[ 0.1875, -0.0625],
-                [-0.1875,  0.0625]])
-    """
-    check_scores(scores)
-    wide = _widened(scores).movedim(dim, -1)  # (..., m)
-    total = wide.sum(-1)[..., None, None]  # (..., 1, 1)
-    unit = torch.eye(wide.shape[-1], dtype=wide.dtype, device=wide.device)
-    return ((unit - wide[..., :, None] / total) / total).to(scores.dtype)  # (..., m, m)
 
 
 def entropy(weights: Tensor, *, dim: int = -1) -> Tensor:

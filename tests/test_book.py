@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from attnref import book
-from attnref.conformance import PROPERTIES, STEP_PROPERTIES
-from attnref.conformance.properties import WHOLE_PROPERTIES
+from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES, WHOLE_PROPERTIES
 from attnref.copying.catalogue import catalogue, package
-from attnref.exercises import all_exercises
+from attnref.exercises.exercise import all_exercises
 
 DOCS = Path(__file__).parent.parent / "docs"
 

@@ -6,7 +6,7 @@ import torch
 from every import every
 
 import attnref
-from attnref import bounded_scores, scaling
+from attnref import bounded_scores
 
 NORMS = (bounded_scores.qk_unit_norm, bounded_scores.qk_rms_norm)
 
@@ -69,7 +69,7 @@ def test_normalised_scores_have_the_promised_variance_whatever_the_initialisatio
     query, key = deviation * randn(pairs, 1, width), deviation * randn(pairs, 1, width)
     for norm, scale, expected in (
         (bounded_scores.qk_unit_norm, 1.0, 1 / width),
-        (rms_norm_without_eps, scaling.inverse_sqrt(width), 1.0),
+        (rms_norm_without_eps, width**-0.5, 1.0),
     ):
         normal_query, normal_key = norm(query, key)
         logits = scale * (normal_query * normal_key).sum(-1)
@@ -85,7 +85,7 @@ def test_what_is_forgotten_is_the_size_and_not_the_directions(randn):
 
     def variance_of_the_root(*tensors):
         query, key = rms_norm_without_eps(*tensors)
-        return (scaling.inverse_sqrt(width) * (query * key).sum(-1)).square().mean().item()
+        return (width**-0.5 * (query * key).sum(-1)).square().mean().item()
 
     query, key = randn(pairs, 1, width), randn(pairs, 1, width)
     assert variance_of_the_root(query, key) == pytest.approx(1, abs=0.05)

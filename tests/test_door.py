@@ -254,7 +254,7 @@ step = partial(attnref.linear_attention_step, *[TOKENS[:, :1]] * 3)
         (lambda: chosen(is_causal="no"), "is_causal: expected True or False, got str"),
         (lambda: attnref.mean_projection(2, "8"), "length: .* integer of 1 or more,"),
         (lambda: positions.rotary([[1.0, 2.0]]), "x: expected a torch.Tensor, got list"),
-        (lambda: positions.frequencies(4, base="10000"), "base: expected a number, got str"),
+        (lambda: positions.sinusoidal(3, 4, base="10000"), "base: expected a number, got str"),
         (lambda: positions.rotary(TOKENS, positions="first"), "positions: .* of integers, got str"),
         (lambda: attnref.KVCache(0), "max_length: expected an integer of 1 or more, got 0. It is"),
     ],

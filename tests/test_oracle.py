@@ -23,16 +23,17 @@ def normal():
 def test_by_hand():
     """exp(log 3) : exp(log 1) = 3 : 1, so the weights are 3/4 and 1/4."""
     query, key, value = [[math.log(3.0)]], [[1.0], [0.0]], [[8.0, 0.0], [0.0, 4.0]]
-    output, weights = oracle.scaled_dot_product_attention(query, key, value)
+    output, weights, lse = oracle.attend(query, key, value)
     close(weights, [[0.75, 0.25]])
     close(output, [[6.0, 1.0]])
-    close(oracle.log_sum_exp(query, key), [math.log(4.0)])
-    assert oracle.log_sum_exp([[1e5]], [[1.0], [1.0]], scale=1.0) == 1e5 + math.log(2.0)
+    close(lse, [math.log(4.0)])
+    found = oracle.attend([[1e5]], [[1.0], [1.0]], value, scale=1.0)
+    assert found.lse == 1e5 + math.log(2.0)
 
 
 def test_equal_keys_are_averaged(normal):
     value = normal((7, 3))
-    output, weights = oracle.scaled_dot_product_attention(normal((5, 2)), np.ones((7, 2)), value)
+    output, weights, _ = oracle.attend(normal((5, 2)), np.ones((7, 2)), value)
     close(weights, np.full((5, 7), 1 / 7))
     close(output, np.tile(value.mean(0), (5, 1)))
 
@@ -40,8 +41,8 @@ def test_equal_keys_are_averaged(normal):
 def test_the_scale_is_one_over_the_root_of_the_width():
     """Query and key of ones have the product d_k, so the score is its root, or d_k * scale."""
     query, key = np.ones((1, 5)), np.array([np.ones(5), np.zeros(5)])
-    close(oracle.log_sum_exp(query, key), [math.log(math.exp(math.sqrt(5)) + 1)])
-    close(oracle.log_sum_exp(query, key, scale=-0.2), [math.log(math.exp(-1) + 1)])
+    close(oracle.attend(query, key, key).lse, [math.log(math.exp(math.sqrt(5)) + 1)])
+    close(oracle.attend(query, key, key, scale=-0.2).lse, [math.log(math.exp(-1) + 1)])
 
 
 def test_a_mask_leaves_the_other_keys_as_if_alone(normal):
@@ -50,11 +51,10 @@ def test_a_mask_leaves_the_other_keys_as_if_alone(normal):
     allowed = normal((5, 7)) > 0
     allowed[2] = False
     added = np.where(allowed, 0.0, -INF)
-    output, weights = oracle.scaled_dot_product_attention(query, key, value, allowed)
-    found = oracle.scaled_dot_product_attention(query, key, value, added)
-    close(found[0], output)
-    close(found[1], weights)
-    lse = oracle.log_sum_exp(query, key, allowed)
+    output, weights, lse = oracle.attend(query, key, value, allowed)
+    found = oracle.attend(query, key, value, added)
+    close(found.output, output)
+    close(found.weights, weights)
     for i in range(5):
         keys = np.flatnonzero(allowed[i])
         if i == 2:
@@ -63,9 +63,9 @@ def test_a_mask_leaves_the_other_keys_as_if_alone(normal):
             assert not output[i].any()
             assert not weights[i].any()
             continue
-        alone, shares = oracle.scaled_dot_product_attention(query[[i]], key[keys], value[keys])
-        close(output[i], alone[0])
-        close(weights[i, keys], shares[0])
+        alone = oracle.attend(query[[i]], key[keys], value[keys])
+        close(output[i], alone.output[0])
+        close(weights[i, keys], alone.weights[0])
         assert weights[i].sum() == pytest.approx(1.0)
         assert not weights[i, ~allowed[i]].any()
 
@@ -73,10 +73,10 @@ def test_a_mask_leaves_the_other_keys_as_if_alone(normal):
 @every(("n", "m"), [(5, 5), (5, 3), (3, 7)])
 def test_causal_rows_see_the_keys_up_to_their_own(n, m, normal):
     query, key, value = normal((n, 2)), normal((m, 2)), normal((m, 3))
-    output, weights = oracle.scaled_dot_product_attention(query, key, value, is_causal=True)
+    output, weights, _ = oracle.attend(query, key, value, is_causal=True)
     for i in range(n):
         seen = min(i + 1, m)
-        alone, _ = oracle.scaled_dot_product_attention(query[[i]], key[:seen], value[:seen])
+        alone = oracle.attend(query[[i]], key[:seen], value[:seen]).output
         close(output[i], alone[0])
         assert not weights[i, seen:].any()
 
@@ -85,10 +85,10 @@ def test_causal_rows_see_the_keys_up_to_their_own(n, m, normal):
 def test_a_float_mask_multiplies_the_odds(normal):
     """Adding log 2 to a score doubles its power."""
     query, key, value = normal((3, 2)), normal((5, 2)), normal((5, 2))
-    _, plain = oracle.scaled_dot_product_attention(query, key, value)
+    plain = oracle.attend(query, key, value).weights
     mask = np.zeros(5)
     mask[3] = math.log(2.0)
-    _, weights = oracle.scaled_dot_product_attention(query, key, value, mask)
+    weights = oracle.attend(query, key, value, mask).weights
     plain[:, 3] *= 2
     close(weights, plain / plain.sum(1, keepdims=True))
 
@@ -97,44 +97,42 @@ def test_softcap_bounds_the_odds_and_stays_off_the_mask():
     """Scores 1e6 and -1e6 become 2 and -2: odds of e⁴; -inf in the mask still forbids."""
     query, key, value = [[1e6]], [[1.0], [-1.0], [5.0]], [[1.0], [0.0], [100.0]]
     mask = [0.0, 0.0, -INF]
-    _, weights = oracle.scaled_dot_product_attention(query, key, value, mask, softcap=2.0)
+    _, weights, lse = oracle.attend(query, key, value, mask, softcap=2.0)
     odds = math.exp(4.0)
     close(weights, [[odds / (1 + odds), 1 / (1 + odds), 0.0]])
-    close(oracle.log_sum_exp(query, key, mask, softcap=2.0), [math.log(2 * math.cosh(2.0))])
+    close(lse, [math.log(2 * math.cosh(2.0))])
 
 
 def test_leading_dimensions_broadcast_and_masks_with_them(normal):
     query, key, value = normal((2, 1, 3, 2)), normal((5, 7, 2)), normal((5, 7, 3))
     mask = normal((2, 1, 1, 7))
-    output, weights = oracle.scaled_dot_product_attention(query, key, value, mask)
-    lse = oracle.log_sum_exp(query, key, mask)
+    output, weights, lse = oracle.attend(query, key, value, mask)
     assert output.shape == (2, 5, 3, 3)
     for b in range(2):
         for h in range(5):
-            alone = oracle.scaled_dot_product_attention(query[b, 0], key[h], value[h], mask[b, 0])
-            close(output[b, h], alone[0])
-            close(weights[b, h], alone[1])
-            close(lse[b, h], oracle.log_sum_exp(query[b, 0], key[h], mask[b, 0]))
+            alone = oracle.attend(query[b, 0], key[h], value[h], mask[b, 0])
+            close(output[b, h], alone.output)
+            close(weights[b, h], alone.weights)
+            close(lse[b, h], alone.lse)
 
 
 def test_consecutive_query_heads_share_a_key_head(normal):
     query, key, value = normal((2, 6, 3, 2)), normal((2, 3, 5, 2)), normal((2, 3, 5, 7))
-    output, _ = oracle.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    output = oracle.attend(query, key, value, enable_gqa=True).output
     for head, shared in enumerate([0, 0, 1, 1, 2, 2]):
-        alone, _ = oracle.scaled_dot_product_attention(
-            query[:, head], key[:, shared], value[:, shared]
-        )
+        alone = oracle.attend(query[:, head], key[:, shared], value[:, shared]).output
         close(output[:, head], alone)
 
 
 @every(("n", "m", "b"), [(0, 3, 2), (3, 0, 2), (3, 5, 0), (0, 0, 1)])
 def test_empty_sequences(n, m, b):
     query, key, value = np.ones((b, n, 2)), np.ones((b, m, 2)), np.ones((b, m, 5))
-    output, weights = oracle.scaled_dot_product_attention(query, key, value)
+    output, weights, lse = oracle.attend(query, key, value)
     assert output.shape == (b, n, 5)
     assert not output.any()
     assert weights.shape == (b, n, m)
-    assert (oracle.log_sum_exp(query, key) == -INF).all()
+    assert lse.shape == (b, n)
+    assert (lse == -INF).all()
     found = oracle.gradients(output, query, key, value)
     for gradient, array in zip(found[:3], (query, key, value), strict=True):
         assert gradient.shape == array.shape
@@ -198,10 +196,7 @@ def test_gradients_are_the_slopes_of_the_values(name, normal):
 
     def loss() -> float:
         query, key, value, mask, sink = arrays
-        output, _ = oracle.scaled_dot_product_attention(
-            query, key, value, mask, sink=sink, **options
-        )
-        lse = oracle.log_sum_exp(query, key, mask, sink=sink, **options)
+        output, _, lse = oracle.attend(query, key, value, mask, sink=sink, **options)
         reached = np.where(np.isfinite(lse), lse, 0.0)  # -inf, without a slope, for no keys
         return float((grad_output * output).sum() + (grad_lse * reached).sum())
 
@@ -239,7 +234,7 @@ def test_gradients_without_a_path_are_zero(normal):
 def test_inputs_are_left_as_they_were(normal):
     arrays = [normal((3, 2)), normal((5, 2)), normal((5, 2)), normal((3, 5))]
     copies = [array.copy() for array in arrays]
-    oracle.scaled_dot_product_attention(*arrays, softcap=2.0)
+    oracle.attend(*arrays, softcap=2.0)
     oracle.gradients(np.ones((3, 2)), *arrays, softcap=2.0)
     for array, copy in zip(arrays, copies, strict=True):
         assert (array == copy).all()
@@ -262,13 +257,9 @@ def test_errors_name_the_argument(text):
     arguments = {"query": np.ones((3, 2)), "key": np.ones((5, 2)), "value": np.ones((5, 2))}
     arguments |= WRONG[text]
     with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
-        oracle.scaled_dot_product_attention(**arguments)
+        oracle.attend(**arguments)
     with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
         oracle.gradients(np.ones((3, 2)), **arguments)
-    if not text.startswith("value"):
-        del arguments["value"]
-        with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
-            oracle.log_sum_exp(**arguments)
 
 
 def test_a_gradient_has_the_shape_of_its_result():
@@ -283,7 +274,7 @@ def test_a_gradient_has_the_shape_of_its_result():
 def test_inf_under_a_vanished_weight_is_still_inf():
     """e^-1000 is 0 in float64, but a key that is allowed has some weight."""
     key, value = [[0.0], [1.0]], [[math.inf], [1.0]]
-    output, weights = oracle.scaled_dot_product_attention([[1000.0]], key, value, scale=1.0)
+    output, weights, _ = oracle.attend([[1000.0]], key, value, scale=1.0)
     assert weights.tolist() == [[0.0, 1.0]]
     assert output.tolist() == [[math.inf]]
 

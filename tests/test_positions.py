@@ -14,6 +14,10 @@ def distinct_rows(table):
     return len(torch.unique(table.float(), dim=0))
 
 
+def frequencies(dim, device):
+    return 10_000 ** (-torch.arange(0, dim, 2, dtype=torch.float64, device=device) / dim)
+
+
 def turned_by_complex_numbers(x, base=10_000.0, offset=0):
     """Rotary's oracle: neighbouring components as complex numbers times e^{i angle}."""
     *lead, n, d = x.shape
@@ -52,7 +56,7 @@ def test_sinusoidal_base_offset_and_dtype(device):
 @pytest.mark.claim("longest-period")
 def test_longest_wavelength_and_distance_of_neighbours(device):
     """The slowest pair turns once in 2π·10^{4(d-2)/d} positions, not in 2π·10^4."""
-    slowest = positions.frequencies(512, device=device)[-1].item()
+    slowest = frequencies(512, device)[-1].item()
     assert 2 * math.pi / slowest == pytest.approx(60_611, abs=0.5)
     for dim, neighbour in ((512, 3.714), (64, 1.47)):
         first, second = positions.sinusoidal(2, dim, dtype=torch.float64, device=device)
@@ -63,8 +67,8 @@ def test_longest_wavelength_and_distance_of_neighbours(device):
 def test_no_far_position_is_confused_with_a_near_one(device):
     """Wrap-around is no failure at a usual width: no distance from 2 on is below that of 1."""
     steps = torch.arange(1, 100_001, dtype=torch.float64, device=device)
-    frequencies = positions.frequencies(512, device=device)
-    distance = sum(2 * (1 - (omega * steps).cos()) for omega in frequencies).sqrt()  # (steps,)
+    omegas = frequencies(512, device)
+    distance = sum(2 * (1 - (omega * steps).cos()) for omega in omegas).sqrt()  # (steps,)
     table = positions.sinusoidal(18, 512, offset=5, dtype=torch.float64, device=device)
     torch.testing.assert_close(distance[:17], (table[1:] - table[0]).norm(dim=-1))
     assert distance.argmin() == 0
@@ -81,7 +85,7 @@ def test_positions_in_bfloat16_collide_but_a_rounded_table_does_not(device):
     length, dim = 8192, 512
     place = torch.arange(length, device=device, dtype=torch.bfloat16)
     assert len(torch.unique(place[:4096])) == 769
-    angles = place[:, None] * positions.frequencies(dim, device=device).bfloat16()
+    angles = place[:, None] * frequencies(dim, device).bfloat16()
     wrong = torch.cat([angles.sin(), angles.cos()], dim=-1)
     assert distinct_rows(wrong) == 897
     right = positions.sinusoidal(length, dim, dtype=torch.bfloat16, device=device)
@@ -207,7 +211,7 @@ def test_rotary_angles_keep_their_precision_in_every_dtype(dtype, rotate, device
     assert ((turned.double() - exact).abs() <= bound).all()
 
     place = torch.arange(100_000, 100_007, device=device).to(torch.float32).to(torch.bfloat16)
-    angles = place[:, None] * positions.frequencies(10, device=device).bfloat16()
+    angles = place[:, None] * frequencies(10, device).bfloat16()
     cos, sin = angles.cos().double(), angles.sin().double()
     even, odd = x.double()[..., 0::2], x.double()[..., 1::2]
     wrong = torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2)
@@ -381,9 +385,9 @@ NATURAL, SIDES = "expected an integer of 0 or more, got", "expected 'top-left' o
     ("call", "message"),
     [
         (lambda: positions.sinusoidal(3, 5), "dim: expected an even number, got 5"),
-        (lambda: positions.frequencies(0), "dim: expected an integer of 2 or more, got 0"),
-        (lambda: positions.frequencies(True), "dim: expected an integer of 2 or more, got True"),
-        (lambda: positions.frequencies(4, base=0.0), r"base: expected a positive number, got 0\.0"),
+        (lambda: positions.sinusoidal(3, 0), "dim: expected an integer of 2 or more, got 0"),
+        (lambda: positions.sinusoidal(3, True), "dim: expected an integer of 2 or more, got True"),
+        (lambda: positions.sinusoidal(3, 4, base=0.0), r"base: .* positive number, got 0\.0"),
         (lambda: positions.sinusoidal(-1, 4), f"length: {NATURAL} -1"),
         (lambda: positions.sinusoidal(2, 4, offset=-3), f"offset: {NATURAL} -3"),
         (lambda: positions.LearnedPositions(0, 4), "max_length: expected .* 1 or more, got 0"),

@@ -8,7 +8,7 @@ import torch
 from every import every
 
 from attnref.cost import Cost, Operations
-from attnref.roofline import Machine, bound
+from attnref.roofline import Machine
 
 MACHINE = Machine("example", {torch.float16: 1e13, torch.float32: 1e12}, bytes_per_second=1e11)
 
@@ -23,7 +23,7 @@ MACHINE = Machine("example", {torch.float16: 1e13, torch.float32: 1e12}, bytes_p
 )
 def test_roofline(dtype, matmul, limit, intensity, balance, seconds):
     spent = Cost(Operations(matmul, 40, 10), bytes_read=48, bytes_written=2)
-    found = bound(spent, MACHINE, dtype=dtype)
+    found = MACHINE.roofline(spent, dtype=dtype)
     assert str(found) == (
         f"{limit}-bound on example: {intensity} operations per byte, balance {balance}, "
         f"at least {seconds:.2g} s"
@@ -34,7 +34,7 @@ def test_roofline(dtype, matmul, limit, intensity, balance, seconds):
 
 def test_roofline_at_the_balance_is_compute_bound():
     spent = Cost(Operations(matmul=100), bytes_read=1)
-    assert bound(spent, MACHINE, dtype=torch.float16).bound == "compute"
+    assert MACHINE.roofline(spent, dtype=torch.float16).bound == "compute"
 
 
 @every(
@@ -50,7 +50,7 @@ def test_exponentials_have_a_unit_of_their_own(rate, slowest, parts):
     """They leave the other arithmetic; of two equally slow units, arithmetic is named."""
     machine = Machine("example", {torch.float16: 1e13}, 1e11, exponentials_per_second=rate)
     spent = Cost(Operations(4980, 20, 10), bytes_read=40, bytes_written=7)
-    found = bound(spent, machine, dtype=torch.float16)
+    found = machine.roofline(spent, dtype=torch.float16)
     assert found.bound == slowest
     assert found.parts == pytest.approx(parts, rel=1e-14)  # one rounding for each quotient
     assert found.seconds == max(found.parts.values())
@@ -64,15 +64,11 @@ def test_roofline_names_what_it_lacks():
         match=r"^dtype: expected one for which machine 'example' has a "
         r"speed \(torch.float16, torch.float32\), got torch.float64. Add it",
     ):
-        bound(Cost(bytes_read=1), MACHINE, dtype=torch.float64)
+        MACHINE.roofline(Cost(bytes_read=1), dtype=torch.float64)
     with pytest.raises(ValueError, match=r"^cost: expected one that moves bytes, got 0 of them"):
-        bound(Cost(), MACHINE, dtype=torch.float16)
-    for cost, machine, text in (
-        (None, MACHINE, "cost: expected a Cost, got NoneType"),
-        (Cost(bytes_read=1), 1e12, "machine: expected a Machine, got float"),
-    ):
-        with pytest.raises(TypeError, match=f"^{text}\\. A cost comes from"):
-            bound(cost, machine, dtype=torch.float16)
+        MACHINE.roofline(Cost(), dtype=torch.float16)
+    with pytest.raises(TypeError, match=r"^cost: expected a Cost, got NoneType\. Take it from"):
+        MACHINE.roofline(None, dtype=torch.float16)
 
 
 @every("wrong", [0, -1e9, math.inf, math.nan, True, "1e9"])
@@ -84,4 +80,4 @@ def test_a_speed_is_a_positive_number(name, wrong):
     if isinstance(wrong, bool | str):
         kind, got = TypeError, type(wrong).__name__
     with pytest.raises(kind, match=rf"^{name}: expected a positive number.*, got {got}\. It is"):
-        bound(Cost(Operations(1, 1, 1), bytes_read=1), machine, dtype=torch.float16)
+        machine.roofline(Cost(Operations(1, 1, 1), bytes_read=1), dtype=torch.float16)

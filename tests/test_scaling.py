@@ -9,15 +9,6 @@ from every import every
 import attnref
 from attnref import masks, scaling
 
-POWERS = (scaling.unscaled, scaling.inverse_sqrt, scaling.inverse)
-
-
-@every("head_dim", [1, 3, 64, 97])
-def test_factors(head_dim):
-    assert scaling.unscaled(head_dim) == 1.0
-    assert scaling.inverse_sqrt(head_dim) == pytest.approx(1 / math.sqrt(head_dim), rel=1e-15)
-    assert scaling.inverse(head_dim) == pytest.approx(1 / head_dim, rel=1e-15)
-
 
 @pytest.mark.claim("root-in-float32")
 def test_a_root_in_float32_is_off_unless_the_width_is_a_square(device):
@@ -25,7 +16,7 @@ def test_a_root_in_float32_is_off_unless_the_width_is_a_square(device):
 
     def off(head_dim):
         root = torch.sqrt(torch.tensor(head_dim, device=device).float()).double().item()
-        return abs(root * scaling.inverse_sqrt(head_dim) - 1)
+        return abs(root * head_dim**-0.5 - 1)
 
     errors = {head_dim: off(head_dim) for head_dim in range(1, 1025)}
     assert 5e-8 < max(errors.values()) <= 2**-23
@@ -34,7 +25,7 @@ def test_a_root_in_float32_is_off_unless_the_width_is_a_square(device):
     query = torch.full((1, 80), 0.5, dtype=torch.float64, device=device)
     key = query.sign()
     scores = query @ key.mT / torch.sqrt(torch.tensor(80, device=device).float())
-    exact = 40 * scaling.inverse_sqrt(80)
+    exact = 40 * 80**-0.5
     assert abs(scores.item() / exact - 1) == pytest.approx(errors[80], rel=1e-6)
     assert errors[80] > 1e-8
 
@@ -46,9 +37,9 @@ def test_score_variance_follows_the_factor(head_dim, device, generator):
     pairs = 20_000
     q, k = torch.randn(2, pairs, head_dim, device=device, generator=generator, dtype=torch.float64)
     products = (q * k).sum(-1)
-    for factor, expected in zip(POWERS, (head_dim, 1, 1 / head_dim), strict=True):
-        assert factor(head_dim) ** 2 * head_dim == pytest.approx(expected, rel=1e-14)
-        measured = (factor(head_dim) * products).var().item()
+    for factor, expected in ((1.0, head_dim), (head_dim**-0.5, 1), (1 / head_dim, 1 / head_dim)):
+        assert factor**2 * head_dim == pytest.approx(expected, rel=1e-14)
+        measured = (factor * products).var().item()
         # Relative s.d. of a sample variance is sqrt((kurtosis - 1) / N), with kurtosis
         # 3 + 6/d_k here; five of them fail by chance about once in two million runs.
         bound = 5 * math.sqrt((2 + 6 / head_dim) / pairs)
@@ -62,14 +53,14 @@ def test_a_factor_is_a_reparametrisation_with_another_path(randn):
     So "without a scale training is unstable" is no law; the learning rate has changed instead.
     """
     x, y, key_projection, target = randn(7, 5), randn(11, 5), randn(5, 3), randn(7, 11)
-    scale = scaling.inverse_sqrt(3)
+    scale = 3**-0.5
     outside = randn(5, 3).requires_grad_()
     inside = (outside.detach() * scale).requires_grad_()
 
     def weights(projection, factor):
         return attnref.attention_weights(x @ projection, y @ key_projection, scale=factor)
 
-    before, folded = weights(outside, scale), weights(inside, scaling.unscaled(3))
+    before, folded = weights(outside, scale), weights(inside, 1.0)
     torch.testing.assert_close(before, folded, rtol=0, atol=1e-14)
     for result in (before, folded):
         (result * target).sum().backward()
@@ -85,8 +76,8 @@ def test_yarn_gives_the_factor_of_deepseek_v3():
     assert round(192**-0.5 * mscale * mscale, 4) == 0.1352
     assert scaling.yarn(192, stretch=40) == pytest.approx(192**-0.5 * mscale * mscale, rel=1e-15)
     # In the products it is no factor of the length but of the model: 1.87 times the usual one.
-    assert scaling.yarn(192, stretch=40) / scaling.inverse_sqrt(192) > 1.8
-    assert scaling.yarn(64, stretch=1) == scaling.inverse_sqrt(64)
+    assert scaling.yarn(192, stretch=40) / 192**-0.5 > 1.8
+    assert scaling.yarn(64, stretch=1) == 64**-0.5
 
 
 def test_log_length_follows_the_formula(device):
@@ -165,7 +156,7 @@ def test_a_factor_per_head_is_absorbed_by_the_query_projection(device, randn):
     """It adds no function: the projection of the head, times the factor, does the same."""
     factors = torch.tensor([0.1, 2.0], device=device, dtype=torch.float64)
     x, projection, key = randn(5, 7), randn(2, 7, 3), randn(2, 11, 3)
-    outside = scaling.scale_query(x @ projection, scaling.per_head(factors))
+    outside = scaling.scale_query(x @ projection, factors[:, None, None])
     inside = x @ (projection * factors[:, None, None])
     torch.testing.assert_close(
         attnref.attention_weights(outside, key, scale=1.0),
@@ -201,22 +192,20 @@ def test_the_temperature_stops_at_100_and_learns_nothing_above(device):
     assert module.log_temperature.grad[0] > 0
 
 
-@every("factor", POWERS)
+@every("factor", [1.0, 7**-0.5, 1 / 7])
 def test_scaling_the_query_is_passing_the_scale(factor, randn):
     query, key, value = randn(2, 5, 7), randn(2, 11, 7), randn(2, 11, 3)
     kept = query.clone()
-    scaled = scaling.scale_query(query, factor(7))
+    scaled = scaling.scale_query(query, factor)
     assert torch.equal(query, kept)
     ours = attnref.scaled_dot_product_attention(scaled, key, value, scale=1.0)
-    assert torch.equal(
-        ours, attnref.scaled_dot_product_attention(query, key, value, scale=factor(7))
-    )
+    assert torch.equal(ours, attnref.scaled_dot_product_attention(query, key, value, scale=factor))
 
 
 @every("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_the_query_keeps_its_dtype(dtype, device, randn):
     query, key, value = (randn(2, 5, 3, dtype=dtype) for _ in range(3))
-    factor = scaling.per_head(torch.tensor([0.3, 0.7], device=device))
+    factor = torch.tensor([0.3, 0.7], device=device)[:, None, None]
     scaled = scaling.scale_query(query, factor)
     assert scaled.dtype == dtype
     expected = (query.double() * factor.double()).to(dtype)
@@ -236,23 +225,24 @@ COUNTS, ROWS = "visible: expected a torch.Tensor of counts", r"factor: expected 
 @every(
     ("function", "arguments", "message"),
     [
-        *((factor, {"head_dim": 0}, rf"head_dim: {WHOLE} 0\. .* query") for factor in POWERS),
-        (scaling.inverse, {"head_dim": True}, f"head_dim: {WHOLE} True"),
-        (scaling.yarn, {"stretch": 0.5}, r"stretch: .* at least 1, got 0\.5.* use inverse_sqrt"),
+        (scaling.yarn, {"head_dim": 0}, rf"head_dim: {WHOLE} 0\. .* query"),
+        (scaling.yarn, {"head_dim": True}, f"head_dim: {WHOLE} True"),
+        (scaling.log_length, {"head_dim": 0}, rf"head_dim: {WHOLE} 0\. .* query"),
+        (scaling.yarn, {"stretch": 0.5}, r"stretch: .* at least 1, got 0\.5.* stretching it is 1"),
         (scaling.yarn, {"stretch": math.nan}, "stretch: expected .* got nan"),
         (scaling.log_length, {"visible": 7}, rf"{COUNTS}, got int\. .* mask\.sum\(-1\)"),
         (scaling.log_length, {"visible": QUERY > 0}, rf"{COUNTS}, got torch\.bool"),
-        (scaling.per_head, {"factors": torch.ones(2, 1)}, r"factors: expected .* shape \(h,\)"),
         (scaling.LearnedTemperature, {"num_heads": 0}, f"num_heads: {WHOLE} 0"),
         (scaling.LearnedTemperature, {"init": 0.0}, r"init: .* above 0 .* got 0\.0.* starts at 10"),
         (scaling.LearnedTemperature, {"init": 101.0}, "init: .* at most 100, got 101"),
-        (scaling.scale_query, {"factor": torch.ones(2)}, rf"{ROWS} .* got \(2,\)\. .* per_head"),
+        (scaling.scale_query, {"factor": torch.ones(2)}, rf"{ROWS} .* got \(2,\)\. .* factors\[:"),
         (scaling.scale_query, {"factor": QUERY}, rf"{ROWS} .* got \(2, 5, 7\)"),
         (scaling.scale_query, {"factor": torch.ones(2, 2, 1, 1)}, rf"{ROWS} .* got \(2, 2, 1, 1\)"),
     ],
 )
 def test_a_wrong_argument_is_named(function, arguments, message):
-    given = {"head_dim": 64, "num_heads": 2, "query": QUERY} | arguments
+    given = {"head_dim": 64, "stretch": 2.0, "visible": torch.tensor([3])}
+    given |= {"num_heads": 2, "query": QUERY} | arguments
     taken = inspect.signature(function).parameters
     with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         function(**{name: one for name, one in given.items() if name in taken})
@@ -263,7 +253,7 @@ def test_factors_vmap_and_compile(device, randn):
 
     def scaled(query, factors):
         visible = torch.arange(1, 6, device=device)
-        factor = scaling.per_head(factors) * scaling.log_length(7, visible)
+        factor = factors[:, None, None] * scaling.log_length(7, visible)
         return scaling.scale_query(query, factor * scaling.yarn(7, stretch=2.0))
 
     one_by_one = torch.stack([scaled(q, f) for q, f in zip(query, factors, strict=True)])

@@ -1,4 +1,3 @@
-import functools
 import math
 
 import numpy as np
@@ -7,20 +6,19 @@ import torch
 from every import every
 
 import attnref
-from attnref import oracle, scaling, score_statistics
+from attnref import oracle, score_statistics
 from attnref.score_statistics import ScoreStatistics
 
 
 @pytest.fixture(scope="module")
 def rows(device):
-    """Statistics of 1000 single rows, each a query with 64 keys of its own."""
+    """Statistics of 1000 single rows, each a query with 64 keys of its own, and the scale 1/d_k."""
 
-    @functools.cache
-    def measure(head_dim, factor):
+    def measure(head_dim):
         seeded = torch.Generator(device).manual_seed(head_dim)
         query = torch.randn(1000, 1, head_dim, device=device, generator=seeded)
         key = torch.randn(1000, 64, head_dim, device=device, generator=seeded)
-        return score_statistics.measure(query, key, scale=factor(head_dim), generator=seeded)
+        return score_statistics.measure(query, key, scale=1 / head_dim, generator=seeded)
 
     return measure
 
@@ -34,7 +32,7 @@ def assert_mean(numbers, expected, error=0.0, rel=0.0):
 
 def by_hand(query, key, scale, bias, upstream):
     """Every statistic of one head, from the Jacobian matrix of each row, in NumPy."""
-    _, weights = oracle.scaled_dot_product_attention(query, key, key, attn_mask=bias, scale=scale)
+    weights = oracle.attend(query, key, key, attn_mask=bias, scale=scale).weights
     logits = scale * query @ key.T + bias
     kept = [i for i in range(len(query)) if np.isfinite(logits[i]).any()]
     numbers = logits[np.isfinite(logits)]
@@ -182,7 +180,7 @@ def test_1_over_d_starts_nearly_uniform_with_a_small_gradient(head_dim, rows):
 
     Over 64 keys the variance is 1/d_k times (1 - 1/64), for the mean is that of the row.
     """
-    ours = rows(head_dim, scaling.inverse)
+    ours = rows(head_dim)
     assert_mean(math.log(64) - ours.entropy, (1 - 1 / 64) / (2 * head_dim), rel=1 / head_dim)
     assert_mean(ours.query_gradient, 1 / math.sqrt(64 * head_dim), rel=1 / head_dim)
 

@@ -1,7 +1,6 @@
-"""Dot product, cosine and distance, and the neighbours that are found with them."""
+"""Dot product, cosine and distance, and what is found with them."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
@@ -264,6 +263,11 @@ def test_weights_whose_product_is_one_are_no_average(words):
 # ---- kernel regression
 
 
+def kernel_regression(query, key, value, bandwidth):
+    scores = similarity.euclidean_scores(query, key, scale=1 / (2 * bandwidth**2))
+    return softmax.stable(scores) @ value
+
+
 @pytest.mark.claim("kernel-regression-is-attention")
 @every("bandwidth", [0.9, 2, 11**0.25])
 def test_kernel_regression_is_attention(bandwidth, points):
@@ -276,7 +280,7 @@ def test_kernel_regression_is_attention(bandwidth, points):
         return scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=scale)
 
     def by_kernel(query, key, value):
-        return similarity.kernel_regression(query, key, value, bandwidth=bandwidth)
+        return kernel_regression(query, key, value, bandwidth)
 
     outputs = [function(*inputs) for function in (by_attention, by_kernel)]
     torch.testing.assert_close(*outputs, rtol=0, atol=64 * EPS)
@@ -293,41 +297,17 @@ def test_the_narrow_and_the_wide_kernel(dtype, points):
     nearest = torch.cdist(query, key).argmin(-1)
     expected = torch.take_along_dim(value, nearest[..., None], dim=-2)
     for bandwidth in (1e-4, 1e-8, 1e-12):
-        found = similarity.kernel_regression(query, key, value, bandwidth=bandwidth)
+        found = kernel_regression(query, key, value, bandwidth)
         assert torch.equal(found, expected)
     # The formula as it stands has lost every kernel to underflow by then.
     kernel = torch.exp(-(torch.cdist(query, key) ** 2) / (2 * 0.01**2))
     assert (kernel == 0).all()
-    found = similarity.kernel_regression(query, key, value, bandwidth=1e6)
+    found = kernel_regression(query, key, value, 1e6)
     mean = value.mean(-2, keepdim=True).expand_as(found)
     torch.testing.assert_close(found, mean, rtol=1e-5, atol=1e-6)
 
 
-def test_kernel_regression_in_half_precision(points):
-    query, key, value = (tensor.bfloat16() for tensor in points)
-    found = similarity.kernel_regression(query, key, value, bandwidth=2.0)
-    assert found.dtype == torch.bfloat16
-    exact = similarity.kernel_regression(
-        query.double(), key.double(), value.double(), bandwidth=2.0
-    )
-    torch.testing.assert_close(found.double(), exact, rtol=2**-8, atol=1e-12)
-
-
-# ---- nearest neighbours
-
-
-@every("dim", [-1, 1])
-@every("count", [1, 2, 4, 5])
-def test_nearest_neighbours_are_the_renormalised_softmax(count, dim, points):
-    query, key, _ = points
-    scores = similarity.dot_scores(query, key)
-    found = similarity.nearest_neighbours(scores, count=count, dim=dim)
-    p = torch.softmax(scores, dim)
-    ranks = scores.argsort(dim, descending=True).argsort(dim)
-    kept = torch.where(ranks < count, p, 0.0)
-    expected = kept / kept.sum(dim, keepdim=True)
-    torch.testing.assert_close(found, expected, rtol=16 * EPS, atol=0)
-    assert ((found > 0).sum(dim) == count).all()
+# ---- the best keys alone
 
 
 @pytest.mark.claim("dropped-mass")
@@ -337,7 +317,8 @@ def test_truncation_moves_twice_the_dropped_mass(count, points):
     query, key, value = points
     scores = similarity.euclidean_scores(query, key, scale=11**-0.5 / 2)
     p = softmax.stable(scores)
-    truncated = similarity.nearest_neighbours(scores, count=count)
+    least = scores.topk(count).values[..., -1:]
+    truncated = softmax.stable(scores.masked_fill(scores < least, -torch.inf))
     dropped = p.masked_fill(truncated > 0, 0.0).sum(-1)
     torch.testing.assert_close((p - truncated).abs().sum(-1), 2 * dropped, rtol=0, atol=16 * EPS)
     moved = ((p - truncated) @ value).norm(dim=-1)
@@ -345,33 +326,10 @@ def test_truncation_moves_twice_the_dropped_mass(count, points):
     assert (moved <= dropped * diameter + 16 * EPS).all()
 
 
-def test_forbidden_keys_are_no_neighbours(device):
-    scores = torch.tensor([[1.0, -torch.inf, -torch.inf], [-torch.inf] * 3], device=device)
-    scores.requires_grad_()
-    weights = similarity.nearest_neighbours(scores, count=2)
-    assert weights.tolist() == [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
-    (gradient,) = torch.autograd.grad((weights * torch.arange(3.0, device=device)).sum(), scores)
-    assert (gradient == 0).all()
-
-
-def test_equal_scores_are_counted_all_the_same(device):
-    weights = similarity.nearest_neighbours(torch.zeros(5, 7, device=device), count=3)
-    assert ((weights > 0).sum(-1) == 3).all()
-    torch.testing.assert_close(weights.sum(-1), torch.ones(5, device=device))
-
-
 # ---- what all of them share
 
 
-def regression(query, key):
-    return similarity.kernel_regression(query, key, key[..., :3], bandwidth=2.0)
-
-
-def neighbours(query, key):
-    return similarity.nearest_neighbours(similarity.dot_scores(query, key), count=3)
-
-
-@every("function", [*SCORES, regression, neighbours])
+@every("function", SCORES)
 def test_each_function_compiles_whole_and_maps_over_a_batch(function, points):
     query, key, _ = points
     before = query.clone(), key.clone()
@@ -383,7 +341,7 @@ def test_each_function_compiles_whole_and_maps_over_a_batch(function, points):
         torch.testing.assert_close(other(query, key), expected, rtol=0, atol=256 * EPS)
 
 
-@every("function", [*SCORES, regression])
+@every("function", SCORES)
 @every(
     ("change", "message"),
     [
@@ -399,27 +357,9 @@ def test_what_does_not_fit_is_named(function, change, message, device):
 
 
 X, Y = torch.zeros(5, 11), torch.zeros(7, 11)
-regress = partial(similarity.kernel_regression, X, X, X)
-nearest = partial(similarity.nearest_neighbours, X)
 
 
-@every(
-    ("call", "message"),
-    [
-        *((partial(one, X, Y, scale=math.nan), "scale: .* finite .* got nan") for one in SCORES),
-        (partial(similarity.kernel_regression, X, Y, X, bandwidth=1.0), r"value: .* \(7, 'd_v'\)"),
-        (partial(regress, bandwidth=0.0), r"bandwidth: .* positive .* got 0\.0\. .* nearest"),
-        (partial(regress, bandwidth=-1.0), r"bandwidth: .* positive finite number, got -1\.0"),
-        (partial(regress, bandwidth=math.inf), "bandwidth: .* positive finite number, got inf"),
-        (partial(regress, bandwidth=math.nan), "bandwidth: .* positive finite number, got nan"),
-        (partial(regress, bandwidth=True), "bandwidth: expected a number, got bool"),
-        (partial(regress, bandwidth=X), "bandwidth: .* got Tensor.* divide query and key by it"),
-        (partial(nearest, count=0), r"count: .* between 1 and 11, got 0\. .* neighbours to keep"),
-        (partial(nearest, count=12), "count: expected an integer between 1 and 11, got 12"),
-        (partial(nearest, count=2.0), r"count: expected an integer between 1 and 11, got 2\.0"),
-        (partial(similarity.nearest_neighbours, X.long(), count=2), "scores: .* floating dtype"),
-    ],
-)
-def test_a_wrong_argument_is_named(call, message):
-    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
-        call()
+@every("function", SCORES)
+def test_a_wrong_scale_is_named(function):
+    with pytest.raises(ValueError, match=r"^scale: .* finite .* got nan"):
+        function(X, Y, scale=math.nan)

@@ -1,4 +1,4 @@
-"""Softmax in all its forms, its derivative, its rival, and the merging of partial attention."""
+"""Softmax in all its forms, its derivative, and the merging of partial attention."""
 
 import functools
 import math
@@ -41,9 +41,7 @@ def attention(scores, value):
     """The answer from the oracle: an identity as query, the scores as additive mask."""
     n, m = scores.shape[-2:]
     nothing = torch.zeros(scores.shape[0], n, 1), torch.zeros(scores.shape[0], m, 1)
-    output, weights = oracle.scaled_dot_product_attention(
-        *nothing, value.detach().cpu(), scores.detach().cpu()
-    )
+    output, weights, _ = oracle.attend(*nothing, value.detach().cpu(), scores.detach().cpu())
     return tuple(torch.as_tensor(array, device=scores.device) for array in (output, weights))
 
 
@@ -57,6 +55,11 @@ def gradients(function, *inputs):
 
 
 # ---- naive, stable, online
+
+
+def naive(scores, *, dim=-1):
+    powers = torch.exp(scores)
+    return powers / powers.sum(dim, keepdim=True)
 
 
 @pytest.mark.claim("naive-softmax-overflows")
@@ -75,20 +78,20 @@ def test_the_naive_formula_overflows_and_the_stable_one_does_not(dtype, fine, ov
             tolerance = 2**-8 if dtype == torch.float16 else 1e-6
             torch.testing.assert_close(safe(scores).float(), expected, rtol=0, atol=tolerance)
     alone = torch.tensor([[fine, 0.0], [over, 0.0]], dtype=dtype, device=device)
-    below, above = softmax.naive(alone)
+    below, above = naive(alone)
     assert below.isfinite().all()
     assert above[0].isnan()
     # The sum leaves the range before a power does, and then no NaN tells: the weights are zeros.
     count = 7
     together = torch.full((count,), fine - 0.5 * math.log(count), dtype=dtype, device=device)
-    assert (softmax.naive(together[:1]) == 1).all()
-    assert (softmax.naive(together) == 0).all()
+    assert (naive(together[:1]) == 1).all()
+    assert (naive(together) == 0).all()
     for safe in (softmax.stable, stable_by_blocks):
         equal = torch.full_like(together, 1 / count)
         torch.testing.assert_close(safe(together), equal)
 
 
-@every("function", [softmax.naive, softmax.stable, stable_by_blocks])
+@every("function", [softmax.stable, stable_by_blocks])
 @every("dim", [0, 1, 2, -1])
 def test_weights_along_any_dimension(function, dim, randn):
     scores = randn(2, 5, 7)
@@ -194,7 +197,7 @@ def test_subtracting_the_wrong_maximum_is_no_remedy(device):
     scores = torch.tensor([[0.0, 1.0], [-900.0, -901.0]], device=device, dtype=torch.float64)
     powers = torch.exp(scores - scores.max())
     assert (powers / powers.sum(-1, keepdim=True))[1].isnan().all()
-    assert softmax.naive(scores)[1].isnan().all()
+    assert naive(scores)[1].isnan().all()
     assert softmax.stable(scores).isfinite().all()
 
 
@@ -516,7 +519,7 @@ def test_softmax_separates_a_pair_more_iff_its_logarithmic_mean_exceeds_one(devi
     pairs = torch.stack([torch.maximum(a, b), torch.minimum(a, b)], dim=-1)
     by_softmax, by_sum = (
         (weights[:, 0] / weights[:, 1])
-        for weights in (softmax.stable(pairs), softmax.sum_normalise(pairs))
+        for weights in (softmax.stable(pairs), pairs / pairs.sum(-1, keepdim=True))
     )
     a, b = pairs.unbind(-1)
     logarithmic_mean = (a - b) / (a.log() - b.log())
@@ -525,53 +528,22 @@ def test_softmax_separates_a_pair_more_iff_its_logarithmic_mean_exceeds_one(devi
     assert 0.1 < sharper.double().mean() < 0.9  # both cases were met
 
 
-def test_division_by_the_sum_gives_no_weights_when_scores_are_negative(device):
-    scores = torch.tensor([[2.0, -1.0, -0.5], [-3.0, 1.0, 4.0], [1.0, -1.0, 0.0]], device=device)
-    quotients = [[4.0, -2.0, -1.0], [-1.5, 0.5, 2.0], [math.inf, -math.inf, math.nan]]
-    expected = torch.tensor(quotients, device=device)
-    torch.testing.assert_close(softmax.sum_normalise(scores), expected, equal_nan=True)
-
-
 @pytest.mark.claim("softmax-is-not-a-power")
 def test_softmax_raises_e_to_the_scores_and_not_the_scores_to_a_power(device):
     """Ratios are e^(difference); a power of the scores depends on their quotient instead."""
     scores = torch.tensor([2.0, 4.0, 5.0], device=device, dtype=torch.float64)
     weights = softmax.stable(scores)
     assert (weights[1] / weights[0]).item() == pytest.approx(math.exp(2), rel=8 * EPS)
-    torch.testing.assert_close(
-        softmax.sum_normalise(torch.exp(scores)), weights, rtol=8 * EPS, atol=0
-    )
-    powers = softmax.sum_normalise(scores**math.e)
-    assert (powers - weights).abs().max() > 0.05
-
-
-@every("dim", [0, 1, -1])
-def test_sum_normalise_along_any_dimension(dim, device, generator):
-    scores = torch.rand(2, 5, 7, device=device, generator=generator, dtype=torch.float64)
-    weights = softmax.sum_normalise(scores, dim=dim)
-    torch.testing.assert_close(weights.sum(dim), torch.ones_like(weights.sum(dim)))
-    torch.testing.assert_close(weights * scores.sum(dim, keepdim=True), scores)
-    jacobian = softmax.sum_normalise_jacobian(scores, dim=dim)
-    assert jacobian.shape == (*weights.movedim(dim, -1).shape, weights.shape[dim])
-
-
-def test_jacobian_of_division_by_the_sum(device, generator):
-    scores = torch.rand(5, 7, device=device, generator=generator, dtype=torch.float64)
-    found = softmax.sum_normalise_jacobian(scores)
-    expected = torch.func.vmap(torch.func.jacrev(lambda s: s / s.sum()))(scores)
-    torch.testing.assert_close(found, expected, rtol=8 * EPS, atol=8 * EPS)
-    torch.testing.assert_close(
-        found.sum(-2), torch.zeros_like(scores), rtol=0, atol=16 * EPS
-    )  # weights keep their sum
-    moved = (found @ scores[..., None])[..., 0]  # scores that grow together move no weight
-    torch.testing.assert_close(moved, torch.zeros_like(scores), rtol=0, atol=16 * EPS)
+    powers, other = torch.exp(scores), scores**math.e
+    torch.testing.assert_close(powers / powers.sum(), weights, rtol=8 * EPS, atol=0)
+    assert (other / other.sum() - weights).abs().max() > 0.05
 
 
 @pytest.mark.claim("softmax-jacobian-is-bounded")
 def test_only_the_jacobian_of_softmax_is_bounded(device):
     for total in (1e-1, 1e-4, 1e-7):
         scores = torch.tensor([1.0, -1.0 + total], device=device, dtype=torch.float64)
-        by_sum = softmax.sum_normalise_jacobian(scores)
+        by_sum = torch.func.jacrev(lambda s: s / s.sum())(scores)
         by_softmax = softmax.jacobian(softmax.stable(scores))
         assert torch.linalg.matrix_norm(by_sum, ord=2) > 1 / total
         assert torch.linalg.matrix_norm(by_softmax, ord=2) <= 0.5
@@ -580,12 +552,9 @@ def test_only_the_jacobian_of_softmax_is_bounded(device):
 # ---- what all of them share
 
 PLAIN = [
-    softmax.naive,
     softmax.stable,
     stable_by_blocks,
     softmax.log_sum_exp,
-    softmax.sum_normalise,
-    softmax.sum_normalise_jacobian,
     softmax.jacobian,
     softmax.entropy,
 ]
@@ -626,15 +595,15 @@ def test_the_dtype_that_comes_in_goes_out(function, dtype, device, generator):
     assert found.dtype == dtype
     assert found.device == inputs.device
     exact = function(inputs.double())
-    # At most four roundings of numbers of about 1 in the dtype itself (the naive formula).
+    # At most four roundings of numbers of about 1 in the dtype itself.
     tolerance = 4 * torch.finfo(dtype).eps
     torch.testing.assert_close(found.double(), exact, rtol=tolerance, atol=tolerance)
 
 
 @every(
     ("function", "name"),
-    [(function, "scores") for function in PLAIN[:6]]
-    + [(function, "weights") for function in [*PLAIN[6:], product]]
+    [(function, "scores") for function in PLAIN[:3]]
+    + [(function, "weights") for function in [*PLAIN[3:], product]]
     + [(lambda s: softmax.partial_attention(s, torch.zeros(7, 3)), "scores")]
     + [(lambda v: softmax.partial_attention(torch.zeros(5, 7), v), "value")],
 )

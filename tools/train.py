@@ -2,8 +2,8 @@
 
     python tools/train.py
 
-That takes about a minute, and is wanted when the notebook or the text that it reads has changed,
-which is the code of attnref. The file is part of the project: a build of the site trains nothing.
+That takes about a minute, and is wanted when the notebook's cells have changed that come before a
+training. The file is part of the project: a build of the site trains nothing.
 """
 
 import small_model

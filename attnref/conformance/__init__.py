@@ -11,14 +11,13 @@ Examples:
 
 from attnref.conformance.checker import check as check
 from attnref.conformance.decoding import check_steps as check_steps
-from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
+from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.report import Report
 from attnref.conformance.result import Result
 from attnref.conformance.verdict import Counterexample, Verdict
 
 __all__ = [
     "PROPERTIES",
-    "STEP_PROPERTIES",
     "Counterexample",
     "Report",
     "Result",

@@ -233,7 +233,7 @@ class _Rounding:
 def _oracle(question: Question) -> tuple[Tensor, Tensor]:
     """Output and weights in float64."""
     q, k, v = (tensor.double().numpy() for tensor in question[:3])
-    output, weights = oracle.scaled_dot_product_attention(
+    output, weights, _ = oracle.attend(
         q,
         k,
         v,

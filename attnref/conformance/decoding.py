@@ -40,7 +40,7 @@ def check_steps(
         cache: makes the first cache, called with what it takes by name among ``batch``, ``heads``,
             ``max_len``, ``head_dim``, ``dtype`` and ``device``; None: the first cache is None.
         supports: as in :func:`check`; a mask is ``(n, m)``, new positions by all so far.
-        only: names of properties, those of :data:`STEP_PROPERTIES`; None means all.
+        only: names of properties, as the report has them; None means all.
         dtype: as in :func:`check`.
         device: of the inputs.
         seed: of all random numbers.

@@ -18,7 +18,6 @@ PAGES = {
     "cache": "foundations/kv-cache",
     "masks": "foundations/masks",
     "masks.tree": "variants/draft-trees",
-    "masks.tree_depths": "variants/draft-trees",
     "multihead": "foundations/multi-head",
     "paged_cache": "variants/paged",
     "positions": "foundations/positions",

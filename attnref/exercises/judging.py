@@ -54,7 +54,7 @@ def judge(exercise: Exercise, path: Path, limit: float = LIMIT) -> Iterator[Outc
             stopped after that time; elsewhere it is run in this process, and nothing stops it.
 
     Examples:
-        >>> from attnref.exercises import all_exercises
+        >>> from attnref.exercises.exercise import all_exercises
         >>> first = all_exercises()[0]
         >>> next(judge(first, first.solution_path)).passed
         True

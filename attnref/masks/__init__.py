@@ -55,7 +55,6 @@ from attnref.masks.patterns import (
     sliding_window,
     strided,
     tree,
-    tree_depths,
 )
 from attnref.masks.patterns import window_reach as window_reach
 
@@ -72,7 +71,6 @@ __all__ = [  # noqa: RUF022
     "packed",
     "global_tokens",
     "tree",
-    "tree_depths",
     "block_layout",
     "bigbird",
 ]

@@ -344,8 +344,10 @@ def tree(parents: Tensor | Sequence[int] | Sequence[Sequence[int]], *, past: int
     all its descendants at another, and a is an ancestor of i, or i itself, iff
     :math:`\text{enter}_a \le \text{enter}_i < \text{leave}_a`. The past is the root.
 
-    With the positions of :func:`tree_depths` each path gets the rows that it would get alone. A
-    window or a bias must be given these positions, too: places in the row are no distances.
+    With the right positions each path gets the rows that it would get alone. Of all that a node
+    sees it is the last, so its position is ``tree(parents, past=past).dense().sum(-1) - 1``; nodes
+    of one depth share it. Rotations take these positions, and a window or a bias must be given
+    them, too: places in the row are no distances.
 
     Args:
         parents: ``(n,)`` or ``(b, n)`` integers: node i continues ``parents[i]``, or with -1 the
@@ -371,39 +373,15 @@ def tree(parents: Tensor | Sequence[int] | Sequence[Sequence[int]], *, past: int
         ####..
         ###.#.
         ####.#
+        >>> tree([-1, 0, 0, 1]).dense().sum(-1) - 1  # how deep each node is
+        tensor([0, 1, 1, 2])
     """
     advice = "It counts the tokens before the first node: cache.length before they are appended."
     past = check_integer("past", past, 0, advice)
-    enter, leave, depth = _walk(parents)
-    n = depth.shape[-1] - 1
-    lead = (len(depth), 1) if depth.dim() == 3 else ()
+    enter, leave = _walk(parents)
+    n = enter.shape[-1] - 1
+    lead = (len(enter), 1) if enter.dim() == 3 else ()
     return Mask((*lead, n, past + n), partial(_is_ancestor, past, enter, leave))
-
-
-def tree_depths(parents: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Tensor:
-    r"""How many nodes of a tree are before each one on its path: its position after the past.
-
-    .. math:: \text{depth}_i = \text{depth}_{\text{parent}_i} + 1, \qquad \text{depth}_{-1} = -1
-
-    A token's position is the length of the cache plus its depth, as if its path were alone; nodes
-    of one depth share it. For rotary positions pass ``offset=`` the one and ``positions=`` the
-    other.
-
-    Args:
-        parents: as in :func:`tree`.
-
-    Returns:
-        ``(n,)`` or ``(b, n)``, int64, 0 for the nodes that continue the past.
-
-    Raises:
-        ValueError: as in :func:`tree`.
-
-    Examples:
-        >>> tree_depths([-1, 0, 0, 1])
-        tensor([0, 1, 1, 2])
-    """
-    _, _, depth = _walk(parents)
-    return depth[..., 0, 1:] if depth.dim() == 3 else depth[1:]  # (n,) or (b, n)
 
 
 def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: int) -> Mask:
@@ -580,8 +558,8 @@ def window_reach(name: str, window: int, is_causal: bool) -> tuple[int, int]:
 
 def _walk(
     parents: Tensor | Sequence[int] | Sequence[Sequence[int]],
-) -> tuple[Tensor, Tensor, Tensor]:
-    """When a depth-first walk enters the past and each node, when it leaves, and the depth there.
+) -> tuple[Tensor, Tensor]:
+    """When a depth-first walk enters the past and each node, and when it leaves.
 
     The past is the root, at 0; node i is at i + 1. Each is ``(n + 1,)`` or ``(b, 1, n + 1)``.
     """
@@ -592,19 +570,18 @@ def _walk(
         check_integer("parents", int(links.max()), -1, advice, most=n - 1)
     samples = links if links.dim() == 2 else links[None]  # (b, n)
     times = [_times(sample) for sample in samples.tolist()]
-    walks = torch.tensor(times, dtype=torch.int64, device=links.device).reshape(-1, 3, n + 1)
+    walks = torch.tensor(times, dtype=torch.int64, device=links.device).reshape(-1, 2, n + 1)
     shape = (n + 1,) if links.dim() == 1 else (len(links), 1, n + 1)  # the same for all heads
-    enter, leave, depth = (walks[:, part].reshape(shape) for part in range(3))
-    return enter, leave, depth
+    return walks[:, 0].reshape(shape), walks[:, 1].reshape(shape)
 
 
-def _times(parents: list[int]) -> tuple[list[int], list[int], list[int]]:
+def _times(parents: list[int]) -> tuple[list[int], list[int]]:
     """The same for one sample; each list has an entry for the past and then one a node."""
     above = [0, *(parent + 1 for parent in parents)]  # of the past, too, which has none
     below: list[list[int]] = [[] for _ in above]
     for node, parent in enumerate(above[1:], start=1):
         below[parent].append(node)
-    enter, depth, size = ([number] * len(above) for number in (0, -1, 1))
+    enter, size = [0] * len(above), [1] * len(above)
     order: list[int] = []
     waiting = [0]
     while waiting:
@@ -621,11 +598,9 @@ def _times(parents: list[int]) -> tuple[list[int], list[int], list[int]]:
             f"{min(lost) - 1}. A node continues a token of its own path, never one of its "
             "descendants."
         )
-    for node in order[1:]:
-        depth[node] = depth[above[node]] + 1
     for node in reversed(order[1:]):
         size[above[node]] += size[node]
-    return enter, [first + count for first, count in zip(enter, size, strict=True)], depth
+    return enter, [first + count for first, count in zip(enter, size, strict=True)]
 
 
 def _integers(

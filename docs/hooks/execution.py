@@ -1,7 +1,7 @@
 """Runs a notebook, once for both languages, and keeps what its cells put out.
 
 It is kept in .cache/notebooks, outside of git, and holds as long as the code is the same, the
-modules of attnref that it loaded are, and so are the versions of what it stands on. Figures come
+files of attnref that it loaded are, and so are the versions of what it stands on. Figures come
 out in the manner of docs/figures. What a cell writes to its error stream, a warning say, stops
 the build as an error does.
 """
@@ -60,7 +60,7 @@ print(*{m.__file__ for n, m in sys.modules.items() if n.split(".")[0] == "attnre
 
 @dataclass(frozen=True)
 class Run:
-    """What the cells put out, by their ids, and digests of the modules of attnref they loaded.
+    """What the cells put out, by their ids, and digests of the files of attnref they loaded.
 
     An output is a pair: ``text`` or ``svg``, and what was put out.
     """
@@ -111,8 +111,11 @@ def _run(path: Path, code: list[tuple[str, str]], root: Path) -> Run:
         for (ident, _), cell in zip(code, cells[1:-1], strict=True)
     }
     printed = "".join(output.text for output in cells[-1].outputs)
-    loaded = filter(None, printed.split("\n"))  # an empty line where none was loaded
-    names = sorted(Path(name).relative_to(root).as_posix() for name in loaded)
+    loaded = [Path(name) for name in printed.split("\n") if name]  # empty where none was loaded
+    # A text is no module, and is read by its name.
+    texts = (root / "attnref").glob("*.txt")
+    loaded += [text for text in texts if any(text.name in source for _, source in code)]
+    names = sorted(path.relative_to(root).as_posix() for path in loaded)
     return Run(outputs, _digests(names, root))
 
 

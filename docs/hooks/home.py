@@ -10,7 +10,7 @@ from mkdocs.structure.pages import Page
 from pages import ROOT, fill
 
 from attnref.conformance import PROPERTIES
-from attnref.exercises import all_exercises
+from attnref.exercises.exercise import all_exercises
 
 PAGE = "index.md"
 NUMBERS, ASKED = "<!-- numbers -->", "<!-- properties -->"

@@ -7,8 +7,8 @@ Markdown, and goes the way of all pages: headings, links, formulas, terms. The i
 begins with a heading is its anchor. Alternative text of a figure stands in the metadata of its
 cell, as ``alt``, and what the page is about in those of the notebook, as ``description``.
 
-The file that readers download has the sources of attnref in its first code cell, which is how it
-runs alone: attnref is in no registry.
+The file that readers download has in its first code cell what it loads of attnref, modules and
+texts, which is how it runs alone: attnref is in no registry.
 """
 
 import base64

@@ -42,7 +42,7 @@ def test_the_exact_answer_is_the_oracles(shape, task, monkeypatch):
     query, key, value = in_numpy(problem)
     mask = None if problem.mask is None else problem.mask.dense().cpu().numpy()
     key, value = key.repeat(groups, axis=1), value.repeat(groups, axis=1)
-    assert_exact(problem, oracle.scaled_dot_product_attention(query, key, value, mask)[0])
+    assert_exact(problem, oracle.attend(query, key, value, mask).output)
 
 
 def test_the_exact_answer_of_latents_reads_keys_and_values_out_of_them(shape):
@@ -50,14 +50,14 @@ def test_the_exact_answer_of_latents_reads_keys_and_values_out_of_them(shape):
     problem = TASKS["latent"].make(shape)
     query, rounded, _, latent, *ups = in_numpy(problem, "latent", "key_up", "value_up")
     key, value = (latent[:, None] @ up.swapaxes(1, 2) for up in ups)
-    assert_exact(problem, oracle.scaled_dot_product_attention(query, key, value)[0])
+    assert_exact(problem, oracle.attend(query, key, value).output)
     assert abs(key - rounded).max() < 1e-5
 
 
 def test_the_exact_answer_beside_sinks_is_the_oracles(shape):
     problem = TASKS["sink"].make(shape)
     *tensors, sink = in_numpy(problem, "sink")
-    expected, weights = oracle.scaled_dot_product_attention(*tensors, is_causal=True, sink=sink)
+    expected, weights, _ = oracle.attend(*tensors, is_causal=True, sink=sink)
     assert_exact(problem, expected)
     left = weights[..., -1, :].sum(-1)
     assert left.max() - left.min() > 0.2  # the heads' sinks take different shares
@@ -78,7 +78,7 @@ def test_the_exact_answer_of_distances_adds_their_table(shape):
     problem = TASKS["distance"].make(shape)
     *tensors, bias = in_numpy(problem, "bias")
     i, j = np.arange(shape.n)[:, None], np.arange(shape.n)
-    expected, _ = oracle.scaled_dot_product_attention(*tensors, bias[:, j - i + shape.n - 1])
+    expected = oracle.attend(*tensors, bias[:, j - i + shape.n - 1]).output
     assert_exact(problem, expected[..., checked_rows(shape.n), :])
 
 
@@ -88,7 +88,7 @@ def test_the_exact_answer_of_two_maps_is_their_difference(shape):
     assert query.shape == value.shape
     d = query.shape[-1] // 2
     first, second = (
-        oracle.scaled_dot_product_attention(query[..., half], key[..., half], value)[0]
+        oracle.attend(query[..., half], key[..., half], value).output
         for half in (slice(0, d), slice(d, 2 * d))
     )
     expected = first - float(problem["lambd"]) * second

@@ -9,8 +9,7 @@ import string
 import pytest
 
 import attnref.conformance
-from attnref.conformance import PROPERTIES, STEP_PROPERTIES
-from attnref.conformance.properties import WHOLE_PROPERTIES
+from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES, WHOLE_PROPERTIES
 from attnref.text import LANGUAGES, Text
 
 NAMES = """shape, dtype, row_sums, convexity, oracle, scale, key_permutation, rescaling,

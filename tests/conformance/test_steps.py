@@ -7,9 +7,9 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention as fused
 
 from attnref import KVCache, scaled_dot_product_attention
-from attnref.conformance import PROPERTIES, STEP_PROPERTIES, Verdict, check, check_steps
+from attnref.conformance import Verdict, check, check_steps
 from attnref.conformance.case import Case, Sizes
-from attnref.conformance.properties import steps
+from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES, steps
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.right import RIGHT as RIGHT_ONE
 from attnref.conformance.step import stepped

@@ -24,13 +24,11 @@ def arguments(module):
         return module.partial_attention(randn(2, N, N, seed=seed), randn(2, N, D_V, seed=seed + 1))
 
     return {
-        "bandwidth": lambda: 1.3,
         "bias": lambda: randn(HEADS, 2 * N - 1, seed=27).requires_grad_(),
         "block_size": lambda: 5,
         "block_table": lambda: torch.tensor([[1, 0], [2, -1]]),
         "bytes_per_second": lambda: 1e11,
         "cap": lambda: 2.0,
-        "cost": lambda: module.Cost(type(module.Cost().operations)(matmul=10**9), 10**6),
         "count": lambda: 3,
         "cu_seqlens": lambda: torch.tensor([0, 4, N]),
         "dilation": lambda: 2,
@@ -39,7 +37,6 @@ def arguments(module):
         "dtype": lambda: torch.float32,
         "embed_dim": lambda: 21,
         "factor": lambda: randn(HEADS, 1, 1, seed=1),
-        "factors": lambda: randn(HEADS, seed=2),
         "generator": lambda: torch.Generator().manual_seed(3),
         "global_blocks": lambda: 1,
         "gates": lambda: randn(HEADS, N, 3, seed=27).requires_grad_(),
@@ -59,7 +56,6 @@ def arguments(module):
         "length": lambda: N,
         "lengths": lambda: [3, 5],
         "m": lambda: N,
-        "machine": lambda: module.Machine("plain", {torch.float32: 1e12}, 1e11),
         "max_length": lambda: 13,
         "n": lambda: N,
         "name": lambda: "plain",
@@ -142,6 +138,12 @@ def paged(cache):
     return *cache.block_table([one, other]), *cache.gather(other)
 
 
+def bounded(machine):
+    """A cost under its roofline, of the type that its own module has."""
+    cost = machine.roofline.__globals__["Cost"](bytes_read=10**6)
+    return machine.roofline(cost, dtype=torch.float32)
+
+
 # How an object of a class is put to use.
 OBJECTS = {
     "KVCache": lambda cache: cache.append(randn(2, N, D_K, seed=21), randn(2, N, D_V, seed=22)),
@@ -152,6 +154,7 @@ OBJECTS = {
     "LearnedPositions": lambda layer: layer(N),
     "LearnedLambda": lambda layer: layer(),
     "LearnedTemperature": lambda layer: layer(),
+    "Machine": bounded,
     "Mask": lambda mask: mask.dense(),
     "MultiHeadAttention": lambda layer: layer(randn(2, N, 21, seed=23), is_causal=True),
     "PagedCache": paged,

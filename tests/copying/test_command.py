@@ -64,8 +64,8 @@ def test_unless_it_is_to_be_replaced(attnref, here, stable):
     (here / "stable.py").write_text("mine")
     assert attnref("copy", "stable", "--force")[0] == 0
     assert (here / "stable.py").read_text(encoding="utf-8") == stable
-    assert attnref("copy", "naive", "--force")[0] == 0  # nothing there to replace
-    assert sorted(os.listdir(here)) == ["naive.py", "stable.py"]
+    assert attnref("copy", "online", "--force")[0] == 0  # nothing there to replace
+    assert sorted(os.listdir(here)) == ["online.py", "stable.py"]
 
 
 def test_what_is_replaced_keeps_its_link_and_its_mode(attnref, here, stable):

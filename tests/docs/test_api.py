@@ -120,11 +120,11 @@ def test_tests_mirror_the_package(tmp_path):
         (tmp_path / "tests" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / path).touch()
     for path, defined, expected in (
-        ("attnref.scaling.inverse", "attnref.scaling.inverse", ["tests/test_scaling.py"]),
+        ("attnref.scaling.yarn", "attnref.scaling.yarn", ["tests/test_scaling.py"]),
         ("attnref.variants.lsh.f", "attnref.variants.lsh.f", ["tests/variants/test_lsh.py"]),
         ("attnref.masks.causal", "attnref.masks.patterns.causal", ["tests/masks/test_patterns.py"]),
         ("attnref.masks.Mask", "attnref.masks.mask.Mask", ["tests/masks"]),
-        ("attnref.softmax.naive", "attnref.softmax.naive", []),
+        ("attnref.softmax.merge", "attnref.softmax.merge", []),
     ):
         assert api.tests(path, defined, tmp_path) == expected
 
@@ -201,8 +201,8 @@ NAMED = {
     "F.scaled_dot_product_attention": None,
     "scaled_dot_product_attention": None,  # PyTorch's, as far as one knows
     "attnref.scaled_dot_product_attention": "reference.scaled_dot_product_attention",
-    "log_sum_exp": "softmax.log_sum_exp",  # not the oracle's, which comes later
-    "oracle.log_sum_exp": "oracle.log_sum_exp",
+    "Attention": "reference.Attention",  # not the oracle's, which comes later
+    "oracle.attend": "oracle.attend",
     "conformance.check": "conformance.check",
     "attnref copy causal": None,
     "x": None,
@@ -260,12 +260,12 @@ def test_what_a_program_uses(package, tmp_path):
 # Docstrings.
 
 SOFTMAX = r'''
-__all__ = ["bent", "naive"]
+__all__ = ["bent", "plain"]
 
-def naive(): ...
+def plain(): ...
 
 def bent(scores, a, b):
-    r"""Scores *bent* into :math:`(-c, c)`; see :func:`naive` and ``x * y``.
+    r"""Scores *bent* into :math:`(-c, c)`; see :func:`plain` and ``x * y``.
 
     .. math:: c\,\tanh
               (s/c)
@@ -277,7 +277,7 @@ def bent(scores, a, b):
             code = 1
 
     Args:
-        scores: ``(..., m)``, as in :func:`house.softmax.naive`,
+        scores: ``(..., m)``, as in :func:`house.softmax.plain`,
             any dtype.
         a, b: two, as in
             :func:`_hidden`.
@@ -290,7 +290,7 @@ def bent(scores, a, b):
 
 def _hidden(): ...
 '''
-MARKDOWN = r"""Scores *bent* into $(-c, c)$; see [`naive`][house.softmax.naive] and ``x * y``.
+MARKDOWN = r"""Scores *bent* into $(-c, c)$; see [`plain`][house.softmax.plain] and ``x * y``.
 
 $$
 c\,\tanh
@@ -306,7 +306,7 @@ for x in xs:
 ```
 
 Args:
-    scores: ``(..., m)``, as in [`house.softmax.naive`][house.softmax.naive],
+    scores: ``(..., m)``, as in [`house.softmax.plain`][house.softmax.plain],
         any dtype.
     a: two, as in
         `_hidden`.
@@ -331,10 +331,10 @@ def test_a_docstring_becomes_markdown():
 
 
 def test_a_reference_to_nothing_stops_the_build_where_it_stands():
-    for name in ("nave", "house.softmax.nave", "naive.x", "torch.exp"):
+    for name in ("plan", "house.softmax.plan", "plain.x", "torch.exp"):
         message = re.escape(f"softmax.py:7: `{name}`: there is no")
         with (
-            small(SOFTMAX.replace(":func:`naive`", f":func:`{name}`")) as package,
+            small(SOFTMAX.replace(":func:`plain`", f":func:`{name}`")) as package,
             pytest.raises(PluginError, match=message),
         ):
             docstrings.markdown(package["softmax.bent"], package, "**Source:**")

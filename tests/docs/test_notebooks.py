@@ -335,6 +335,16 @@ def test_outputs_are_kept_until_the_code_or_the_package_changes(project):
     assert run(project, "x = 1\n") != second
 
 
+@pytest.mark.usefixtures("kernel")
+def test_a_text_that_a_cell_names_is_one_of_its_files(project):
+    for name in ("read", "other"):
+        (project / f"attnref/{name}.txt").write_text("a\n")
+    cell = nbformat.v4.new_code_cell('x = "read.txt"')
+    cell.id = "cell"
+    ran = execution.run(Path("x.ipynb"), nbformat.v4.new_notebook(cells=[cell]), project)
+    assert sorted(ran.loaded) == ["attnref/__init__.py", "attnref/read.txt"]
+
+
 def test_what_a_page_cannot_show_stops_the_build(project, kernel):
     for output, message in (
         (stream("careful", "stderr"), "cell 'cell-1' wrote to its error stream: careful"),

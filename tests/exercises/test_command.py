@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from attnref.book import where
-from attnref.exercises import all_exercises, command, findings, judge, memory, source
+from attnref.exercises import command, findings, memory, source
 from attnref.exercises.command import HEADING, REMINDER
+from attnref.exercises.exercise import all_exercises
 from attnref.exercises.findings import failure
-from attnref.exercises.judging import FILE, Outcome
+from attnref.exercises.judging import FILE, Outcome, judge
 
 COURSE = {exercise.name: exercise for exercise in all_exercises()}
 

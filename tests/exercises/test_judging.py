@@ -6,8 +6,9 @@ import pytest
 
 from attnref.conformance.isolation import Unusable
 from attnref.conformance.verdict import Finding, Verdict
-from attnref.exercises import all_exercises, findings, judge, judging
-from attnref.exercises.judging import FILE, Outcome
+from attnref.exercises import findings, judging
+from attnref.exercises.exercise import all_exercises
+from attnref.exercises.judging import FILE, Outcome, judge
 
 COURSE = {exercise.name: exercise for exercise in all_exercises()}
 HEAD = "import torch\n\n\ndef dot_scores(query, key):\n    "

@@ -85,7 +85,7 @@ def array(tensor: Tensor) -> np.ndarray:
 def exact(problem: Problem) -> tuple[list[Tensor], Tensor]:
     """The oracle's output and gradients, and its weights."""
     arguments = [array(x) for x in (*problem.tensors[:3], problem.mask) if x is not None]
-    output, weights = oracle.scaled_dot_product_attention(*arguments, **problem.options)
+    output, weights, _ = oracle.attend(*arguments, **problem.options)
     found = oracle.gradients(array(problem.grad_output), *arguments, **problem.options)
     results = [torch.from_numpy(x) for x in (output, *found) if x is not None]
     return [x.to(problem.grad_output.device) for x in results], torch.from_numpy(weights)

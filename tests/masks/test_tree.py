@@ -1,4 +1,4 @@
-"""Trees of drafts: the mask, the depths, and that each path is computed as if it were alone."""
+"""Trees of drafts: the mask, the positions, and each path computed as if it were alone."""
 
 import random
 import re
@@ -60,11 +60,9 @@ def test_random_forests_are_what_walking_up_finds(seed, device):
     given = torch.tensor(parents, dtype=torch.int32, device=device)
     mask = masks.tree(given, past=past)
     assert torch.equal(mask.dense(device), expected)
-    depths = masks.tree_depths(given)
-    assert depths.dtype == torch.int64
-    assert depths.device == given.device
-    assert depths.tolist() == [len(path(parents, node)) - 1 for node in range(n)]
-    assert mask.count() == n * (past + 1) + int(depths.sum())
+    depths = [len(path(parents, node)) - 1 for node in range(n)]
+    assert (mask.dense(device).sum(-1) - 1).tolist() == [past + depth for depth in depths]
+    assert mask.count() == n * (past + 1) + sum(depths)
 
 
 @pytest.mark.claim("chain-is-causal")
@@ -72,10 +70,8 @@ def test_random_forests_are_what_walking_up_finds(seed, device):
 def test_a_chain_is_causal_and_a_star_sees_its_middle(past, device):
     chain = masks.tree(CHAIN, past=past).dense(device)
     assert torch.equal(chain, masks.causal(5, past + 5, alignment="bottom-right").dense(device))
-    assert masks.tree_depths(CHAIN).tolist() == [0, 1, 2, 3, 4]
     star = masks.tree(STAR, past=past).dense(device)[:, past:]
     assert star.tolist() == [[i == j or j == 0 for j in range(5)] for i in range(5)]
-    assert masks.tree_depths(STAR).tolist() == [0, 1, 1, 1, 1]
     assert torch.equal(
         masks.tree(ROOTS).dense(device), torch.eye(5, dtype=torch.bool, device=device)
     )
@@ -85,7 +81,6 @@ def test_a_deep_chain_needs_no_recursion():
     n = 5003
     chain = torch.arange(-1, n - 1)
     assert masks.tree(chain, past=3).count() == 3 * n + n * (n + 1) // 2
-    assert masks.tree_depths(chain)[-1] == n - 1
 
 
 def test_no_nodes_at_all_and_several_trees(device):
@@ -93,10 +88,9 @@ def test_no_nodes_at_all_and_several_trees(device):
     assert masks.tree([], past=3).dense(device).shape == (0, 3)
     assert masks.tree(nothing, past=3).dense(device).shape == (2, 1, 0, 3)
     assert masks.tree(nothing.mT).dense(device).shape == (0, 1, 2, 2)
-    assert masks.tree_depths([]).shape == (0,)
-    assert masks.tree_depths(nothing).shape == (2, 0)
-    several = masks.tree_depths([CHAIN, STAR, [1, 2, 3, 4, -1]])
-    assert several.tolist() == [[0, 1, 2, 3, 4], [0, 1, 1, 1, 1], [4, 3, 2, 1, 0]]
+    several = masks.tree([CHAIN, STAR, [1, 2, 3, 4, -1]]).dense(device)
+    seen = [[[1, 2, 3, 4, 5]], [[1, 2, 2, 2, 2]], [[5, 4, 3, 2, 1]]]
+    assert several.sum(-1).tolist() == seen
 
 
 # Each path as if it were alone -------------------------------------------------------------------
@@ -113,7 +107,7 @@ def drawn(randn, past, n):
 
 def turned(query, key, parents, past):
     """Rotated by the positions: 0, 1, … for the past, and each node by its depth behind it."""
-    depths = masks.tree_depths(parents).to(query.device)
+    depths = masks.tree(parents).dense(query.device).sum(-1) - 1
     older, nodes = key[..., :past, :], key[..., past:, :]
     nodes = rotary(nodes, offset=past, positions=depths)
     return (rotary(query, offset=past, positions=depths), torch.cat([rotary(older), nodes], dim=-2))
@@ -167,7 +161,7 @@ def test_a_window_goes_by_positions_not_by_places(randn, device):
     """With & a sliding window counts places; a rule of positions and the tree give each path's."""
     parents, past, window = FORESTS["forest"], 7, 4
     n = len(parents)
-    depths = masks.tree_depths(parents).to(device)
+    depths = masks.tree(parents).dense(device).sum(-1) - 1
     where = torch.cat([torch.arange(past, device=device), past + depths])  # (past + n,)
 
     def near(i, j):
@@ -240,7 +234,7 @@ def test_one_pass_of_a_model_gives_the_rows_of_every_path(name, past, layers, ra
     n = len(parents)
     before, drafts = randn(2, past, WIDTH).requires_grad_(), randn(2, n, WIDTH).requires_grad_()
     _, caches = read(layers, before)
-    depths = masks.tree_depths(parents).to(drafts.device)
+    depths = masks.tree(parents).dense(drafts.device).sum(-1) - 1
     mask = masks.tree(parents, past=past)
     together = model(layers, drafts, caches, attn_mask=mask, positions=depths)
     apart = torch.cat(
@@ -273,7 +267,7 @@ def test_what_is_kept_of_an_accepted_path_goes_on_as_if_it_had_been_read(
     before, drafts, after = (randn(2, size, WIDTH) for size in (past, len(parents), 4))
     with torch.no_grad():
         _, caches = read(layers, before, max_length=max_length)
-        depths = masks.tree_depths(parents).to(drafts.device)
+        depths = masks.tree(parents).dense(drafts.device).sum(-1) - 1
         mask = masks.tree(parents, past=past)
         model(layers, drafts, caches, attn_mask=mask, positions=depths)
         for cache in caches:
@@ -298,7 +292,6 @@ A_CIRCLE = "parents: expected each node to lead to -1, got a circle through node
 INTEGERS = "parents: expected integers of shape (n,) or (b, n), got"
 
 
-@every("function", [masks.tree, masks.tree_depths])
 @every(
     ("parents", "text"),
     [
@@ -317,9 +310,9 @@ INTEGERS = "parents: expected integers of shape (n,) or (b, n), got"
         ([2**70], f"{INTEGERS} list, which is no tensor"),
     ],
 )
-def test_what_is_no_tree_is_refused(function, parents, text):
+def test_what_is_no_tree_is_refused(parents, text):
     with pytest.raises(ValueError, match=f"^{re.escape(text)}"):
-        function(parents)
+        masks.tree(parents)
 
 
 @every("past", [-1, 2.0, True, None])

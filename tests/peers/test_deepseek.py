@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attnref import KVCache, masks
-from attnref.positions import frequencies, rotary
+from attnref.positions import rotary
 from attnref.variants.latent import latent_attention
 
 pytest.importorskip("transformers")
@@ -45,7 +45,8 @@ def made(layer, tokens):
 
 
 def theirs(layer, tokens, mask):
-    angles = torch.arange(N, device=tokens.device)[:, None] * frequencies(D_R).to(tokens)
+    omegas = 10_000 ** (-torch.arange(0, D_R, 2).double() / D_R)
+    angles = torch.arange(N, device=tokens.device)[:, None] * omegas.to(tokens)
     angles = torch.cat([angles, angles], -1)[None]  # (1, n, d_r)
     return layer(tokens, (angles.cos(), angles.sin()), mask[None, None])[0]
 

@@ -27,7 +27,8 @@ def test_outputs_and_gradients_of_a_layer(generator, added, assert_same):
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter, std=0.4, generator=generator)
     x = torch.randn(2, N, 23, dtype=torch.float64, generator=generator)
-    angles = torch.arange(N)[:, None] * positions.frequencies(HEAD_DIM)
+    omegas = 10_000 ** (-torch.arange(0, HEAD_DIM, 2).double() / HEAD_DIM)
+    angles = torch.arange(N)[:, None] * omegas
     turns = torch.cat([angles, angles], -1)[None]  # (1, n, d)
     theirs = layer(x, (turns.cos(), turns.sin()), added(masks.causal(N)))[0]
 

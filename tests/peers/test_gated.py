@@ -54,7 +54,8 @@ def test_outputs_and_gradients_of_a_layer(generator, added, assert_same):
         "out_proj.weight": theirs.o_proj.weight,
     }
     x = torch.randn(2, N, WIDTH, dtype=torch.float64, generator=generator)
-    angles = torch.arange(N)[:, None] * positions.frequencies(HEAD_DIM)
+    omegas = 10_000 ** (-torch.arange(0, HEAD_DIM, 2).double() / HEAD_DIM)
+    angles = torch.arange(N)[:, None] * omegas
     turns = torch.cat([angles, angles], -1)[None]  # (1, n, d)
     expected = theirs(x, (turns.cos(), turns.sin()), added(masks.causal(N)))[0]
     output = torch.func.functional_call(ours, weights, (x,), {"is_causal": True})

@@ -43,7 +43,7 @@ def test_a_llama_reads_all_paths_in_one_pass(llama, device, generator):
     drafts = torch.randint(VOCABULARY, (1, len(PARENTS)), device=device, generator=generator)
     allowed = masks.tree(PARENTS, past=PAST).dense(device)[None, None]
     added = torch.zeros(allowed.shape, dtype=torch.float64, device=device)
-    depths = masks.tree_depths(PARENTS).to(device)
+    depths = masks.tree(PARENTS).dense(device).sum(-1) - 1
 
     def logits(positions):
         cache = llama(text, use_cache=True).past_key_values
@@ -73,5 +73,6 @@ def test_a_tree_written_as_medusa_writes_it(device):
     nodes = [(), *CHOICES]
     parents = [nodes.index(node[:-1]) if node else -1 for node in nodes]
     expected = [[node[: len(other)] == other for other in nodes] for node in nodes]
-    assert masks.tree(parents).dense(device).tolist() == expected
-    assert masks.tree_depths(parents).tolist() == [len(node) for node in nodes]
+    mask = masks.tree(parents).dense(device)
+    assert mask.tolist() == expected
+    assert (mask.sum(-1) - 1).tolist() == [len(node) for node in nodes]

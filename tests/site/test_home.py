@@ -7,7 +7,7 @@ import claims
 import pytest
 
 from attnref.conformance import PROPERTIES
-from attnref.exercises import all_exercises
+from attnref.exercises.exercise import all_exercises
 
 
 @pytest.mark.parametrize("language", ["pt", "en"])

@@ -78,7 +78,7 @@ def test_greedy_text_is_the_same_with_any_drafts(device, generator):
             while len(text) < 40:
                 tokens, parents = random_drafts(text, plain, numbers)
                 past = caches[0].length
-                depths = masks.tree_depths(parents).to(device)
+                depths = masks.tree(parents).dense(device).sum(-1) - 1
                 mask = masks.tree(parents, past=past)
                 chosen = model.choices(tokens, caches, attn_mask=mask, positions=depths)
                 path = snippet("accept").accepted(tokens, parents, chosen)
@@ -272,7 +272,7 @@ def test_no_tree_of_as_many_nodes_writes_more(chances):
     for nodes in range(1, 7):
         parents, expected = snippet("gain").best_tree(nodes, chances)
         assert len(parents) == nodes
-        assert masks.tree_depths(parents)[0] == 0  # a tree: no circle, and all below one root
+        assert masks.tree(parents).dense()[:, 0].all()  # a tree: no circle, all below one root
         assert parents.count(-1) == 1
         most = max(map(tokens, trees(nodes, len(chances))))
         assert expected == pytest.approx(most, rel=1e-12)
@@ -296,10 +296,11 @@ def test_a_tree_does_the_operations_of_single_steps_and_reads_the_cache_once():
                 "dtype": torch.bfloat16,
             }
             sizes = cost.Sizes(n=nodes, m=past + nodes, **one)
-            together = cost.of("fused", sizes, pairs=masks.tree(parents, past=past).count())
+            mask = masks.tree(parents, past=past)
+            together = cost.of("fused", sizes, pairs=mask.count())
             steps = [
-                cost.of("fused", cost.Sizes(n=1, m=past + 1 + depth, **one))
-                for depth in masks.tree_depths(parents).tolist()
+                cost.of("fused", cost.Sizes(n=1, m=seen, **one))
+                for seen in mask.dense().sum(-1).tolist()
             ]
             apart = sum(steps, cost.Cost())
             assert together.operations == apart.operations

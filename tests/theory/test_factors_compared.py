@@ -47,7 +47,7 @@ def test_a_factor_from_the_variance_cancels_growth_of_the_projections(randn):
         return softmax.entropy(attnref.attention_weights(scaled, size * k, scale=1.0)).mean()
 
     def constant(query, key):
-        return scaling.inverse_sqrt(7)
+        return 7**-0.5
 
     assert entropy(10, constant) < 0.2 * entropy(1, constant)
     torch.testing.assert_close(
@@ -82,7 +82,7 @@ def test_a_head_with_a_factor_from_the_variance_stays_flat_and_its_projections_g
             optimiser.step()
         return softmax.entropy(p).exp().mean().item(), W.norm().item()
 
-    keys, size = trained(lambda q, _: scaling.inverse_sqrt(q.shape[-1]))
+    keys, size = trained(lambda q, _: q.shape[-1] ** -0.5)
     adaptive_keys, adaptive_size = trained(from_variance)
     assert keys < 1.5
     assert adaptive_keys > 4

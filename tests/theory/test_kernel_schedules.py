@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnref import cost, scaled_dot_product_attention
-from attnref.roofline import Machine, bound
+from attnref.roofline import Machine
 
 SNIPPETS = Path(__file__).parents[2] / "snippets" / "complexity" / "roofline"
 HALF = torch.bfloat16
@@ -34,7 +34,7 @@ def test_the_width_at_which_exponentials_are_the_limit_is_a_quarter_of_the_ratio
             for ratio in (256, 512):
                 sizes = cost.Sizes(n=length, m=length, d_k=d, d_v=d, dtype=HALF)
                 machine = Machine("example", {HALF: ratio * 1e9}, 1e30, exponentials_per_second=1e9)
-                parts = bound(cost.of("fused", sizes), machine, dtype=HALF).parts
+                parts = machine.roofline(cost.of("fused", sizes), dtype=HALF).parts
                 quotient = parts["exponential"] / parts["compute"]
                 # 4 d operations per score in products, 3 elsewhere, and 2 d per query.
                 assert quotient == pytest.approx(ratio / (4 * d + 3 + 2 * d / length), rel=1e-12)

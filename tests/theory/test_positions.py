@@ -6,7 +6,14 @@ import pytest
 import torch
 
 import attnref
-from attnref.positions import frequencies, rotary, sinusoidal
+from attnref.positions import rotary, sinusoidal
+
+
+def frequencies(d, device=None):
+    """Of the pairs: the angles by which rotary turns them from one position to the next."""
+    pairs = torch.tensor([1.0, 0.0], dtype=torch.float64, device=device).repeat(1, d // 2)
+    x, y = rotary(pairs, offset=1).unflatten(-1, (d // 2, 2)).unbind(-1)
+    return torch.atan2(y, x)[0]  # (d/2,)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import torch
 import yaml
 from pages import blocks
 
-from attnref.exercises import all_exercises
 from attnref.exercises.command import TOPICS
+from attnref.exercises.exercise import all_exercises
 
 ROOT = Path(__file__).parents[2]
 LANGUAGES = ("pt", "en")

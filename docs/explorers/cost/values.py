@@ -14,7 +14,7 @@ import torch
 
 from attnref import cost
 from attnref.cost.kernels import linear_layer, pass_over
-from attnref.roofline import Machine, Roofline, bound
+from attnref.roofline import Machine, Roofline
 
 State = dict[str, Any]
 
@@ -205,7 +205,7 @@ def roofline(state: State, of: cost.Cost) -> Roofline:
     speed, memory, exponentials = MACHINES.get(name, (state["speed"], state["bandwidth"], None))
     rate = exponentials and exponentials * 1e12
     machine = Machine(name, {torch.bfloat16: speed * 1e12}, memory * 1e12, rate)
-    return bound(of, machine, dtype=torch.bfloat16)
+    return machine.roofline(of, dtype=torch.bfloat16)
 
 
 def shown_columns(state: State) -> tuple[str, ...]:

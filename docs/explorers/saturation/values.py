@@ -14,17 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnref import scaling, score_statistics
+from attnref import score_statistics
 
 STATE = {"d_k": 64, "factor": "none", "own": 0.5, "n": 64, "seed": 1}
 PROGRAM = True
 
 QUERIES, KEYS = 64, 256
-FACTORS = {
-    "none": scaling.unscaled,
-    "sqrt": scaling.inverse_sqrt,
-    "inverse": scaling.inverse,
-}
+POWERS = {"none": 0.0, "sqrt": -0.5, "inverse": -1.0}  # of d_k
 HALF_OCTAVES = 18  # from a width of 1 to one of 512
 BINS = {"scores": 32, "rows": 25}
 
@@ -71,8 +67,8 @@ def law(sigma: float, n: int) -> tuple[float, float, float]:
 
 def scale_of(state: dict[str, Any]) -> float:
     """The factor c."""
-    known = FACTORS.get(state["factor"])
-    return known(state["d_k"]) if known else float(state["own"])
+    power = POWERS.get(state["factor"])
+    return float(state["own"]) if power is None else float(state["d_k"] ** power)
 
 
 def drawn(state: dict[str, Any]) -> tuple[Tensor, Tensor]:
@@ -136,8 +132,8 @@ def over_width(state: dict[str, Any]) -> dict[str, str]:
     """The law of each factor over the widths from 1 to 512, and dots for what was drawn at this."""
     n, across = state["n"], place(state["d_k"])
     found = {"here": f"M{across:.4f} 0V1"}
-    for factor in (*FACTORS, "own"):
-        is_shown = factor in (state["factor"], *FACTORS)
+    for factor in (*POWERS, "own"):
+        is_shown = factor in (state["factor"], *POWERS)
         lines = curves(factor, state["own"], n) if is_shown else {}
         deviation, rows = measured({**state, "factor": factor})
         dots = {"deviation": height(deviation)} | {
@@ -154,7 +150,7 @@ def at_this_width(state: dict[str, Any]) -> dict[str, str]:
     n, scale = state["n"], scale_of(state)
     sigma, count = scale * math.sqrt(state["d_k"]), BINS["scores"]
     query, key = drawn(state)
-    scores, end = scaling.scale_query(query, scale) @ key.mT, span(sigma)
+    scores, end = scale * query @ key.mT, span(sigma)
     shares = shares_of(scores / end / 2 + 0.5, count)
     over = torch.linspace(0, 1, 2 * count + 1).double()
     bell = (-((over - 0.5) * 2 * end / sigma).square() / 2).exp() * 2 * end / count

@@ -11,8 +11,6 @@ import small_model
 import torch
 from torch import Tensor, nn
 
-from attnref import scaling
-
 State = dict[str, Any]
 
 # `at` is the character that looks: 0 the last one, -1 the one before it.
@@ -25,11 +23,7 @@ STATE: State = {
 }
 PROGRAM = False
 HEAD_DIM = small_model.notebook()["d_k"]
-FACTORS = {
-    "unscaled": scaling.unscaled(HEAD_DIM),
-    "inverse_sqrt": scaling.inverse_sqrt(HEAD_DIM),
-    "inverse": scaling.inverse(HEAD_DIM),
-}
+FACTORS = {"unscaled": 1.0, "inverse_sqrt": HEAD_DIM**-0.5, "inverse": 1 / HEAD_DIM}
 WINDOW = 32  # characters that the model reads, the last ones
 LIKELY = 8  # characters that are shown as the next
 SHADES = 12

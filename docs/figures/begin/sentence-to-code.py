@@ -47,7 +47,7 @@ def draw(text):
         ("page", text["sentence"]),
         ("test", test),
         ("code", f"attnref.{attention_weights.__name__}"),
-        ("oracle", f"oracle.{oracle.scaled_dot_product_attention.__name__}"),
+        ("oracle", f"oracle.{oracle.attend.__name__}"),
     )
     links = (("leads", "no-test"), ("names", "false"), ("judged", "different"))
     figure = new(340)

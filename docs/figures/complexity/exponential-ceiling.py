@@ -4,7 +4,7 @@ import torch
 from drawing import FIRST, INK, SECOND, axes, label, name_axes, new, ticks
 
 from attnref import cost
-from attnref.roofline import Machine, bound
+from attnref.roofline import Machine
 
 TEXT = {
     "pt": {
@@ -32,7 +32,7 @@ def attainable(machine, d):
     """Trillion operations per second in products, when the slowest unit never waits."""
     sizes = cost.Sizes(n=8192, m=8192, d_k=d, d_v=d, num_heads=16, dtype=HALF)
     spent = cost.of("fused", sizes)
-    return spent.operations.matmul / bound(spent, machine, dtype=HALF).seconds / 1e12
+    return spent.operations.matmul / machine.roofline(spent, dtype=HALF).seconds / 1e12
 
 
 def draw(text):

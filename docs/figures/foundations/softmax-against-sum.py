@@ -37,7 +37,7 @@ def draw(text):
     score = torch.linspace(-8, 8, 321)
     for part in (score[score < pole], score[score > pole]):
         scores = torch.stack([part, *(torch.full_like(part, other) for other in OTHERS)])
-        by_sum = softmax.sum_normalise(scores, dim=0)[0]
+        by_sum = part / scores.sum(0)
         seen = (by_sum > LOW - 2) & (by_sum < HIGH + 2)
         plot.plot(part[seen], by_sum[seen], color=SECOND, dashes=(6, 2))
     scores = torch.stack([score, *(torch.full_like(score, other) for other in OTHERS)])

@@ -6,7 +6,7 @@ import torch
 from drawing import FIRST, INK, SECOND, SOFT, THIRD, axes, label, name_axes, new, ticks
 
 import attnref
-from attnref import bounded_scores, scaling
+from attnref import bounded_scores
 
 TEXT = {
     "pt": {
@@ -47,9 +47,9 @@ def draw(text):
     plot.axhline(math.log(KEYS), color=SOFT, linewidth=1)
     label(plot, (1, math.log(KEYS)), text["uniform"], SOFT, offset=(0, 10))
     for numbers, colour, marker, name, place in (
-        (entropies(scaling.inverse), THIRD, "^-", "$1/d_k$", (20, 3.93)),
-        (entropies(scaling.inverse_sqrt), SECOND, "s-", "$1/√d_k$", (300, 3.4)),
-        (entropies(scaling.unscaled), FIRST, "o-", text["none"], (80, 0.8)),
+        (entropies(lambda d_k: 1 / d_k), THIRD, "^-", "$1/d_k$", (20, 3.93)),
+        (entropies(lambda d_k: d_k**-0.5), SECOND, "s-", "$1/√d_k$", (300, 3.4)),
+        (entropies(lambda d_k: 1.0), FIRST, "o-", text["none"], (80, 0.8)),
         (unit, INK, "D:", text["unit"], (20, 2.2)),
     ):
         plot.plot(WIDTHS, list(numbers), marker, color=colour, linewidth=1.5, clip_on=False)

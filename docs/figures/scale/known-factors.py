@@ -26,16 +26,16 @@ TEXT = {
 }
 
 MODELS = [  # d_k and the factor, from strong to weak
-    ("none", 64, scaling.unscaled(64)),
+    ("none", 64, 1.0),
     ("DeepSeek-V3", 192, scaling.yarn(192, stretch=40)),
     ("gpt-oss", 64, scaling.yarn(64, stretch=32)),
     ("yarn", 128, scaling.yarn(128, stretch=4)),
-    ("GPT-2", 64, scaling.inverse_sqrt(64)),
+    ("GPT-2", 64, 64**-0.5),
     ("Grok-1", 128, 0.08838834764831845),
     ("Gemma 2 27B", 128, 144**-0.5),
     ("Gemma 3 27B", 128, 168**-0.5),
     ("DeBERTa", 64, (3 * 64) ** -0.5),
-    ("mup", 256, 8 * scaling.inverse(256)),
+    ("mup", 256, 8 / 256),
 ]
 
 
@@ -51,7 +51,7 @@ def draw(text):
     }
     plot.axvline(1, color=SOFT, linewidth=1)
     for line, (name, d_k, factor) in enumerate(MODELS):
-        ratio = factor / scaling.inverse_sqrt(d_k)
+        ratio = factor / d_k**-0.5
         colour = FIRST if ratio >= 1 else SECOND
         plot.plot([1, ratio], [line, line], color=colour)
         plot.plot([ratio], [line], "o", color=colour, clip_on=False)

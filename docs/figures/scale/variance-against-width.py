@@ -3,8 +3,6 @@
 import torch
 from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new, ticks
 
-from attnref import scaling
-
 TEXT = {
     "pt": {
         "x": "largura da cabeça $d_k$",
@@ -22,25 +20,25 @@ WIDTHS = [4**power for power in range(1, 6)]
 PAIRS = 20_000
 
 
-def measured(factor):
+def measured(power):
     generator = torch.Generator().manual_seed(0)
     for d_k in WIDTHS:
         q = torch.randn(PAIRS, d_k, generator=generator)
         k = torch.randn(PAIRS, d_k, generator=generator)
-        yield (factor(d_k) * (q * k).sum(-1)).var().item()
+        yield (d_k**power * (q * k).sum(-1)).var().item()
 
 
 def draw(text):
     figure = new(330)
     plot = axes(figure, 50, 44, 352, 236, xscale="log", yscale="log")
-    for factor, colour, marker, name, place in (
-        (scaling.unscaled, FIRST, "o", text["none"], (64, 220)),
-        (scaling.inverse_sqrt, SECOND, "s", "$c = 1/√d_k$", (64, 2.2)),
-        (scaling.inverse, THIRD, "^", "$c = 1/d_k$", (64, 0.055)),
+    for power, colour, marker, name, place in (
+        (0, FIRST, "o", text["none"], (64, 220)),
+        (-0.5, SECOND, "s", "$c = 1/√d_k$", (64, 2.2)),
+        (-1, THIRD, "^", "$c = 1/d_k$", (64, 0.055)),
     ):
-        law = [factor(d_k) ** 2 * d_k for d_k in WIDTHS]
+        law = [d_k ** (2 * power + 1) for d_k in WIDTHS]
         plot.plot(WIDTHS, law, color=SOFT, linewidth=1)
-        plot.plot(WIDTHS, list(measured(factor)), marker, color=colour, clip_on=False)
+        plot.plot(WIDTHS, list(measured(power)), marker, color=colour, clip_on=False)
         label(plot, place, name, colour, side="center")
     plot.set_ylim(1e-3 / 2, 2e3)
     ticks(plot, x=WIDTHS, y=[0.001, 0.01, 0.1, 1, 10, 100, 1000])

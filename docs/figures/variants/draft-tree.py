@@ -41,7 +41,7 @@ def draw(text):
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     centred = {"ha": "center", **small}
-    depths = masks.tree_depths(PARENTS).tolist()
+    depths = (masks.tree(PARENTS).dense().sum(-1) - 1).tolist()
 
     def corner(node):
         return 22 + 100 * depths[node], 52 + 32 * HEIGHTS[node]

@@ -10,9 +10,9 @@ from torch.nn.functional import (
 
 generator = torch.Generator().manual_seed(0)
 query, key, value = torch.randn(3, 4, 61, 32, generator=generator)
-exact, _ = oracle.scaled_dot_product_attention(
+exact = oracle.attend(
     *(tensor.double().numpy() for tensor in (query, key, value))
-)
+).output
 
 
 def error(output):

@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import torch
 from attnref import cost
-from attnref.roofline import Machine, bound
+from attnref.roofline import Machine
 
 layers, width, half = 32, 4096, torch.bfloat16
 machine = Machine("H100", {half: 989e12}, 3.35e12, 3.9e12)
@@ -26,7 +26,7 @@ for batch, tokens in [(1, 20_493), (64, 333), (64, 32_768)]:
         "projections": cost.multihead(sizes, width, cost.Cost(), bias=False),
     }.items():
         spent = layer * layers
-        found = bound(spent, machine, dtype=half)
+        found = machine.roofline(spent, dtype=half)
         print(
             f"{batch:5}  {tokens:6}  {name:11}  "
             f"{spent.operations.total / 1e6:6.0f}  "

@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import torch
 from attnref import cost
-from attnref.roofline import Machine, bound
+from attnref.roofline import Machine
 
 half = torch.float16
 a100 = Machine("A100", {half: 312e12}, bytes_per_second=2.0e12)
@@ -18,7 +18,7 @@ programs = {
     + cost.of("blockwise", sizes, **tile, backward=True),
 }
 for name, spent in programs.items():
-    found = bound(spent, a100, dtype=half)
+    found = a100.roofline(spent, dtype=half)
     print(
         f"{name}: {spent.bytes_moved / 1e9:.1f} GB moved, "
         f"at least {found.seconds * 1e3:.1f} ms, {found.bound}-bound"

@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import torch
 from attnref import cost
-from attnref.roofline import Machine, bound
+from attnref.roofline import Machine
 
 half = torch.float16
 # Round numbers of no existing machine.
@@ -17,7 +17,7 @@ for n, m in [(512, 512), (2048, 2048), (8192, 8192), (1, 8192)]:
         "plain": cost.of("plain", sizes),
         "tiles": cost.of("blockwise", sizes, block=(128, 128)),
     }.items():
-        found = bound(spent, machine, dtype=half)
+        found = machine.roofline(spent, dtype=half)
         print(
             f"{n:5}  {name:7}  {spent.operations.total / 1e6:11.1f}  "
             f"{spent.bytes_moved / 1e6:8.1f}  {found.intensity:9.1f}  "

@@ -6,7 +6,7 @@ import time
 
 import torch
 from attnref import cost
-from attnref.roofline import Machine, bound
+from attnref.roofline import Machine
 
 
 def seconds(run, times=5):
@@ -32,6 +32,6 @@ print(here, file=sys.stderr)  # differs from machine to machine
 
 for name, n in {"prefill": 4096, "decoding": 1}.items():
     spent = cost.of("fused", cost.Sizes(n=n, m=4096, d_k=128, d_v=128))
-    found = bound(spent, here, dtype=torch.float32)
+    found = here.roofline(spent, dtype=torch.float32)
     print(f"{name}: {found.intensity:.4g} operations per byte, {found.bound}")
 # --8<-- [end:example]

@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import torch
 from attnref import cost
-from attnref.roofline import Machine, bound
+from attnref.roofline import Machine
 
 half = torch.bfloat16
 machines = [
@@ -25,7 +25,7 @@ for machine in machines:
         )
         # Whoever reads keys again is served by a cache.
         spent = cost.of("fused", sizes)
-        found = bound(spent, machine, dtype=half)
+        found = machine.roofline(spent, dtype=half)
         one_by_one = sum(found.parts.values())
         milliseconds = [*found.parts.values(), one_by_one, found.seconds]
         products, exp, memory, in_turn, at_once = (

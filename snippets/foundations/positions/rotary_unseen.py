@@ -3,12 +3,10 @@
 # --8<-- [start:example]
 import math
 
-from attnref.positions import frequencies
-
-trained = 4096
-omegas = frequencies(128)  # of the 64 pairs of a head
-periods = 2 * math.pi / omegas
-partial = int((periods > trained).sum())
+trained, d_k = 4096, 128
+omegas = [10_000 ** (-i / d_k) for i in range(0, d_k, 2)]  # one per pair
+periods = [2 * math.pi / omega for omega in omegas]
+partial = sum(period > trained for period in periods)
 print(f"{partial} of {len(omegas)} pairs never made a full turn")
 print(f"the slowest has the period {periods[-1]:.0f}")
 

@@ -11,10 +11,11 @@ for dtype, numbers in (
     (torch.float64, [-1000.0, -1001.0]),
 ):
     scores = torch.tensor(numbers, dtype=dtype)
+    powers = torch.exp(scores)
     print(
         f"{dtype!s:13} {numbers!s:18}",
         "naive",
-        " ".join(f"{weight:.3f}" for weight in softmax.naive(scores)),
+        " ".join(f"{weight:.3f}" for weight in powers / powers.sum()),
         " stable",
         " ".join(f"{weight:.3f}" for weight in softmax.stable(scores)),
     )

@@ -9,11 +9,10 @@ scores = torch.randn(10_000, 64, generator=generator)  # (rows, keys)
 
 print("         rows with a      largest weight in size")
 print("         negative weight  median  one row of 100 above")
-for name, rule in {
-    "sum": softmax.sum_normalise,
-    "softmax": softmax.stable,
+for name, weights in {
+    "sum": scores / scores.sum(-1, keepdim=True),
+    "softmax": softmax.stable(scores),
 }.items():
-    weights = rule(scores)
     negative = (weights < 0).any(-1).float().mean()
     largest = weights.abs().amax(-1)
     print(

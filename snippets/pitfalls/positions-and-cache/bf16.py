@@ -4,17 +4,18 @@
 import textwrap
 
 import torch
-from attnref.positions import frequencies, rotary
+from attnref.positions import rotary
 from torch.nn import functional as F
 
 generator = torch.Generator().manual_seed(0)
 query, key, value = torch.randn(3, 4096, 64, generator=generator).bfloat16()
+omegas = 10_000 ** (-torch.arange(0, 64, 2).double() / 64)
 
 
 def turn(x, dtype):
     """Turns each pair of components of x by angles that are made in dtype."""
     position = torch.arange(len(x), dtype=dtype)
-    angles = position[:, None] * frequencies(64).to(dtype)  # (n, d / 2)
+    angles = position[:, None] * omegas.to(dtype)  # (n, d / 2)
     cos, sin = angles.cos(), angles.sin()
     first, second = x[:, 0::2], x[:, 1::2]
     turned = (first * cos - second * sin, first * sin + second * cos)

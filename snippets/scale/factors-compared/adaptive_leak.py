@@ -12,7 +12,7 @@ changed = k.clone()
 changed[-1] *= 5  # only the last key
 
 factors = {
-    "1/sqrt(d_k)": lambda q, k: torch.tensor(scaling.inverse_sqrt(d_k)),
+    "1/sqrt(d_k)": lambda q, k: d_k**-0.5,
     "log of own length": lambda q, k: scaling.log_length(
         d_k, torch.arange(1, n + 1)
     ),

@@ -4,7 +4,7 @@
 import math
 
 import torch
-from attnref import adaptive_scaling, scaling, softmax
+from attnref import adaptive_scaling, softmax
 
 seeds, n, width, heads, d_k = 5, 16, 32, 4, 8
 WANTED = (2, 4, 8, 15)  # how many keys each head spreads over at first
@@ -24,7 +24,7 @@ def project(x, W):
 
 
 def root(q, k):
-    return scaling.inverse_sqrt(d_k)
+    return d_k**-0.5
 
 
 def by_entropy(q, k):

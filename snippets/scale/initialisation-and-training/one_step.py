@@ -2,7 +2,6 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import scaling
 
 rows, n, step = 2000, 16, 0.01
 generator = torch.Generator().manual_seed(0)
@@ -13,7 +12,7 @@ for d_k in (16, 64, 256, 1024):
     query = torch.randn(rows, d_k, generator=generator)
     key = torch.randn(rows, n, d_k, generator=generator)
     moved = []
-    for c in (scaling.inverse_sqrt(d_k), scaling.inverse(d_k)):
+    for c in (d_k**-0.5, 1 / d_k):
         q = query.clone().requires_grad_()
         scores = c * (key @ q[..., None])[..., 0]  # (rows, n)
         loss = -scores.log_softmax(-1)[:, 0].sum()  # find key 0

@@ -6,12 +6,12 @@ from attnref import scaling
 plain = "components of variance 1"
 unit = "vectors of length 1"
 models = {  # d_k, the factor, and what it multiplies the products of
-    "GPT-2": (64, scaling.inverse_sqrt(64), plain),
+    "GPT-2": (64, 64**-0.5, plain),
     "Grok-1": (128, 0.08838834764831845, plain),
     "Gemma 2 27B": (128, 144**-0.5, plain),
     "Gemma 3 27B": (128, 168**-0.5, plain),
-    "muP": (64, 8 * scaling.inverse(64), plain),
-    "muP, wider": (256, 8 * scaling.inverse(256), plain),
+    "muP": (64, 8 / 64, plain),
+    "muP, wider": (256, 8 / 256, plain),
     "YaRN, 4 times": (128, scaling.yarn(128, stretch=4), plain),
     "DeepSeek-V3": (192, scaling.yarn(192, stretch=40), plain),
     "gpt-oss": (64, scaling.yarn(64, stretch=32), plain),

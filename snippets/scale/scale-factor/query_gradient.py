@@ -3,7 +3,6 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import scaling
 
 queries, n = 2048, 64
 generator = torch.Generator().manual_seed(0)
@@ -15,11 +14,11 @@ for d_k in (16, 64, 256, 1024):
     # dL/dP, as it might arrive from a loss
     upstream = torch.randn(queries, 1, n, generator=generator)
     for name, factor in {
-        "none": scaling.unscaled,
-        "1/sqrt(d_k)": scaling.inverse_sqrt,
-        "1/d_k": scaling.inverse,
+        "none": 1.0,
+        "1/sqrt(d_k)": d_k**-0.5,
+        "1/d_k": 1 / d_k,
     }.items():
-        p = attnref.attention_weights(q, k, scale=factor(d_k))
+        p = attnref.attention_weights(q, k, scale=factor)
         (gradient,) = torch.autograd.grad(p, q, upstream)
         norms = gradient.norm(dim=-1)
         print(f"{d_k:4}  {name:12}  {norms.mean():.4f}  {norms.median():.4f}")

@@ -3,7 +3,6 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import scaling
 
 queries, n = 4096, 64
 generator = torch.Generator().manual_seed(0)
@@ -13,12 +12,12 @@ for d_k in (16, 64, 256, 1024):
     q = torch.randn(queries, 1, d_k, generator=generator)
     k = torch.randn(n, d_k, generator=generator)
     for name, factor in {
-        "none": scaling.unscaled,
-        "1/sqrt(d_k)": scaling.inverse_sqrt,
-        "1/d_k": scaling.inverse,
+        "none": 1.0,
+        "1/sqrt(d_k)": d_k**-0.5,
+        "1/d_k": 1 / d_k,
     }.items():
         # One row of n weights for each query: (queries, 1, n)
-        p = attnref.attention_weights(q, k, scale=factor(d_k))
+        p = attnref.attention_weights(q, k, scale=factor)
         largest = p.amax(-1).mean()
         entropy = -torch.special.xlogy(p, p).sum(-1)
         keys = entropy.exp().mean()

@@ -2,7 +2,6 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import scaling
 
 pairs = 20_000
 generator = torch.Generator().manual_seed(0)
@@ -13,8 +12,7 @@ for d_k in (16, 64, 256, 1024):
     k = torch.randn(pairs, d_k, generator=generator)
     products = (q * k).sum(dim=-1)
     none, root, full = (
-        (factor(d_k) * products).var()
-        for factor in (scaling.unscaled, scaling.inverse_sqrt, scaling.inverse)
+        (factor * products).var() for factor in (1.0, d_k**-0.5, 1 / d_k)
     )
     print(f"{d_k:4}  {none:10.2f}  {root:11.3f}  {full:8.5f}")
 # --8<-- [end:example]

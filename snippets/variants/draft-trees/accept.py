@@ -65,7 +65,7 @@ def write(count, draft):
             tokens,
             caches,
             attn_mask=masks.tree(parents, past=past),
-            positions=masks.tree_depths(parents),
+            positions=masks.tree(parents).dense().sum(-1) - 1,
         )
         path = accepted(tokens, parents, chosen)
         for cache in caches:

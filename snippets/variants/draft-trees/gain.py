@@ -38,7 +38,7 @@ def seconds(parents, batch):
     pairs = masks.tree(parents, past=past).count()
     layer = cost.multihead(sizes, width, cost.of("fused", sizes, pairs=pairs))
     layer += cost.feedforward(batch * n, width, 4 * width, dtype=bf16)
-    return roofline.bound(layer, h100, dtype=bf16).seconds
+    return h100.roofline(layer, dtype=bf16).seconds
 
 
 print("       tokens a pass    times as fast, batch of")

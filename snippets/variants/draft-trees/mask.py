@@ -8,10 +8,9 @@ parents = [-1, 0, 0, 1, 1, 2, 3]
 past = 5  # "We all saw that the", in the cache
 
 mask = masks.tree(parents, past=past)
-depths = masks.tree_depths(parents)
+positions = mask.dense().sum(-1) - 1  # a node is the last that it sees
 rows = mask.picture().split("\n")
 for node, row in enumerate(rows):
-    position = past + int(depths[node])
-    print(f"{words[node]:7} {row[:past]} {row[past:]}  {position}")
+    print(f"{words[node]:7} {row[:past]} {row[past:]}  {positions[node]}")
 print("pairs:", mask.count(), "of", len(parents) * (past + len(parents)))
 # --8<-- [end:example]

@@ -30,7 +30,7 @@ with torch.no_grad():
     caches = [KVCache(), KVCache()]
     read(text, caches)
     mask = masks.tree(parents, past=past)
-    depths = masks.tree_depths(parents)
+    depths = masks.tree(parents).dense().sum(-1) - 1  # after the past
     rows = read(drafts, caches, attn_mask=mask, positions=depths)
 
     for node in range(len(parents)):

@@ -10,14 +10,12 @@ heads = {"num_heads": 32, "num_kv_heads": 8}
 print("nodes  passes  million operations     MB read  per byte")
 for nodes in (16, 64):
     parents = [(node + 1) // 2 - 1 for node in range(nodes)]  # two children
-    depths = masks.tree_depths(parents).tolist()
-    pairs = masks.tree(parents, past=past).count()
+    mask = masks.tree(parents, past=past)
     sizes = cost.Sizes(n=nodes, m=past + nodes, **half, **heads)
-    once = cost.of("fused", sizes, pairs=pairs)
+    once = cost.of("fused", sizes, pairs=mask.count())
     each = cost.Cost()
-    for depth in depths:
-        step = cost.Sizes(n=1, m=past + depth + 1, **half, **heads)
-        each += cost.of("fused", step)
+    for seen in mask.dense().sum(-1).tolist():
+        each += cost.of("fused", cost.Sizes(n=1, m=seen, **half, **heads))
     for passes, spent in ((1, once), (nodes, each)):
         print(
             f"{nodes:5} {passes:7} {spent.operations.total / 1e6:19.1f}"

@@ -25,7 +25,7 @@ for name, absorb in (("latents, read out", False), ("absorbed", True)):
 print("                   cache  million        MB  operations")
 print("                      MB      ops     moved    per byte      µs")
 for name, (sizes, spent) in rows.items():
-    line = roofline.bound(spent, h100, dtype=bf16)
+    line = h100.roofline(spent, dtype=bf16)
     print(
         f"{name:17} {sizes.cache_bytes / 1e6:7.1f}"
         f" {spent.operations.total / 1e6:8.0f}"

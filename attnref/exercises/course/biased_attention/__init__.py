@@ -15,7 +15,7 @@ def case(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = N
     arguments: Arguments = {"query": query, "key": key, "value": value}
     if attn_mask is not None:
         arguments["attn_mask"] = attn_mask
-    output, _ = oracle.scaled_dot_product_attention(query, key, value, attn_mask)
+    output = oracle.attend(query, key, value, attn_mask).output
     return Case(arguments, single(output))
 
 

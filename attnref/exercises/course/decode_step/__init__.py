@@ -16,7 +16,7 @@ def case(query: Tensor, key: Tensor, value: Tensor, past_key: Tensor, past_value
     cache = KVCache()
     cache.append(past_key, past_value)
     keys, values = cache.append(key, value)  # (..., t + 1, d), (..., t + 1, d_v)
-    output, _ = oracle.scaled_dot_product_attention(query, keys, values)
+    output = oracle.attend(query, keys, values).output
     return Case(arguments, (single(output), keys, values))
 
 

@@ -13,7 +13,7 @@ def case(query: Tensor, key: Tensor, value: Tensor, scale: float | None = None) 
     arguments: Arguments = {"query": query, "key": key, "value": value}
     if scale is not None:
         arguments["scale"] = scale
-    output, _ = oracle.scaled_dot_product_attention(query, key, value, scale=scale)
+    output = oracle.attend(query, key, value, scale=scale).output
     return Case(arguments, single(output))
 
 

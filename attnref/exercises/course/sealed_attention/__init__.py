@@ -15,7 +15,7 @@ NAN, INF = torch.nan, torch.inf
 
 def case(query: Tensor, key: Tensor, value: Tensor, is_token: Tensor) -> Case:
     arguments = {"query": query, "key": key, "value": value, "is_token": is_token}
-    output, _ = oracle.scaled_dot_product_attention(query, key, value, is_token)
+    output = oracle.attend(query, key, value, is_token).output
     return Case(arguments, single(output))
 
 

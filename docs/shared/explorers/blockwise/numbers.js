@@ -173,7 +173,7 @@ export function program(state) {
   return `from math import exp, inf
 
 import torch
-from attnref.softmax import merge, naive, partial_attention, stable
+from attnref.softmax import merge, partial_attention, stable
 
 scores = torch.tensor([[${told.join(", ")}]], dtype=torch.float64)  # (1, m)
 value = torch.tensor([${VALUES.slice(0, state.keys).join(", ")}], dtype=torch.float64)[:, None]  # (m, 1)
@@ -190,6 +190,7 @@ for first, last in blocks:
     print(f"keys {first} to {last}: factor {factor}, mu {mu}, ell {ell}, a {a}")
 print("block by block:", so_far.output.item())
 print("in one go:", (stable(scores) @ value).item())
-print("formula as it stands, in float32:", (naive(scores.float()) @ value.float()).item())
+powers = scores.float().exp()
+print("formula as it stands, in float32:", (powers / powers.sum() @ value.float()).item())
 `;
 }

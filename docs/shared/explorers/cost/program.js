@@ -33,7 +33,7 @@ export function programOf(state) {
 
 import torch
 from attnref import cost
-from attnref.roofline import Machine, bound
+from attnref.roofline import Machine
 
 full_sizes = cost.Sizes(
     n=${decoding ? 1 : n}, m=${n}, d_k=${d}, d_v=${d}, batch=${batch}, num_heads=${heads},
@@ -49,7 +49,7 @@ for name, layer in {
     "projections": ${around}${thrice},
 }.items():
     spent = layer * ${state.layers}
-    found = bound(spent, machine, dtype=torch.bfloat16)
+    found = machine.roofline(spent, dtype=torch.bfloat16)
     print(f"{name}: {spent.operations.total} operations, {spent.bytes_moved} bytes,")
     print(f"  {found.intensity} per byte, {found.seconds} s, limited by {found.bound}")
 kept = ${kept}
