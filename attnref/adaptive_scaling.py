@@ -29,15 +29,13 @@ __all__ = ["from_entropy", "from_past", "from_variance"]
 def from_variance(query: Tensor, key: Tensor) -> Tensor:
     r"""The factor that gives the scores of each head variance 1, without forming the scores.
 
-    .. math:: \frac{1}{c^2} = \frac{\mathrm{tr}(Q^\top Q\,K^\top K)}{nm} - (\bar q\cdot\bar k)^2
-              = \mathrm{tr}(\Sigma_q\Sigma_k) + \bar q^\top\Sigma_k\,\bar q
-              + \bar k^\top\Sigma_q\,\bar k
+        1/c² = tr(Qᵀ Q Kᵀ K) / nm - (q̄·k̄)² = tr(C_q C_k) + q̄ᵀC_k q̄ + k̄ᵀC_q k̄
 
-    The left form is the mean square minus the squared mean of all :math:`q_i\cdot k_j`; the
-    right one, with means :math:`\bar q, \bar k` and covariances :math:`\Sigma_q, \Sigma_k`, is
+    The left form is the mean square minus the squared mean of all ``q_i·k_j``; the
+    right one, with means ``q̄, k̄`` and covariances ``C_q, C_k``, is
     what is computed: no term is negative, so nothing cancels.
 
-    Logit variance: 1 over all pairs of a head. Entropy: about :math:`\ln m-1/2` if the scores
+    Logit variance: 1 over all pairs of a head. Entropy: about ``ln m-1/2`` if the scores
     are near Gaussian. Gradient: that of a constant factor, since none flows through it.
     **Not for causal models**: see the module.
 
@@ -49,7 +47,7 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
         ``(..., 1, 1)``, detached, in float32 or, for float64 input, float64; for
         :func:`attnref.scaling.scale_query`. Where all scores are equal up to rounding it is
         large but finite, and small enough to leave those rounding errors below 1; without
-        queries or keys it is :math:`1/\sqrt{d_k}`.
+        queries or keys it is ``1/√(d_k)``.
 
     Raises:
         TypeError, ValueError: for tensors of other dtypes, shapes that do not belong together.
@@ -87,26 +85,26 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
 def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
     r"""The factor at which the weights of each head have a given mean entropy.
 
-    .. math:: \frac1n\sum_i H\bigl(\mathrm{softmax}(c\,K q_i)\bigr) = \text{target}
+        1/n Σ_i H(softmax(c K q_i)) = target
 
-    The entropy falls as c grows, :math:`dH/dc = -c\,\mathrm{Var}_p(q\cdot k)\le 0`, so bisection
+    The entropy falls as c grows, ``dH/dc = -c Var_p(q·k) ≤ 0``, so bisection
     finds the one solution; it runs for all leading dimensions at once.
 
-    Logit variance: whatever the entropy needs; for the target :math:`\ln m-1/2` and Gaussian
+    Logit variance: whatever the entropy needs; for the target ``ln m-1/2`` and Gaussian
     scores about 1. Gradient: that of a constant factor, since none flows through it.
     **Not for causal models**: see the module.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype.
         key: ``(..., m, d_k)``, leading dimensions that broadcast with the query's.
-        target: entropy in nats, between 0 and :math:`\ln m`; ``math.log(w)`` asks for an
+        target: entropy in nats, between 0 and ``ln m``; ``math.log(w)`` asks for an
             effective number of w keys.
 
     Returns:
         ``(..., 1, 1)``, detached, in float32 or, for float64 input, float64; for
         :func:`attnref.scaling.scale_query`. The search covers score deviations from
-        :math:`2^{-16}` to :math:`2^{16}`; if keys tie so that no factor reaches the target, the
-        largest one is returned. Without queries it is :math:`1/\sqrt{d_k}`.
+        ``2^(-16)`` to ``2^16``; if keys tie so that no factor reaches the target, the
+        largest one is returned. Without queries it is ``1/√(d_k)``.
 
     Raises:
         TypeError, ValueError: for tensors of other dtypes, shapes that do not belong together, or
@@ -149,19 +147,18 @@ def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
 def from_past(query: Tensor, key: Tensor) -> Tensor:
     r"""A factor for each row of causal self-attention, from the scores up to that row.
 
-    .. math:: \frac{1}{c_i^2} = \frac{1}{N_i}\sum_{a\le i}\sum_{b\le a}
-              \bigl(q_a\cdot k_b - \bar s_a\bigr)^2, \qquad
-              \bar s_a = \frac1a\sum_{b\le a} q_a\cdot k_b, \qquad
-              N_i = \sum_{a\le i}(a-1) = \frac{i(i-1)}{2}
+        1/c_i² = 1/N_i Σ_(a ≤ i) Σ_(b ≤ a) (q_a·k_b - s̄_a)²
+        s̄_a = 1/a Σ_(b ≤ a) q_a·k_b
+        N_i = Σ_(a ≤ i)(a-1) = (i(i-1))/2
 
     Rows and keys count from 1, and row a sees the keys 1 to a. Each row's scores are compared with
     their own mean, since a softmax sees only differences; a row of a scores has a - 1 of these.
-    A first row has one key, whose weight is 1 whatever the factor; it gets :math:`1/\sqrt{d_k}`.
+    A first row has one key, whose weight is 1 whatever the factor; it gets ``1/√(d_k)``.
 
-    Logit variance: in the mean over independent keys :math:`1/c_i^2` is the variance of the scores
+    Logit variance: in the mean over independent keys ``1/c_i²`` is the variance of the scores
     from the second row on, but the first few rows estimate it from few scores. Entropy: as with
     :func:`from_variance` once i is large. Gradient: that of a constant factor, since none flows
-    through it. A decoder keeps two numbers per head, the sum and :math:`N_i`.
+    through it. A decoder keeps two numbers per head, the sum and ``N_i``.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype.

@@ -1,7 +1,7 @@
 r"""Scores kept in an interval: vectors normalised before the product, or scores capped after it.
 
 No factor can promise that, because training grows the vectors that it multiplies. With logits
-within :math:`\pm b` no weight of n keys exceeds :math:`1/(1+(n-1)e^{-2b})`, and none vanishes.
+within ``± b`` no weight of n keys exceeds ``1/(1+(n-1)e^(-2b))``, and none vanishes.
 """
 
 import math
@@ -18,15 +18,16 @@ __all__ = ["qk_rms_norm", "qk_unit_norm", "softcap"]
 def qk_unit_norm(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     r"""Query and key as unit vectors: their product is a cosine.
 
-    .. math:: \hat q = \frac{q}{\lVert q\rVert}, \qquad \hat k = \frac{k}{\lVert k\rVert}, \qquad
-              \hat q\cdot\hat k = \cos\angle(q,k) \in [-1,1]
+        q̂ = q/|q|
+        k̂ = k/|k|
+        q̂·k̂ = cos∠(q,k) ∈ [-1,1]
 
-    The factor that follows is a temperature :math:`\tau`, as
+    The factor that follows is a temperature ``τ``, as
     :class:`attnref.scaling.LearnedTemperature` gives it, and the logits stay within
-    :math:`\pm\tau`. For random directions their variance is :math:`\tau^2/d_k`. However training
+    ``± τ``. For random directions their variance is ``τ²/d_k``. However training
     grows the projections, the entropy cannot collapse: no weight exceeds
-    :math:`1/(1+(n-1)e^{-2\tau})`. The gradient to q is orthogonal to q and goes as
-    :math:`1/\lVert q\rVert`.
+    ``1/(1+(n-1)e^(-2τ))``. The gradient to q is orthogonal to q and goes as
+    ``1/|q|``.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype.
@@ -63,15 +64,15 @@ def _unit(vectors: Tensor) -> Tensor:
 
 
 def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
-    r"""Query and key with mean square 1, so that :math:`1/\sqrt{d_k}` finds what it supposes.
+    r"""Query and key with mean square 1, so that ``1/√(d_k)`` finds what it supposes.
 
-    .. math:: \hat q = \frac{q}{\sqrt{\lVert q\rVert^2/d_k + \epsilon}}, \qquad
-              \hat k = \frac{k}{\sqrt{\lVert k\rVert^2/d_k + \epsilon}}
+        q̂ = q/√(|q|²/d_k + ε)
+        k̂ = k/√(|k|²/d_k + ε)
 
-    The unit vectors of :func:`qk_unit_norm` times :math:`\sqrt{d_k}`, except for
-    :math:`\epsilon`. With the factor :math:`1/\sqrt{d_k}` random directions have logit variance
-    1 and entropy near :math:`\ln n-1/2`, whatever the initialisation; the logits stay within
-    :math:`\pm\sqrt{d_k}`, and the gradient to q is orthogonal to q except for :math:`\epsilon`.
+    The unit vectors of :func:`qk_unit_norm` times ``√(d_k)``, except for
+    ``ε``. With the factor ``1/√(d_k)`` random directions have logit variance
+    1 and entropy near ``ln n-1/2``, whatever the initialisation; the logits stay within
+    ``± √(d_k)``, and the gradient to q is orthogonal to q except for ``ε``.
 
     Models that learn a gain per component multiply the results by it (Qwen3, OLMo 2, Gemma 3),
     which gives up the bound.
@@ -79,7 +80,7 @@ def qk_rms_norm(query: Tensor, key: Tensor, *, eps: float = 1e-6) -> tuple[Tenso
     Args:
         query: ``(..., n, d_k)``, any floating dtype.
         key: ``(..., m, d_k)``.
-        eps: :math:`\epsilon`, above 0.
+        eps: ``ε``, above 0.
 
     Returns:
         Both, each in its shape and dtype. A vector of zeros stays one.
@@ -134,12 +135,12 @@ def _check_vectors(query: Tensor, key: Tensor) -> None:
 def softcap(scores: Tensor, *, cap: float) -> Tensor:
     r"""Scores squeezed smoothly into ``(-cap, cap)``; small ones stay as they are.
 
-    .. math:: \tilde s = cap\cdot\tanh(s/cap)
+        s̃ = cap·tanh(s/cap)
 
-    It comes **before the mask**: after it, :math:`-\infty` would become :math:`-cap`, and a
-    forbidden key would get weight. The variance stays below :math:`cap^2`, no weight exceeds
-    :math:`1/(1+(n-1)e^{-2cap})`, and the order of the keys is kept. The gradient to a score is
-    multiplied by :math:`1-(\tilde s/cap)^2\le 1`: one that has reached the cap learns no more.
+    It comes **before the mask**: after it, ``-∞`` would become ``-cap``, and a
+    forbidden key would get weight. The variance stays below ``cap²``, no weight exceeds
+    ``1/(1+(n-1)e^(-2cap))``, and the order of the keys is kept. The gradient to a score is
+    multiplied by ``1-(s̃/cap)² ≤ 1``: one that has reached the cap learns no more.
 
     Attention has no argument for it, but a float mask can carry the scores when a factor of 0
     silences the product: fill forbidden pairs of the capped scores with ``-inf`` and pass them as

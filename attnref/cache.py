@@ -15,8 +15,8 @@ _PLACES = "Name the tokens to keep by their places behind the first `after`."
 class KVCache:
     r"""The keys and values of the tokens so far, so that each is projected once.
 
-    .. math:: K \leftarrow \begin{pmatrix} K \\ K_{\text{new}} \end{pmatrix}, \qquad
-              V \leftarrow \begin{pmatrix} V \\ V_{\text{new}} \end{pmatrix}
+        K ← [K; K_new]
+        V ← [V; V_new]
 
     One cache serves one layer and one batch. It is right for causal attention only, in which no
     new token changes what the old ones made.

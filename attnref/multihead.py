@@ -1,7 +1,7 @@
 r"""Multi-head attention: several attentions side by side, each in its own projection.
 
-.. math:: \mathrm{MHA}(X) = \sum_h \mathrm{softmax}(c\,Q_hK_h^\top)\,V_h\,W_O^{(h)}, \qquad
-          Q_h = XW_Q^{(h)},\; K_h = XW_K^{(h)},\; V_h = XW_V^{(h)}
+    MHA(X) = Σ_h softmax(c Q_h K_hᵀ) V_h W_O^(h)
+    Q_h = XW_Q^(h), K_h = XW_K^(h), V_h = XW_V^(h)
 
 The heads differ because each has a softmax of its own and because chance made their weights
 different at the start; nothing else tells them apart. Which attention is computed, and how
@@ -31,23 +31,22 @@ __all__ = ["MultiHeadAttention"]
 class MultiHeadAttention(nn.Module):
     r"""Attention of several heads, between a projection for each and one back.
 
-    .. math:: o = \big[\,O_0 \mid \dots \mid O_{h-1}\,\big]\,W_O, \qquad
-              O_i = \mathrm{softmax}\big(c_i\,XW_Q^{(i)}(YW_K^{(g(i))})^\top + B\big)\,
-              YW_V^{(g(i))}
+        o = [ O_0 | … | O_(h-1) ] W_O
+        O_i = softmax(c_i XW_Q^(i)(YW_K^(g(i)))ᵀ + B) YW_V^(g(i))
 
     with Y = X in self-attention. With fewer key and value heads than query heads, neighbouring
-    query heads share one: :math:`g(i) = \lfloor i\,h_{kv}/h \rfloor`. As many is multi-head,
-    one is multi-query, between them is grouped-query attention. With a gate, :math:`O_i` becomes
-    :math:`\sigma(XW_G^{(i)})\odot O_i`, which can also be 0: the head then says nothing.
+    query heads share one: ``g(i) = ⌊i h_kv/h ⌋``. As many is multi-head,
+    one is multi-query, between them is grouped-query attention. With a gate, ``O_i`` becomes
+    ``σ(XW_G^(i))⊙ O_i``, which can also be 0: the head then says nothing.
 
     Args:
         embed_dim: D, the width of inputs and outputs.
         num_heads: h, the number of query heads.
         num_kv_heads: a divisor of h; None means h.
-        head_dim: :math:`d_k`; None means D/h.
-        value_head_dim: :math:`d_v`; None means ``head_dim``.
+        head_dim: ``d_k``; None means D/h.
+        value_head_dim: ``d_v``; None means ``head_dim``.
         bias: whether the four projections add one.
-        scale: the factor c of all heads; None means :math:`1/\sqrt{d_k}`.
+        scale: the factor c of all heads; None means ``1/√(d_k)``.
         head_scale: instead of ``scale``, one factor per head, multiplied into the query: fixed,
             a tensor ``(h,)``; or learned, a module that returns ``(h, 1, 1)``, such as
             :class:`attnref.scaling.LearnedTemperature`.
@@ -73,7 +72,7 @@ class MultiHeadAttention(nn.Module):
 
     As exact as the function handed in. Time ``2 n D (h + h_kv) (d_k + d_v)`` operations for the
     projections beside those of the attention; weights ``D (h + h_kv) (d_k + d_v)``, and biases.
-    A gate adds ``2 n D h`` operations and ``D h`` weights, elementwise :math:`d_v` times as many.
+    A gate adds ``2 n D h`` operations and ``D h`` weights, elementwise ``d_v`` times as many.
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2; shared heads: Shazeer 2019,
     arXiv 1911.02150, and Ainslie et al. 2023, arXiv 2305.13245; gates: Qiu et al. 2025,

@@ -28,7 +28,7 @@ class Attention(NamedTuple):
         output: ``(..., n, d_v)``.
         weights: ``(..., n, m)``.
         lse: ``(..., n)``, the logarithm of what each row of the softmax is divided by,
-            :math:`\log\big(e^{\sigma} + \sum_{j \in A_i} e^{s_{ij}}\big)`; -inf for a row without
+            ``log(e^σ + Σ_(j ∈ A_i) e^(s_ij))``; -inf for a row without
             allowed keys, the logarithm of an empty sum, or the sink.
 
     Examples:
@@ -55,12 +55,12 @@ def attend(
 ) -> Attention:
     r"""Output and weights of attention, row by row.
 
-    .. math:: o_i = \sum_{j \in A_i} p_{ij} v_j, \qquad
-              p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_{l\in A_i} e^{s_{il}}}, \qquad
-              s_{ij} = t(c\, q_i \cdot k_j) + b_{ij}
+        o_i = Σ_(j ∈ A_i) p_ij v_j
+        p_ij = e^(s_ij) / (e^σ + Σ_(l ∈ A_i) e^(s_il))
+        s_ij = t(c q_i·k_j) + b_ij
 
-    with :math:`A_i` the keys that query i may attend to, and :math:`t(x)=\tau\tanh(x/\tau)` for
-    ``softcap`` :math:`\tau`, otherwise :math:`t(x)=x`; without a ``sink`` :math:`\sigma` its term
+    with ``A_i`` the keys that query i may attend to, and ``t(x)=τ tanh(x/τ)`` for
+    ``softcap`` ``τ``, otherwise ``t(x)=x``; without a ``sink`` ``σ`` its term
     is 0. Meaning of the arguments as in :func:`attnref.attend`; whatever becomes an array is
     accepted and computed in float64.
 
@@ -108,11 +108,11 @@ def gated_delta_attention(
 ) -> tuple[Array, Array]:
     r"""Outputs and last state of gated delta attention, one token and one component at a time.
 
-    .. math:: r_t = S_{t-1}^\top (a_t \circ k_t), \qquad
-              S_t = \mathrm{Diag}(a_t)\,S_{t-1} + \beta_t\,k_t (v_t - r_t)^\top, \qquad
-              o_t = c\,S_t^\top q_t
+        r_t = S_(t-1)ᵀ (a_t ∘ k_t)
+        S_t = Diag(a_t) S_(t-1) + β_t k_t (v_t - r_t)ᵀ
+        o_t = c S_tᵀ q_t
 
-    with :math:`a_t=e^{g_t}`, and :math:`k_t v_t^\top` added as it is without ``beta``. Meaning of
+    with ``a_t=e^(g_t)``, and ``k_t v_tᵀ`` added as it is without ``beta``. Meaning of
     the arguments as in :mod:`attnref.variants.gated_delta`; all are computed in float64.
 
     Returns:
@@ -193,18 +193,21 @@ def gradients(
 ) -> Gradients:
     r"""What a change of each argument does to a loss, given what the output does to it.
 
-    .. math:: dV = P^\top dO, \qquad dP = dO\,V^\top, \qquad
-              dS = P \circ (dP - \mathrm{rowsum}(P \circ dP) + d\ell), \qquad
-              dQ = c\, (dS \circ t')\, K, \qquad dK = c\, (dS \circ t')^\top Q, \qquad dB = dS
+        dV = Pᵀ dO
+        dP = dO Vᵀ
+        dS = P ∘ (dP - rowsum(P ∘ dP) + dℓ)
+        dQ = c (dS ∘ t') K
+        dK = c (dS ∘ t')ᵀ Q
+        dB = dS
 
-    over the allowed pairs, with :math:`t'=1-\tanh^2(c\,q\cdot k/\tau)` for ``softcap``
-    :math:`\tau`, otherwise 1. A sink, which takes the weight :math:`p_\sigma` of a row, gets
-    :math:`p_\sigma(d\ell - \mathrm{rowsum}(P \circ dP))` from it. An entry that serves several
+    over the allowed pairs, with ``t'=1-tanh²(c q·k/τ)`` for ``softcap``
+    ``τ``, otherwise 1. A sink, which takes the weight ``p_σ`` of a row, gets
+    ``p_σ(dℓ - rowsum(P ∘ dP))`` from it. An entry that serves several
     rows, by broadcasting or by shared heads, gets the sum.
 
     Args:
-        grad_output: ``(..., n, d_v)``, the gradient :math:`dO` of the loss to the output.
-        grad_lse: ``(..., n)``, the gradient :math:`d\ell` to the log-sum-exp; None means 0.
+        grad_output: ``(..., n, d_v)``, the gradient ``dO`` of the loss to the output.
+        grad_lse: ``(..., n)``, the gradient ``dℓ`` to the log-sum-exp; None means 0.
         query, key, value, attn_mask, is_causal, scale, enable_gqa, softcap, sink: as in
             :func:`attend`.
 

@@ -40,16 +40,16 @@ def sinusoidal(
 ) -> Tensor:
     r"""A fixed table of sines and cosines, one row per position, to be added to the embeddings.
 
-    .. math:: PE_{t,2i} = \sin(\omega_i t), \quad PE_{t,2i+1} = \cos(\omega_i t), \qquad
-              \omega_i = \text{base}^{-2i/d}
+        PE_(t,2i) = sin(ω_i t), PE_(t,2i+1) = cos(ω_i t)
+        ω_i = base^(-2i/d)
 
-    Two rows differ by :math:`\|PE_t - PE_s\|^2 = 2\sum_i (1 - \cos\omega_i(t - s))`, which
+    Two rows differ by ``|PE_t - PE_s|² = 2 Σ_i (1 - cos ω_i(t - s))``, which
     depends on the distance of their positions only.
 
     Args:
         length: number of positions, n.
         dim: even width of the embedding, d.
-        base: positive; sets the slowest frequency, :math:`\text{base}^{-(d-2)/d}`.
+        base: positive; sets the slowest frequency, ``base^(-(d-2)/d)``.
         offset: position of the first row.
         dtype: of the result, rounded to it once, at the end.
         device: where the result lives.
@@ -77,7 +77,8 @@ def sinusoidal(
 class LearnedPositions(nn.Module):
     r"""A learned table, one row per position, to be added to the embeddings.
 
-    .. math:: x_t \mapsto x_t + P_t, \qquad P \in \mathbb{R}^{n_{\max}\times d}
+        x_t ↦ x_t + P_t
+        P ∈ ℝ^(n_max × d)
 
     Args:
         max_length: number of rows; there is no position after the last one.
@@ -139,20 +140,18 @@ def rotary(
 ) -> Tensor:
     r"""Turn each pair of neighbouring components by an angle that grows with the position.
 
-    .. math:: \begin{pmatrix} x'_{2i} \\ x'_{2i+1} \end{pmatrix} =
-              \begin{pmatrix} \cos\omega_i t & -\sin\omega_i t \\
-                              \sin\omega_i t & \cos\omega_i t \end{pmatrix}
-              \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix}, \qquad
-              \omega_i = \text{base}^{-2i/d}
+        x'_(2i) = x_(2i) cos(ω_i t) - x_(2i+1) sin(ω_i t)
+        x'_(2i+1) = x_(2i) sin(ω_i t) + x_(2i+1) cos(ω_i t)
+        ω_i = base^(-2i/d)
 
     Applied to query and key (never to the value), the score then depends on the two positions
-    by their distance only: :math:`(R_t q)\cdot(R_s k) = q\cdot(R_{s-t}\,k)`. The pairs are
-    :math:`(2i, 2i+1)`, as in the paper; :func:`rotary_half_split` pairs :math:`(i, i+d/2)`, and
+    by their distance only: ``(R_t q)·(R_s k) = q·(R_(s-t) k)``. The pairs are
+    ``(2i, 2i+1)``, as in the paper; :func:`rotary_half_split` pairs ``(i, i+d/2)``, and
     weights trained with one are wrong with the other until converted (:func:`to_half_split`).
 
     Args:
         x: ``(..., n, d)``, queries or keys of any floating dtype, d even.
-        base: positive; sets the slowest frequency, :math:`\text{base}^{-(d-2)/d}`.
+        base: positive; sets the slowest frequency, ``base^(-(d-2)/d)``.
         offset: position of the first row: the length of the cache in step-by-step decoding.
         positions: integers that say where each row is, counted from ``offset``; None means 0, 1,
             2, … Of the shape ``(n,)``, or one that broadcasts to ``(..., n)``, such as
@@ -190,10 +189,8 @@ def rotary_half_split(
 ) -> Tensor:
     r"""Turn as :func:`rotary` does, pairing the first half of the components with the second.
 
-    .. math:: \begin{pmatrix} x'_{i} \\ x'_{i+d/2} \end{pmatrix} =
-              \begin{pmatrix} \cos\omega_i t & -\sin\omega_i t \\
-                              \sin\omega_i t & \cos\omega_i t \end{pmatrix}
-              \begin{pmatrix} x_{i} \\ x_{i+d/2} \end{pmatrix}
+        x'_i = x_i cos(ω_i t) - x_(i+d/2) sin(ω_i t)
+        x'_(i+d/2) = x_i sin(ω_i t) + x_(i+d/2) cos(ω_i t)
 
     Arguments, result, errors and cost as there: the same function after a permutation,
     ``rotary_half_split(to_half_split(x)) == to_half_split(rotary(x))``. Most published weights
@@ -214,7 +211,7 @@ def rotary_half_split(
 def to_half_split(tensor: Tensor, *, num_heads: int = 1, dim: int = -1) -> Tensor:
     r"""Reorder the components of each head from neighbouring pairs to split halves.
 
-    .. math:: (x_0, x_1, x_2, x_3, \dots) \mapsto (x_0, x_2, \dots \mid x_1, x_3, \dots)
+        (x_0, x_1, x_2, x_3, …) ↦ (x_0, x_2, … | x_1, x_3, …)
 
     Done to the query and the key projection, it makes weights trained with :func:`rotary` right
     for :func:`rotary_half_split`: both sides of each dot product are permuted alike.
@@ -240,8 +237,7 @@ def to_half_split(tensor: Tensor, *, num_heads: int = 1, dim: int = -1) -> Tenso
 def from_half_split(tensor: Tensor, *, num_heads: int = 1, dim: int = -1) -> Tensor:
     r"""Undo :func:`to_half_split`: from split halves to neighbouring pairs.
 
-    .. math:: (x_0, x_1, \dots \mid x_{d/2}, x_{d/2+1}, \dots) \mapsto
-              (x_0, x_{d/2}, x_1, x_{d/2+1}, \dots)
+        (x_0, x_1, … | x_(d/2), x_(d/2+1), …) ↦ (x_0, x_(d/2), x_1, x_(d/2+1), …)
 
     Arguments, result and errors as there.
 
@@ -260,10 +256,11 @@ def alibi_slopes(
 ) -> Tensor:
     r"""How fast the attention of each head fades with distance: a geometric sequence.
 
-    .. math:: s_i = 2^{-8i/p}, \qquad i = 1, \dots, p
+        s_i = 2^(-8i/p)
+        i = 1, …, p
 
     for the largest power of two p up to the number of heads h. The other h - p heads take
-    :math:`2^{-4(2i-1)/p}`, every second slope of the sequence for 2p heads.
+    ``2^(-4(2i-1)/p)``, every second slope of the sequence for 2p heads.
 
     Args:
         num_heads: h, any number from 1.
@@ -301,9 +298,9 @@ def alibi(
 ) -> Tensor:
     r"""Scores that fall linearly with distance: a bias to be passed as ``attn_mask``.
 
-    .. math:: b^{(h)}_{ij} = -s_h\,|i + \delta - j|
+        b^(h)_ij = -s_h |i + δ - j|
 
-    with the slopes of :func:`alibi_slopes`. The offset :math:`\delta` is 0 when both sequences
+    with the slopes of :func:`alibi_slopes`. The offset ``δ`` is 0 when both sequences
     begin together (``"top-left"``) and m - n when they end together (``"bottom-right"``, as
     when the last n tokens attend to a cache of m). It forbids nothing: for a causal model add
     the causal mask. The paper, causal throughout, leaves the future undefined; the absolute
@@ -315,8 +312,8 @@ def alibi(
         m: number of keys; None means n.
         alignment: required when n != m, as in :func:`attnref.masks.causal`.
         dtype: of the result. In bfloat16 large distances are no longer told apart, where it
-            matters little: no factor :math:`e^{b}` of a weight moves by more than 0.002, for it
-            errs by :math:`|b|\,e^{b}\,2^{-8}`.
+            matters little: no factor ``e^b`` of a weight moves by more than 0.002, for it
+            errs by ``|b| e^b 2^(-8)``.
         device: where the result lives.
 
     Returns:
@@ -351,7 +348,8 @@ def distances(
 ) -> Tensor:
     r"""The distances from a query to a key that a table of scores has: one for each diagonal.
 
-    .. math:: t_r = r - (n - 1) - \delta, \qquad r = 0, \dots, n + m - 2
+        t_r = r - (n - 1) - δ
+        r = 0, …, n + m - 2
 
     A key before its query is at a negative distance. A function of these numbers is what
     :func:`attnref.distance_bias_attention` takes as its bias: -s|t| with
@@ -361,7 +359,7 @@ def distances(
         n: number of queries.
         m: number of keys; None means n.
         alignment: required when n != m, as in :func:`attnref.masks.causal`: the offset
-            :math:`\delta` is 0 for ``"top-left"`` and m - n for ``"bottom-right"``.
+            ``δ`` is 0 for ``"top-left"`` and m - n for ``"bottom-right"``.
         device: where the result lives.
 
     Returns:
@@ -392,14 +390,14 @@ def relative_buckets(
 ) -> Tensor:
     r"""The bucket of each distance: near ones have their own, far ones share, as logarithms do.
 
-    .. math:: f(u) = \begin{cases} u & u < e \\
-              \min\Big(\Big\lfloor e + \frac{\ln(u/e)}{\ln(D/e)}\,(B - e)\Big\rfloor,\;
-              B - 1\Big) & u \ge e \end{cases}, \qquad e = \lfloor B/2 \rfloor
+        f(u) = u for u < e
+        f(u) = min(⌊e + (B - e) ln(u/e) / ln(D/e)⌋, B - 1) for u ≥ e
+        e = ⌊B/2⌋
 
     with the number of buckets B and the largest distance D. Bidirectional, half of the buckets
-    are for each side: distance t has the bucket :math:`f(|t|)` among the first half of them if
-    :math:`t\le 0`, among the second if t > 0. Otherwise only the past has distances:
-    :math:`f(\max(-t, 0))`, and all of the future is in bucket 0.
+    are for each side: distance t has the bucket ``f|t|`` among the first half of them if
+    ``t ≤ 0``, among the second if t > 0. Otherwise only the past has distances:
+    ``f(max(-t, 0))``, and all of the future is in bucket 0.
 
     Args:
         distance: integers of any shape, the position of the key minus that of the query, such as

@@ -1,9 +1,10 @@
 r"""Scaled dot-product attention: the definition that everything else is compared with.
 
-.. math:: O = \mathrm{softmax}\!\left(c\,QK^\top\right)V, \qquad c = 1/\sqrt{d_k}
+    O = softmax(c QKᵀ)V
+    c = 1/√(d_k)
 
 It is written to be right and to be read; the price is that it holds all
-:math:`n\times m` weights and multiplies more than the fused kernels do.
+``n × m`` weights and multiplies more than the fused kernels do.
 """
 
 from typing import NamedTuple
@@ -40,9 +41,9 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     r"""Each query's average of the values, weighted by how well it matches the keys.
 
-    .. math:: o_i = \sum_j p_{ij} v_j, \qquad
-              p_{ij} = \frac{e^{s_{ij}}}{\sum_{l} e^{s_{il}}}, \qquad
-              s_{ij} = c\, q_i \cdot k_j + b_{ij}
+        o_i = Σ_j p_ij v_j
+        p_ij = e^(s_ij) / (Σ_l e^(s_il))
+        s_ij = c q_i·k_j + b_ij
 
     The sums run over the keys that the mask allows. Same arguments and same meaning as
     ``torch.nn.functional.scaled_dot_product_attention``, and safe where that one is a trap:
@@ -71,8 +72,8 @@ def scaled_dot_product_attention(
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
         softcap: bounds the scaled scores before the mask, ``softcap * tanh(score / softcap)``;
             None means no bound.
-        sink: the score :math:`\sigma` of one more key for each head, whose value is zero: it adds
-            :math:`e^{\sigma}` to the sum below the fraction. A number, or a tensor of any floating
+        sink: the score ``σ`` of one more key for each head, whose value is zero: it adds
+            ``e^σ`` to the sum below the fraction. A number, or a tensor of any floating
             dtype that broadcasts to the leading dimensions of the scores, ``(h,)`` for one of
             each head; with a gradient, neither scaled nor bounded by ``softcap``. None means
             none.
@@ -109,7 +110,7 @@ class Attention(NamedTuple):
         output: ``(..., n, d_v)`` in the dtype of ``query``.
         weights: ``(..., n, m)`` in the dtype of ``query``, as they multiplied the values: after
             dropout.
-        lse: the log-sum-exp of each row, :math:`\log\sum_j e^{s_{ij}}`, ``(..., n)``, by which
+        lse: the log-sum-exp of each row, ``log Σ_j e^(s_ij)``, ``(..., n)``, by which
             partial results merge; in the dtype of computation, -inf where the mask allows no key.
             A sink is one of its terms.
 
@@ -138,8 +139,9 @@ def attend(
 ) -> Attention:
     r"""Attention with its weights, and the logarithm of what they were divided by.
 
-    .. math:: o_i = \sum_j p_{ij} v_j, \qquad p_{ij} = e^{s_{ij} - \ell_i}, \qquad
-              \ell_i = \log\sum_j e^{s_{ij}}
+        o_i = Σ_j p_ij v_j
+        p_ij = e^(s_ij - ℓ_i)
+        ℓ_i = log Σ_j e^(s_ij)
 
     Arguments, errors, exactness, cost and source as in :func:`scaled_dot_product_attention`.
 
@@ -177,7 +179,7 @@ def attention_weights(
 ) -> Tensor:
     r"""How much each query attends to each key: the rows of the softmax.
 
-    .. math:: P = \mathrm{softmax}(c\,QK^\top + B)
+        P = softmax(c QKᵀ + B)
 
     Arguments as in :func:`scaled_dot_product_attention`.
 

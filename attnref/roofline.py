@@ -76,9 +76,9 @@ class Machine:
     def roofline(self, cost: Cost, *, dtype: torch.dtype) -> Roofline:
         r"""Which limits a method on this machine: arithmetic, exponentials or memory.
 
-        .. math:: t \ge \max\left(\frac{\text{operations}}{\text{operations per second}},
-                  \frac{\text{exponentials}}{\text{exponentials per second}},
-                  \frac{\text{bytes}}{\text{bytes per second}}\right)
+            t ≥ max(operations / operations per second,
+                    exponentials / exponentials per second,
+                    bytes / bytes per second)
 
         The second quotient exists on a machine with ``exponentials_per_second``; its numerator is
         then no part of the first. Otherwise exponentials are operations like all others.

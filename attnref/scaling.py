@@ -1,4 +1,4 @@
-r"""Scale factors: the number that multiplies :math:`q\cdot k` before the softmax.
+r"""Scale factors: the number that multiplies ``q·k`` before the softmax.
 
 One convention holds for all of them: **a factor multiplies the query**.
 
@@ -9,15 +9,15 @@ One convention holds for all of them: **a factor multiplies the query**.
   ``(..., n, 1)``, for heads ``factors[:, None, None]``: multiply the query by it with
   :func:`scale_query` and pass ``scale=1.0``.
 
-What a factor :math:`c` does to a row of n keys, when all components of queries and keys are
+What a factor ``c`` does to a row of n keys, when all components of queries and keys are
 independent with mean 0 and variance 1 (the picture at initialisation, not after training):
 
-- the variance of the logits :math:`c\,q\cdot k` is :math:`c^2 d_k`;
-- the entropy of the weights is about :math:`\ln n - c^2d_k/2` while
-  :math:`c^2 d_k \ll 2\ln n`; beyond, a few keys hold most of the weight;
-- the gradient is :math:`\partial L/\partial q = c\,K^\top J u` with
-  :math:`J=\mathrm{diag}(p)-pp^\top` and :math:`u=\partial L/\partial p`. Flat weights leave it
-  at about :math:`c\sqrt{d_k/n}` for a unit Gaussian u; where one weight comes near 1, J
+- the variance of the logits ``c q·k`` is ``c² d_k``;
+- the entropy of the weights is about ``ln n - c²d_k/2`` while
+  ``c² d_k ≪ 2 ln n``; beyond, a few keys hold most of the weight;
+- the gradient is ``∂L/∂q = c Kᵀ J u`` with
+  ``J=diag(p)-ppᵀ`` and ``u=∂L/∂p``. Flat weights leave it
+  at about ``c√(d_k/n)`` for a unit Gaussian u; where one weight comes near 1, J
   vanishes.
 
 :mod:`attnref.score_statistics` measures all three, :mod:`attnref.adaptive_scaling` reads the
@@ -39,17 +39,17 @@ __all__ = ["LearnedTemperature", "log_length", "scale_query", "yarn"]
 def yarn(head_dim: int, *, stretch: float) -> float:
     r"""The factor for a context stretched s times: the usual one times a slow function of s.
 
-    .. math:: c = \frac{(0.1\ln s + 1)^2}{\sqrt{d_k}}
+        c = (0.1 ln s + 1)² / √(d_k)
 
-    YaRN multiplies the cosines and sines of the rotary positions by :math:`0.1\ln s+1`, hence
+    YaRN multiplies the cosines and sines of the rotary positions by ``0.1 ln s+1``, hence
     both query and key, hence their product by the square. Do one or the other.
 
-    The score variance grows to :math:`(0.1\ln s+1)^4`, so that the entropy falls by half of
-    what the variance gains: 0.34 nats at s = 4, a part of the :math:`\ln s` that a row s times as
+    The score variance grows to ``(0.1 ln s+1)^4``, so that the entropy falls by half of
+    what the variance gains: 0.34 nats at s = 4, a part of the ``ln s`` that a row s times as
     long adds. The gradient of flat weights grows with the factor.
 
     Args:
-        head_dim: :math:`d_k`.
+        head_dim: ``d_k``.
         stretch: s, the new context length over the one trained on, at least 1.
 
     Raises:
@@ -77,22 +77,22 @@ def yarn(head_dim: int, *, stretch: float) -> float:
 def log_length(head_dim: int, visible: Tensor) -> Tensor:
     r"""A factor that grows with the number of keys, so that long rows stay as sharp as short ones.
 
-    .. math:: c_i = \frac{\ln n_i}{\sqrt{d_k}}
+        c_i = ln n_i / √(d_k)
 
-    Here :math:`n_i` is the number of keys that query i *may attend to*, not the length of the
+    Here ``n_i`` is the number of keys that query i *may attend to*, not the length of the
     tensor: padding does not count, and under a causal mask each row has its own. So a row has
     the same factor in training and when it is decoded from a cache.
 
-    The logit variance is :math:`(\ln n_i)^2`. A key that leads all others by :math:`\Delta` in
-    :math:`q\cdot k/\sqrt{d_k}` keeps at least the weight :math:`1/(1+n_i^{1-\Delta})`, near 1 for
-    :math:`\Delta>1`; under a constant factor a lead of fixed size is lost in a long enough row.
-    For random scores the bare :math:`\ln n` is steep: entropy and gradient are those of a few
+    The logit variance is ``(ln n_i)²``. A key that leads all others by ``Δ`` in
+    ``q·k/√(d_k)`` keeps at least the weight ``1/(1+n_i^(1-Δ))``, near 1 for
+    ``Δ>1``; under a constant factor a lead of fixed size is lost in a long enough row.
+    For random scores the bare ``ln n`` is steep: entropy and gradient are those of a few
     keys. Scalable-Softmax therefore multiplies it by a learned s per head,
     ``s * log_length(…)``; with ``1 / math.log(n_0)`` it is the usual factor at the length
-    :math:`n_0`.
+    ``n_0``.
 
     Args:
-        head_dim: :math:`d_k`.
+        head_dim: ``d_k``.
         visible: ``(..., n)`` counts of keys, or ``(..., 1)`` if all rows see the same: from a
             mask ``mask.sum(-1)``, for causal rows ``torch.arange(1, n + 1)``.
 
@@ -121,19 +121,20 @@ def log_length(head_dim: int, visible: Tensor) -> Tensor:
         )
     _check_head_dim(head_dim)
     # A row without keys would multiply its query by ln 0, which is -inf.
-    return (visible.clamp(min=1).log() * head_dim**-0.5)[..., None]  # (..., n, 1)
+    factor: Tensor = visible.clamp(min=1).log() * head_dim**-0.5
+    return factor[..., None]  # (..., n, 1)
 
 
 class LearnedTemperature(nn.Module):
     r"""A learned factor per head, kept positive by its logarithm and below a ceiling of 100.
 
-    .. math:: \tau_h = \exp(\min(\lambda_h, \ln 100))
+        τ_h = exp(min(λ_h, ln 100))
 
     Made for unit vectors (:func:`attnref.bounded_scores.qk_unit_norm`), whose products lie in
-    :math:`[-1,1]`: the logits then stay within :math:`\pm\tau_h`, their variance starts at
-    :math:`\tau_h^2/d_k`, the entropy near :math:`\ln n-\tau_h^2/(2d_k)`, and no weight exceeds
-    :math:`1/(1+(n-1)e^{-2\tau_h})`. The logarithm makes a gradient step multiply the temperature
-    instead of moving it. Above the ceiling :math:`\lambda_h` gets no gradient.
+    ``[-1,1]``: the logits then stay within ``± τ_h``, their variance starts at
+    ``τ_h²/d_k``, the entropy near ``ln n-τ_h²/(2d_k)``, and no weight exceeds
+    ``1/(1+(n-1)e^(-2τ_h))``. The logarithm makes a gradient step multiply the temperature
+    instead of moving it. Above the ceiling ``λ_h`` gets no gradient.
 
     Args:
         num_heads: h.
@@ -144,7 +145,7 @@ class LearnedTemperature(nn.Module):
 
     Calling it returns the factors, ``(h, 1, 1)``, for :func:`scale_query`.
 
-    Source: Liu et al. 2021 (Swin V2), arXiv 2111.09883: its :math:`\tau\ge 0.01` divides and
+    Source: Liu et al. 2021 (Swin V2), arXiv 2111.09883: its ``τ ≥ 0.01`` divides and
     starts at 0.1. A learned scale on unit vectors is from Henry et al. 2020, arXiv 2010.04245.
 
     Examples:
@@ -172,7 +173,7 @@ class LearnedTemperature(nn.Module):
 def scale_query(query: Tensor, factor: Tensor | float) -> Tensor:
     r"""The query times a factor, for attention with ``scale=1.0``.
 
-    .. math:: (c_i q_i)\cdot k_j = c_i\,(q_i\cdot k_j)
+        (c_i q_i)·k_j = c_i (q_i·k_j)
 
     It is also the safe order: in float16 a product of unscaled vectors overflows where the
     product with the scaled query does not.

@@ -44,24 +44,25 @@ def measure(
 ) -> ScoreStatistics:
     r"""How spread the logits are, how peaked the weights, and how much gradient comes through.
 
-    .. math:: s_i = c\,K q_i + b_i, \qquad p_i = \mathrm{softmax}(s_i), \qquad
-              J_i = \mathrm{diag}(p_i) - p_i p_i^\top, \qquad
-              \frac{\partial L}{\partial s_i} = J_i u_i, \qquad
-              \frac{\partial L}{\partial q_i} = c\,K^\top J_i u_i
+        s_i = c K q_i + b_i
+        p_i = softmax(s_i)
+        J_i = diag(p_i) - p_i p_iᵀ
+        ∂L/∂s_i = J_i u_i
+        ∂L/∂q_i = c Kᵀ J_i u_i
 
-    with :math:`u_i = \partial L/\partial p_i`, the upstream gradient. Over the pairs that the
+    with ``u_i = ∂L/∂p_i``, the upstream gradient. Over the pairs that the
     mask allows:
 
-    - ``logit_mean``, ``logit_variance``: of :math:`s_{ij}`, the variance divided by their number;
+    - ``logit_mean``, ``logit_variance``: of ``s_ij``, the variance divided by their number;
 
     and, each a mean over the queries that see any key:
 
-    - ``entropy``: :math:`H_i = -\sum_j p_{ij}\ln p_{ij}`, in nats;
-    - ``effective_keys``: :math:`e^{H_i}`;
-    - ``max_weight``: :math:`\max_j p_{ij}`;
-    - ``jacobian_trace``: :math:`\mathrm{tr}\,J_i = 1-\sum_j p_{ij}^2`;
-    - ``score_gradient``: :math:`\lVert\partial L/\partial s_i\rVert_2`;
-    - ``query_gradient``: :math:`\lVert\partial L/\partial q_i\rVert_2`, with respect to the
+    - ``entropy``: ``H_i = -Σ_j p_ij ln p_ij``, in nats;
+    - ``effective_keys``: ``e^(H_i)``;
+    - ``max_weight``: ``max_j p_ij``;
+    - ``jacobian_trace``: ``tr J_i = 1-Σ_j p_ij²``;
+    - ``score_gradient``: ``|∂L/∂s_i|_2``;
+    - ``query_gradient``: ``|∂L/∂q_i|_2``, with respect to the
       query as it is passed in: if :func:`attnref.scaling.scale_query` has multiplied it by a
       factor before, multiply this number by that factor.
 
@@ -72,7 +73,7 @@ def measure(
         query: ``(..., n, d_k)``, any floating dtype.
         key: ``(..., m, d_k)``, same dtype and device.
         attn_mask, is_causal, enable_gqa: as in :func:`attnref.scaled_dot_product_attention`; a
-            float mask is :math:`b`.
+            float mask is ``b``.
         scale: the factor c; None means ``1/sqrt(d_k)``.
         upstream: ``(..., n, m)``, the gradient of the loss with respect to the weights. A
             gradient G of the output gives ``G @ value.mT``.

@@ -2,12 +2,12 @@ r"""Similarity: what a query and a key can be compared by.
 
 The dot product, the cosine and the distance are three readings of one product:
 
-.. math:: q\cdot k = \|q\|\,\|k\|\cos\theta = \tfrac12\big(\|q\|^2 + \|k\|^2 - \|q-k\|^2\big)
+    q·k = |q| |k|cos θ = 1/2(|q|² + |k|² - |q-k|²)
 
 In a row of softmax the query's norm cancels, so attention by dot products is attention by
-distances with a bias :math:`\|k\|^2/2` in favour of long keys; the two agree where all keys have
+distances with a bias ``|k|²/2`` in favour of long keys; the two agree where all keys have
 the same norm. Any of the scores becomes weights with :func:`attnref.softmax.stable`; those by
-distances, scaled by :math:`1/2h^2`, are the weights of kernel regression with the bandwidth h.
+distances, scaled by ``1/2h²``, are the weights of kernel regression with the bandwidth h.
 """
 
 import torch
@@ -23,7 +23,7 @@ __all__ = ["cosine_scores", "dot_scores", "euclidean_scores"]
 def dot_scores(query: Tensor, key: Tensor, *, scale: float | None = None) -> Tensor:
     r"""How far each query reaches along each key, and each key along the query.
 
-    .. math:: s_{ij} = c\,q_i\cdot k_j = c\,\|q_i\|\,\|k_j\|\cos\theta_{ij}
+        s_ij = c q_i·k_j = c |q_i| |k_j|cos θ_ij
 
     It measures length as well as direction: a vector need not be its own best match.
 
@@ -54,10 +54,10 @@ def dot_scores(query: Tensor, key: Tensor, *, scale: float | None = None) -> Ten
 def cosine_scores(query: Tensor, key: Tensor, *, scale: float = 1.0) -> Tensor:
     r"""How far each query and key agree in direction, whatever their lengths.
 
-    .. math:: s_{ij} = c\,\frac{q_i\cdot k_j}{\|q_i\|\,\|k_j\|} = c\cos\theta_{ij}
+        s_ij = c (q_i·k_j)/(|q_i| |k_j|) = c cos θ_ij
 
     Bounded by c, which therefore sets how sharp a softmax over them can be: no weight exceeds
-    :math:`1/(1+(m-1)e^{-2c})`. Every vector is its own best match.
+    ``1/(1+(m-1)e^(-2c))``. Every vector is its own best match.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype. A zero vector scores 0.
@@ -87,11 +87,11 @@ def cosine_scores(query: Tensor, key: Tensor, *, scale: float = 1.0) -> Tensor:
 def euclidean_scores(query: Tensor, key: Tensor, *, scale: float = 1.0) -> Tensor:
     r"""How near each query is to each key: the squared distance, negated.
 
-    .. math:: s_{ij} = -c\,\|q_i-k_j\|^2 = c\,\big(2\,q_i\cdot k_j - \|q_i\|^2 - \|k_j\|^2\big)
+        s_ij = -c |q_i-k_j|² = c (2 q_i·k_j - |q_i|² - |k_j|²)
 
     The right side costs one matrix product, as :func:`dot_scores` does, but it subtracts large
     numbers to obtain a small one: the absolute error of the distance is up to about
-    :math:`\tfrac12(d_k+3)\,\varepsilon\,(\|q\|+\|k\|)^2`, and a distance of 0 may come out
+    ``1/2(d_k+3) ε (|q|+|k|)²``, and a distance of 0 may come out
     slightly negative. Points far from the origin lose nothing if a common vector, such as the
     mean of the keys, is first subtracted from queries and keys: distances do not change.
 

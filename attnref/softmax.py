@@ -1,8 +1,9 @@
 r"""Softmax: from scores to weights that sum to 1, whole, block by block, and in pieces.
 
-.. math:: p_i = \frac{e^{s_i}}{\sum_j e^{s_j}}, \qquad \frac{p_i}{p_j} = e^{s_i-s_j}
+    p_i = e^(s_i) / (Σ_j e^(s_j))
+    p_i/p_j = e^(s_i-s_j)
 
-It raises :math:`e` to the scores, not the scores to a power: only differences of scores count.
+It raises ``e`` to the scores, not the scores to a power: only differences of scores count.
 As it stands, the formula overflows from a score of 88.73 on in float32, 11.1 in float16 and 709.79
 in float64. Here are the form that is safe (:func:`stable`), the form that reads the scores in
 blocks (:func:`online`), the merging of attention over separate sets of keys (:class:`Partial`,
@@ -36,9 +37,10 @@ __all__ = [
 def stable(scores: Tensor, *, dim: int = -1) -> Tensor:
     r"""Softmax with the largest score subtracted first, so that no exponential exceeds 1.
 
-    .. math:: p_i = \frac{e^{s_i-\mu}}{\sum_j e^{s_j-\mu}}, \qquad \mu = \max_j s_j
+        p_i = e^(s_i-μ) / (Σ_j e^(s_j-μ))
+        μ = max_j s_j
 
-    The same function, since a common factor :math:`e^{-\mu}` cancels: softmax is invariant to a
+    The same function, since a common factor ``e^(-μ)`` cancels: softmax is invariant to a
     shift of the scores (and not to their size, which acts as an inverse temperature). As
     ``torch.softmax``, except that a row of ``-inf`` alone gives zeros instead of NaN.
 
@@ -53,7 +55,7 @@ def stable(scores: Tensor, *, dim: int = -1) -> Tensor:
         TypeError: for scores that are not a floating tensor.
 
     The relative error of a weight is at most about
-    :math:`(\mu - s_i + \ln m + 3)\,\varepsilon` as long as the weight does not underflow.
+    ``(μ - s_i + ln m + 3) ε`` as long as the weight does not underflow.
     Time and memory ``O(m)`` per row, in three passes: maximum, sum, weights.
 
     Examples:
@@ -70,11 +72,11 @@ def stable(scores: Tensor, *, dim: int = -1) -> Tensor:
 def online(scores: Tensor, *, block_size: int, dim: int = -1) -> Tensor:
     r"""Softmax whose maximum and sum are found in a single pass, one block of keys at a time.
 
-    .. math:: \mu' = \max(\mu, \max_{j\in B} s_j), \qquad
-              \ell' = \ell\, e^{\mu-\mu'} + \sum_{j\in B} e^{s_j-\mu'}, \qquad
-              p_i = e^{s_i-\mu} / \ell
+        μ' = max(μ, max_(j ∈ B) s_j)
+        ℓ' = ℓ e^(μ-μ') + Σ_(j ∈ B) e^(s_j-μ')
+        p_i = e^(s_i-μ) / ℓ
 
-    The recurrence starts at :math:`\mu=-\infty, \ell=0`; whenever the maximum rises, the sum so
+    The recurrence starts at ``μ=-∞, ℓ=0``; whenever the maximum rises, the sum so
     far is rescaled to it.
 
     Args:
@@ -89,7 +91,7 @@ def online(scores: Tensor, *, block_size: int, dim: int = -1) -> Tensor:
         TypeError: for scores that are not a floating tensor.
         ValueError: for a block size that is not a positive integer.
 
-    The relative error is that of :func:`stable` and up to about :math:`\varepsilon` more per block.
+    The relative error is that of :func:`stable` and up to about ``ε`` more per block.
     Time ``O(m)`` per row, in two passes instead of three; memory beside the weights: one block.
 
     Source: Milakov and Gimelshein 2018, arXiv 1805.02867, algorithm 3 (there with blocks of 1).
@@ -118,14 +120,15 @@ def online(scores: Tensor, *, block_size: int, dim: int = -1) -> Tensor:
 class Partial(NamedTuple):
     r"""Attention over some of the keys, with what it takes to merge it with the rest.
 
-    For a set of keys :math:`B`:
+    For a set of keys ``B``:
 
-    .. math:: o = \frac{1}{\ell}\sum_{j\in B} e^{s_j-\mu} v_j, \qquad
-              \mu = \max_{j\in B} s_j, \qquad \ell = \sum_{j\in B} e^{s_j-\mu}
+        o = 1/ℓ Σ_(j ∈ B) e^(s_j-μ) v_j
+        μ = max_(j ∈ B) s_j
+        ℓ = Σ_(j ∈ B) e^(s_j-μ)
 
     A kernel that returns its output and log-sum-exp gives the partial
     ``Partial(output, lse[..., None], torch.ones_like(lse)[..., None])``: the pair
-    :math:`(\mu,\ell)` matters through :math:`\ell e^{\mu}` alone. Kept apart, the two are also
+    ``(μ,ℓ)`` matters through ``ℓ e^μ`` alone. Kept apart, the two are also
     more precise: beside a score of 10 000, float32 rounds a log-sum-exp to steps of 0.001.
 
     Attributes:
@@ -144,7 +147,7 @@ class Partial(NamedTuple):
     normaliser: Tensor
 
     def log_sum_exp(self) -> Tensor:
-        r"""The :math:`\mu + \ln\ell` of each query, ``(..., n)``; -inf where no key is allowed."""
+        r"""The ``μ + ln ℓ`` of each query, ``(..., n)``; -inf where no key is allowed."""
         return (self.maximum + _zero_to_one(self.normaliser).log()).squeeze(-1)
 
 
@@ -188,9 +191,9 @@ def partial_attention(scores: Tensor, value: Tensor) -> Partial:
 def merge(one: Partial, other: Partial) -> Partial:
     r"""Attention over two disjoint sets of keys, from attention over each.
 
-    .. math:: \mu = \max(\mu_1, \mu_2), \qquad
-              \ell = \ell_1 e^{\mu_1-\mu} + \ell_2 e^{\mu_2-\mu}, \qquad
-              o = \frac{\ell_1 e^{\mu_1-\mu}}{\ell}\,o_1 + \frac{\ell_2 e^{\mu_2-\mu}}{\ell}\,o_2
+        μ = max(μ_1, μ_2)
+        ℓ = ℓ_1 e^(μ_1-μ) + ℓ_2 e^(μ_2-μ)
+        o = (ℓ_1 e^(μ_1-μ) o_1 + ℓ_2 e^(μ_2-μ) o_2) / ℓ
 
     Exact, commutative and associative up to rounding: however the keys are divided, and in
     whatever order the parts arrive, the merged output is attention over all of them. A part
@@ -230,12 +233,11 @@ def merge(one: Partial, other: Partial) -> Partial:
 def log_sum_exp(scores: Tensor, *, dim: int = -1) -> Tensor:
     r"""The logarithm of softmax's denominator: a smooth maximum, whose gradient is softmax.
 
-    .. math:: \ln\sum_j e^{s_j} = \mu + \ln\sum_j e^{s_j-\mu}, \qquad
-              \alpha\ln\sum_j e^{x_j/\alpha}
-              = \max_{p}\Big(\sum_j p_j x_j + \alpha H(p)\Big)
+        ln Σ_j e^(s_j) = μ + ln Σ_j e^(s_j-μ)
+        α ln Σ_j e^(x_j/α) = max_p(Σ_j p_j x_j + α H(p))
 
-    The second identity says what softmax maximises, at :math:`p=\mathrm{softmax}(x/\alpha)`: the
-    expected score plus :math:`\alpha` times the entropy, so :math:`\alpha` is the price of a nat.
+    The second identity says what softmax maximises, at ``p=softmax(x/α)``: the
+    expected score plus ``α`` times the entropy, so ``α`` is the price of a nat.
     As ``torch.logsumexp``, except that a row of ``-inf`` alone has the gradient 0 and not NaN.
 
     Args:
@@ -248,7 +250,7 @@ def log_sum_exp(scores: Tensor, *, dim: int = -1) -> Tensor:
     Raises:
         TypeError: for scores that are not a floating tensor.
 
-    Absolute error at most about :math:`(|\mu| + \ln m + 3)\,\varepsilon`. Time and memory
+    Absolute error at most about ``(|μ| + ln m + 3) ε``. Time and memory
     ``O(m)`` per row.
 
     Examples:
@@ -267,17 +269,17 @@ def log_sum_exp(scores: Tensor, *, dim: int = -1) -> Tensor:
 def jacobian(weights: Tensor, *, dim: int = -1, scale: float = 1.0) -> Tensor:
     r"""The derivative of ``softmax(scale * x)``, from its weights.
 
-    .. math:: \frac{\partial p_i}{\partial x_j} = c\,p_i(\delta_{ij} - p_j), \qquad
-              J = c\,\big(\mathrm{diag}(p) - pp^\top\big)
+        ∂p_i/∂x_j = c p_i(δ_ij - p_j)
+        J = c (diag(p) - ppᵀ)
 
-    Symmetric, rows sum to 0, trace :math:`c\,(1-\sum_i p_i^2)`, spectral norm at most
-    :math:`c/2`. It vanishes as the weights approach one-hot; on uniform weights it is
-    :math:`\frac{c}{m}(I-\frac1m\mathbf 1\mathbf 1^\top)`.
+    Symmetric, rows sum to 0, trace ``c (1-Σ_i p_i²)``, spectral norm at most
+    ``c/2``. It vanishes as the weights approach one-hot; on uniform weights it is
+    ``c/m (I - 11ᵀ/m)``.
 
     Args:
         weights: the softmax, any shape, any floating dtype.
         dim: the dimension of the keys, of size m.
-        scale: the factor c between x and the scores, often written :math:`1/\alpha`.
+        scale: the factor c between x and the scores, often written ``1/α``.
 
     Returns:
         The other dimensions of ``weights``, then ``(m, m)``: the weight's index i, then j.
@@ -303,7 +305,7 @@ def jacobian_product(
 ) -> Tensor:
     r"""Softmax's Jacobian times a vector, without forming the Jacobian.
 
-    .. math:: (Ju)_i = c\,p_i\Big(u_i - \sum_j p_j u_j\Big)
+        (Ju)_i = c p_i(u_i - Σ_j p_j u_j)
 
     The Jacobian is symmetric, so this is both the forward derivative along ``vector`` and, with
     the gradient of a loss with respect to the weights as ``vector``, the gradient with respect
@@ -333,12 +335,12 @@ def jacobian_product(
 
 
 def entropy(weights: Tensor, *, dim: int = -1) -> Tensor:
-    r"""How spread the weights are, in nats: 0 for a single key, :math:`\ln m` for all alike.
+    r"""How spread the weights are, in nats: 0 for a single key, ``ln m`` for all alike.
 
-    .. math:: H(p) = -\sum_j p_j \ln p_j
+        H(p) = -Σ_j p_j ln p_j
 
-    :math:`e^{H}` is the effective number of keys. For :math:`p=\mathrm{softmax}(\beta x)` it never
-    rises with :math:`\beta`, since :math:`dH/d\beta = -\beta\,\mathrm{Var}_p(x)`.
+    ``e^H`` is the effective number of keys. For ``p=softmax(β x)`` it never
+    rises with ``β``, since ``dH/dβ = -β Var_p(x)``.
 
     Args:
         weights: non-negative with sum 1, any shape, any floating dtype. A weight of 0 counts

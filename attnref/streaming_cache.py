@@ -15,7 +15,7 @@ __all__ = ["StreamingCache"]
 class StreamingCache:
     r"""The keys and values of the first s tokens and of the last W: a size that never grows.
 
-    .. math:: A_i = \{j : j < s\} \cup \{j : i - W < j \le i\}
+        A_i = {j : j < s} ∪ {j : i - W < j ≤ i}
 
     is what query i sees, however long the text is. The first tokens are kept because a trained
     model leaves there what it pays to no other token; without them that weight falls to the rest.

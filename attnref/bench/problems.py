@@ -384,7 +384,7 @@ def exact(problem: Problem) -> Tensor:
 
 
 def relative_error(output: Tensor, expected: Tensor) -> float:
-    r""":math:`\lVert O-O^*\rVert / \lVert O^*\rVert` over the checked rows, in float64."""
+    r"""``|O - O*| / |O*|`` over the checked rows, in float64."""
     rows = checked_rows(output.shape[-2])
     found = output.detach()[..., rows, :].double()
     return float((found - expected).norm() / expected.norm())

@@ -3,23 +3,22 @@ r"""The truth, and how far from it an honest implementation may be.
 The truth is :mod:`attnref.oracle` on the very numbers that the function gets. An output may be
 wrong by 1.5 times the largest error of PyTorch's own function on the same input; where that
 happens to be small, by the floor: what rounding does at most, to first order, to a program
-that stores each intermediate result once in the dtype, with unit roundoff :math:`u`, and adds
-up in float32 at least, with unit roundoff :math:`u_a`:
+that stores each intermediate result once in the dtype, with unit roundoff ``u``, and adds
+up in float32 at least, with unit roundoff ``u_a``:
 
-- a score is a product of :math:`d_k` terms, scaled and biased. Three roundings of size
-  :math:`u` and :math:`d_k` of size :math:`u_a`, relative to
-  :math:`A_{ij} = c \sum_l |q_{il} k_{jl}| + |b_{ij}|`, change it by
-  :math:`\delta_{ij} = (3u + d_k u_a) A_{ij}`; soft-capping to :math:`\tau` adds :math:`3u\tau`;
-- a change of the scores changes the output by :math:`\sum_j p_{ij}\,\delta_{ij}\,(v_j - o_i)`,
-  times at most :math:`e^{2\max_j \delta_{ij}}` for the terms of higher order, and never by more
+- a score is a product of ``d_k`` terms, scaled and biased. Three roundings of size
+  ``u`` and ``d_k`` of size ``u_a``, relative to
+  ``A_ij = c Σ_l |q_il k_jl| + |b_ij|``, change it by
+  ``δ_ij = (3u + d_k u_a) A_ij``; soft-capping to ``τ`` adds ``3uτ``;
+- a change of the scores changes the output by ``Σ_j p_ij δ_ij (v_j - o_i)``,
+  times at most ``e^(2 max_j δ_ij)`` for the terms of higher order, and never by more
   than the range of the values that the row sees;
-- the weights are rounded when they are formed and when they are normalised, :math:`m` products
-  are added, and the output is rounded once more: :math:`(2u + m u_a) \sum_j p_{ij} |v_j| +
-  u\,|o_i|`.
+- the weights are rounded when they are formed and when they are normalised, ``m`` products
+  are added, and the output is rounded once more: ``(2u + m u_a) Σ_j p_ij |v_j| + u |o_i|``.
 
-Gradients likewise: a weight is known to :math:`\rho_i = 2\max_j\delta_{ij} + 8u +
-(m + n + d_k + d_v) u_a`, and each gradient sums products with such weights, so that the sums of
-the absolute values, times :math:`\rho_i`, bound the error.
+Gradients likewise: a weight is known to ``ρ_i = 2 max_j δ_ij + 8u + (m + n + d_k + d_v) u_a``, and
+each gradient sums products with such weights, so that the sums of the absolute values, times
+``ρ_i``, bound the error.
 """
 
 import math
@@ -179,9 +178,9 @@ def mask_gradient(question: Question, grad_output: Tensor) -> Gradient:
 def of_mean(value: Tensor, dtype: torch.dtype, score: float = 0.0) -> float:
     r"""What rounding does to a mean of values: to the weights, to the sum and to its result.
 
-    Their weights may be computed as :math:`e^{s - L}` with :math:`L = \log \sum e^s`, which is of
+    Their weights may be computed as ``e^(s - L)`` with ``L = log Σ e^s``, which is of
     the size of the one ``score`` that they have. Rounded in float32 at least, it is wrong by
-    :math:`u_a |s|`, to first order, and that is the relative error of all weights, and so of the
+    ``u_a |s|``, to first order, and that is the relative error of all weights, and so of the
     mean.
     """
     rounding = _Rounding(dtype)

@@ -57,8 +57,7 @@ def check(
 ) -> Report:
     r"""Judges anybody's attention function by the rules that attnref itself keeps.
 
-    .. math:: \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right)V, \quad
-              \text{and what follows from it}
+        softmax(QKᵀ/√(d_k))V, and what follows from it
 
     Args:
         function: called as ``f(query, key, value, **options)`` with tensors

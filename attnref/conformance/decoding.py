@@ -26,8 +26,7 @@ def check_steps(
 ) -> Report:
     r"""Judges a decoding step with a cache of keys and values against one causal pass.
 
-    .. math:: o_t = \sum_{j \le t}
-              \mathrm{softmax}_j\!\left(\frac{q_t \cdot k_j}{\sqrt{d_k}}\right) v_j
+        o_t = Σ_(j ≤ t) softmax_j((q_t·k_j)/√(d_k)) v_j
 
     Args:
         function: called as ``step(query, key, value, cache, **options)`` with tensors

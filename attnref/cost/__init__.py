@@ -7,7 +7,7 @@ is known line by line. The rules of counting:
   floating-point numbers is one operation; so is one exponential or logarithm, which have a
   count of their own because hardware computes them elsewhere, more slowly. A sum, a maximum or
   a product of matrices starts from an accumulator: d numbers cost d operations, a product of
-  :math:`(n\times d)` and :math:`(d\times m)` costs :math:`2nmd`, and a bias, being the
+  ``(n × d)`` and ``(d × m)`` costs ``2nmd``, and a bias, being the
   accumulator, costs none.
 - *Not operations:* comparisons and selections (``where``, ``masked_fill``), absolute values,
   logic on booleans, conversions, copies, arithmetic on indices. They may still move bytes.

@@ -9,8 +9,8 @@ from attnref.cost.softmax_attention import fused
 def distance_bias(sizes: Sizes, *, table: bool = False, pairs: int | None = None) -> Cost:
     r"""Softmax attention whose scores get a number for their distance, of each head.
 
-    .. math:: h\,(n+m-1) \text{ numbers read beside } q, k, v, \qquad
-              \text{with a table } h\,(n+m-1) + h\,nm \text{ and } h\,nm \text{ written}
+        h (n+m-1) numbers read beside q, k, v
+        with a table h (n+m-1) + h nm and h nm written
 
     beside :func:`fused`, and one addition for each of the P allowed pairs::
 

@@ -13,7 +13,7 @@ from attnref.cost.softmax_attention import fused
 def block_pairs(n: int, *, block_size: int, num_blocks: int) -> int:
     r"""How many causal pairs are left when each query reads so many blocks, its own included.
 
-    .. math:: \sum_{i<n} \Bigl(B\,\min\bigl(k-1, \lfloor i/B\rfloor\bigr) + (i \bmod B) + 1\Bigr)
+        Σ_(i<n) (B min(k-1, ⌊i/B⌋) + (i mod B) + 1)
 
     For single keys, that is, blocks of one, it is
     ``allowed_pairs(n, n, window=(num_blocks - 1, 0))``: as many as under a window of that width.
@@ -42,8 +42,8 @@ def block_pairs(n: int, *, block_size: int, num_blocks: int) -> int:
 def moba(sizes: Sizes, *, block_size: int, num_blocks: int) -> Cost:
     r"""Causal attention to the blocks that a gate prefers, and the gate.
 
-    .. math:: bh\,\bigl(2 G d_k + 2P(d_k+d_v)\bigr) \text{ operations in products}, \qquad
-              G = \sum_{i<n} \lfloor i/B\rfloor
+        bh (2 G d_k + 2P(d_k+d_v)) operations in products
+        G = Σ_(i<n) ⌊i/B⌋
 
     for the P pairs of :func:`block_pairs`. Of the blocks before its own, whose means are
     computed once, a query takes the best by the gate; then as :func:`fused`, over their keys::
@@ -88,8 +88,8 @@ def moba(sizes: Sizes, *, block_size: int, num_blocks: int) -> Cost:
 def indexer(sizes: Sizes, *, num_keys: int, index_heads: int, index_dim: int) -> Cost:
     r"""Causal attention to the tokens that an indexer ranks first, and the indexer.
 
-    .. math:: b\,\bigl(2R\,h_I d_I + 2hP(d_k+d_v)\bigr) \text{ operations in products}, \qquad
-              R = \tfrac{n(n+1)}{2}, \quad P = \sum_{i<n} \min(k, i+1)
+        b (2R h_I d_I + 2hP(d_k+d_v)) operations in products
+        R = n(n+1) / 2, P = Σ_(i<n) min(k, i+1)
 
     Row by row, for all heads; ranking only compares, and counts as no operation. The keys that a
     query chose are read for it, once for the heads that share them::
@@ -101,8 +101,8 @@ def indexer(sizes: Sizes, *, num_keys: int, index_heads: int, index_dim: int) ->
     Args:
         sizes: of query, key and value, with n = m.
         num_keys: the number k of keys that a query keeps.
-        index_heads: :math:`h_I`.
-        index_dim: :math:`d_I`.
+        index_heads: ``h_I``.
+        index_dim: ``d_I``.
 
     Raises:
         ValueError: for a size below 1, or n other than m.
@@ -139,9 +139,9 @@ def indexer(sizes: Sizes, *, num_keys: int, index_heads: int, index_dim: int) ->
 def native_sparse(sizes: Sizes, *, block_size: int, num_blocks: int, window: int) -> Cost:
     r"""Causal attention to summaries, to the blocks that they point at, and to a window.
 
-    .. math:: bh\,\bigl(2 G (2d_k + d_v) + 2(P + P_W)(d_k+d_v)\bigr) \text{ operations in products}
+        bh (2 G (2d_k + d_v) + 2(P + P_W)(d_k+d_v)) operations in products
 
-    for the G pairs of a query and a summary, the P pairs of :func:`block_pairs` and the :math:`P_W`
+    for the G pairs of a query and a summary, the P pairs of :func:`block_pairs` and the ``P_W``
     pairs of a window. Scores of summaries are computed twice, to choose and to average; each
     average is :func:`fused` over its own keys, and a gate multiplies it::
 

@@ -53,7 +53,7 @@ def rank_pairs(
 ) -> Tiles:
     r"""The pairs of one rank's queries with the keys of another, or with all of them.
 
-    .. math:: \sum_{i \in R} (i + 1) \text{ pairs, if causal and } n = m
+        Σ_(i ∈ R) (i + 1) pairs, if causal and n = m
 
     for the positions R that the rank holds. A layout's balance is the mean over ranks of this,
     divided by its maximum: the ring waits for the slowest, in each step.
@@ -112,10 +112,10 @@ def ring(
 ) -> RankCost:
     r"""One pass of :func:`attnref.distributed.ring_attention` on one rank.
 
-    .. math:: bh\,\bigl(2P(d_k+d_v) + 4P\bigr) \text{ operations of pairs}, \qquad
-              (m - m_{r+1})\,b h_{kv} (d_k+d_v) \text{ numbers sent}
+        bh (2P(d_k+d_v) + 4P) operations of pairs
+        (m - m_(r+1)) b h_kv (d_k+d_v) numbers sent
 
-    forward, for P allowed pairs of the rank, and :math:`m_r` keys on rank r::
+    forward, for P allowed pairs of the rank, and ``m_r`` keys on rank r::
 
         output, maximum, normaliser = 0, -inf, 0        # (b, h, n_r, d_v), twice (b, h, n_r, 1)
         for block in the ring:                          # sent on meanwhile, the next one received
@@ -123,8 +123,8 @@ def ring(
                 more = fused(query[rows], block[columns])
                 output[rows], maximum[rows], normaliser[rows] = merge(seen, more)
 
-    .. math:: bh\,\bigl(2P(3d_k+2d_v) + 3P\bigr) \text{ operations of pairs}, \qquad
-              (2m - m_{r+1} - m_r)\,b h_{kv} (d_k+d_v) \text{ numbers sent}
+        bh (2P(3d_k+2d_v) + 3P) operations of pairs
+        (2m - m_(r+1) - m_r) b h_kv (d_k+d_v) numbers sent
 
     backward, with the gradients of half precision in float32 on their way::
 

@@ -9,7 +9,7 @@ from attnref.cost.softmax_attention import fused
 def differential(sizes: Sizes, *, pairs: int | None = None) -> Cost:
     r"""Two attentions to the same values, and the difference of what they give.
 
-    .. math:: bh\,\bigl(4P(d_k+d_v) + 8P + 2n(d_k+d_v) + 2nd_v\bigr) \text{ operations}
+        bh (4P(d_k+d_v) + 8P + 2n(d_k+d_v) + 2nd_v) operations
 
     for P allowed pairs per head, twice those of :func:`fused` and the difference::
 

@@ -18,11 +18,11 @@ def gated_delta(
 ) -> Cost:
     r"""Gated delta attention: chunks of tokens with a state between them, or token by token.
 
-    .. math:: bh\,\bigl(2nB(d_k+d_v) + 4nd_kd_v\bigr) \text{ operations in products, with beta }
-              bh\,\bigl(nB(2d_k+d_v) - nd_v + 2nd_kd_v\bigr) \text{ more}
+        bh (2nB(d_k+d_v) + 4nd_k d_v) operations in products
+        bh (nB(2d_k+d_v) - nd_v + 2nd_k d_v) more with beta
 
     for chunks of B tokens, the last one filled up. With a decay for each component, a square takes
-    :math:`n(B-1)d_k` in place of :math:`2nBd_k`, for blocks meet only what is before them. Token by
+    ``n(B-1)d_k`` in place of ``2nBd_k``, for blocks meet only what is before them. Token by
     token, ``block_size=None``::
 
         state = exp(log_decay)[:, None] * state         # (d_k, d_v)

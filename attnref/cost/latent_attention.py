@@ -18,8 +18,8 @@ def latent(
 ) -> Cost:
     r"""Latent attention, between the latents that are kept and the output of each head.
 
-    .. math:: bh\,\bigl(2md_c(d_k+d_v) + 2P(d_k+d_r+d_v)\bigr) \text{ operations in products, or}
-              \qquad bh\,\bigl(2nd_c(d_k+d_v) + 2P(2d_c+d_r)\bigr) \text{ absorbed}
+        bh (2md_c(d_k+d_v) + 2P(d_k+d_r+d_v)) operations in products, or
+        bh (2nd_c(d_k+d_v) + 2P(2d_c+d_r)) absorbed
 
     for P allowed pairs per head, around a core without waste, as :func:`fused`::
 
@@ -36,8 +36,8 @@ def latent(
 
     Args:
         sizes: of query, key and value of a head, without the rotary part.
-        latent_dim: :math:`d_c`, the numbers of a token's latent.
-        rotary_dim: :math:`d_r`, those of the key that carries its position.
+        latent_dim: ``d_c``, the numbers of a token's latent.
+        rotary_dim: ``d_r``, those of the key that carries its position.
         absorb: whether the matrices go to the query and to the output.
         pairs: allowed pairs of a head, of whatever mask; None means all n m.
 

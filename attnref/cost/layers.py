@@ -16,10 +16,10 @@ def multihead(
 ) -> Cost:
     r"""A multi-head layer: four projections around a core.
 
-    .. math:: 8nD^2 + 4n^2D \text{ operations in products, for } n=m,\ hd_k=hd_v=D
+        8nD² + 4n²D operations in products, for n=m, hd_k=hd_v=D
 
-    so the core outweighs the projections only for :math:`n>2D`, and projections and
-    :func:`feedforward` together, :math:`24nD^2`, only for :math:`n>6D`::
+    so the core outweighs the projections only for ``n>2D``, and projections and
+    :func:`feedforward` together, ``24nD²``, only for ``n>6D``::
 
         query, key, value = linear(x, W_q), linear(x, W_k), linear(x, W_v)  # heads are views
         output = core(query, key, value)                # (b, h, n, d_v)
@@ -105,9 +105,9 @@ def feedforward(
     bias: bool = True,
     dtype: torch.dtype = torch.float32,
 ) -> Cost:
-    r"""The layer after attention: :math:`\mathrm{ReLU}(x W_1)\,W_2`, and the biases.
+    r"""The layer after attention: ``ReLU(x W_1) W_2``, and the biases.
 
-    .. math:: 4nDH \text{ operations in products, } 16nD^2 \text{ for } H = 4D
+        4nDH operations in products, 16nD² for H = 4D
 
     Another activation changes the other operations only: here, one maximum for each hidden
     number.
@@ -148,9 +148,9 @@ def parameters(
 ) -> int:
     r"""Numbers to learn in a multi-head layer and, with ``hidden``, in the feed-forward one.
 
-    .. math:: D\,(h+h_{kv})(d_k+d_v) \;+\; 2DH
+        D (h+h_kv)(d_k+d_v) + 2DH
 
-    and the biases. A gate adds :math:`Dh`, elementwise :math:`Dhd_v`.
+    and the biases. A gate adds ``Dh``, elementwise ``Dhd_v``.
 
     Args:
         sizes: the heads and their widths; n, m and batch do not matter.

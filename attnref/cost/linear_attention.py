@@ -8,7 +8,7 @@ from attnref.cost.sizes import Sizes
 def linear(sizes: Sizes) -> Cost:
     r"""Linear attention, from features of queries and keys, without the n × m scores.
 
-    .. math:: bh\,\bigl(2(n+m)d_kd_v + md_k + 2nd_k + nd_v\bigr) \text{ operations}
+        bh (2(n+m)d_k d_v + md_k + 2nd_k + nd_v) operations
 
     ::
 
@@ -19,7 +19,7 @@ def linear(sizes: Sizes) -> Cost:
         output /= total                                 # (b, h, n, d_v)
 
     For n = m its products cost what those of ``plain`` do at
-    :math:`n = 2d_kd_v/(d_k+d_v)`, which is d for :math:`d_k=d_v=d`; less only beyond. Run
+    ``n = 2d_k d_v/(d_k+d_v)``, which is d for ``d_k=d_v=d``; less only beyond. Run
     causally, one token after the other, it needs the same operations.
 
     Args:

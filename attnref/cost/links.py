@@ -78,19 +78,18 @@ def mesh_time(
 ) -> RankTime:
     r"""The forward pass of :func:`attnref.distributed.mesh_attention`, step by step.
 
-    .. math:: t = 2\lambda_h + \frac{X}{B_h} + \sum_{s=0}^{p_r-1}
-              \max\left(\frac{C_s}{F},\ \lambda_r + \frac{S_s}{B_r}\right)
+        t = 2λ_h + X/B_h + Σ_(s=0)^(p_r-1) max(C_s/F, λ_r + S_s/B_r)
 
-    where the slowest rank does :math:`C_s` operations in step s and passes on :math:`S_s` bytes
+    where the slowest rank does ``C_s`` operations in step s and passes on ``S_s`` bytes
     meanwhile, none in the last step; X are the bytes with which parts of the sequence are
-    exchanged for heads, and back. Bandwidth :math:`B` and latency :math:`\lambda` are those of
+    exchanged for heads, and back. Bandwidth ``B`` and latency ``λ`` are those of
     the link of the ring and of that of the heads. ``heads=1``, without X, is
     :func:`attnref.distributed.ring_attention`.
 
     Args:
         sizes: of the whole sequence, n queries and m keys.
         ranks: how many share it.
-        heads: :math:`p_h`, the ranks of a row, which divide the heads; the :math:`p_r` rows are
+        heads: ``p_h``, the ranks of a row, which divide the heads; the ``p_r`` rows are
             the steps of a ring.
         ring_link: between neighbours of a ring.
         heads_link: between ranks that divide the heads; None means as ``ring_link``.
@@ -149,11 +148,11 @@ def hiding_length(
 ) -> float:
     r"""The tokens per rank from which on a ring sends no longer than it computes.
 
-    .. math:: c = \frac{g\,s}{2}\,\frac{h_{kv}}{h}\,\frac FB
+        c = g s / 2 h_kv/h F/B
 
-    for numbers of s bytes and :math:`g = 1`, or 2 under a causal mask that is balanced, which
+    for numbers of s bytes and ``g = 1``, or 2 under a causal mask that is balanced, which
     leaves half of the work; more with a latency, for then
-    :math:`\frac 2g c^2 h(d_k+d_v)/F = \lambda + c\,s\,h_{kv}(d_k+d_v)/B`. The number of ranks
+    ``2/g c² h(d_k+d_v)/F = λ + c s h_kv(d_k+d_v)/B``. The number of ranks
     and the length of the sequence play no part. With a group of heads, as in
     :func:`mesh_time`, it is the tokens per row that count, ``n * heads / ranks``.
 

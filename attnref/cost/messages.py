@@ -34,24 +34,24 @@ def sent(
 ) -> Sent:
     r"""Bytes that a rank sends, forward and backward, by a method of :mod:`attnref.distributed`.
 
-    .. math:: \frac{n}{p_r p_h}\,\frac{p_h-1}{p_h}\,\bigl(h d_k + h_{kv}(d_k+d_v) + h d_v\bigr) +
-              \frac{p_r-1}{p_r}\, n\,\frac{h_{kv}}{p_h}(d_k+d_v) \text{ numbers forward}
+        n/(p_r p_h) (p_h-1)/p_h (h d_k + h_kv(d_k+d_v) + h d_v)
+        + (p_r-1)/p_r n h_kv/p_h (d_k+d_v) numbers forward
 
-    in a mesh, for lengths that its :math:`p = p_r p_h` ranks divide: ``"ring"`` is one with
-    :math:`p_h = 1`, ``"ulysses"`` one with :math:`p_r = 1`. ``"gather"`` sends
+    in a mesh, for lengths that its ``p = p_r p_h`` ranks divide: ``"ring"`` is one with
+    ``p_h = 1``, ``"ulysses"`` one with ``p_r = 1``. ``"gather"`` sends
 
-    .. math:: (p-1)\,\max_r m_r\; b h_{kv} (d_k+d_v) \text{ numbers forward}
+        (p-1) max_r m_r b h_kv (d_k+d_v) numbers forward
 
     and backward as many again, for they are not kept, and the gradients of the keys of all others.
     A step of decoding by ``"split_kv"`` sends, however long the cache is,
 
-    .. math:: (p-1)\,bhn\,(d_v+2) \text{ numbers, of 32 bits at least.}
+        (p-1) bhn (d_v+2) numbers, of 32 bits at least.
 
     Args:
         method: ``"ring"``, ``"gather"``, ``"ulysses"``, ``"mesh"`` or ``"split_kv"``.
         sizes: of the whole sequence, n queries and m keys.
         ranks: p, how many share it.
-        heads: :math:`p_h`, the ranks that divide the heads, of a mesh alone; it divides the number
+        heads: ``p_h``, the ranks that divide the heads, of a mesh alone; it divides the number
             of ranks and that of key heads.
         rank: whose bytes, counted through the mesh row by row.
         layout: ``"zigzag"``, ``"striped"`` or ``"contiguous"``. To split_kv neither this nor the

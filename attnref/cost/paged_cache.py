@@ -34,10 +34,11 @@ def slots(
 ) -> Slots:
     r"""Places that a cache takes for sequences of these lengths, in pages and padded.
 
-    .. math:: P\Big(\lfloor c/P\rfloor + \sum_s \big(\lceil m_s/P\rceil - \lfloor c/P\rfloor\big)
-              \Big) \qquad\text{and}\qquad b\,m_{\max}
+        P(⌊c/P⌋ + Σ_s (⌈m_s/P⌉ - ⌊c/P⌋))
+        and
+        b m_max
 
-    for b sequences of :math:`m_s` tokens whose first c are the same. Of these, full pages are
+    for b sequences of ``m_s`` tokens whose first c are the same. Of these, full pages are
     shared; a page that holds the last of them and what comes after is each sequence's own. In
     bytes, multiply by the ``cache_bytes`` of :class:`Sizes` for a single token.
 
@@ -45,14 +46,14 @@ def slots(
         lengths: the tokens of each sequence.
         block_size: P, tokens in a page.
         prefix: c, tokens at the beginning that all of them share; 0 shares nothing.
-        max_length: :math:`m_{\max}`, the room that a padded cache gives each; None means that the
+        max_length: ``m_max``, the room that a padded cache gives each; None means that the
             longest length is known beforehand.
 
     Raises:
         ValueError: for a number that is not an integer of its range: lengths and prefix from 0,
             pages from 1, a prefix no longer than the shortest, a maximum no less than the longest.
 
-    Exact. Without a prefix, a page is on average left with :math:`(P-1)/2` places empty per
+    Exact. Without a prefix, a page is on average left with ``(P-1)/2`` places empty per
     sequence, if each remainder of a length by P is as likely as the others.
 
     Source: Kwon et al. 2023, arXiv 2309.06180, section 4.3.

@@ -14,7 +14,7 @@ Window = tuple[int | None, int | None]
 def allowed_pairs(n: int, m: int, *, window: Window = (None, None)) -> int:
     r"""How many pairs of a query and a key a window allows.
 
-    .. math:: \#\{(i,j) : i-\text{left}\le j\le i+\text{right},\ 0\le i<n,\ 0\le j<m\}
+        #{(i,j) : i-left ≤ j ≤ i+right, 0 ≤ i<n, 0 ≤ j<m}
 
     Causal is ``(None, 0)``, the last w keys ``(w - 1, 0)``, w keys to either side ``(w, w)``;
     when both sequences end together (``"bottom-right"``) add m - n to the right and subtract
@@ -62,7 +62,7 @@ class Tiles:
 def tiles(n: int, m: int, *, block: tuple[int, int], window: Window = (None, None)) -> Tiles:
     r"""The tiles that hold at least one allowed pair.
 
-    A causal mask over b whole blocks leaves :math:`\tfrac12+\tfrac1{2b}` of the scores.
+    A causal mask over b whole blocks leaves ``1/2 + 1/(2b)`` of the scores.
 
     Args:
         n: number of queries.
@@ -102,7 +102,8 @@ def tiles(n: int, m: int, *, block: tuple[int, int], window: Window = (None, Non
 def useful_share(lengths: Sequence[int]) -> tuple[float, float]:
     r"""Which share of a padded batch is real: of its token slots, and of its scores.
 
-    .. math:: \frac{\sum_i n_i}{b\,n_{\max}}, \qquad \frac{\sum_i n_i^2}{b\,n_{\max}^2}
+        Σ_i n_i/(b n_max)
+        Σ_i n_i²/(b n_max²)
 
     Args:
         lengths: the real length of each sequence; all are padded to the longest.

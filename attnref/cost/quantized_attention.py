@@ -18,10 +18,9 @@ def quantized(
 ) -> Cost:
     r"""Softmax attention to keys and values of few bits, which become wide numbers on the chip.
 
-    .. math:: b\,h_{kv}\,m\,\bigl(w(d_k+d_v) + w_\Delta(\lceil d_k/g\rceil + \lceil d_v/g\rceil)
-              \bigr) \text{ bits read for them}
+        b h_kv m (w(d_k+d_v) + w_Δ(⌈d_k/g⌉ + ⌈d_v/g⌉)) bits read for them
 
-    for numbers of w bits, of which g share a step of :math:`w_\Delta` bits; one multiplication for
+    for numbers of w bits, of which g share a step of ``w_Δ`` bits; one multiplication for
     each number, and all else as :func:`fused`::
 
         keys = key_numbers * key_steps                  # (m, d_k), on the chip

@@ -9,7 +9,7 @@ from attnref.cost.sizes import Sizes, check_sizes
 def plain(sizes: Sizes, *, masked: bool = False) -> Cost:
     r"""The formula as it is written, with all n × m scores in memory.
 
-    .. math:: bh\,\bigl(2nm(d_k+d_v) + 6nm\bigr) \text{ operations}
+        bh (2nm(d_k+d_v) + 6nm) operations
 
     ::
 
@@ -48,7 +48,7 @@ def plain(sizes: Sizes, *, masked: bool = False) -> Cost:
 def plain_backward(sizes: Sizes, *, masked: bool = False) -> Cost:
     r"""The gradients of :func:`plain`, from the weights that its forward pass kept.
 
-    .. math:: bh\,\bigl(4nm(d_k+d_v) + 5nm\bigr) \text{ operations}
+        bh (4nm(d_k+d_v) + 5nm) operations
 
     ::
 
@@ -82,8 +82,8 @@ def plain_backward(sizes: Sizes, *, masked: bool = False) -> Cost:
 def fused(sizes: Sizes, *, pairs: int | None = None) -> Cost:
     r"""Softmax attention without waste: allowed pairs only, each tensor moved once.
 
-    .. math:: bh\,\bigl(2P(d_k+d_v) + 4P + n(d_k+d_v)\bigr) \text{ operations}, \qquad
-              b\,\bigl(hn+h_{kv}m\bigr)(d_k+d_v) \text{ numbers moved}
+        bh (2P(d_k+d_v) + 4P + n(d_k+d_v)) operations
+        b (hn+h_kv m)(d_k+d_v) numbers moved
 
     for P allowed pairs per head. Nothing but the output leaves the chip, which a real kernel
     nears as its tiles grow (:func:`blockwise`). Row by row, with the keys that it may see::
@@ -134,7 +134,7 @@ def blockwise(
 ) -> Cost:
     r"""Exact attention tile by tile, with a running maximum and sum: memory linear in n.
 
-    .. math:: bh\,\bigl(2T(d_k+d_v) + 4T + R(d_v+5) + n(d_k+d_v)\bigr) \text{ operations}
+        bh (2T(d_k+d_v) + 4T + R(d_v+5) + n(d_k+d_v)) operations
 
     with T pairs and R rows in the tiles that are left (:func:`tiles`)::
 
@@ -193,7 +193,7 @@ def blockwise_backward(
 ) -> Cost:
     r"""The gradients of :func:`blockwise`, from scores that are computed again.
 
-    .. math:: b\,\bigl(h(2T(3d_k+2d_v) + 4T + 2nd_v) + 2h_{kv}md_k\bigr) \text{ operations}
+        b (h(2T(3d_k+2d_v) + 4T + 2nd_v) + 2h_kv md_k) operations
 
     with five products per tile, where :func:`plain_backward` has four::
 

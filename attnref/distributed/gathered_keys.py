@@ -35,7 +35,8 @@ def gather_attention(
 ) -> Tensor:
     r"""Softmax attention over a shared sequence whose keys and values every rank gathers first.
 
-    .. math:: o_i = \sum_j p_{ij} v_j, \qquad i \in R, \quad 0 \le j < m
+        o_i = Σ_j p_ij v_j
+        i ∈ R, 0 ≤ j < m
 
     for the positions R of this rank. The same function as :func:`ring_attention`, forward and
     backward, with the same arguments. Llama 3 was trained so: with few key heads, what is gathered
@@ -63,7 +64,7 @@ def gather_attention(
 
     Exact up to rounding, in float32 or wider; NaN and inf as in the ring. A rank computes and sends
     as much as there, with the longest part for each if lengths differ; memory
-    :math:`O(m h_{kv} (d_k + d_v))`, that of all keys and values, and backward that of their
+    ``O(m h_kv (d_k + d_v))``, that of all keys and values, and backward that of their
     gradients. See :func:`attnref.cost.sent`. First derivatives only, by ``backward()``:
     with ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself
     TypeError.

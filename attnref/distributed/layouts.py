@@ -1,7 +1,7 @@
 r"""Layouts: which rank holds which positions of a sequence, and how it is cut and put together.
 
 Under a causal mask the last position sees n keys and the first one sees one, so it counts which
-positions a rank holds: contiguous parts give the last rank :math:`2p - 1` times the work of the
+positions a rank holds: contiguous parts give the last rank ``2p - 1`` times the work of the
 first, striped and zigzag parts give all ranks the same.
 """
 
@@ -30,10 +30,9 @@ def positions(
 ) -> Tensor:
     r"""The positions that this rank holds of a sequence, in the order in which it holds them.
 
-    .. math:: \text{zigzag: } \Big[\tfrac{rn}{2p}, \tfrac{(r+1)n}{2p}\Big) \cup
-              \Big[\tfrac{(2p-1-r)n}{2p}, \tfrac{(2p-r)n}{2p}\Big), \qquad
-              \text{striped: } r, r+p, r+2p, \dots, \qquad
-              \text{contiguous: } \Big[\tfrac{rn}{p}, \tfrac{(r+1)n}{p}\Big)
+        zigzag: [rn/2p, ((r+1)n)/2p) ∪ [((2p-1-r)n)/2p, ((2p-r)n)/2p)
+        striped: r, r+p, r+2p, …
+        contiguous: [rn/p, ((r+1)n)/p)
 
     with borders rounded down. For rotary embeddings and masks of one's own, which need to know
     where a token is.
@@ -91,7 +90,7 @@ def shard(tensor: Tensor, *, dim: int = -2, group: Group = None, layout: str = "
         layout: ``"zigzag"``, ``"striped"`` or ``"contiguous"``, as in :func:`positions`.
 
     Returns:
-        The same with the :math:`n_r` positions of this rank in ``dim``, copied.
+        The same with the ``n_r`` positions of this rank in ``dim``, copied.
 
     Raises:
         ValueError: for a layout that does not exist, or processes that were not started together.
@@ -132,7 +131,7 @@ def gather(tensor: Tensor, *, dim: int = -2, group: Group = None, layout: str = 
     Exact. The gradient of a part is the sum of those that all ranks have for it, as in
     ``torch.distributed.nn``: for a loss that each rank computes of the whole, that is p times the
     gradient of one. First derivatives only, as in :func:`ring_attention`. A rank sends its part
-    to :math:`p-1` others, and backward as many numbers.
+    to ``p-1`` others, and backward as many numbers.
 
     Examples:
         >>> import torch.distributed as dist

@@ -1,8 +1,8 @@
 r"""Two dimensions of ranks: heads within each row of a mesh, a ring along its columns.
 
-A head group of :math:`p_h` ranks turns its parts of the sequence into heads, as Ulysses does; then
-:math:`p_r` such groups form rings, one for each part of the heads. The ring is shorter, and its
-blocks hold fewer heads: a rank sends :math:`p_h` times less of keys and values.
+A head group of ``p_h`` ranks turns its parts of the sequence into heads, as Ulysses does; then
+``p_r`` such groups form rings, one for each part of the heads. The ring is shorter, and its
+blocks hold fewer heads: a rank sends ``p_h`` times less of keys and values.
 """
 
 from typing import Any
@@ -36,8 +36,7 @@ def mesh_attention(
 ) -> Tensor:
     r"""Softmax attention over a sequence shared by a mesh: rings of ranks that divide the heads.
 
-    .. math:: (h,\, \tfrac{n}{p_r p_h},\, d) \;\to\; (\tfrac{h}{p_h},\, \tfrac{n}{p_r},\, d)
-              \;\to\; \text{ring} \;\to\; (h,\, \tfrac{n}{p_r p_h},\, d_v)
+        (h, n/(p_r p_h), d) → (h/p_h, n/p_r, d) → ring → (h, n/(p_r p_h), d_v)
 
     The same function as :func:`ring_attention`, forward and backward.
 

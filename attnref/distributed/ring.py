@@ -38,10 +38,10 @@ def ring_attention(
 ) -> Tensor:
     r"""Softmax attention over a sequence of which each rank holds a part, in memory of that part.
 
-    .. math:: o_i = \frac{\sum_t \ell_t e^{\mu_t - \mu} o_{i,t}}{\sum_t \ell_t e^{\mu_t - \mu}},
-              \qquad \mu = \max_t \mu_t
+        o_i = Σ_t ℓ_t e^(μ_t - μ) o_(i,t) / (Σ_t ℓ_t e^(μ_t - μ))
+        μ = max_t μ_t
 
-    with :math:`o_{i,t}`, :math:`\mu_t` and :math:`\ell_t` output, maximum and normaliser of query
+    with ``o_(i,t)``, ``μ_t`` and ``ℓ_t`` output, maximum and normaliser of query
     i over the keys that are here in step t. The same function as
     :func:`attnref.scaled_dot_product_attention` of the whole sequence, forward and backward, for
     the loss that is the sum of those of all ranks. Each step sends the keys and values on before
@@ -77,11 +77,11 @@ def ring_attention(
     A NaN or inf reaches queries that may not attend to it, as in
     :func:`attnref.blockwise_attention`.
 
-    Exact up to rounding, in float32 or wider. A rank computes :math:`4 n^2 d h / p` operations,
+    Exact up to rounding, in float32 or wider. A rank computes ``4 n² d h / p`` operations,
     half of it if causal: the same on all ranks under zigzag, nearly so when striped, while
     contiguous leaves the last rank with twice the mean. It sends
-    :math:`(p-1) h_{kv} \frac np (d_k+d_v)` numbers forward, and backward as many again and their
-    gradients; memory :math:`O(\frac np (d_k+d_v))`, for two blocks beside its own part. See
+    ``(p-1) h_kv n/p (d_k+d_v)`` numbers forward, and backward as many again and their
+    gradients; memory ``O(n/p (d_k+d_v))``, for two blocks beside its own part. See
     :func:`attnref.cost.ring`. First derivatives only, by ``backward()``: with
     ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the call itself TypeError.
 

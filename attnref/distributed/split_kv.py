@@ -1,6 +1,6 @@
 r"""Decoding from a cache that is divided among ranks: each attends to its keys, and they merge.
 
-.. math:: o_i = \frac{\sum_r \ell_r e^{\mu_r-\mu} o_{i,r}}{\sum_r \ell_r e^{\mu_r-\mu}}
+    o_i = Σ_r ℓ_r e^(μ_r-μ) o_(i,r) / Σ_r ℓ_r e^(μ_r-μ)
 
 What is sent does not depend on how many keys there are: an output, a maximum and a normaliser for
 each new token and head.
@@ -64,7 +64,7 @@ def split_kv_attention(
         torch.distributed.DistError: when a rank has died or is later than the group's timeout.
 
     Exact up to rounding, in float32 or wider. Time ``2 h n m_r (d_k + d_v)`` operations; a rank
-    sends :math:`(p-1)\,h n (d_v + 2)` numbers. See :func:`attnref.cost.sent`.
+    sends ``(p-1) h n (d_v + 2)`` numbers. See :func:`attnref.cost.sent`.
 
     Source: Dao et al. 2023, Flash-Decoding, https://pytorch.org/blog/flash-decoding/; across
     devices: Shyam et al. 2024, arXiv 2408.04093.

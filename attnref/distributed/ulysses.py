@@ -1,7 +1,7 @@
 r"""Ulysses: parts of a sequence become heads, so that each rank attends in a few heads alone.
 
 An all-to-all sends to each rank its heads of the part that is here; then a rank has the whole
-sequence in :math:`h/p` heads, attends as on one device, and a second all-to-all brings the outputs
+sequence in ``h/p`` heads, attends as on one device, and a second all-to-all brings the outputs
 back. What a rank sends shrinks as ranks are added, but there can be no more ranks than key heads.
 """
 
@@ -38,8 +38,7 @@ def ulysses_attention(
 ) -> Tensor:
     r"""Softmax attention over a shared sequence, with the heads divided among the ranks meanwhile.
 
-    .. math:: (h,\, n/p,\, d) \;\to\; (h/p,\, n,\, d) \;\to\; \text{attention}
-              \;\to\; (h/p,\, n,\, d_v) \;\to\; (h,\, n/p,\, d_v)
+        (h, n/p, d) → (h/p, n, d) → attention → (h/p, n, d_v) → (h, n/p, d_v)
 
     The same function as :func:`ring_attention`, forward and backward, with the same arguments.
     Each rank computes whole heads, so any layout is balanced.
@@ -67,7 +66,7 @@ def ulysses_attention(
             that the number of ranks does not divide.
 
     Exact up to rounding; NaN and inf as in the ring. A rank computes
-    :math:`4 n^2 d h / p` operations, half of it if causal, and sends :math:`\frac{p-1}{p}` of its
+    ``4 n² d h / p`` operations, half of it if causal, and sends ``(p-1)/p`` of its
     part of query, key, value and output, and backward of their gradients; memory that of its part,
     which is as many numbers. See :func:`attnref.cost.sent`. First derivatives only, by
     ``backward()``: with ``create_graph=True`` it raises RuntimeError, inside ``torch.func`` the

@@ -20,12 +20,12 @@ from attnref.masks.mask import Mask, check_block_size
 def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mask:
     r"""Each query sees no key of its own future.
 
-    With as many queries as keys this is :math:`j\le i`. With :math:`n\ne m` two meanings are
+    With as many queries as keys this is ``j ≤ i``. With ``n ≠ m`` two meanings are
     in use, and you must name one:
 
-    - ``"top-left"``: :math:`j\le i`, both sequences begin together (PyTorch's ``is_causal``);
-    - ``"bottom-right"``: :math:`j\le i+m-n`, both end together, as when the last n tokens
-      attend to a cache of m. With :math:`n>m` the first n - m queries see nothing.
+    - ``"top-left"``: ``j ≤ i``, both sequences begin together (PyTorch's ``is_causal``);
+    - ``"bottom-right"``: ``j ≤ i+m-n``, both end together, as when the last n tokens
+      attend to a cache of m. With ``n>m`` the first n - m queries see nothing.
 
     Args:
         n: number of queries.
@@ -54,10 +54,10 @@ def sliding_window(
 ) -> Mask:
     r"""Each query sees the ``window`` keys nearest to it, its own included.
 
-    .. math:: i' - W < j \le i' \quad\text{(causal)}, \qquad
-              |i' - j| \le \tfrac{W-1}{2} \quad\text{(two-sided, odd } W)
+        i' - W < j ≤ i' (causal)
+        |i' - j| ≤ (W-1)/2 (two-sided, odd W)
 
-    with :math:`i'=i`, or :math:`i'=i+m-n` for the alignment ``"bottom-right"``. At the borders
+    with ``i'=i``, or ``i'=i+m-n`` for the alignment ``"bottom-right"``. At the borders
     fewer keys exist. Other programs count differently: Longformer's two-sided w leaves its own
     key out, so that w = 512 is ``window=513``; FlashAttention's ``window_size`` is the pair
     ``(window - 1, 0)``, or ``(window // 2, window // 2)`` two-sided.
@@ -96,11 +96,11 @@ def dilated(
 ) -> Mask:
     r"""A sliding window with gaps: it sees one in every ``dilation`` keys.
 
-    .. math:: j = i' - r t, \qquad t = 0, …, W-1 \text{ (causal)}, \quad
-              |t| \le \tfrac{W-1}{2} \text{ (two-sided)}
+        j = i' - r t
+        t = 0, …, W-1 (causal), |t| ≤ (W-1)/2 (two-sided)
 
     Args:
-        n, m, alignment: as in :func:`causal`; it also says what :math:`i'` is.
+        n, m, alignment: as in :func:`causal`; it also says what ``i'`` is.
         window, is_causal: as in :func:`sliding_window`; W counts the keys seen, not the gaps.
         dilation: distance r between keys seen; 1 leaves no gap.
 
@@ -128,13 +128,13 @@ def dilated(
 def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None = None) -> Mask:
     r"""The last ``stride`` keys, and before them every ``stride``-th one.
 
-    .. math:: 0 \le i'-j < l \quad\text{or}\quad i'-j \in \{l, 2l, 3l, …\}
+        0 ≤ i'-j < l or i'-j ∈ {l, 2l, 3l, …}
 
     Two layers carry information from any past position to any later one. With
-    :math:`l\approx\sqrt n` about :math:`n(l+n/2l)` pairs remain, of :math:`n^2/2`.
+    ``l ≈ √n`` about ``n(l+n/2l)`` pairs remain, of ``n²/2``.
 
     Args:
-        n, m, alignment: as in :func:`causal`; it also says what :math:`i'` is.
+        n, m, alignment: as in :func:`causal`; it also says what ``i'`` is.
         stride: the step l.
 
     Raises:
@@ -161,14 +161,14 @@ def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None 
 def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mask:
     r"""Each query sees its own key and those at distances 1, 2, 4, 8, … before it.
 
-    .. math:: i'-j \in \{0\} \cup \{2^k : k \ge 0\}
+        i'-j ∈ {0} ∪ {2^k : k ≥ 0}
 
-    At most :math:`n(\lfloor\log_2 n\rfloor+2)` pairs are allowed. Layers add distances, so a
+    At most ``n(⌊log_2 n⌋+2)`` pairs are allowed. Layers add distances, so a
     past position is reached after as many layers as its distance has binary ones:
-    :math:`\lfloor\log_2 n\rfloor` layers always suffice.
+    ``⌊log_2 n⌋`` layers always suffice.
 
     Args:
-        n, m, alignment: as in :func:`causal`; it also says what :math:`i'` is.
+        n, m, alignment: as in :func:`causal`; it also says what ``i'`` is.
 
     Raises:
         ValueError: as in :func:`causal`.
@@ -191,7 +191,7 @@ def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
 def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
     r"""Each sample sees its own first ``lengths[b]`` keys, not the padding behind them.
 
-    .. math:: j < \text{lengths}_b
+        j < lengths_b
 
     The shape ``(b, 1, 1, m)`` broadcasts over heads and queries. It forbids keys only: the rows
     of padded queries still hold numbers, to be left out of the loss. A tensor ``(b, m)`` would
@@ -219,7 +219,7 @@ def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
 def prefix_lm(n: int, *, prefix: int) -> Mask:
     r"""The first ``prefix`` tokens see each other both ways, the rest is causal.
 
-    .. math:: j \le i \quad\text{or}\quad j < \text{prefix}
+        j ≤ i or j < prefix
 
     For a different prefix in each sample write ``causal(n) | padding(prefixes, n)``, of shape
     ``(b, 1, n, n)``.
@@ -249,7 +249,7 @@ def prefix_lm(n: int, *, prefix: int) -> Mask:
 def documents(ids: Tensor | Sequence[int] | Sequence[Sequence[int]]) -> Mask:
     r"""Several documents in one row: each token sees its own document only.
 
-    .. math:: \text{id}_i = \text{id}_j \ge 0
+        id_i = id_j ≥ 0
 
     A negative id marks padding, which sees nothing and is seen by nothing. Combine with
     :func:`causal` for a decoder. With the lengths at hand, see :func:`packed`.
@@ -306,7 +306,7 @@ def packed(lengths: Tensor | Sequence[int]) -> Mask:
 def global_tokens(n: int, *, positions: Tensor | Sequence[int]) -> Mask:
     r"""The given positions see every key and are seen by every query; nothing else is allowed.
 
-    .. math:: i \in G \quad\text{or}\quad j \in G
+        i ∈ G or j ∈ G
 
     It is meant to be joined by ``|`` with another mask, such as a two-sided window.
 
@@ -337,12 +337,11 @@ def global_tokens(n: int, *, positions: Tensor | Sequence[int]) -> Mask:
 def tree(parents: Tensor | Sequence[int] | Sequence[Sequence[int]], *, past: int = 0) -> Mask:
     r"""Drafts that share their beginnings: each token sees its ancestors, itself and the past.
 
-    .. math:: j < \text{past} \quad\text{or}\quad j - \text{past} \in
-              \{i,\ \text{parent}_i,\ \text{parent}_{\text{parent}_i},\ \dots\}
+        j < past or j - past ∈ {i, parent_i, parent_(parent_i), …}
 
     It is asked in another form: a depth-first walk enters each node at one time and has passed
     all its descendants at another, and a is an ancestor of i, or i itself, iff
-    :math:`\text{enter}_a \le \text{enter}_i < \text{leave}_a`. The past is the root.
+    ``enter_a ≤ enter_i < leave_a``. The past is the root.
 
     With the right positions each path gets the rows that it would get alone. Of all that a node
     sees it is the last, so its position is ``tree(parents, past=past).dense().sum(-1) - 1``; nodes
@@ -387,7 +386,7 @@ def tree(parents: Tensor | Sequence[int] | Sequence[Sequence[int]], *, past: int
 def block_layout(n: int, m: int | None = None, *, layout: Tensor, block_size: int) -> Mask:
     r"""Whole blocks allowed or forbidden, as a small tensor of booleans says.
 
-    .. math:: \text{layout}_{\lfloor i/B\rfloor,\,\lfloor j/B\rfloor}
+        layout_(⌊i/B⌋, ⌊j/B⌋)
 
     Args:
         n: number of queries.
@@ -437,10 +436,10 @@ def bigbird(
 ) -> Mask:
     r"""Blocks of three kinds: a two-sided window, random ones and global ones.
 
-    .. math:: |I-J| \le \tfrac{w-1}{2} \quad\text{or}\quad J \in R_I \quad\text{or}\quad
-              \min(I, J) < g, \qquad I=\lfloor i/B\rfloor,\; J=\lfloor j/B\rfloor
+        |I-J| ≤ (w-1)/2 or J ∈ R_I or min(I, J) < g
+        I=⌊i/B⌋, J=⌊j/B⌋
 
-    The random set :math:`R_I` is drawn here, uniformly and without repetition from the blocks
+    The random set ``R_I`` is drawn here, uniformly and without repetition from the blocks
     that the row would not see otherwise, as far as there are any. The first g blocks are global.
 
     Args:

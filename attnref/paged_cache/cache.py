@@ -2,7 +2,7 @@ r"""The keys and values of many sequences in one pool of pages, for one layer.
 
 A sequence has a table of its pages, in order; where they lie in the pool does not matter:
 
-.. math:: K_j = \text{pool}\big[\text{table}[\lfloor j/P\rfloor],\; j \bmod P\big]
+    K_j = pool[table[⌊j/P⌋], j mod P]
 """
 
 import operator
@@ -165,7 +165,7 @@ class PagedSequence:
 class PagedCache:
     r"""Keys and values of many sequences, in pages that any sequence may have and several share.
 
-    .. math:: K_j = \text{pool}\big[\text{table}[\lfloor j/P\rfloor],\; j \bmod P\big]
+        K_j = pool[table[⌊j/P⌋], j mod P]
 
     A sequence takes a page when it has a token to put there, not before, so at most P - 1 places
     of it are empty. Two sequences that begin alike may have the same pages: after a fork, or

@@ -42,8 +42,8 @@ def block_sparse_attention(
 ) -> Tensor:
     r"""Softmax attention over the blocks that a layout allows.
 
-    .. math:: o_i = \sum_{j\in N_i} p_{ij} v_j, \qquad
-              N_i = \{j : \text{layout}_{\lfloor i/B\rfloor,\,\lfloor j/B\rfloor}\}
+        o_i = Σ_(j ∈ N_i) p_ij v_j
+        N_i = {j : layout_(⌊i/B⌋, ⌊j/B⌋)}
 
     The same function as :func:`attnref.scaled_dot_product_attention` under
     :func:`attnref.masks.block_layout`, forward and backward; a query without a block gives zeros

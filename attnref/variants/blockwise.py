@@ -1,10 +1,10 @@
 r"""Exact attention in memory that grows with n, not with n²: one block of scores at a time.
 
-Over a block :math:`B` of keys, a query has an average :math:`o_B` and the logarithm
-:math:`\lambda_B` of its sum of exponentials; two blocks merge into
+Over a block ``B`` of keys, a query has an average ``o_B`` and the logarithm
+``λ_B`` of its sum of exponentials; two blocks merge into
 
-.. math:: \lambda = \ln\left(e^{\lambda_A} + e^{\lambda_B}\right), \qquad
-          o = e^{\lambda_A-\lambda} o_A + e^{\lambda_B-\lambda} o_B
+    λ = ln(e^(λ_A) + e^(λ_B))
+    o = e^(λ_A-λ) o_A + e^(λ_B-λ) o_B
 """
 
 import itertools
@@ -49,7 +49,8 @@ def blockwise_attention(
 ) -> Tensor:
     r"""Softmax attention under any mask, without ever holding all n × m weights.
 
-    .. math:: o_i = \sum_j p_{ij} v_j, \qquad p_{ij} = \frac{e^{s_{ij}}}{\sum_l e^{s_{il}}}
+        o_i = Σ_j p_ij v_j
+        p_ij = e^(s_ij) / Σ_l e^(s_il)
 
     The same function as :func:`attnref.scaled_dot_product_attention`, forward and backward:
     ``attn_mask`` and ``is_causal`` together mean both, and a query that may attend to no key

@@ -1,7 +1,6 @@
 r"""Differential attention: the difference of two softmax attentions to the same values.
 
-.. math:: O = \big(\mathrm{softmax}(c\,Q_1K_1^\top) - \lambda\,\mathrm{softmax}(c\,Q_2K_2^\top)
-          \big)\,V
+    O = (softmax(c Q_1 K_1ᵀ) - λ softmax(c Q_2 K_2ᵀ)) V
 
 What the second map says of a key, the first must exceed. Products with the values come before the
 difference, so that each map stays in the blocks of a kernel that does not know of the other.
@@ -36,19 +35,19 @@ def differential_attention(
 ) -> Tensor:
     r"""The average of the values by one softmax, less lambda times that by another.
 
-    .. math:: o_i = \sum_j \big(p^{(1)}_{ij} - \lambda\,p^{(2)}_{ij}\big)\,v_j, \qquad
-              p^{(a)}_{ij} \propto \exp\big(c\,q^{(a)}_i\cdot k^{(a)}_j\big)
+        o_i = Σ_j (p^(1)_ij - λ p^(2)_ij) v_j
+        p^(a)_ij ∝ exp(c q^(a)_i·k^(a)_j)
 
     The first half of the components of query and key belongs to the first map, the second half to
     the second: a layer is given twice the width of a head for queries and keys, and nothing else
-    changes. Each row of weights sums to :math:`1-\lambda`, and a weight may be negative.
+    changes. Each row of weights sums to ``1-λ``, and a weight may be negative.
 
     Args:
         query: ``(..., n, 2 d_k)``, both queries side by side; any floating dtype of 16 bits or
             more. Where the two are heads of their own, ``torch.cat`` sets them side by side.
         key: ``(..., m, 2 d_k)``, same dtype and device.
         value: ``(..., m, d_v)``, same dtype and device, same leading dimensions as ``key``.
-        lambd: :math:`\lambda`, a number, or a tensor that broadcasts to ``(..., n, 1)``: of no
+        lambd: ``λ``, a number, or a tensor that broadcasts to ``(..., n, 1)``: of no
             dimension for all heads, ``(h, 1, 1)`` for one per head. It has a gradient.
         attn_mask: a mask of :mod:`attnref.masks`, or a tensor that broadcasts to
             ``(..., n, m)``, for both maps. Bool: ``True`` = may attend. Float: added to the
@@ -97,15 +96,14 @@ def differential_attention(
 class LearnedLambda(nn.Module):
     r"""The factor of the second map, learned through the products of two pairs of vectors.
 
-    .. math:: \lambda = e^{\lambda_{q1}\cdot\lambda_{k1}} - e^{\lambda_{q2}\cdot\lambda_{k2}}
-              + \lambda_{\text{init}}, \qquad
-              \lambda_{\text{init}} = 0.8 - 0.6\,e^{-0.3\,(l-1)}
+        λ = e^(λ_q1·λ_k1) - e^(λ_q2·λ_k2) + λ_init
+        λ_init = 0.8 - 0.6 e^(-0.3 (l-1))
 
     Its gradient moves vectors of the width of a head, as it does queries and keys. It starts near
-    :math:`\lambda_{\text{init}}` and has no bounds: it may become negative, or larger than 1.
+    ``λ_init`` and has no bounds: it may become negative, or larger than 1.
 
     Args:
-        head_dim: :math:`d_k`, the number of components of each of the four vectors.
+        head_dim: ``d_k``, the number of components of each of the four vectors.
         layer: l, counted from 1: the deeper the layer, the nearer to 0.8 it starts.
         std: standard deviation of the normal distribution that the vectors are drawn from.
         generator: source of the random numbers, None = PyTorch's global one.
@@ -114,9 +112,9 @@ class LearnedLambda(nn.Module):
     Raises:
         TypeError, ValueError: for a width or a layer below 1.
 
-    ``initial`` is :math:`\lambda_{\text{init}}`, a number from 0.2 to 0.8, which is not learned.
+    ``initial`` is ``λ_init``, a number from 0.2 to 0.8, which is not learned.
 
-    Calling it returns :math:`\lambda`, a tensor without dimensions, for the ``lambd`` of
+    Calling it returns ``λ``, a tensor without dimensions, for the ``lambd`` of
     :func:`differential_attention`. It is formed in float32 at least.
 
     Source: Ye et al. 2024, arXiv 2410.05258, equation 2 and section 2.1; the deviation is that of

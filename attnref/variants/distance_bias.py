@@ -1,11 +1,11 @@
 r"""Attention whose scores get a number for the distance of query and key, learned or fixed.
 
-.. math:: s_{ij} = c\,q_i\cdot k_j + b_{j-i}
+    s_ij = c q_i·k_j + b_(j-i)
 
-The distances of n queries and m keys are the :math:`n+m-1` diagonals of the table of scores, so
+The distances of n queries and m keys are the ``n+m-1`` diagonals of the table of scores, so
 that this many numbers per head say all. A block of the table is spread out of the stretch of them
 that it needs: with the queries in reverse, it is a view of them. In the backward pass, the gradient
-of :math:`b_t` is the sum of the scores' gradients along diagonal t, taken block by block.
+of ``b_t`` is the sum of the scores' gradients along diagonal t, taken block by block.
 """
 
 import math
@@ -40,12 +40,12 @@ def distance_bias_attention(
 ) -> Tensor:
     r"""Softmax attention with a bias for each head and each distance, and the bias's gradient.
 
-    .. math:: o_i = \sum_j p_{ij} v_j, \qquad
-              p_{ij} \propto \exp\big(c\,q_i\cdot k_j + b_{j-i}\big), \qquad
-              \frac{\partial L}{\partial b_t} = \sum_{j-i=t}\frac{\partial L}{\partial s_{ij}}
+        o_i = Σ_j p_ij v_j
+        p_ij ∝ exp(c q_i·k_j + b_(j-i))
+        ∂L/∂b_t = Σ_(j-i=t)∂L/∂s_ij
 
     The same function as :func:`attnref.scaled_dot_product_attention` with the table
-    :math:`B_{ij}=b_{j-i}` as its ``attn_mask``, forward and backward; the table is never held.
+    ``B_ij=b_(j-i)`` as its ``attn_mask``, forward and backward; the table is never held.
     Where ``bias`` comes from is open, and gradients flow on to it: a table of buckets
     (:func:`attnref.positions.relative_buckets`), slopes times distances
     (:func:`attnref.positions.distances`), or another function of them.

@@ -1,9 +1,9 @@
 r"""The gated delta family: a state of fixed size that fades, and is corrected where it is written.
 
-.. math:: S_t = (I - \beta_t k_t k_t^\top)\,\mathrm{Diag}(a_t)\,S_{t-1} + \beta_t k_t v_t^\top,
-          \qquad o_t = c\,S_t^\top q_t
+    S_t = (I - β_t k_t k_tᵀ) Diag(a_t) S_(t-1) + β_t k_t v_tᵀ
+    o_t = c S_tᵀ q_t
 
-With one decay :math:`a_t` per head or one per component, with the rate :math:`\beta_t` or without
+With one decay ``a_t`` per head or one per component, with the rate ``β_t`` or without
 correction, this is RetNet, Mamba-2's scan, gated linear attention, DeltaNet, Gated DeltaNet and
 Kimi delta attention. Token by token it is a loop; a chunk of tokens at a time, it is products of
 matrices and one triangular system.
@@ -46,24 +46,25 @@ def gated_delta_attention(
 ) -> Tensor:
     r"""Causal linear attention whose state decays, and is corrected where it is written.
 
-    .. math:: S_t = (I - \beta_t k_t k_t^\top)\,\mathrm{Diag}(a_t)\,S_{t-1} + \beta_t k_t v_t^\top,
-              \qquad o_t = c\,S_t^\top q_t, \qquad a_t = e^{g_t}
+        S_t = (I - β_t k_t k_tᵀ) Diag(a_t) S_(t-1) + β_t k_t v_tᵀ
+        o_t = c S_tᵀ q_t
+        a_t = e^(g_t)
 
-    from :math:`S_0=0`; without ``beta``
-    :math:`S_t = \mathrm{Diag}(a_t)\,S_{t-1} + k_t v_t^\top`. There is no normaliser: without decay
+    from ``S_0=0``; without ``beta``
+    ``S_t = Diag(a_t) S_(t-1) + k_t v_tᵀ``. There is no normaliser: without decay
     and ``beta`` it is the numerator of :func:`attnref.linear_attention`.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
         key: ``(..., n, d_k)``, same dtype and device. With ``beta``, of length 1 at most, or the
-            state may grow: a step multiplies it by :math:`1-\beta\|k\|^2` along the key.
+            state may grow: a step multiplies it by ``1-β|k|²`` along the key.
         value: ``(..., n, d_v)``, same dtype and device, same leading dimensions as ``key``.
         attn_mask: None, for PyTorch's order of arguments.
         dropout_p: 0.0, likewise.
         is_causal: False, likewise.
-        scale: :math:`c`; None means 1/sqrt(d_k).
+        scale: ``c``; None means 1/sqrt(d_k).
         enable_gqa: dimension -3 counts heads, and consecutive query heads share a key head.
-        log_decay: :math:`g`, 0 or less, ``-inf`` to forget all: ``(..., n)``, a decay per head, or
+        log_decay: ``g``, 0 or less, ``-inf`` to forget all: ``(..., n)``, a decay per head, or
             ``(..., n, d_k)``, a gate with a decay for each component of the key; any floating
             dtype of 16 bits or more. Sizes of 1 are repeated. None means that nothing decays.
         beta: ``(..., n)``, the share of what the state says of a key that is replaced; dtype and
@@ -141,8 +142,8 @@ def gated_delta_attention_step(
 ) -> tuple[Tensor, Tensor]:
     r"""The next tokens of gated delta attention, one or many, from the state of those before.
 
-    .. math:: S_t = (I - \beta_t k_t k_t^\top)\,\mathrm{Diag}(a_t)\,S_{t-1} + \beta_t k_t v_t^\top,
-              \qquad o_t = c\,S_t^\top q_t
+        S_t = (I - β_t k_t k_tᵀ) Diag(a_t) S_(t-1) + β_t k_t v_tᵀ
+        o_t = c S_tᵀ q_t
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more; n may be 1, as in decoding,

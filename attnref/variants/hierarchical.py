@@ -1,9 +1,9 @@
 r"""Hierarchical attention: near keys one by one, far keys by means over dyadic blocks.
 
 The farther the keys, the longer the runs that one mean stands for, so that each query meets
-:math:`O(\log n)` numbers. A run of w keys with means :math:`\bar k` and :math:`\bar v` counts as
+``O(log n)`` numbers. A run of w keys with means ``k̄`` and ``v̄`` counts as
 
-.. math:: \sum_{j\in\text{run}} e^{c\,q\cdot k_j}\,v_j \;\to\; w\,e^{c\,q\cdot\bar k}\,\bar v
+    Σ_(j ∈ run) e^(c q·k_j) v_j → w e^(c q·k̄) v̄
 """
 
 from typing import Any
@@ -34,17 +34,17 @@ def hierarchical_attention(
     block_size: int = 64,
     num_means: int = 4,
 ) -> Tensor:
-    r"""Self-attention in :math:`O(n\log n)`: far keys share the score of their mean.
+    r"""Self-attention in ``O(n log n)``: far keys share the score of their mean.
 
-    .. math:: o_i = \sum_j \tilde p_{ij}\,v_j, \qquad
-              \tilde p_{ij} \propto e^{\tilde s_{ij}}, \qquad
-              \tilde s_{ij} = \begin{cases} c\,q_i\cdot k_j & \text{own or next block} \\
-              c\,q_i\cdot\bar k_{R(i,j)} & \text{otherwise} \end{cases}
+        o_i = Σ_j p̃_ij v_j
+        p̃_ij ∝ e^(s̃_ij)
+        s̃_ij = c q_i·k_j in the own or the next block
+        s̃_ij = c q_i·k̄_(R(i,j)) otherwise
 
     The sequence is cut in blocks of B tokens, these are joined in pairs, and the pairs in pairs.
     A key belongs to the first level at which its block and the query's are no neighbours while
-    the blocks that contain them are. There each block, of :math:`2^l B` tokens, is
-    divided in r runs, and :math:`R(i,j)` is the run of key j.
+    the blocks that contain them are. There each block, of ``2^l B`` tokens, is
+    divided in r runs, and ``R(i,j)`` is the run of key j.
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
@@ -69,12 +69,12 @@ def hierarchical_attention(
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     Exact up to rounding for n <= 2 B, and where the keys of each run are equal. Otherwise, if no
-    :math:`\tilde s_{ij}` of a row is off by more than :math:`\delta_i`,
+    ``s̃_ij`` of a row is off by more than ``δ_i``,
 
-    .. math:: \mathrm{TV}(p_i, \tilde p_i) \le \tanh(\delta_i/2), \qquad
-              \|o_i - \tilde o_i\| \le \tanh(\delta_i/2)\,\mathrm{diam}(V)
+        TV(p_i, p̃_i) ≤ tanh(δ_i/2)
+        |o_i - õ_i| ≤ tanh(δ_i/2) diam(V)
 
-    and :math:`\delta_i \le c\,\|q_i\|\max_j\|k_j-\bar k_{R(i,j)}\|`: small where keys change slowly
+    and ``δ_i ≤ c |q_i|max_j|k_j-k̄_(R(i,j))|``: small where keys change slowly
     along the sequence. On data without such structure the error is about that of the mean of
     all values, and no method that reads less than all pairs can promise more. A NaN or inf that the
     mask does not leave out reaches the queries of its block and its neighbours, the earlier ones

@@ -1,7 +1,8 @@
 r"""Attention to the tokens that an indexer chose: a small attention without softmax ranks them.
 
-.. math:: I_{ij} = \sum_{h} w_{ih}\,\mathrm{ReLU}(q^I_{ih}\cdot k^I_j), \qquad
-          o_i = \sum_{j\in T_i} p_{ij}v_j, \qquad T_i = \text{the } k \text{ largest } I_{ij}
+I_ij = Σ_h w_ih ReLU(q^I_ih·k^I_j)
+o_i = Σ_(j ∈ T_i) p_ij v_j
+T_i = the k largest I_ij
 """
 
 from typing import Any
@@ -43,9 +44,8 @@ def indexer_attention(
 ) -> Tensor:
     r"""Softmax attention over the ``num_keys`` keys that the indexer ranks first, for all heads.
 
-    .. math:: o_i = \sum_{j\in T_i} p_{ij} v_j, \qquad
-              T_i = \text{the } k \text{ largest } I_{ij} =
-              \sum_{h} w_{ih}\,\mathrm{ReLU}(q^I_{ih}\cdot k^I_j)
+        o_i = Σ_(j ∈ T_i) p_ij v_j
+        T_i = the k largest I_ij = Σ_h w_ih ReLU(q^I_ih·k^I_j)
 
     The result, forward and backward, is that of :func:`attnref.scaled_dot_product_attention` under
     the mask of :func:`indexer_choice`; with all keys chosen, that of the definition itself.
@@ -76,7 +76,7 @@ def indexer_attention(
 
     Exact up to rounding, in float32 or wider, for the choice that was made. The choice has no
     derivative: the tensors of the indexer get no gradient from the output, and are trained by a
-    loss on the scores :math:`I_{ij}`, in the source the Kullback–Leibler divergence between the
+    loss on the scores ``I_ij``, in the source the Kullback–Leibler divergence between the
     weights of the attention, averaged over its heads, and the softmax of these scores. Unlike the
     reference, a NaN or inf reaches the gradients of what is kept beside it, an inf may come out as
     NaN, and kept scores that are all -inf give zeros, not NaN.
@@ -156,7 +156,7 @@ def indexer_choice(
 ) -> Mask:
     r"""Which pairs :func:`indexer_attention` computes: those that the indexer ranks first.
 
-    .. math:: j \in \text{the } k \text{ largest } I_{ij}
+        j ∈ the k largest I_ij
 
     Args, raises and source as there.
 

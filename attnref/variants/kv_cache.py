@@ -4,7 +4,8 @@ A step reads the whole cache once for a handful of multiplications, so what coun
 the cache is read, and by how many processors at once. The r query heads that share a key head
 become r queries of that head:
 
-.. math:: (h_q, n, d_k) \to (h_k, r n, d_k), \qquad r = h_q / h_k
+    (h_q, n, d_k) → (h_k, r n, d_k)
+    r = h_q / h_k
 
 and the keys can be cut into pieces, whose results merge exactly.
 """
@@ -43,7 +44,7 @@ def kv_cache_attention(
 ) -> Tensor:
     r"""Softmax attention of the n newest tokens to the m that a cache holds, their own included.
 
-    .. math:: o_i = \sum_{j \le m-n+i} p_{ij} v_j
+        o_i = Σ_(j ≤ m-n+i) p_ij v_j
 
     The same function as :func:`attnref.scaled_dot_product_attention` under
     ``masks.causal(n, m, alignment="bottom-right")``, forward and backward. All tokens see what

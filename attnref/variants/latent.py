@@ -1,14 +1,15 @@
 r"""Multi-head latent attention: keys and values of all heads are read out of one short vector.
 
-A token keeps the latent :math:`c_j` and a key :math:`r_j` that carries its position, one for all
+A token keeps the latent ``c_j`` and a key ``r_j`` that carries its position, one for all
 heads. Head h reads its key and its value out of the latent, and its scores are
 
-.. math:: s_{ij} = \kappa\,\big(q_i\cdot U c_j + \varrho_i\cdot r_j\big), \qquad
-          o_i = \sum_j p_{ij}\,W c_j
+    s_ij = κ (q_i·U c_j + ϱ_i·r_j)
+    o_i = Σ_j p_ij W c_j
 
 Products can be taken in another order, with the matrices on the side of the query:
 
-.. math:: q_i\cdot U c_j = U^\top q_i\cdot c_j, \qquad \sum_j p_{ij}\,W c_j = W\sum_j p_{ij}\,c_j
+    q_i·U c_j = Uᵀ q_i·c_j
+    Σ_j p_ij W c_j = W Σ_j p_ij c_j
 
 so that no key and no value of a head need ever be made: the heads are then queries of one head
 whose keys and values are the latents.
@@ -50,11 +51,11 @@ def latent_attention(
 ) -> Tensor:
     r"""Softmax attention whose keys and values are linear functions of one latent per token.
 
-    .. math:: o_i^h = \sum_j p_{ij}^h\,W_h c_j, \qquad
-              p_{ij}^h \propto \exp\kappa\big(q_i^h\cdot U_h c_j + \varrho_i^h\cdot r_j\big)
+        o_i^h = Σ_j p_ij^h W_h c_j
+        p_ij^h ∝ exp κ(q_i^h·U_h c_j + ϱ_i^h·r_j)
 
     The same function as :func:`attnref.scaled_dot_product_attention` of the queries
-    :math:`[q^h, \varrho^h]`, the keys :math:`[U_h c, r]` and the values :math:`W_h c`, forward
+    ``[q^h, ϱ^h]``, the keys ``[U_h c, r]`` and the values ``W_h c``, forward
     and backward. What it offers is the choice of the order: ``absorb=False`` makes keys and
     values of all heads, as training does; ``absorb=True`` takes the matrices to the query and to
     the output, as decoding does, where the latents are all that is kept and read.
@@ -70,7 +71,7 @@ def latent_attention(
             may not attend; without gradient.
         dropout_p: 0.0, for PyTorch's order of arguments.
         is_causal: query i sees the keys j <= i (top-left alignment when n != m).
-        scale: the factor :math:`\kappa` on the scores; None means ``1/sqrt(d_k + d_r)``.
+        scale: the factor ``κ`` on the scores; None means ``1/sqrt(d_k + d_r)``.
         enable_gqa: False, likewise.
         query_rotary: ``(..., h, n, d_r)``, the part that carries the position, rotated already.
         key_rotary: ``(..., m, d_r)``, one for all heads, rotated already; None where

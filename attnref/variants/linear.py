@@ -1,8 +1,8 @@
 r"""Linear attention: another similarity, chosen so that the sum over the keys is done once.
 
-.. math:: o_i = \frac{\phi(q_i)^\top \sum_j \phi(k_j)\,v_j^\top}{\phi(q_i)^\top \sum_j \phi(k_j)}
+    o_i = φ(q_i)ᵀ Σ_j φ(k_j) v_jᵀ / (φ(q_i)ᵀ Σ_j φ(k_j))
 
-It is a model of its own and no estimate of softmax attention: with :math:`\phi=\mathrm{elu}+1`
+It is a model of its own and no estimate of softmax attention: with ``φ=elu+1``
 and Gaussian inputs it is hardly nearer to it than the mean of the values is.
 """
 
@@ -53,12 +53,13 @@ def linear_attention(
     feature_map: FeatureMap | None = None,
     block_size: int = 64,
 ) -> Tensor:
-    r"""Attention with a product of features in place of :math:`e^{q\cdot k}`, linear in length.
+    r"""Attention with a product of features in place of ``e^(q·k)``, linear in length.
 
-    .. math:: o_i = \frac{\phi(q_i)^\top S_i}{\phi(q_i)^\top z_i}, \qquad
-              S_i = \sum_j \phi(k_j)\,v_j^\top, \qquad z_i = \sum_j \phi(k_j)
+        o_i = φ(q_i)ᵀ S_i / (φ(q_i)ᵀ z_i)
+        S_i = Σ_j φ(k_j) v_jᵀ
+        z_i = Σ_j φ(k_j)
 
-    The sums run over all keys, or over :math:`j\le i` if causal. Then the keys of a chunk meet
+    The sums run over all keys, or over ``j ≤ i`` if causal. Then the keys of a chunk meet
     its queries in a small masked square, and those before it through the running sums.
 
     Args:
@@ -116,8 +117,8 @@ class LinearState(NamedTuple):
     r"""All that linear attention keeps of the past, whatever its length.
 
     Attributes:
-        key_value: :math:`S=\sum_j\phi(k_j)\,v_j^\top`, ``(..., f, d_v)``.
-        normaliser: :math:`z=\sum_j\phi(k_j)`, ``(..., f)``.
+        key_value: ``S=Σ_j φ(k_j) v_jᵀ``, ``(..., f, d_v)``.
+        normaliser: ``z=Σ_j φ(k_j)``, ``(..., f)``.
 
     The ``f (d_v + 1)`` numbers are fewer than the ``m (d_k + d_v)`` of a cache of keys and
     values as soon as m passes about half of f.
@@ -137,7 +138,8 @@ def linear_state(
 ) -> LinearState:
     r"""The state after these keys, from which :func:`linear_attention_step` goes on.
 
-    .. math:: S = \sum_j \phi(k_j)\,v_j^\top, \qquad z = \sum_j \phi(k_j)
+        S = Σ_j φ(k_j) v_jᵀ
+        z = Σ_j φ(k_j)
 
     Args:
         key: ``(..., m, d_k)``, any floating dtype of 16 bits or more; m may be 0.
@@ -189,8 +191,9 @@ def linear_attention_step(
 ) -> tuple[Tensor, LinearState]:
     r"""One token of causal linear attention, from the state of those before it.
 
-    .. math:: S_i = S_{i-1} + \phi(k_i)\,v_i^\top, \qquad z_i = z_{i-1} + \phi(k_i), \qquad
-              o_i = \frac{\phi(q_i)^\top S_i}{\phi(q_i)^\top z_i}
+        S_i = S_(i-1) + φ(k_i) v_iᵀ
+        z_i = z_(i-1) + φ(k_i)
+        o_i = φ(q_i)ᵀ S_i / (φ(q_i)ᵀ z_i)
 
     Args:
         query: ``(..., 1, d_k)``, any floating dtype of 16 bits or more.

@@ -1,6 +1,6 @@
 r"""Linformer: attention over a fixed number of mixtures of the keys.
 
-.. math:: O = \mathrm{softmax}\!\left(c\,Q\,(EK)^\top\right) F V
+O = softmax(c Q (EK)ᵀ) F V
 """
 
 from typing import Any
@@ -36,8 +36,8 @@ def linformer_attention(
 ) -> Tensor:
     r"""Attention whose m keys and values were first mixed into r of each.
 
-    .. math:: O = \mathrm{softmax}\!\left(c\,Q\,(EK)^\top\right) F V, \qquad
-              E, F \in \mathbb R^{r\times m}
+        O = softmax(c Q (EK)ᵀ) F V
+        E, F ∈ ℝ^(r × m)
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.

@@ -1,6 +1,6 @@
 r"""Attention by hashing: each query meets the keys that were sorted next to it.
 
-.. math:: h(x) = \arg\max\,[\,xR;\, -xR\,]
+    h(x) = arg max [ xR; -xR ]
 
 The rotation R is random, and vectors of similar direction mostly have the same hash.
 """
@@ -39,12 +39,11 @@ def lsh_attention(
 ) -> Tensor:
     r"""Softmax attention over the keys that in some round fall near the query by their hash.
 
-    .. math:: o_i = \sum_{j\in P_i} \frac{e^{s_{ij}}}{\sum_{l\in P_i} e^{s_{il}}}\,v_j, \qquad
-              P_i = \bigcup_{\rho} \{j : |\lfloor \pi_\rho(q_i)/C\rfloor -
-              \lfloor \pi_\rho(k_j)/C\rfloor| \le 1\}
+        o_i = Σ_(j ∈ P_i) e^(s_ij) / (Σ_(l ∈ P_i) e^(s_il)) v_j
+        P_i = ⋃_ρ {j : |⌊π_ρ(q_i)/C⌋ - ⌊π_ρ(k_j)/C⌋| ≤ 1}
 
-    In round :math:`\rho` queries and keys are each sorted by hash, equal ones by position;
-    :math:`\pi_\rho` is the place in that order and C the size of a chunk. A pair that meets in
+    In round ``ρ`` queries and keys are each sorted by hash, equal ones by position;
+    ``π_ρ`` is the place in that order and C the size of a chunk. A pair that meets in
     several rounds counts once.
 
     Args:
@@ -71,9 +70,9 @@ def lsh_attention(
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
-    Exact for the keys in :math:`P_i`: with :math:`\delta_i` the mass of softmax that the others
-    have, :math:`\|p_i-\tilde p_i\|_1 = 2\delta_i`, and the output moves by at most
-    :math:`\delta_i` times the largest distance between two values. One more round never drops more;
+    Exact for the keys in ``P_i``: with ``δ_i`` the mass of softmax that the others
+    have, ``|p_i-p̃_i|_1 = 2δ_i``, and the output moves by at most
+    ``δ_i`` times the largest distance between two values. One more round never drops more;
     how much is dropped is not bounded, for hashes find equal directions, not large
     products. Reformer ties the key to ``query / |query|``, so that both are sorted alike and
     every query meets itself, and leaves that own key out wherever another is found; where

@@ -1,8 +1,8 @@
 r"""Mixture of block attention: each query chooses the blocks whose mean key matches it best.
 
-.. math:: g_{iJ} = q_i\cdot \bar k_J, \qquad
-          o_i = \sum_{j\in N_i} p_{ij}v_j, \qquad
-          N_i = \{j : \lfloor j/B\rfloor \text{ among the best } g_{iJ}\}
+g_iJ = q_i·k̄_J
+o_i = Σ_(j ∈ N_i) p_ij v_j
+N_i = {j : ⌊j/B⌋ among the best g_iJ}
 """
 
 from typing import Any
@@ -47,9 +47,8 @@ def moba_attention(
 ) -> Tensor:
     r"""Softmax attention over the ``num_blocks`` blocks of keys that a gate prefers.
 
-    .. math:: o_i = \sum_{j\in N_i} p_{ij} v_j, \qquad
-              N_i = \{j : \lfloor j/B\rfloor \in \text{the best } J \text{ by }
-              g_{iJ} = q_i\cdot\tfrac{1}{B}\textstyle\sum_{j\in J} k_j\}
+        o_i = Σ_(j ∈ N_i) p_ij v_j
+        N_i = {j : ⌊j/B⌋ ∈ the best J by g_iJ = q_i·1/B Σ_(j ∈ J) k_j}
 
     If causal, the query's own block counts as the best and is seen up to the query; blocks after it
     are never chosen. The result, forward and backward, is that of
@@ -123,7 +122,7 @@ def moba_choice(
 ) -> Mask:
     r"""Which pairs :func:`moba_attention` computes: those of the blocks that each query chose.
 
-    .. math:: \lfloor j/B\rfloor \in \text{the best } J \text{ by } q_i\cdot\bar k_J
+        ⌊j/B⌋ ∈ the best J by q_i·k̄_J
 
     Args, raises and source as there.
 

@@ -1,7 +1,6 @@
 r"""Native sparse attention: a summary of every block, the best blocks in full, and a window.
 
-.. math:: o_i = g_{i1}\sum_J \bar p_{iJ}\,\bar v_J + g_{i2}\sum_{j\in N_i} p_{ij} v_j
-          + g_{i3}\sum_{i-W<j\le i} p'_{ij} v_j
+    o_i = g_i1 Σ_J p̄_iJ v̄_J + g_i2 Σ_(j ∈ N_i) p_ij v_j + g_i3 Σ_(i-W<j ≤ i) p'_ij v_j
 
 The weights that a query gives to the summaries say which blocks it reads in full.
 """
@@ -55,12 +54,11 @@ def native_sparse_attention(
 ) -> Tensor:
     r"""Three causal attentions, summed with gates: to summaries, to chosen blocks, to a window.
 
-    .. math:: o_i = g_{i1}\sum_J \bar p_{iJ}\,\bar v_J + g_{i2}\sum_{j\in N_i} p_{ij} v_j
-              + g_{i3}\sum_{i-W<j\le i} p'_{ij} v_j
+        o_i = g_i1 Σ_J p̄_iJ v̄_J + g_i2 Σ_(j ∈ N_i) p_ij v_j + g_i3 Σ_(i-W<j ≤ i) p'_ij v_j
 
     Queries see the summary of a block from its last token on. The blocks read in full,
-    :math:`N_i`, are the query's own, the one before it, the first, and then those with the largest
-    :math:`\bar p_{iJ}`, averaged over the heads that share a key head: those choose together. The
+    ``N_i``, are the query's own, the one before it, the first, and then those with the largest
+    ``p̄_iJ``, averaged over the heads that share a key head: those choose together. The
     second term is :func:`attnref.scaled_dot_product_attention` under the mask of
     :func:`native_sparse_choice`, the third under :func:`attnref.masks.sliding_window`.
 
@@ -175,8 +173,8 @@ def native_sparse_choice(
 ) -> Mask:
     r"""Which pairs the second term of :func:`native_sparse_attention` computes.
 
-    .. math:: \lfloor j/B\rfloor \in \{\text{own}, \text{previous}, 0\} \cup
-              \text{the best } J \text{ by } \bar p_{iJ}, \qquad j \le i
+        ⌊j/B⌋ ∈ {own, previous, 0} ∪ the best J by p̄_iJ
+        j ≤ i
 
     Args, raises and source as there.
 

@@ -1,7 +1,6 @@
 r"""Nyström attention: the matrix of weights rebuilt from a few of its rows and columns.
 
-.. math:: \tilde P = \mathrm{softmax}(c\,Q\tilde K^\top)\;
-          \mathrm{softmax}(c\,\tilde Q\tilde K^\top)^{+}\; \mathrm{softmax}(c\,\tilde QK^\top)
+P̃ = softmax(c QK̃ᵀ) softmax(c Q̃K̃ᵀ)⁺ softmax(c Q̃Kᵀ)
 """
 
 from typing import Any
@@ -33,14 +32,13 @@ def nystrom_attention(
 ) -> Tensor:
     r"""Attention through landmarks: means of consecutive queries and of consecutive keys.
 
-    .. math:: O = F\,A^{+}(B V), \qquad F = \mathrm{softmax}(c\,Q\tilde K^\top), \quad
-              A = \mathrm{softmax}(c\,\tilde Q\tilde K^\top), \quad
-              B = \mathrm{softmax}(c\,\tilde QK^\top)
+        O = F A⁺(B V)
+        F = softmax(c QK̃ᵀ), A = softmax(c Q̃K̃ᵀ), B = softmax(c Q̃Kᵀ)
 
     The pseudo-inverse is found by iteration, with products alone, from
-    :math:`Z_0 = A^\top / (\|A\|_1\|A\|_\infty)`:
+    ``Z_0 = Aᵀ / (|A|_1|A|_(∞))``:
 
-    .. math:: Z \leftarrow \tfrac14 Z\,(13 I - AZ\,(15 I - AZ\,(7 I - AZ)))
+        Z ← 1/4 Z (13 I - AZ (15 I - AZ (7 I - AZ)))
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.

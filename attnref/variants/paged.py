@@ -1,6 +1,6 @@
 r"""Decoding from pages: a batch of sequences whose keys and values lie in one pool, in any order.
 
-.. math:: K_j = \text{pool}\big[\text{table}[\lfloor j/P\rfloor],\; j \bmod P\big]
+    K_j = pool[table[⌊j/P⌋], j mod P]
 
 Some pages of all sequences are looked up at a time; what is found there is attention over these
 keys, which the online softmax merges with the rest.
@@ -39,8 +39,8 @@ def paged_attention(
 ) -> Tensor:
     r"""Softmax attention of the n newest tokens of each sequence to its own keys, found in pages.
 
-    .. math:: o_i = \sum_{j \le m-n+i} p_{ij} v_j, \qquad
-              (k_j, v_j) = \text{pool}\big[\text{table}[\lfloor j/P\rfloor],\; j \bmod P\big]
+        o_i = Σ_(j ≤ m-n+i) p_ij v_j
+        (k_j, v_j) = pool[table[⌊j/P⌋], j mod P]
 
     For each sequence of m tokens, the same function as
     :func:`attnref.kv_cache_attention` of its keys in order. No sequence is
@@ -75,7 +75,7 @@ def paged_attention(
     the length of a sequence reaches nobody. Differentiable, with derivatives of every order, as
     long as nobody writes to the pool: :class:`attnref.PagedCache` does.
 
-    Time :math:`2\,h\,n\,(d_k+d_v)\sum_s m_s` operations, each length rounded up to the pages that
+    Time ``2 h n (d_k+d_v) Σ_s m_s`` operations, each length rounded up to the pages that
     are looked up together; memory beside the output about a million numbers, or some copies of
     one page of each sequence if that is more. Table and lengths are read by the processor: on a
     GPU, hand them over from the processor to avoid a wait.

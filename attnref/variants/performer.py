@@ -1,7 +1,6 @@
 r"""Performer: softmax attention estimated in linear time, by random features that are positive.
 
-.. math:: e^{x\cdot y} = \mathbb E_{w\sim\mathcal N(0, I)}\!\left[
-              e^{w\cdot x - \|x\|^2/2}\; e^{w\cdot y - \|y\|^2/2}\right]
+e^(x·y) = E_(w~N(0, I))[ e^(w·x - |x|²/2) e^(w·y - |y|²/2)]
 """
 
 import math
@@ -35,8 +34,8 @@ def performer_attention(
 ) -> Tensor:
     r"""Linear attention with features whose products are, on average, the exponentials of softmax.
 
-    .. math:: o_i = \frac{\phi(q_i)^\top\sum_j\phi(k_j)\,v_j^\top}{\phi(q_i)^\top\sum_j\phi(k_j)},
-              \qquad \phi_l(x) = \tfrac{1}{\sqrt r}\, e^{w_l\cdot\sqrt c\,x - c\|x\|^2/2}
+        o_i = φ(q_i)ᵀ Σ_j φ(k_j) v_jᵀ / (φ(q_i)ᵀ Σ_j φ(k_j))
+        φ_l(x) = 1/√r e^(w_l·√c x - c|x|²/2)
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
@@ -61,14 +60,14 @@ def performer_attention(
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
     The products are unbiased, with the variance, for independent vectors,
-    :math:`\tfrac1r e^{2x\cdot y}\big(e^{\|x+y\|^2}-1\big)` at :math:`x=\sqrt c\,q`,
-    :math:`y=\sqrt c\,k`; their ratio is not unbiased, but it converges, with an error that falls
-    as :math:`1/\sqrt r`. The exponential rules: components of variance 1 at :math:`d_k=64` have
-    :math:`\|x+y\|^2\approx16`, and nine million features would leave an error as large as the
+    ``1/r e^(2x·y)(e^(|x+y|²)-1)`` at ``x=√c q``,
+    ``y=√c k``; their ratio is not unbiased, but it converges, with an error that falls
+    as ``1/√r``. The exponential rules: components of variance 1 at ``d_k=64`` have
+    ``|x+y|² ≈ 16``, and nine million features would leave an error as large as the
     exponential itself. Half precision is computed in float32. The largest exponent of a query, and
     of all keys unless causal, is subtracted, which cancels; the causal form leaves the exponents of
     the keys as they are, for a maximum over the keys would read the future, and so overflows
-    beyond :math:`\|w\|^2/2\approx 88` and underflows beyond :math:`c\|k\|^2/2\approx 87`.
+    beyond ``|w|²/2 ≈ 88`` and underflows beyond ``c|k|²/2 ≈ 87``.
 
     A NaN or inf in a key or value reaches every query, unless the mask leaves it out; in the
     causal form those that come later, and one in a value the earlier ones of its chunk, too.
@@ -140,7 +139,7 @@ def random_projection(
     generator: torch.Generator,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    r"""Gaussian vectors, each :math:`\mathcal N(0, I)`, independent or orthogonal in blocks.
+    r"""Gaussian vectors, each ``N(0, I)``, independent or orthogonal in blocks.
 
     Orthogonal ones cover the directions evenly: products stay unbiased, for each vector alone is
     distributed as before, and their variance becomes smaller.

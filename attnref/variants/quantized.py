@@ -1,6 +1,7 @@
 r"""Quantised attention: queries and keys of 8 or 4 bits, with the size of their steps beside them.
 
-.. math:: \hat x = \Delta\,\mathrm{round}(x/\Delta), \qquad \Delta = \max_l |x_l| \,/\, 127
+    x̂ = Δ round(x/Δ)
+    Δ = max_l |x_l| / 127
 
 for integers; for floating-point formats, round gives the nearest number of the format, and its
 largest number, 448 or 6, takes the place of 127. A step serves one token, a block of tokens or a
@@ -32,7 +33,7 @@ __all__ = ["QuantizedTokens", "quantize", "quantized_attention"]
 
 
 class QuantizedTokens(NamedTuple):
-    r"""Tokens in few bits and the size of their steps: :math:`\hat x = \Delta\,z`.
+    r"""Tokens in few bits and the size of their steps: ``x̂ = Δ z``.
 
     Attributes:
         values: ``(..., n, d)`` of int8 or a float8 format; of ``torch.float4_e2m1fn_x2``
@@ -82,11 +83,12 @@ def quantize(
 ) -> QuantizedTokens:
     r"""Each token in few bits, scaled so that its largest component is the format's largest number.
 
-    .. math:: z = \mathrm{round}(x/\Delta), \qquad \Delta = \max_l|x_l|\,/\,z_{\max}
+        z = round(x/Δ)
+        Δ = max_l|x_l| / z_max
 
     Args:
         tokens: ``(..., n, d)``, any floating dtype of 16 bits or more.
-        dtype: ``torch.int8``, with :math:`z_{\max}` = 127; ``torch.float8_e4m3fn``, 448;
+        dtype: ``torch.int8``, with ``z_max`` = 127; ``torch.float8_e4m3fn``, 448;
             ``torch.float8_e5m2``, 57344; or ``torch.float4_e2m1fn_x2``, 6, for even d.
         block_size: at most this many consecutive tokens share a step, in as few blocks as possible,
             all of the same size except the last.
@@ -105,12 +107,12 @@ def quantize(
         TypeError, ValueError: for anything but a floating tensor, tokens without components, and
             formats or sizes that are not supported.
 
-    A component errs by at most :math:`\Delta/2` in int8, and rounding: one large component coarsens
-    all others of its step. In e4m3 it errs by at most :math:`\max(|x|/17, 2^{-10}\Delta)`, in
-    e5m2 :math:`\max(|x|/9, 2^{-17}\Delta)`, in e2m1 :math:`\max(|x|/5, \Delta/4)`, and rounding:
+    A component errs by at most ``Δ/2`` in int8, and rounding: one large component coarsens
+    all others of its step. In e4m3 it errs by at most ``max(|x|/17, 2^(-10)Δ)``, in
+    e5m2 ``max(|x|/9, 2^(-17)Δ)``, in e2m1 ``max(|x|/5, Δ/4)``, and rounding:
     what is small beside the step is still lost. A step of e4m3 can be rounded down, and then the
     largest component is cut off: by at most a seventeenth of it, unless the step is below
-    :math:`2^{-14}` of the largest one. Tokens of float64 are divided in float64 and rounded by way
+    ``2^(-14)`` of the largest one. Tokens of float64 are divided in float64 and rounded by way
     of float32. Time and memory ``O(n d)``.
 
     Source: formats: Micikevicius et al. 2022, arXiv 2209.05433 (e4m3, e5m2); Rouhani et al. 2023,
@@ -242,15 +244,15 @@ def quantized_attention(
 ) -> Tensor:
     r"""Exact softmax attention over queries and keys that were rounded to 8 bits, or to 4.
 
-    .. math:: o_i = \sum_j \mathrm{softmax}_j\big(c\,\hat q_i\cdot\hat k_j\big)\,v_j, \qquad
-              \hat q = \mathrm{quantize}(q), \quad \hat k_j = \mathrm{quantize}(k_j - \bar k)
+        o_i = Σ_j softmax_j(c q̂_i·k̂_j) v_j
+        q̂ = quantize(q), k̂_j = quantize(k_j - k̄)
 
-    Subtracting the mean key :math:`\bar k` changes a row of scores by the constant
-    :math:`c\,q_i\cdot\bar k`, which softmax does not see; but it takes away what all keys have in
+    Subtracting the mean key ``k̄`` changes a row of scores by the constant
+    ``c q_i·k̄``, which softmax does not see; but it takes away what all keys have in
     common, such as one large channel, and with it the coarse steps.
 
     The second product can be rounded too: values, with steps along the tokens, and weights, as
-    :math:`\hat p_{ij} = \mathrm{quantize}(p_{ij}/\max_j p_{ij})\,\max_j p_{ij}`. The
+    ``p̂_ij = quantize(p_ij/max_j p_ij) max_j p_ij``. The
     division is by the sum of the weights before rounding.
 
     Args:
@@ -283,14 +285,13 @@ def quantized_attention(
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
-    A score of int8 errs by at most :math:`c\big(\tfrac{\Delta_q}2\|k\|_1 + \tfrac{\Delta_k}2\|q\|_1
-    + \tfrac{d_k}4\Delta_q\Delta_k\big)`, one of e4m3, but for numbers below :math:`2^{-6}\Delta`,
-    by at most :math:`c\,(2u + u^2)\sum_l|q_l k_l|` with :math:`u = 1/17`; where no score of a row
-    errs by more than :math:`\varepsilon`, its output moves by at most
-    :math:`\tanh(\varepsilon/2)` times the largest distance between two values. Rounded values move
-    it no further than the worst of them moved. In int8, Gaussian components give a relative error
-    below 1% up to a width of 64, and 1.1% at 512. A NaN or inf reaches every query: a key through
-    the mean, a value through weights of 0.
+    A score of int8 errs by at most ``c (Δ_q/2 |k|_1 + Δ_k/2 |q|_1 + d_k/4 Δ_q Δ_k)``, one of e4m3,
+    but for numbers below ``2^(-6) Δ``, by at most ``c (2u + u²) Σ_l |q_l k_l|`` with ``u = 1/17``;
+    where no score of a row errs by more than ``ε``, its output moves by at most ``tanh(ε/2)`` times
+    the largest distance between two values. Rounded values move it no further than the worst of
+    them moved. In int8, Gaussian components give a relative error below 1% up to a width of 64, and
+    1.1% at 512. A NaN or inf reaches every query: a key through the mean, a value through weights
+    of 0.
     Gradients pass through the rounding as if it were the identity (straight-through).
 
     What is saved is memory, where keys are kept as :func:`quantize` returns them, not time:

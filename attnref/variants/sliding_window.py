@@ -1,7 +1,7 @@
 r"""Exact attention for a sliding window: blocks of queries against the stretch of keys they see.
 
-A block of B queries sees at most :math:`B+W-1` neighbouring keys, so its scores are one dense
-product of which the share :math:`W/(B+W-1)` counts and a fixed band masks the rest.
+A block of B queries sees at most ``B+W-1`` neighbouring keys, so its scores are one dense
+product of which the share ``W/(B+W-1)`` counts and a fixed band masks the rest.
 """
 
 import math
@@ -43,9 +43,8 @@ def sliding_window_attention(
 ) -> Tensor:
     r"""Softmax attention of each query to the ``window`` keys nearest to it, its own included.
 
-    .. math:: o_i = \sum_{j\in N_i} p_{ij} v_j, \qquad
-              N_i = \{j : i - W < j \le i\} \text{ (causal)}, \quad
-              N_i = \{j : |i - j| \le \tfrac{W-1}{2}\} \text{ (two-sided, odd } W)
+        o_i = Σ_(j ∈ N_i) p_ij v_j
+        N_i = {j : i - W < j ≤ i} (causal), N_i = {j : |i - j| ≤ (W-1)/2} (two-sided, odd W)
 
     The same function as :func:`attnref.scaled_dot_product_attention` under
     :func:`attnref.masks.sliding_window`, forward and backward. PyTorch's fused kernel for a

@@ -1,7 +1,7 @@
 r"""Top-k attention: each query averages the values of its k best keys alone.
 
-.. math:: \tilde p_{ij} = \frac{p_{ij}}{\sum_{l\in T_i} p_{il}} \;\text{ for } j\in T_i, \qquad
-          \tilde p_{ij} = 0 \;\text{ otherwise}
+p̃_ij = p_ij/(Σ_(l ∈ T_i) p_il) for j ∈ T_i
+p̃_ij = 0 otherwise
 """
 
 from typing import Any
@@ -33,8 +33,8 @@ def topk_attention(
 ) -> Tensor:
     r"""Softmax over the ``num_keys`` largest scores of each row, and 0 for the others.
 
-    .. math:: o_i = \sum_{j\in T_i} \tilde p_{ij}\,v_j, \qquad
-              T_i = \text{the } k \text{ largest } s_{ij} = c\,q_i\cdot k_j + b_{ij}
+        o_i = Σ_(j ∈ T_i) p̃_ij v_j
+        T_i = the k largest s_ij = c q_i·k_j + b_ij
 
     Args:
         query: ``(..., n, d_k)``, any floating dtype of 16 bits or more.
@@ -56,9 +56,9 @@ def topk_attention(
     Raises:
         TypeError, ValueError: naming the argument, what was expected, what came and how to fix it.
 
-    With :math:`\delta_i=\sum_{j\notin T_i}p_{ij}` the dropped mass,
-    :math:`\|p_i-\tilde p_i\|_1 = 2\delta_i` exactly, so that an output moves by at most
-    :math:`\delta_i` times the largest distance between two values; no other k keys drop less.
+    With ``δ_i=Σ_(j∉ T_i) p_ij`` the dropped mass,
+    ``|p_i-p̃_i|_1 = 2δ_i`` exactly, so that an output moves by at most
+    ``δ_i`` times the largest distance between two values; no other k keys drop less.
     How much is dropped, the data decide. Gradients reach the kept keys only. A value that is NaN
     or inf reaches every row.
 

@@ -1,6 +1,6 @@
 r"""Exact attention for packed sequences: each sees itself alone, and no padding is computed.
 
-Sequences of the lengths :math:`n_1, n_2, …` lie end to end in one row, and
+Sequences of the lengths ``n_1, n_2, …`` lie end to end in one row, and
 ``cu_seqlens`` = 0, n₁, n₁ + n₂, … are their borders.
 """
 
@@ -36,7 +36,8 @@ def varlen_attention(
 ) -> Tensor:
     r"""Softmax attention within each of several packed sequences.
 
-    .. math:: o_i = \sum_{j\in S(i)} p_{ij} v_j, \qquad S(i) = \text{the keys of i's sequence}
+        o_i = Σ_(j ∈ S(i)) p_ij v_j
+        S(i) = the keys of i's sequence
 
     The same function as :func:`attnref.scaled_dot_product_attention` under
     :func:`attnref.masks.packed`, which computes all pairs; here each run of neighbouring
@@ -65,7 +66,7 @@ def varlen_attention(
             or order.
 
     Exact up to rounding. Unlike the reference, a NaN or inf in a value reaches every query of its
-    sequence, the earlier ones too. Time :math:`2(d_k+d_v)\sum_s n_s m_s` operations; memory some
+    sequence, the earlier ones too. Time ``2(d_k+d_v) Σ_s n_s m_s`` operations; memory some
     times that of the output, for no weights are held. The borders are read by the processor: on a
     GPU, hand over ``cu_seqlens`` from the processor to avoid a wait.
 

@@ -1,7 +1,7 @@
 """Turns the docstrings of the package into Markdown, as mkdocstrings expects them.
 
-They are written for Python's help, in Google's style with a few of Sphinx's marks: roles,
-``.. math::`` and code after ``::``. Only what they use is understood here.
+They are written for Python's help, in Google's style with two of Sphinx's marks: roles, and code
+after ``::``. Other lines that are indented below a text are formulas.
 """
 
 import ast
@@ -10,15 +10,19 @@ import textwrap
 from collections.abc import Iterable
 
 import griffe
+from formulas_as_text import display
 from mkdocs.exceptions import PluginError
-from names import public_names
+from names import canonical
 
 ROLE = re.compile(r":(?P<role>[a-z]+):`~?(?P<text>[^`]+)`")
 ARXIV = re.compile(r"arXiv (?P<id>\d{4}\.\d{4,5})")
 SOURCE = re.compile(r"^Source: ", re.MULTILINE)
 # What belongs to a line is indented deeper than it, also behind an empty line.
 MORE = r"(?:\n+(?P=indent) +\S.*)"
-FORMULA = re.compile(rf"^(?P<indent> *)\.\. math::(?P<body>.*{MORE}*)", re.MULTILINE)
+FORMULA = re.compile(
+    r"^(?P<said>(?![A-Z][a-z]+:$)\S.*(?<!::))\n\n(?P<lines>(?: {4}(?!>>>)\S.*(?:\n|\Z))+)",
+    re.MULTILINE,
+)
 CODE = re.compile(rf"^(?P<indent> *)(?P<said>.*)::(?P<body>{MORE}+)", re.MULTILINE)
 # Parameters that are explained together are shown apart, each with its type and default.
 TOGETHER = re.compile(
@@ -33,8 +37,6 @@ def markdown(one: griffe.Object, package: griffe.Module, source: str) -> str:
     text, first = one.docstring.value, one.docstring.lineno or 1
 
     def show(match: re.Match[str]) -> str:
-        if match["role"] == "math":
-            return f"${' '.join(match['text'].split())}$"
         line = first + text.count("\n", 0, match.start())
         path = _path(match["text"], one, package, f"{one.filepath}:{line}")
         return f"[`{match['text']}`][{path}]" if path else f"`{match['text']}`"
@@ -48,7 +50,8 @@ def markdown(one: griffe.Object, package: griffe.Module, source: str) -> str:
 
 
 def _formula(match: re.Match[str]) -> str:
-    return _block(match["indent"], "$$", map(str.strip, match["body"].strip().split("\n")), "$$")
+    lines = textwrap.dedent(match["lines"]).strip().split("\n")
+    return "\n".join([match["said"], "", *display(lines), ""])
 
 
 def _code(match: re.Match[str]) -> str:
@@ -79,8 +82,7 @@ def _path(text: str, user: griffe.Object, package: griffe.Module, place: str) ->
         found = package.modules_collection.get_member(f"{path}.{rest}".rstrip("."))
     except (griffe.NameResolutionError, KeyError):
         raise PluginError(f"{place}: `{text}`: there is no such name") from None
-    known = {each.canonical_path: path for path, each in public_names(package).items()}
-    return known.get(found.canonical_path)
+    return canonical(package).get(found.canonical_path)
 
 
 def code(one: griffe.Object) -> str:

@@ -57,13 +57,12 @@ def read(config: MkDocsConfig) -> griffe.Module:
 
 @cache
 def public_names(package: griffe.Module) -> dict[str, griffe.Object]:
-    """Modules, their names and the methods of these, by path; first what the package imports."""
-    exported = [package.members[name] for name in exports(package)]
-    paths = [one.target_path if isinstance(one, griffe.Alias) else one.path for one in exported]
-    first = {path.split(".")[1] for path in paths}
+    """Modules, their names and the methods of these, by path; first what the top offers."""
+    exported = [_target(package.members[name]) for name in exports(package)]
+    first = {one.module.path for one in exported if not one.is_module}
 
     def rank(module: griffe.Module) -> tuple[bool, str]:
-        return module.path.split(".")[1] not in first, module.path
+        return module.path not in first, module.path
 
     found: dict[str, griffe.Object] = {}
     for module in sorted(_modules(package), key=rank):
@@ -75,6 +74,12 @@ def public_names(package: griffe.Module) -> dict[str, griffe.Object]:
                 if not method.name.startswith("_") and method.docstring:
                     found[f"{path}.{method.name}"] = method
     return found
+
+
+@cache
+def canonical(package: griffe.Module) -> dict[str, str]:
+    """The path by which something is public, by the one where it is defined."""
+    return {one.canonical_path: path for path, one in public_names(package).items()}
 
 
 def ordered_exports(module: griffe.Module) -> list[str]:
@@ -149,7 +154,7 @@ def resolve(code: str, package: griffe.Module) -> str | None:
     path = _endings(package).get(name)
     if path is None and name.startswith("attnref."):
         one = package.members.get(name.removeprefix("attnref."))
-        path = one.target_path if isinstance(one, griffe.Alias) else None
+        path = canonical(package).get(_target(one).canonical_path) if one else None
     if path is None or "." in name:
         return path
     holder = _holders(package).get(name)
@@ -201,9 +206,12 @@ def misspelling(code: str, package: griffe.Module) -> str | None:
 
 @cache
 def _holders(package: griffe.Module) -> dict[str, griffe.Object]:
-    """The package, and its public modules and classes, by their own names."""
+    """The package, its rooms and its public classes, by their own names."""
     found = {
-        path.rpartition(".")[-1]: one for path, one in public_names(package).items() if _holds(one)
+        path.rpartition(".")[-1]: one
+        for path, one in public_names(package).items()
+        # Modules of a room, such as masks.mask, share their names with variables of the pages.
+        if one.is_class or (one.is_module and one.parent.name not in exports(package))
     }
     return {**found, package.name: package}
 
@@ -302,4 +310,4 @@ def speaking(pages: Mapping[str, str], root: Path, package: griffe.Module) -> di
     return found
 
 
-CACHED = (public_names, modules, entries, _endings, _holders, program_uses)
+CACHED = (public_names, canonical, modules, entries, _endings, _holders, program_uses)

@@ -123,7 +123,7 @@ def test_tests_mirror_the_package(tmp_path):
         ("attnref.scaling.yarn", "attnref.scaling.yarn", ["tests/test_scaling.py"]),
         ("attnref.variants.lsh.f", "attnref.variants.lsh.f", ["tests/variants/test_lsh.py"]),
         ("attnref.masks.causal", "attnref.masks.patterns.causal", ["tests/masks/test_patterns.py"]),
-        ("attnref.masks.Mask", "attnref.masks.mask.Mask", ["tests/masks"]),
+        ("attnref.masks.mask.Mask", "attnref.masks.mask.Mask", ["tests/masks"]),
         ("attnref.softmax.merge", "attnref.softmax.merge", []),
     ):
         assert api.tests(path, defined, tmp_path) == expected
@@ -187,7 +187,7 @@ NAMED = {
     "attention_weights": "reference.attention_weights",
     "KVCache": "cache.KVCache",
     "KVCache()": "cache.KVCache",
-    "Mask.dense": "masks.Mask.dense",
+    "Mask.dense": "masks.mask.Mask.dense",
     "dense()": None,
     "causal(n) & padding(lengths, n)": None,  # two names, and one link
     "sliding_window": None,  # a mask, and a variant
@@ -203,7 +203,7 @@ NAMED = {
     "attnref.scaled_dot_product_attention": "reference.scaled_dot_product_attention",
     "Attention": "reference.Attention",  # not the oracle's, which comes later
     "oracle.attend": "oracle.attend",
-    "conformance.check": "conformance.check",
+    "attnref.check": "conformance.checker.check",
     "attnref copy causal": None,
     "x": None,
 }
@@ -265,10 +265,10 @@ __all__ = ["bent", "plain"]
 def plain(): ...
 
 def bent(scores, a, b):
-    r"""Scores *bent* into :math:`(-c, c)`; see :func:`plain` and ``x * y``.
+    r"""Scores *bent* into ``(-c, c)``; see :func:`plain` and ``x * y``.
 
-    .. math:: c\,\tanh
-              (s/c)
+        b_ij = c tanh(s_ij/c)
+        c = max_(j ≤ i) |s̃_j| if √d_k > 1
 
     with a *cap*. It is a list::
 
@@ -290,11 +290,13 @@ def bent(scores, a, b):
 
 def _hidden(): ...
 '''
-MARKDOWN = r"""Scores *bent* into $(-c, c)$; see [`plain`][house.softmax.plain] and ``x * y``.
+MARKDOWN = r"""Scores *bent* into ``(-c, c)``; see [`plain`][house.softmax.plain] and ``x * y``.
 
 $$
-c\,\tanh
-(s/c)
+\begin{gathered}
+b_{ij} = c \tanh (s_{ij}/c) \\
+c = \max _{j ≤ i} |\tilde{s}_{j}|\text{ if }\sqrt{d_{k}} > 1 \\
+\end{gathered}
 $$
 
 with a *cap*. It is a list:

@@ -129,7 +129,7 @@ class Fit(NamedTuple):
 def effective_scale(trial: Trial, case: Case, **options: Any) -> Fit:
     r"""The slope of log-weights over dot products, both as differences from their row's mean.
 
-    .. math:: \log p_{ij} - \overline{\log p_i} = c\,(q_i \cdot k_j - \overline{q_i \cdot k})
+    log p_ij - log p_ī = c (q_i·k_j - q_i·k̄)
     """
     seen = trial.without_future(case)
     for size in (1.0, 0.125):  # a large factor makes weights vanish; then smaller scores serve
