@@ -121,8 +121,7 @@ def log_length(head_dim: int, visible: Tensor) -> Tensor:
         )
     _check_head_dim(head_dim)
     # A row without keys would multiply its query by ln 0, which is -inf.
-    factor: Tensor = visible.clamp(min=1).log() * head_dim**-0.5
-    return factor[..., None]  # (..., n, 1)
+    return (visible.clamp(min=1).log() / math.sqrt(head_dim))[..., None]  # (..., n, 1)
 
 
 class LearnedTemperature(nn.Module):

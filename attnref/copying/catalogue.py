@@ -126,8 +126,9 @@ def _modules(package: Package) -> list[Source]:
     """Those that the package names in its ``__all__``, or takes a name from, and the variants."""
     top = package.source("")
     assert top is not None
-    offered = [name if package.source(name) else top.inside[name][0] for name in top.exports]
-    offered = [name for name in offered if name.partition(".")[0] not in TOOLS]
+    known = [name for name in top.exports if package.source(name) or name in top.inside]
+    offered = [name if package.source(name) else top.inside[name][0] for name in known]
+    offered = [module for module in offered if module.partition(".")[0] not in TOOLS]
     variants = sorted((package.root / "variants").glob("[!_]*.py"))
     modules = dict.fromkeys([*offered, *(f"variants.{path.stem}" for path in variants)])
     return [source for module in modules if (source := package.source(module)) is not None]
