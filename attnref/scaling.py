@@ -71,7 +71,7 @@ def yarn(head_dim: int, *, stretch: float) -> float:
             f"stretch: expected a number of at least 1, got {stretch!r}. {advice} Without "
             "stretching it is 1."
         )
-    return float(head_dim**-0.5 * (0.1 * math.log(stretch) + 1.0) ** 2)
+    return (0.1 * math.log(stretch) + 1.0) ** 2 / math.sqrt(head_dim)
 
 
 def log_length(head_dim: int, visible: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ def log_length(head_dim: int, visible: Tensor) -> Tensor:
         )
     _check_head_dim(head_dim)
     # A row without keys would multiply its query by ln 0, which is -inf.
-    return (visible.clamp(min=1).log() * head_dim**-0.5)[..., None]  # (..., n, 1)
+    return (visible.clamp(min=1).log() / math.sqrt(head_dim))[..., None]  # (..., n, 1)
 
 
 class LearnedTemperature(nn.Module):
