@@ -71,7 +71,7 @@ def yarn(head_dim: int, *, stretch: float) -> float:
             f"stretch: expected a number of at least 1, got {stretch!r}. {advice} Without "
             "stretching it is 1."
         )
-    return float(head_dim**-0.5 * (0.1 * math.log(stretch) + 1.0) ** 2)
+    return (0.1 * math.log(stretch) + 1.0) ** 2 / math.sqrt(head_dim)
 
 
 def log_length(head_dim: int, visible: Tensor) -> Tensor:

@@ -4,9 +4,9 @@ r"""Softmax: from scores to weights that sum to 1, whole, block by block, and in
     p_i/p_j = e^(s_i-s_j)
 
 It raises ``e`` to the scores, not the scores to a power: only differences of scores count.
-As it stands, the formula overflows from a score of 88.73 on in float32, 11.1 in float16 and 709.79
-in float64. Here are the form that is safe (:func:`stable`), the form that reads the scores in
-blocks (:func:`online`), the merging of attention over separate sets of keys (:class:`Partial`,
+As it stands, the formula overflows from a score of 88.73 upwards in float32, 11.1 in float16 and
+709.79 in float64. Here are the form that is safe (:func:`stable`), the form that reads the scores
+in blocks (:func:`online`), the merging of attention over separate sets of keys (:class:`Partial`,
 :func:`partial_attention`, :func:`merge`), and the derivative.
 
 Throughout, a score of ``-inf`` is a key that may not be attended to: its weight is exactly 0.
