@@ -7,12 +7,12 @@ from torch import Tensor
 
 from attnref import oracle
 from attnref.exercises.grading import ATTENTION, Case, Grader
-from attnref.exercises.samples import SIX_WORDS, rows, single, tenths
+from attnref.exercises.samples import SIX_WORDS, rows, tenths, to_single
 
 
 def case(query: Tensor, key: Tensor, value: Tensor) -> Case:
     output, _ = oracle.scaled_dot_product_attention(query, key, value, scale=1.0)
-    return Case({"query": query, "key": key, "value": value}, single(output))
+    return Case({"query": query, "key": key, "value": value}, to_single(output))
 
 
 def roles() -> Iterator[Case]:
