@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))
 import attnref  # noqa: E402
 from attnref import masks, oracle  # noqa: E402
 from attnref.bench.plan import Settings, methods  # noqa: E402
-from attnref.bench.problems import TASKS, Shape, exact, relative_error  # noqa: E402
+from attnref.bench.problems import TASKS, Shape, exact_output, relative_error  # noqa: E402
 from attnref.bench.provenance import provenance  # noqa: E402
 from attnref.bench.runner import measure  # noqa: E402
 
@@ -93,7 +93,7 @@ def check_methods(device: torch.device) -> Said:
                     output = run()
                     wrong = None if torch.isfinite(output).all() else "an output is not finite"
                     if name not in OTHERS and wrong is None:
-                        wrong = excess(relative_error(output, exact(problem)), dtype)
+                        wrong = excess(relative_error(output, exact_output(problem)), dtype)
                     if output.requires_grad and wrong is None:
                         leaves = [
                             x

@@ -101,7 +101,7 @@ def chart(
             _text(_LEFT - 8, y + 4, f"{1000 * seconds:g} ms", "end"),
         ]
     ends = {name: up(points[-1].median) for name, points in named.items()}
-    places = _apart(ends)
+    places = _spread_heights(ends)
     for index, (name, points) in enumerate(named.items()):
         colour = COLOURS[index % len(COLOURS)]
         mark = _MARKS[index % len(_MARKS)]
@@ -155,7 +155,7 @@ def _line(
     ]
 
 
-def _apart(wanted: dict[str, float]) -> dict[str, float]:
+def _spread_heights(wanted: dict[str, float]) -> dict[str, float]:
     """Heights near the wanted ones, in the same order, one line of text apart."""
     lowest = _HEIGHT - 10.0
     places: dict[str, float] = {}

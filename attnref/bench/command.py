@@ -186,7 +186,7 @@ def bench(
             def tell(fraction: float, text: str) -> None:
                 bar.update(shown, completed=fraction, description=text)
 
-            record = _measured(options, ranks, threads, tell)
+            record = _measure(options, ranks, threads, tell)
     except BenchError as error:
         print(f"attnref bench: {error.say(preferred(os.environ))}", file=sys.stderr)
         raise typer.Exit(2) from None
@@ -204,7 +204,7 @@ def bench(
         raise typer.Exit(130)
 
 
-def _measured(
+def _measure(
     options: dict[str, Any], ranks: list[int] | None, threads: list[int] | None, tell: Progress
 ) -> Record:
     if not ranks:

@@ -53,9 +53,9 @@ def fingerprint(*places: tuple[str, str]) -> str:
         if place not in places and _only_checks(*place):
             continue
         seen.add(place)
-        waiting += _reached(*place)
+        waiting += _references(*place)
     parts = sorted(
-        repr((name, [_canonical(statement) for statement in _statements(module)[name]]))
+        repr((name, [_normalise(statement) for statement in _statements(module)[name]]))
         for module, name in seen
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
@@ -74,12 +74,12 @@ def _statements(module: str) -> dict[str, list[ast.stmt]]:
     """What defines each name at the top level; several statements where it is overloaded."""
     found: dict[str, list[ast.stmt]] = {}
     for statement in _tree(module).body:
-        for name in _defined(statement):
+        for name in _bound_names(statement):
             found.setdefault(name, []).append(statement)
     return found
 
 
-def _defined(statement: ast.stmt) -> Iterator[str]:
+def _bound_names(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         yield statement.name
     elif isinstance(statement, ast.Assign | ast.AnnAssign):
@@ -89,7 +89,7 @@ def _defined(statement: ast.stmt) -> Iterator[str]:
 
 
 @functools.cache
-def _imported(module: str) -> dict[str, tuple[str, str | None]]:
+def _own_imports(module: str) -> dict[str, tuple[str, str | None]]:
     """What the package's own names in a module stand for: a module, or a name in one."""
     found: dict[str, tuple[str, str | None]] = {}
     for node in _tree(module).body:
@@ -115,35 +115,35 @@ def _is_check(name: str) -> bool:
     return name.lstrip("_").startswith("check")
 
 
-def _reached(module: str, name: str) -> Iterator[tuple[str, str]]:
-    imported = _imported(module)
+def _references(module: str, name: str) -> Iterator[tuple[str, str]]:
+    imported = _own_imports(module)
     for node in (node for top in _statements(module)[name] for node in ast.walk(top)):
         if isinstance(node, ast.Name):
-            yield from _home(module, node.id)
+            yield from _definition(module, node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             other, wanted = imported.get(node.value.id, ("", ""))
             if wanted is None:
-                yield from _home(other, node.attr)
+                yield from _definition(other, node.attr)
 
 
-def _home(module: str, name: str) -> Iterator[tuple[str, str]]:
+def _definition(module: str, name: str) -> Iterator[tuple[str, str]]:
     """Where a name of a module is defined, if it is one of the package's own."""
     if name in _statements(module):
         yield module, name
     else:
-        other, wanted = _imported(module).get(name, ("", None))
+        other, wanted = _own_imports(module).get(name, ("", None))
         if wanted is not None:
-            yield from _home(other, wanted)
+            yield from _definition(other, wanted)
 
 
-def _canonical(node: Any, *, raised: bool = False) -> Any:
+def _normalise(node: Any, *, raised: bool = False) -> Any:
     """The tree as nested tuples, without docstrings and positions, alike in all Pythons.
 
     ``raised`` where it is part of an error, whose words are left out.
     """
     if isinstance(node, list):
         kept = [item for item in node if not _calls_a_check(item)]
-        return tuple(_canonical(item, raised=raised) for item in kept)
+        return tuple(_normalise(item, raised=raised) for item in kept)
     if not isinstance(node, ast.AST):
         return repr(node)
     raised = raised or isinstance(node, ast.Raise)
@@ -159,7 +159,7 @@ def _canonical(node: Any, *, raised: bool = False) -> Any:
     given = ((name, value) for name, value in fields.items() if value not in (None, []))
     return (
         type(node).__name__,
-        *((name, _canonical(value, raised=raised)) for name, value in given),
+        *((name, _normalise(value, raised=raised)) for name, value in given),
     )
 
 

@@ -29,11 +29,14 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
         run()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
-    with _quiet(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+    with (
+        _silence_stderr(),
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded,
+    ):
         run()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
-        with _quiet():
+        with _silence_stderr():
             recorded.export_chrome_trace(str(path))
         events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     changes = [event for event in events if event.get("name") == "[memory]"]
@@ -56,7 +59,7 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_stderr() -> Iterator[None]:
     """Keeps the profiler's own log, written by C++ to the standard error, off the screen."""
     kept = os.dup(2)
     with open(os.devnull, "wb") as nowhere:

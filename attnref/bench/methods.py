@@ -83,7 +83,7 @@ def discover(entries: Mapping[str, Method]) -> dict[str, Method]:
         place, example = f"{variants.__name__}.{name}", known.example.__name__
         found[name] = Method(
             name,
-            {task: recorded(known) for task in known.tasks},
+            {task: record_case(known) for task in known.tasks},
             (place, known.function.__name__),
             [example] if known.example.__module__ == place else [],
             place,
@@ -94,7 +94,7 @@ def discover(entries: Mapping[str, Method]) -> dict[str, Method]:
     return found | {name: method for name, method in entries.items() if name not in found}
 
 
-def recorded(method: record.Method) -> Prepare:
+def record_case(method: record.Method) -> Prepare:
     """The call that a record describes, with what a task gives."""
     return lambda problem: partial(method.function, **_arguments(method, problem))
 

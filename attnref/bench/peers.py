@@ -32,12 +32,12 @@ def _peer(
     return peers.case(name or distribution, *tasks, needs=distribution, imports=imports)
 
 
-def _imported(module: str) -> Any:
+def _import_quietly(module: str) -> Any:
     with contextlib.redirect_stdout(io.StringIO()):  # some greet at import
         return importlib.import_module(module)
 
 
-def _alone(package: str, file: str) -> Any:
+def _load_file(package: str, file: str) -> Any:
     """A file of a package that wants, when it is imported, what this file does without."""
     found = importlib.util.find_spec(package)
     assert found is not None
@@ -51,7 +51,7 @@ def _alone(package: str, file: str) -> Any:
     return module
 
 
-def _on(module: nn.Module, problem: Problem) -> Any:
+def _prepare_module(module: nn.Module, problem: Problem) -> Any:
     """The module as its user would run it: in place, in dtype, and not in training."""
     return module.to(device=problem.query.device, dtype=problem.query.dtype).eval()
 
@@ -67,33 +67,33 @@ class _Part(nn.Module):
         return tokens.chunk(self.parts, dim=-1)[self.index]
 
 
-def _joined(problem: Problem) -> Tensor:
+def _join_heads(problem: Problem) -> Tensor:
     """Query, key and value of all heads side by side, ``(1, n, 3 h d)``."""
     sides = (problem.query, problem.key, problem.value)
     return torch.cat([side.transpose(1, 2).flatten(2) for side in sides], dim=-1)
 
 
-def _split(joined: Tensor, heads: int) -> Tensor:
+def _split_heads(joined: Tensor, heads: int) -> Tensor:
     return joined.reshape(*joined.shape[:2], heads, -1).transpose(1, 2)  # (1, heads, n, d)
 
 
 @_peer("local-attention", "local_attention", "window")
 def local_attention(problem: Problem) -> Run:
     # It does not count its own key. Its position encoding, on by default, is switched off.
-    attention = _imported("local_attention").LocalAttention(
+    attention = _import_quietly("local_attention").LocalAttention(
         window_size=WINDOW - 1,
         causal=True,
         exact_windowsize=True,
         autopad=True,
         use_rotary_pos_emb=False,
     )
-    attention = _on(attention, problem)
+    attention = _prepare_module(attention, problem)
     return lambda: attention(problem.query, problem.key, problem.value)
 
 
 @_peer("linear-attention-transformer", "linear_attention_transformer", "dense", "causal")
 def linear_attention_transformer(problem: Problem) -> Run:
-    package = _imported("linear_attention_transformer.linear_attention_transformer")
+    package = _import_quietly("linear_attention_transformer.linear_attention_transformer")
     # Not causal, its answer has a factor 1/sqrt(d) too many, which a layer's projection can undo.
     if not problem.is_causal:
         return lambda: package.linear_attn(problem.query, problem.key, problem.value)
@@ -106,10 +106,10 @@ def linear_attention_transformer(problem: Problem) -> Run:
 @_peer("performer-pytorch", "performer_pytorch", "dense", "causal")
 def performer(problem: Problem) -> Run:
     with contextlib.redirect_stdout(io.StringIO()):  # says that its CUDA kernel is missing
-        attention = _imported("performer_pytorch").FastAttention(
+        attention = _import_quietly("performer_pytorch").FastAttention(
             dim_heads=problem.query.shape[-1], causal=problem.is_causal
         )
-    attention = _on(attention, problem)
+    attention = _prepare_module(attention, problem)
     return lambda: attention(problem.query, problem.key, problem.value)
 
 
@@ -117,10 +117,10 @@ def performer(problem: Problem) -> Run:
 def reformer(problem: Problem) -> Run:
     # Queries serve as keys, so its answer is to another question, and its error is too. It hashes
     # in 8 rounds unless told otherwise.
-    attention = _imported("reformer_pytorch").LSHAttention(
+    attention = _import_quietly("reformer_pytorch").LSHAttention(
         causal=problem.is_causal, n_hashes=LSH_ROUNDS
     )
-    attention = _on(attention, problem)
+    attention = _prepare_module(attention, problem)
 
     def run() -> Tensor:
         output: Tensor
@@ -133,41 +133,41 @@ def reformer(problem: Problem) -> Run:
 @_peer("nystrom-attention", "nystrom_attention", "dense")
 def nystrom(problem: Problem) -> Run:
     heads, head_dim = problem.query.shape[1], problem.query.shape[-1]
-    layer = _imported("nystrom_attention").NystromAttention(
+    layer = _import_quietly("nystrom_attention").NystromAttention(
         dim=heads * head_dim, dim_head=head_dim, heads=heads, num_landmarks=64, residual=False
     )
     layer.to_qkv = layer.to_out = nn.Identity()
-    layer = _on(layer, problem)
-    return lambda: _split(layer(_joined(problem)), heads)
+    layer = _prepare_module(layer, problem)
+    return lambda: _split_heads(layer(_join_heads(problem)), heads)
 
 
 @_peer("linformer", "linformer", "dense", name="linformer-pytorch")
 def linformer(problem: Problem) -> Run:
     heads, n, head_dim = problem.query.shape[1:]
-    layer = _imported("linformer").LinformerSelfAttention(
+    layer = _import_quietly("linformer").LinformerSelfAttention(
         dim=heads * head_dim, seq_len=n, heads=heads, k=256
     )
     layer.to_q, layer.to_k, layer.to_v = (_Part(index) for index in range(3))
     layer.to_out = nn.Identity()
-    layer = _on(layer, problem)
-    return lambda: _split(layer(_joined(problem)), heads)
+    layer = _prepare_module(layer, problem)
+    return lambda: _split_heads(layer(_join_heads(problem)), heads)
 
 
 @_peer(
     "memory-efficient-attention-pytorch", _RABE, "dense", "causal", name="memory-efficient-pytorch"
 )
 def memory_efficient(problem: Problem) -> Run:
-    function = _imported(f"{_RABE}.memory_efficient_attention").memory_efficient_attention
+    function = _import_quietly(f"{_RABE}.memory_efficient_attention").memory_efficient_attention
     query, key, value = problem.query, problem.key, problem.value
     return lambda: function(query, key, value, causal=problem.is_causal)
 
 
 @_peer("x-transformers", "x_transformers", "dense", "causal")
 def x_transformers(problem: Problem) -> Run:
-    attend = _imported("x_transformers.attend").Attend(
+    attend = _import_quietly("x_transformers.attend").Attend(
         heads=problem.query.shape[1], causal=problem.is_causal, flash=False
     )
-    attend = _on(attend, problem)
+    attend = _prepare_module(attend, problem)
     return lambda: attend(problem.query, problem.key, problem.value)[0]
 
 
@@ -175,20 +175,20 @@ def x_transformers(problem: Problem) -> Run:
 def x_transformers_layer(problem: Problem) -> Run:
     theirs = problem.layer
     assert theirs is not None
-    attention = _imported("x_transformers").Attention(
+    attention = _import_quietly("x_transformers").Attention(
         dim=theirs.embed_dim, heads=theirs.num_heads, dim_head=theirs.head_dim
     )
     query, key, value = theirs.in_proj_weight.detach().chunk(3)
     state = {"to_q": query, "to_k": key, "to_v": value, "to_out": theirs.out_proj.weight.detach()}
     attention.load_state_dict({f"{name}.weight": weight for name, weight in state.items()})
-    attention = _on(attention, problem)
+    attention = _prepare_module(attention, problem)
     return lambda: attention(problem.query)
 
 
 @_peer("transformers", "transformers", "delta")
 def transformers(problem: Problem) -> Run:
     # What Qwen3-Next runs where no kernels are installed, which it says when it is imported.
-    model = _imported("transformers.models.qwen3_next.modeling_qwen3_next")
+    model = _import_quietly("transformers.models.qwen3_next.modeling_qwen3_next")
     return _delta(problem, model.torch_chunk_gated_delta_rule)
 
 
@@ -196,7 +196,7 @@ def transformers(problem: Problem) -> Run:
 def flash_linear_attention(problem: Problem) -> Run:
     # Its reference in PyTorch; the package itself wants Triton.
     return _delta(
-        problem, _alone("fla", "ops/gated_delta_rule/naive.py").naive_chunk_gated_delta_rule
+        problem, _load_file("fla", "ops/gated_delta_rule/naive.py").naive_chunk_gated_delta_rule
     )
 
 

@@ -336,7 +336,7 @@ def checked_rows(n: int) -> slice:
     return slice(n - 1 - (count - 1) * distance if n else 0, n, distance)  # the last sees most
 
 
-def exact(problem: Problem) -> Tensor:
+def exact_output(problem: Problem) -> Tensor:
     r"""The float64 reference at :func:`checked_rows`, ``(1, heads, rows, d)`` or ``(1, rows, D)``.
 
     Rows of attention do not depend on each other, so each of these is the exact answer to the

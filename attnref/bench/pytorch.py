@@ -63,12 +63,12 @@ def sdpa_padded(problem: Problem) -> Run:
     real = place < torch.tensor(lengths, device=place.device)[:, None]  # (sequences, longest)
     sides = (problem.query, problem.key, problem.value)
 
-    def padded(side: Tensor) -> Tensor:
+    def pad(side: Tensor) -> Tensor:
         tokens = torch.split(side[0].transpose(0, 1), lengths)  # (n_i, heads, d) each
         return pad_sequence(list(tokens), batch_first=True).transpose(1, 2)
 
     def run() -> Tensor:
-        query, key, value = map(padded, sides)  # (sequences, heads, longest, d)
+        query, key, value = map(pad, sides)  # (sequences, heads, longest, d)
         output = F.scaled_dot_product_attention(query, key, value, real[:, None, None])
         return output.transpose(1, 2)[real].transpose(0, 1)[None]  # (1, heads, n, d)
 
@@ -107,7 +107,7 @@ def sdpa_key(problem: Problem) -> Run:
 
 
 @pytorch.case("recurrence", "delta")
-def by_tokens(problem: Problem) -> Run:
+def token_recurrence(problem: Problem) -> Run:
     dtype = torch.promote_types(problem.query.dtype, torch.float32)
     return lambda: recurrence(problem, dtype).to(problem.query.dtype)
 

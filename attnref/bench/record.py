@@ -77,15 +77,17 @@ class Record:
     results: list[Result] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
-    def of_ranks(self) -> list[RankResult]:
+    def rank_results(self) -> list[RankResult]:
         """The results of a measurement across ranks; none of any other."""
         return [result for result in self.results if isinstance(result, RankResult)]
 
-    def on_one_rank(self, result: RankResult) -> RankResult | None:
+    def single_rank_result(self, result: RankResult) -> RankResult | None:
         """The same method with as many threads on one rank, at the same n of the task."""
         n = result.n // result.ranks if result.task == "weak" else result.n
         wanted = (result.task, result.method, result.threads, 1, n)
-        same = (x for x in self.of_ranks() if (x.task, x.method, x.threads, x.ranks, x.n) == wanted)
+        same = (
+            x for x in self.rank_results() if (x.task, x.method, x.threads, x.ranks, x.n) == wanted
+        )
         return next(same, None)
 
     def tasks(self) -> list[str]:
@@ -119,7 +121,7 @@ def entry(module: str, name: str, called: list[str], cases: str = _CASES) -> dic
     return kept if cases == _CASES else kept | {"cases": cases}
 
 
-def stale(record: Record) -> list[str]:
+def stale_methods(record: Record) -> list[str]:
     """The measured methods whose code has changed since, or is gone; docstrings do not count."""
     changed = []
     for method, place in record.code.items():

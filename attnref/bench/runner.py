@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnref.bench import clock, memory
 from attnref.bench.plan import KEPT_FREE, Point, Settings, check, check_memory, plan
-from attnref.bench.problems import TASKS, BenchError, Problem, Shape, exact, relative_error
+from attnref.bench.problems import TASKS, BenchError, Problem, Shape, exact_output, relative_error
 from attnref.bench.provenance import provenance, sdpa_backend
 from attnref.bench.record import Record, Result, Skipped, entry
 from attnref.text import Text
@@ -78,13 +78,13 @@ def measure(settings: Settings, progress: Progress = lambda fraction, text: None
     with (
         torch.random.fork_rng(devices),
         torch.set_grad_enabled(settings.backward),
-        _unwarned(),
+        _silence_warnings(),
     ):
         for number, point in enumerate(points):
             torch.manual_seed(settings.seed)
             shape = Shape(point.n, settings.heads, settings.head_dim, dtype, device, settings.seed)
             share = (deadline - time.perf_counter()) * point.n / (total - done)
-            part = functools.partial(_part_of, progress, done / total, point.n / total)
+            part = functools.partial(_report_part, progress, done / total, point.n / total)
             try:
                 _measure_point(point, shape, settings, share, history, record, part)
             except KeyboardInterrupt:
@@ -118,7 +118,7 @@ def _measure_point(
 ) -> None:
     until = time.perf_counter() + share
     problem = TASKS[point.task].make(shape)
-    expected = exact(problem)
+    expected = exact_output(problem)
     backend = sdpa_backend(problem)
     if settings.backward:
         problem = problem.with_gradients()
@@ -132,7 +132,7 @@ def _measure_point(
                 _check_growth(seen, point.n, share, shape.device)
             forward = method.cases[point.task](problem)
             error = relative_error(forward(), expected)
-            run = _with_backward(forward, problem) if settings.backward else forward
+            run = _add_backward(forward, problem) if settings.backward else forward
             peak, seconds = _second_call(run, shape.device)  # some compile in the first
             # Remembered even if it is too slow, or a longer call might take all memory.
             history[point.task, method.name] = _Seen(point.n, seconds, peak)
@@ -180,7 +180,7 @@ def _second_call(run: clock.Run, device: torch.device) -> tuple[int, float]:
     return peak, seconds[0]
 
 
-def _with_backward(forward: Callable[[], Tensor], problem: Problem) -> Callable[[], None]:
+def _add_backward(forward: Callable[[], Tensor], problem: Problem) -> Callable[[], None]:
     """The forward pass and all gradients: of the inputs, and of weights where there are any."""
     gradient = torch.ones_like(forward())  # (..., n, d)
 
@@ -223,7 +223,7 @@ def _check_time(seconds: float, share: float, verb: Text) -> None:
 
 
 @contextlib.contextmanager
-def _unwarned() -> Iterator[None]:
+def _silence_warnings() -> Iterator[None]:
     """Keeps what peers and compilers say about themselves off the screen."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
@@ -240,5 +240,5 @@ def _reason(error: Exception) -> str:
     return first if isinstance(error, BenchError) else f"{type(error).__name__}: {first}"
 
 
-def _part_of(progress: Progress, start: float, part: float, fraction: float, text: str) -> None:
+def _report_part(progress: Progress, start: float, part: float, fraction: float, text: str) -> None:
     progress(start + part * fraction, text)

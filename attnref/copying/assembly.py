@@ -47,9 +47,9 @@ def assemble(entry: Definition, header: str = "") -> str:
         source = definition.source
         for examples in definition.examples:
             if examples in shown:
-                edits[source] |= _completed(examples, source, imports)
+                edits[source] |= _import_edits(examples, source, imports)
             else:
-                edits[source][source.span(examples.docstring)] = _without(examples, source)
+                edits[source][source.span(examples.docstring)] = _drop_examples(examples, source)
 
     parts = [header, *sorted(line for lines in imports.values() for line in lines)]
     for source in sources:
@@ -62,10 +62,10 @@ def assemble(entry: Definition, header: str = "") -> str:
             for statement in definition.statements
         ]
         parts.append(_text(source, statements, edits[source]))
-    return _formatted("\n".join(parts))
+    return _format("\n".join(parts))
 
 
-def _completed(examples: Examples, source: Source, imports: Imports) -> dict[Span, str]:
+def _import_edits(examples: Examples, source: Source, imports: Imports) -> dict[Span, str]:
     """Examples that run in the copy: imports that its code does not need are made there."""
     first = source.line_span(examples.lines[0], examples.lines[0])
     line = source.lines[examples.lines[0] - 1].decode()
@@ -81,7 +81,7 @@ def _completed(examples: Examples, source: Source, imports: Imports) -> dict[Spa
     return edits | {source.line_span(number, number): "" for number in examples.imports}
 
 
-def _without(examples: Examples, source: Source) -> str:
+def _drop_examples(examples: Examples, source: Source) -> str:
     """The docstring that they are in, without them and their heading."""
     start, stop = source.span(examples.docstring)
     lines = source.text[start:stop].decode().splitlines()
@@ -105,12 +105,12 @@ def _text(source: Source, statements: list[ast.stmt], edits: dict[Span, str]) ->
         if parts:
             parts.append("" if first == last + 1 else "\n")
         last = statement.end_lineno or first
-        parts.append(_edited(source, source.line_span(first, last), edits))
+        parts.append(_apply_edits(source, source.line_span(first, last), edits))
     # What marks the sections that pages show means nothing in a copy.
     return re.sub(r"^ *# --8<-- .*\n", "", "".join(parts), flags=re.MULTILINE)
 
 
-def _edited(source: Source, span: Span, edits: dict[Span, str]) -> str:
+def _apply_edits(source: Source, span: Span, edits: dict[Span, str]) -> str:
     parts: list[bytes] = []
     place = span.start
     for edit in sorted(edits):
@@ -120,7 +120,7 @@ def _edited(source: Source, span: Span, edits: dict[Span, str]) -> str:
     return b"".join([*parts, source.text[place : span.stop]]).decode()
 
 
-def _formatted(text: str) -> str:
+def _format(text: str) -> str:
     """In ruff's format, imports sorted."""
     if importlib.util.find_spec("ruff") is None:
         raise CopyError(

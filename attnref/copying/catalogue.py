@@ -78,15 +78,15 @@ def catalogue(package: Package) -> list[Entry]:
         (source.module, name, definition)
         for source in _modules(package)
         for name in source.exports
-        if isinstance((definition := source.public(name)).statements[-1], _KINDS)
+        if isinstance((definition := source.find_export(name)).statements[-1], _KINDS)
     ]
     # One who says sliding_window may mean the method or the mask.
     names = [name for _, name, _ in offered]
     modules = {module for module, _, _ in offered}
     entries = []
     for module, name, definition in offered:
-        others = [other for other in modules - {module} if _last(other) == name]
-        unique = name if names.count(name) == 1 and not others else f"{_last(module)}.{name}"
+        others = [other for other in modules - {module} if _last_part(other) == name]
+        unique = name if names.count(name) == 1 and not others else f"{_last_part(module)}.{name}"
         path = f"{package.name}.{module}.{name}"
         entries.append(Entry(unique, path, definition, _page(module, name)))
     return sorted(entries, key=lambda entry: entry.name.lower())
@@ -103,21 +103,21 @@ def find(name: str, entries: list[Entry]) -> Entry:
     if len(matching) == 1 and ("." in name or matching[0].name == name):
         return matching[0]
     if matching:
-        inside = [entry for entry in entries if _last(entry.module) == name]
+        inside = [entry for entry in entries if _last_part(entry.module) == name]
         named = dict.fromkeys(entry.name for entry in (*inside[:_SUGGESTIONS], *matching))
         raise CopyError(
             en=f"NAME: expected one function or class, got {name!r}, which is the name of several. "
-            f"Did you mean {_either(list(named))}?",
+            f"Did you mean {_join_words(list(named))}?",
             pt=f"NAME: o esperado era uma função ou classe, veio {name!r}, que é o nome de várias. "
-            f"Seria {_either(list(named), 'ou')}?",
+            f"Seria {_join_words(list(named), 'ou')}?",
         )
-    near = _near(name, entries)
+    near = _suggest(name, entries)
     raise CopyError(
         en=f"NAME: expected a function or class of the package, got {name!r}. "
-        + (f"Did you mean {_either(near)}? " if near else "")
+        + (f"Did you mean {_join_words(near)}? " if near else "")
         + "attnref copy --list names them all.",
         pt=f"NAME: o esperado era uma função ou classe do pacote, veio {name!r}. "
-        + (f"Seria {_either(near, 'ou')}? " if near else "")
+        + (f"Seria {_join_words(near, 'ou')}? " if near else "")
         + "attnref copy --list mostra todas.",
     )
 
@@ -140,21 +140,23 @@ def _page(module: str, name: str) -> str:
     return PAGES.get(f"{module}.{name}", own)
 
 
-def _last(module: str) -> str:
+def _last_part(module: str) -> str:
     return module.rpartition(".")[-1]
 
 
-def _near(name: str, entries: list[Entry]) -> list[str]:
+def _suggest(name: str, entries: list[Entry]) -> list[str]:
     """Names that look like this one, hold it, or are in a module called so."""
     last = name.rpartition(".")[-1].lower()
     names = {entry.definition.names[0].lower(): entry.name for entry in entries}
     alike = difflib.get_close_matches(last, names, n=_SUGGESTIONS)
     holding = [one for one in names if last in one]
-    inside = [entry.definition.names[0].lower() for entry in entries if _last(entry.module) == last]
+    inside = [
+        entry.definition.names[0].lower() for entry in entries if _last_part(entry.module) == last
+    ]
     found = dict.fromkeys(names[one] for one in (*alike, *holding, *inside))
     return list(found)[:_SUGGESTIONS]
 
 
-def _either(names: list[str], word: str = "or") -> str:
+def _join_words(names: list[str], word: str = "or") -> str:
     *others, last = names
     return f"{', '.join(others)} {word} {last}" if others else last

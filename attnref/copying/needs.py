@@ -141,7 +141,7 @@ def find_names(
     for definition, name in sorted(
         hidden, key=lambda key: (key[0] is not entry, key[0].source is not entry.source)
     ):
-        choices = [name] if definition is entry else [name, _qualified(definition, name)]
+        choices = [name] if definition is entry else [name, _qualify(definition, name)]
         forbidden = {*taken, *names.values(), *hidden[definition, name]}
         free = [choice for choice in choices if choice not in forbidden]
         if not free:
@@ -156,7 +156,7 @@ def find_names(
     return names
 
 
-def _qualified(definition: Definition, name: str) -> str:
+def _qualify(definition: Definition, name: str) -> str:
     """The name with that of its module before it, or of the folder whose users know it."""
     folder, _, module = definition.source.module.rpartition(".")
     above = definition.source.package.source(folder)

@@ -106,13 +106,13 @@ class _Visitor(ast.NodeVisitor):
         for argument in _arguments(node.args):
             self._annotation(argument.annotation)
         self._annotation(node.returns)
-        self._inside(node.args, node.body)
+        self._visit_body(node.args, node.body)
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         self._defaults(node.args)
-        self._inside(node.args, [node.body])
+        self._visit_body(node.args, [node.body])
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         for part in (*node.decorator_list, *node.bases, *node.keywords):
@@ -178,7 +178,7 @@ class _Visitor(ast.NodeVisitor):
             if default is not None:
                 self.visit(default)
 
-    def _inside(self, arguments: ast.arguments, body: Iterable[ast.AST]) -> None:
+    def _visit_body(self, arguments: ast.arguments, body: Iterable[ast.AST]) -> None:
         """The body of a function: it sees what the functions around it bind, but no class's."""
         body = list(body)
         around = self._outer, self._class

@@ -159,7 +159,7 @@ class Source:
         assert isinstance(statement, ast.Assign)
         return list(ast.literal_eval(statement.value))
 
-    def public(self, name: str) -> Definition:
+    def find_export(self, name: str) -> Definition:
         """What defines a name of its ``__all__``, here or where it is imported from."""
         return self.package.follow((name,), self.module, name, self.dotted)[0]
 

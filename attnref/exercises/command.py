@@ -173,10 +173,10 @@ def list_(folder: Folder = _HERE, lang: Language = None) -> None:
 def _state(each: Exercise, path: Path) -> Text:
     if not path.exists():
         return NEW
-    return SOLVED if memory.is_solved(path) or _judged(each, path)[0] else STARTED
+    return SOLVED if memory.is_solved(path) or _judge(each, path)[0] else STARTED
 
 
-def _judged(each: Exercise, path: Path) -> tuple[bool, list[Outcome]]:
+def _judge(each: Exercise, path: Path) -> tuple[bool, list[Outcome]]:
     """Whether it is solved, which is remembered, and all outcomes."""
     before = memory.digest(path)
     outcomes = list(judge(each, path))
@@ -243,17 +243,17 @@ def check(name: Name, folder: Folder = _HERE, lang: Language = None) -> None:
     path = folder / each.file
     if not path.exists():
         learner.refuse(NOT_STARTED, path=path, start=learner.command("start", name))
-    solved, outcomes = _judged(each, path)
+    solved, outcomes = _judge(each, path)
     print(report(each, outcomes, learner.lang), end="")
     if not solved:
         unjudged = outcomes[-1].name == FILE
         raise typer.Exit(2 if unjudged else 1)
-    print(f"\n{source.filled(each.text(learner.lang).why)}\n")
-    for line in _onward(each, learner):
+    print(f"\n{source.fill(each.text(learner.lang).why)}\n")
+    for line in _next_steps(each, learner):
         print(line)
 
 
-def _onward(solved: Exercise, learner: _Learner) -> Iterator[str]:
+def _next_steps(solved: Exercise, learner: _Learner) -> Iterator[str]:
     """What to do next: the next one that is not solved, and whether earlier ones were left out."""
     unsolved = [
         each
@@ -291,7 +291,7 @@ def hint(
     if not 1 <= number <= len(hints):
         learner.refuse(NO_HINT, number=number, all=len(hints))
     print(learner.say(HINT, number=number, all=len(hints)))
-    print(source.filled(hints[number - 1]))
+    print(source.fill(hints[number - 1]))
     if number < len(hints):
         print(learner.say(MORE, hint=learner.command("hint", name, str(number + 1))))
     else:

@@ -98,11 +98,11 @@ class Watch(TorchFunctionMode):
         self.called.add(func.__name__.removesuffix(".default"))
         self.borrowed |= _callers_of_this_package()
         if isinstance(result, Tensor):
-            self.largest = max(self.largest, _held(result))
+            self.largest = max(self.largest, _stored_numbers(result))
         return result
 
 
-def _held(tensor: Tensor) -> int:
+def _stored_numbers(tensor: Tensor) -> int:
     """The numbers in its storage, for an expanded view repeats some without holding them."""
     try:
         return tensor.untyped_storage().nbytes() // tensor.itemsize
@@ -137,7 +137,7 @@ def _callers_of_this_package() -> set[str]:
         module = frame.f_globals.get("__name__", "")
         if module.startswith("attnref.") and not module.startswith("attnref.exercises."):
             found.add(f"{module}.{frame.f_code.co_name}")
-        if frame.f_code is _found.__code__:
+        if frame.f_code is _find.__code__:
             return found
         frame = frame.f_back
     return set()
@@ -180,13 +180,13 @@ def grade(check: Check, function: Function, file: str, without: frozenset[str]) 
         file: where it was written, to name the line that raised.
         without: parts of the names of PyTorch's functions that it may not call.
     """
-    found = (_found(case, function, file, without) for case in check())
+    found = (_find(case, function, file, without) for case in check())
     return next((each for each in found if each is not None), None)
 
 
-def _found(case: Case, function: Function, file: str, without: frozenset[str]) -> Finding | None:
+def _find(case: Case, function: Function, file: str, without: frozenset[str]) -> Finding | None:
     arguments = copy.deepcopy(case.arguments)
-    call: dict[str, object] = {name: shown(value) for name, value in arguments.items()}
+    call: dict[str, object] = {name: format_value(value) for name, value in arguments.items()}
     watch, kernels = Watch(), Kernels()
     try:
         with kernels, watch:
@@ -195,52 +195,55 @@ def _found(case: Case, function: Function, file: str, without: frozenset[str]) -
         if "raise" in (traceback.extract_tb(error.__traceback__)[-1].line or "raise"):
             return failure(findings.UNWRITTEN)
         # PyTorch has nothing for this dtype, say.
-        return replace(raised(error, file), counterexample=Counterexample(call, None, None))
+        return replace(error_finding(error, file), counterexample=Counterexample(call, None, None))
     except Cut:
         return replace(
             failure(findings.NO_GRADIENT), counterexample=Counterexample(call, None, None)
         )
     except (Exception, SystemExit) as error:
-        return replace(raised(error, file), counterexample=Counterexample(call, None, None))
-    shortcuts = _named(watch.called, without) | watch.borrowed or _named(kernels.called, without)
+        return replace(error_finding(error, file), counterexample=Counterexample(call, None, None))
+    shortcuts = _find_forbidden(watch.called, without) | watch.borrowed
+    shortcuts = shortcuts or _find_forbidden(kernels.called, without)
     if shortcuts:
         return failure(findings.SHORTCUT, called=", ".join(sorted(shortcuts)))
-    changed = [name for name, value in arguments.items() if not same(value, case.arguments[name])]
+    changed = [
+        name for name, value in arguments.items() if not is_same(value, case.arguments[name])
+    ]
     if changed:
         found: Finding | None = failure(findings.CHANGED, argument=changed[0])
     else:
         found = difference(case.expected, came, case.observer.which)
     if found is None:
         return None
-    seen = Counterexample(call, shown(came), shown(case.expected))
+    seen = Counterexample(call, format_value(came), format_value(case.expected))
     return replace(found, counterexample=seen)
 
 
-def _named(called: set[str], without: frozenset[str]) -> set[str]:
+def _find_forbidden(called: set[str], without: frozenset[str]) -> set[str]:
     return {name for name in called if any(part in name for part in without)}
 
 
-def raised(error: BaseException, file: str) -> Finding:
+def error_finding(error: BaseException, file: str) -> Finding:
     """What was raised, and the last line of ``file`` that led to it."""
-    said = described(error)
+    said = describe_error(error)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename == file:
             return failure(findings.RAISED_AT, error=said, line=frame.lineno, code=frame.line or "")
     return failure(findings.RAISED, error=said)
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The type of an error with its message, on one line."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def same(one: Any, other: Any) -> bool:
+def is_same(one: Any, other: Any) -> bool:
     """Whether two arguments hold the same, NaN in the same places included."""
     if isinstance(one, Tensor):
         return one.shape == other.shape and torch.allclose(one, other, 0.0, 0.0, equal_nan=True)
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(is_same, one, other))
     return bool(one == other)
 
 
@@ -275,7 +278,7 @@ def _tensor_difference(expected: Tensor, came: Tensor, which: Text) -> Finding |
         return failure(findings.SHAPE, which=which, **shapes)
     if came.dtype != expected.dtype:
         return failure(findings.DTYPE, which=which, expected=expected.dtype, came=came.dtype)
-    wrong = ~_close(expected, came)
+    wrong = ~_is_close(expected, came)
     if not wrong.any():
         return None
     index = tuple(int(each) for each in wrong.nonzero()[0])
@@ -286,7 +289,7 @@ def _tensor_difference(expected: Tensor, came: Tensor, which: Text) -> Finding |
     return failure(findings.VALUE, which=which, **counts, **values)
 
 
-def _close(expected: Tensor, came: Tensor) -> Tensor:
+def _is_close(expected: Tensor, came: Tensor) -> Tensor:
     if not expected.is_floating_point():
         return expected == came
     finite = expected[expected.isfinite()].abs()
@@ -299,13 +302,13 @@ def _number(entry: Tensor) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """An argument or a result as a learner would write it; a large tensor by its shape alone."""
     if isinstance(value, Tensor):
         return repr(value.detach()) if value.numel() <= _SHOWN_NUMBERS else kind_of(value)
     if isinstance(value, tuple | list):
         left, right = "()" if isinstance(value, tuple) else "[]"
-        return left + ",\n ".join(map(shown, value)) + right
+        return left + ",\n ".join(map(format_value, value)) + right
     return repr(value)
 
 

@@ -102,12 +102,12 @@ def _asker(exercise: Exercise, path: Path) -> Callable[[str], Iterator[Finding |
             elif name in checks:
                 yield grade(checks[name], function, str(path), grader.without)
             else:
-                yield _property(name, _of_three(function, grader.fixed))
+                yield _property(name, _fix_arguments(function, grader.fixed))
 
     return ask
 
 
-def _of_three(function: Function, fixed: tuple[object, ...]) -> Function:
+def _fix_arguments(function: Function, fixed: tuple[object, ...]) -> Function:
     """The function of query, key and value, what follows them being fixed."""
     if not fixed:
         return function

@@ -10,7 +10,7 @@ from typing import Any
 from attnref.conformance.verdict import Finding
 from attnref.exercises import findings
 from attnref.exercises.findings import failure
-from attnref.exercises.grading import described, raised
+from attnref.exercises.grading import describe_error, error_finding
 
 
 class UnfitError(Exception):
@@ -38,7 +38,7 @@ def load(path: Path, name: str, parameters: inspect.Signature) -> Callable[..., 
             failure(findings.SYNTAX, error=error.msg, line=error.lineno or 1, code=code_line)
         ) from None
     except (OSError, ValueError) as error:
-        raise UnfitError(failure(findings.UNREADABLE, error=described(error))) from None
+        raise UnfitError(failure(findings.UNREADABLE, error=describe_error(error))) from None
 
     spec = importlib.util.spec_from_loader(name, loader=None, origin=file)
     assert spec is not None
@@ -50,7 +50,9 @@ def load(path: Path, name: str, parameters: inspect.Signature) -> Callable[..., 
     try:
         exec(code, module.__dict__)
     except (Exception, SystemExit) as error:
-        raise UnfitError(failure(findings.FILE_RAISED, **raised(error, file).values)) from None
+        raise UnfitError(
+            failure(findings.FILE_RAISED, **error_finding(error, file).values)
+        ) from None
     finally:
         sys.dont_write_bytecode = writes
 

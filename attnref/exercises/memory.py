@@ -37,7 +37,7 @@ def digest(path: Path) -> str | None:
         _collect(path, sources)
     except (OSError, SyntaxError, ValueError, Unforeseeable):
         return None
-    total = hashlib.sha256(_ours())
+    total = hashlib.sha256(_judge_digest())
     for each in sorted(sources):
         total.update(repr((each.name, sources[each])).encode())
     return total.hexdigest()
@@ -73,7 +73,7 @@ def _collect(path: Path, sources: dict[Path, bytes]) -> None:
     if path in sources:
         return
     sources[path] = path.read_bytes()
-    for name in _imported(ast.parse(sources[path])):
+    for name in _import_names(ast.parse(sources[path])):
         beside = path.with_name(f"{name}.py")
         if name in _KNOWN:
             continue
@@ -82,7 +82,7 @@ def _collect(path: Path, sources: dict[Path, bytes]) -> None:
         _collect(beside, sources)
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
+def _import_names(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -91,7 +91,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 @functools.cache
-def _ours() -> bytes:
+def _judge_digest() -> bytes:
     """A digest of what judges."""
     versions = (sys.version, platform.machine(), torch.__version__, np.__version__)
     total = hashlib.sha256(repr(versions).encode())

@@ -44,7 +44,7 @@ def report(exercise: Exercise, outcomes: Sequence[Outcome], lang: str) -> str:
     found = {outcome.name: outcome for outcome in outcomes}
     file = found.pop(FILE)
     if file.finding is not None:
-        return f"{UNJUDGED.say(lang, named)}\n\n{_filled(_said(file.finding, lang))}\n"
+        return f"{UNJUDGED.say(lang, named)}\n\n{_fill(_sentence(file.finding, lang))}\n"
     if any(each.finding is not None and each.finding.text == UNWRITTEN for each in outcomes):
         return f"{TO_BE_WRITTEN.say(lang, named)}\n"
     rules = _rules(exercise, lang)
@@ -55,13 +55,13 @@ def report(exercise: Exercise, outcomes: Sequence[Outcome], lang: str) -> str:
     for name, rule in rules.items():
         outcome = found.get(name)
         mark = _UNASKED if outcome is None else _PASSED if outcome.passed else _FAILED
-        lines.append(_filled(rule, first=f"{mark} ", rest="  "))
+        lines.append(_fill(rule, first=f"{mark} ", rest="  "))
         if outcome is not None and not outcome.passed and not explained:
-            lines += ["", *_explained(exercise, outcome, lang), ""]
+            lines += ["", *_explain(exercise, outcome, lang), ""]
             explained = True
     if explained:
         page = where(exercise.page, lang)
-        lines += ["", _filled(EXPLAINED.say(lang, {"where": page}))]
+        lines += ["", _fill(EXPLAINED.say(lang, {"where": page}))]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -73,10 +73,10 @@ def _rules(exercise: Exercise, lang: str) -> dict[str, str]:
     return rules | {name: PROPERTIES[name].statement.say(lang) for name in grader.properties}
 
 
-def _explained(exercise: Exercise, outcome: Outcome, lang: str) -> Iterator[str]:
+def _explain(exercise: Exercise, outcome: Outcome, lang: str) -> Iterator[str]:
     finding = outcome.finding
     assert finding is not None
-    yield _filled(_said(finding, lang), first="    ", rest="    ")
+    yield _fill(_sentence(finding, lang), first="    ", rest="    ")
     if outcome.name in exercise.grader.properties:
         yield ""
         for line in Result(PROPERTIES[outcome.name], finding).details(lang):
@@ -86,7 +86,7 @@ def _explained(exercise: Exercise, outcome: Outcome, lang: str) -> Iterator[str]
     said = _hint(exercise, outcome.name, finding, lang)
     if said is not None:
         yield ""
-        yield _filled(said, first="    ", rest="    ")
+        yield _fill(said, first="    ", rest="    ")
 
 
 def _hint(exercise: Exercise, name: str, finding: Finding, lang: str) -> str | None:
@@ -115,11 +115,11 @@ def _call(finding: Finding, lang: str) -> Iterator[str]:
         yield " " * start + word + str(value).replace("\n", "\n" + " " * (start + len(word)))
 
 
-def _said(finding: Finding, lang: str) -> str:
+def _sentence(finding: Finding, lang: str) -> str:
     return finding.text.say(lang, finding.values)
 
 
-def _filled(text: str, first: str = "", rest: str = "") -> str:
+def _fill(text: str, first: str = "", rest: str = "") -> str:
     return textwrap.fill(
         text,
         _WIDTH,

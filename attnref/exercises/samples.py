@@ -41,6 +41,6 @@ def tenths(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=generator).mul(10).round().div(10)
 
 
-def single(array: Array) -> Tensor:
+def to_single(array: Array) -> Tensor:
     """What the oracle computed in float64, rounded once to float32."""
     return torch.as_tensor(array, dtype=torch.float32)

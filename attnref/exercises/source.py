@@ -34,7 +34,7 @@ def _file(
     task = textwrap.indent(exercise.text(language).task, _INDENT)
     return "\n".join(
         [
-            f'"""{filled(heading)}',
+            f'"""{fill(heading)}',
             '"""',
             *before,
             f'{_INDENT}"""{task.lstrip()}',
@@ -64,6 +64,6 @@ def _error(message: str) -> str:
     return f'NotImplementedError("{message}")'
 
 
-def filled(text: str) -> str:
+def fill(text: str) -> str:
     """Each paragraph filled to the width of the file."""
     return "\n\n".join(textwrap.fill(each, _WIDTH - 3) for each in text.split("\n\n"))

@@ -38,7 +38,7 @@ def hierarchical_attention(
 
         o_i = Σ_j p̃_ij v_j
         p̃_ij ∝ e^(s̃_ij)
-        s̃_ij = c q_i·k_j in the own or the next block
+        s̃_ij = c q_i·k_j in its block or the next
         s̃_ij = c q_i·k̄_(R(i,j)) otherwise
 
     The sequence is cut in blocks of B tokens, these are joined in pairs, and the pairs in pairs.

@@ -111,7 +111,9 @@ def tests(path: str, defined: str, root: Path) -> list[str]:
     folder, _, stem = _key(defined).rpartition(".")[0].rpartition(".")
     mirror = f"tests/{folder}/test_{stem}.py" if folder else f"tests/test_{stem}.py"
     room = f"tests/{_name(path.rpartition('.')[0])}"
-    return [test for test in (mirror, room, f"tests/{folder or stem}") if (root / test).exists()][:1]
+    return [test for test in (mirror, room, f"tests/{folder or stem}") if (root / test).exists()][
+        :1
+    ]
 
 
 def _key(path: str) -> str:

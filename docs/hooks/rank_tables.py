@@ -68,7 +68,7 @@ def rank_table(record: Record, results: list[RankResult], language: str, notes: 
         for x in results:
             if (x.n, x.ranks, x.threads) != (n, ranks, threads):
                 continue
-            one = record.on_one_rank(x)
+            one = record.single_rank_result(x)
             cells = (
                 milliseconds(x.median),
                 "" if one is None else f"{x.speed_against(one):.2f}",

@@ -37,7 +37,7 @@ from attnref.bench.chart import ENGLISH, chart
 from attnref.bench.clock import milliseconds, three_digits
 from attnref.bench.plan import methods
 from attnref.bench.problems import TASKS
-from attnref.bench.record import RankResult, RankSkipped, Record, Result, Skipped, stale
+from attnref.bench.record import RankResult, RankSkipped, Record, Result, Skipped, stale_methods
 
 OPTIONS = ("task", "methods", "lengths", "ranks", "threads", "file")
 LIKE = re.compile(r"\(\s*chart\s*:")
@@ -224,7 +224,7 @@ def understand(options: dict[str, str], root: Path) -> Wish:
 
 def _counts(options: dict[str, str], name: str, record: Record, file: str) -> tuple[int, ...]:
     """Which ranks, or threads of a rank, are asked for; all that there are where none is."""
-    known = sorted({getattr(result, name) for result in record.of_ranks()})
+    known = sorted({getattr(result, name) for result in record.rank_results()})
     for count in _list(options, name):
         if count not in map(str, known):
             expected = f"expected some of {', '.join(map(str, known))}" if known else "none is kept"
@@ -387,7 +387,7 @@ def provenance(wish: Wish, language: str) -> str:
 
 @cache
 def _stale_methods(file: str) -> list[str]:
-    return stale(Record.load(ROOT / "docs" / "results" / f"{file}.json"))
+    return stale_methods(Record.load(ROOT / "docs" / "results" / f"{file}.json"))
 
 
 def _processors(wish: Wish, language: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from attnref.bench import runner
 from attnref.bench.plan import Method
-from attnref.bench.record import Record, stale
+from attnref.bench.record import Record, stale_methods
 
 TINY = ["bench", "sdpa", "linear", "-t", "dense", "-n", "23", "--heads", "2", "--head-dim", "8"]
 
@@ -20,7 +20,7 @@ def test_it_prints_a_table_and_writes_a_record_and_a_chart(attnref, tmp_path):
     assert "dense, speed against sdpa" in out
     record = Record.load(output)
     assert {result.method for result in record.results} == {"sdpa", "linear"}
-    assert stale(record) == []
+    assert stale_methods(record) == []
     svg = (tmp_path / "dense.svg").read_text(encoding="utf-8")
     assert ElementTree.fromstring(svg).tag.endswith("svg")
 

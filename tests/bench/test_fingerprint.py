@@ -67,12 +67,12 @@ def digest(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.syspath_prepend(place)
             patch.setattr(module, "_PACKAGE", "toy")
-            for cached in (module._tree, module._statements, module._imported):
+            for cached in (module._tree, module._statements, module._own_imports):
                 cached.cache_clear()
             try:
                 return fingerprint(("toy.method", name))
             finally:
-                for cached in (module._tree, module._statements, module._imported):
+                for cached in (module._tree, module._statements, module._own_imports):
                     cached.cache_clear()
                 for loaded in [key for key in sys.modules if key.split(".")[0] == "toy"]:
                     del sys.modules[loaded]

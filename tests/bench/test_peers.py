@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from attnref.bench.peers import peers
-from attnref.bench.problems import TASKS, WINDOW, Shape, exact, relative_error
+from attnref.bench.problems import TASKS, WINDOW, Shape, exact_output, relative_error
 from attnref.variants.gated_delta import gated_delta_attention
 
 PAIRS = [(name, task) for name, method in peers.methods.items() for task in method.cases]
@@ -180,7 +180,7 @@ def test_what_is_sent_and_what_comes_back(shape, name, task, capsys):
         output = run()
     assert output.shape == problem.query.shape
     # The actors are exact: what remains is float32's rounding.
-    assert relative_error(output, exact(problem)) < 2e-6
+    assert relative_error(output, exact_output(problem)) < 2e-6
     assert capsys.readouterr().out == ""
 
 
@@ -196,7 +196,7 @@ def test_installed_peers_understand_it(shape):
         problem = TASKS[task].make(shape)
         with torch.no_grad(), contextlib.redirect_stdout(None):
             output = method.cases[task](problem)()
-        error = relative_error(output, exact(problem))
+        error = relative_error(output, exact_output(problem))
         assert output.shape == problem.query.shape
         assert error < (2e-6 if name in exact_ones else 10), name
 
@@ -204,7 +204,7 @@ def test_installed_peers_understand_it(shape):
 def test_the_window_peer_is_asked_for_one_key_less(shape, stage):
     problem = TASKS["window"].make(Shape(**{**vars(shape), "n": 3 * WINDOW}))
     output = peers.methods["local-attention"].cases["window"](problem)()
-    assert relative_error(output, exact(problem)) < 2e-6
+    assert relative_error(output, exact_output(problem)) < 2e-6
 
 
 def test_every_peer_names_what_to_install():

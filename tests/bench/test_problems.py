@@ -9,7 +9,14 @@ import torch
 
 from attnref import oracle
 from attnref.bench import problems
-from attnref.bench.problems import TASKS, BenchError, Shape, checked_rows, exact, relative_error
+from attnref.bench.problems import (
+    TASKS,
+    BenchError,
+    Shape,
+    checked_rows,
+    exact_output,
+    relative_error,
+)
 
 
 @pytest.fixture
@@ -24,7 +31,7 @@ def in_numpy(problem, *names):
 
 
 def assert_exact(problem, expected):
-    found = exact(problem).cpu()
+    found = exact_output(problem).cpu()
     assert found.dtype == torch.float64
     torch.testing.assert_close(found, torch.as_tensor(expected), rtol=0, atol=1e-13)
 
@@ -123,7 +130,7 @@ def test_the_exact_answer_of_a_layer_is_pytorchs_own_in_float64(shape):
     problem = TASKS["layer"].make(shape)
     module, tokens = copy.deepcopy(problem.layer).double(), problem.query.double()
     expected, _ = module(tokens, tokens, tokens)
-    torch.testing.assert_close(exact(problem), expected.detach(), rtol=0, atol=1e-13)
+    torch.testing.assert_close(exact_output(problem), expected.detach(), rtol=0, atol=1e-13)
 
 
 def test_inputs_are_the_same_numbers_in_every_dtype(shape):
@@ -189,6 +196,6 @@ def test_checked_rows_fall_on_every_place_in_a_block():
 
 
 def test_the_error_is_relative_and_sees_every_checked_row(shape):
-    expected = exact(TASKS["dense"].make(shape))
+    expected = exact_output(TASKS["dense"].make(shape))
     assert relative_error(expected, expected) == 0.0
     assert relative_error(1.5 * expected, expected) == pytest.approx(0.5)

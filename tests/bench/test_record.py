@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from attnref.bench.record import Record, Skipped, entry, stale
+from attnref.bench.record import Record, Skipped, entry, stale_methods
 
 
 @pytest.fixture
@@ -42,5 +42,5 @@ def test_it_is_stale_when_code_has_changed_or_is_gone(record):
         renamed={**fresh, "name": "former_attention"},
         removed={**fresh, "module": "attnref.variants.former"},
     )
-    assert stale(kept) == ["recalled", "changed", "renamed", "removed"]
-    assert stale(record(fresh=fresh)) == []
+    assert stale_methods(kept) == ["recalled", "changed", "renamed", "removed"]
+    assert stale_methods(record(fresh=fresh)) == []

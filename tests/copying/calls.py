@@ -132,10 +132,10 @@ RECORDS = {
 def paged(cache):
     """A fork of some tokens, of which it writes one more, and the pages of both."""
     one = cache.start([5, 7])
-    cache.append(one, randn(2, 6, D_K, seed=27), randn(2, 6, D_V, seed=28), range(6))
-    other = cache.fork(one)
-    cache.append(other, randn(2, 1, D_K, seed=29), randn(2, 1, D_V, seed=30))
-    return *cache.block_table([one, other]), *cache.gather(other)
+    one.append(randn(2, 6, D_K, seed=27), randn(2, 6, D_V, seed=28), range(6))
+    other = one.fork()
+    other.append(randn(2, 1, D_K, seed=29), randn(2, 1, D_V, seed=30))
+    return *cache.block_table([one, other]), *other.gather()
 
 
 def bounded(machine):

@@ -38,7 +38,7 @@ from pages import (
     tokens,
 )
 
-from attnref.bench.record import Record, stale
+from attnref.bench.record import Record, stale_methods
 
 LANGUAGES = ("pt", "en")
 # A number with a decimal point, as printed: 0.1385, 4.0000, 1.2e-05.
@@ -421,7 +421,7 @@ def stale_problems(root: Path) -> list[Problem]:
     return [
         Problem(path, 1, f"the code of {method} has changed since it was measured; run make bench")
         for path in sorted((root / "docs" / "results").glob("*.json"))
-        for method in stale(Record.load(path))
+        for method in stale_methods(Record.load(path))
     ]
 
 

@@ -212,7 +212,7 @@ def test_a_table_of_ranks_shows_what_the_record_holds(tree):
     one, two = (
         next(
             x
-            for x in record.of_ranks()
+            for x in record.rank_results()
             if (x.task, x.method, x.ranks, x.threads) == ("strong", "ring_zigzag", p, 1)
         )
         for p in (1, 2)

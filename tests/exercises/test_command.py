@@ -434,7 +434,7 @@ def test_what_is_remembered_never_says_more_than_was_seen(tmp_path, monkeypatch)
 
     memory.remember(path, memory.digest(path))
     assert memory.is_solved(path)
-    monkeypatch.setattr(memory, "_ours", lambda: b"another package")
+    monkeypatch.setattr(memory, "_judge_digest", lambda: b"another package")
     assert not memory.is_solved(path)
     monkeypatch.undo()
 

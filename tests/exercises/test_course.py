@@ -104,7 +104,7 @@ def test_right_solutions_pass_with_a_tolerance_16_times_as_small(exercise, monke
 @each_exercise
 def test_a_wrong_solution_is_caught_by_the_check_that_names_it(exercise, monkeypatch):
     """And so it is by 16 times the tolerance: by as much as that the first number is wrong."""
-    close, room = grading._close, []
+    close, room = grading._is_close, []
 
     def noted(expected, came):
         found = close(expected, came)
@@ -114,7 +114,7 @@ def test_a_wrong_solution_is_caught_by_the_check_that_names_it(exercise, monkeyp
                 room.append(not close(expected, came).all())
         return found
 
-    monkeypatch.setattr(grading, "_close", noted)
+    monkeypatch.setattr(grading, "_is_close", noted)
     wrong = {name: by for name, (by, *_) in WRONG[exercise.name].items()}
     caught = {
         name: first_failure(changed(exercise, *changes), exercise)

@@ -11,11 +11,11 @@ from attnref.exercises.grading import (
     Case,
     Watch,
     difference,
+    format_value,
     grade,
     gradient_of,
     kind_of,
     largest_tensor,
-    shown,
 )
 
 ROW = torch.tensor([1.0, 2.0])
@@ -342,9 +342,9 @@ def test_lists_of_tensors_may_be_arguments():
 
 
 def test_what_is_shown_is_short():
-    assert shown(torch.ones(7, 7)) == "Tensor(7, 7)"
-    assert shown(torch.ones(2, requires_grad=True)) == "tensor([1., 1.])"
-    assert shown([1, 0.5]) == "[1,\n 0.5]"
+    assert format_value(torch.ones(7, 7)) == "Tensor(7, 7)"
+    assert format_value(torch.ones(2, requires_grad=True)) == "tensor([1., 1.])"
+    assert format_value([1, 0.5]) == "[1,\n 0.5]"
     assert kind_of((torch.ones(()), [3])) == "tuple(Tensor(), list(int))"
 
 

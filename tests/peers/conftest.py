@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 
-from attnref.bench.peers import _alone
+from attnref.bench.peers import _load_file
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def fla():
         if importlib.util.find_spec(package) is None:
             stop = pytest.fail if os.environ.get("CI") else pytest.skip
             stop(f"{package} is not installed: pip install fla-core")
-    return lambda folder: _alone("fla", f"ops/{folder}/naive.py")
+    return lambda folder: _load_file("fla", f"ops/{folder}/naive.py")
 
 
 @pytest.fixture

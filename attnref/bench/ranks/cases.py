@@ -112,7 +112,7 @@ def pytorch_ring(part: Part) -> Run:
     return run
 
 
-def within_context_parallel() -> AbstractContextManager[None]:
+def enter_context_parallel() -> AbstractContextManager[None]:
     """Where PyTorch's attention is that of all ranks, for parts that are cut already."""
     from torch.distributed.tensor.experimental import context_parallel
 
@@ -190,5 +190,5 @@ CASES = {
     "gather": Case(gather, "zigzag", gather_messages, _GATHER),
     "ulysses": Case(ulysses, "zigzag", ulysses_messages, _ULYSSES),
     "pytorch_ring": Case(pytorch_ring, device="cpu"),
-    "context_parallel": Case(sdpa, device="cuda", within=within_context_parallel),
+    "context_parallel": Case(sdpa, device="cuda", within=enter_context_parallel),
 }

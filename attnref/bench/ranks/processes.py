@@ -62,14 +62,14 @@ class Pool:
             try:
                 good, answer = connection.recv()
             except (EOFError, ConnectionResetError):
-                raise self._ended(rank) from None
+                raise self._end_error(rank) from None
             answers.append(answer)
             if not good:
                 refused[rank] = answer
         if len(refused) == self.size and not any("DistError" in said for said in refused.values()):
             raise CannotBeDone(refused[0])
         if refused:
-            raise self._left(refused)
+            raise self._refusal_error(refused)
         return answers
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class Pool:
                 process.join()
         self.folder.cleanup()
 
-    def _ended(self, rank: int) -> BenchError:
+    def _end_error(self, rank: int) -> BenchError:
         self.processes[rank].join(_LEAVING)
         status = self.processes[rank].exitcode
         return BenchError(
@@ -95,7 +95,7 @@ class Pool:
             "medição. Se faltou memória, diminua --n ou --ranks; o que ele imprimiu está acima.",
         )
 
-    def _left(self, refused: dict[int, str]) -> BenchError:
+    def _refusal_error(self, refused: dict[int, str]) -> BenchError:
         said = "; ".join(f"rank {rank}: {reason}" for rank, reason in refused.items())
         return BenchError(
             en=f"ranks: expected {self.size} that go on together, but not all did. {said}.",

@@ -23,7 +23,7 @@ from attnref.bench.ranks.plan import (
 from attnref.bench.ranks.processes import CannotBeDone, Pool, busy_seconds, close_all
 from attnref.bench.ranks.worker import Prepared, Sample
 from attnref.bench.record import RankResult, RankSkipped, Record, entry
-from attnref.bench.runner import INTERRUPTED, Progress, _check_time, _part_of
+from attnref.bench.runner import INTERRUPTED, Progress, _check_time, _report_part
 from attnref.text import Text
 
 _MOST = 0.2  # of the budget, the part that one method may take
@@ -97,7 +97,7 @@ def measure_ranks(
             def tell(
                 fraction: float, text: str, start: float = start, share: float = share
             ) -> None:
-                _part_of(progress, start, share, fraction, text)
+                _report_part(progress, start, share, fraction, text)
 
             try:
                 turns = _prepare(point, settings, methods, pools, record, tell)
@@ -181,7 +181,7 @@ def _take_turns(
     progress: Progress,
 ) -> float | None:
     """Samples of all of them; how many cores others kept busy meanwhile, where that is known."""
-    start, busy, own = time.perf_counter(), busy_seconds(), _used(pools)
+    start, busy, own = time.perf_counter(), busy_seconds(), _processor_seconds(pools)
     order = [*turns]
     for done in range(1, settings.repeats + 1):
         for number, turn in enumerate(order):
@@ -195,12 +195,12 @@ def _take_turns(
     seconds, after = time.perf_counter() - start, busy_seconds()
     if busy is None or after is None:
         return None
-    return max(0.0, (after - busy - (_used(pools) - own)) / seconds)
+    return max(0.0, (after - busy - (_processor_seconds(pools) - own)) / seconds)
 
 
-def _used(pools: Mapping[int, Pool]) -> float:
+def _processor_seconds(pools: Mapping[int, Pool]) -> float:
     """Seconds of processors, of this process and of all ranks."""
-    return time.process_time() + sum(sum(pool.ask("used")) for pool in pools.values())
+    return time.process_time() + sum(sum(pool.ask("processor_seconds")) for pool in pools.values())
 
 
 def _result(point: RankPoint, settings: RankSettings, turn: _Turn) -> RankResult:

@@ -16,7 +16,7 @@ def rank_tables(record: Record) -> Iterator[Table]:
     many threads: p on p ranks is the most to hope for.
     """
     for task in record.tasks():
-        results = [result for result in record.of_ranks() if result.task == task]
+        results = [result for result in record.rank_results() if result.task == task]
         title = f"{task}, speed in pairs a second, against one rank"
         table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
         names = ("ranks", "threads", "n", "method", "ms", "speed", "messages ms", "cores", "error")
@@ -25,7 +25,7 @@ def rank_tables(record: Record) -> Iterator[Table]:
         for place in sorted({(x.n, x.ranks, x.threads) for x in results}):
             table.add_section()
             for x in (x for x in results if (x.n, x.ranks, x.threads) == place):
-                one = record.on_one_rank(x)
+                one = record.single_rank_result(x)
                 table.add_row(
                     f"{x.ranks}",
                     f"{x.threads}",

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from attnref.bench import clock, memory
 from attnref.bench.plan import DTYPES
-from attnref.bench.problems import TASKS, Problem, Shape, exact, relative_error
+from attnref.bench.problems import TASKS, Problem, Shape, exact_output, relative_error
 from attnref.bench.provenance import sdpa_backend
 from attnref.bench.ranks.cases import CASES, Part
 from attnref.bench.ranks.plan import RankSettings
-from attnref.bench.runner import _reason, _unwarned
+from attnref.bench.runner import _reason, _silence_warnings
 from attnref.distributed import gather, shard
 
 PATIENCE = datetime.timedelta(minutes=5)  # of a rank that awaits another
@@ -61,7 +61,7 @@ class Worker:
         settings = self.settings
         sizes = settings.heads, settings.head_dim, DTYPES[settings.dtype]
         self.problem = TASKS["causal"].make(Shape(n, *sizes, self.device, settings.seed))
-        self.expected = exact(self.problem) if dist.get_rank() == 0 else None
+        self.expected = exact_output(self.problem) if dist.get_rank() == 0 else None
         for kept in (self.parts, self.runs, self.messages):
             kept.clear()
 
@@ -107,7 +107,7 @@ class Worker:
             messages = clock.seconds_of(self.messages[name], self.device, calls)
         return Sample(seconds, busy, messages)
 
-    def used(self) -> float:
+    def processor_seconds(self) -> float:
         """Seconds of processors since this process began."""
         return time.process_time()
 
@@ -130,7 +130,7 @@ def serve(
     worker = Worker(settings, rank)
     if worker.device.type == "cuda":
         torch.cuda.set_device(worker.device)
-    with memory._quiet():  # gloo says how many it has found
+    with memory._silence_stderr():  # gloo says how many it has found
         dist.init_process_group(
             "nccl" if worker.device.type == "cuda" else "gloo",
             store=dist.FileStore(str(place), size),  # type: ignore[attr-defined]
@@ -139,7 +139,11 @@ def serve(
             timeout=PATIENCE,
         )
     # Whoever asks may be gone, between two jobs or in one.
-    with suppress(EOFError, OSError), torch.set_grad_enabled(settings.backward), _unwarned():
+    with (
+        suppress(EOFError, OSError),
+        torch.set_grad_enabled(settings.backward),
+        _silence_warnings(),
+    ):
         while (job := connection.recv()) is not None:
             name, *arguments = job
             answer: tuple[bool, Any]

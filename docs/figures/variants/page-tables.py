@@ -38,23 +38,23 @@ def draw(text):
 
     def add(name, tokens):
         rows = torch.zeros(1, len(tokens), 1)
-        cache.append(tables[name], rows, rows, tokens)
+        tables[name].append(rows, rows, tokens)
 
     tables = {"A": cache.start(ids), "C": cache.start()}
     for first in (0, 4, 8):  # in turn, so that the pages of one text are no neighbours
         add("A", ids[first : first + 4])
         add("C", [100 + first] * min(4, 10 - first))
-    tables["B"] = cache.fork(tables["A"])
+    tables["B"] = tables["A"].fork()
     _panel(plane, text, "forked", 0, cache, tables, known=())
     add("B", [55])
     _panel(plane, text, "written", PANEL, cache, tables, known=())
 
     full = cache.block_table([tables["A"]])[0][0, : len(ids) // SIZE].tolist()
     for name in "AB":
-        cache.free(tables.pop(name))
+        tables.pop(name).free()
     prompt = [*ids[:6], 77, 78]
     tables["D"] = cache.start(prompt)
-    add("D", prompt[cache.length(tables["D"]) :])
+    add("D", prompt[tables["D"].length :])
     _panel(plane, text, "found", 2 * PANEL, cache, tables, known=full)
     small = {"va": "center", "fontsize": SMALL, "color": SOFT}
     plane.text(LEFT, 3 * PANEL + 10, text["legend"], **small)

@@ -12,7 +12,7 @@ from attnref.bench.ranks.plan import RankSettings
 from attnref.bench.ranks.processes import CannotBeDone
 from attnref.bench.ranks.runner import measure_ranks
 from attnref.bench.ranks.worker import Prepared, Sample
-from attnref.bench.record import RankSkipped, Record, stale
+from attnref.bench.record import RankSkipped, Record, stale_methods
 
 SETTINGS = RankSettings(
     ranks=[1, 2],
@@ -75,7 +75,7 @@ def test_the_slowest_rank_counts_and_the_record_says_all(asked, monkeypatch):
     assert record.provenance["busy_elsewhere"] > 0
     assert set(record.code) == {"ring_zigzag", "gather"}
     assert record.code["gather"]["cases"] == "attnref.bench.ranks.cases"
-    assert stale(record) == []
+    assert stale_methods(record) == []
     fractions = [fraction for fraction, _ in told]
     assert fractions == sorted(fractions)
     assert told[-1] == (pytest.approx(1.0), "strong n=16, 2 ranks, ring_zigzag")
@@ -151,14 +151,14 @@ def test_two_processes_are_started_and_timed(attnref, tmp_path):
     assert "left out: context_parallel, strong: it runs on cuda devices" in out
     record = Record.load(output)
     ours = ["ring_zigzag", "ring_striped", "ring_contiguous", "gather", "ulysses"]
-    assert [(x.task, x.method, x.n) for x in record.of_ranks()] == [
+    assert [(x.task, x.method, x.n) for x in record.rank_results()] == [
         (task, method, n)
         for task, n in (("strong", 52), ("weak", 104))
         for method in (*ours, "pytorch_ring")
     ]
-    for result in record.of_ranks():
+    for result in record.rank_results():
         assert result.error < 1e-6
         assert 0 < result.lower <= result.median <= result.upper
         assert (result.messages is None) == (result.method == "pytorch_ring")
         assert result.cores > 0
-    assert stale(record) == []
+    assert stale_methods(record) == []

@@ -42,4 +42,4 @@ def test_ranks_come_back_as_they_were(record, tmp_path):
     path = tmp_path / "record.json"
     record.save(path)
     assert Record.load(path) == record
-    assert record.of_ranks() == record.results
+    assert record.rank_results() == record.results

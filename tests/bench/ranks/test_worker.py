@@ -46,7 +46,7 @@ def answers(tmp_path):
 def test_it_prepares_and_samples(answers):
     names = [name for name, case in CASES.items() if case.device != "cuda"]
     jobs = [job for name in names for job in (("prepare", name, 2), ("sample", name, 1, 3))]
-    drawn, *found, used = answers(RankSettings(**TINY), ("draw", 26), *jobs, ("used",))
+    drawn, *found, used = answers(RankSettings(**TINY), ("draw", 26), *jobs, ("processor_seconds",))
     assert drawn == (True, None)
     assert used[1] > 0
     for name, (done, prepared), (sampled, sample) in zip(
@@ -85,7 +85,7 @@ def test_it_ends_when_nobody_asks_any_more(answers):
 
 def test_it_ends_when_nobody_hears_its_answer(answers):
     def leave(connection):
-        connection.send(("used",))
+        connection.send(("processor_seconds",))
         connection.close()
 
     answers(RankSettings(**TINY), last=leave)

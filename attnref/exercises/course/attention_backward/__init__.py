@@ -7,12 +7,12 @@ from torch import Tensor
 
 from attnref import oracle
 from attnref.exercises.grading import ATTENTION, Case, Grader
-from attnref.exercises.samples import rows, single, tenths
+from attnref.exercises.samples import rows, tenths, to_single
 
 
 def case(grad_output: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Case:
     found = oracle.gradients(grad_output, query, key, value)
-    expected = tuple(single(each) for each in (found.query, found.key, found.value))
+    expected = tuple(to_single(each) for each in (found.query, found.key, found.value))
     arguments = {"grad_output": grad_output, "query": query, "key": key, "value": value}
     return Case(arguments, expected)
 

@@ -8,7 +8,7 @@ from torch import Tensor, tensor
 
 from attnref import oracle
 from attnref.exercises.grading import ATTENTION, Arguments, Case, Grader
-from attnref.exercises.samples import rows, single, tenths
+from attnref.exercises.samples import rows, tenths, to_single
 
 
 def case(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None) -> Case:
@@ -16,7 +16,7 @@ def case(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = N
     if attn_mask is not None:
         arguments["attn_mask"] = attn_mask
     output = oracle.attend(query, key, value, attn_mask).output
-    return Case(arguments, single(output))
+    return Case(arguments, to_single(output))
 
 
 def no_mask() -> Iterator[Case]:

@@ -6,13 +6,13 @@ from torch import Tensor
 
 from attnref import oracle
 from attnref.exercises.grading import ATTENTION, Case, Grader, largest_tensor
-from attnref.exercises.samples import rows, single, tenths
+from attnref.exercises.samples import rows, tenths, to_single
 
 
 def case(query: Tensor, key: Tensor, value: Tensor, block_size: int) -> Case:
     output = oracle.attend(query, key, value).output
     arguments = {"query": query, "key": key, "value": value, "block_size": block_size}
-    return Case(arguments, single(output))
+    return Case(arguments, to_single(output))
 
 
 def one_block() -> Iterator[Case]:

@@ -6,13 +6,13 @@ from torch import Tensor
 
 from attnref import oracle
 from attnref.exercises.grading import Case, Grader
-from attnref.exercises.samples import JOURNEY, SIX_WORDS, rows, single
+from attnref.exercises.samples import JOURNEY, SIX_WORDS, rows, to_single
 
 
 def case(inputs: Tensor, position: int) -> Case:
     asker = inputs[position : position + 1]  # (1, d)
     context = oracle.attend(asker, inputs, inputs, scale=1.0).output
-    return Case({"inputs": inputs, "position": position}, single(context[0]))
+    return Case({"inputs": inputs, "position": position}, to_single(context[0]))
 
 
 def average() -> Iterator[Case]:

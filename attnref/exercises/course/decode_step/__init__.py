@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attnref import KVCache, oracle
 from attnref.exercises.grading import ATTENTION, Case, Grader
-from attnref.exercises.samples import rows, single, tenths
+from attnref.exercises.samples import rows, tenths, to_single
 
 
 def case(query: Tensor, key: Tensor, value: Tensor, past_key: Tensor, past_value: Tensor) -> Case:
@@ -17,7 +17,7 @@ def case(query: Tensor, key: Tensor, value: Tensor, past_key: Tensor, past_value
     cache.append(past_key, past_value)
     keys, values = cache.append(key, value)  # (..., t + 1, d), (..., t + 1, d_v)
     output = oracle.attend(query, keys, values).output
-    return Case(arguments, (single(output), keys, values))
+    return Case(arguments, (to_single(output), keys, values))
 
 
 def first_token() -> Iterator[Case]:

@@ -7,24 +7,24 @@ import torch
 from torch import Tensor
 
 from attnref.exercises.grading import SOFTMAX, Case, Grader
-from attnref.exercises.samples import row, rows, single, tenths
+from attnref.exercises.samples import row, rows, tenths, to_single
 
 
 def case(seen: int, scores: Tensor, value: Tensor, top: Tensor) -> Case:
     """The keys after the first ``seen``, which were summed up against ``top``, are the block."""
-    before = summed(scores[:, :seen], value[:seen], top)
+    before = sum_directly(scores[:, :seen], value[:seen], top)
     highest = scores[:, seen:].amax(-1, keepdim=True)
     new = torch.where(highest - top > 8, highest, top)
     names = ("scores", "value", "top", "normaliser", "sums")
     block = (scores[:, seen:], value[seen:])
-    return Case(dict(zip(names, block + before, strict=True)), summed(scores, value, new))
+    return Case(dict(zip(names, block + before, strict=True)), sum_directly(scores, value, new))
 
 
-def summed(scores: Tensor, value: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def sum_directly(scores: Tensor, value: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Of all these keys at once, in float64."""
     powers = torch.exp2(scores.double() - top.double())
     sums = powers @ value.double()
-    return top, single(powers.sum(-1, keepdim=True).numpy()), single(sums.numpy())
+    return top, to_single(powers.sum(-1, keepdim=True).numpy()), to_single(sums.numpy())
 
 
 def first_block() -> Iterator[Case]:

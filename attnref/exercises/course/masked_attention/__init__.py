@@ -7,13 +7,13 @@ from torch import Tensor, tensor
 
 from attnref import masks, oracle
 from attnref.exercises.grading import ATTENTION, Case, Grader
-from attnref.exercises.samples import rows, single, tenths
+from attnref.exercises.samples import rows, tenths, to_single
 
 
 def case(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor) -> Case:
     output = oracle.attend(query, key, value, attn_mask).output
     return Case(
-        {"query": query, "key": key, "value": value, "attn_mask": attn_mask}, single(output)
+        {"query": query, "key": key, "value": value, "attn_mask": attn_mask}, to_single(output)
     )
 
 

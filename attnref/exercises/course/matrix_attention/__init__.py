@@ -7,12 +7,12 @@ from torch import Tensor
 
 from attnref import oracle
 from attnref.exercises.grading import ATTENTION, Case, Grader
-from attnref.exercises.samples import SIX_WORDS, rows, single, tenths
+from attnref.exercises.samples import SIX_WORDS, rows, tenths, to_single
 
 
 def case(query: Tensor, key: Tensor, value: Tensor) -> Case:
     output = oracle.attend(query, key, value, scale=1.0).output
-    return Case({"query": query, "key": key, "value": value}, single(output))
+    return Case({"query": query, "key": key, "value": value}, to_single(output))
 
 
 def roles() -> Iterator[Case]:

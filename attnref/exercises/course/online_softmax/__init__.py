@@ -15,16 +15,16 @@ from attnref.exercises.samples import row, tenths
 AT_ONCE = 2
 
 
-def streamed(function: Function, arguments: Arguments) -> object:
+def stream(function: Function, arguments: Arguments) -> object:
     return function(iter(arguments["blocks"]))
 
 
-def held_at_once(function: Function, arguments: Arguments) -> int:
+def count_alive(function: Function, arguments: Arguments) -> int:
     """How many blocks are alive at a time; up to ``AT_ONCE`` count as that."""
     alive: list[weakref.ref[Tensor]] = []
     most = AT_ONCE
 
-    def arriving() -> Iterator[Tensor]:
+    def arrive() -> Iterator[Tensor]:
         nonlocal most
         for block in arguments["blocks"]:
             fresh = block.clone()
@@ -33,7 +33,7 @@ def held_at_once(function: Function, arguments: Arguments) -> int:
             del fresh
             most = max(most, sum(each() is not None for each in alive))
 
-    function(arriving())
+    function(arrive())
     return most
 
 
@@ -41,7 +41,7 @@ def case(*blocks: Tensor) -> Case:
     scores = torch.cat(blocks)  # (m,)
     part = softmax.partial_attention(scores[None], torch.zeros(len(scores), 1))
     expected = (part.maximum.flatten()[0], part.normaliser.flatten()[0])
-    return Case({"blocks": list(blocks)}, expected, Observer(streamed))
+    return Case({"blocks": list(blocks)}, expected, Observer(stream))
 
 
 def one_block() -> Iterator[Case]:
@@ -64,7 +64,7 @@ def large_scores() -> Iterator[Case]:
 
 def one_at_a_time() -> Iterator[Case]:
     blocks = list(torch.split(tenths(20), 4))
-    yield Case({"blocks": blocks}, AT_ONCE, Observer(held_at_once, THE_BLOCKS))
+    yield Case({"blocks": blocks}, AT_ONCE, Observer(count_alive, THE_BLOCKS))
 
 
 GRADER = Grader(

@@ -7,7 +7,7 @@ from torch import Tensor, tensor
 
 from attnref import oracle
 from attnref.exercises.grading import ATTENTION, Case, Grader
-from attnref.exercises.samples import single, tenths
+from attnref.exercises.samples import tenths, to_single
 
 
 def case(inputs: Tensor, lengths: Tensor) -> Case:
@@ -15,7 +15,7 @@ def case(inputs: Tensor, lengths: Tensor) -> Case:
     for sample, length in enumerate(lengths.tolist()):
         alone = inputs[sample, :length]  # (length, d)
         output = oracle.attend(alone, alone, alone).output
-        expected[sample, :length] = single(output)
+        expected[sample, :length] = to_single(output)
     return Case({"inputs": inputs, "lengths": lengths}, expected)
 
 

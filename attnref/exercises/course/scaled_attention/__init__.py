@@ -6,7 +6,7 @@ from torch import Tensor
 
 from attnref import oracle
 from attnref.exercises.grading import ATTENTION, Arguments, Case, Grader
-from attnref.exercises.samples import rows, single, tenths
+from attnref.exercises.samples import rows, tenths, to_single
 
 
 def case(query: Tensor, key: Tensor, value: Tensor, scale: float | None = None) -> Case:
@@ -14,7 +14,7 @@ def case(query: Tensor, key: Tensor, value: Tensor, scale: float | None = None) 
     if scale is not None:
         arguments["scale"] = scale
     output = oracle.attend(query, key, value, scale=scale).output
-    return Case(arguments, single(output))
+    return Case(arguments, to_single(output))
 
 
 def square_root() -> Iterator[Case]:

@@ -7,7 +7,7 @@ from torch import Tensor, tensor
 
 from attnref import oracle
 from attnref.exercises.grading import ATTENTION, Case, Grader, gradient_of
-from attnref.exercises.samples import rows, single, tenths
+from attnref.exercises.samples import rows, tenths, to_single
 
 FIRST = tensor([True, False])
 NAN, INF = torch.nan, torch.inf
@@ -16,7 +16,7 @@ NAN, INF = torch.nan, torch.inf
 def case(query: Tensor, key: Tensor, value: Tensor, is_token: Tensor) -> Case:
     arguments = {"query": query, "key": key, "value": value, "is_token": is_token}
     output = oracle.attend(query, key, value, is_token).output
-    return Case(arguments, single(output))
+    return Case(arguments, to_single(output))
 
 
 def ordinary_numbers() -> Iterator[Case]:
@@ -45,7 +45,7 @@ def gradients() -> Iterator[Case]:
     upstream = rows([1.0])
     expected = oracle.gradients(upstream, query, key, value, is_token).query
     arguments = {"query": query, "key": key, "value": value, "is_token": is_token}
-    yield Case(arguments, single(expected), gradient_of("query", upstream))
+    yield Case(arguments, to_single(expected), gradient_of("query", upstream))
 
 
 GRADER = Grader(
