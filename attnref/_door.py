@@ -206,18 +206,21 @@ def kind_of(one: object) -> str:
     return type(one).__name__
 
 
-def source_of(generator: torch.Generator | None, **drawn: Tensor | None) -> torch.Generator:
-    """What draws a tensor that is not given; one that is given needs no generator."""
-    ((name, tensor),) = drawn.items()
+def source_of(generator: torch.Generator | None) -> torch.Generator:
+    """What draws a tensor that is not given."""
     if generator is None:
         return torch.Generator().manual_seed(0)
     check_generator(generator)
-    if tensor is not None:
-        raise ValueError(
-            f"generator: expected None beside {name}, got a torch.Generator. Pass one of the two: "
-            f"{name} itself, or what draws it."
-        )
     return generator
+
+
+def check_no_generator(generator: torch.Generator | None, name: str) -> None:
+    """Beside a tensor that is given nothing is drawn."""
+    if generator is not None:
+        raise ValueError(
+            f"generator: expected None beside {name}, got {type(generator).__name__}. Pass one of "
+            f"the two: {name} itself, or what draws it."
+        )
 
 
 def check_generator(generator: torch.Generator) -> None:

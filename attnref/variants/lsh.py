@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnref._autocast import own_precision
-from attnref._door import check_generator, check_tensors, enter, source_of
+from attnref._door import check_generator, check_no_generator, check_tensors, enter, source_of
 from attnref.checks import check_drawn, check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method
@@ -104,11 +104,12 @@ def lsh_attention(
         )
     advice = "A query meets three times as many keys a round."
     block_size = check_integer("block_size", block_size, 1, advice)
-    source = source_of(generator, rotations=rotations)
     if rotations is None:
-        buckets = 2 * max(1, n // (2 * block_size))
+        source, buckets = source_of(generator), 2 * max(1, n // (2 * block_size))
         drawn = random_rotations(_ROUNDS, query.shape[-1], num_buckets=buckets, generator=source)
         rotations = drawn.to(query.device)
+    else:
+        check_no_generator(generator, "rotations")
     check_tensors(rotations=rotations)
     if rotations.dim() != 3 or rotations.shape[-2] != query.shape[-1] or not rotations.numel():
         raise ValueError(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnref import checks
-from attnref._door import check_generator, check_tensors, enter, source_of
+from attnref._door import check_generator, check_no_generator, check_tensors, enter, source_of
 from attnref.masks import Mask
 from attnref.record import Example, Method
 from attnref.variants.linear import weighted_average
@@ -86,10 +86,11 @@ def performer_attention(
     """
     call = enter(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     d_k = query.shape[-1]
-    source = source_of(generator, projection=projection)
     if projection is None:
-        features = max(d_k, int(d_k * math.log(d_k)))
+        features, source = max(d_k, int(d_k * math.log(d_k))), source_of(generator)
         projection = random_projection(features, d_k, generator=source).to(query.device)
+    else:
+        check_no_generator(generator, "projection")
     _check_projection(projection, d_k, call.scale)
 
     def query_features(tokens: Tensor) -> Tensor:
