@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import attnref
+
 PACKAGE = Path(__file__).parent.parent / "attnref"
 
 # The exercises themselves, a folder each: the grader knows what is true, the solution stands alone.
@@ -34,7 +36,8 @@ def imports(path: Path) -> tuple[set[str], set[str]]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module == "attnref":
-            names = [f"attnref.{alias.name}" for alias in node.names]
+            ours = ((alias.name, getattr(attnref, alias.name)) for alias in node.names)
+            names = [getattr(one, "__module__", f"attnref.{name}") for name, one in ours]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names = [node.module or ""]

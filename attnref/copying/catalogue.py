@@ -33,8 +33,9 @@ PAGES = {
     "variants.native_sparse": "variants/selected",
 }
 
-# What is public, and too large to be copied.
+# What is public, and too large to be copied, or nothing by itself.
 TOOLS = {"conformance", "cost", "distributed", "oracle"}
+PARTS = {"PagedSequence"}
 
 _KINDS = ast.FunctionDef | ast.ClassDef
 _SUGGESTIONS = 5
@@ -78,7 +79,8 @@ def catalogue(package: Package) -> list[Entry]:
         (source.module, name, definition)
         for source in _modules(package)
         for name in source.exports
-        if isinstance((definition := source.find_export(name)).statements[-1], _KINDS)
+        if name not in PARTS
+        and isinstance((definition := source.find_export(name)).statements[-1], _KINDS)
     ]
     # One who says sliding_window may mean the method or the mask.
     names = [name for _, name, _ in offered]

@@ -67,7 +67,7 @@ def test_each_has_a_sentence():
         "Each sample sees its own first lengths[b] keys, not the padding behind them."
     )
     assert find("hierarchical_attention", ENTRIES).summary == (
-        "Self-attention in O(n\\log n): far keys share the score of their mean."
+        "Self-attention in O(n log n): far keys share the score of their mean."
     )
 
 

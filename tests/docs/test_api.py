@@ -138,7 +138,7 @@ def test_variants_are_discovered(package):
 
 
 def test_what_is_no_public_module_is_refused_where_it_stands(package):
-    for asked in ("attnref.mask", "attnref.checks", "attnref.masks.*"):
+    for asked in ("attnref.mask", "attnref.checks", "attnref.scaling.*"):
         (problem,) = api.problems(Path("a.md"), f"# A\n\n::: {asked}\n", package)
         assert problem.line == 3
         said = f"::: {asked}: expected one of attnref.cache, "

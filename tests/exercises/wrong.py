@@ -875,7 +875,7 @@ chosen_blocks = {
     "own block competes": ("own_block", ".masked_fill(block == own, torch.inf)", ""),
     "own block whole": ("own_block", "allowed & (torch.arange(n) <= position)", "allowed"),
     "blocks ahead compete": ("no_future", ".masked_fill(block > own, -torch.inf)", ""),
-    "only its own": ("best_mean", "min(count, blocks)", "1"),
+    "only its own": ("best_mean", "min(num_blocks, blocks)", "1"),
     "by the largest key": (
         "best_mean",
         MEANS,
@@ -891,7 +891,7 @@ chosen_blocks = {
     "one choice for all": (
         "batch",
         "chosen_blocks(*(x.reshape(-1, *x.shape[-2:]).mean(0) for x in (query, key)), block_size, "
-        "count).expand(*query.shape[:-1], query.shape[-2])",
+        "num_blocks).expand(*query.shape[:-1], query.shape[-2])",
     ),
 }
 

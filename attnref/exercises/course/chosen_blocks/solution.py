@@ -4,7 +4,12 @@ import torch
 from torch import Tensor
 
 
-def chosen_blocks(query: Tensor, key: Tensor, block_size: int, num_blocks: int) -> Tensor:
+def chosen_blocks(
+    query: Tensor,
+    key: Tensor,
+    block_size: int,
+    num_blocks: int,
+) -> Tensor:
     n = query.shape[-2]
     blocks = n // block_size
     means = torch.unflatten(key, -2, (blocks, block_size)).mean(-2)  # (..., blocks, d)
