@@ -29,7 +29,8 @@ def arguments(module):
         "block_table": lambda: torch.tensor([[1, 0], [2, -1]]),
         "bytes_per_second": lambda: 1e11,
         "cap": lambda: 2.0,
-        "count": lambda: 3,
+        "num_blocks": lambda: 3,
+        "num_keys": lambda: 3,
         "cu_seqlens": lambda: torch.tensor([0, 4, N]),
         "dilation": lambda: 2,
         "dim": lambda: 6,
@@ -177,7 +178,12 @@ def outcomes(module, name):
         }
         if causal is not None:
             given["is_causal"] = causal
-        made = plain(function(**given))
+        try:
+            made = plain(function(**given))
+        except ValueError as error:
+            if not str(error).startswith("is_causal: expected False"):
+                raise
+            continue  # of a method that is causal, or never is
         inputs = [one for one in given.values() if isinstance(one, Tensor) and one.requires_grad]
         outputs = [one for one in tensors(made) if one.requires_grad]
         if inputs and outputs:
