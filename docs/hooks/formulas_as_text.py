@@ -15,8 +15,8 @@ ACCENT = re.compile(rf"(\w)([{''.join(ACCENTS)}])")
 # Words, and not products of letters such as nmd: these have no vowel.
 WORD = r"(?:(?=[A-Za-z]*[aeiou])[A-Za-z]{3,}(?:-[a-z]+)*|if|or|in|of|by|for|to|TV|PE|MHA)"
 WORDS = re.compile(rf" ?(?<![A-Za-z_^⟪]){WORD}(?: {WORD})*(?![A-Za-z]) ?")
-FUNCTIONS = re.compile(r"(?<![A-Za-z])(max|min|ln|log|exp|cos|sin|tanh|arg)(?![A-Za-z])")
-INDEX = re.compile(r"([_^])([^\W_]+)")
+FUNCTIONS = re.compile(r"(?<![A-Za-z_^])(max|min|ln|log|exp|cos|sin|tanh|arg)(?![A-Za-z])")
+INDEX = re.compile(r"([_^])([^\W_²ᵀ⁺]+)")
 GROUP = re.compile(r"[_^√]\(")
 
 
