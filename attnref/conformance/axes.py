@@ -7,7 +7,7 @@ import torch
 
 from attnref.conformance.case import Case
 from attnref.conformance.layouts import LAYOUTS, TURNED
-from attnref.conformance.probes import explained, ignores_order
+from attnref.conformance.probes import ignores_order, is_softmax
 from attnref.conformance.reading import Reading
 from attnref.conformance.subject import CheckError, Subject
 from attnref.conformance.trial import Raised, Stopped, Trial
@@ -27,7 +27,7 @@ def found_axes(
     if said.layout is None and about.layout is not None:
         said = replace(said, layout=about.layout)
     if said.layout is not None and said.causal is not None:
-        Trial(said.of(about), dtype, device).call(case.query, case.key, case.value)
+        Trial(said.apply(about), dtype, device).call(case.query, case.key, case.value)
         return said
     tried = [name for name, layout in LAYOUTS.items() if layout.tried]
     layouts = tried if said.layout is None else [said.layout]
@@ -42,7 +42,7 @@ def found_axes(
         turned = said.layout is None and layout == TURNED
         found = replace(said, layout=layout, causal=always, turned=turned)
         try:
-            if explained(Trial(found.of(about), dtype, device), case):
+            if is_softmax(Trial(found.apply(about), dtype, device), case):
                 return _asked_not_to_be(about, found, case, dtype, device) if always else found
             answering.append(layout)
             of_four = of_four or LAYOUTS[layout].heads
@@ -53,7 +53,7 @@ def found_axes(
     # Of the layouts with four axes alone: what mixes samples up may look right in fewer.
     for layout in (each for each in answering if LAYOUTS[each].heads):
         found = replace(said, layout=layout)
-        if ignores_order(Trial(found.of(about), dtype, device), case):
+        if ignores_order(Trial(found.apply(about), dtype, device), case):
             return found
     # One that answers PyTorch's axes with another shape is asked so, and `shape` tells of it.
     return said if isinstance(refused, Stopped) else replace(said, layout=answering[0])
@@ -67,8 +67,8 @@ def _asked_not_to_be(
     if own is None or own in about.swallowed:
         return causal
     tried = replace(causal, causal=False, switch=own)
-    trial = Trial(tried.of(about), dtype, device)
-    plain = Trial(causal.of(about), dtype, device)
+    trial = Trial(tried.apply(about), dtype, device)
+    plain = Trial(causal.apply(about), dtype, device)
     try:
         same = torch.equal(*(x.call(case.query, case.key, case.value) for x in (trial, plain)))
     except (Raised, Stopped):

@@ -75,7 +75,7 @@ class Question(NamedTuple):
         scale = self.setting.scale
         return self.query.shape[-1] ** -0.5 if scale is None else scale
 
-    def shared(self, tensor: Tensor) -> Tensor:
+    def repeat_heads(self, tensor: Tensor) -> Tensor:
         """One key head beside each query head that reads it."""
         heads, held = self.query.shape[-3], tensor.shape[-3]
         return tensor.repeat_interleave(heads // held, -3) if held else tensor
@@ -105,10 +105,10 @@ def truth(question: Question, *, exact_scores: bool = False) -> Truth:
     """
     output, weights = _oracle(question)
     rounding = _Rounding(question.query.dtype)
-    value = question.shared(question.value.double())
-    change = rounding.of_scores(question, exact_scores=exact_scores)  # (..., n, m)
+    value = question.repeat_heads(question.value.double())
+    change = rounding.score_error(question, exact_scores=exact_scores)  # (..., n, m)
     allowed = (question.bias() != -math.inf).expand(weights.shape)
-    allowance = rounding.of_output(change, weights, allowed, value, output)
+    allowance = rounding.output_error(change, weights, allowed, value, output)
     if question.setting.softcap is None:  # PyTorch has none
         theirs = _pytorch(question, question.query, question.key, question.value)
         error = _largest_error(theirs.double().cpu(), output)
@@ -126,7 +126,7 @@ def gradients(question: Question, grad_output: Tensor) -> dict[str, Gradient]:
     """
     q, k, v, g = (x.double() for x in (*question[:3], grad_output))
     rounding = _Rounding(question.query.dtype)
-    change = rounding.of_scores(question, exact_scores=False)
+    change = rounding.score_error(question, exact_scores=False)
     terms = q.shape[-2] + k.shape[-2] + q.shape[-1] + v.shape[-1]
     rho = 2 * change.amax(-1, keepdim=True) + 8 * rounding.unit + terms * rounding.sums
     _, p = _oracle(question)
@@ -164,7 +164,7 @@ def mask_gradient(question: Question, grad_output: Tensor) -> Gradient:
     """
     q, k, v, g = (x.double() for x in (*question[:3], grad_output))
     rounding = _Rounding(question.query.dtype)
-    change = rounding.of_scores(question, exact_scores=False)
+    change = rounding.score_error(question, exact_scores=False)
     terms = math.prod(q.shape[:-1]) + k.shape[-2] + q.shape[-1] + v.shape[-1]
     rho = 2 * change.amax(-1, keepdim=True) + 8 * rounding.unit + terms * rounding.sums
     _, p = _oracle(question)
@@ -175,7 +175,7 @@ def mask_gradient(question: Question, grad_output: Tensor) -> Gradient:
     return Gradient(expected, floor.flatten(0, -3).sum(0) + rounding.unit * expected.abs())
 
 
-def of_mean(value: Tensor, dtype: torch.dtype, score: float = 0.0) -> float:
+def mean_error(value: Tensor, dtype: torch.dtype, score: float = 0.0) -> float:
     r"""What rounding does to a mean of values: to the weights, to the sum and to its result.
 
     Their weights may be computed as ``e^(s - L)`` with ``L = log Σ e^s``, which is of
@@ -198,8 +198,8 @@ class _Rounding:
         self.sums = min(self.unit, torch.finfo(torch.float32).eps / 2)
         self.tiny = limits.smallest_normal * limits.eps  # what underflow loses
 
-    def of_scores(self, question: Question, *, exact_scores: bool) -> Tensor:
-        q, k = question.query.double(), question.shared(question.key.double())
+    def score_error(self, question: Question, *, exact_scores: bool) -> Tensor:
+        q, k = question.query.double(), question.repeat_heads(question.key.double())
         bias = question.bias()
         stored = self.sums if exact_scores else self.unit
         size = abs(question.scale()) * q.abs() @ k.abs().mT  # (..., n, m)
@@ -207,7 +207,7 @@ class _Rounding:
         change: Tensor = (3 * stored + q.shape[-1] * self.sums) * size
         return change + 3 * self.unit * (question.setting.softcap or 0.0)
 
-    def of_output(
+    def output_error(
         self, change: Tensor, weights: Tensor, allowed: Tensor, value: Tensor, output: Tensor
     ) -> Tensor:
         m = value.shape[-2]

@@ -28,7 +28,7 @@ class Sizes:
     d_v: int | None = None  # as wide as d_k
     keep: tuple[str, ...] = ()  # what a smaller call must not change
 
-    def smaller(self) -> Iterator["Sizes"]:
+    def shrink(self) -> Iterator["Sizes"]:
         """All sizes below these, the smallest first; what is equal stays equal."""
         choices = []
         for name in ("batch", "heads", "key_heads", "n", "m", "d_k", "d_v"):
@@ -40,14 +40,14 @@ class Sizes:
         candidates.sort(key=Sizes.numbers)
         yield from candidates[:-1]
 
-    def fitted(self, step: int, width: int) -> "Sizes":
+    def fit(self, step: int, width: int) -> "Sizes":
         """The same with the next multiples of ``step`` for lengths, and vectors of ``width``."""
         n = -(-self.n // step) * step
         m = self.m if self.m is None else -(-self.m // step) * step
         m = n + step if m == n else m  # what differs goes on to differ
         return replace(self, n=n, m=m, d_k=width)
 
-    def within(self, most: int) -> "Sizes":
+    def cap(self, most: int) -> "Sizes":
         """The same with at most so many positions; lengths that differ go on to differ."""
         n, m = min(self.n, most), self.m and min(self.m, most)
         if n == m and self.m != self.n:
@@ -103,7 +103,7 @@ class Case:
         """For what a property draws beside these tensors, the same in each run."""
         return torch.Generator().manual_seed(self.seed + 1)
 
-    def rounded(self, decimals: int) -> "Case":
+    def round(self, decimals: int) -> "Case":
         """The same case in numbers that are easier to read."""
         query, key, value = (
             tensor.round(decimals=decimals) + 0.0 for tensor in (self.query, self.key, self.value)

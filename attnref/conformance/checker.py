@@ -9,17 +9,17 @@ from typing import Any
 
 import torch
 
-from attnref.conformance.consequences import followed
+from attnref.conformance.consequences import find_causes
 from attnref.conformance.examination import examine
-from attnref.conformance.isolation import HUNG, Unusable, isolated
-from attnref.conformance.layers import instance_as_a_whole, judged, lines
+from attnref.conformance.isolation import HUNG, Unusable, run_isolated
+from attnref.conformance.layers import instance_as_a_whole, lines, make_subject
 from attnref.conformance.layers.whole import WholeSubject
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES, WHOLE_PROPERTIES
 from attnref.conformance.property import Property
 from attnref.conformance.reading import COMPILING, Reading, check_reading
 from attnref.conformance.recognition import read
 from attnref.conformance.report import Report
-from attnref.conformance.result import Result, printable
+from attnref.conformance.result import Result, strip_controls
 from attnref.conformance.step import StepSubject
 from attnref.conformance.step_reading import read_step
 from attnref.conformance.subject import CheckError, Subject, modules
@@ -114,7 +114,7 @@ def check(
         With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
     """
     return judge(
-        judged(function, supports, names=names, arguments=arguments),
+        make_subject(function, supports, names=names, arguments=arguments),
         Reading(names or {}, layout, mask_means, causal=always_causal, approximate=approximate),
         only=only,
         dtype=dtype,
@@ -138,7 +138,7 @@ def judge(
     rules = rules_of(about)
     check_settings(only=only, dtype=dtype, device=device, seed=seed, limit=limit, rules=rules)
     check_reading(said)
-    names = chosen(only, rules)
+    names = select(only, rules)
     place = _device(device)
 
     whole = math.inf if limit is None else _WHOLE * limit
@@ -146,18 +146,18 @@ def judge(
         about, reading, limit = _read_or_whole(about, said, dtype, device, limit)
         rules = rules_of(about)
         dtype = dtype or reading.dtype or DTYPES[0]
-        asked = about if isinstance(about, WholeSubject) else reading.of(about)
+        asked = about if isinstance(about, WholeSubject) else reading.apply(about)
         trial = Trial(asked, getattr(torch, dtype), place)
 
         def ask(name: str) -> Iterator[Finding | None]:
             return examine(rules[name], trial, seed)
 
         if limit is not None:
-            findings = list(isolated(names, ask, place, limit, whole))
+            findings = list(run_isolated(names, ask, place, limit, whole))
         else:
             findings = [list(ask(name))[-1] for name in names]
     results = [
-        Result(rules[name], _judged(rules[name], finding))
+        Result(rules[name], _conclude(rules[name], finding))
         for name, finding in zip(names, findings, strict=True)
     ]
     return Report(
@@ -166,7 +166,7 @@ def judge(
         str(place),
         seed,
         limit,
-        _ordered(results),
+        _sort_results(results),
         trial.subject.overlooked,
         (*lines(about.function), *reading.lines(), *trial.subject.lines()),
     )
@@ -227,7 +227,7 @@ def recognise(
     if limit is not None:
         try:
             # One that hangs is condemned by the properties: it is not waited for twice here.
-            (finding,) = isolated(["reading"], ask, place, _READING * limit, again=False)
+            (finding,) = run_isolated(["reading"], ask, place, _READING * limit, again=False)
         except Unusable:
             limit = None
     if limit is None:
@@ -239,7 +239,7 @@ def recognise(
         assert isinstance(refusal, Text)
         raise CheckError(*refusal)
     if "error" in values:
-        error = printable(str(values["error"])).replace("\n", " ")
+        error = strip_controls(str(values["error"])).replace("\n", " ")
         hint = values["hint"]
         assert isinstance(hint, Text)
         if isinstance(about, StepSubject):
@@ -279,22 +279,22 @@ def _read(about: Subject, said: Reading, dtype: str | None, device: torch.device
         raise
 
 
-def _ordered(results: list[Result]) -> tuple[Result, ...]:
+def _sort_results(results: list[Result]) -> tuple[Result, ...]:
     """The same with what may follow from a fault below that fault."""
     bad = [each.property for each in results if each.verdict in (Verdict.WRONG, Verdict.UNSAFE)]
-    follows = followed(bad)
+    follows = find_causes(bad)
     marked = [replace(each, follows=follows.get(each.property)) for each in results]
     below: dict[str, list[Result]] = {}
     for each in marked:
         if each.follows:
             below.setdefault(each.follows, []).append(each)
 
-    def with_effects(result: Result) -> Iterator[Result]:
+    def walk(result: Result) -> Iterator[Result]:
         yield result
         for each in below.get(result.property, ()):
-            yield from with_effects(each)
+            yield from walk(each)
 
-    return tuple(each for top in marked if not top.follows for each in with_effects(top))
+    return tuple(each for top in marked if not top.follows for each in walk(top))
 
 
 def check_settings(
@@ -311,7 +311,7 @@ def check_settings(
     Raises:
         CheckError: naming the setting, what was expected and what came.
     """
-    chosen(only, rules)
+    select(only, rules)
     if dtype is not None and dtype not in DTYPES:
         raise CheckError(*one_of("dtype", DTYPES, dtype))
     if limit is not None and not 0 < limit < math.inf:
@@ -341,7 +341,7 @@ def _evaluating(function: Callable[..., Any]) -> Iterator[None]:
             module.training = before
 
 
-def _judged(prop: Property, finding: Finding | None) -> Finding:
+def _conclude(prop: Property, finding: Finding | None) -> Finding:
     if finding is None:
         return Finding(Verdict.PASS, prop.statement)
     if finding.text == HUNG and not prop.judged:
@@ -356,7 +356,7 @@ def rules_of(about: Subject) -> Mapping[str, Property]:
     return WHOLE_PROPERTIES if isinstance(about, WholeSubject) else PROPERTIES
 
 
-def chosen(
+def select(
     only: Iterable[str] | None,
     rules: Mapping[str, Property] = PROPERTIES,
     setting: str = "only",

@@ -16,14 +16,14 @@ from attnref.conformance.checker import DTYPES, LIMIT
 from attnref.conformance.layers import literals
 from attnref.conformance.layouts import LAYOUTS
 from attnref.conformance.meanings import MEANINGS
-from attnref.conformance.project import NAME, Project, alone, project
+from attnref.conformance.project import NAME, Project, function_project, project
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
-from attnref.conformance.report import Report, as_json
+from attnref.conformance.report import Report, dump_json
 from attnref.conformance.reports import Answer, Refused
 from attnref.conformance.request import Request
 from attnref.conformance.signatures import OPTIONS
 from attnref.conformance.step import SIZES
-from attnref.conformance.subject import CheckError, listed, paired
+from attnref.conformance.subject import CheckError, parse_pairs, split_list
 from attnref.conformance.table import tables
 from attnref.text import LANGUAGES, Text, also_in_portuguese, help_in, one_of, preferred
 
@@ -259,7 +259,7 @@ def check(
             )
         options: dict[str, Any] = {
             "supports": _split(supports),
-            "names": names and paired(names),
+            "names": names and parse_pairs(names),
             "layout": layout,
             "mask_means": mask_means,
             "always_causal": always_causal,
@@ -291,7 +291,7 @@ def check(
         if format == "junit":
             _write(reports.to_junit(answers, lang), output)
         elif format == "json":
-            one = as_json(answers[0].report.record())
+            one = dump_json(answers[0].report.record())
             _write(reports.to_json(answers) if function is None else one, output)
         elif output is not None:
             _write(reports.text(answers, lang), output)
@@ -306,7 +306,7 @@ def check(
 def _project(function: str | None, said: Mapping[str, object]) -> Project:
     """What to ask of the function, or of all; ``said`` are the options beside it."""
     if function is not None:
-        return alone(function)
+        return function_project(function)
     for name in said:
         if name not in _OF_ALL:
             option = {"names": "map", "given": "with"}.get(name, name).replace("_", "-")
@@ -358,7 +358,7 @@ def _split(names: list[str] | None) -> list[str] | None:
     """One list of what was given by several options, or by one with commas."""
     if names is None:
         return None
-    return [name for each in names for name in listed(each)]
+    return [name for each in names for name in split_list(each)]
 
 
 def _check_choice(name: str, got: str, choices: Sequence[str]) -> None:

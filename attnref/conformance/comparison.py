@@ -18,7 +18,7 @@ class Miss(NamedTuple):
 
     def values(self) -> dict[str, object]:
         """For the places of a text; numbers that differ are written so."""
-        got, expected = apart(self.got, self.expected)
+        got, expected = distinguish(self.got, self.expected)
         return {
             "index": list(self.place),
             "got": got,
@@ -39,11 +39,11 @@ class Told(float):
         return format(float(self), spec)
 
 
-def apart(*numbers: float) -> list[float]:
+def distinguish(*numbers: float) -> list[float]:
     """The same numbers, to be written with as many digits as it takes to tell them apart.
 
     Examples:
-        >>> "{:.4g} and {:.4g}".format(*apart(1.0, 1.00002))
+        >>> "{:.4g} and {:.4g}".format(*distinguish(1.0, 1.00002))
         '1 and 1.00002'
     """
     digits = next(
@@ -74,7 +74,7 @@ def miss(got: Tensor, expected: Tensor, allowance: Tensor | float) -> Miss | Non
     return Miss(index, float(got[index]), float(expected[index]), float(allowed[index]))
 
 
-def plain(value: object) -> object:
+def simplify(value: object) -> object:
     """Numbers in nested lists, or the shape of a tensor too large to be read."""
     if not isinstance(value, Tensor):
         return value

@@ -50,11 +50,11 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
 """By the name of a property, those whose failure may follow from its own."""
 
 
-def followed(failed: list[str]) -> dict[str, str]:
+def find_causes(failed: list[str]) -> dict[str, str]:
     """For each of ``failed`` that may follow from another of them, that other one.
 
     Examples:
-        >>> followed(["scale", "oracle", "strided"])
+        >>> find_causes(["scale", "oracle", "strided"])
         {'oracle': 'scale'}
     """
     found: dict[str, str] = {}

@@ -68,10 +68,10 @@ def check_steps(
         a causal mask is missing.
     """
     about = step_subject(function, cache, supports, names=names)
-    said = Reading(_of_options(names), layout)
+    said = Reading(_option_names(names), layout)
     return judge(about, said, only=only, dtype=dtype, device=device, seed=seed, limit=limit)
 
 
-def _of_options(names: Mapping[str, str] | None) -> dict[str, str]:
+def _option_names(names: Mapping[str, str] | None) -> dict[str, str]:
     own = ("cache", "position")
     return {option: name for option, name in (names or {}).items() if option not in own}

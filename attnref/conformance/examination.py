@@ -12,7 +12,7 @@ import torch
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.isolation import OUT_OF_MEMORY, ran_out_of_memory
 from attnref.conformance.property import Property
-from attnref.conformance.right import causal_as, right_for
+from attnref.conformance.right import match_causality, right_subject
 from attnref.conformance.subject import Subject, subject
 from attnref.conformance.trial import CannotSay, Raised, Stopped, Trial
 from attnref.conformance.verdict import Finding, Verdict
@@ -97,7 +97,7 @@ def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]
         yield Finding(Verdict.NOT_ASKED, NO_SOFTMAX, {"what": trial.subject.other})
         return
     if prop.name in _BEYOND:
-        trial = _as(trial, replace(trial.subject, reach=None))
+        trial = _replace_subject(trial, replace(trial.subject, reach=None))
     missing = [option for option in prop.needs if not trial.offers(option)]
     if missing:
         yield trial.not_claimed(*missing)
@@ -111,32 +111,32 @@ def examine(prop: Property, trial: Trial, seed: int) -> Iterator[Finding | None]
         return
     if trial.subject.approximate and prop.name == "oracle":
         prop = replace(prop, test=_error)
-    case = Case.draw(trial.fitted(prop.sizes), seed)
+    case = Case.draw(trial.fit(prop.sizes), seed)
     finding = ask(prop, trial, case)
     if finding is None or finding.verdict not in (Verdict.WRONG, Verdict.UNSAFE):
         yield finding
         return
-    shared = finding.verdict is Verdict.UNSAFE and _shared(prop, trial, case, finding)
-    yield _with_pytorch(finding) if shared else finding
-    finding = _shrunk(prop, trial, case, finding, shared=shared)
-    yield _with_pytorch(finding) if shared else finding
+    shared = finding.verdict is Verdict.UNSAFE and _is_shared(prop, trial, case, finding)
+    yield _add_pytorch(finding) if shared else finding
+    finding = _shrink(prop, trial, case, finding, shared=shared)
+    yield _add_pytorch(finding) if shared else finding
 
 
 def ask(prop: Property, trial: Trial, case: Case) -> Finding | None:
     """What ``prop`` finds for one case. What the function raises is a finding too."""
     trial.last = None
-    with warnings.catch_warnings(), _seeded(trial.device, case.seed):
+    with warnings.catch_warnings(), _seed(trial.device, case.seed):
         warnings.simplefilter("ignore")
         try:
             return prop.test(trial, case)
         except Stopped as stopped:
             return stopped.finding
         except Raised as raised:
-            return _raised(prop, trial, raised)
+            return _judge_error(prop, trial, raised)
 
 
 @contextlib.contextmanager
-def _seeded(device: torch.device, seed: int) -> Iterator[None]:
+def _seed(device: torch.device, seed: int) -> Iterator[None]:
     """Random numbers from ``seed`` on; afterwards the generators are as they were."""
     cuda = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(cuda):
@@ -145,7 +145,7 @@ def _seeded(device: torch.device, seed: int) -> Iterator[None]:
         yield
 
 
-def _raised(prop: Property, trial: Trial, raised: Raised) -> Finding:
+def _judge_error(prop: Property, trial: Trial, raised: Raised) -> Finding:
     error, place = raised.error, raised.place
     if isinstance(error, CannotSay):
         return Finding(Verdict.NOT_CLAIMED, CANNOT_SAY, {"what": error.what})
@@ -155,7 +155,7 @@ def _raised(prop: Property, trial: Trial, raised: Raised) -> Finding:
     fits = trial.subject.fits
     if fits is not None and not trial.fitting():
         return Finding(Verdict.NOT_CLAIMED, UNFIT, {**fits._asdict(), "error": said})
-    if prop.may_refuse and trial.declined(raised):
+    if prop.may_refuse and trial.is_refusal(raised):
         return Finding(Verdict.NOT_CLAIMED, REFUSED, {"error": said})
     if prop.may_crash:
         return Finding(Verdict.NOT_CLAIMED, NOT_MADE, {"error": said})
@@ -168,7 +168,7 @@ def _error(trial: Trial, case: Case) -> Finding:
     """How far from the formula an approximation is, in the norm of the whole output."""
     found: dict[str, float] = {}
     for name, n in (("few", 64), ("many", 256)):
-        sizes = trial.fitted(Sizes(n=n, d_k=32))
+        sizes = trial.fit(Sizes(n=n, d_k=32))
         case = Case.draw(sizes, case.seed)
         right = trial.truth(case.query, case.key, case.value).output
         output = trial.call(case.query, case.key, case.value)
@@ -176,36 +176,36 @@ def _error(trial: Trial, case: Case) -> Finding:
     return Finding(Verdict.PASS, ERRORS, {**found, "d_k": sizes.d_k})
 
 
-def _shrunk(prop: Property, trial: Trial, case: Case, finding: Finding, *, shared: bool) -> Finding:
+def _shrink(prop: Property, trial: Trial, case: Case, finding: Finding, *, shared: bool) -> Finding:
     """The same finding in a smaller case: the smallest sizes first, then simple numbers.
 
     A case counts only if a right function passes it, for where there is one key, say, no mask
     has an effect; and if PyTorch's own fails it in what is ``shared`` with it.
     """
 
-    def same(case: Case) -> Finding | None:
+    def retry(case: Case) -> Finding | None:
         found = ask(prop, trial, case)
         if found is None or _words(found) != _words(finding):
             return None
-        if _fails(prop, _as(trial, right_for(trial.subject)), case):
+        if _fails(prop, _replace_subject(trial, right_subject(trial.subject)), case):
             return None
-        return found if not shared or _shared(prop, trial, case, finding) else None
+        return found if not shared or _is_shared(prop, trial, case, finding) else None
 
-    fitted = dict.fromkeys(map(trial.fitted, prop.sizes.smaller()))
+    fitted = dict.fromkeys(map(trial.fit, prop.sizes.shrink()))
     smaller = (Case.draw(sizes, case.seed) for sizes in fitted)
     for tried in itertools.islice(smaller, _TRIES):
-        if found := same(tried):
+        if found := retry(tried):
             case, finding = tried, found
             break
-    for tried in (case.rounded(0), case.rounded(1)):
-        if found := same(tried):
+    for tried in (case.round(0), case.round(1)):
+        if found := retry(tried):
             return found
     return finding
 
 
-def _shared(prop: Property, trial: Trial, case: Case, finding: Finding) -> bool:
+def _is_shared(prop: Property, trial: Trial, case: Case, finding: Finding) -> bool:
     """Whether PyTorch's own function has the same fault."""
-    theirs = ask(prop, _as(trial, causal_as(trial.subject, _PYTORCH)), case)
+    theirs = ask(prop, _replace_subject(trial, match_causality(trial.subject, _PYTORCH)), case)
     if theirs is None or _words(theirs) != _words(finding):
         return False
     return theirs.values.get("name") == finding.values.get("name")  # of the same tensor
@@ -219,7 +219,7 @@ def _words(finding: Finding) -> list[object]:
     return [finding.verdict, finding.text, *parts]
 
 
-def _as(trial: Trial, other: Subject) -> Trial:
+def _replace_subject(trial: Trial, other: Subject) -> Trial:
     """The same trial of another function."""
     return Trial(other, trial.dtype, trial.device)
 
@@ -229,6 +229,6 @@ def _fails(prop: Property, trial: Trial, case: Case) -> bool:
     return found is not None and found.verdict in (Verdict.WRONG, Verdict.UNSAFE)
 
 
-def _with_pytorch(finding: Finding) -> Finding:
+def _add_pytorch(finding: Finding) -> Finding:
     text = Text(*map(" ".join, zip(finding.text, SHARED, strict=True)))
     return replace(finding, text=text)

@@ -29,7 +29,7 @@ def has_sinks(function: Callable[..., Any]) -> bool:
     return code is not None and "sinks" in code.co_names
 
 
-def through_interface(
+def adapt_interface(
     function: Callable[..., Any], signature: inspect.Signature
 ) -> Callable[..., Any]:
     """It without the layer, given the factor; its output has the axes ``LAYOUT``."""

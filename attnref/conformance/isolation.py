@@ -63,7 +63,7 @@ class Unusable(Exception):
     """No process of its own can be had for a function here."""
 
 
-def isolated(
+def run_isolated(
     names: Sequence[str],
     ask: Ask,
     device: torch.device,
@@ -134,7 +134,7 @@ class Process:
         context = multiprocessing.get_context("fork")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
-            target=_live, args=(theirs, self.connection, work), daemon=daemon
+            target=_run_child, args=(theirs, self.connection, work), daemon=daemon
         )
         with warnings.catch_warnings():  # of threads that a fork loses: it uses none of them
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -197,7 +197,9 @@ class _Child(Process):
         return found[-1] if found else Finding(Verdict.WRONG, HUNG, {"limit": limit})
 
 
-def _live(connection: Connection, parents: Connection, work: Callable[[Connection], None]) -> None:
+def _run_child(
+    connection: Connection, parents: Connection, work: Callable[[Connection], None]
+) -> None:
     """What a forked process does."""
     parents.close()
     faulthandler.disable()  # how it ended is reported by its parent, in a line

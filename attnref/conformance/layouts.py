@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attnref.conformance.packed import as_packed
+from attnref.conformance.packed import call_packed
 
 
 class Layout(NamedTuple):
@@ -23,25 +23,25 @@ class Layout(NamedTuple):
     tried: bool = True
 
 
-def _mapped(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def _map_first(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """The first of what was returned, changed; the rest as it is."""
     if isinstance(output, tuple | list) and output and isinstance(output[0], Tensor):
         return (change(output[0]), *output[1:])
     return change(output) if isinstance(output, Tensor) else output
 
 
-def _usual(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+def _call(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
     return function(*tensors, **options)
 
 
 def _heads_third(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
     output = function(*(x.transpose(1, 2) for x in tensors), **options)
-    return _mapped(output, lambda x: x.transpose(1, 2) if x.ndim == 4 else x)
+    return _map_first(output, lambda x: x.transpose(1, 2) if x.ndim == 4 else x)
 
 
 def _heads_third_after(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
     output = function(*tensors, **options)
-    return _mapped(output, lambda x: x.transpose(1, 2) if x.ndim == 4 else x)
+    return _map_first(output, lambda x: x.transpose(1, 2) if x.ndim == 4 else x)
 
 
 def _heads_in_batch(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
@@ -51,17 +51,17 @@ def _heads_in_batch(function: Callable[..., Any], *tensors: Tensor, **options: A
         full = mask.expand(*query.shape[:2], query.shape[-2], key.shape[-2])
         options["attn_mask"] = full.flatten(0, 1)
     output = function(*(x.flatten(0, 1) for x in tensors), **options)
-    return _mapped(
+    return _map_first(
         output, lambda x: x.reshape(*query.shape[:2], *x.shape[1:]) if x.ndim == 3 else x
     )
 
 
 def _length_first(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
-    def turned(*inputs: Tensor, **others: Any) -> Any:
+    def transposed(*inputs: Tensor, **others: Any) -> Any:
         output = function(*(x.transpose(0, 1) for x in inputs), **others)
-        return _mapped(output, lambda x: x.transpose(0, 1) if x.ndim == 3 else x)
+        return _map_first(output, lambda x: x.transpose(0, 1) if x.ndim == 3 else x)
 
-    return _heads_in_batch(turned, *tensors, **options)
+    return _heads_in_batch(transposed, *tensors, **options)
 
 
 def _matrices(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
@@ -82,12 +82,12 @@ TURNED = "bhnd>bnhd"
 """The one in which an output has other axes than its inputs."""
 
 LAYOUTS: Mapping[str, Layout] = {
-    "bhnd": Layout("(b, h, n, d)", _usual),
+    "bhnd": Layout("(b, h, n, d)", _call),
     "bnhd": Layout("(b, n, h, d)", _heads_third),
     TURNED: Layout("(b, h, n, d) → (b, n, h, d)", _heads_third_after),
     "bnd": Layout("(b·h, n, d)", _heads_in_batch, heads=False),
     "nbd": Layout("(n, b·h, d)", _length_first, heads=False),
     "nd": Layout("(n, d)", _matrices, heads=False),
-    "packed": Layout("(Σ n, h, d)", as_packed, tried=False),
+    "packed": Layout("(Σ n, h, d)", call_packed, tried=False),
 }
 """By their names, in the order in which they are tried."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
-from attnref.conformance.subject import unwrapped
+from attnref.conformance.subject import unwrap
 
 
 class Library(NamedTuple):
@@ -31,7 +31,7 @@ LIBRARIES: Mapping[str, Library] = {
 """By the package that they come from, in the order in which they are tried."""
 
 
-def of(array: object) -> str | None:
+def library_of(array: object) -> str | None:
     """The package of an array that is no tensor of PyTorch's; None where it is no array."""
     if isinstance(array, Tensor):
         return None
@@ -40,13 +40,13 @@ def of(array: object) -> str | None:
     return known or ("numpy" if hasattr(array, "__dlpack__") else None)
 
 
-def meant(function: Callable[..., Any], error: BaseException) -> list[str]:
+def candidate_libraries(function: Callable[..., Any], error: BaseException) -> list[str]:
     """Those whose arrays a function may take that has raised ``error`` for tensors of PyTorch.
 
     They are its own library and those that its code names; where the error is about a tensor, all
     that are loaded.
     """
-    found = unwrapped(function)
+    found = unwrap(function)
     used = [getattr(found, "__module__", None), type(found).__module__]
     if not hasattr(found, "__code__"):
         found = type(found).__call__
@@ -55,12 +55,12 @@ def meant(function: Callable[..., Any], error: BaseException) -> list[str]:
     for value in around.values():
         used.append(value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", ""))
     packages = {str(name).split(".")[0].removesuffix("lib") for name in used}
-    if of_tensors(error):
+    if is_about_tensors(error):
         packages |= set(sys.modules)
     return [package for package in LIBRARIES if package in packages and package in sys.modules]
 
 
-def of_tensors(error: BaseException) -> bool:
+def is_about_tensors(error: BaseException) -> bool:
     """Whether an error names PyTorch, or shows one of its tensors."""
     return re.search(r"\btorch\b|\btensor\(", str(error)) is not None
 
@@ -99,7 +99,7 @@ def _array(package: str, tensor: Tensor) -> Any:
 def _tensor(array: Any, like: Tensor) -> Any:
     if hasattr(array, "__dlpack__"):
         array = from_dlpack(array)
-    elif of(array) is not None:
+    elif library_of(array) is not None:
         array = torch.from_numpy(array.numpy())
     if isinstance(array, Tensor) and (array.dtype, like.dtype) == (torch.float32, torch.float64):
         raise TypeError("float64: the other library is set to answer in float32")

@@ -36,7 +36,7 @@ def load(target: str) -> Callable[..., Any]:
             pt="function: o esperado era módulo:função ou caminho/do/arquivo.py:função, veio "
             f"{target!r}. Escreva, por exemplo, torch.nn.functional:scaled_dot_product_attention.",
         )
-    module = _from_file(Path(place)) if place.endswith(".py") else _from_name(place)
+    module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     found: Any = module
     for name in attribute.split("."):
         if not hasattr(found, name):
@@ -54,7 +54,7 @@ def load(target: str) -> Callable[..., Any]:
     return function
 
 
-def _from_name(name: str) -> Any:
+def _load_module(name: str) -> Any:
     # A module beside the caller is found as `python -m` would find it.
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
@@ -77,7 +77,7 @@ def _from_name(name: str) -> Any:
         ) from None
 
 
-def _from_file(path: Path) -> Any:
+def _load_file(path: Path) -> Any:
     if not path.is_file():
         raise CheckError(
             en=f"function: expected a file, got {str(path)!r}, which does not exist seen from "

@@ -14,27 +14,27 @@ QUERIES = Text(en="is one for all queries", pt="é uma para todas as consultas")
 BOOLS = Text(en="says yes or no", pt="diz sim ou não")
 
 
-def _whole(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+def _full_mask(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
     return mask.expand(sizes)
 
 
-def _of_samples(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    return _same_along(mask.expand(sizes), 1)[:, 0]
+def _sample_mask(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return _check_same(mask.expand(sizes), 1)[:, 0]
 
 
-def _of_samples_last(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    return _of_samples(mask, sizes).movedim(0, -1)
+def _sample_mask_last(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return _sample_mask(mask, sizes).movedim(0, -1)
 
 
-def _of_keys(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    return _same_along(_same_along(mask.expand(sizes), 1), 2)[:, :1, :1]
+def _key_mask(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return _check_same(_check_same(mask.expand(sizes), 1), 2)[:, :1, :1]
 
 
-def _of_keys_alone(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    return _of_keys(mask, sizes)[:, 0, 0]
+def _flat_key_mask(mask: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    return _key_mask(mask, sizes)[:, 0, 0]
 
 
-def _same_along(mask: Tensor, axis: int) -> Tensor:
+def _check_same(mask: Tensor, axis: int) -> Tensor:
     if not bool((mask == mask.narrow(axis, 0, min(1, mask.shape[axis]))).all()):
         raise CannotSay(HEADS if axis == 1 else QUERIES)
     return mask
@@ -42,11 +42,11 @@ def _same_along(mask: Tensor, axis: int) -> Tensor:
 
 FORMS: Mapping[str, Callable[[Tensor, tuple[int, ...]], Tensor]] = {
     "(n, m)": lambda mask, sizes: mask,
-    "(b, h, n, m)": _whole,
-    "(b, n, m)": _of_samples,
-    "(b, 1, 1, m)": _of_keys,
-    "(b, m)": _of_keys_alone,
-    "(n, m, b)": _of_samples_last,
+    "(b, h, n, m)": _full_mask,
+    "(b, n, m)": _sample_mask,
+    "(b, 1, 1, m)": _key_mask,
+    "(b, m)": _flat_key_mask,
+    "(n, m, b)": _sample_mask_last,
 }
 """The shapes of masks that a function may insist on, in the order in which they are tried."""
 
@@ -73,7 +73,7 @@ def _yes_or_no(mask: Tensor) -> Tensor:
     return mask
 
 
-def _to_add(mask: Tensor) -> Tensor:
+def _to_bias(mask: Tensor) -> Tensor:
     if mask.dtype != torch.bool:
         return mask
     return torch.zeros_like(mask, dtype=torch.float32).masked_fill(~mask, -torch.inf)
@@ -91,7 +91,7 @@ MEANINGS: Mapping[str, Meaning] = {
         Text(en="1 = may attend, 0 = forbidden", pt="1 = pode olhar, 0 = proibido"),
         lambda mask: _yes_or_no(mask).float(),
     ),
-    "added": Meaning(Text(en="added to the scores", pt="somada aos escores"), _to_add),
+    "added": Meaning(Text(en="added to the scores", pt="somada aos escores"), _to_bias),
 }
 """By their names, in the order in which they are tried."""
 
@@ -99,7 +99,9 @@ MEANINGS: Mapping[str, Meaning] = {
 Way = tuple[Callable[[Tensor], Tensor], Callable[[Tensor, tuple[int, ...]], Tensor]]
 
 
-def handed(mask: Tensor, query: Tensor, key: Tensor, *, of_bools: Way, of_numbers: Way) -> Tensor:
+def convert_mask(
+    mask: Tensor, query: Tensor, key: Tensor, *, of_bools: Way, of_numbers: Way
+) -> Tensor:
     """The mask that the function gets for one of PyTorch's."""
     turned, shaped = of_numbers if mask.is_floating_point() else of_bools
     mask = turned(shaped(mask, (*query.shape[:-1], key.shape[-2])))
@@ -107,11 +109,11 @@ def handed(mask: Tensor, query: Tensor, key: Tensor, *, of_bools: Way, of_number
     return mask.to(query.dtype) if mask.is_floating_point() else mask
 
 
-def to_the_left(window: int) -> tuple[int, int]:
+def window_pair(window: int) -> tuple[int, int]:
     """As many keys, that of the query included, as a count to the left, and one to the right.
 
     Examples:
-        >>> to_the_left(3)
+        >>> window_pair(3)
         (2, 0)
     """
     return window - 1, 0

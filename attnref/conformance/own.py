@@ -18,7 +18,7 @@ from attnref.conformance.properties.causal import seen_keys
 from attnref.conformance.properties.scaling import NARROW, WIDE, effective_scale, named_factors
 from attnref.conformance.signatures import SYNONYMS, signature_of
 from attnref.conformance.step import StepSubject
-from attnref.conformance.subject import Factor, Subject, unwrapped
+from attnref.conformance.subject import Factor, Subject, unwrap
 from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.text import Text
 
@@ -59,19 +59,21 @@ def says(function: Callable[..., Any], *words: str) -> bool:
     """
     signature = signature_of(function)
     parameters = [] if signature is None else list(signature.parameters.values())
-    if any(each.default is None and _in(each.name, words) for each in parameters):
+    if any(each.default is None and _contains_any(each.name, words) for each in parameters):
         return False
-    return any(_in(name, words) for name in [*(p.name for p in parameters), *_names(function)])
+    return any(
+        _contains_any(name, words) for name in [*(p.name for p in parameters), *_names(function)]
+    )
 
 
-def _in(name: str, words: tuple[str, ...]) -> bool:
+def _contains_any(name: str, words: tuple[str, ...]) -> bool:
     return any(word in name.lower() for word in words)
 
 
 def _names(function: Callable[..., Any]) -> Iterator[str]:
     if isinstance(function, functools.partial):
         yield from function.keywords
-    plain = unwrapped(function)
+    plain = unwrap(function)
     if isinstance(plain, torch.nn.Module):
         yield from (name for name in vars(plain) if not name.startswith("_"))
         yield from (name for name, _ in plain.named_parameters())
@@ -126,7 +128,7 @@ def _length(about: Subject) -> int:
     widths = [
         width
         for name, default in about.defaults.items()
-        if _in(name, _WINDOWS)
+        if _contains_any(name, _WINDOWS)
         for width in (default if isinstance(default, tuple | list) else (default,))
         if isinstance(width, int)
     ]
@@ -153,28 +155,28 @@ def own_factor(about: Subject, trial: Trial) -> Factor | None:
     close = _CLOSE if trial.dtype in (torch.float32, torch.float64) else 4 * _CLOSE
     try:
         wide, narrow = (
-            effective_scale(trial, Case.draw(trial.fitted(sizes), 0)) for sizes in (WIDE, NARROW)
+            effective_scale(trial, Case.draw(trial.fit(sizes), 0)) for sizes in (WIDE, NARROW)
         )
     except (Raised, Stopped):
         return None
     if not (wide.good and narrow.good and wide.factor > 0 and narrow.factor > 0):
         return None
 
-    def same(one: float, other: float) -> bool:
+    def is_same(one: float, other: float) -> bool:
         return abs(one / other - 1) < close
 
     names = [named_factors(sizes) for sizes in (WIDE, NARROW)]
     known = any(
-        same(wide.factor, names[0][name]) and same(narrow.factor, names[1][name])
+        is_same(wide.factor, names[0][name]) and is_same(narrow.factor, names[1][name])
         for name in names[0]
     )
     if known and declared is None:
         return None
     times = [fit.factor * sizes.d_k**0.5 for fit, sizes in ((wide, WIDE), (narrow, NARROW))]
-    if same(wide.factor, narrow.factor):
+    if is_same(wide.factor, narrow.factor):
         return Factor(wide.factor if declared is None else declared, fixed=True)
-    usual = same(times[0], 1.0)
-    if same(*times) and not usual and (declared is not None or 1.0 < times[0] < _MOST):
+    usual = is_same(times[0], 1.0)
+    if is_same(*times) and not usual and (declared is not None or 1.0 < times[0] < _MOST):
         return Factor(times[0], fixed=False)
     return None
 
@@ -198,9 +200,11 @@ def _has_a_sink(trial: Trial, case: Case) -> bool:
         fit = effective_scale(trial, part)
         if not fit.good:
             return False
-        seen = trial.without_future(part)
+        seen = trial.visible_pairs(part)
         weights = trial.weights(part.query, part.key)
-        powers = (fit.factor * trial.seen(part.query) @ trial.seen(part.key).mT).exp() * seen
+        powers = (
+            fit.factor * trial.to_double(part.query) @ trial.to_double(part.key).mT
+        ).exp() * seen
         total = powers.sum(-1) / weights.sum(-1)
         found.append((total - powers.sum(-1)).transpose(0, 1).flatten(1))  # (heads, rows)
     rest = torch.cat(found, -1)
@@ -217,21 +221,21 @@ def _recurs(trial: Trial, case: Case) -> bool:
     plain = trial.call(query, key, value)
     if not plain.isfinite().all() or not bool((plain.abs() > _SAME).any()):
         return False
-    if not _near(trial.call(-query, key, value), -plain):
+    if not _is_close(trial.call(-query, key, value), -plain):
         return False
     n = query.shape[-2]
     last = (torch.arange(n) == n - 1)[:, None]
     later = trial.call(query, torch.where(last, -key, key), torch.where(last, 1 - value, value))
-    if not _near(later[..., :-1, :], plain[..., :-1, :]):
+    if not _is_close(later[..., :-1, :], plain[..., :-1, :]):
         return False
     weights = trial.weights(query, key)
     seen = torch.ones(n, n, dtype=torch.bool).tril()
-    dots = (trial.seen(query) @ trial.seen(key).mT).masked_fill(~seen, 0.0)
+    dots = (trial.to_double(query) @ trial.to_double(key).mT).masked_fill(~seen, 0.0)
     if not bool((seen_keys(weights) == seen).all()):
         return False
     slope = (weights * dots).sum() / (dots * dots).sum()
-    return not _near(weights, slope * dots)
+    return not _is_close(weights, slope * dots)
 
 
-def _near(one: Tensor, other: Tensor) -> bool:
+def _is_close(one: Tensor, other: Tensor) -> bool:
     return bool(((one - other).abs() <= _SAME * (1e-2 + other.abs())).all())

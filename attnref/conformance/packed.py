@@ -34,7 +34,7 @@ def packing(signature: inspect.Signature) -> dict[str, str]:
     return found if "cu_seqlens_q" in found.values() else {}
 
 
-def of_packed(
+def adapt_packed(
     function: Callable[..., Any], signature: inspect.Signature, names: Mapping[str, str]
 ) -> tuple[Callable[..., Any], inspect.Signature]:
     """It by FlashAttention's names for the packing, and its signature without them."""
@@ -56,12 +56,12 @@ def of_packed(
     return attention, signature.replace(parameters=kept)
 
 
-def as_packed(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+def call_packed(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
     """Asks it with ``(b, h, n, d)``; between the sequences lie shorter ones, which none may see."""
     query, key, _ = tensors
     (b, _, n, _), m = query.shape, key.shape[-2]
     output = function(
-        *map(_in_a_row, tensors),
+        *map(_pack, tensors),
         **options,
         cu_seqlens_q=_beginnings(b, n, query.device),
         cu_seqlens_k=_beginnings(b, m, query.device),
@@ -75,7 +75,7 @@ def as_packed(function: Callable[..., Any], *tensors: Tensor, **options: Any) ->
     return apart.transpose(1, 2) if apart.ndim == 4 else apart
 
 
-def _in_a_row(tensor: Tensor) -> Tensor:
+def _pack(tensor: Tensor) -> Tensor:
     """Its sequences, with others before, between and after them, ``(n_1 + n_2 + …, h, d)``."""
     b, h, _, d = tensor.shape
     others = tensor.new_ones(b + 1, _OTHERS, h, d)

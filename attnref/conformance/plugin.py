@@ -15,11 +15,11 @@ import pytest
 from attnref.conformance.checker import judge, recognise
 from attnref.conformance.layers import literals
 from attnref.conformance.naming import judge_named
-from attnref.conformance.project import NAME, alone, project
+from attnref.conformance.project import NAME, function_project, project
 from attnref.conformance.reading import Reading
 from attnref.conformance.request import Request
 from attnref.conformance.result import Result
-from attnref.conformance.subject import CheckError, Subject, listed, paired
+from attnref.conformance.subject import CheckError, Subject, parse_pairs, split_list
 from attnref.conformance.verdict import Verdict
 from attnref.text import preferred
 
@@ -49,7 +49,7 @@ class Attention(pytest.Collector):
 
     def collect(self) -> Iterator[pytest.Item]:
         """One item per property, in their order."""
-        for name in self.request.asked:
+        for name in self.request.property_names:
             yield Item.from_parent(self, name=name)
 
 
@@ -111,8 +111,10 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     lang = option("attention_lang") or preferred(os.environ)
     nodes = []
     try:
-        ours = project() if target == NAME else alone(target)
-        requests = [replace(request, **_said(session.config)) for request in ours.requests]
+        ours = project() if target == NAME else function_project(target)
+        requests = [
+            replace(request, **_request_options(session.config)) for request in ours.requests
+        ]
         with contextlib.chdir(ours.folder):
             for request in requests:
                 target = request.function
@@ -128,7 +130,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         items.extend(session.genitems(node))
 
 
-def _said(config: pytest.Config) -> dict[str, Any]:
+def _request_options(config: pytest.Config) -> dict[str, Any]:
     """What the options say, by the fields of the request."""
 
     def option(name: str) -> Any:
@@ -136,8 +138,8 @@ def _said(config: pytest.Config) -> dict[str, Any]:
 
     supports, names, given = option("supports"), option("map"), option("with")
     said = {
-        "supports": supports if supports is None else listed(supports),
-        "names": names and paired(listed(names)),
+        "supports": supports if supports is None else split_list(supports),
+        "names": names and parse_pairs(split_list(names)),
         "given": given and literals(given),
         "only": config.option.attention_only,
         "strict": option("strict") or None,

@@ -29,12 +29,12 @@ def ignores_order(trial: Trial, case: Case) -> bool:
     return bool(((plain - turned).abs() <= NEAR * (1 + plain.abs())).all())
 
 
-def explained(trial: Trial, case: Case) -> bool:
+def is_softmax(trial: Trial, case: Case) -> bool:
     """Whether its weights are exponentials of the scores, with whatever factor."""
     with torch.no_grad():
         output = trial.call(case.query, case.key, case.value)
         # By PyTorch, and roughly: what errs a little is to be judged, and the oracle takes long.
-        query, key, value = (trial.seen(x) for x in (case.query, case.key, case.value))
+        query, key, value = (trial.to_double(x) for x in (case.query, case.key, case.value))
         right = torch.nn.functional.scaled_dot_product_attention(
             query, key, value, is_causal=trial.subject.always_causal
         )
@@ -68,7 +68,7 @@ def _counts(trial: Trial, case: Case) -> bool:
     except (Raised, Stopped):
         return False
     n = case.query.shape[-2]
-    causal = trial.without_future(case)
+    causal = trial.visible_pairs(case)
     return any(all_equal(seen, way & causal) for way in ways_to_count(n, width))
 
 
@@ -93,7 +93,7 @@ def _multiplies(trial: Trial, case: Case, seen: Tensor, **options: Any) -> bool:
         output = trial.call(case.query, case.key, case.value, **options)
     except (Raised, Stopped):
         return False
-    expected = trial.predicted(case.query, case.key, case.value, seen.double())
+    expected = trial.predict(case.query, case.key, case.value, seen.double())
     return bool(((output - expected).abs() <= NEAR).all())
 
 

@@ -61,7 +61,7 @@ def project() -> Project:
         CheckError: naming the file, the table and the key, what was expected there and how to fix
             it; also when nothing is said.
     """
-    file = _nearest(Path.cwd())
+    file = _find_file(Path.cwd())
     if file is None:
         about = {"file": NAME, "folder": str(Path.cwd()), "example": EXAMPLE}
         raise CheckError(*NO_FILE.filled(about))
@@ -72,13 +72,13 @@ def project() -> Project:
     return found
 
 
-def alone(function: str) -> Project:
+def function_project(function: str) -> Project:
     """That function, with what is said of it, if anything is.
 
     Raises:
         CheckError: as for :func:`project`, for what is said wrongly.
     """
-    file = _nearest(Path.cwd())
+    file = _find_file(Path.cwd())
     if file is not None:
         found = _read(file)
         wanted = _place(function, Path.cwd())
@@ -94,7 +94,7 @@ def _place(function: str, folder: Path) -> tuple[str, str]:
     return (str((folder / place).resolve()) if place.endswith(".py") else place, attribute)
 
 
-def _nearest(folder: Path) -> Path | None:
+def _find_file(folder: Path) -> Path | None:
     candidates = (each / NAME for each in (folder, *folder.parents))
     return next((each for each in candidates if each.is_file()), None)
 

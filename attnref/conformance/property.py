@@ -38,10 +38,10 @@ class Property:
 
     def __reduce__(self) -> tuple[Callable[[str, str], "Property"], tuple[str, str]]:
         """By its name, for the name of its function is the name of the property itself."""
-        return _named, (self.name, self.kind)
+        return _find, (self.name, self.kind)
 
 
-def _named(name: str, kind: str) -> Property:
+def _find(name: str, kind: str) -> Property:
     from attnref.conformance import properties  # which are made of these
 
     rules = properties.WHOLE_PROPERTIES if kind == "whole" else properties.PROPERTIES

@@ -11,9 +11,9 @@ from torch import Tensor
 from attnref.conformance import libraries
 from attnref.conformance.layouts import LAYOUTS, Layout
 from attnref.conformance.libraries import LIBRARIES
-from attnref.conformance.meanings import FORMS, MEANINGS, SAME, handed, to_the_left
+from attnref.conformance.meanings import FORMS, MEANINGS, SAME, convert_mask, window_pair
 from attnref.conformance.required import WIDTH
-from attnref.conformance.subject import CheckError, Factor, Fits, Subject, renamed
+from attnref.conformance.subject import CheckError, Factor, Fits, Subject, rename_options
 from attnref.text import Text, one_of
 
 LAYOUT = Text(en="axes {layout}", pt="eixos {layout}")
@@ -155,7 +155,7 @@ class Reading:
             lines.append((ARRAYS, {"library": LIBRARIES[self.library].name}))
         return [*lines, (COMPILED, {"times": COMPILING})] if self.compiles else lines
 
-    def of(self, about: Subject) -> Subject:
+    def apply(self, about: Subject) -> Subject:
         """The function as it is asked: with PyTorch's names, axes and masks."""
         overlooked = {
             option: name for option, name in about.overlooked.items() if option not in self.names
@@ -169,14 +169,14 @@ class Reading:
         if self.numbers is not None and self.of_numbers is not None:
             kinds.append(("added", self.of_numbers))
         ways = [(MEANINGS[each].turned, FORMS[form]) for each, form in kinds]
-        mask = functools.partial(handed, of_bools=ways[0], of_numbers=ways[-1])
+        mask = functools.partial(convert_mask, of_bools=ways[0], of_numbers=ways[-1])
         drops = ["is_causal"] if self.causal and "is_causal" not in about.supports else []
         layout = LAYOUTS[self.layout or about.layout or "bhnd"]
         if not layout.heads:  # heads that share keys have no axis there
             supports = [option for option in supports if option != "enable_gqa"]
         asked = functools.partial(
-            _asked,
-            function=renamed(about.function, self.names),
+            _call,
+            function=rename_options(about.function, self.names),
             layout=layout,
             mask=mask,
             drops=(*drops, *(["enable_gqa"] if self.shares else [])),
@@ -200,7 +200,7 @@ class Reading:
             mask_means="allowed" if means == "bools" else means,
             mask=mask,
             numbers=self.numbers,
-            window=to_the_left if self.pair else None,
+            window=window_pair if self.pair else None,
             same_along=SAME.get(self.form or "", ()),
             turned=self.turned,
             reach=self.reach,
@@ -209,7 +209,7 @@ class Reading:
         )
 
 
-def _asked(
+def _call(
     *tensors: Tensor,
     function: Callable[..., Any],
     layout: Layout,
@@ -237,7 +237,7 @@ def _asked(
         if numbers and given.is_floating_point():
             options[numbers] = options.pop("attn_mask")
     if pair and options.get("window") is not None:
-        options["window"] = to_the_left(options["window"])
+        options["window"] = window_pair(options["window"])
     for option in drops:
         options.pop(option, None)
     return layout.call(function, *tensors, **options)

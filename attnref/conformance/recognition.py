@@ -24,7 +24,7 @@ from attnref.conformance.own import (
     own_factor,
     window_reach,
 )
-from attnref.conformance.probes import NEAR, VALUES, explained, ignores, obeys, takes
+from attnref.conformance.probes import NEAR, VALUES, ignores, is_softmax, obeys, takes
 from attnref.conformance.properties.masks import adds_floats, some_bias, some_mask, yes_or_no
 from attnref.conformance.reading import Reading
 from attnref.conformance.required import NOTHING
@@ -61,10 +61,10 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
     except Raised as raised:
         usual = raised
     for fits in _FITS:
-        case = Case.draw(_SIZES.fitted(*fits), 0)
+        case = Case.draw(_SIZES.fit(*fits), 0)
         try:
             found = _read(about, replace(said, fits=fits), case, dtype, device)
-            known = said.approximate or explained(Trial(found.of(about), dtype, device), case)
+            known = said.approximate or is_softmax(Trial(found.apply(about), dtype, device), case)
         except Raised:
             continue
         if known:
@@ -85,14 +85,14 @@ def _read_within(
     usual = _read(about, said, Case.draw(_SIZES, 0), dtype, device)
     if said.approximate or not has_a_window(about.function):
         return usual
-    if explained(Trial(usual.of(about), dtype, device), Case.draw(_SIZES, 0)):
-        return replace(usual, reach=window_reach(about, Trial(usual.of(about), dtype, device)))
+    if is_softmax(Trial(usual.apply(about), dtype, device), Case.draw(_SIZES, 0)):
+        return replace(usual, reach=window_reach(about, Trial(usual.apply(about), dtype, device)))
     for n in range(_SIZES.n - 1, 1, -1):
         case = Case.draw(replace(_SIZES, n=n), 0)
         found = _read(about, said, case, dtype, device)
-        trial = Trial(found.of(about), dtype, device)
+        trial = Trial(found.apply(about), dtype, device)
         reach = window_reach(about, trial)
-        if reach == n and explained(trial, case):
+        if reach == n and is_softmax(trial, case):
             return replace(found, reach=reach)
     return usual
 
@@ -104,54 +104,54 @@ def _read(
     for option, parameter in about.overlooked.items():
         if option in reading.names:
             continue
-        for tried in _named(reading, option, parameter):
-            if obeys(Trial(tried.of(about), dtype, device), case, option):
+        for tried in _name_option(reading, option, parameter):
+            if obeys(Trial(tried.apply(about), dtype, device), case, option):
                 reading = tried
                 break
         else:
             if option not in ("attn_mask", *VALUES):
                 continue
             plain = replace(reading, names={**reading.names, option: parameter})
-            if ignores(Trial(plain.of(about), dtype, device), case, option):
+            if ignores(Trial(plain.apply(about), dtype, device), case, option):
                 reading = plain
     if "attn_mask" in about.supports and reading.means is None:
-        reading = _of_its_form(about, reading, case, dtype, device)
+        reading = _read_form(about, reading, case, dtype, device)
     alone = not reading.approximate and not isinstance(about, StepSubject)  # which asks it itself
     if alone and "enable_gqa" not in about.supports:
-        reading = _of_shared_heads(about, reading, dtype, device)
+        reading = _read_sharing(about, reading, dtype, device)
     if "window" not in about.swallowed and not reading.pair:
-        reading = _of_its_window(about, reading, case, dtype, device)
-    reading = _of_numbers(about, reading, case, dtype, device)
-    reading = _of_bools(about, reading, case, dtype, device)
-    trial = Trial(reading.of(about), dtype, device)
+        reading = _read_window(about, reading, case, dtype, device)
+    reading = _read_numbers(about, reading, case, dtype, device)
+    reading = _read_bools(about, reading, case, dtype, device)
+    trial = Trial(reading.apply(about), dtype, device)
     ignored = tuple(each for each in about.swallowed if ignores(trial, case, each))
     compiles = not reading.approximate and _compiles(trial)
     reading = replace(reading, ignored=ignored, compiles=compiles, complete=True)
     if reading.approximate:
         return reading
-    return _of_its_own(about, reading, case, dtype, device)
+    return _read_factor(about, reading, case, dtype, device)
 
 
-def _of_its_own(
+def _read_factor(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
     """A factor of its own; or that it is no softmax attention, in the axes in which that shows."""
-    trial = Trial(said.of(about), dtype, device)
+    trial = Trial(said.apply(about), dtype, device)
     layouts = {said.layout, *(("bhnd", "bnhd") if LAYOUTS[said.layout or "bhnd"].heads else ())}
-    if explained(trial, case):
+    if is_softmax(trial, case):
         factor = own_factor(replace(about, fits=said.fits), trial)
         if factor is not None:
             return replace(said, factor=factor)
         layouts = {said.layout}
     for layout in sorted(layouts, key=lambda each: each != said.layout):
         tried = replace(said, layout=layout)
-        other = other_attention(about, Trial(tried.of(about), dtype, device), case)
+        other = other_attention(about, Trial(tried.apply(about), dtype, device), case)
         if other is not None:
             return replace(tried, other=other, causal=said.causal or other is RECURRENCE)
     return said
 
 
-def _of_its_form(
+def _read_form(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
     """The shape and kind that its attn_mask wants, where PyTorch's raises an error.
@@ -159,69 +159,71 @@ def _of_its_form(
     What is a mask by another name, because somebody says so, may mean anything.
     """
     if "attn_mask" in said.names:
-        for tried in _named(said, "attn_mask", said.names["attn_mask"]):
-            if obeys(Trial(tried.of(about), dtype, device), case, "attn_mask"):
+        for tried in _name_option(said, "attn_mask", said.names["attn_mask"]):
+            if obeys(Trial(tried.apply(about), dtype, device), case, "attn_mask"):
                 return tried
         return said
     n, m = case.query.shape[-2], case.key.shape[-2]
-    if takes(Trial(said.of(about), dtype, device), case, {"attn_mask": some_mask(case, (n, m))}):
+    if takes(Trial(said.apply(about), dtype, device), case, {"attn_mask": some_mask(case, (n, m))}):
         return said  # `mask_polarity` tells what it does with it
     for means, form in itertools.product(("allowed", "ones", "added"), FORMS):
         tried = replace(said, means=means, form=form)
-        if obeys(Trial(tried.of(about), dtype, device), case, "attn_mask"):
+        if obeys(Trial(tried.apply(about), dtype, device), case, "attn_mask"):
             return tried
     return said
 
 
-def _of_its_window(
+def _read_window(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
     """Whether its window is a pair of numbers, for it takes one, and raises for a single number."""
     own = about.overlooked.get("window")
     named = said if own is None else replace(said, names={**said.names, "window": own})
-    plain, paired = (Trial(each.of(about), dtype, device) for each in (named, _paired(named)))
+    plain, paired = (
+        Trial(each.apply(about), dtype, device) for each in (named, _pair_window(named))
+    )
     asked = {"window": 3}
     alone = not takes(plain, case, asked) and takes(paired, case, asked)
-    return _paired(named) if alone else said
+    return _pair_window(named) if alone else said
 
 
-def _paired(reading: Reading) -> Reading:
+def _pair_window(reading: Reading) -> Reading:
     return replace(reading, pair=True)
 
 
-def _of_numbers(
+def _read_numbers(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
     """Which of its other masks is for numbers to add; the rest is not asked, and told as that."""
     asked = "attn_mask" in about.supports or "attn_mask" in said.names
     for numbers, form in itertools.product(about.masks if asked else (), FORMS):
         tried = replace(said, numbers=numbers, of_numbers=form)
-        if said.means != "added" and adds_floats(Trial(tried.of(about), dtype, device), case):
+        if said.means != "added" and adds_floats(Trial(tried.apply(about), dtype, device), case):
             rest = tuple(each for each in about.masks if each != numbers)
             return replace(tried, unknown=rest)
     return replace(said, unknown=about.masks)
 
 
-def _of_bools(
+def _read_bools(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading:
     """A mask that is not PyTorch's promises nothing of numbers, and is not asked with them then."""
     usual = "attn_mask" not in said.names and said.form in (None, "(n, m)")
     if usual or said.means != "allowed" or said.numbers:
         return said
-    trial = Trial(said.of(about), dtype, device)
+    trial = Trial(said.apply(about), dtype, device)
     bias = some_bias(trial, case)
     known = not takes(trial, case, {"attn_mask": bias}) or yes_or_no(trial, case)
     return said if known or adds_floats(trial, case) else replace(said, means="bools")
 
 
-def _of_shared_heads(
+def _read_sharing(
     about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
 ) -> Reading:
     """Whether heads share keys without a flag, in the usual order or in the other."""
     tried = replace(said, shares=True)
-    trial = Trial(tried.of(about), dtype, device)
-    case = Case.draw(trial.fitted(Sizes(heads=4, key_heads=2)), 0)
+    trial = Trial(tried.apply(about), dtype, device)
+    case = Case.draw(trial.fit(Sizes(heads=4, key_heads=2)), 0)
     if not trial.offers("enable_gqa") or not takes(trial, case, {"enable_gqa": True}):
         return said
     output = trial.call(case.query, case.key, case.value, enable_gqa=True)
@@ -239,11 +241,11 @@ def _compiles(trial: Trial) -> bool:
 
     In two new shapes: on a busy machine, one call may be slow by chance.
     """
-    return all(_slow_at_first(trial, Sizes(batch=3, heads=2, n=n)) for n in (6, 7))
+    return all(_is_slow_first(trial, Sizes(batch=3, heads=2, n=n)) for n in (6, 7))
 
 
-def _slow_at_first(trial: Trial, sizes: Sizes) -> bool:
-    case = Case.draw(trial.fitted(sizes), 0)
+def _is_slow_first(trial: Trial, sizes: Sizes) -> bool:
+    case = Case.draw(trial.fit(sizes), 0)
     seconds = []
     for _ in range(2):
         start = time.perf_counter()
@@ -258,27 +260,27 @@ def _answering(
 ) -> Reading:
     """Whose arrays it takes, or answers with, in which axes, and whether it is causal by itself."""
     output = None if about.library else _output(about, case, dtype, device)
-    known = about.library if output is None else libraries.of(output)
+    known = about.library if output is None else libraries.library_of(output)
     try:
         return found_axes(about, replace(said, library=known), case, dtype, device)
     except Raised as raised:
         usual = raised
-    packages = [] if known else libraries.meant(about.function, usual.error)
+    packages = [] if known else libraries.candidate_libraries(about.function, usual.error)
     for package in packages:
         try:
             return found_axes(about, replace(said, library=package), case, dtype, device)
         except Raised as raised:
-            if libraries.of_tensors(usual.error):
+            if libraries.is_about_tensors(usual.error):
                 usual = raised  # that one is about what it is made for
     if said.fits is None and ("None" in str(usual.error) or about.given):
         for library in (known, *packages):
-            found = _needing(about, replace(said, library=library), case, dtype, device)
+            found = _read_needs(about, replace(said, library=library), case, dtype, device)
             if found is not None:
                 return found
     raise usual
 
 
-def _needing(
+def _read_needs(
     about: Subject, said: Reading, case: Case, dtype: torch.dtype, device: torch.device
 ) -> Reading | None:
     """What it answers with where it gets a factor, or a mask that allows all; None if it does not.
@@ -286,11 +288,11 @@ def _needing(
     A mask that allows all says little of its meaning; so it must be obeyed, too.
     """
     first = None
-    for tried in _supplied(about, said):
+    for tried in _supply_needs(about, said):
         try:
             found = found_axes(about, tried, case, dtype, device)
-            trial = Trial(found.of(about), dtype, device)
-            if not explained(trial, case):
+            trial = Trial(found.apply(about), dtype, device)
+            if not is_softmax(trial, case):
                 continue
         except (Raised, Stopped):
             continue
@@ -300,7 +302,7 @@ def _needing(
     return first
 
 
-def _supplied(about: Subject, said: Reading) -> Iterator[Reading]:
+def _supply_needs(about: Subject, said: Reading) -> Iterator[Reading]:
     own = {option: option for option in about.supports if option not in about.swallowed}
     own = {**about.overlooked, **own}
     for needs in (("scale",), ("attn_mask",), ("scale", "attn_mask")):
@@ -318,20 +320,20 @@ def _supplied(about: Subject, said: Reading) -> Iterator[Reading]:
 def _output(about: Subject, case: Case, dtype: torch.dtype, device: torch.device) -> object:
     """Whatever it returns for tensors, None where it raises."""
     trial = Trial(about, dtype, device)
-    given = [trial.given(x) for x in (case.query, case.key, case.value)]
+    given = [trial.cast(x) for x in (case.query, case.key, case.value)]
     try:
         with torch.no_grad():
-            output = trial.raw(*given)
+            output = trial.call_raw(*given)
     except Raised:
         return None
     return output[0] if isinstance(output, tuple | list) and output else output
 
 
-def _named(reading: Reading, option: str, parameter: str) -> Iterator[Reading]:
+def _name_option(reading: Reading, option: str, parameter: str) -> Iterator[Reading]:
     names = {**reading.names, option: parameter}
     if option == "window":
         yield replace(reading, names=names)
-        yield _paired(replace(reading, names=names))
+        yield _pair_window(replace(reading, names=names))
     elif option != "attn_mask" or reading.means is not None:
         yield replace(reading, names=names)
     else:

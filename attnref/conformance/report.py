@@ -221,7 +221,7 @@ class Report:
 
     def to_json(self) -> str:
         """The report for machines; diagnoses in all languages, NaN and inf as strings."""
-        return as_json(self.record())
+        return dump_json(self.record())
 
     def record(self) -> dict[str, object]:
         """What :meth:`to_json` writes."""
@@ -249,6 +249,6 @@ class Report:
         return [result.case(self.function, lang, strict) for result in self.results]
 
 
-def as_json(record: object) -> str:
+def dump_json(record: object) -> str:
     """In the form of :meth:`Report.to_json`."""
     return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)

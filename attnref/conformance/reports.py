@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnref.conformance.junit import Case, document
-from attnref.conformance.report import Report, as_json
+from attnref.conformance.report import Report, dump_json
 from attnref.text import Text
 
 NONE_FAIL = Text(en="{count} functions, none fails.", pt="{count} funções, nenhuma falha.")
@@ -70,7 +70,7 @@ def text(answers: Sequence[Answer], lang: str) -> str:
 
 def to_json(answers: Sequence[Answer]) -> str:
     """A list of what is written of each, which for one that could not be checked is why."""
-    return as_json([each.report.record() for each in answers])
+    return dump_json([each.report.record() for each in answers])
 
 
 def to_junit(answers: Sequence[Answer], lang: str) -> str:

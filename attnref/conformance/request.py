@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attnref.conformance.checker import LIMIT, check_settings, chosen, judge
-from attnref.conformance.layers import judged
+from attnref.conformance.checker import LIMIT, check_settings, judge, select
+from attnref.conformance.layers import make_subject
 from attnref.conformance.loading import load
 from attnref.conformance.naming import judge_named
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES
@@ -51,7 +51,7 @@ class Request:
     def __post_init__(self) -> None:
         check_reading(self.reading)
         check_settings(
-            only=self.asked,
+            only=self.property_names,
             dtype=self.dtype,
             device=self.device,
             seed=self.seed,
@@ -70,15 +70,15 @@ class Request:
         return STEP_PROPERTIES if self.is_step else PROPERTIES
 
     @property
-    def asked(self) -> list[str]:
+    def property_names(self) -> list[str]:
         """The properties that it is asked: what is left of ``only``, or of all, without ``skip``.
 
         Raises:
             CheckError: naming one that there is not, or that nothing is left.
         """
-        skipped = chosen(self.skip, self.rules, "skip") if self.skip else []
-        left = [name for name in chosen(self.only, self.rules) if name not in skipped]
-        return chosen(left, self.rules)
+        skipped = select(self.skip, self.rules, "skip") if self.skip else []
+        left = [name for name in select(self.only, self.rules) if name not in skipped]
+        return select(left, self.rules)
 
     @property
     def reading(self) -> Reading:
@@ -105,7 +105,9 @@ class Request:
         if self.is_step:
             found, makes = load_step(self.function, self.cache)
             return step_subject(found, makes, self.supports, self.function, self.names)
-        return judged(load(self.function), self.supports, self.function, self.names, self.given)
+        return make_subject(
+            load(self.function), self.supports, self.function, self.names, self.given
+        )
 
     def report(self) -> Report:
         """What is found, beside what was expected, in a process of its own where there is a fork.
@@ -117,7 +119,7 @@ class Request:
         ask = functools.partial(
             judge,
             said=self.reading,
-            only=self.asked,
+            only=self.property_names,
             dtype=self.dtype,
             device=self.device,
             seed=self.seed,

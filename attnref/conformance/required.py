@@ -18,12 +18,14 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[Any], object]]] = {
 _VALUES = ("v", "value", "values")
 
 
-def required(signature: inspect.Signature, synonyms: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def required_arguments(
+    signature: inspect.Signature, synonyms: Mapping[str, Sequence[str]]
+) -> dict[str, str]:
     """What each parameter that must be said is given, in words.
 
     Examples:
         >>> def attention(q, k, v, mask, sm_scale, *, cache=None): ...
-        >>> required(inspect.signature(attention), {"scale": ["sm_scale"]})
+        >>> required_arguments(inspect.signature(attention), {"scale": ["sm_scale"]})
         {'mask': 'None', 'sm_scale': '1/sqrt(d_k)'}
     """
     given = {}
@@ -44,7 +46,7 @@ def filling(
 ) -> tuple[Callable[..., Any], inspect.Signature]:
     """The function with these for what must be said, and its signature with them as defaults."""
     makers = {
-        name: _OPTIONS[_option(name, synonyms)][1] if what != NOTHING else _nothing
+        name: _OPTIONS[_option(name, synonyms)][1] if what != NOTHING else _give_none
         for name, what in given.items()
     }
 
@@ -69,5 +71,5 @@ def _option(name: str, synonyms: Mapping[str, Sequence[str]]) -> str:
     return next((option for option, others in synonyms.items() if name in others), name)
 
 
-def _nothing(query: Any) -> None:
+def _give_none(query: Any) -> None:
     """What a parameter is given that the function can do without."""

@@ -31,7 +31,7 @@ PAGE = Text(en="see", pt="veja")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def printable(said: str) -> str:
+def strip_controls(said: str) -> str:
     """The same without what a terminal would obey."""
     return _CONTROL.sub("?", said)
 
@@ -83,7 +83,7 @@ class Result:
 
     def diagnosis(self, lang: str = "en") -> str:
         """One or two sentences for people; the property's statement when it holds."""
-        return printable(self.finding.text.say(lang, self.finding.values))
+        return strip_controls(self.finding.text.say(lang, self.finding.values))
 
     def line(self, lang: str = "en") -> str:
         """The diagnosis, what it may follow from, and what was expected."""
@@ -93,7 +93,7 @@ class Result:
         if self.expectation is not None:
             text = AS_EXPECTED if self.expected else NOT_EXPECTED
             about = {**vars(self.expectation), "verdict": WORDS[self.expectation.verdict]}
-            said.append(f"({printable(text.say(lang, about))})")
+            said.append(f"({strip_controls(text.say(lang, about))})")
         return " ".join(said)
 
     def details(self, lang: str = "en") -> list[str]:
@@ -126,7 +126,7 @@ class Result:
             "formula": self.rule.formula,
             "page": {lang: where(self.rule.page, lang) for lang in LANGUAGES},
             "diagnosis": {lang: self.diagnosis(lang) for lang in LANGUAGES},
-            "counterexample": None if example is None else _finite(vars(example)),
+            "counterexample": None if example is None else _replace_nonfinite(vars(example)),
         }
 
     def case(self, function: str, lang: str, strict: bool) -> Case:
@@ -147,12 +147,12 @@ class Result:
         return self.rule.name
 
 
-def _finite(value: object) -> object:
+def _replace_nonfinite(value: object) -> object:
     """The same with strings for what JSON has no number, and no name, for."""
     if isinstance(value, Mapping):
-        return {name: _finite(item) for name, item in value.items()}
+        return {name: _replace_nonfinite(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [_replace_nonfinite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, str | int | float | None) else str(value)

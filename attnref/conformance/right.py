@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from attnref import masks
-from attnref.conformance.step import StepSubject, stepped
+from attnref.conformance.step import StepSubject, right_step
 from attnref.conformance.subject import Factor, Subject, subject
 from attnref.reference import scaled_dot_product_attention
 
@@ -38,30 +38,30 @@ def attention(
 RIGHT: Subject = subject(attention)
 
 
-def right_for(about: Subject) -> Subject:
+def right_subject(about: Subject) -> Subject:
     """It, or the same with causality that cannot be switched off, and with a factor of its own."""
-    return causal_as(about, RIGHT if about.factor is None else _multiplying(about.factor))
+    return match_causality(about, RIGHT if about.factor is None else _multiplying(about.factor))
 
 
 def _multiplying(factor: Factor) -> Subject:
     def multiplying(query: Tensor, *tensors: Tensor, **options: Any) -> Tensor:
         if options.get("scale") is None:
-            options["scale"] = factor.of(query.shape[-1])
+            options["scale"] = factor.value(query.shape[-1])
         output: Tensor = RIGHT.function(query, *tensors, **options)
         return output
 
     return replace(RIGHT, function=multiplying, factor=factor)
 
 
-def causal_as(about: Subject, other: Subject) -> Subject:
+def match_causality(about: Subject, other: Subject) -> Subject:
     """``other``, causal as ``about`` is."""
     if isinstance(about, StepSubject):
-        return stepped(other)
+        return right_step(other)
     if not about.always_causal:
         return other
 
-    def causal(*tensors: Tensor, **options: Any) -> Tensor:
+    def causal_attention(*tensors: Tensor, **options: Any) -> Tensor:
         output: Tensor = other.function(*tensors, **{**options, "is_causal": True})
         return output
 
-    return replace(other, function=causal, always_causal=True)
+    return replace(other, function=causal_attention, always_causal=True)

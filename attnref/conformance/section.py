@@ -153,12 +153,12 @@ class Reader:
         try:
             request = Request(name, **fields)
         except CheckError as error:
-            at = self.at(place)
+            at = self.location(place)
             raise CheckError(en=f"{at}: {error.en}", pt=f"{at}: {error.pt}") from None
         for key in expected:
             if key not in request.rules:
                 self.refuse_unknown(key, (*place, "expect"), request.rules, PROPERTY)
-            if key not in request.asked:
+            if key not in request.property_names:
                 self.refuse(LEFT_OUT, (*place, "expect", key))
         return request
 
@@ -205,9 +205,9 @@ class Reader:
         self.refuse(UNKNOWN, place, what=what, name=repr(name), remedy=remedy)
 
     def refuse(self, text: Text, place: tuple[str, ...], **about: object) -> NoReturn:
-        raise CheckError(*text.filled({**about, "place": self.at(place)}))
+        raise CheckError(*text.filled({**about, "place": self.location(place)}))
 
-    def at(self, place: tuple[str, ...]) -> str:
+    def location(self, place: tuple[str, ...]) -> str:
         """The file and the keys that lead to a value in it."""
         keys = [key if key.replace("-", "_").isidentifier() else f'"{key}"' for key in place]
         return f"{self.file}, {'.'.join(keys)}" if keys else self.file

@@ -12,13 +12,13 @@ def is_session(function: object) -> bool:
     return all(callable(getattr(function, name, None)) for name in ("run", "get_inputs"))
 
 
-def of_session(session: Any) -> Callable[..., Any]:
+def adapt_session(session: Any) -> Callable[..., Any]:
     """Its first output, for its first three inputs, or for those called q, k and v; by name others.
 
     An input cannot be left out of a session: what is None is not handed over, and it says so.
     """
     names = [each.name for each in session.get_inputs()]
-    first = [_called(names, each) or _called(names, each[0]) for each in _THREE]
+    first = [_find_input(names, each) or _find_input(names, each[0]) for each in _THREE]
     three = [each for each in first if each is not None]
     three = three if len(three) == 3 else names[:3]
     others = {_identifier(name): name for name in names if name not in three}
@@ -35,7 +35,7 @@ def of_session(session: Any) -> Callable[..., Any]:
     return attention
 
 
-def _called(names: list[str], wanted: str) -> str | None:
+def _find_input(names: list[str], wanted: str) -> str | None:
     return next((name for name in names if name.lower() == wanted), None)
 
 

@@ -28,9 +28,9 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
     """None for functions written in C, most of which have none."""
     schema = _schema(function)
     if schema is not None:
-        return _of_schema(schema)
+        return _read_schema(schema)
     if hasattr(function, "__nb_signature__"):  # of nanobind, a text for each way to call it
-        return _of_text(function.__nb_signature__[0][0])
+        return _read_text(function.__nb_signature__[0][0])
     called = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         return inspect.signature(called)
@@ -49,7 +49,7 @@ def _schema(function: Any) -> Any:
     return function._schema if isinstance(function, torch._ops.OpOverload) else None
 
 
-def _of_schema(schema: Any) -> inspect.Signature:
+def _read_schema(schema: Any) -> inspect.Signature:
     return inspect.Signature(
         [
             inspect.Parameter(
@@ -66,11 +66,11 @@ def _of_schema(schema: Any) -> inspect.Signature:
     )
 
 
-def _of_text(text: str) -> inspect.Signature:
+def _read_text(text: str) -> inspect.Signature:
     """That of a definition without a body; what has a default value has None.
 
     Examples:
-        >>> _of_text("def attend(q: array, k: array, v: array, *, scale: float, mask=0) -> array")
+        >>> _read_text("def attend(q: array, k: array, v: array, *, scale: float, mask=0) -> array")
         <Signature (q, k, v, *, scale, mask=None)>
     """
     defined = ast.parse(f"{text}: ...").body[0]

@@ -23,7 +23,7 @@ SIZES = ("batch", "heads", "max_len", "head_dim", "dtype", "device")
 _SHORT = 16
 
 
-def _usual(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+def _call(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
     return function(*tensors, **options)
 
 
@@ -84,7 +84,7 @@ class Step:
     function: Callable[..., Any]
     parameters: tuple[str, ...] = ("cache",)
     factory: Callable[..., Any] | None = None
-    call: Callable[..., Any] = _usual
+    call: Callable[..., Any] = _call
     flag: str | None = None
     shares: bool = False
     position: str | None = None
@@ -133,15 +133,15 @@ class Step:
         for length in pieces or (1,) * n or (0,):
             start, stop = stop, stop + length
             if branched == "before":
-                self.one(other, cache, start, stop, options)
+                self.advance(other, cache, start, stop, options)
             with _room_may_end(start):
-                output, after = self.one(
+                output, after = self.advance(
                     whole, cache, start, stop, options, overwritten=overwritten
                 )
             if branched == "after":
-                self.one(other, cache, start, stop, options)
+                self.advance(other, cache, start, stop, options)
             if interleaved:
-                _, theirs = self.one(other, theirs, start, stop, options)
+                _, theirs = self.advance(other, theirs, start, stop, options)
             cache = after
             if not _fits(output, query[..., start:stop, :], value):
                 return output
@@ -166,7 +166,7 @@ class Step:
             )
         return made
 
-    def one(
+    def advance(
         self,
         tensors: Sequence[Tensor],
         cache: Any,
@@ -178,7 +178,7 @@ class Step:
     ) -> tuple[Any, Any]:
         """The output of the positions from ``start`` to ``stop``, and the cache after them."""
         options = {
-            name: _of_rows(option, tensors[0].shape[-2], start, stop)
+            name: _mask_rows(option, tensors[0].shape[-2], start, stop)
             if isinstance(option, Tensor)
             else option
             for name, option in options.items()
@@ -202,7 +202,7 @@ class Step:
         def step(*inputs: Tensor, **others: Any) -> Any:
             return self.function(*inputs, **held, **others)
 
-        output, after = self._parted(self.call(step, *given, **options), cache)
+        output, after = self._split_returned(self.call(step, *given, **options), cache)
         if overwritten:
             for tensor in given:
                 tensor.fill_(9.0)
@@ -213,7 +213,7 @@ class Step:
                     view.copy_(tensor)
         return output, after
 
-    def _parted(self, returned: Any, cache: Any) -> tuple[Any, Any]:
+    def _split_returned(self, returned: Any, cache: Any) -> tuple[Any, Any]:
         """The output, and the cache among the rest: it is seldom a plain tensor, weights are."""
         output, *rest = returned if isinstance(returned, tuple | list) and returned else (returned,)
         rest = [each for each in rest if each is not None]
@@ -236,12 +236,12 @@ class Step:
             )
         return output, (others or rest)[-1]
 
-    def in_place(self, tensors: Sequence[Tensor]) -> bool:
+    def works_in_place(self, tensors: Sequence[Tensor]) -> bool:
         """Whether the second step hands on the very object that it was given."""
         before = after = self.start(tensors, tensors[0].shape[-2])
         for position in range(2):
             before = after
-            _, after = self.one(tensors, before, position, position + 1, {})
+            _, after = self.advance(tensors, before, position, position + 1, {})
         if len(self.parameters) == 2:
             return all(one is other for one, other in zip(before, after, strict=True))
         return after is before and not isinstance(after, tuple)
@@ -260,7 +260,7 @@ def _room_may_end(position: int) -> Iterator[None]:
         )
 
 
-def _of_rows(mask: Tensor, n: int, start: int, stop: int) -> Tensor:
+def _mask_rows(mask: Tensor, n: int, start: int, stop: int) -> Tensor:
     """What a mask says of these queries, and of the keys so far."""
     mask = mask[..., :stop]
     whole = mask.ndim > 1 and mask.shape[-2] == n
@@ -282,15 +282,15 @@ class StepSubject(Subject):
     One that ``counts`` may do without being told where its new positions are.
     """
 
-    step: Step = Step(_usual)
+    step: Step = Step(_call)
     counts: bool = True
 
     def stepping(self, step: Step) -> "StepSubject":
         """The same with this step."""
-        return replace(self, step=step, function=whole(step))
+        return replace(self, step=step, function=unroll(step))
 
 
-def whole(step: Step) -> Callable[..., Any]:
+def unroll(step: Step) -> Callable[..., Any]:
     """The attention to a whole sequence, a step after another."""
 
     def attention(*tensors: Tensor, **options: Any) -> Any:
@@ -300,7 +300,7 @@ def whole(step: Step) -> Callable[..., Any]:
     return attention
 
 
-def stepped(other: Subject) -> StepSubject:
+def right_step(other: Subject) -> StepSubject:
     """A right step around ``other``, which computes the attention to all that it keeps."""
 
     def step(

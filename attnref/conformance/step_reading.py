@@ -6,7 +6,7 @@ import torch
 
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.layouts import LAYOUTS
-from attnref.conformance.probes import NEAR, explained
+from attnref.conformance.probes import NEAR, is_softmax
 from attnref.conformance.reading import NAME, Reading
 from attnref.conformance.recognition import read
 from attnref.conformance.step import COUNTING, StepSubject
@@ -48,7 +48,7 @@ class StepReading(Reading):
             lines.append((IN_PLACE, {}))
         return [*lines, *Reading.lines(replace(self, causal=None, shares=False))]
 
-    def of(self, about: Subject) -> Subject:
+    def apply(self, about: Subject) -> Subject:
         """The step, fed with sequences that have PyTorch's axes."""
         assert isinstance(about, StepSubject)
         layout = self.layout or "bhnd"
@@ -58,7 +58,7 @@ class StepReading(Reading):
             shares=self.shares,
             counting=self.counting,
         )
-        found = Reading.of(replace(self, layout="bhnd", shares=False), about.stepping(step))
+        found = Reading.apply(replace(self, layout="bhnd", shares=False), about.stepping(step))
         supports = dict.fromkeys([*found.supports, *["enable_gqa"] * self.shares])
         if not LAYOUTS[layout].heads:
             supports = {option: None for option in supports if option not in _LOST}
@@ -77,19 +77,19 @@ def read_step(
     known = StepReading(
         **vars(replace(said, causal=True)), parameters=step.parameters, position=step.position
     )
-    found = _counted(about, known, dtype, device)
-    trial = Trial(found.of(about), dtype, device)
+    found = _read_counting(about, known, dtype, device)
+    trial = Trial(found.apply(about), dtype, device)
     case = Case.draw(Sizes(), 0)
     with torch.no_grad():
-        tensors = [trial.given(x) for x in (case.query, case.key, case.value)]
+        tensors = [trial.cast(x) for x in (case.query, case.key, case.value)]
         assert isinstance(trial.subject, StepSubject)
-        found = replace(found, in_place=trial.subject.step.in_place(tensors))
+        found = replace(found, in_place=trial.subject.step.works_in_place(tensors))
     if "enable_gqa" in about.supports:
         return found
     return replace(found, shares=_shares(about, found, dtype, device))
 
 
-def _counted(
+def _read_counting(
     about: StepSubject, known: StepReading, dtype: torch.dtype, device: torch.device
 ) -> StepReading:
     """In which way it is told where the new positions are, if it has to be told.
@@ -106,11 +106,11 @@ def _counted(
         try:
             found = read(about.stepping(step), replace(known, counting=counting), dtype, device)
             assert isinstance(found, StepReading)
-            trial = Trial(found.of(about), dtype, device)
-            case = Case.draw(trial.fitted(Sizes()), 0)
-            if len(ways) == 1 or (explained(trial, case) and _in_pieces(trial, case)):
+            trial = Trial(found.apply(about), dtype, device)
+            case = Case.draw(trial.fit(Sizes()), 0)
+            if len(ways) == 1 or (is_softmax(trial, case) and _takes_pieces(trial, case)):
                 return found
-            (right if explained(trial, case) else other).append(found)
+            (right if is_softmax(trial, case) else other).append(found)
         except (Raised, Stopped) as error:
             usual = usual or error
     if not right and not other:
@@ -119,7 +119,7 @@ def _counted(
     return [*right, *other][0]
 
 
-def _in_pieces(trial: Trial, case: Case) -> bool:
+def _takes_pieces(trial: Trial, case: Case) -> bool:
     """Whether two pieces give what single positions do."""
     tensors = (case.query, case.key, case.value)
     with torch.no_grad():
@@ -134,7 +134,7 @@ def _shares(
     about: StepSubject, found: StepReading, dtype: torch.dtype, device: torch.device
 ) -> bool:
     """Whether two heads of keys serve four, unasked; a single one is broadcast by accident."""
-    trial = Trial(replace(found, shares=True).of(about), dtype, device)
+    trial = Trial(replace(found, shares=True).apply(about), dtype, device)
     if not trial.offers("enable_gqa"):
         return False
     case = Case.draw(Sizes(heads=4, key_heads=2), 0)

@@ -11,7 +11,7 @@ import torch
 
 from attnref.conformance.loading import load
 from attnref.conformance.signatures import SYNONYMS
-from attnref.conformance.step import SIZES, Step, StepSubject, whole
+from attnref.conformance.step import SIZES, Step, StepSubject, unroll
 from attnref.conformance.subject import CheckError, subject
 
 # What others call the cache,
@@ -80,11 +80,11 @@ def step_subject(
 
     left = [each for each in signature.parameters if each not in (*caches, position)]
     if left[:3] != list(signature.parameters)[:3]:
-        function = _by_name(function, left[:3])
+        function = _call_by_name(function, left[:3])
     flags = ("is_causal", *SYNONYMS["is_causal"])
     flag = next((each for each in flags if each in signature.parameters), None)
     step = Step(function, caches, cache, flag=flag, position=position)
-    attention = whole(step)
+    attention = unroll(step)
     attention.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[signature.parameters[each] for each in left if each != flag]
     )
@@ -100,7 +100,7 @@ def step_subject(
     return StepSubject(**held, step=step, counts=counts)
 
 
-def _by_name(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+def _call_by_name(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
     """The step whose cache, or position, comes before a query, a key or a value."""
 
     @functools.wraps(function)
@@ -110,7 +110,7 @@ def _by_name(function: Callable[..., Any], names: Sequence[str]) -> Callable[...
     return step
 
 
-def _known(signature: inspect.Signature, said: str, name: str) -> str:
+def _check_parameter(signature: inspect.Signature, said: str, name: str) -> str:
     known = list(signature.parameters)
     if said not in known:
         raise CheckError(
@@ -124,7 +124,7 @@ def _known(signature: inspect.Signature, said: str, name: str) -> str:
 def _position_of(signature: inspect.Signature, said: str | None, name: str) -> str | None:
     """The parameter that says where the new positions are."""
     if said is not None:
-        return _known(signature, said, name)
+        return _check_parameter(signature, said, name)
     return next((each for each in POSITIONS if each in list(signature.parameters)[1:]), None)
 
 
@@ -132,7 +132,7 @@ def _cache_of(signature: inspect.Signature, said: str | None, name: str) -> tupl
     """The parameter that is the cache, or the two."""
     known = list(signature.parameters)
     if said is not None:
-        return (_known(signature, said, name),)
+        return (_check_parameter(signature, said, name),)
     usual = [(each,) for each in CACHES if each in known]
     found = next(iter([*usual, *(pair for pair in PAIRS if {*pair} <= {*known})]), None)
     if found is None:

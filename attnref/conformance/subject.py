@@ -11,9 +11,9 @@ from torch import Tensor
 
 from attnref.conformance import interface
 from attnref.conformance.layouts import TURNED
-from attnref.conformance.packed import of_packed, packing
-from attnref.conformance.required import filling, required
-from attnref.conformance.sessions import is_session, of_session
+from attnref.conformance.packed import adapt_packed, packing
+from attnref.conformance.required import filling, required_arguments
+from attnref.conformance.sessions import adapt_session, is_session
 from attnref.conformance.signatures import OPTIONS, SYNONYMS, options_taken, signature_of
 from attnref.text import Refusal, Text
 
@@ -33,7 +33,7 @@ class Factor(NamedTuple):
     number: float
     fixed: bool
 
-    def of(self, d_k: int) -> float:
+    def value(self, d_k: int) -> float:
         """The factor for that width."""
         return self.number if self.fixed else self.number * float(d_k**-0.5)
 
@@ -97,12 +97,12 @@ class Subject:
             if parameter not in (*self.names.values(), *self.names, *OPTIONS)
         ]
 
-    def unasked(self) -> list[str]:
+    def default_parameters(self) -> list[str]:
         """The parameters that keep their default values, or what they are given, in each call."""
         asked = {*OPTIONS, *self.names.values(), self.numbers}
         return [each for each in (self.parameters or ())[3:] if each not in asked]
 
-    def shown(self, arguments: Mapping[str, object]) -> dict[str, object]:
+    def own_arguments(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The arguments of a call by its own names, with the mask and the window that it gets."""
         given = dict(arguments)
         mask, query, key = (given.get(name) for name in ("attn_mask", "query", "key"))
@@ -117,21 +117,21 @@ class Subject:
         return {self.names.get(name, name): value for name, value in given.items()}
 
 
-def listed(names: str) -> list[str]:
+def split_list(names: str) -> list[str]:
     """The names of a list with commas.
 
     Examples:
-        >>> listed("scale, is_causal")
+        >>> split_list("scale, is_causal")
         ['scale', 'is_causal']
     """
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-def paired(pairs: Sequence[str]) -> dict[str, str]:
+def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
     """What ``option=parameter`` says, for each.
 
     Examples:
-        >>> paired(["attn_mask=mask"])
+        >>> parse_pairs(["attn_mask=mask"])
         {'attn_mask': 'mask'}
     """
     for pair in pairs:
@@ -167,7 +167,7 @@ def subject(
         )
     library = None
     if is_session(function):
-        function, library = of_session(function), "numpy"
+        function, library = adapt_session(function), "numpy"
     if not callable(function):
         raise CheckError(
             en=f"function: expected something to call, got {type(function).__name__}. "
@@ -185,19 +185,19 @@ def subject(
     signature, layout, sinks = signature_of(function), None, dict[str, str]()
     if signature is not None and list(signature.parameters)[:4] == interface.PARAMETERS:
         sinks = interface.SINKS if interface.has_sinks(function) else {}
-        function, layout = interface.through_interface(function, signature), TURNED
+        function, layout = interface.adapt_interface(function, signature), TURNED
         signature = signature_of(function)
     if names:
         _check_names(names, signature, name)
-        function, signature = renamed(function, names), _with_our_names(signature, names)
+        function, signature = rename_options(function, names), _rename_parameters(signature, names)
     if signature is None:
         offered = options_taken(function) if supports is None else tuple(supports)
         return Subject(function, name, offered, None)
     names_of_packing = packing(signature)
     if names_of_packing:
-        function, signature = of_packed(function, signature, names_of_packing)
+        function, signature = adapt_packed(function, signature, names_of_packing)
         layout = "packed"
-    given = required(signature, SYNONYMS)
+    given = required_arguments(signature, SYNONYMS)
     if given:
         function, signature = filling(function, signature, given, SYNONYMS)
     _check_three(signature, name)
@@ -262,7 +262,7 @@ def _check_names(names: Mapping[str, str], signature: inspect.Signature | None, 
             )
 
 
-def renamed(function: Callable[..., Any], names: Mapping[str, str]) -> Callable[..., Any]:
+def rename_options(function: Callable[..., Any], names: Mapping[str, str]) -> Callable[..., Any]:
     """The function with options of our names, given its own for them."""
     if not names:
         return function
@@ -274,7 +274,7 @@ def renamed(function: Callable[..., Any], names: Mapping[str, str]) -> Callable[
     return attention
 
 
-def _with_our_names(
+def _rename_parameters(
     signature: inspect.Signature | None, names: Mapping[str, str]
 ) -> inspect.Signature | None:
     if signature is None:
@@ -289,21 +289,21 @@ def _with_our_names(
 
 def modules(function: Callable[..., Any]) -> list[torch.nn.Module]:
     """Those that it is, or is bound to, or wraps, with all in them."""
-    function = unwrapped(function)
+    function = unwrap(function)
     owner = getattr(function, "__self__", function)  # layer.forward is judged as layer is
     return list(owner.modules()) if isinstance(owner, torch.nn.Module) else []
 
 
 def file_of(function: Callable[..., Any]) -> str | None:
     """The file that defines it, None where no Python does."""
-    function = unwrapped(function)
+    function = unwrap(function)
     if isinstance(function, torch.nn.Module):
         function = function.forward
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return None if code is None else str(code.co_filename)
 
 
-def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+def unwrap(function: Callable[..., Any]) -> Callable[..., Any]:
     """What lies under partial functions and wrappers."""
     while True:
         if isinstance(function, functools.partial):

@@ -13,7 +13,7 @@ from torch import Tensor
 from attnref.conformance import budget
 from attnref.conformance.budget import Gradient, Question, Setting, Truth
 from attnref.conformance.case import Case, Sizes
-from attnref.conformance.comparison import miss, plain
+from attnref.conformance.comparison import miss, simplify
 from attnref.conformance.subject import Subject, file_of
 from attnref.conformance.verdict import Counterexample, Finding, Verdict
 from attnref.text import Text
@@ -120,11 +120,11 @@ class Trial:
         """Whether the function takes all of these."""
         return all(option in self.subject.supports for option in options)
 
-    def fitted(self, sizes: Sizes) -> Sizes:
+    def fit(self, sizes: Sizes) -> Sizes:
         """These, or the next ones that the function is made for, and within its own window."""
         if self.subject.reach is not None:
-            sizes = sizes.within(self.subject.reach)
-        return sizes if self.subject.fits is None else sizes.fitted(*self.subject.fits)
+            sizes = sizes.cap(self.subject.reach)
+        return sizes if self.subject.fits is None else sizes.fit(*self.subject.fits)
 
     def fitting(self) -> bool:
         """Whether the last call had sizes that the function is made for."""
@@ -134,22 +134,22 @@ class Trial:
         tensors = [x for x in self.last.arguments.values() if isinstance(x, Tensor)][:3]
         return all(x.shape[-2] % step == 0 and x.shape[-1] == width for x in tensors)
 
-    def given(self, tensor: Tensor) -> Tensor:
+    def cast(self, tensor: Tensor) -> Tensor:
         """What the function gets for ``tensor``: a copy, floats in the dtype, bools as they are."""
         dtype = self.dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.to(self.device, dtype, copy=True)
 
-    def _given(self, options: dict[str, object]) -> dict[str, object]:
+    def _cast_options(self, options: dict[str, object]) -> dict[str, object]:
         return {
-            name: self.given(option) if isinstance(option, Tensor) else option
+            name: self.cast(option) if isinstance(option, Tensor) else option
             for name, option in options.items()
         }
 
-    def seen(self, tensor: Tensor) -> Tensor:
+    def to_double(self, tensor: Tensor) -> Tensor:
         """The numbers that the function gets for ``tensor``, in float64 on the CPU."""
         return tensor.to(self.dtype).double()
 
-    def raw(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> object:
+    def call_raw(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> object:
         """Whatever the function returns for these very tensors.
 
         Raises:
@@ -160,9 +160,9 @@ class Trial:
         try:
             return self.subject.function(query, key, value, **options)
         except (Exception, SystemExit) as error:
-            raise self._raised(error) from error
+            raise self._locate_error(error) from error
 
-    def _raised(self, error: BaseException) -> Raised:
+    def _locate_error(self, error: BaseException) -> Raised:
         """With ``file.py:12`` of the innermost line that is neither ours nor PyTorch's."""
         frames = traceback.extract_tb(error.__traceback__)
         places = [
@@ -185,7 +185,7 @@ class Trial:
         Raises:
             Stopped: when it is none, on another device, or of another shape than ``(..., n, d_v)``.
         """
-        found = self.raw(query, key, value, **options)
+        found = self.call_raw(query, key, value, **options)
         if isinstance(found, tuple | list) and found:
             found = found[0]  # the property `shape` tells of it
         if not isinstance(found, Tensor):
@@ -220,27 +220,27 @@ class Trial:
             output = self.output(*inputs[:3], **given)
             if not output.requires_grad:
                 return dict.fromkeys(leaves)
-            upstream = self.given(grad_output(output.detach())).to(output.dtype)
+            upstream = self.cast(grad_output(output.detach())).to(output.dtype)
             found: tuple[Tensor | None, ...]
             try:
                 found = torch.autograd.grad(output, inputs, upstream, allow_unused=True)
             except Exception:  # a reentrant checkpoint forbids to ask for some gradients alone
-                found = self._accumulated(inputs, upstream, given)
-        return _in_double(leaves, found)
+                found = self._accumulate(inputs, upstream, given)
+        return _name_gradients(leaves, found)
 
     def _leaves(
         self, case: Case, options: dict[str, Any]
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What gradients are asked for, by name, and the options, with those of them in place."""
-        given: dict[str, Any] = self._given(options)
+        given: dict[str, Any] = self._cast_options(options)
         tensors = {"query": case.query, "key": case.key, "value": case.value}
-        leaves = {name: self.given(x).detach().requires_grad_() for name, x in tensors.items()}
+        leaves = {name: self.cast(x).detach().requires_grad_() for name, x in tensors.items()}
         for name, option in options.items():
             if isinstance(option, Tensor) and option.requires_grad:
                 leaves[name] = given[name] = given[name].detach().requires_grad_()
         return leaves, given
 
-    def _accumulated(
+    def _accumulate(
         self, inputs: tuple[Tensor, ...], upstream: Tensor, options: dict[str, Any]
     ) -> tuple[Tensor | None, ...]:
         """What a whole backward pass leaves at the inputs."""
@@ -248,7 +248,7 @@ class Trial:
         try:
             output.backward(upstream)  # type: ignore[no-untyped-call]
         except Exception as error:
-            raise self._raised(error) from error
+            raise self._locate_error(error) from error
         return tuple(leaf.grad for leaf in inputs)
 
     def penalty_gradients(self, case: Case, **options: Any) -> dict[str, Tensor | None]:
@@ -274,10 +274,10 @@ class Trial:
                     return dict.fromkeys(leaves)
                 found = torch.autograd.grad(penalty, inputs, allow_unused=True)
             except Exception as error:
-                raise self._raised(error) from error
-        return _in_double(leaves, found)
+                raise self._locate_error(error) from error
+        return _name_gradients(leaves, found)
 
-    def sayable(self, mask: Tensor) -> Tensor:
+    def restrict_mask(self, mask: Tensor) -> Tensor:
         """The mask, or its first row or head for all, where the function's says no more."""
         shape = mask.shape
         for axis in self.subject.same_along:
@@ -287,9 +287,9 @@ class Trial:
 
     def call(self, query: Tensor, key: Tensor, value: Tensor, /, **options: Any) -> Tensor:
         """The output for the rounded inputs, in float64 on the CPU, without gradients."""
-        given = (self.given(tensor) for tensor in (query, key, value))
+        given = (self.cast(tensor) for tensor in (query, key, value))
         with torch.no_grad():
-            found = self.output(*given, **self._given(options))
+            found = self.output(*given, **self._cast_options(options))
         return found.double().cpu()
 
     def weights(self, query: Tensor, key: Tensor, /, **options: Any) -> Tensor:
@@ -306,7 +306,7 @@ class Trial:
             found.append(self.call(query, key, value.contiguous(), **options))
         return torch.cat(found, -1)[..., :m]
 
-    def without_future(self, case: Case) -> Tensor:
+    def visible_pairs(self, case: Case) -> Tensor:
         """What each query sees without a mask, ``(n, m)``: all, or the past of what is causal."""
         n, m = case.query.shape[-2], case.key.shape[-2]
         every = torch.ones(n, m, dtype=torch.bool)
@@ -314,18 +314,18 @@ class Trial:
 
     def shares(self, case: Case, allowed: Tensor | None = None) -> Tensor:
         """Equal weights for what each query sees, and may see, ``(n, m)``."""
-        seen = self.without_future(case)
+        seen = self.visible_pairs(case)
         seen = (seen if allowed is None else seen & allowed).double()
         return seen / seen.sum(-1, keepdim=True).clamp(min=1)
 
-    def predicted(self, query: Tensor, key: Tensor, value: Tensor, factor: Tensor) -> Tensor:
+    def predict(self, query: Tensor, key: Tensor, value: Tensor, factor: Tensor) -> Tensor:
         """The output if the function's own weights were multiplied by ``factor``.
 
         They are normalised again, as a softmax does when a mask is added to its scores. So what a
         property says of masks does not depend on whether the weights themselves are right.
         """
         weights = self.weights(query, key) * factor
-        return weights / weights.sum(-1, keepdim=True) @ self.seen(value)
+        return weights / weights.sum(-1, keepdim=True) @ self.to_double(value)
 
     def truth(
         self,
@@ -374,7 +374,7 @@ class Trial:
     def usual_scale(self, d_k: int) -> float:
         """The factor where none is given: 1/sqrt(d_k), or its own."""
         factor = self.subject.factor
-        return float(d_k**-0.5) if factor is None else factor.of(d_k)
+        return float(d_k**-0.5) if factor is None else factor.value(d_k)
 
     def _question(
         self, query: Tensor, key: Tensor, value: Tensor, setting: dict[str, Any]
@@ -398,11 +398,13 @@ class Trial:
         """A failure, with the last call, that should have given ``wanted``, as counterexample."""
         return Finding(Verdict.WRONG, text, values, self.counterexample(wanted))
 
-    def unsafe(self, text: Text, wanted: Tensor | None = None, /, **values: object) -> Finding:
+    def unsafe_failure(
+        self, text: Text, wanted: Tensor | None = None, /, **values: object
+    ) -> Finding:
         """The same for what is right as long as the inputs are tame."""
         return replace(self.failure(text, wanted, **values), verdict=Verdict.UNSAFE)
 
-    def declined(self, raised: Raised) -> bool:
+    def is_refusal(self, raised: Raised) -> bool:
         """Whether an error was meant: it is raised on purpose, or it names an option.
 
         Shapes that happen not to fit, and tuples that cannot be unpacked, are accidents.
@@ -425,12 +427,12 @@ class Trial:
     def counterexample(self, expected: Tensor | None = None) -> Counterexample:
         """The last call, in plain numbers."""
         assert self.last is not None
-        shown = self.subject.shown(self.last.arguments)
-        arguments = {name: plain(argument) for name, argument in shown.items()}
-        return Counterexample(arguments, plain(self.last.output), plain(expected))
+        shown = self.subject.own_arguments(self.last.arguments)
+        arguments = {name: simplify(argument) for name, argument in shown.items()}
+        return Counterexample(arguments, simplify(self.last.output), simplify(expected))
 
 
-def _in_double(
+def _name_gradients(
     leaves: dict[str, Tensor], found: tuple[Tensor | None, ...]
 ) -> dict[str, Tensor | None]:
     """Gradients by name, in float64 on the CPU."""

@@ -54,7 +54,7 @@ class Finding:
     values: Mapping[str, object] = field(default_factory=dict)
     counterexample: Counterexample | None = None
 
-    def reworded(self, text: Text, **values: object) -> "Finding":
+    def reword(self, text: Text, **values: object) -> "Finding":
         """The same in words that say more."""
         return Finding(self.verdict, text, values, self.counterexample)
 

@@ -10,7 +10,7 @@ import torch
 
 from attnref.conformance.checker import LIMIT
 from attnref.conformance.checker import judge as conforms
-from attnref.conformance.isolation import HUNG, Unusable, isolated
+from attnref.conformance.isolation import HUNG, Unusable, run_isolated
 from attnref.conformance.reading import Reading
 from attnref.conformance.subject import subject
 from attnref.conformance.verdict import Finding, Verdict
@@ -77,7 +77,7 @@ def _answers(
     names: list[str], ask: Callable[[str], Iterator[Finding | None]], limit: float
 ) -> Iterator[Finding | None]:
     try:
-        yield from isolated(names, ask, torch.device("cpu"), limit)
+        yield from run_isolated(names, ask, torch.device("cpu"), limit)
     except Unusable:  # before the first answer
         for name in names:
             yield from ask(name)

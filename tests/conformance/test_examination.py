@@ -234,7 +234,7 @@ def test_inputs_depend_on_the_seed_alone():
 
 def test_smaller_sizes_come_in_order_and_keep_what_must_stay():
     base = Sizes(heads=4, key_heads=2, d_k=16, keep=("d_k",))
-    smaller = list(base.smaller())
+    smaller = list(base.shrink())
     assert smaller[0] == Sizes(1, 1, 1, 1, None, 16)
     assert {sizes.d_k for sizes in smaller} == {16}
     assert all(sizes.heads % sizes.key_heads == 0 for sizes in smaller)

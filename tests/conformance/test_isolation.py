@@ -27,7 +27,7 @@ from attnref.conformance.isolation import (
     NOT_ASKED,
     OUT_OF_MEMORY,
     Unusable,
-    isolated,
+    run_isolated,
 )
 from attnref.conformance.verdict import Finding
 from attnref.text import Text
@@ -159,7 +159,7 @@ def test_an_examiner_without_memory_says_so_too():
         raise MemoryError
         yield
 
-    (found,) = isolated(["shape"], ask, CPU, 5.0)
+    (found,) = run_isolated(["shape"], ask, CPU, 5.0)
     assert (found.verdict, found.text) == (Verdict.WRONG, OUT_OF_MEMORY)
     assert "test_isolation.py:" in found.values["place"]
 
@@ -209,7 +209,7 @@ def test_a_property_that_breaks_itself_is_an_error_of_ours():
         yield
 
     with pytest.raises(RuntimeError, match=r"(?s)the property shape itself broke:.*ZeroDivision"):
-        list(isolated(["shape"], ask, CPU, 5.0))
+        list(run_isolated(["shape"], ask, CPU, 5.0))
     assert not multiprocessing.active_children()
 
 
@@ -218,7 +218,7 @@ def test_what_is_too_slow_in_all_is_asked_as_long_as_its_time_lasts(monkeypatch)
         time.sleep(60.0 if name == "slow" else 0.0)
         yield None
 
-    found = list(isolated(["quick", "slow", "never"], ask, CPU, limit=30.0, whole=3.0))
+    found = list(run_isolated(["quick", "slow", "never"], ask, CPU, limit=30.0, whole=3.0))
     late = Finding(Verdict.NOT_ASKED, LATE, {"whole": 3.0})
     assert found == [None, late, late]
 
@@ -249,7 +249,7 @@ def test_where_no_process_can_be_had_it_says_so(where, monkeypatch):
     else:
         monkeypatch.setattr(isolation, "serve", lambda *arguments: os._exit(1))
     with pytest.raises(Unusable):
-        list(isolated(["shape"], nothing, device, 5.0))
+        list(run_isolated(["shape"], nothing, device, 5.0))
 
 
 def test_then_it_is_asked_in_this_process(monkeypatch):
@@ -323,7 +323,7 @@ def test_a_process_first_falls_silent(monkeypatch, capsys):
     ours, theirs = multiprocessing.Pipe()
     monkeypatch.setattr(os, "setpgid", lambda *group: done.append(group))
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(prctl=lambda *what: None))
-    isolation._live(theirs, ours, functools.partial(isolation._answer, nothing, CPU))
+    isolation._run_child(theirs, ours, functools.partial(isolation._answer, nothing, CPU))
     assert ours.closed
     assert done == ["faulthandler", (0, 0), 1, 2, 1, "memory"]
     assert capsys.readouterr() == ("", "")

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as fused
 
 from attnref.conformance import Verdict, check
-from attnref.conformance.layers import judged, literals
+from attnref.conformance.layers import literals, make_subject
 from attnref.conformance.subject import CheckError
 
 SETTINGS = {"limit": None}
@@ -427,12 +427,12 @@ def test_other_shapes_than_it_has_are_declined():
         "It declines with a clear error: ValueError: value: expected the width of the keys, 8, "
         "got 13"
     )
-    attend = judged(ViT).function
+    attend = make_subject(ViT).function
     query, key = torch.randn(2, 6, 5, 8), torch.randn(2, 3, 5, 8)
     with pytest.raises(ValueError, match="key: expected 6 heads, as the layer makes them, got 3"):
         attend(query, key, key)
     with pytest.raises(ValueError, match=r"query: expected the axes \(b, n, d\), got \(2, 6, 5, 8"):
-        judged(Head).function(query, query, query)
+        make_subject(Head).function(query, query, query)
     with pytest.raises(TypeError, match="unexpected keyword argument 'attn_mask'"):
         attend(query, query, query, attn_mask=None)
 

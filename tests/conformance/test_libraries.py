@@ -76,9 +76,9 @@ def test_an_array_without_dlpack_is_asked_for_its_numbers(stands_for):
     call = libraries.calling("tinygrad", lambda query, key, value: Wrapped(value.array + 1))
     tensor = torch.zeros(2, 3)
     assert torch.equal(call(tensor, tensor, tensor), torch.ones(2, 3))
-    assert libraries.of(Wrapped(None)) == "tinygrad"
+    assert libraries.library_of(Wrapped(None)) == "tinygrad"
     error = TypeError("expected Tensor, got torch.Tensor")
-    assert libraries.meant(Wrapped, error)[-2:] == ["tinygrad", "numpy"]
+    assert libraries.candidate_libraries(Wrapped, error)[-2:] == ["tinygrad", "numpy"]
 
 
 def test_half_precision_goes_through_float32(stands_for):
@@ -89,11 +89,11 @@ def test_half_precision_goes_through_float32(stands_for):
 
 
 def test_whose_an_array_is():
-    assert libraries.of(torch.zeros(1)) is None
-    assert libraries.of(np.zeros(1)) == "numpy"
-    assert libraries.of("no array") is None
+    assert libraries.library_of(torch.zeros(1)) is None
+    assert libraries.library_of(np.zeros(1)) == "numpy"
+    assert libraries.library_of("no array") is None
     jaxlib = type("ArrayImpl", (), {"__module__": "jaxlib._jax"})
-    assert libraries.of(jaxlib()) == "jax"
+    assert libraries.library_of(jaxlib()) == "jax"
 
 
 def test_numpy_is_given_no_bfloat16_even_where_somebody_has_taught_it():

@@ -328,7 +328,7 @@ def test_a_slip_is_answered_with_what_was_meant(run):
 
 
 def test_without_a_file_it_says_what_to_write(run, monkeypatch):
-    monkeypatch.setattr(project, "_nearest", lambda folder: None)  # there may be one above
+    monkeypatch.setattr(project, "_find_file", lambda folder: None)  # there may be one above
     status, out, err = run(None)
     assert (status, out) == (2, "")
     assert "function: expected module:function or path/to/file.py:function, or a pyproject" in err

@@ -12,7 +12,7 @@ from attnref.conformance.case import Case, Sizes
 from attnref.conformance.properties import PROPERTIES, STEP_PROPERTIES, steps
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.right import RIGHT as RIGHT_ONE
-from attnref.conformance.step import stepped
+from attnref.conformance.step import right_step
 from attnref.conformance.step_signature import load_step
 from attnref.conformance.subject import CheckError
 from attnref.conformance.trial import Raised, Trial
@@ -692,7 +692,7 @@ def test_the_step_that_others_are_compared_with_is_right(pieces):
     inputs = (case.query, case.key, case.value)
     mask = some_mask(case, (7, 7))
     bias = torch.randn(7, 7, dtype=torch.float64)
-    trial = Trial(stepped(RIGHT_ONE), torch.float64, torch.device("cpu"))
+    trial = Trial(right_step(RIGHT_ONE), torch.float64, torch.device("cpu"))
     for options in ({}, {"attn_mask": mask}, {"attn_mask": bias}, {"scale": 0.3}):
         expected = trial.truth(*inputs, **options)
         output = trial.call(*inputs, pieces=pieces, **options)

@@ -11,7 +11,7 @@ import attnref
 from attnref.conformance import check
 from attnref.conformance.loading import load
 from attnref.conformance.signatures import OPTIONS
-from attnref.conformance.subject import CheckError, modules, paired, subject
+from attnref.conformance.subject import CheckError, modules, parse_pairs, subject
 
 SDPA = ("attn_mask", "is_causal", "scale", "enable_gqa", "dropout_p")
 
@@ -191,7 +191,7 @@ WRONG = [
         "map: expected an option, attn_mask, is_causal, scale, enable_gqa, ",
     ),
     (subject, strange, {"names": {"scale": "c"}}, "map: expected a parameter of strange, which ha"),
-    (paired, ["attn_mask="], {}, "map: expected option=parameter, got 'attn_mask='"),
+    (parse_pairs, ["attn_mask="], {}, "map: expected option=parameter, got 'attn_mask='"),
     (
         check,
         fused,

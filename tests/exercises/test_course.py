@@ -70,7 +70,7 @@ def no_fork(monkeypatch):
         raise Unusable
         yield
 
-    monkeypatch.setattr(judging, "isolated", isolated)
+    monkeypatch.setattr(judging, "run_isolated", isolated)
 
 
 def test_every_folder_is_in_the_course():

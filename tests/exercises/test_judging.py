@@ -144,7 +144,7 @@ def no_fork(monkeypatch):
         raise Unusable
         yield
 
-    monkeypatch.setattr(judging, "isolated", isolated)
+    monkeypatch.setattr(judging, "run_isolated", isolated)
 
 
 @pytest.mark.usefixtures("no_fork")

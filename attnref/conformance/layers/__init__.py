@@ -9,16 +9,16 @@ from typing import Any
 from torch import nn
 
 from attnref.conformance.layers.construction import Maker, is_maker
-from attnref.conformance.layers.functions import as_function, first_layer
+from attnref.conformance.layers.functions import adapt_layer, first_layer
 from attnref.conformance.layers.projections import Inseparable
-from attnref.conformance.layers.whole import READY_MADE, as_a_whole
+from attnref.conformance.layers.whole import READY_MADE, whole_subject
 from attnref.conformance.subject import CheckError, Subject, subject
 from attnref.text import Text
 
 LAYER = Text(en="a layer: {parts}", pt="uma camada: {parts}")
 
 
-def judged(
+def make_subject(
     function: Callable[..., Any],
     supports: Sequence[str] | None = None,
     name: str | None = None,
@@ -31,11 +31,11 @@ def judged(
     """
     called = name or str(getattr(function, "__qualname__", type(function).__name__))
     try:
-        attention = as_function(function, arguments or {}, called) if is_maker(function) else None
+        attention = adapt_layer(function, arguments or {}, called) if is_maker(function) else None
     except Inseparable as error:
         maker = Maker(function, called, arguments or {})
         shape, layer = first_layer(maker)
-        whole = as_a_whole(layer, arguments or {}, called, error.why, width=shape.width)
+        whole = whole_subject(layer, arguments or {}, called, error.why, width=shape.width)
         if whole is None:
             raise
         return whole
@@ -52,7 +52,7 @@ def judged(
         except CheckError:
             if not isinstance(function, nn.Module) or supports or names:
                 raise
-            whole = as_a_whole(function, {}, called, READY_MADE, width=None)
+            whole = whole_subject(function, {}, called, READY_MADE, width=None)
             if whole is None:
                 raise
             return whole
@@ -71,7 +71,7 @@ def instance_as_a_whole(about: Subject) -> Subject | None:
     """A module that answers no call with query, key and value, as a function of a sequence."""
     if not isinstance(about.function, nn.Module):
         return None
-    return as_a_whole(about.function, {}, about.name, READY_MADE, width=None)
+    return whole_subject(about.function, {}, about.name, READY_MADE, width=None)
 
 
 def literals(pairs: Sequence[str]) -> dict[str, Any]:

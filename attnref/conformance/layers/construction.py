@@ -49,7 +49,7 @@ class Shape(NamedTuple):
         """That of the sequence."""
         return self.heads * self.head_width
 
-    def named(self) -> dict[str, int]:
+    def keywords(self) -> dict[str, int]:
         """The numbers by all the names that constructors have for them."""
         return {
             **dict.fromkeys(WIDTHS, self.width),
@@ -85,18 +85,18 @@ class Maker:
             CheckError: when its constructor wants something that nobody has said.
         """
         try:
-            made = self._made(shape)
+            made = self._build(shape)
         except AttributeError:  # a config has more than what is known of it by name
-            if self.config is not None or not (beside := _beside(self.make)):
+            if self.config is not None or not (beside := _sibling_config(self.make)):
                 raise
             self.config = beside
-            made = self._made(shape)
+            made = self._build(shape)
         if isinstance(made, torch.nn.Module):
             made.eval()  # which returns nothing where `train` is overridden carelessly
         return made
 
-    def _made(self, shape: Shape) -> Any:
-        filled = self._filled(self.make, shape)
+    def _build(self, shape: Shape) -> Any:
+        filled = self._fill(self.make, shape)
         with torch.random.fork_rng([]):
             return self.make(**filled)
 
@@ -116,8 +116,8 @@ class Maker:
         names = {*_parameters(make)}
         return names.isdisjoint(WIDTHS) and not names.isdisjoint(HEADS)
 
-    def _filled(self, make: Callable[..., Any], shape: Shape) -> dict[str, Any]:
-        known, filled, missing = shape.named(), {}, []
+    def _fill(self, make: Callable[..., Any], shape: Shape) -> dict[str, Any]:
+        known, filled, missing = shape.keywords(), {}, []
         shared = shape.key_heads != shape.heads
         configs = _configs(make)
         for name, parameter in _parameters(make).items():
@@ -128,11 +128,11 @@ class Maker:
             elif name in known and (usual is not None or (shared and name in KEY_HEADS)):
                 filled[name] = known[name]
             elif configs.get(name) is not None and usual in (None, inspect.Parameter.empty):
-                filled[name] = configs[name](**self._filled(configs[name], shape))
+                filled[name] = configs[name](**self._fill(configs[name], shape))
             elif usual is not inspect.Parameter.empty:
                 continue
             elif _is_config(name) and self.config is not None:
-                filled[name] = self.config(**self._filled(self.config, shape))
+                filled[name] = self.config(**self._fill(self.config, shape))
             elif _is_config(name):
                 dropouts = dict.fromkeys(_DROPOUTS, 0.0)
                 filled[name] = SimpleNamespace(**{**known, **dropouts, **self.arguments})
@@ -194,7 +194,7 @@ def _configs(make: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def _beside(make: Callable[..., Any]) -> Any:
+def _sibling_config(make: Callable[..., Any]) -> Any:
     """The class of its config by its name: GPT2Config, for GPT2Attention, in the same module."""
     found = vars(sys.modules[make.__module__])
     stems = [name.removesuffix("Config") for name in found if name.endswith("Config")]

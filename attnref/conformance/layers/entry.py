@@ -48,7 +48,7 @@ class Entry(NamedTuple):
     masks: Mapping[str, tuple[str, str]] = {}
 
     @staticmethod
-    def of(layer: nn.Module, arguments: Mapping[str, Any], name: str) -> "Entry":
+    def from_layer(layer: nn.Module, arguments: Mapping[str, Any], name: str) -> "Entry":
         """As the signature has it.
 
         Args:
@@ -101,11 +101,11 @@ class Entry(NamedTuple):
                     yield self._replace(masks={name: masks})
 
     @property
-    def several(self) -> bool:
+    def takes_three(self) -> bool:
         """Whether query, key and value come from sequences of their own."""
         return len(self.tensors) == 3
 
-    def filled(self, tensors: list[Tensor], like: Tensor, b: int, m: int) -> dict[str, Any]:
+    def fill_inputs(self, tensors: list[Tensor], like: Tensor, b: int, m: int) -> dict[str, Any]:
         """All that goes in by itself: the sequences, as many as it takes, and what stays the same.
 
         ``like`` are zeros (n, d), for b samples and m keys.

@@ -10,7 +10,7 @@ from attnref.conformance.layers.construction import HEADS, Maker, Shape
 from attnref.conformance.layers.entry import Entry
 from attnref.conformance.layers.layer import Layer
 from attnref.conformance.layers.projections import NONE_FOUND, WRAP, Inseparable, matrices
-from attnref.conformance.layers.recognition import recognised
+from attnref.conformance.layers.recognition import recognise
 from attnref.conformance.subject import CheckError
 from attnref.text import Text
 
@@ -23,7 +23,7 @@ OF_ONE = Text(
 NOTHING = Text(en="nothing", pt="nada")
 
 
-def as_function(
+def adapt_layer(
     make: Callable[..., Any], arguments: Mapping[str, Any], name: str
 ) -> Callable[..., Any] | None:
     """The attention of a layer, called as ``f(query, key, value, **options)``.
@@ -45,25 +45,25 @@ def as_function(
     shape, first = first_layer(maker)
     if not isinstance(first, nn.Module):
         return None
-    entry = Entry.of(first, arguments, name)
+    entry = Entry.from_layer(first, arguments, name)
     _check_arguments(arguments, {*maker.taken, *entry.fixed}, name)
     layer = Layer(maker, entry, single=shape.heads == 1)
     if matrices(first):
-        layer.plans = dict.fromkeys((False, True), recognised(layer, shape))
+        layer.plans = dict.fromkeys((False, True), recognise(layer, shape))
         if layer.shares:
             try:
-                layer.plans[True] = recognised(layer, Shape(6, 8, 2), layer.plans[False])
+                layer.plans[True] = recognise(layer, Shape(6, 8, 2), layer.plans[False])
             except Exception:  # what has a name for it need not be able to do it
                 layer.shares = False
-        said: Text | None = layer.plans[False].said()
+        said: Text | None = layer.plans[False].describe()
         call = layer.attend
-    elif entry.several:
-        said, call = None, layer.as_it_is
+    elif entry.takes_three:
+        said, call = None, layer.call_directly
     else:
         there = ", ".join(entry.tensors) or NOTHING
         said_of = {"name": name, "there": there, "wrap": WRAP}
         raise Inseparable(OF_ONE.filled(said_of), NONE_FOUND)
-    return _with_signature(call, entry, first, said, shares=layer.shares)
+    return _add_signature(call, entry, first, said, shares=layer.shares)
 
 
 def first_layer(maker: Maker) -> tuple[Shape, Any]:
@@ -100,7 +100,7 @@ def _check_arguments(arguments: Mapping[str, Any], known: set[str], name: str) -
         )
 
 
-def _with_signature(
+def _add_signature(
     call: Callable[..., Any], entry: Entry, layer: nn.Module, said: Text | None, *, shares: bool
 ) -> Callable[..., Any]:
     """The call with the options of the layer's own ``forward``, and with how it was read."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attnref.conformance.layers.construction import KEY_HEADS, Maker, Shape
 from attnref.conformance.layers.entry import Entry
-from attnref.conformance.layers.projections import Injection, Projections, with_identity
+from attnref.conformance.layers.projections import Injection, Projections, set_identity
 
 _MADE = 32  # layers that are kept: a counterexample is looked for in many shapes
 
@@ -28,10 +28,10 @@ class Layer:
         self.single = single
         self.shares = maker.offers(KEY_HEADS) and not single
         self.plans: dict[bool, Projections] = {}  # by whether heads share their keys
-        self.injected = functools.lru_cache(_MADE)(self._injected)
-        self.made = functools.lru_cache(_MADE)(self._made)
+        self.inject = functools.lru_cache(_MADE)(self._inject)
+        self.build = functools.lru_cache(_MADE)(self._build)
 
-    def _made(self, shape: Shape, dtype: torch.dtype, device: torch.device) -> nn.Module:
+    def _build(self, shape: Shape, dtype: torch.dtype, device: torch.device) -> nn.Module:
         try:
             layer: nn.Module = self.maker(shape).to(device, dtype)
         except Exception as error:
@@ -40,16 +40,16 @@ class Layer:
             ) from error
         return layer
 
-    def _injected(
+    def _inject(
         self, plan: Projections, shape: Shape, dtype: torch.dtype, device: torch.device
     ) -> Injection:
-        layer = self._made(shape, dtype, device)
-        return Injection(layer if plan.inputs else with_identity(layer), plan)
+        layer = self._build(shape, dtype, device)
+        return Injection(layer if plan.inputs else set_identity(layer), plan)
 
-    def as_it_is(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
+    def call_directly(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
         """For a layer that has no projections."""
         shape = Shape(query.shape[1], query.shape[-1], key.shape[1])
-        layer = self.made(shape, query.dtype, query.device)
+        layer = self.build(shape, query.dtype, query.device)
         inputs = dict(zip(self.entry.tensors, (query, key, value), strict=True))
         return layer(**inputs, **{**self.entry.fixed, **options})
 
@@ -60,12 +60,12 @@ class Layer:
             raise ValueError(f"query: expected the axes {axes}, got {tuple(query.shape)}")
         if self.single:
             tensors = (x.unsqueeze(1) for x in (query, key, value))
-            output = self.asked(self.plans[False], *tensors, **options)
+            output = self.apply_plan(self.plans[False], *tensors, **options)
             return output.squeeze(1) if isinstance(output, Tensor) else output
         plan = self.plans[query.shape[1] != key.shape[1]]
-        return self.asked(plan, query, key, value, **options)
+        return self.apply_plan(plan, query, key, value, **options)
 
-    def asked(
+    def apply_plan(
         self, plan: Projections, query: Tensor, key: Tensor, value: Tensor, **options: Any
     ) -> Any:
         """What comes out if its projections are those of the plan.
@@ -78,20 +78,20 @@ class Layer:
             raise ValueError(f"value: expected the width of the keys, {d}, got {value.shape[-1]}")
         if key_heads != h and not self.shares:
             raise ValueError(f"key: expected {h} heads, as the layer makes them, got {key_heads}")
-        if n != m and (plan.is_of_one() or not (self.entry.several or self.entry.context)):
+        if n != m and (plan.is_of_one() or not (self.entry.takes_three or self.entry.context)):
             raise ValueError(f"key: expected {n} positions, for it takes one sequence, got {m}")
         if self.entry.rotations and d % 2:
             raise ValueError(f"query: expected an even width, for half of it is turned, got {d}")
-        injected = self.injected(plan, Shape(h, d, key_heads), query.dtype, query.device)
+        injected = self.inject(plan, Shape(h, d, key_heads), query.dtype, query.device)
         tensors = [x.transpose(1, 2).clone() for x in (query, key, value)]  # (b, n, h, d)
         sequences = tensors
         if plan.inputs:  # zeros, so that a layer that adds its input to its output adds nothing
             sequences = [query.new_zeros(b, length, h, d) for length in (n, m, m)]
-        flat = [plan.turned(x.flatten(2)) for x in sequences]
-        inputs = self.entry.filled(flat, query.new_zeros(n, d), b, m)
+        flat = [plan.transpose_batch(x.flatten(2)) for x in sequences]
+        inputs = self.entry.fill_inputs(flat, query.new_zeros(n, d), b, m)
         output = injected(*tensors, **{**inputs, **options})
         while isinstance(output, tuple | list) and output:
             output = output[0]
         if not isinstance(output, Tensor) or output.shape != flat[0].shape:
             return output  # the property `shape` tells of it
-        return plan.split(plan.turned(output), h)
+        return plan.split(plan.transpose_batch(output), h)

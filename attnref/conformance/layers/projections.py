@@ -70,7 +70,7 @@ class Projections(NamedTuple):
     merged: str = "hd"
     batch_first: bool = True
 
-    def alike(self) -> Iterator["Projections"]:
+    def candidates(self) -> Iterator["Projections"]:
         """The same and all that may be meant by the same shapes, the usual first."""
         orders, merges = list(_ORDERS), ["hd", "dh"]
         if all(len(roles) == 1 for roles in self.roles):
@@ -96,7 +96,7 @@ class Projections(NamedTuple):
         """Whether the query comes out of the same matrix as others do."""
         return any("q" in roles and len(roles) > 1 for roles in self.roles)
 
-    def turned(self, x: Tensor) -> Tensor:
+    def transpose_batch(self, x: Tensor) -> Tensor:
         """Between (b, n, width) and the axes of the layer."""
         return x if self.batch_first else x.transpose(0, 1)
 
@@ -107,7 +107,7 @@ class Projections(NamedTuple):
             return output.reshape(*axes, width // heads, heads).permute(0, 3, 1, 2)
         return output.reshape(*axes, heads, width // heads).transpose(1, 2)
 
-    def said(self) -> Text:
+    def describe(self) -> Text:
         """In words."""
         texts = [_gives(name, roles, self.order) for name, roles in self.inputs]
         if self.output is not None:
@@ -147,7 +147,9 @@ def _is_matrix(weight: object) -> TypeGuard[Tensor]:
     return isinstance(weight, Tensor) and weight.ndim == 2
 
 
-def found(widths: Mapping[str, int], shape: Shape, layer: nn.Module, name: str) -> Projections:
+def assign_roles(
+    widths: Mapping[str, int], shape: Shape, layer: nn.Module, name: str
+) -> Projections:
     """Which of the projections that were called does what.
 
     Args:
@@ -187,10 +189,10 @@ def found(widths: Mapping[str, int], shape: Shape, layer: nn.Module, name: str) 
             "wrap": WRAP,
         }
         raise Inseparable(NOT_FOUND.filled(about), NONE_FOUND)
-    return Projections(tuple(inputs.items()), _with_the_rest(rest[0], layer) if rest else None)
+    return Projections(tuple(inputs.items()), _enclosing_sequence(rest[0], layer) if rest else None)
 
 
-def _with_the_rest(path: str, layer: nn.Module) -> str:
+def _enclosing_sequence(path: str, layer: nn.Module) -> str:
     """The sequence of modules that it begins, or itself: what comes after is not attention."""
     around = path.rpartition(".")[0]
     sequence = layer.get_submodule(around)
@@ -233,8 +235,8 @@ class Injection:
         """What it returns for the inputs, with its projections' outputs set: (b, n, h, d) each."""
         parts = {"q": query, "k": key, "v": value}
         for name, roles in self.plan.inputs:
-            given = fused([parts[role] for role in roles], self.plan.order)
-            self.given[name] = self.plan.turned(given)
+            given = fuse([parts[role] for role in roles], self.plan.order)
+            self.given[name] = self.plan.transpose_batch(given)
         try:
             return self.layer(**inputs)
         finally:
@@ -245,12 +247,12 @@ def _set_forward(module: nn.Module, forward: Any) -> None:
     module.forward = forward  # an attribute of this module alone, weights and class stay
 
 
-def fused(parts: list[Tensor], order: str) -> Tensor:
+def fuse(parts: list[Tensor], order: str) -> Tensor:
     """Tensors (b, n, heads, d) as one (b, n, features), its features in that order.
 
     Examples:
         >>> q, k = torch.tensor([[[[1, 2], [3, 4]]]]), torch.tensor([[[[5, 6], [7, 8]]]])
-        >>> fused([q, k], "rhd").tolist(), fused([q, k], "hrd").tolist()
+        >>> fuse([q, k], "rhd").tolist(), fuse([q, k], "hrd").tolist()
         ([[[1, 2, 3, 4, 5, 6, 7, 8]]], [[[1, 2, 5, 6, 3, 4, 7, 8]]])
     """
     if order == "rhd":
@@ -263,7 +265,7 @@ def fused(parts: list[Tensor], order: str) -> Tensor:
     return stacked.permute(0, 1, *(2 + "rhd".index(axis) for axis in order)).flatten(2)
 
 
-def with_identity(layer: nn.Module) -> nn.Module:
+def set_identity(layer: nn.Module) -> nn.Module:
     """The same with matrices that change nothing, one below the other where they are one."""
     with torch.no_grad():
         for name, parameter in layer.named_parameters():

@@ -17,7 +17,7 @@ from attnref.conformance.layers.projections import (
     WRAP,
     Inseparable,
     Projections,
-    found,
+    assign_roles,
     matrices,
 )
 from attnref.conformance.properties.scaling import effective_scale
@@ -50,7 +50,7 @@ _ROUNDING = 1e-4  # of float32, with room
 _LOWEST = -1e4  # below this a number is a mask's, not a bias
 
 
-def recognised(layer: Layer, shape: Shape, known: Projections | None = None) -> Projections:
+def recognise(layer: Layer, shape: Shape, known: Projections | None = None) -> Projections:
     """The projections with which it answers what the formula does, or as near as they come.
 
     Where it does without no mask, ``layer.entry`` has one then.
@@ -70,7 +70,7 @@ def recognised(layer: Layer, shape: Shape, known: Projections | None = None) -> 
     for entry in (usual, *others):
         layer.entry = entry
         try:
-            return _recognised(layer, shape, known)
+            return _recognise(layer, shape, known)
         except CheckError as error:
             refused.append(error)
             if entry is usual and isinstance(error, Inseparable):
@@ -79,15 +79,15 @@ def recognised(layer: Layer, shape: Shape, known: Projections | None = None) -> 
     raise next((each for each in refused if isinstance(each, Inseparable)), refused[0])
 
 
-def _recognised(layer: Layer, shape: Shape, known: Projections | None) -> Projections:
+def _recognise(layer: Layer, shape: Shape, known: Projections | None) -> Projections:
     case = Case.draw(Sizes(heads=shape.heads, key_heads=shape.key_heads, d_k=shape.head_width), 0)
-    made = layer.made(shape, torch.float32, _CPU)
+    made = layer.build(shape, torch.float32, _CPU)
     if isinstance(made, nn.MultiheadAttention):
         plan = IDENTITY
     else:
-        called = _called(layer, shape, case)
+        called = _output_widths(layer, shape, case)
         try:
-            plan = found(called, shape, made, layer.maker.name)
+            plan = assign_roles(called, shape, made, layer.maker.name)
         except Inseparable:
             same = _identity(layer, case)
             if same is None:
@@ -95,7 +95,7 @@ def _recognised(layer: Layer, shape: Shape, known: Projections | None) -> Projec
             return same
     errors: dict[Projections, float] = {}
     refused: Raised | None = None
-    for each in plan.alike():
+    for each in plan.candidates():
         try:
             if known is None:
                 errors[each] = _error(layer, each, case)
@@ -109,7 +109,7 @@ def _recognised(layer: Layer, shape: Shape, known: Projections | None) -> Projec
             return each
     if known is not None:
         return known
-    said = plan.said()
+    said = plan.describe()
     if not errors:
         assert refused is not None
         error = f"{type(refused.error).__name__}: {refused.error}"
@@ -126,7 +126,7 @@ def _recognised(layer: Layer, shape: Shape, known: Projections | None) -> Projec
             REPLACED.filled({"error": error}),
         )
     nearest = min(errors, key=lambda each: errors[each])  # the first of those that are as near
-    more = _more(layer, nearest, shape, case)
+    more = _other_influences(layer, nearest, shape, case)
     if more:
         raise Inseparable(
             IS_MORE.filled(
@@ -144,16 +144,16 @@ def _recognised(layer: Layer, shape: Shape, known: Projections | None) -> Projec
 
 def _identity(layer: Layer, case: Case) -> Projections | None:
     """For matrices that are parameters, or that another function reads, where inputs are three."""
-    for each in IDENTITY.alike() if layer.entry.several else ():
+    for each in IDENTITY.candidates() if layer.entry.takes_three else ():
         with contextlib.suppress(Raised, Stopped):
             if _error(layer, each, case) < _ROUNDING:
                 return each
     return None
 
 
-def _called(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
+def _output_widths(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
     """How many features of a position each of its matrices returns, in the order of the calls."""
-    made = layer.made(shape, torch.float32, _CPU)
+    made = layer.build(shape, torch.float32, _CPU)
     b, _, n, d = case.query.shape
     widths: dict[str, int] = {}
 
@@ -167,7 +167,7 @@ def _called(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
     sequences = [torch.zeros(b, n, shape.width) for _ in range(3)]
     try:
         with torch.no_grad():
-            made(**layer.entry.filled(sequences, torch.zeros(n, d), b, n))
+            made(**layer.entry.fill_inputs(sequences, torch.zeros(n, d), b, n))
     except Exception as error:
         raise CheckError(
             en=f"function: expected {layer.maker.name} to take a sequence of shape "
@@ -190,14 +190,14 @@ def _error(layer: Layer, plan: Projections, case: Case) -> float:
 
     Infinite where they are none at all, whatever the factor.
     """
-    about = Subject(functools.partial(layer.asked, plan), layer.maker.name, (), None)
+    about = Subject(functools.partial(layer.apply_plan, plan), layer.maker.name, (), None)
     errors = [math.inf]
     for causal in (False, True):
         trial = Trial(replace(about, always_causal=causal), torch.float32, _CPU)
         fit = effective_scale(trial, case)
         if fit.good:
-            scores = fit.factor * trial.seen(case.query) @ trial.seen(case.key).mT
-            scores = scores.masked_fill(~trial.without_future(case), -math.inf)
+            scores = fit.factor * trial.to_double(case.query) @ trial.to_double(case.key).mT
+            scores = scores.masked_fill(~trial.visible_pairs(case), -math.inf)
             weights = trial.weights(case.query, case.key)
             errors.append(float((weights - scores.softmax(-1)).abs().max()))
     return min(errors)
@@ -208,14 +208,16 @@ def _sharing_error(layer: Layer, plan: Projections, known: Projections, case: Ca
     query, key, value = (x.float() for x in (case.query, case.key, case.value))
     times = query.shape[1] // key.shape[1]
     repeated = (x.repeat_interleave(times, 1) for x in (key, value))
-    trial = Trial(Subject(functools.partial(layer.asked, plan), "", (), None), torch.float32, _CPU)
+    trial = Trial(
+        Subject(functools.partial(layer.apply_plan, plan), "", (), None), torch.float32, _CPU
+    )
     output = trial.call(case.query, case.key, case.value)
-    return float((output - layer.asked(known, query, *repeated)).abs().max())
+    return float((output - layer.apply_plan(known, query, *repeated)).abs().max())
 
 
-def _more(layer: Layer, plan: Projections, shape: Shape, case: Case) -> list[str]:
+def _other_influences(layer: Layer, plan: Projections, shape: Shape, case: Case) -> list[str]:
     """What else in it has a say: others' modules, numbers, parameters that move its output."""
-    made = layer.injected(plan, shape, torch.float32, _CPU).layer
+    made = layer.inject(plan, shape, torch.float32, _CPU).layer
     own = {*plan.names, plan.output}
     modules = [
         f"{name} ({type(module).__name__})"
@@ -234,13 +236,13 @@ def _more(layer: Layer, plan: Projections, shape: Shape, case: Case) -> list[str
     inputs = [x.float() for x in (case.query, case.key, case.value)]
     moving = []
     with torch.no_grad(), torch.random.fork_rng([]):
-        before = layer.asked(plan, *inputs)
+        before = layer.apply_plan(plan, *inputs)
         for name, parameter in made.named_parameters():
             if name.rpartition(".")[0] in own:
                 continue
             kept = parameter.clone()
             parameter.add_(torch.randn_like(parameter))
-            if not torch.equal(layer.asked(plan, *inputs), before):
+            if not torch.equal(layer.apply_plan(plan, *inputs), before):
                 moving.append(f"{name} {tuple(parameter.shape)}")
             parameter.copy_(kept)
     return [*modules, *numbers, *moving]

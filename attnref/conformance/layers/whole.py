@@ -65,34 +65,34 @@ class Whole:
         n = query.shape[-2]
         x = query.flatten(0, 1)
         x = x if self.batch_first else x.transpose(0, 1)
-        inputs = self.entry.filled(
+        inputs = self.entry.fill_inputs(
             [x, x, x], query.new_zeros(n, self.head_width), query.shape[:2].numel(), n
         )
         if attn_mask is not None and self.hiding is not None:
-            inputs[self.hiding.parameter] = self.turned(attn_mask, query)
-        output = _first(_in(self.layer, query.dtype, query.device)(**inputs))
+            inputs[self.hiding.parameter] = self.convert_mask(attn_mask, query)
+        output = _find_sequence(_cast(self.layer, query.dtype, query.device)(**inputs))
         if not isinstance(output, Tensor) or output.shape != x.shape:
             return output
         return (output if self.batch_first else output.transpose(0, 1)).reshape(query.shape)
 
-    def turned(self, mask: Tensor, query: Tensor, *_: Tensor) -> Tensor:
+    def convert_mask(self, mask: Tensor, query: Tensor, *_: Tensor) -> Tensor:
         """Its own mask for PyTorch's, (n, n), and the sequence in the place of the query."""
         assert self.hiding is not None
         b, h, n = query.shape[:3]
         turned = MEANINGS[self.hiding.means].turned(FORMS[self.hiding.form](mask, (b * h, 1, n, n)))
         return turned.to(query.dtype) if turned.is_floating_point() else turned
 
-    def moved(self, x: Tensor, other: Tensor, mask: Tensor | None = None) -> Tensor:
+    def moved_positions(self, x: Tensor, other: Tensor, mask: Tensor | None = None) -> Tensor:
         """Where the outputs of two sequences (b, n, width) differ, (b, n)."""
         both = [self(each[:, None], attn_mask=mask) for each in (x, other)]
         if not all(isinstance(each, Tensor) and each.shape == x[:, None].shape for each in both):
             raise TypeError("no sequence comes out for a sequence")  # so it is read otherwise
         return differs(*both)[:, 0]
 
-    def sight(self, mask: Tensor | None = None) -> Tensor:
+    def dependence(self, mask: Tensor | None = None) -> Tensor:
         """Whether output i is moved by position j, (n, n)."""
         x = torch.randn(1, _LENGTH, self.width, generator=_generator())
-        columns = [self.moved(x, _changed(x, j), mask)[0] for j in range(_LENGTH)]
+        columns = [self.moved_positions(x, _change_position(x, j), mask)[0] for j in range(_LENGTH)]
         return torch.stack(columns, -1)
 
 
@@ -102,9 +102,9 @@ class WholeSubject(Subject):
 
     tensors: tuple[str, ...] = ("x",)
 
-    def shown(self, arguments: Mapping[str, object]) -> dict[str, object]:
+    def own_arguments(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The sequence once, and the mask."""
-        given = super().shown(arguments)
+        given = super().own_arguments(arguments)
         rest = {name: each for name, each in given.items() if name not in ("query", "key", "value")}
         sequence = arguments["query"]
         assert isinstance(sequence, Tensor)
@@ -117,7 +117,7 @@ def differs(one: Tensor, other: Tensor) -> Tensor:
     return ~((one - other).abs() <= allowed).all(-1)
 
 
-def as_a_whole(
+def whole_subject(
     layer: nn.Module, arguments: Mapping[str, Any], name: str, why: Text, *, width: int | None
 ) -> Subject | None:
     """The layer as a function of a sequence, or None where it takes none, or mixes no positions.
@@ -130,7 +130,7 @@ def as_a_whole(
         width: that of the sequence; None finds it.
     """
     try:
-        entry = Entry.of(layer, arguments, name)
+        entry = Entry.from_layer(layer, arguments, name)
     except CheckError:
         return None
     layer = copy.deepcopy(layer)
@@ -140,7 +140,7 @@ def as_a_whole(
         found = _answering(layer, entry, names, [width] if width else _widths(layer))
         if found is None:
             return None
-        sight = found.sight()
+        sight = found.dependence()
         if not (sight & ~torch.eye(_LENGTH, dtype=torch.bool)).any():
             return None
         causal = not sight.triu(1).any()
@@ -167,7 +167,7 @@ def as_a_whole(
         always_causal=causal,
         fits=Fits(1, found.width),
         names={"attn_mask": hiding.parameter} if hiding else {},
-        mask=found.turned if hiding else None,
+        mask=found.convert_mask if hiding else None,
         same_along=(-2,) if hiding and hiding.form in _OF_KEYS else (),
         tensors=entry.tensors,
     )
@@ -180,7 +180,7 @@ def _answering(layer: nn.Module, entry: Entry, names: list[str], widths: list[in
         found = _read(layer, each, widths)
         if found is None:
             continue
-        hiding = next(_hiding(found, names, found.sight()), None)
+        hiding = next(_hiding(found, names, found.dependence()), None)
         if each is usual:
             return replace(found, hiding=hiding)
         if hiding is not None and hiding.parameter in each.masks:
@@ -196,7 +196,9 @@ def _read(layer: nn.Module, entry: Entry, widths: list[int]) -> Whole | None:
         tried = Whole(layer, entry, width, _head_width(layer, width), batch_first)
         x = torch.randn(3, _LENGTH, width, generator=_generator())
         try:
-            moved = [tried.moved(x, torch.where(_only(b), -x, x)) for b in range(3)]
+            moved = [
+                tried.moved_positions(x, torch.where(_sample_mask(b), -x, x)) for b in range(3)
+            ]
         except Exception:
             continue  # another width, or nothing of this kind
         answering.append(tried)
@@ -205,11 +207,11 @@ def _read(layer: nn.Module, entry: Entry, widths: list[int]) -> Whole | None:
     return next(iter(answering), None)
 
 
-def _only(b: int) -> Tensor:
+def _sample_mask(b: int) -> Tensor:
     return (torch.arange(3) == b)[:, None, None]
 
 
-def _changed(x: Tensor, j: int) -> Tensor:
+def _change_position(x: Tensor, j: int) -> Tensor:
     """The sequences with other numbers at position j."""
     other = x.clone()
     other[:, j] = 1 - 2 * other[:, j]
@@ -224,7 +226,7 @@ def _hiding(whole: Whole, names: list[str], sight: Tensor) -> Iterator[Hiding]:
     for name, means, form in itertools.product(names, MEANINGS, FORMS):
         hiding = Hiding(name, means, form)
         try:
-            found = replace(whole, hiding=hiding).sight(mask)
+            found = replace(whole, hiding=hiding).dependence(mask)
         except Exception:
             continue  # it wants another form
         if torch.equal(found & others, sight & mask & others):
@@ -249,11 +251,11 @@ def _head_width(layer: nn.Module, width: int) -> int:
 
 
 @functools.lru_cache(16)
-def _in(layer: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
+def _cast(layer: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
     return copy.deepcopy(layer).to(device, dtype)
 
 
-def _first(output: Any) -> Any:
+def _find_sequence(output: Any) -> Any:
     """The sequence among what it returns."""
     output = getattr(output, "last_hidden_state", output)
     while isinstance(output, tuple | list) and output:

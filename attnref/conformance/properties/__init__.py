@@ -49,7 +49,7 @@ from attnref.conformance.properties.symmetries import (
 )
 from attnref.conformance.properties.together import options_together, other_sizes
 from attnref.conformance.properties.weights import convexity, oracle, row_sums
-from attnref.conformance.properties.wholes import of_whole
+from attnref.conformance.properties.wholes import whole_property
 from attnref.conformance.properties.windows import window_width
 from attnref.conformance.property import Property
 
@@ -133,5 +133,7 @@ STEP_PROPERTIES: dict[str, Property] = {
 }
 """What a decoding step with a cache is asked for, by name and in order."""
 
-WHOLE_PROPERTIES: dict[str, Property] = {name: of_whole(each) for name, each in PROPERTIES.items()}
+WHOLE_PROPERTIES: dict[str, Property] = {
+    name: whole_property(each) for name, each in PROPERTIES.items()
+}
 """What a layer is asked whose query, key and value cannot be had apart, by the same names."""

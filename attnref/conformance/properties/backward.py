@@ -8,7 +8,7 @@ from attnref.conformance.case import Case
 from attnref.conformance.comparison import miss
 from attnref.conformance.properties.masks import some_mask
 from attnref.conformance.property import rule
-from attnref.conformance.right import right_for
+from attnref.conformance.right import right_subject
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
@@ -65,23 +65,23 @@ MASK_CUT = Text(
     page="scale/saturation",
 )
 def gradient_penalty(trial: Trial, case: Case) -> Finding | None:
-    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
-    found = _penalised(trial, case)
+    mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
+    found = _check_penalty(trial, case)
     for options in ({"is_causal": True}, {"attn_mask": mask}):
         if found is None and trial.offers(*options):
-            found = _penalised(trial, case, **options)
+            found = _check_penalty(trial, case, **options)
     return found
 
 
-def _penalised(trial: Trial, case: Case, **options: Any) -> Finding | None:
+def _check_penalty(trial: Trial, case: Case, **options: Any) -> Finding | None:
     if not trial.is_right(case, **options):
         return None  # the property `oracle`, or that of the option, tells of it
     try:
         found = trial.penalty_gradients(case, **options)
     except Raised:
         return None  # a refusal is no silence
-    query, key, value = map(trial.seen, (case.query, case.key, case.value))
-    exact = Trial(right_for(trial.subject), torch.float64, torch.device("cpu"))
+    query, key, value = map(trial.to_double, (case.query, case.key, case.value))
+    exact = Trial(right_subject(trial.subject), torch.float64, torch.device("cpu"))
     right = exact.penalty_gradients(Case(query, key, value, case.seed), **options)
     if all(gradient is None for gradient in found.values()):
         return trial.failure(LOST, name="query")
@@ -107,20 +107,20 @@ def _penalised(trial: Trial, case: Case, **options: Any) -> Finding | None:
     may_refuse=True,
 )
 def gradients(trial: Trial, case: Case) -> Finding | None:
-    found = _compared(trial, case)
-    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
+    found = _check_gradients(trial, case)
+    mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     bias = torch.randn(mask.shape, generator=case.generator(), dtype=torch.float64)
     ways: list[tuple[str, object]] = [("is_causal", True), ("attn_mask", mask)]
-    for option, value in [*ways, ("attn_mask", trial.seen(bias)), ("scale", 0.3)]:
+    for option, value in [*ways, ("attn_mask", trial.to_double(bias)), ("scale", 0.3)]:
         if found is None and trial.offers(option):
             options: dict[str, Any] = {option: value}
             # Where the output is wrong already, the property of the option tells of it.
             if trial.is_right(case, **options):
-                found = _compared(trial, case, **options)
+                found = _check_gradients(trial, case, **options)
     return found
 
 
-def _compared(trial: Trial, case: Case, **options: Any) -> Finding | None:
+def _check_gradients(trial: Trial, case: Case, **options: Any) -> Finding | None:
     shape = (*case.query.shape[:-1], case.value.shape[-1])
     upstream = torch.randn(shape, generator=case.generator(), dtype=torch.float64)
     found = trial.gradients(case, lambda output: upstream, **options)
@@ -149,7 +149,7 @@ def _compared(trial: Trial, case: Case, **options: Any) -> Finding | None:
 def mask_gradient(trial: Trial, case: Case) -> Finding | None:
     shape = (case.query.shape[-2], case.key.shape[-2])
     drawn = torch.randn(shape, generator=case.generator(), dtype=torch.float64)
-    bias = trial.seen(drawn).requires_grad_()
+    bias = trial.to_double(drawn).requires_grad_()
     if not trial.is_right(case, strictly=True, attn_mask=bias.detach()):
         return None  # `float_mask` tells of it
     width = case.value.shape[-1]
@@ -161,7 +161,7 @@ def mask_gradient(trial: Trial, case: Case) -> Finding | None:
         return Finding(Verdict.NOT_CLAIMED, INFERENCE)
     got = found["attn_mask"]
     if got is None:
-        return trial.unsafe(MASK_CUT)
+        return trial.unsafe_failure(MASK_CUT)
     right = trial.true_mask_gradient(case, upstream, bias.detach())
     wrong = miss(got, right.expected, right.allowance)
     return wrong and trial.failure(OTHER, name="attn_mask", **wrong.values())

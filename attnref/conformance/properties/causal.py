@@ -124,7 +124,7 @@ def _heaviest(trial: Trial, query: Tensor, key: Tensor, failure: Finding) -> Fin
     plain = trial.weights(query, key)
     text = IGNORED if bool((plain == weights).all()) else FUTURE
     values = {"i": int(place[-2]), "j": int(place[-1]), "weight": float(weights[place])}
-    return failure.reworded(text, **values)
+    return failure.reword(text, **values)
 
 
 @rule(
@@ -137,10 +137,10 @@ def _heaviest(trial: Trial, query: Tensor, key: Tensor, failure: Finding) -> Fin
     needs=("is_causal",),
 )
 def own_token(trial: Trial, case: Case) -> Finding | None:
-    expected = _of_past(trial.weights(case.query, case.key))
+    expected = _past_shares(trial.weights(case.query, case.key))
     if not expected.isfinite().all():
         return None  # `row_sums` tells of it
-    weights = _of_past(trial.weights(case.query, case.key, is_causal=True))
+    weights = _past_shares(trial.weights(case.query, case.key, is_causal=True))
     unseen = ~(weights.diagonal(dim1=-2, dim2=-1) > 0)  # (..., n), NaN too
     if bool(unseen.any()):
         rows = unseen.flatten(0, -2).any(0)  # (n,)
@@ -157,7 +157,7 @@ def own_token(trial: Trial, case: Case) -> Finding | None:
     return trial.failure(PAST, i=int(place[-2]), j=int(place[-1]), **numbers)
 
 
-def _of_past(weights: Tensor) -> Tensor:
+def _past_shares(weights: Tensor) -> Tensor:
     """How the weights of the past relate to each other; what the future gets is not the matter."""
     past = weights.tril()
     return past / past.sum(-1, keepdim=True)

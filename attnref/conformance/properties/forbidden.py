@@ -125,16 +125,16 @@ def lowest_mask(trial: Trial, case: Case) -> Finding | None:
     got = output[blind]
     right = trial.truth(case.query, case.key, case.value)
     # float16 has digits left beside its least number: there the scores may still be seen.
-    mean = (trial.shares(case) @ trial.seen(case.value))[blind]
+    mean = (trial.shares(case) @ trial.to_double(case.value))[blind]
     plain, allowance = (x[blind] for x in (right.output, right.allowance))
     wrong = miss(got, mean, allowance)
     if wrong is None or (trial.dtype == torch.float16 and miss(got, plain, allowance) is None):
         return None
     values = {"least": least, "dtype": str(trial.dtype).removeprefix("torch.")}
     if not got.isfinite().all():
-        return trial.unsafe(OVERFLOWS, mean, got=float(got[~got.isfinite()][0]), **values)
+        return trial.unsafe_failure(OVERFLOWS, mean, got=float(got[~got.isfinite()][0]), **values)
     if not got.any():
-        return trial.unsafe(FORBIDS, mean, **values)
+        return trial.unsafe_failure(FORBIDS, mean, **values)
     return trial.failure(
         *(NOT_THE_MEAN, mean),
         index=list(wrong.place),
@@ -183,23 +183,23 @@ def fully_masked(trial: Trial, case: Case) -> Finding | None:
             continue
         got = output[blind]
         if bool((got != 0).any()):
-            failure = trial.unsafe(NOT_ZERO, zeros, kind=kind, got=float(got[got != 0][0]))
-            return _named(trial, case, failure, got, blind)
+            failure = trial.unsafe_failure(NOT_ZERO, zeros, kind=kind, got=float(got[got != 0][0]))
+            return _explain_row(trial, case, failure, got, blind)
         strange = ~output.isfinite()
         if bool(strange.any()):
             place = torch.nonzero(strange)[0].tolist()
-            return trial.unsafe(OTHERS, index=place, got=float(output[tuple(place)]))
+            return trial.unsafe_failure(OTHERS, index=place, got=float(output[tuple(place)]))
     if len(declined) == len(asked):
         raise declined[0]
     return None
 
 
-def _named(
+def _explain_row(
     trial: Trial, case: Case, failure: Finding, got: Tensor, blind: tuple[slice, ...]
 ) -> Finding:
     """Says where a row that is not zero comes from."""
     plain = trial.call(case.query, case.key, case.value)[blind]
-    mean = trial.seen(case.value).mean(-2, keepdim=True).expand_as(case.value)[blind]
+    mean = trial.to_double(case.value).mean(-2, keepdim=True).expand_as(case.value)[blind]
     if bool(got.isnan().any()):
         text = NAN
     elif bool(((got - mean).abs() <= 2e-2).all()):
@@ -212,7 +212,7 @@ def _named(
     kind, name = values["kind"], trial.subject.names.get("attn_mask", "attn_mask")
     name = trial.subject.numbers if kind is FLOAT and trial.subject.numbers else name
     means = trial.subject.mask_means if kind is BOOL else "added"
-    return failure.reworded(text, **values, none=_NONE[means].format(name))
+    return failure.reword(text, **values, none=_NONE[means].format(name))
 
 
 # The rows that may attend to nothing, by what a mask says.
@@ -245,7 +245,9 @@ def fully_masked_gradient(trial: Trial, case: Case) -> Finding | None:
         ):
             if bool(bad.any()) and (text is NOT_FINITE or name == "query"):
                 place = torch.nonzero(bad)[0].tolist()
-                return trial.unsafe(text, name=name, index=place, got=float(gradient[tuple(place)]))
+                return trial.unsafe_failure(
+                    text, name=name, index=place, got=float(gradient[tuple(place)])
+                )
     return None
 
 
@@ -280,5 +282,5 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
                 if found is not None:
                     text = CHANGES if math.isfinite(found.got) else LEAKS
                     about = {"bad": bad, "name": name, "mask": option, "i": found.place[-2]}
-                    return trial.unsafe(text, clean, **about, **found.values())
+                    return trial.unsafe_failure(text, clean, **about, **found.values())
     return None

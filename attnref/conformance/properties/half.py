@@ -64,7 +64,7 @@ def half_precision(trial: Trial, case: Case) -> Finding | None:
         half = Trial(trial.subject, dtype, trial.device)
         if _takes(half, case):
             taken = True
-            found = _in_half(trial, half, case)
+            found = _check_half(trial, half, case)
             if found is not None:
                 return found
     return None if taken else Finding(Verdict.NOT_CLAIMED, NOT_TAKEN)
@@ -78,8 +78,8 @@ def _takes(trial: Trial, case: Case) -> bool:
     return True
 
 
-def _in_half(trial: Trial, half: Trial, case: Case) -> Finding | None:
-    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
+def _check_half(trial: Trial, half: Trial, case: Case) -> Finding | None:
+    mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     ways: list[tuple[Text, dict[str, Any]]] = [
         (PLAIN, {}),
         (MASKED, {"attn_mask": mask}),
@@ -88,33 +88,33 @@ def _in_half(trial: Trial, half: Trial, case: Case) -> Finding | None:
     for how, options in ways:
         if not (trial.offers(*options) and trial.is_right(case, **options)):
             continue  # other properties tell of it
-        found = _missed(half, case, how, half.call, options)
+        found = _find_miss(half, case, how, half.call, options)
         if found is not None:
             return found
     if not trial.is_right(case):
         return None  # what it does before the factor is not known
     if half.dtype == torch.bfloat16:
-        return _missed(half, case, AUTOCAST, _autocast(trial), {})
+        return _find_miss(half, case, AUTOCAST, _autocast(trial), {})
     return overflows(half, case)
 
 
-def _missed(
+def _find_miss(
     half: Trial,
     case: Case,
     how: Text,
     call: Callable[..., Tensor],
     options: dict[str, Any],
 ) -> Finding | None:
-    query, key, value = (half.seen(x) for x in (case.query, case.key, case.value))
+    query, key, value = (half.to_double(x) for x in (case.query, case.key, case.value))
     name = str(half.dtype).removeprefix("torch.")
     try:
         output = call(query, key, value, **options)
     except Raised as raised:
-        if how is AUTOCAST or half.declined(raised):
+        if how is AUTOCAST or half.is_refusal(raised):
             return None  # a refusal is no silence
         said = f"{type(raised.error).__name__}: {raised.error}"
         text = TOO_LARGE if "without overflow" in said else RAISES
-        return half.unsafe(text, dtype=name, how=how, error=said, place=raised.place)
+        return half.unsafe_failure(text, dtype=name, how=how, error=said, place=raised.place)
     right = half.truth(query, key, value, **options)
     found = miss(output, right.output, right.allowance)
     return found and half.failure(ROUGH, right.output, dtype=name, how=how, **found.values())

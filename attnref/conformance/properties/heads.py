@@ -51,20 +51,20 @@ def grouped_queries(trial: Trial, case: Case) -> Finding | None:
     output = trial.call(case.query, case.key, case.value, enable_gqa=True)
     found = miss(output, expected, 2 * allowance)
     if found is None:
-        return _masked(trial, case) if trial.offers("attn_mask") else None
+        return _check_masked(trial, case) if trial.offers("attn_mask") else None
     tiled = [tensor.repeat(1, group, 1, 1) for tensor in (case.key, case.value)]
     head = found.place[1]
     values = {**found.values(), "head": head, "right": head // group}
     failure = trial.failure(OTHER, expected, **values)
     if miss(output, trial.call(case.query, *tiled), 2 * allowance) is None:
-        return replace(failure.reworded(TILED, **values), verdict=Verdict.CONVENTION)
+        return replace(failure.reword(TILED, **values), verdict=Verdict.CONVENTION)
     return failure
 
 
-def _masked(trial: Trial, case: Case) -> Finding | None:
+def _check_masked(trial: Trial, case: Case) -> Finding | None:
     """The same under a mask that differs from head to head, where such masks are taken."""
     group = case.query.shape[1] // case.key.shape[1]
-    mask = trial.sayable(some_mask(case, (*case.query.shape[:3], case.key.shape[-2])))
+    mask = trial.restrict_mask(some_mask(case, (*case.query.shape[:3], case.key.shape[-2])))
     repeated = (tensor.repeat_interleave(group, 1) for tensor in (case.key, case.value))
     try:
         expected = trial.call(case.query, *repeated, attn_mask=mask)

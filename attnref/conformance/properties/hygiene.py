@@ -103,13 +103,13 @@ def inputs_unchanged(trial: Trial, case: Case) -> Finding | None:
     masks: list[Tensor | None] = [None]
     if trial.offers("attn_mask"):
         masks = [
-            trial.sayable(some_mask(case, (case.query.shape[-2],) * 2)),
+            trial.restrict_mask(some_mask(case, (case.query.shape[-2],) * 2)),
             some_bias(trial, case),
         ]
     flags: list[dict[str, Any]] = [{}, {"is_causal": True}][: 1 + trial.offers("is_causal")]
     for flag, mask in itertools.product(flags, masks):
         tensors = {"query": case.query, "key": case.key, "value": case.value, "attn_mask": mask}
-        given = {name: trial.given(x) for name, x in tensors.items() if x is not None}
+        given = {name: trial.cast(x) for name, x in tensors.items() if x is not None}
         before = {name: tensor.clone() for name, tensor in given.items()}
         query, key, value, *masked = given.values()
         options = flag | dict(zip(("attn_mask",), masked, strict=False))
@@ -134,7 +134,7 @@ def inputs_unchanged(trial: Trial, case: Case) -> Finding | None:
     may_refuse=True,
 )
 def strided(trial: Trial, case: Case) -> Finding | None:
-    tensors = [trial.given(x) for x in (case.query, case.key, case.value)]
+    tensors = [trial.cast(x) for x in (case.query, case.key, case.value)]
     ways = {
         TRANSPOSED: [x.transpose(1, 2).contiguous().transpose(1, 2) for x in tensors],
         SLICED: [torch.stack([x, x + 1], -1).flatten(-2)[..., ::2] for x in tensors],
@@ -166,12 +166,12 @@ def determinism(trial: Trial, case: Case) -> Finding | None:
     found = miss(trial.call(case.query, case.key, case.value), first, 0.0)
     if found is not None:
         return trial.failure(DIFFERS, first, **found.values())
-    return _apart(trial, case)
+    return _check_buffers(trial, case)
 
 
-def _apart(trial: Trial, case: Case) -> Finding | None:
+def _check_buffers(trial: Trial, case: Case) -> Finding | None:
     """Whether one call leaves the result of another alone, and the other one its own."""
-    query, key, value = (trial.given(x) for x in (case.query, case.key, case.value))
+    query, key, value = (trial.cast(x) for x in (case.query, case.key, case.value))
     new = Case(case.query, case.key.flip(-2, -1), case.value.flip(-1), case.seed)
     with torch.no_grad():
         kept = trial.output(query, key, value)
@@ -198,7 +198,7 @@ def _apart(trial: Trial, case: Case) -> Finding | None:
     page="foundations/mask-traps",
 )
 def silent_arguments(trial: Trial, case: Case) -> Finding | None:
-    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
+    mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     # The first may be what the function does by itself; then the second is not.
     asked: dict[str, tuple[Any, ...]] = {
         "attn_mask": (mask,),
@@ -215,7 +215,7 @@ def silent_arguments(trial: Trial, case: Case) -> Finding | None:
             continue
         for value in values:
             alone[name], options[name] = _answer(trial, case, **{name: value}), value
-            if not _same(alone[name], plain):
+            if not _is_close(alone[name], plain):
                 break
         else:
             return trial.failure(SILENT, option=name)
@@ -225,9 +225,9 @@ def silent_arguments(trial: Trial, case: Case) -> Finding | None:
             if name == other or other == "dropout_p" or (name, other) == _IMPLIED:
                 continue
             both = _answer(trial, case, **{name: value, other: its})
-            if _same(both, alone[other]):
+            if _is_close(both, alone[other]):
                 return trial.failure(SILENT_BESIDE, option=name, other=other)
-    unasked = trial.subject.unasked()
+    unasked = trial.subject.default_parameters()
     return Finding(Verdict.PASS, UNASKED, {"names": ", ".join(unasked)}) if unasked else None
 
 
@@ -242,7 +242,7 @@ def _answer(trial: Trial, case: Case, **options: Any) -> Tensor | None:
         return None
 
 
-def _same(one: Tensor | None, other: Tensor | None) -> bool:
+def _is_close(one: Tensor | None, other: Tensor | None) -> bool:
     """Whether they differ no more than two ways of computing the same in half precision do."""
     if one is None or other is None:
         return False
@@ -264,7 +264,7 @@ def memory_growth(trial: Trial, case: Case) -> Finding | None:
     for n in _LENGTHS:
         if seconds > _PATIENCE:
             break
-        inputs = [trial.given(torch.zeros(1, 1, n, case.query.shape[-1])) for _ in range(3)]
+        inputs = [trial.cast(torch.zeros(1, 1, n, case.query.shape[-1])) for _ in range(3)]
         try:
             seconds = _work(trial, inputs)
             if _PATIENCE < seconds < 10 * _PATIENCE:

@@ -81,7 +81,7 @@ def rectangular(trial: Trial, case: Case) -> Finding | None:
         output = trial.call(query, case.key, case.value)
         allowance = trial.truth(query, case.key, case.value).allowance
         shown = trial.last
-        expected = _by_squares(trial, query, case.key, case.value)
+        expected = _call_squares(trial, query, case.key, case.value)
         trial.last = shown
         found = miss(output, expected, 2 * allowance)
         if found is not None:
@@ -89,7 +89,7 @@ def rectangular(trial: Trial, case: Case) -> Finding | None:
     return None
 
 
-def _by_squares(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def _call_squares(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The same, as many queries as keys at a time, the last ones repeated to fill up."""
     m, parts = key.shape[-2], []
     for start in range(0, query.shape[-2], m):
@@ -118,7 +118,7 @@ def value_width(trial: Trial, case: Case) -> Finding | None:
         output = trial.call(case.query, case.key, value)
         shown = trial.last
         allowance = trial.truth(case.query, case.key, value).allowance
-        expected = _by_width(trial, case.query, case.key, value)
+        expected = _call_widths(trial, case.query, case.key, value)
         trial.last = shown
         found = miss(output, expected, 2 * allowance)
         if found is not None:
@@ -126,7 +126,7 @@ def value_width(trial: Trial, case: Case) -> Finding | None:
     return None
 
 
-def _by_width(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def _call_widths(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The same, as many columns as the keys have at a time, zeros filling up the last ones."""
     width, parts = key.shape[-1], []
     for start in range(0, value.shape[-1], width):
@@ -147,24 +147,24 @@ def _by_width(trial: Trial, query: Tensor, key: Tensor, value: Tensor) -> Tensor
 )
 def single_token(trial: Trial, case: Case) -> Finding | None:
     query, key, value = (x[..., :1, :] for x in (case.query, case.key, case.value))
-    expected = trial.seen(value)
-    allowance = budget.of_mean(expected, trial.dtype)
+    expected = trial.to_double(value)
+    allowance = budget.mean_error(expected, trial.dtype)
     found = miss(trial.call(query, key, value), expected, allowance)
     if found is not None:
         return trial.failure(ONE_KEY, expected, n=1, **found.values())
     if trial.subject.always_causal:
         return None  # whether one query, or one key among several, sees any is a convention
     try:
-        return _one_among(trial, case)
+        return _check_one(trial, case)
     except Raised:
         return None  # `rectangular` tells whether n ≠ m is taken
 
 
-def _one_among(trial: Trial, case: Case) -> Finding | None:
+def _check_one(trial: Trial, case: Case) -> Finding | None:
     """One key for several queries, then one query for several keys."""
     query, key, value = (x[..., :1, :] for x in (case.query, case.key, case.value))
-    wanted = trial.seen(value).expand(*case.query.shape[:-1], -1)
-    found = miss(trial.call(case.query, key, value), wanted, budget.of_mean(wanted, trial.dtype))
+    wanted = trial.to_double(value).expand(*case.query.shape[:-1], -1)
+    found = miss(trial.call(case.query, key, value), wanted, budget.mean_error(wanted, trial.dtype))
     if found is not None:
         return trial.failure(ONE_KEY, wanted, n=case.query.shape[-2], **found.values())
     among = trial.call(case.query, case.key, case.value)[..., :1, :]
@@ -177,7 +177,7 @@ def _one_among(trial: Trial, case: Case) -> Finding | None:
 
 def _one_masked(trial: Trial, case: Case, query: Tensor) -> Finding | None:
     """The first query alone, and among the others, under the same row of a mask."""
-    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
+    mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     row = mask[:1].contiguous()
     allowance = trial.truth(query, case.key, case.value, attn_mask=row).allowance
     among = trial.call(case.query, case.key, case.value, attn_mask=mask)[..., :1, :]
@@ -207,7 +207,7 @@ def empty(trial: Trial, case: Case) -> Finding | None:
             declined = declined or (what, f"{type(raised.error).__name__}: {raised.error}")
             continue
         if bool((output != 0).any()):
-            return trial.unsafe(NO_KEYS, got=float(output[output != 0][0]))
+            return trial.unsafe_failure(NO_KEYS, got=float(output[output != 0][0]))
     if declined is None:
         return None
     values: dict[str, object] = {"what": declined[0], "error": declined[1]}

@@ -139,11 +139,11 @@ def some_mask(case: Case, shape: tuple[int, ...]) -> Tensor:
     needs=("attn_mask",),
 )
 def mask_polarity(trial: Trial, case: Case) -> Finding | None:
-    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
+    mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     try:
         found = _compare(trial, case, mask.double(), OTHER, attn_mask=mask)
     except Raised as raised:
-        if trial.declined(raised) or not adds_floats(trial, case):
+        if trial.is_refusal(raised) or not adds_floats(trial, case):
             raise
         return Finding(Verdict.NOT_CLAIMED, NUMBERS_ALONE)
     if found is None:
@@ -153,15 +153,15 @@ def mask_polarity(trial: Trial, case: Case) -> Finding | None:
     if mask.shape[-2] == mask.shape[-1]:
         ways[TRANSPOSED] = own * mask.mT
     weights = trial.weights(case.query, case.key, attn_mask=mask)
-    if bool(_close(weights, own * mask)):
-        return found.reworded(AFTER)
+    if bool(_is_close(weights, own * mask)):
+        return found.reword(AFTER)
     for text, way in ways.items():
-        if _close(weights, way / way.sum(-1, keepdim=True)):
-            return found.reworded(text)
+        if _is_close(weights, way / way.sum(-1, keepdim=True)):
+            return found.reword(text)
     leaks = weights.masked_fill(mask, 0.0).abs()
     if bool((leaks > 0).any()):
         place = torch.unravel_index(leaks.argmax(), leaks.shape)
-        return found.reworded(LEAK, i=int(place[-2]), j=int(place[-1]), weight=float(leaks[place]))
+        return found.reword(LEAK, i=int(place[-2]), j=int(place[-1]), weight=float(leaks[place]))
     return found
 
 
@@ -187,8 +187,8 @@ def float_mask(trial: Trial, case: Case) -> Finding | None:
         AS_BOOL: own * (bias != 0),
         SUBTRACTED: own * torch.exp(-bias.masked_fill(bias == -torch.inf, torch.inf)),
     }.items():
-        if _close(weights, way / way.sum(-1, keepdim=True)):
-            said = found.reworded(text)
+        if _is_close(weights, way / way.sum(-1, keepdim=True)):
+            said = found.reword(text)
             # A mask that is a yes and no is a mask, and numbers to add are not promised.
             return replace(said, verdict=Verdict.CONVENTION) if text is AS_BOOL else said
     return found
@@ -211,7 +211,7 @@ def yes_or_no(trial: Trial, case: Case) -> bool:
         weights = trial.weights(case.query, case.key, attn_mask=bias)
     except Raised:
         return False
-    return _close(weights, way / way.sum(-1, keepdim=True))
+    return _is_close(weights, way / way.sum(-1, keepdim=True))
 
 
 def some_bias(trial: Trial, case: Case) -> Tensor:
@@ -223,7 +223,7 @@ def some_bias(trial: Trial, case: Case) -> Tensor:
     mask = some_mask(case, (case.query.shape[-2], case.key.shape[-2]))
     bias = torch.randn(mask.shape, generator=case.generator(), dtype=torch.float64)
     bias = ((10 * bias).round().clamp(-20, 20) / 10).fill_diagonal_(0.0)
-    return trial.seen(trial.sayable(bias.masked_fill(~mask, -torch.inf)))
+    return trial.to_double(trial.restrict_mask(bias.masked_fill(~mask, -torch.inf)))
 
 
 @rule(
@@ -281,7 +281,7 @@ def _broadcast(trial: Trial, case: Case) -> Finding | None:
 def _each_its_own(trial: Trial, case: Case) -> Finding | None:
     """Each sample and head under its part of a full mask, as if that were the mask of all."""
     (b, h, n), m = case.query.shape[:3], case.key.shape[-2]
-    full = trial.sayable(some_mask(case, (b, h, n, m)))
+    full = trial.restrict_mask(some_mask(case, (b, h, n, m)))
     allowance = trial.truth(case.query, case.key, case.value, attn_mask=full).allowance
     for sample, head in itertools.product(range(b), range(h)):
         part = full[sample, head].contiguous()
@@ -306,13 +306,13 @@ def _each_its_own(trial: Trial, case: Case) -> Finding | None:
     needs=("attn_mask", "is_causal"),
 )
 def mask_with_causal(trial: Trial, case: Case) -> Finding | None:
-    mask = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
+    mask = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     causal = torch.ones_like(mask).tril()
     options = {"attn_mask": mask, "is_causal": True}
     try:
         found = _compare(trial, case, (mask & causal).double(), OTHER, **options)
     except Raised as raised:
-        if isinstance(raised.error, CannotSay) or not trial.declined(raised):
+        if isinstance(raised.error, CannotSay) or not trial.is_refusal(raised):
             raise
         error = f"{type(raised.error).__name__}: {raised.error}".rstrip(". ")
         return Finding(Verdict.CONVENTION, REFUSES, {"error": error})
@@ -322,8 +322,8 @@ def mask_with_causal(trial: Trial, case: Case) -> Finding | None:
     own = trial.weights(case.query, case.key)
     for text, allowed in {CAUSAL_ONLY: causal, MASK_ONLY: mask, EITHER: causal | mask}.items():
         way = own * allowed
-        if _close(weights, way / way.sum(-1, keepdim=True)):
-            return found.reworded(text)
+        if _is_close(weights, way / way.sum(-1, keepdim=True)):
+            return found.reword(text)
     return found
 
 
@@ -337,7 +337,7 @@ def _floats_with_causal(trial: Trial, case: Case) -> Finding | None:
     try:
         found = _compare(trial, case, bias.exp() * causal, OTHER, **options)
     except Raised as raised:
-        if not trial.declined(raised):
+        if not trial.is_refusal(raised):
             raise
         return None
     if found is None:
@@ -346,8 +346,8 @@ def _floats_with_causal(trial: Trial, case: Case) -> Finding | None:
     own = trial.weights(case.query, case.key)
     for text, factor in {FLOATS_CAUSAL_ONLY: causal, FLOATS_MASK_ONLY: bias.exp()}.items():
         way = own * factor
-        if _close(weights, way / way.sum(-1, keepdim=True)):
-            return found.reworded(text)
+        if _is_close(weights, way / way.sum(-1, keepdim=True)):
+            return found.reword(text)
     return found
 
 
@@ -365,7 +365,7 @@ def padding_amount(trial: Trial, case: Case) -> Finding | None:
     few, more = 1, 6
     outputs, allowed = [], 0.0 * case.value
     for extra in (few, more):
-        inputs = [_padded(tensor, extra) for tensor in (case.query, case.key, case.value)]
+        inputs = [_pad(tensor, extra) for tensor in (case.query, case.key, case.value)]
         mask = (torch.arange(n + extra) < n).expand(n + extra, n + extra)
         outputs.append(trial.call(*inputs, attn_mask=mask.contiguous())[..., :n, :])
         allowed = allowed + trial.truth(*inputs, attn_mask=mask).allowance[..., :n, :]
@@ -373,7 +373,7 @@ def padding_amount(trial: Trial, case: Case) -> Finding | None:
     return found and trial.failure(PADDING, outputs[0], few=few, more=more, **found.values())
 
 
-def _padded(tensor: Tensor, extra: int) -> Tensor:
+def _pad(tensor: Tensor, extra: int) -> Tensor:
     """``extra`` more positions, that hold the first one again."""
     return torch.cat([tensor, tensor[..., :1, :].expand(*tensor.shape[:-2], extra, -1)], -2)
 
@@ -387,13 +387,13 @@ def _compare(
     """
     output = trial.call(case.query, case.key, case.value, **options)
     shown = trial.last
-    expected = trial.predicted(case.query, case.key, case.value, factor)
+    expected = trial.predict(case.query, case.key, case.value, factor)
     allowance = trial.truth(case.query, case.key, case.value, attn_mask=factor.log()).allowance
     found = miss(output, expected, 3 * allowance)
     trial.last = shown
     return found and trial.failure(text, expected, **found.values())
 
 
-def _close(one: Tensor, other: Tensor) -> bool:
+def _is_close(one: Tensor, other: Tensor) -> bool:
     """Near enough to say that these are the same weights."""
     return bool(((one - other).abs() <= 1e-2 * other.abs() + 1e-4).all())

@@ -77,7 +77,7 @@ _LOWEST = 2.0**18
 _SAME = 0.05  # of the largest value; so near, an output is the mean that a cause predicts
 
 
-def along_first(like: Tensor, numbers: Tensor | float) -> Tensor:
+def first_component(like: Tensor, numbers: Tensor | float) -> Tensor:
     """Vectors in the shape of ``like`` with these first components, and zeros else."""
     vectors = torch.zeros_like(like)
     vectors[..., 0] = torch.as_tensor(numbers, dtype=like.dtype)
@@ -95,44 +95,44 @@ def along_first(like: Tensor, numbers: Tensor | float) -> Tensor:
 )
 def very_negative_scores(trial: Trial, case: Case) -> Finding | None:
     n, d_k = case.query.shape[-2:]
-    value = trial.seen(case.value)
+    value = trial.to_double(case.value)
     every = torch.ones(n, n, dtype=torch.bool)
     first = (torch.arange(n) < max(1, n - 2)).expand(n, n).contiguous()
-    plain = trial.without_future(case)
+    plain = trial.visible_pairs(case)
     ways: dict[str | None, tuple[Tensor, dict[str, Any]]] = {None: (plain, {})}
     if trial.offers("attn_mask"):
         ways["attn_mask"] = (first & plain, {"attn_mask": first})
     if trial.offers("is_causal"):
         ways["is_causal"] = (every.tril(), {"is_causal": True})
     # Every second query has scores of 0, for whom the largest score of all is subtracted from all.
-    query = along_first(case.query, torch.where(torch.arange(n) % 2 == 0, _LOW, 0.0))
+    query = first_component(case.query, torch.where(torch.arange(n) % 2 == 0, _LOW, 0.0))
     score = -_LOW * _LOW * d_k**-0.5
     for option, (allowed, options) in list(ways.items()):
         if option is not None and not _takes(trial, case, options):
             del ways[option]  # another property tells why
             continue
         # The forbidden keys score 0, unless some query may see them.
-        numbers = torch.where(_seen(trial, allowed, option), -_LOW, 0.0)
+        numbers = torch.where(_visible_keys(trial, allowed, option), -_LOW, 0.0)
         # What a query may see has one score, and shares the weight.
         shares = allowed.double() / allowed.sum(-1, keepdim=True)
-        output = trial.call(query, along_first(case.key, numbers), case.value, **options)
-        found = miss(output, shares @ value, budget.of_mean(value, trial.dtype, score))
+        output = trial.call(query, first_component(case.key, numbers), case.value, **options)
+        found = miss(output, shares @ value, budget.mean_error(value, trial.dtype, score))
         if found is not None:
             text = NEITHER
             if _averages(trial, case):
                 text = _cause(found, option, shares, value, output)
-            said = trial.failure if text in (NEITHER, OTHER) else trial.unsafe
+            said = trial.failure if text in (NEITHER, OTHER) else trial.unsafe_failure
             return said(text, shares @ value, score=score, option=option, **found.values())
     if trial.dtype == torch.float16:
         return None  # a product of 61504 is about the most that it holds
     for option, (allowed, options) in ways.items():
-        failure = _lowest(trial, case, option, allowed, options)
+        failure = _check_lowest(trial, case, option, allowed, options)
         if failure is not None:
             return failure
     return None
 
 
-def _seen(trial: Trial, allowed: Tensor, option: str | None) -> Tensor:
+def _visible_keys(trial: Trial, allowed: Tensor, option: str | None) -> Tensor:
     """The keys that some query may see."""
     causal = option == "is_causal" or (trial.subject.always_causal and option is None)
     return allowed.any(0) | causal
@@ -146,7 +146,7 @@ def _takes(trial: Trial, case: Case, options: dict[str, Any]) -> bool:
     return True
 
 
-def _lowest(
+def _check_lowest(
     trial: Trial, case: Case, option: str | None, allowed: Tensor, options: dict[str, Any]
 ) -> Finding | None:
     """Allowed scores of -1.7e10, below the -1e9 that is taken for -inf too.
@@ -160,8 +160,8 @@ def _lowest(
     if not bool(blind.any()):
         return None
     value = case.value * held[:, None]
-    numbers = torch.where(_seen(trial, allowed, option), -_LOWEST, 0.0)
-    query, key = along_first(case.query, _LOWEST), along_first(case.key, numbers)
+    numbers = torch.where(_visible_keys(trial, allowed, option), -_LOWEST, 0.0)
+    query, key = first_component(case.query, _LOWEST), first_component(case.key, numbers)
     output = trial.call(query, key, value, **options)
     found = miss(torch.where(blind, output, 0.0), torch.zeros_like(output), 0.0)
     if found is None:
@@ -174,7 +174,7 @@ def _lowest(
         # They share it with each other, and not all of them are among the last keys.
         text = OUTDONE if float((weight * blind).max()) > 1 / n**2 else TOUCHED
     score = -_LOWEST * _LOWEST * d_k**-0.5
-    return trial.unsafe(text, score=score, option=option or CAUSAL_MASK, **found.values())
+    return trial.unsafe_failure(text, score=score, option=option or CAUSAL_MASK, **found.values())
 
 
 def _cause(found: Miss, option: str | None, shares: Tensor, value: Tensor, output: Tensor) -> Text:
@@ -199,40 +199,40 @@ def _cause(found: Miss, option: str | None, shares: Tensor, value: Tensor, outpu
 )
 def large_scores(trial: Trial, case: Case) -> Finding | None:
     n, d_k = case.query.shape[-2:]
-    value = trial.seen(case.value)
+    value = trial.to_double(case.value)
     pair = torch.arange(n) < min(2, n)
     # Two keys of one large score, the others of its opposite: the mean of the two values.
-    query = along_first(case.query, _LOW)
-    key = along_first(case.key, torch.where(pair, _LOW, -_LOW))
+    query = first_component(case.query, _LOW)
+    key = first_component(case.key, torch.where(pair, _LOW, -_LOW))
     expected = trial.shares(case, pair) @ value
     output = trial.call(query, key, case.value)
     score = _LOW * _LOW * d_k**-0.5
-    found = miss(output, expected, budget.of_mean(value, trial.dtype, score))
+    found = miss(output, expected, budget.mean_error(value, trial.dtype, score))
     if found is not None:
         text = NEITHER
         if _averages(trial, case):
             text = OTHER if math.isfinite(found.got) and found.got else OVERFLOW
-        said = trial.failure if text in (NEITHER, OTHER) else trial.unsafe
+        said = trial.failure if text in (NEITHER, OTHER) else trial.unsafe_failure
         return said(text, expected, score=score, **found.values())
-    return _clamped(trial, case)
+    return _check_clamping(trial, case)
 
 
 def _averages(trial: Trial, case: Case) -> bool:
     """Whether a query of zeros gets the mean of the values; if not, no exponential is to blame."""
-    value = trial.seen(case.value)
+    value = trial.to_double(case.value)
     shown = trial.last
     output = trial.call(torch.zeros_like(case.query), case.key, case.value)
     trial.last = shown
     mean = trial.shares(case) @ value
-    return miss(output, mean, budget.of_mean(value, trial.dtype)) is None
+    return miss(output, mean, budget.mean_error(value, trial.dtype)) is None
 
 
-def _clamped(trial: Trial, case: Case) -> Finding | None:
+def _check_clamping(trial: Trial, case: Case) -> Finding | None:
     """The same difference of scores at the bottom and at the top."""
     n, d_k = case.query.shape[-2:]
-    query = along_first(case.query, 16.0)
+    query = first_component(case.query, 16.0)
     steps = torch.where(torch.arange(n) == 0, 0.25, 0.0)
-    bottom, top = (along_first(case.key, steps + shift) for shift in (0.0, 23.75))
+    bottom, top = (first_component(case.key, steps + shift) for shift in (0.0, 23.75))
     kept = trial.call(query, bottom, case.value)
     moved = trial.call(query, top, case.value)
     allowance = trial.truth(query, top, case.value, exact_scores=True).allowance
@@ -259,4 +259,4 @@ def nan_seen(trial: Trial, case: Case) -> Finding | None:
     if not len(hidden):
         return None
     place = hidden[0].tolist()
-    return trial.unsafe(HIDDEN, i=place[-2], index=place, got=float(shown[tuple(place)]))
+    return trial.unsafe_failure(HIDDEN, i=place[-2], index=place, got=float(shown[tuple(place)]))

@@ -10,7 +10,7 @@ from torch import Tensor
 from attnref.conformance import budget
 from attnref.conformance.case import Case, Sizes
 from attnref.conformance.comparison import miss
-from attnref.conformance.properties.numerics import EXACT, along_first
+from attnref.conformance.properties.numerics import EXACT, first_component
 from attnref.conformance.property import rule
 from attnref.conformance.trial import Raised, Trial
 from attnref.conformance.verdict import Finding, Verdict
@@ -131,7 +131,7 @@ def effective_scale(trial: Trial, case: Case, **options: Any) -> Fit:
 
     log p_ij - log p_ī = c (q_i·k_j - q_i·k̄)
     """
-    seen = trial.without_future(case)
+    seen = trial.visible_pairs(case)
     for size in (1.0, 0.125):  # a large factor makes weights vanish; then smaller scores serve
         query = size * case.query
         weights = trial.weights(query, case.key, **options)  # (..., n, m)
@@ -141,16 +141,16 @@ def effective_scale(trial: Trial, case: Case, **options: Any) -> Fit:
         return Fit(math.nan, False)
     if bool((weights.masked_fill(seen, 0.0) != 0).any()):
         return Fit(math.nan, False)
-    dots = trial.seen(query) @ trial.seen(case.key).mT
+    dots = trial.to_double(query) @ trial.to_double(case.key).mT
     logs = weights.masked_fill(~seen, 1.0).log()
-    dots, logs = (centred(x, seen) for x in (dots, logs))
+    dots, logs = (centre(x, seen) for x in (dots, logs))
     factor = float((dots * logs).sum() / (dots * dots).sum())
     left = float((logs - factor * dots).abs().mean())
     rounding = 4 * torch.finfo(trial.dtype).eps  # of a weight, which is what is left of a factor 0
     return Fit(factor, left <= 0.02 * float(logs.abs().mean()) + rounding)
 
 
-def centred(x: Tensor, seen: Tensor) -> Tensor:
+def centre(x: Tensor, seen: Tensor) -> Tensor:
     """Its differences from the mean of its row, over what is ``seen``; zeros elsewhere."""
     x = x.masked_fill(~seen, 0.0)
     return (x - x.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True)).masked_fill(~seen, 0.0)
@@ -167,22 +167,22 @@ def centred(x: Tensor, seen: Tensor) -> Tensor:
 )
 def scale(trial: Trial, case: Case) -> Finding | None:
     factor = trial.subject.factor
-    usual = _without(trial, case)
+    usual = _check_default(trial, case)
     if factor is not None and usual is None:
         text = OWN_FIXED if factor.fixed else OWN_MULTIPLE
         usual = Finding(Verdict.NOT_CLAIMED, text, {"factor": factor.number})
-    asked = _asked(trial, case) if trial.offers("scale") else None
+    asked = _check_given(trial, case) if trial.offers("scale") else None
     return asked or usual if factor is not None else usual or asked
 
 
-def _asked(trial: Trial, case: Case) -> Finding | None:
+def _check_given(trial: Trial, case: Case) -> Finding | None:
     """The factors where some are given."""
     for asked in (_ASKED, *_UNUSUAL):
         try:
-            found = _with(trial, case, asked)
+            found = _check_factor(trial, case, asked)
         except Raised as raised:
             # One below 0 turns attention around, and an error says so; 0 is a number like others.
-            if asked == _ASKED or (asked >= 0 and not trial.declined(raised)):
+            if asked == _ASKED or (asked >= 0 and not trial.is_refusal(raised)):
                 raise
             continue
         if found is not None:
@@ -190,7 +190,7 @@ def _asked(trial: Trial, case: Case) -> Finding | None:
     return None
 
 
-def _with(trial: Trial, case: Case, asked: float) -> Finding | None:
+def _check_factor(trial: Trial, case: Case, asked: float) -> Finding | None:
     """The factor where ``asked`` is given."""
     expected = trial.truth(case.query, case.key, case.value, scale=asked)
     output = trial.call(case.query, case.key, case.value, scale=asked)
@@ -198,51 +198,51 @@ def _with(trial: Trial, case: Case, asked: float) -> Finding | None:
         return None
     failure = trial.failure(OTHER_FACTOR, expected.output)
     if asked < 0 and not output.isfinite().all():
-        return trial.unsafe(ROOT, expected.output, asked=asked)
-    wide = trial.fitted(WIDE)
+        return trial.unsafe_failure(ROOT, expected.output, asked=asked)
+    wide = trial.fit(WIDE)
     fit = effective_scale(trial, Case.draw(wide, case.seed), scale=asked)
-    if fit.good and _near(fit.factor, asked):
+    if fit.good and _is_close(fit.factor, asked):
         return None  # something else is wrong
     right = wide.d_k**-0.5
     text = OTHER_FACTOR if fit.good else NO_FACTOR
     ways = [(right, IGNORED), (right * asked, ON_TOP)] + ([(1 / asked, DIVIDES)] if asked else [])
     for factor, name in ways:
-        if fit.good and _near(fit.factor, factor):
+        if fit.good and _is_close(fit.factor, factor):
             text = name
-    return failure.reworded(text, asked=asked, factor=fit.factor, d_k=wide.d_k)
+    return failure.reword(text, asked=asked, factor=fit.factor, d_k=wide.d_k)
 
 
-def _near(one: float, other: float) -> bool:
+def _is_close(one: float, other: float) -> bool:
     """Equal up to 2 %; of a factor near 0, up to a thousandth."""
     return abs(one - other) < max(0.02 * abs(other), 1e-3)
 
 
-def _without(trial: Trial, case: Case) -> Finding | None:
+def _check_default(trial: Trial, case: Case) -> Finding | None:
     """The factor where none is given."""
     expected = trial.truth(case.query, case.key, case.value)
     output = trial.call(case.query, case.key, case.value)
     if miss(output, expected.output, expected.allowance) is None:
         return None
     failure = trial.failure(BEHAVES, expected.output)
-    wide, narrow = trial.fitted(WIDE), trial.fitted(NARROW)
+    wide, narrow = trial.fit(WIDE), trial.fit(NARROW)
     fit = effective_scale(trial, Case.draw(wide, case.seed))
     right = wide.d_k**-0.5
     values: dict[str, Any] = {"factor": fit.factor, "right": right, "d_k": wide.d_k}
     if not fit.good:
-        return failure.reworded(NO_FACTOR)
+        return failure.reword(NO_FACTOR)
     if abs(fit.factor / right - 1) < 0.02:
         return None  # something else is wrong
     other = effective_scale(trial, Case.draw(narrow, case.seed))
-    same = wide != narrow and other.good and _near(other.factor, fit.factor)
+    same = wide != narrow and other.good and _is_close(other.factor, fit.factor)
     others = named_factors(narrow)
     for name, factor in named_factors(wide).items():
         fixed = wide != narrow and others.get(name) == factor
         if abs(fit.factor / factor - 1) < _CLOSE and fixed == same:
             values["name"] = name
-            return failure.reworded(BEHAVES, **values)
+            return failure.reword(BEHAVES, **values)
     if same:
-        return failure.reworded(FIXED, factor=fit.factor, widths=[narrow.d_k, wide.d_k])
-    return failure.reworded(BEHAVES_UNNAMED, **values)
+        return failure.reword(FIXED, factor=fit.factor, widths=[narrow.d_k, wide.d_k])
+    return failure.reword(BEHAVES_UNNAMED, **values)
 
 
 def named_factors(sizes: Sizes) -> dict[str | Text, float]:
@@ -288,16 +288,16 @@ def scaling_order(trial: Trial, case: Case) -> Finding | None:
 
 def overflows(trial: Trial, case: Case) -> Finding | None:
     """Products of 160000, beyond float16's 65504; a quarter of them, 40000, is not."""
-    vectors = along_first(case.query, 400.0)
-    value = trial.seen(case.value)
+    vectors = first_component(case.query, 400.0)
+    value = trial.to_double(case.value)
     expected = trial.shares(case) @ value
     output = trial.call(vectors, vectors, case.value)
-    found = miss(output, expected, budget.of_mean(value, trial.dtype))
+    found = miss(output, expected, budget.mean_error(value, trial.dtype))
     if found is None:
         return None
     product = 400.0 * 400.0
     score = product * case.query.shape[-1] ** -0.5
-    return trial.unsafe(OVERFLOW, expected, product=product, score=score, **found.values())
+    return trial.unsafe_failure(OVERFLOW, expected, product=product, score=score, **found.values())
 
 
 def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
@@ -305,12 +305,12 @@ def _mask_scaled(trial: Trial, case: Case) -> Finding | None:
     n, m = case.query.shape[-2], case.key.shape[-2]
     bias = torch.randn(n, m, generator=case.generator(), dtype=torch.float64)
     bias = (4 * bias).round() / 4
-    seen = trial.without_future(case)
+    seen = trial.visible_pairs(case)
     own = trial.weights(case.query, case.key).masked_fill(~seen, 1.0)
     # The call under the mask comes last: it is the one to be shown.
     under = trial.weights(case.query, case.key, attn_mask=bias).masked_fill(~seen, 1.0)
     added = under.log() - own.log()
-    bias, added = (centred(x, seen) for x in (bias, added))
+    bias, added = (centre(x, seen) for x in (bias, added))
     size = (bias * bias).sum()
     factor = float((added * bias).sum() / size / (added.numel() / bias.numel()))
     left = float((added - factor * bias).abs().mean())
@@ -341,5 +341,5 @@ def causal_scale(trial: Trial, case: Case) -> Finding | None:
         wrong = miss(output, right.output, right.allowance)
         if wrong is not None:
             values = {"index": list(wrong.place), "got": wrong.got, "expected": wrong.expected}
-            return trial.unsafe(CAUSAL_SCALE, right.output, asked=asked, **values)
+            return trial.unsafe_failure(CAUSAL_SCALE, right.output, asked=asked, **values)
     return None

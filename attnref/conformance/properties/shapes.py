@@ -40,8 +40,8 @@ WRONG_DTYPE = Text(
     page="foundations/matrix-form",
 )
 def shape(trial: Trial, case: Case) -> Finding | None:
-    query, key, value = map(trial.given, (case.query, case.key, case.value))
-    found = trial.raw(query, key, value)
+    query, key, value = map(trial.cast, (case.query, case.key, case.value))
+    found = trial.call_raw(query, key, value)
     several = found if isinstance(found, tuple | list) and found else None
     output = found if several is None else several[0]
     if not isinstance(output, Tensor):
@@ -84,9 +84,9 @@ def dtype(trial: Trial, case: Case) -> Finding | None:
         except Raised:
             continue  # other dtypes than the one that is asked need not be supported
         if found.dtype != each:
-            return trial.failure(WRONG_DTYPE, given=_short(each), got=_short(found.dtype))
+            return trial.failure(WRONG_DTYPE, given=_dtype_name(each), got=_dtype_name(found.dtype))
     return None
 
 
-def _short(dtype: torch.dtype) -> str:
+def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")

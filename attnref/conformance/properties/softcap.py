@@ -57,7 +57,7 @@ OTHER = Text(
 )
 def softcap_order(trial: Trial, case: Case) -> Finding | None:
     cap = 0.5
-    allowed = trial.sayable(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
+    allowed = trial.restrict_mask(some_mask(case, (case.query.shape[-2], case.key.shape[-2])))
     options: dict[str, Any] = {"softcap": cap}
     if trial.offers("attn_mask"):
         options["attn_mask"] = allowed
@@ -80,8 +80,8 @@ def softcap_order(trial: Trial, case: Case) -> Finding | None:
     place = torch.unravel_index(leaks.argmax(), leaks.shape)
     if float(leaks[place]) > 1e-3:
         values = {"i": int(place[-2]), "j": int(place[-1]), "weight": float(leaks[place])}
-        return failure.reworded(AFTER_MASK, cap=cap, **values)
-    dots = trial.seen(case.query) @ trial.seen(case.key).mT
+        return failure.reword(AFTER_MASK, cap=cap, **values)
+    dots = trial.to_double(case.query) @ trial.to_double(case.key).mT
     for text, scores in {
         IGNORED: dots * usual,
         BEFORE_SCALE: cap * torch.tanh(dots / cap) * usual,
@@ -89,7 +89,7 @@ def softcap_order(trial: Trial, case: Case) -> Finding | None:
     }.items():
         way = torch.softmax(scores.masked_fill(~allowed, -math.inf), -1)
         if bool(((weights - way).abs() < 1e-2).all()):
-            return failure.reworded(text, cap=cap)
+            return failure.reword(text, cap=cap)
     return failure
 
 
@@ -105,11 +105,13 @@ def _floats(trial: Trial, case: Case, cap: float) -> Finding | None:
     if found is None:
         return None
     failure = trial.failure(OTHER, right.output, cap=cap, **found.values())
-    scores = trial.seen(case.query) @ trial.seen(case.key).mT * case.query.shape[-1] ** -0.5
+    scores = (
+        trial.to_double(case.query) @ trial.to_double(case.key).mT * case.query.shape[-1] ** -0.5
+    )
     capped = cap * torch.tanh((scores + bias) / cap)
     way = torch.softmax(capped.masked_fill(bias == -math.inf, -math.inf), -1)
-    same = (output - way @ trial.seen(case.value)).abs() < 1e-2
-    return failure.reworded(FLOATS, cap=cap) if bool(same.all()) else failure
+    same = (output - way @ trial.to_double(case.value)).abs() < 1e-2
+    return failure.reword(FLOATS, cap=cap) if bool(same.all()) else failure
 
 
 def _usual_scale(trial: Trial, case: Case) -> tuple[float, float]:

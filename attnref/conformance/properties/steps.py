@@ -163,7 +163,7 @@ def pieces(trial: Trial, case: Case) -> Finding | None:
         try:
             output = trial.call(*inputs, pieces=cut)
         except Raised as raised:
-            error = _said(raised.error)
+            error = _describe_error(raised.error)
             refused = refused or Finding(
                 Verdict.NOT_CLAIMED, UNCUT, {"pieces": _sum(cut), "error": error}
             )
@@ -172,12 +172,12 @@ def pieces(trial: Trial, case: Case) -> Finding | None:
         if found is not None:
             values = {**found.values(), "pieces": _sum(cut)}
             failure = trial.failure(CUT, expected, **values)
-            how = _explained(case, cut, output)
-            return failure if how is None else failure.reworded(CUT_AS, **values, how=how)
+            how = _explain_mask(case, cut, output)
+            return failure if how is None else failure.reword(CUT_AS, **values, how=how)
     return refused
 
 
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(".: ")
 
 
@@ -195,7 +195,7 @@ def _sum(cut: Sequence[int]) -> str:
     return " + ".join(map(str, cut))
 
 
-def _explained(case: Case, cut: tuple[int, ...], got: Tensor) -> Text | None:
+def _explain_mask(case: Case, cut: tuple[int, ...], got: Tensor) -> Text | None:
     """The mask inside of pieces that gives ``got``, None when none is known."""
     n = case.query.shape[-2]
     start = torch.repeat_interleave(torch.tensor([sum(cut[:i]) for i in range(len(cut))]), _t(cut))
@@ -210,12 +210,12 @@ def _explained(case: Case, cut: tuple[int, ...], got: Tensor) -> Text | None:
         ONE_MORE: torch.where(several, (j <= i + 1) & (j < stop), past),
         PIECE_ALONE: (j <= i) & (j >= start),
     }
-    scores = case.query @ _like(case.query, case.key).mT * case.query.shape[-1] ** -0.5
+    scores = case.query @ _repeat_heads(case.query, case.key).mT * case.query.shape[-1] ** -0.5
     for text, seen in ways.items():
         if bool((seen == past).all()):
             continue
         made = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
-        made = made @ _like(case.query, case.value)
+        made = made @ _repeat_heads(case.query, case.value)
         rows = seen.any(-1)  # what the others get is anybody's guess
         if len(cut) > 1:
             rows = rows & (start > 0)[:, 0]  # the first piece may be right, for it has no past
@@ -228,7 +228,7 @@ def _t(cut: Sequence[int]) -> Tensor:
     return torch.tensor(cut)
 
 
-def _like(query: Tensor, tensor: Tensor) -> Tensor:
+def _repeat_heads(query: Tensor, tensor: Tensor) -> Tensor:
     return tensor.repeat_interleave(query.shape[1] // tensor.shape[1], 1)
 
 
@@ -267,7 +267,7 @@ def _window(trial: Trial) -> Finding | None:
     return Finding(Verdict.NOT_CLAIMED, WINDOWED, {"window": named})
 
 
-def _same(trial: Trial, case: Case, text: Text, **flags: object) -> Finding | None:
+def _check_same(trial: Trial, case: Case, text: Text, **flags: object) -> Finding | None:
     """Whether the outputs are the same when the sequence is fed otherwise."""
     inputs = (case.query, case.key, case.value)
     expected = trial.call(*inputs)
@@ -285,7 +285,7 @@ def _same(trial: Trial, case: Case, text: Text, **flags: object) -> Finding | No
     page=_PAGE,
 )
 def sequences_apart(trial: Trial, case: Case) -> Finding | None:
-    return _same(trial, case, SHARED_CACHE, interleaved=True)
+    return _check_same(trial, case, SHARED_CACHE, interleaved=True)
 
 
 @rule(
@@ -300,7 +300,7 @@ def sequences_apart(trial: Trial, case: Case) -> Finding | None:
 )
 def cache_unchanged(trial: Trial, case: Case) -> Finding | None:
     for when in ("before", "after"):
-        found = _same(trial, case, CHANGES, branched=when)
+        found = _check_same(trial, case, CHANGES, branched=when)
         if found is not None:
             return Finding(Verdict.CONVENTION, CHANGES, found.values)
     return None
@@ -326,7 +326,7 @@ def cache_owns(trial: Trial, case: Case) -> Finding | None:
         found = miss(output, expected, allowed)
         if found is not None and miss(trial.call(*inputs, pieces=cut), expected, allowed) is None:
             trial.call(*inputs, pieces=cut, overwritten=True)  # the one to be shown
-            return trial.unsafe(ALIASED, expected, **found.values())
+            return trial.unsafe_failure(ALIASED, expected, **found.values())
     return None
 
 
@@ -355,7 +355,7 @@ def long_caches(trial: Trial, case: Case) -> Finding | None:
         try:
             output = trial.call(long.query, long.key, long.value)
         except Raised as raised:
-            error = _said(raised.error.__cause__ or raised.error)
+            error = _describe_error(raised.error.__cause__ or raised.error)
             return Finding(Verdict.NOT_CLAIMED, FULL, {"n": n, "error": error})
         for row in range(n - _ROWS, n):
             query = long.query[..., row : row + 1, :]
@@ -367,15 +367,15 @@ def long_caches(trial: Trial, case: Case) -> Finding | None:
                 index = [*found.place[:-2], row, found.place[-1]]
                 values = {**found.values(), "position": row, "index": index}
                 failure = trial.failure(LONG, **values)
-                lost = _forgotten(query, key, value, got)
+                lost = _count_forgotten(query, key, value, got)
                 if lost is None:
                     return failure
                 values |= {"all": row + 1, "kept": row + 1 - lost}
-                return failure.reworded(FORGETS, **values)
+                return failure.reword(FORGETS, **values)
     return None
 
 
-def _forgotten(query: Tensor, key: Tensor, value: Tensor, got: Tensor) -> int | None:
+def _count_forgotten(query: Tensor, key: Tensor, value: Tensor, got: Tensor) -> int | None:
     """Without how many of the first keys ``got`` is right; None when with any number it is not."""
     scores = query @ key.mT * query.shape[-1] ** -0.5
     for lost in range(1, key.shape[-2]):
@@ -418,7 +418,7 @@ def step_gradients(trial: Trial, case: Case) -> Finding | None:
 
 def _own_steps(trial: Trial, case: Case, upstream: Tensor) -> dict[str, Tensor]:
     """The gradients when what earlier steps have kept counts as constant."""
-    tensors = [trial.seen(x).requires_grad_() for x in (case.query, case.key, case.value)]
+    tensors = [trial.to_double(x).requires_grad_() for x in (case.query, case.key, case.value)]
     query, key, value = tensors
     n = query.shape[-2]
     own = torch.eye(n, dtype=torch.bool)
@@ -428,5 +428,5 @@ def _own_steps(trial: Trial, case: Case, upstream: Tensor) -> dict[str, Tensor]:
         scores = torch.where(own, query @ key.mT, constant) * query.shape[-1] ** -0.5
         weights = torch.softmax(scores.masked_fill(future, -torch.inf), -1)
         output = weights.where(own, 0.0) @ value + weights.where(~own, 0.0) @ value.detach()
-        found = torch.autograd.grad(output, tensors, trial.seen(upstream))
+        found = torch.autograd.grad(output, tensors, trial.to_double(upstream))
     return dict(zip(("query", "key", "value"), found, strict=True))

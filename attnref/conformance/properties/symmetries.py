@@ -52,7 +52,7 @@ HEAD = Text(
 )
 
 
-def coarse(tensor: Tensor) -> Tensor:
+def coarsen(tensor: Tensor) -> Tensor:
     """Multiples of 1/8 up to 3: sums and doubles of two of them are exact in every dtype."""
     return (tensor * 8).round().clamp(-24, 24) / 8
 
@@ -93,8 +93,8 @@ def _derangement(m: int, generator: torch.Generator) -> Tensor:
     page="foundations/softmax-or-sum",
 )
 def shift_invariance(trial: Trial, case: Case) -> Finding | None:
-    query, key = coarse(case.query), coarse(case.key)
-    step = coarse(2 * torch.randn(key.shape[-1], generator=case.generator(), dtype=torch.float64))
+    query, key = coarsen(case.query), coarsen(case.key)
+    step = coarsen(2 * torch.randn(key.shape[-1], generator=case.generator(), dtype=torch.float64))
     before = trial.truth(query, key, case.value)
     after = trial.truth(query, key + step, case.value)  # each score grows by c q·step
     kept = trial.call(query, key, case.value)
@@ -116,7 +116,7 @@ def rescaling(trial: Trial, case: Case) -> Finding | None:
         return None  # `oracle` tells of it
     # A power of two, so that only the exponents change.
     factor = _FACTORS.get(trial.dtype, 2.0**16)
-    query, key = trial.seen(case.query), trial.seen(case.key)
+    query, key = trial.to_double(case.query), trial.to_double(case.key)
     for large in (factor, 1 / factor):
         output = trial.call(query * large, key / large, case.value)
         right = trial.truth(query * large, key / large, case.value)
@@ -138,7 +138,7 @@ _FACTORS = {torch.float16: 2.0**6}  # whose numbers end at 65504
     page="foundations/matrix-form",
 )
 def value_linearity(trial: Trial, case: Case) -> Finding | None:
-    v, w = coarse(case.value), coarse(case.value.flip(-2, -1) + 1)
+    v, w = coarsen(case.value), coarsen(case.value.flip(-2, -1) + 1)
     allowed, parts = 0.0 * v[..., :1, :1], []
     for value, factor in ((2 * v - w, 1), (v, 2), (w, 1)):
         allowed = allowed + factor * trial.truth(case.query, case.key, value).allowance

@@ -73,7 +73,7 @@ class Asked(NamedTuple):
 def options_together(trial: Trial, case: Case) -> Finding | None:
     known: dict[tuple[object, ...], bool] = {}
 
-    def right(case: Case, options: dict[str, Any]) -> bool:
+    def is_right(case: Case, options: dict[str, Any]) -> bool:
         place = (case.query.shape, case.key.shape, *_words(options))
         if place not in known:
             known[place] = trial.is_right(case, **options)
@@ -81,10 +81,10 @@ def options_together(trial: Trial, case: Case) -> Finding | None:
 
     crash: Finding | None = None
     for asked in _calls(trial, case):
-        if not all(right(*call) for call in asked.before):
+        if not all(is_right(*call) for call in asked.before):
             continue  # the property of that option tells of it
         try:
-            found = _wrong(trial, asked.case, asked.options)
+            found = _find_error(trial, asked.case, asked.options)
         except Raised as raised:  # nothing is silently wrong then
             crash = crash or _crash(trial, asked, raised)
             continue
@@ -97,10 +97,10 @@ def options_together(trial: Trial, case: Case) -> Finding | None:
 
 def _crash(trial: Trial, asked: Asked, raised: Raised) -> Finding | None:
     """What it raises by accident; None where it declines, or is not asked at all."""
-    meant = raised.deliberate or trial.declined(raised) or isinstance(raised.error, CannotSay)
+    meant = raised.deliberate or trial.is_refusal(raised) or isinstance(raised.error, CannotSay)
     if meant or len(asked.options) < 2:
         return None
-    return trial.unsafe(
+    return trial.unsafe_failure(
         CRASHES,
         options=", ".join(_words(asked.options)),
         error=f"{type(raised.error).__name__}: {raised.error}",
@@ -126,7 +126,9 @@ def _calls(trial: Trial, case: Case) -> Iterator[Asked]:
                     continue  # properties of their own ask this
                 before = [(short, single) for single in several]
                 yield Asked(
-                    short, options, before if count > 1 else _as_long(trial, case, short, options)
+                    short,
+                    options,
+                    before if count > 1 else _square_cases(trial, case, short, options),
                 )
     if trial.offers("enable_gqa") and case.query.shape[1] % 2 == 0:
         key, value = (x[:, : case.query.shape[1] // 2] for x in (case.key, case.value))
@@ -139,13 +141,15 @@ def _calls(trial: Trial, case: Case) -> Iterator[Asked]:
             )
 
 
-def _as_long(
+def _square_cases(
     trial: Trial, case: Case, short: Case, options: dict[str, Any]
 ) -> list[tuple[Case, dict[str, Any]]]:
     """Fewer queries without the option, and the option with as many queries as keys."""
     n = case.query.shape[-2]
     square = (
-        {"attn_mask": trial.sayable(some_mask(case, (n, n)))} if "attn_mask" in options else options
+        {"attn_mask": trial.restrict_mask(some_mask(case, (n, n)))}
+        if "attn_mask" in options
+        else options
     )
     return [(short, {}), (case, square)]
 
@@ -154,7 +158,7 @@ def _singles(trial: Trial, case: Case) -> Iterator[dict[str, Any]]:
     (b, h, n), m = case.query.shape[:3], case.key.shape[-2]
     if trial.offers("attn_mask"):
         for shape in ((n, m), (b, h, n, m)):
-            mask = trial.sayable(some_mask(case, shape))
+            mask = trial.restrict_mask(some_mask(case, shape))
             mask[..., 0] = True  # so that causality leaves no row without keys
             yield {"attn_mask": mask}
         keys = torch.rand((b, 1, 1, m), generator=case.generator()) < 0.6
@@ -173,7 +177,7 @@ def _words(options: dict[str, Any]) -> list[str]:
     ]
 
 
-def _wrong(trial: Trial, case: Case, options: dict[str, Any]) -> dict[str, Any] | None:
+def _find_error(trial: Trial, case: Case, options: dict[str, Any]) -> dict[str, Any] | None:
     expected = trial.truth(case.query, case.key, case.value, **options)
     output = trial.call(case.query, case.key, case.value, **options)
     found = miss(output, expected.output, expected.allowance)
@@ -204,14 +208,14 @@ def _padded_left(trial: Trial, case: Case) -> Finding | None:
     if not len(lost):
         return None
     place = lost[0].tolist()
-    return trial.unsafe(
+    return trial.unsafe_failure(
         BLIND, right.output, i=place[-2], index=place, got=float(output[tuple(place)])
     )
 
 
 def _obeys(trial: Trial, case: Case) -> bool:
     n, m = case.query.shape[-2], case.key.shape[-2]
-    mask = trial.sayable(some_mask(case, (n, m)))
+    mask = trial.restrict_mask(some_mask(case, (n, m)))
     return trial.is_right(case, attn_mask=mask) and trial.is_right(
         case, attn_mask=mask, is_causal=True
     )
@@ -245,12 +249,12 @@ def other_sizes(trial: Trial, case: Case) -> Finding | None:
     for usual in _OTHERS:
         if usual.m is not None and trial.subject.always_causal:
             continue
-        sizes = trial.fitted(usual)
+        sizes = trial.fit(usual)
         if sizes.n * (sizes.m or sizes.n) * sizes.d_k > _LARGEST:
             continue  # one row of it was meant
         other = Case.draw(sizes, case.seed)
         try:
-            found = _wrong(trial, other, {})
+            found = _find_error(trial, other, {})
         except Raised:
             continue  # what is declined is not silently wrong
         if found is not None:

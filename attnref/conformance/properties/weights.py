@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from attnref.conformance.case import Case, Sizes
-from attnref.conformance.comparison import apart, miss
+from attnref.conformance.comparison import distinguish, miss
 from attnref.conformance.explanations import explain
 from attnref.conformance.property import rule
 from attnref.conformance.trial import Raised, Trial
@@ -101,13 +101,13 @@ def row_sums(trial: Trial, case: Case) -> Finding | None:
         place = torch.nonzero(~sums.isfinite())[0].tolist()
         got = float(sums[tuple(place)])
         return trial.failure(NOT_FINITE, expected.output, index=place, got=got)
-    least, most, _ = apart(float(sums.min()), float(sums.max()), 1.0)
+    least, most, _ = distinguish(float(sums.min()), float(sums.max()), 1.0)
     failure = trial.failure(OTHER_SUM, expected.output, least=least, most=most)
     weights = trial.weights(case.query, case.key)
     for axis, name in AXES.items():
         if weights.shape[axis] > 1 and bool(((weights.sum(axis) - 1).abs() < 1e-2).all()):
             values = {**failure.values, "axis": name}
-            return failure.reworded(OTHER_AXIS, **values)
+            return failure.reword(OTHER_AXIS, **values)
     return failure
 
 
@@ -122,7 +122,7 @@ def row_sums(trial: Trial, case: Case) -> Finding | None:
 def convexity(trial: Trial, case: Case) -> Finding | None:
     expected = trial.truth(case.query, case.key, case.value)
     output = trial.call(case.query, case.key, case.value)
-    value = trial.seen(case.value)
+    value = trial.to_double(case.value)
     least, most = value.amin(-2, keepdim=True), value.amax(-2, keepdim=True)
     inside = output.clamp(least, most)
     found = miss(output, inside, expected.allowance)
@@ -136,11 +136,11 @@ def convexity(trial: Trial, case: Case) -> Finding | None:
         own = own.reshape(-1, *[1] * (value.ndim - axis - 1))
         moved = trial.call(case.query, case.key, torch.where(own, case.value, 8.0 - case.value))
         if bool((moved - output)[found.place].abs() > expected.allowance[found.place]):
-            return failure.reworded(FOREIGN, **about, whose=whose)
+            return failure.reword(FOREIGN, **about, whose=whose)
     weights = trial.weights(case.query, case.key)
     allowed = float(expected.allowance.max())
     average = bool((weights >= -allowed).all() and ((weights.sum(-1) - 1).abs() <= 1e-3).all())
-    return failure.reworded(BESIDES, **about) if average else failure
+    return failure.reword(BESIDES, **about) if average else failure
 
 
 @rule(
@@ -156,7 +156,7 @@ def oracle(trial: Trial, case: Case) -> Finding | None:
     output = trial.call(case.query, case.key, case.value)
     found = miss(output, expected.output, expected.allowance)
     if found is None:
-        return _at_length(trial, case)
+        return _check_long(trial, case)
     way = explain(case, output)
     if way is None:
         return trial.failure(OTHER, expected.output, **found.values())
@@ -168,9 +168,9 @@ _LONG = Sizes(batch=1, heads=9, n=133, d_k=69)
 _EVERY = 16  # rows are compared with the oracle, which takes its time for each of them
 
 
-def _at_length(trial: Trial, case: Case) -> Finding | None:
+def _check_long(trial: Trial, case: Case) -> Finding | None:
     """The same where blocks, heads and widths have limits, which a function may declare."""
-    sizes = trial.fitted(_LONG)
+    sizes = trial.fit(_LONG)
     long = Case.draw(sizes, case.seed)
     ways: dict[Text, dict[str, Any]] = {} if trial.subject.always_causal else {LONG: {}}
     if trial.offers("is_causal") and trial.is_right(case, is_causal=True):
@@ -179,7 +179,7 @@ def _at_length(trial: Trial, case: Case) -> Finding | None:
         try:
             output = trial.call(long.query, long.key, long.value, **options)
         except Raised as raised:
-            if not trial.declined(raised):
+            if not trial.is_refusal(raised):
                 raise
             continue
         for head in range(sizes.heads):

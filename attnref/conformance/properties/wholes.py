@@ -111,24 +111,24 @@ def _output(trial: Trial, x: Tensor, **options: Any) -> Tensor:
     return trial.call(x, x, x, **options)
 
 
-def _changed(x: Tensor, j: int) -> Tensor:
+def _change_position(x: Tensor, j: int) -> Tensor:
     """With other numbers at position j."""
     other = x.clone()
     other[..., j, :] = 1.0 - 2.0 * other[..., j, :]
     return other
 
 
-def _moved(trial: Trial, before: Tensor, after: Tensor) -> Tensor:
+def _moved_positions(trial: Trial, before: Tensor, after: Tensor) -> Tensor:
     """The positions at which two outputs differ."""
     return differs(before.to(trial.dtype), after.to(trial.dtype))
 
 
-def _sight(trial: Trial, case: Case, **options: Any) -> Tensor:
+def _dependence(trial: Trial, case: Case, **options: Any) -> Tensor:
     """Whether output i is moved by position j, ``(n, n)``."""
     x = case.query[:1, :1]
     before = _output(trial, x, **options)
     columns = [
-        _moved(trial, before, _output(trial, _changed(x, j), **options))[0, 0]
+        _moved_positions(trial, before, _output(trial, _change_position(x, j), **options))[0, 0]
         for j in range(x.shape[-2])
     ]
     return torch.stack(columns, -1)
@@ -162,7 +162,7 @@ def batch_independence(trial: Trial, case: Case) -> Finding | None:
     for i in range(len(kept)):
         own = (torch.arange(len(kept)) == i).reshape(-1, 1, 1, 1)
         other = _output(trial, torch.where(own, case.query, 1.0 - 2.0 * case.query))
-        if _moved(trial, kept[i], other[i]).any():
+        if _moved_positions(trial, kept[i], other[i]).any():
             found = miss(other[i], kept[i], 0.0)
             assert found is not None
             return trial.failure(SAMPLE, kept, i=i, **found.values())
@@ -179,7 +179,7 @@ def batch_independence(trial: Trial, case: Case) -> Finding | None:
     sizes=_ONE,
 )
 def causality(trial: Trial, case: Case) -> Finding | None:
-    sight = _sight(trial, case)
+    sight = _dependence(trial, case)
     n = len(sight)
     past = torch.ones_like(sight).tril()
     if torch.equal(sight, past):
@@ -203,12 +203,12 @@ def causality(trial: Trial, case: Case) -> Finding | None:
     sizes=_ONE,
 )
 def key_permutation(trial: Trial, case: Case) -> Finding | None:
-    if not _sight(trial, case).all():
+    if not _dependence(trial, case).all():
         return Finding(Verdict.NOT_CLAIMED, CAUSAL_ORDER)
     order = torch.randperm(case.query.shape[-2], generator=case.generator())
     expected = _output(trial, case.query)[..., order, :]
     output = _output(trial, case.query[..., order, :])
-    if not _moved(trial, expected, output).any():
+    if not _moved_positions(trial, expected, output).any():
         return None
     found = miss(output, expected, 0.0)
     assert found is not None
@@ -228,8 +228,8 @@ def key_permutation(trial: Trial, case: Case) -> Finding | None:
 def mask_polarity(trial: Trial, case: Case) -> Finding | None:
     n = case.query.shape[-2]
     own = torch.eye(n, dtype=torch.bool)
-    mask = trial.sayable(_chain(trial, case))
-    plain, found = _sight(trial, case), _sight(trial, case, attn_mask=mask)
+    mask = trial.restrict_mask(_chain(trial, case))
+    plain, found = _dependence(trial, case), _dependence(trial, case, attn_mask=mask)
     seen = (plain & mask) | own
     reached = seen.clone()
     for _ in range(n):  # through others, where it has several layers
@@ -275,7 +275,7 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
     reached[j] = False
     if not reached.any():
         return None
-    return trial.unsafe(NAN_THROUGH, i=int(reached.nonzero()[0]), j=j)
+    return trial.unsafe_failure(NAN_THROUGH, i=int(reached.nonzero()[0]), j=j)
 
 
 @rule(
@@ -291,7 +291,7 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
 def fully_masked(trial: Trial, case: Case) -> Finding | None:
     n = case.query.shape[-2]
     output = _output(trial, case.query, attn_mask=torch.zeros(n, n, dtype=torch.bool))
-    return trial.unsafe(NAN_HIDDEN) if output.isnan().any() else None
+    return trial.unsafe_failure(NAN_HIDDEN) if output.isnan().any() else None
 
 
 @rule(
@@ -339,7 +339,7 @@ def strided(trial: Trial, case: Case) -> Finding | None:
         output = trial.output(view, view, view).double().cpu()
     expected = _output(trial, case.query)
     found = miss(output, expected, 0.0)
-    if found is None or not _moved(trial, expected, output).any():
+    if found is None or not _moved_positions(trial, expected, output).any():
         return None
     return trial.failure(STRIDES, expected, **found.values())
 
@@ -396,7 +396,7 @@ def other_sizes(trial: Trial, case: Case) -> Finding | None:
     for few in (1, n // 2, n - 1):
         output, expected = _output(trial, case.query[..., :few, :]), whole[..., :few, :]
         found = miss(output, expected, 0.0)
-        if found is not None and _moved(trial, expected, output).any():
+        if found is not None and _moved_positions(trial, expected, output).any():
             return trial.failure(LENGTHS, expected, few=few, n=n, **found.values())
     return None
 
@@ -425,7 +425,7 @@ OF_WHOLES = {
 _AS_THEY_ARE = ("dtype", "inputs_unchanged")
 
 
-def of_whole(prop: Property) -> Property:
+def whole_property(prop: Property) -> Property:
     """What stands for a property where a layer is judged as a whole."""
     if prop.name in _AS_THEY_ARE:
         return replace(prop, kind="whole")
