@@ -211,7 +211,7 @@ def _holders(package: griffe.Module) -> dict[str, griffe.Object]:
         path.rpartition(".")[-1]: one
         for path, one in public_names(package).items()
         # Modules of a room, such as masks.mask, share their names with variables of the pages.
-        if one.is_class or (one.is_module and one.parent.name not in exports(package))
+        if one.is_class or (one.is_module and path.split(".")[-2] not in exports(package))
     }
     return {**found, package.name: package}
 
