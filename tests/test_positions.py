@@ -364,7 +364,11 @@ def test_the_logarithm_is_rounded_in_float32(num_buckets, max_distance, bidirect
     )
     other = ours != wide
     found = zip(u[other].tolist(), ours[other].tolist(), wide[other].tolist(), strict=True)
-    assert list(found) == moved
+    # Which of those that stand at a border is moved, a processor's logarithm decides.
+    assert {*found} <= {*moved}
+    for distance, _, _ in moved:
+        beside = share[distance - exact]
+        assert abs(beside - beside.round()) < 2.0**-20
 
 
 def test_buckets_keep_the_shape(device):
@@ -416,7 +420,7 @@ NATURAL, SIDES = "expected an integer of 0 or more, got", "expected 'top-left' o
     ],
 )
 def test_errors_name_the_argument_and_what_came(call, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
+    with pytest.raises(TypeError if message.endswith("True") else ValueError, match=f"^{message}"):
         call()
 
 
@@ -463,8 +467,9 @@ def test_positions_in_a_row_are_those_of_the_offset(rotate, device, randn):
     ],
 )
 def test_positions_that_do_not_fit_are_refused(own, came):
-    message = rf"positions: .* broadcast to \(2, 3, 7\), .* got {re.escape(came)}\. .* \(b, 1, n\)"
-    with pytest.raises(ValueError, match=f"^{message}"):
+    message = rf"positions: .* \(2, 3, 7\), or .* got {re.escape(came)}\. .* \(b, 1, n\)"
+    kind = ValueError if "int64" in came else TypeError
+    with pytest.raises(kind, match=f"^{message}"):
         positions.rotary(torch.zeros(2, 3, 7, 6), positions=own)
 
 

@@ -623,5 +623,5 @@ def test_lists_are_refused():
 @every("wrong", [0, -3, 2.5, True, "64"])
 def test_a_wrong_block_size_is_named(wrong, device):
     message = rf"^block_size: expected an integer of 1 or more, got {wrong!r}\. .* any number gives"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError if wrong in (0, -3) else TypeError, match=message):
         softmax.online(torch.zeros(7, device=device), block_size=wrong)

@@ -20,7 +20,7 @@ SOURCE = re.compile(r"^Source: ", re.MULTILINE)
 # What belongs to a line is indented deeper than it, also behind an empty line.
 MORE = r"(?:\n+(?P=indent) +\S.*)"
 FORMULA = re.compile(
-    r"^(?P<said>(?![A-Z][a-z]+:$)\S.*(?<!::))\n\n(?P<lines>(?: {4}(?!>>>)\S.*(?:\n|\Z))+)",
+    r"^(?P<said>(?![A-Z][a-z]+:$)\S.*(?<!::))\n\n(?P<lines>(?: {4} *(?!>>>)\S.*(?:\n|\Z))+)",
     re.MULTILINE,
 )
 CODE = re.compile(rf"^(?P<indent> *)(?P<said>.*)::(?P<body>{MORE}+)", re.MULTILINE)

@@ -93,7 +93,7 @@ def calling(rule, **options):
 
 
 def options_of(form):
-    return {"block_size": CHUNK} if form == "chunk" else {}
+    return {"chunk_size": CHUNK} if form == "chunk" else {}
 
 
 @pytest.mark.claim("delta-is-what-models-run")
@@ -141,7 +141,7 @@ def test_mamba_2_scans_with_a_decay_per_token(inputs, randn):
             a,
             key.transpose(1, 2),
             query.transpose(1, 2) * D_K**-0.5,
-            block_size=CHUNK,
+            chunk_size=CHUNK,
             initial_states=state.mT,
             return_final_states=True,
         )
