@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable
 
 import griffe
-from formulas_as_text import display
+from formulas_as_text import display, latex
 from mkdocs.exceptions import PluginError
 from names import canonical
 
@@ -23,6 +23,8 @@ FORMULA = re.compile(
     r"^(?P<said>(?![A-Z][a-z]+:$)\S.*(?<!::))\n\n(?P<lines>(?: {4} *(?!>>>)\S.*(?:\n|\Z))+)",
     re.MULTILINE,
 )
+# Code has none of these signs.
+INLINE = re.compile(r"``(?P<formula>[^`\n]*[^\x00-\x7f…×–][^`\n]*)``")
 CODE = re.compile(rf"^(?P<indent> *)(?P<said>.*)::(?P<body>{MORE}+)", re.MULTILINE)
 # Parameters that are explained together are shown apart, each with its type and default.
 TOGETHER = re.compile(
@@ -42,6 +44,7 @@ def markdown(one: griffe.Object, package: griffe.Module, source: str) -> str:
         return f"[`{match['text']}`][{path}]" if path else f"`{match['text']}`"
 
     shown = ROLE.sub(show, text)
+    shown = INLINE.sub(lambda found: f"${latex(found['formula'])}$", shown)
     shown = FORMULA.sub(_formula, shown)
     shown = CODE.sub(_code, shown)
     shown = TOGETHER.sub(_split_names, shown)

@@ -39,6 +39,8 @@ def latex(text: str) -> str:
 
 def display(lines: list[str]) -> list[str]:
     """Several formulas, one below the other, as the lines of a block."""
+    if len(lines) == 1:
+        return ["$$", latex(lines[0]), "$$"]
     rows = [f"{latex(line)} \\\\" for line in lines]
     return ["$$", "\\begin{gathered}", *rows, "\\end{gathered}", "$$"]
 

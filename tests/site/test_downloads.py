@@ -32,7 +32,7 @@ def test_each_name_is_there_in_one_file(language):
 def test_a_page_ends_with_the_files_of_the_names_that_it_explains(language):
     html = (language / "variants" / "performer" / "index.html").read_text(encoding="utf-8")
     box = html.partition('<div class="take"')[2].partition("</div>")[0]
-    for name in ("_exponents", "performer_attention", "random_projection"):
+    for name in ("performer_attention", "random_projection"):
         assert f'<a href="../../code/{name}.py" download>{name}</a>' in box
     assert box.count("<li>") == 3
 
