@@ -34,7 +34,7 @@ def latex(text: str) -> str:
     text = ACCENT.sub(lambda found: f"\\{ACCENTS[found[2]]}{{{found[1]}}}", text)
     for sign, written in BRACKETS.items():
         text = text.replace(sign, written)
-    return text
+    return text.strip()
 
 
 def display(lines: list[str]) -> list[str]:

@@ -265,7 +265,7 @@ __all__ = ["bent", "plain"]
 def plain(): ...
 
 def bent(scores, a, b):
-    r"""Scores *bent* into ``(-c, c)``, ``|x_i| ≤ c²``; see :func:`plain` and ``x * y``.
+    r"""Scores *bent*, ``|x_i| ≤ c²``; see :func:`plain` and ``x * y``.
 
         b_ij = c tanh(s_ij/c)
         c = max_(j ≤ i) |s̃_j| if √d_k > 1
@@ -290,7 +290,7 @@ def bent(scores, a, b):
 
 def _hidden(): ...
 '''
-MARKDOWN = r"""Scores *bent* into ``(-c, c)``, $|x_{i}| ≤ c^2$; see [`plain`][house.softmax.plain] and ``x * y``.
+MARKDOWN = r"""Scores *bent*, $|x_{i}| ≤ c^2$; see [`plain`][house.softmax.plain] and ``x * y``.
 
 $$
 \begin{gathered}
