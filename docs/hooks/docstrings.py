@@ -24,7 +24,7 @@ FORMULA = re.compile(
     re.MULTILINE,
 )
 # Code has none of these signs.
-INLINE = re.compile(r"``(?P<formula>[^`\n]*[^\x00-\x7f…×–][^`\n]*)``")
+INLINE = re.compile(r"``(?P<formula>[^`]*[^\x00-\x7f…×–][^`]*)``")
 CODE = re.compile(rf"^(?P<indent> *)(?P<said>.*)::(?P<body>{MORE}+)", re.MULTILINE)
 # Parameters that are explained together are shown apart, each with its type and default.
 TOGETHER = re.compile(
@@ -44,7 +44,7 @@ def markdown(one: griffe.Object, package: griffe.Module, source: str) -> str:
         return f"[`{match['text']}`][{path}]" if path else f"`{match['text']}`"
 
     shown = ROLE.sub(show, text)
-    shown = INLINE.sub(lambda found: f"${latex(found['formula'])}$", shown)
+    shown = INLINE.sub(lambda found: f"${latex(' '.join(found['formula'].split()))}$", shown)
     shown = FORMULA.sub(_formula, shown)
     shown = CODE.sub(_code, shown)
     shown = TOGETHER.sub(_split_names, shown)
