@@ -1,8 +1,10 @@
 r"""Attention to the tokens that an indexer chose: a small attention without softmax ranks them.
 
-I_ij = Σ_h w_ih ReLU(q^I_ih·k^I_j)
-o_i = Σ_(j ∈ T_i) p_ij v_j
-T_i = the k largest I_ij
+    I_ij = Σ_h w_ih ReLU(q^I_ih·k^I_j)
+    o_i = Σ_(j ∈ T_i) p_ij v_j
+    T_i = the k largest I_ij
+
+where p are the softmax weights of query i over the keys that were chosen.
 """
 
 from typing import Any

@@ -1,6 +1,8 @@
 r"""Linformer: attention over a fixed number of mixtures of the keys.
 
-O = softmax(c Q (EK)ᵀ) F V
+    O = softmax(c Q (EK)ᵀ) F V
+
+where E and F mix the m keys and values into r of each.
 """
 
 from typing import Any

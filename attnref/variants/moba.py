@@ -1,8 +1,10 @@
 r"""Mixture of block attention: each query chooses the blocks whose mean key matches it best.
 
-g_iJ = q_i·k̄_J
-o_i = Σ_(j ∈ N_i) p_ij v_j
-N_i = {j : ⌊j/B⌋ among the best g_iJ}
+    g_iJ = q_i·k̄_J
+    o_i = Σ_(j ∈ N_i) p_ij v_j
+    N_i = {j : ⌊j/B⌋ among the best g_iJ}
+
+where p are the softmax weights of query i over the keys of those blocks.
 """
 
 from typing import Any

@@ -1,6 +1,8 @@
 r"""Performer: softmax attention estimated in linear time, by random features that are positive.
 
-e^(x·y) = E_(w~N(0, I))[ e^(w·x - |x|²/2) e^(w·y - |y|²/2)]
+    e^(x·y) = E_(w~N(0, I))[ e^(w·x - |x|²/2) e^(w·y - |y|²/2)]
+
+where the mean is over Gaussian vectors.
 """
 
 import math

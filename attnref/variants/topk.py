@@ -1,7 +1,9 @@
 r"""Top-k attention: each query averages the values of its k best keys alone.
 
-p̃_ij = p_ij/(Σ_(l ∈ T_i) p_il) for j ∈ T_i
-p̃_ij = 0 otherwise
+    p̃_ij = p_ij/(Σ_(l ∈ T_i) p_il) for j ∈ T_i
+    p̃_ij = 0 otherwise
+
+where the sum runs over the k keys with the largest scores.
 """
 
 from typing import Any

@@ -24,7 +24,7 @@ FORMULA = re.compile(
     re.MULTILINE,
 )
 # Code has none of these signs.
-INLINE = re.compile(r"``(?P<formula>[^`]*[^\x00-\x7f…×–][^`]*)``")
+INLINE = re.compile(r"``(?P<formula>[^`\n]*[^\x00-\x7f…×–`][^`\n]*)``")
 CODE = re.compile(rf"^(?P<indent> *)(?P<said>.*)::(?P<body>{MORE}+)", re.MULTILINE)
 # Parameters that are explained together are shown apart, each with its type and default.
 TOGETHER = re.compile(
