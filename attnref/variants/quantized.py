@@ -33,7 +33,7 @@ __all__ = ["QuantizedTokens", "quantize", "quantized_attention"]
 
 
 class QuantizedTokens(NamedTuple):
-    r"""Tokens in few bits and the size of their steps: ``x̂ = Δ z``.
+    r"""Tokens in few bits and the size of their steps, of which they are multiples.
 
     Attributes:
         values: ``(..., n, d)`` of int8 or a float8 format; of ``torch.float4_e2m1fn_x2``
