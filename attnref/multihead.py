@@ -35,9 +35,9 @@ class MultiHeadAttention(nn.Module):
         O_i = softmax(c_i XW_Q^(i)(YW_K^(g(i)))ᵀ + B) YW_V^(g(i))
 
     with Y = X in self-attention. With fewer key and value heads than query heads, neighbouring
-    query heads share one: ``g(i) = ⌊i h_kv/h ⌋``. As many is multi-head,
+    query heads share one: ``g(i) = ⌊i h_kv/h⌋``. As many is multi-head,
     one is multi-query, between them is grouped-query attention. With a gate, ``O_i`` becomes
-    ``σ(XW_G^(i))⊙ O_i``, which can also be 0: the head then says nothing.
+    ``σ(XW_G^(i)) ⊙ O_i``, which can also be 0: the head then says nothing.
 
     Args:
         embed_dim: D, the width of inputs and outputs.

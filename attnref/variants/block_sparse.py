@@ -85,11 +85,8 @@ def block_sparse_attention(
         >>> block_sparse_attention(query, query, value, layout, block_size=2).T
         tensor([[2., 2., 4., 4.]])
     """
-    check_neutral(
-        "The layout says which keys a query sees; for more use blockwise_attention.",
-        attn_mask=attn_mask,
-        is_causal=is_causal,
-    )
+    advice = "The layout says which keys a query sees; for more use blockwise_attention."
+    check_neutral(advice, attn_mask=attn_mask, is_causal=is_causal)
     call = enter(query, key, value, None, dropout_p, False, scale, enable_gqa)
     *lead, n, m = call.shape
     mask = block_layout(n, m, layout=layout, block_size=block_size)

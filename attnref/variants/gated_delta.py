@@ -106,14 +106,8 @@ def gated_delta_attention(
         tensor([[10.],
                 [25.]])
     """
-    check_neutral(
-        "There are no scores: log_decay 0 and beta 0 leave a token out.",
-        attn_mask=attn_mask,
-    )
-    check_neutral(
-        "A state knows what came before, so it is causal without.",
-        is_causal=is_causal,
-    )
+    advice = "It is causal without, and log_decay 0 and beta 0 leave a token out."
+    check_neutral(advice, attn_mask=attn_mask, is_causal=is_causal)
     call = enter(query, key, value, None, dropout_p, False, scale, enable_gqa)
     log_decay, beta = _checked(call, log_decay, beta, block_size)
     with own_precision(query.device):

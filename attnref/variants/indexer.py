@@ -99,10 +99,8 @@ def indexer_attention(
         ... )
         tensor([[5.]])
     """
-    check_neutral(
-        "The indexer chooses the keys; is_causal keeps it from later ones.",
-        attn_mask=attn_mask,
-    )
+    advice = "The indexer chooses the keys; is_causal keeps it from later ones."
+    check_neutral(advice, attn_mask=attn_mask)
     call = enter(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)
     _check_index(index_query, index_key, index_weights, query)
     batch, (n, m) = call.shape[:-3], call.shape[-2:]

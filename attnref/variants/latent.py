@@ -106,10 +106,8 @@ def latent_attention(
         >>> latent_attention(query, latent, key_up, value_up).flatten()
         tensor([3., 3., 3.])
     """
-    check_neutral(
-        "All heads share the latents, whatever their number.",
-        enable_gqa=enable_gqa,
-    )
+    advice = "All heads share the latents, whatever their number."
+    check_neutral(advice, enable_gqa=enable_gqa)
     rotary = _checked(query, latent, key_up, value_up, query_rotary, key_rotary)
     check_without_gradient(attn_mask)
     _, d_k, d_c = key_up.shape

@@ -102,10 +102,8 @@ def linear_attention(
         tensor([[10.0000],
                 [17.5000]])
     """
-    check_neutral(
-        "There are no scores to multiply: a factor belongs into feature_map.",
-        scale=scale,
-    )
+    advice = "There are no scores to multiply: a factor belongs into feature_map."
+    check_neutral(advice, scale=scale)
     call = enter(query, key, value, attn_mask, dropout_p, is_causal, None, enable_gqa)
     features = _checked_map(feature_map)
     return weighted_average(

@@ -83,10 +83,8 @@ def linformer_attention(
                 [4.],
                 [4.]])
     """
-    check_neutral(
-        "A mixture of keys has past and future in it.",
-        is_causal=is_causal,
-    )
+    advice = "A mixture of keys has past and future in it."
+    check_neutral(advice, is_causal=is_causal)
     call = enter(query, key, value, attn_mask, dropout_p, False, scale, enable_gqa)
     if key_projection is None:
         if value_projection is not None:

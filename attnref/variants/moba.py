@@ -97,10 +97,8 @@ def moba_attention(
         >>> moba_attention(query, key, value, block_size=2, num_blocks=1)
         tensor([[6.]])
     """
-    check_neutral(
-        "The gate chooses the blocks; is_causal keeps it from later ones.",
-        attn_mask=attn_mask,
-    )
+    advice = "The gate chooses the blocks; is_causal keeps it from later ones."
+    check_neutral(advice, attn_mask=attn_mask)
     call = enter(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)
     block_size = check_integer("block_size", block_size, 1, _BLOCK_SIZE)
     num_blocks = check_integer("num_blocks", num_blocks, 1, _COUNT)

@@ -113,14 +113,8 @@ def native_sparse_attention(
         >>> native_sparse_attention(tokens, tokens, value, gates, **options).T
         tensor([[110., 322., 552., 764.]])
     """
-    check_neutral(
-        "The weights of the summaries choose the blocks.",
-        attn_mask=attn_mask,
-    )
-    check_neutral(
-        "It is causal without.",
-        is_causal=is_causal,
-    )
+    advice = "It is causal without, and chooses its blocks by the weights of their summaries."
+    check_neutral(advice, attn_mask=attn_mask, is_causal=is_causal)
     call = enter(query, key, value, None, dropout_p, False, scale, enable_gqa)
     check_tensors(query=query, gates=gates)
     *lead, n, _ = call.shape

@@ -79,11 +79,8 @@ def nystrom_attention(
         tensor([[15.0000],
                 [19.9988]])
     """
-    check_neutral(
-        "A landmark is a mean of tokens, past and future alike.",
-        attn_mask=attn_mask,
-        is_causal=is_causal,
-    )
+    advice = "A landmark is a mean of tokens, past and future alike."
+    check_neutral(advice, attn_mask=attn_mask, is_causal=is_causal)
     call = enter(query, key, value, None, dropout_p, False, scale, enable_gqa)
     *_, n, m = call.shape
     advice = "Landmarks are means of at least one token; 64 of them and 6 iterations are usual."

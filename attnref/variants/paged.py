@@ -88,11 +88,8 @@ def paged_attention(
         >>> paged_attention(query, pool, pool, table, torch.tensor([3, 1])).flatten()
         tensor([2., 9.])
     """
-    check_neutral(
-        "A new token sees all of its sequence up to itself.",
-        attn_mask=attn_mask,
-        is_causal=is_causal,
-    )
+    advice = "A new token sees all of its sequence up to itself."
+    check_neutral(advice, attn_mask=attn_mask, is_causal=is_causal)
     table, lengths = _checked(query, key, value, block_table, lengths)
     # A pool has no batch, and its places come before its heads: one page tells all the rest.
     page = key[:1].transpose(1, 2), value[:1].transpose(1, 2)  # (1, key heads, P, d)

@@ -85,10 +85,8 @@ def sliding_window_attention(
         >>> sliding_window_attention(query, query, value, window=2, is_causal=True).T
         tensor([[1.0000, 1.5000, 2.5000, 3.5000]])
     """
-    check_neutral(
-        "The window is the mask; for another beside it use blockwise_attention.",
-        attn_mask=attn_mask,
-    )
+    advice = "The window is the mask; for another beside it use blockwise_attention."
+    check_neutral(advice, attn_mask=attn_mask)
     call = enter(query, key, value, None, dropout_p, is_causal, scale, enable_gqa, sink=sink)
     *lead, n, m = call.shape
     if n != m:

@@ -77,10 +77,8 @@ def varlen_attention(
         >>> varlen_attention(query, query, value, torch.tensor([0, 2, 3])).flatten()
         tensor([2., 2., 7.])
     """
-    check_neutral(
-        "The borders are the mask; for more use blockwise_attention and masks.packed.",
-        attn_mask=attn_mask,
-    )
+    advice = "The borders are the mask; for more use blockwise_attention and masks.packed."
+    check_neutral(advice, attn_mask=attn_mask)
     call = enter(query, key, value, None, dropout_p, is_causal, scale, enable_gqa, sink=sink)
     *_, tokens, key_tokens = call.shape
     rows = _borders("cu_seqlens", cu_seqlens, tokens)
