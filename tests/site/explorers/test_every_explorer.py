@@ -102,6 +102,8 @@ def test_the_drawing_is_the_same_before_and_after_the_script(still, visit, name,
 
 HEIGHT = "name => document.getElementById(`explorer-${name}`).getBoundingClientRect().height"
 FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+# Laying it out asks for fonts that nothing asked for before, and their letters lay it out again.
+LETTERS = f"{FRAMES}.then(() => document.fonts.ready).then(() => {FRAMES})"
 # What a reader of the explorer sees and hears, but for what is typed and for programs.
 WORDS = """name => {
   const root = document.getElementById(`explorer-${name}`), found = new Set()
@@ -122,7 +124,7 @@ def heights(page, name):
     found = []
     for size in (WIDE, NARROW)[:: 1 if page.viewport_size == WIDE else -1]:
         page.set_viewport_size(size)
-        page.evaluate(FRAMES)
+        page.evaluate(LETTERS)
         found.append(page.evaluate(HEIGHT, name))
         assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     return found
@@ -169,7 +171,6 @@ def test_its_page(first_page, address, name, language):
         page.locator(f"#explorer-{name}").scroll_into_view_if_needed()
         page.evaluate(FRAMES)
     assert held, "the script of the explorer is not asked for"
-    page.evaluate("document.fonts.ready.then(() => true)")
     asleep = heights(page, name)
     before = page.evaluate("shifted")
     for route in held:
