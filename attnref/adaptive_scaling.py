@@ -61,7 +61,7 @@ def from_variance(query: Tensor, key: Tensor) -> Tensor:
     """
     check_tensors(query=query, key=key)
     *lead, n, m = checks.scores_shape(query.shape, key.shape)
-    query, key = _wide(query), _wide(key)
+    query, key = _widen(query), _widen(key)
     if 0 in (*lead, n, m):
         return query.new_full((*lead, 1, 1), query.shape[-1] ** -0.5)
     # Divided first, for the squares of large numbers overflow.
@@ -131,7 +131,7 @@ def from_entropy(query: Tensor, key: Tensor, *, target: float) -> Tensor:
     unit = from_variance(query, key)  # (..., 1, 1)
     if query.shape[-2] == 0:
         return unit
-    query, key = _wide(query), _wide(key)
+    query, key = _widen(query), _widen(key)
     scores = (query * unit) @ key.mT  # (..., n, m)
     low = torch.full_like(unit, -16.0)  # (..., 1, 1), powers of two
     high = -low
@@ -190,7 +190,7 @@ def from_past(query: Tensor, key: Tensor) -> Tensor:
             f"key: expected as many keys as queries, {n}, got {m}: row i is compared with the "
             "keys up to i. When decoding, pass all tokens so far and keep the last row."
         )
-    query, key = _wide(query), _wide(key)
+    query, key = _widen(query), _widen(key)
     scores = query @ key.mT  # (..., n, n)
     seen = torch.ones(n, n, dtype=torch.bool, device=scores.device).tril()
     count = torch.arange(1, n + 1, device=scores.device).to(scores.dtype)  # (n,)
@@ -214,6 +214,6 @@ def _moments(vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return mean, covariance, vectors.square().sum(-1, keepdim=True).mean(-2, keepdim=True)
 
 
-def _wide(tensor: Tensor) -> Tensor:
+def _widen(tensor: Tensor) -> Tensor:
     """Detached, and in float32 at least: squares overflow float16."""
     return tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))

@@ -29,11 +29,12 @@ def install(extra: str, lang: str) -> str:
     return _INSTALL[lang].format(extra)
 
 
-def where(page: str, lang: str) -> str:
+def page_address(page: str, lang: str) -> str:
     """The address of a page, or its place in the book while that has no address.
 
     Examples:
-        >>> where("foundations/masks", "en").startswith(("https://", "the page foundations/masks"))
+        >>> found = page_address("foundations/masks", "en")
+        >>> found.startswith(("https://", "the page foundations/masks"))
         True
     """
     site = address()

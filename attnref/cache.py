@@ -136,7 +136,7 @@ class KVCache:
         """
         advice = "Tokens before it stay as they are: the length before the drafts were appended."
         after = checks.check_integer("after", after, 0, advice, most=self.length)
-        chosen = self._chosen(tokens, after)
+        chosen = self._token_index(tokens, after)
         if self._stored is None:
             return
         # All copied before any is written to: in place, old and new places may overlap.
@@ -156,7 +156,7 @@ class KVCache:
                 part.narrow(-2, after, length - after).copy_(new)
         self.length = length
 
-    def _chosen(
+    def _token_index(
         self, tokens: Tensor | Sequence[int] | Sequence[Sequence[int]], after: int
     ) -> Tensor:
         """The tokens to keep, as an index ``(..., n, 1)`` into the keys and values ``after``."""
@@ -231,7 +231,7 @@ def check_fits(
     for name, tensor, own in zip(
         ("key", "value"), (key, value), stored or (key, value), strict=True
     ):
-        if not _alike(tensor, own):
+        if not _is_compatible(tensor, own):
             raise ValueError(
                 f"{name}: expected {_kind(own)}, as the cache holds, got {_kind(tensor)}. "
                 f"One cache serves one layer and one batch: make a new {type(cache).__name__} for "
@@ -244,7 +244,7 @@ def check_fits(
         )
 
 
-def _alike(one: Tensor, other: Tensor) -> bool:
+def _is_compatible(one: Tensor, other: Tensor) -> bool:
     """Whether both fit one cache: all but their numbers of tokens agree."""
     return (
         one.shape[:-2] == other.shape[:-2]

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import attnref
 from attnref.book import install
-from attnref.text import Text, also_in_portuguese, help_in, preferred, spoken
+from attnref.text import Text, add_portuguese, choose_help, choose_language, preferred_language
 
 # The module of each subcommand; its function there, or its app of more of them, has that name.
 COMMANDS = {
@@ -65,10 +65,10 @@ def main() -> None:
         "--version",
         callback=show_version,
         is_eager=True,
-        help=help_in(en="Print it.", pt="Imprime a versão."),
+        help=choose_help(en="Print it.", pt="Imprime a versão."),
     )
 
-    @also_in_portuguese(pt="Atenção por produto escalar escalado: a referência, julgada e medida.")
+    @add_portuguese(pt="Atenção por produto escalar escalado: a referência, julgada e medida.")
     def attnref_(version: Annotated[bool, version] = False) -> None:
         """Scaled dot-product attention: the reference, judged and measured."""
 
@@ -87,7 +87,7 @@ def main() -> None:
         else:
             app.command(name)(command)
     commands = typer.main.get_command(app)
-    if spoken(sys.argv, os.environ) == "pt":
+    if choose_language(sys.argv, os.environ) == "pt":
         commands = importlib.import_module("attnref.usage").in_portuguese(commands)
     out = sys.stdout
     try:
@@ -99,22 +99,22 @@ def main() -> None:
         try:
             out.flush()  # a full disk is noticed here, not when Python has gone
         except OSError as error:
-            _lost(error)
+            _stop_writing(error)
         raise
     except OSError as error:
-        _lost(error)
+        _stop_writing(error)
     except Exception:
         traceback.print_exc()
         _stop(BROKE)
 
 
-def _lost(error: OSError) -> NoReturn:
+def _stop_writing(error: OSError) -> NoReturn:
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (or Python would try once more, at its end)
-    _stop(LOST.filled({"error": error}))
+    _stop(LOST.fill({"error": error}))
 
 
 def _stop(message: Text) -> NoReturn:
-    print(f"attnref: {message.say(preferred(os.environ))}", file=sys.stderr)
+    print(f"attnref: {message.say(preferred_language(os.environ))}", file=sys.stderr)
     sys.exit(2)
 
 

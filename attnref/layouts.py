@@ -10,7 +10,7 @@ LAYOUTS = ("contiguous", "striped", "zigzag")
 Held = tuple[range, ...]
 
 
-def held(n: int, *, ranks: int, rank: int, layout: str) -> Held:
+def rank_positions(n: int, *, ranks: int, rank: int, layout: str) -> Held:
     """The positions of one of ``ranks`` ranks; lengths that do not divide differ by at most 2.
 
     Contiguous cuts the sequence into as many parts as there are ranks, striped deals position by
@@ -18,7 +18,7 @@ def held(n: int, *, ranks: int, rank: int, layout: str) -> Held:
 
     Examples:
         >>> for layout in LAYOUTS:
-        ...     print([[i for part in held(8, ranks=2, rank=r, layout=layout) for i in part]
+        ...     print([[i for one in rank_positions(8, ranks=2, rank=r, layout=layout) for i in one]
         ...            for r in (0, 1)])
         [[0, 1, 2, 3], [4, 5, 6, 7]]
         [[0, 2, 4, 6], [1, 3, 5, 7]]
@@ -69,13 +69,13 @@ def check_ranks(ranks: int, rank: int = 0) -> None:
     check_integer("rank", rank, 0, "Ranks are counted from 0.", most=ranks - 1)
 
 
-def visible(q: range, k: range, *, is_causal: bool) -> Iterator[tuple[slice, slice, bool]]:
+def visible_pairs(q: range, k: range, *, is_causal: bool) -> Iterator[tuple[slice, slice, bool]]:
     """The pairs of two ranges of one step that may see each other, as rows and columns of them.
 
     All of them, or at most a rectangle and a triangle, True, whose row a sees its columns b <= a.
 
     Examples:
-        >>> for rows, columns, triangle in visible(range(4, 7), range(2, 8), is_causal=True):
+        >>> for rows, columns, triangle in visible_pairs(range(4, 7), range(2, 8), is_causal=True):
         ...     print(range(4, 7)[rows], range(2, 8)[columns], triangle)
         range(4, 7) range(2, 4) False
         range(4, 7) range(4, 8) True

@@ -20,7 +20,7 @@ from attnref import checks, masks
 from attnref._door import check_mask_type
 from attnref.cache import KVCache
 from attnref.masks import Mask
-from attnref.masks.tensors import both
+from attnref.masks.tensors import combine_masks
 from attnref.reference import Attention, attend, scaled_dot_product_attention
 from attnref.scaling import scale_query
 from attnref.streaming_cache import StreamingCache
@@ -105,9 +105,9 @@ class MultiHeadAttention(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        embed_dim, num_heads = _positive(embed_dim=embed_dim, num_heads=num_heads)
+        embed_dim, num_heads = _check_positive(embed_dim=embed_dim, num_heads=num_heads)
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        (num_kv_heads,) = _positive(num_kv_heads=num_kv_heads)
+        (num_kv_heads,) = _check_positive(num_kv_heads=num_kv_heads)
         if num_heads % num_kv_heads:
             raise ValueError(
                 f"num_kv_heads: expected a divisor of num_heads={num_heads}, got {num_kv_heads}. "
@@ -120,7 +120,7 @@ class MultiHeadAttention(nn.Module):
             )
         head_dim = embed_dim // num_heads if head_dim is None else head_dim
         value_head_dim = head_dim if value_head_dim is None else value_head_dim
-        head_dim, value_head_dim = _positive(head_dim=head_dim, value_head_dim=value_head_dim)
+        head_dim, value_head_dim = _check_positive(head_dim=head_dim, value_head_dim=value_head_dim)
         if scale is not None and head_scale is not None:
             raise ValueError(
                 f"scale: expected None beside head_scale, got {scale}. Multiply it into the "
@@ -302,7 +302,7 @@ class MultiHeadAttention(nn.Module):
 
         held = None if cache is None else vars(cache).copy()
         try:
-            return self._attended(
+            return self._attend(
                 attention, query, key, value, attn_mask, is_causal, cache, positions
             )
         except BaseException:
@@ -358,7 +358,7 @@ class MultiHeadAttention(nn.Module):
                 "has forgotten would change the distances: use rotate=, or masks of a KVCache."
             )
 
-    def _attended(
+    def _attend(
         self,
         attention: Callable[..., Any],
         query: Tensor,
@@ -369,9 +369,9 @@ class MultiHeadAttention(nn.Module):
         cache: KVCache | StreamingCache | None,
         positions: Tensor | None,
     ) -> tuple[Tensor, Any]:
-        q = _split(self.query_proj(query), self.num_heads)  # (..., h, n, d_k)
-        k = _split(self.key_proj(key), self.num_kv_heads)  # (..., h_kv, m, d_k)
-        v = _split(self.value_proj(value), self.num_kv_heads)  # (..., h_kv, m, d_v)
+        q = _split_heads(self.query_proj(query), self.num_heads)  # (..., h, n, d_k)
+        k = _split_heads(self.key_proj(key), self.num_kv_heads)  # (..., h_kv, m, d_k)
+        v = _split_heads(self.value_proj(value), self.num_kv_heads)  # (..., h_kv, m, d_v)
         past = 0 if cache is None else cache.length
         if self.rotate is not None:
             own = {} if positions is None else {"positions": positions.unsqueeze(-2)}
@@ -400,7 +400,7 @@ class MultiHeadAttention(nn.Module):
         found = attention(q, k, v, **options)
         attended: Tensor = found.output if isinstance(found, Attention) else found  # (..., n, d_v)
         if self.gate_proj is not None:
-            gates = torch.sigmoid(_split(self.gate_proj(query), self.num_heads))
+            gates = torch.sigmoid(_split_heads(self.gate_proj(query), self.num_heads))
             attended = attended * gates  # (..., h, n, 1), or (..., h, n, d_v) elementwise
         return self.out_proj(_join(attended)), found  # (..., n, D)
 
@@ -438,7 +438,7 @@ class MultiHeadAttention(nn.Module):
         if isinstance(joined, Mask) and (tensors or Mask not in get_args(declared)):
             tensors.append(joined.dense(q.device))
         if tensors:
-            joined = reduce(both, tensors)
+            joined = reduce(combine_masks, tensors)
         options: dict[str, Any] = {} if joined is None else {"attn_mask": joined}
         return options | ({"is_causal": True} if is_causal else {})
 
@@ -508,17 +508,17 @@ class MultiHeadAttention(nn.Module):
         return layer.train(module.training)
 
 
-def _split(tensor: Tensor, heads: int) -> Tensor:
+def _split_heads(tensor: Tensor, heads: int) -> Tensor:
     """``(..., n, heads d)`` as ``(..., heads, n, d)``: each head a block of columns."""
     *lead, width = tensor.shape
     return tensor.reshape(*lead, heads, width // heads).transpose(-3, -2)  # (..., heads, n, d)
 
 
 def _join(tensor: Tensor) -> Tensor:
-    """Undo :func:`_split`."""
+    """Undo :func:`_split_heads`."""
     return tensor.transpose(-3, -2).flatten(-2)  # (..., n, heads d)
 
 
-def _positive(**counts: int) -> list[int]:
+def _check_positive(**counts: int) -> list[int]:
     advice = "Widths and numbers of heads come from the model's configuration."
     return [checks.check_integer(name, count, 1, advice) for name, count in counts.items()]

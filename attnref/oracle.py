@@ -85,7 +85,7 @@ def attend(
     lse = _sinks(sink, shape).copy()
     for row in _rows(q, k, attn_mask, is_causal, scale, enable_gqa, softcap):
         here = (*row.place, row.i)
-        values = _at(v, row.shared)  # (m, d_v)
+        values = _matrix_at(v, row.shared)  # (m, d_v)
         probabilities = _softmax(row.scores, lse[here])
         for j, p in zip(row.allowed, probabilities, strict=True):
             weights[(*here, j)] = p
@@ -147,7 +147,7 @@ def gated_delta_attention(
         states += np.asarray(state, dtype=np.float64)
 
     for place in np.ndindex(*lead):
-        queries, keys, values = _at(q, place), _at(k, place), _at(v, place)
+        queries, keys, values = _matrix_at(q, place), _matrix_at(k, place), _matrix_at(v, place)
         rows = states[place]  # (d_k, d_v), a view: one row per component of the key
         for t in range(n):
             for c in range(width):
@@ -237,17 +237,17 @@ def gradients(
     for row in _rows(q, k, attn_mask, is_causal, scale, enable_gqa, softcap):
         here = (*row.place, row.i)
         weights = _softmax(row.scores, sinks[here])
-        dp = np.array([np.dot(do[here], _at(v, row.shared)[j]) for j in row.allowed])
+        dp = np.array([np.dot(do[here], _matrix_at(v, row.shared)[j]) for j in row.allowed])
         mean = np.sum(weights * dp)
         ds = weights * (dp - mean + dl[here])  # (len(allowed),)
         to_sinks[here] = (1.0 - weights.sum()) * (dl[here] - mean)
         for j, p, d, slope in zip(row.allowed, weights, ds, row.slopes, strict=True):
-            _at(dv, row.shared)[j] += p * do[here]
-            _at(dq, row.place)[row.i] += factor * slope * d * _at(k, row.shared)[j]
-            _at(dk, row.shared)[j] += factor * slope * d * _at(q, row.place)[row.i]
+            _matrix_at(dv, row.shared)[j] += p * do[here]
+            _matrix_at(dq, row.place)[row.i] += factor * slope * d * _matrix_at(k, row.shared)[j]
+            _matrix_at(dk, row.shared)[j] += factor * slope * d * _matrix_at(q, row.place)[row.i]
             db[(*here, j)] = d
 
-    return Gradients(dq, dk, dv, _to_mask(db, attn_mask), _to_sink(to_sinks, sink))
+    return Gradients(dq, dk, dv, _mask_gradient(db, attn_mask), _sink_gradient(to_sinks, sink))
 
 
 class _Row(NamedTuple):
@@ -285,8 +285,8 @@ def _rows(
             allowed = [j for j in range(m) if j <= last and bias[place][i, j] != -np.inf]
             if not allowed:
                 continue
-            scaled = factor * _at(q, place)[i]  # (d_k,)
-            scores = np.array([np.dot(scaled, _at(k, shared)[j]) for j in allowed])
+            scaled = factor * _matrix_at(q, place)[i]  # (d_k,)
+            scores = np.array([np.dot(scaled, _matrix_at(k, shared)[j]) for j in allowed])
             slopes = np.ones_like(scores)
             if softcap is not None:
                 bounded = np.tanh(scores / softcap)
@@ -328,7 +328,7 @@ def _upstream(name: str, gradient: ArrayLike, shape: checks.Shape) -> Array:
     return array
 
 
-def _to_mask(bias: Array, attn_mask: ArrayLike | None) -> Array | None:
+def _mask_gradient(bias: Array, attn_mask: ArrayLike | None) -> Array | None:
     """The gradient of the scores, summed over whatever the mask was broadcast over."""
     if attn_mask is None or np.asarray(attn_mask).dtype == bool:
         return None
@@ -339,7 +339,7 @@ def _to_mask(bias: Array, attn_mask: ArrayLike | None) -> Array | None:
     return total
 
 
-def _to_sink(to_rows: Array, sink: ArrayLike | None) -> Array | None:
+def _sink_gradient(to_rows: Array, sink: ArrayLike | None) -> Array | None:
     """The gradient of the rows' sinks, summed over whatever a sink was broadcast over."""
     if sink is None:
         return None
@@ -351,7 +351,7 @@ def _to_sink(to_rows: Array, sink: ArrayLike | None) -> Array | None:
     return total
 
 
-def _at(array: Array, place: tuple[int, ...]) -> Array:
+def _matrix_at(array: Array, place: tuple[int, ...]) -> Array:
     """The matrix at ``place`` of the broadcast leading dimensions, a view."""
     sizes = array.shape[:-2]
     aligned = place[len(place) - len(sizes) :]

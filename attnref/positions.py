@@ -488,13 +488,13 @@ def _turns(
     if positions is None:
         angles = _angles(x.shape[-2], x.shape[-1], base, offset, x.device)  # (n, d/2)
     else:
-        places = _given(positions, offset, x)  # (..., n)
+        places = _read_positions(positions, offset, x)  # (..., n)
         angles = places[..., None] * _frequencies(x.shape[-1], base=base, device=x.device)
     wide = torch.promote_types(x.dtype, torch.float32)
     return angles.cos().to(wide), angles.sin().to(wide)
 
 
-def _given(positions: Tensor | Sequence[int], offset: int, x: Tensor) -> Tensor:
+def _read_positions(positions: Tensor | Sequence[int], offset: int, x: Tensor) -> Tensor:
     """Where the caller says that the rows of ``x`` are, float64."""
     _check_counts(0, offset=offset)
     try:

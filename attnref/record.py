@@ -67,7 +67,7 @@ Arguments = Callable[[Example], dict[str, Any]]
 Attention = Callable[..., Tensor]
 
 
-def _nothing(_: Example) -> dict[str, Any]:
+def _no_arguments(_: Example) -> dict[str, Any]:
     return {}
 
 
@@ -114,8 +114,8 @@ class Method:
     function: Attention
     page: str
     formula: Attention | None
-    example: Arguments = _nothing
-    plain: Arguments | None = _nothing
+    example: Arguments = _no_arguments
+    plain: Arguments | None = _no_arguments
     adapted: Attention | None = None
     family: str = "softmax"
     error: Error | None = None
@@ -146,7 +146,7 @@ class Method:
 
     def arguments(self, example: Example, **known: Any) -> dict[str, Any]:
         """All arguments of the example's call by name, with those that are ``known`` already."""
-        return self._named(example.tensors | self.example(example) | known)
+        return self._select(example.tensors | self.example(example) | known)
 
     def call(self, example: Example) -> str:
         """The call of the example in writing: numbers as they are, and tensors by name."""
@@ -181,7 +181,7 @@ class Method:
             if adapted is not None:
                 return adapted(query, key, value, **options)
             example = Example(query, key, value)
-            return self.function(**self._named(example.tensors | given(example) | options))
+            return self.function(**self._select(example.tensors | given(example) | options))
 
         tiny = torch.ones(1, 2, 2, 2)
         made = given(Example(tiny, tiny, tiny))
@@ -195,5 +195,5 @@ class Method:
         attention.__signature__ = whole  # type: ignore[attr-defined]
         return attention
 
-    def _named(self, given: dict[str, Any]) -> dict[str, Any]:
+    def _select(self, given: dict[str, Any]) -> dict[str, Any]:
         return {name: given[name] for name in self.signature.parameters if name in given}

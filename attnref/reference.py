@@ -16,7 +16,7 @@ from attnref import checks
 from attnref._autocast import own_precision
 from attnref._door import Call, enter
 from attnref.masks import Mask
-from attnref.masks.tensors import narrowed
+from attnref.masks.tensors import cast_mask
 from attnref.record import Method
 
 __all__ = ["Attention", "attend", "attention_weights", "scaled_dot_product_attention"]
@@ -219,7 +219,7 @@ def softmax_weights(
         allowed = allowed & attn_mask
     elif attn_mask is not None:
         allowed = allowed & (attn_mask != -torch.inf)
-        scores = scores + narrowed(attn_mask, dtype)
+        scores = scores + cast_mask(attn_mask, dtype)
     if call.sink is not None:  # one more key, whose value is zero
         sink = call.sink.to(dtype).expand(*call.shape[:-1], 1)  # (..., n, 1)
         scores = torch.cat([scores, sink], -1)  # (..., n, m + 1)
@@ -246,7 +246,9 @@ def _scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
     """
     query = query * scale  # first: these are the smaller numbers
     exact = query.detach() @ key.detach().mT  # (..., n, m)
-    return torch.where(exact.isfinite(), _finite(query) @ _finite(key).mT, exact)  # (..., n, m)
+    return torch.where(
+        exact.isfinite(), _replace_nonfinite(query) @ _replace_nonfinite(key).mT, exact
+    )  # (..., n, m)
 
 
 def _average(weights: Tensor, allowed: Tensor, value: Tensor) -> Tensor:
@@ -255,12 +257,12 @@ def _average(weights: Tensor, allowed: Tensor, value: Tensor) -> Tensor:
     seen = allowed.to(weights.dtype) @ broken.to(weights.dtype) > 0  # (..., n, 3 d_v)
     nan, plus, minus = seen.chunk(3, dim=-1)
     nan = nan | weights.isnan().any(dim=-1, keepdim=True) | (plus & minus)  # inf - inf
-    average = _finite(weights) @ _finite(value)  # (..., n, d_v)
+    average = _replace_nonfinite(weights) @ _replace_nonfinite(value)  # (..., n, d_v)
     average = average.masked_fill(plus, torch.inf).masked_fill(minus, -torch.inf)
     return average.masked_fill(nan, torch.nan)
 
 
-def _finite(tensor: Tensor) -> Tensor:
+def _replace_nonfinite(tensor: Tensor) -> Tensor:
     return torch.where(tensor.isfinite(), tensor, 0.0)
 
 

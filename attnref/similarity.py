@@ -47,7 +47,7 @@ def dot_scores(query: Tensor, key: Tensor, *, scale: float | None = None) -> Ten
         >>> dot_scores(torch.tensor([[1.0, 0.0]]), key, scale=1.0)
         tensor([[1., 3.]])
     """
-    q, k = _computed(query, key)
+    q, k = _prepare(query, key)
     return (checks.check_scale(scale, q.shape[-1]) * q @ k.mT).to(query.dtype)  # (..., n, m)
 
 
@@ -79,7 +79,7 @@ def cosine_scores(query: Tensor, key: Tensor, *, scale: float = 1.0) -> Tensor:
         >>> cosine_scores(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [3.0, 3.0]]))
         tensor([[1.0000, 0.7071]])
     """
-    q, k = _computed(query, key)
+    q, k = _prepare(query, key)
     factor = checks.check_scale(scale, q.shape[-1])
     return (factor * _direction(q) @ _direction(k).mT).to(query.dtype)  # (..., n, m)
 
@@ -112,12 +112,12 @@ def euclidean_scores(query: Tensor, key: Tensor, *, scale: float = 1.0) -> Tenso
         >>> euclidean_scores(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 3.0]]))
         tensor([[  0., -13.]])
     """
-    q, k = _computed(query, key)
+    q, k = _prepare(query, key)
     factor = checks.check_scale(scale, q.shape[-1])
     return (factor * _negative_squared_distance(q, k)).to(query.dtype)  # (..., n, m)
 
 
-def _computed(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+def _prepare(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     """Query and key, checked, in the dtype of computation."""
     check_tensors(query=query, key=key)
     checks.scores_shape(query.shape, key.shape)

@@ -63,7 +63,7 @@ def stable(scores: Tensor, *, dim: int = -1) -> Tensor:
         (tensor([0.0900, 0.2447, 0.6652]), tensor([0.0900, 0.2447, 0.6652]))
     """
     check_scores(scores)
-    wide = _widened(scores)
+    wide = _widen(scores)
     powers = _power(wide, _maximum(wide, dim))
     return (powers / _zero_to_one(powers.sum(dim, keepdim=True))).to(scores.dtype)
 
@@ -103,7 +103,7 @@ def online(scores: Tensor, *, block_size: int, dim: int = -1) -> Tensor:
     check_scores(scores)
     advice = "It is the number of keys read at a time; any number gives the same weights."
     checks.check_integer("block_size", block_size, 1, advice)
-    wide = _widened(scores)
+    wide = _widen(scores)
     normaliser = wide.new_zeros(_one_key(wide, dim))
     maximum = torch.full_like(normaliser, -torch.inf)
     for block in torch.split(wide, block_size, dim):
@@ -180,7 +180,7 @@ def partial_attention(scores: Tensor, value: Tensor) -> Partial:
             f"value: expected shape (..., m, d_v) beside scores (..., n, m), one row for each key, "
             f"got {tuple(value.shape)} beside {tuple(scores.shape)}. Cut both at the same keys."
         )
-    scores = _widened(scores)
+    scores = _widen(scores)
     maximum = _maximum(scores, -1)  # (..., n, 1)
     powers = _power(scores, maximum)  # (..., n, m)
     normaliser = powers.sum(-1, keepdim=True)  # (..., n, 1)
@@ -258,7 +258,7 @@ def log_sum_exp(scores: Tensor, *, dim: int = -1) -> Tensor:
         tensor(100.6931)
     """
     check_scores(scores)
-    wide = _widened(scores)
+    wide = _widen(scores)
     maximum = _maximum(wide, dim)
     # Unlike a softmax, a log-sum-exp has a value where the maximum is +inf.
     powers = torch.exp(wide - maximum.masked_fill(maximum.isinf(), 0.0))
@@ -295,7 +295,7 @@ def jacobian(weights: Tensor, *, dim: int = -1, scale: float = 1.0) -> Tensor:
                 [-0.2500,  0.2500]])
     """
     check_scores(weights, "weights")
-    p = _widened(weights).movedim(dim, -1)  # (..., m)
+    p = _widen(weights).movedim(dim, -1)  # (..., m)
     product = p[..., :, None] * p[..., None, :]  # (..., m, m)
     return (scale * (torch.diag_embed(p) - product)).to(weights.dtype)
 
@@ -330,7 +330,7 @@ def jacobian_product(
         tensor([ 0.2500, -0.2500])
     """
     check_scores(weights, "weights")
-    p = _widened(weights)
+    p = _widen(weights)
     return (scale * p * (vector - (p * vector).sum(dim, keepdim=True))).to(weights.dtype)
 
 
@@ -358,7 +358,7 @@ def entropy(weights: Tensor, *, dim: int = -1) -> Tensor:
         tensor(0.6931)
     """
     check_scores(weights, "weights")
-    wide = _widened(weights)
+    wide = _widen(weights)
     positive = torch.where(wide == 0, 1.0, wide)  # 1 ln 1 = 0, with a finite gradient
     return -(positive * positive.log()).sum(dim).to(weights.dtype)
 
@@ -400,6 +400,6 @@ def _zero_to_one(normaliser: Tensor) -> Tensor:
     return normaliser.masked_fill(normaliser == 0, 1.0)
 
 
-def _widened(scores: Tensor) -> Tensor:
+def _widen(scores: Tensor) -> Tensor:
     """The scores in the dtype of computation: float32 for half precision."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32))

@@ -74,11 +74,13 @@ class StreamingCache:
         held = self._stored or (key[..., :0, :], value[..., :0, :])
         self.length += key.shape[-2]
         key, value = (
-            torch.cat([*self._kept(old, self.window - 1), new], -2)  # (..., h_kv, m, d)
+            torch.cat([*self._kept_views(old, self.window - 1), new], -2)  # (..., h_kv, m, d)
             for old, new in zip(held, (key, value), strict=True)
         )
         if key.shape[-2] > self.first + self.window:
-            held_key, held_value = (torch.cat(self._kept(x, self.window), -2) for x in (key, value))
+            held_key, held_value = (
+                torch.cat(self._kept_views(x, self.window), -2) for x in (key, value)
+            )
             self._stored = held_key, held_value
         else:
             self._stored = key, value
@@ -101,10 +103,10 @@ class StreamingCache:
         advice = "The newest tokens are among the keys: append theirs first."
         n = checks.check_integer("n", n, 0, advice, most=m)
         newest = sliding_window(n, m, window=self.window, alignment="bottom-right", is_causal=True)
-        early = Mask((1, m), partial(_among_first, self.first))
+        early = Mask((1, m), partial(_first_rule, self.first))
         return causal(n, m, alignment="bottom-right") & (newest | early)
 
-    def _kept(self, tokens: Tensor, last: int) -> list[Tensor]:
+    def _kept_views(self, tokens: Tensor, last: int) -> list[Tensor]:
         """The first tokens and the last ones, as views."""
         m = tokens.shape[-2]
         if m <= self.first + last:
@@ -112,5 +114,5 @@ class StreamingCache:
         return [tokens[..., : self.first, :], tokens[..., m - last :, :]]
 
 
-def _among_first(first: int, i: Tensor, j: Tensor) -> Tensor:
+def _first_rule(first: int, i: Tensor, j: Tensor) -> Tensor:
     return j < first

@@ -41,7 +41,7 @@ class Text(NamedTuple):
         }
         return template.format(**filled)
 
-    def filled(self, values: Mapping[str, object] | None = None) -> "Text":
+    def fill(self, values: Mapping[str, object] | None = None) -> "Text":
         """The sentence with its places filled, in both."""
         return Text(*(self.say(lang, values) for lang in LANGUAGES))
 
@@ -81,12 +81,14 @@ def one_of(name: str, known: Iterable[str], got: object) -> Text:
     )
 
 
-def preferred(environment: Mapping[str, str]) -> str:
+def preferred_language(environment: Mapping[str, str]) -> str:
     """The language of the locale if there are texts in it, otherwise English.
 
     Examples:
-        >>> preferred({"LANG": "pt_BR.UTF-8"}), preferred({"LC_ALL": "C", "LANG": "pt_BR.UTF-8"})
-        ('pt', 'en')
+        >>> preferred_language({"LANG": "pt_BR.UTF-8"})
+        'pt'
+        >>> preferred_language({"LC_ALL": "C", "LANG": "pt_BR.UTF-8"})
+        'en'
     """
     # In the order in which they count; the first that says anything decides.
     names = ("LC_ALL", "LC_MESSAGES", "LANG")
@@ -95,31 +97,33 @@ def preferred(environment: Mapping[str, str]) -> str:
     return language if language in LANGUAGES else "en"
 
 
-def spoken(words: Sequence[str], environment: Mapping[str, str]) -> str:
+def choose_language(words: Sequence[str], environment: Mapping[str, str]) -> str:
     """The language of a command: that of ``--lang`` if it is one of ours, or of the locale.
 
     Examples:
-        >>> spoken(["check", "--lang", "pt", "--help"], {}), spoken(["check", "--lang=pt"], {})
-        ('pt', 'pt')
-        >>> spoken(["check"], {"LANG": "pt_BR.UTF-8"}), spoken(["check", "--lang", "fr"], {})
-        ('pt', 'en')
+        >>> [choose_language(["check", *more], {}) for more in (["--lang", "pt"], ["--lang=pt"])]
+        ['pt', 'pt']
+        >>> choose_language(["check"], {"LANG": "pt_BR.UTF-8"})
+        'pt'
+        >>> choose_language(["check", "--lang", "fr"], {})
+        'en'
     """
     said = [word.partition("=")[2] for word in words if word.startswith("--lang=")]
     said += [word for before, word in itertools.pairwise(words) if before == "--lang"]
     known = [lang for lang in said if lang in LANGUAGES]
-    return known[0] if known else preferred(environment)
+    return known[0] if known else preferred_language(environment)
 
 
-def help_in(en: str, pt: str) -> str:
+def choose_help(en: str, pt: str) -> str:
     """What an option does, for its help; chosen when the command is defined."""
-    return pt if spoken(sys.argv, os.environ) == "pt" else en
+    return pt if choose_language(sys.argv, os.environ) == "pt" else en
 
 
-def also_in_portuguese(pt: str) -> Callable[[F], F]:
+def add_portuguese(pt: str) -> Callable[[F], F]:
     """Gives a command its Portuguese help, where its docstring is the English one."""
 
-    def decorated(command: F) -> F:
-        command.__doc__ = help_in(inspect.cleandoc(command.__doc__ or ""), inspect.cleandoc(pt))
+    def decorate(command: F) -> F:
+        command.__doc__ = choose_help(inspect.cleandoc(command.__doc__ or ""), inspect.cleandoc(pt))
         return command
 
-    return decorated
+    return decorate

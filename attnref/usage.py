@@ -40,16 +40,16 @@ COMPLETION = {
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]
 
 
-def in_portuguese(command: Any) -> Any:
+def translate_command(command: Any) -> Any:
     """The command, which says in Portuguese what its parser says in English.
 
     Examples:
-        >>> translated("No such command 'chek'. Did you mean 'check'?")
+        >>> translate("No such command 'chek'. Did you mean 'check'?")
         "Não há o comando 'chek'. Seria 'check'?"
     """
-    for each in _all(command):
-        each.get_help = _after(each.get_help)
-        each.get_usage = _after(each.get_usage)
+    for each in _walk_commands(command):
+        each.get_help = _translate_output(each.get_help)
+        each.get_usage = _translate_output(each.get_usage)
         for parameter in each.params:
             parameter.help = COMPLETION.get(parameter.name, getattr(parameter, "help", None))
     command.make_context = _telling(command.make_context)
@@ -57,36 +57,36 @@ def in_portuguese(command: Any) -> Any:
     return command
 
 
-def translated(text: str) -> str:
+def translate(text: str) -> str:
     """The text with the parser's own phrases in Portuguese."""
     for english, portuguese in PHRASES.items():
         text = re.sub(english, portuguese, text, flags=re.MULTILINE)
     return text
 
 
-def _all(command: Any) -> Iterator[Any]:
+def _walk_commands(command: Any) -> Iterator[Any]:
     yield command
     for each in getattr(command, "commands", {}).values():
-        yield from _all(each)
+        yield from _walk_commands(each)
 
 
-def _after(say: Callable[[Any], str]) -> Callable[[Any], str]:
-    return lambda context: translated(say(context))
+def _translate_output(say: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda context: translate(say(context))
 
 
 def _telling(work: Callable[..., Any]) -> Callable[..., Any]:
     """The same work, whose errors of usage are shown in Portuguese."""
 
-    def done(*given: Any, **named: Any) -> Any:
+    def run(*given: Any, **named: Any) -> Any:
         try:
             return work(*given, **named)
         except _UsageError as error:
             if type(error).__name__ != "NoArgsIsHelpError":  # which is the help itself
-                said = f"Erro: {translated(error.format_message())}"
+                said = f"Erro: {translate(error.format_message())}"
                 if error.ctx is not None:
                     hint = f"Veja '{error.ctx.command_path} {error.ctx.help_option_names[0]}'."
                     said = f"{error.ctx.get_usage()}\n{hint}\n\n{said}"
                 error.show = lambda: typer.echo(said, err=True)
             raise
 
-    return done
+    return run

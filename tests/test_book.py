@@ -38,14 +38,23 @@ def test_every_page_that_is_spoken_of_is_there():
 
 def test_without_an_address_a_page_is_named(published):
     published("Source, https://example.org/source")
-    assert book.where("foundations/masks", "en") == "the page foundations/masks of the attnref book"
-    assert book.where("foundations/masks", "pt") == "a página foundations/masks do livro attnref"
+    assert (
+        book.page_address("foundations/masks", "en")
+        == "the page foundations/masks of the attnref book"
+    )
+    assert (
+        book.page_address("foundations/masks", "pt")
+        == "a página foundations/masks do livro attnref"
+    )
 
 
 @pytest.mark.parametrize("url", ["https://example.org/book", "https://example.org/book/"])
 def test_with_an_address_it_is_a_link(published, url):
     published("Source, https://example.org/source", f"Documentation, {url}")
-    assert book.where("foundations/masks", "pt") == "https://example.org/book/pt/foundations/masks/"
+    assert (
+        book.page_address("foundations/masks", "pt")
+        == "https://example.org/book/pt/foundations/masks/"
+    )
 
 
 def test_a_package_that_is_not_installed_has_no_address(monkeypatch, published):
@@ -55,4 +64,7 @@ def test_a_package_that_is_not_installed_has_no_address(monkeypatch, published):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "metadata", missing)
-    assert book.where("foundations/masks", "en") == "the page foundations/masks of the attnref book"
+    assert (
+        book.page_address("foundations/masks", "en")
+        == "the page foundations/masks of the attnref book"
+    )

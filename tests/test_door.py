@@ -17,7 +17,7 @@ import attnref
 from attnref import adaptive_scaling, bounded_scores, masks, positions, scaling, variants
 from attnref._door import enter
 from attnref.bench.memory import peak_bytes
-from attnref.variants._kernels import fused
+from attnref.variants._kernels import call_fused
 
 PACKAGE = str(Path(attnref.__file__).parent)
 D_K, D_V = 6, 3  # even, for the two halves of differential attention
@@ -83,7 +83,7 @@ def test_the_kernel_computes_the_definition(lead, scale, masking, grouped, devic
         options["attn_mask"] = masks.Mask((1, m), lambda i, j: (j != 3) & (i == 0))
     elif "float" in masking:
         options["attn_mask"] = randn(n, m).masked_fill(randn(n, m) > 1.0, -math.inf)
-    ours = fused(enter(*inputs, **options))
+    ours = call_fused(enter(*inputs, **options))
     expected = attnref.scaled_dot_product_attention(*inputs, **options)
     torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
     weight = randn(*ours.shape)
@@ -103,7 +103,7 @@ def test_the_kernel_holds_no_weights(lead, widths, training, device, generator):
             torch.randn(*lead, n, d, device=device, generator=generator, requires_grad=training)
             for d in (d_k, d_k, d_v)
         )
-        return peak_bytes(lambda: fused(enter(query, key, value)), device)
+        return peak_bytes(lambda: call_fused(enter(query, key, value)), device)
 
     assert held(1024) < 3 * held(512)
     assert held(1024) < 8 * 1024 * 1024 * 4 / 3  # a third of the bytes of the weights
@@ -113,10 +113,10 @@ def test_the_kernel_holds_no_weights(lead, widths, training, device, generator):
 def test_the_kernel_holds_no_weights_of_components_that_lie_apart(which, device, generator):
     """PyTorch's function leaves its kernel for them."""
     tensors = [torch.randn(8, 1024, 64, device=device, generator=generator) for _ in range(3)]
-    expected = fused(enter(*tensors))
+    expected = call_fused(enter(*tensors))
     tensors[which] = tensors[which].mT.contiguous().mT
-    torch.testing.assert_close(fused(enter(*tensors)), expected)
-    held = peak_bytes(lambda: fused(enter(*tensors)), device)
+    torch.testing.assert_close(call_fused(enter(*tensors)), expected)
+    held = peak_bytes(lambda: call_fused(enter(*tensors)), device)
     assert held < 8 * 1024 * 1024 * 4 / 3
 
 
@@ -270,4 +270,4 @@ def test_what_a_wider_mask_can_hold_forbids_nothing(device, randn):
     torch.testing.assert_close(output[2], value.mean(0))
     plain = attnref.scaled_dot_product_attention(query, key, value)
     torch.testing.assert_close(output[[0, 1, 3, 4]], plain[[0, 1, 3, 4]], rtol=0, atol=0)
-    torch.testing.assert_close(fused(enter(query, key, value, mask)), output)
+    torch.testing.assert_close(call_fused(enter(query, key, value, mask)), output)

@@ -5,7 +5,7 @@ import pickle
 from every import every
 
 from attnref.conformance.subject import CheckError
-from attnref.text import LANGUAGES, Text, preferred
+from attnref.text import LANGUAGES, Text, preferred_language
 
 
 @every(
@@ -24,7 +24,7 @@ from attnref.text import LANGUAGES, Text, preferred
     ],
 )
 def test_the_first_variable_that_says_anything_decides(environment, language):
-    assert preferred(environment) == language
+    assert preferred_language(environment) == language
 
 
 def test_a_refusal_keeps_both_languages_on_its_way_from_another_process():
@@ -36,5 +36,5 @@ def test_a_refusal_keeps_both_languages_on_its_way_from_another_process():
 
 def test_a_text_can_be_filled_with_what_has_two_languages_itself():
     refusal = CheckError(en="no", pt="não")
-    filled = Text(en="{place}: {said}", pt="{place}: {said}").filled({"place": 1, "said": refusal})
+    filled = Text(en="{place}: {said}", pt="{place}: {said}").fill({"place": 1, "said": refusal})
     assert filled == Text(en="1: no", pt="1: não")

@@ -21,19 +21,17 @@ from attnref.bench.ranks.table import rank_tables
 from attnref.bench.record import Record
 from attnref.bench.runner import INTERRUPTED, Progress, measure
 from attnref.bench.table import left_out, tables
-from attnref.text import also_in_portuguese, help_in, preferred
+from attnref.text import add_portuguese, choose_help, preferred_language
 
 _DEFAULTS = Settings()
 
 
-@also_in_portuguese(
-    pt="Mede métodos de atenção lado a lado, com erro e memória junto de cada tempo."
-)
+@add_portuguese(pt="Mede métodos de atenção lado a lado, com erro e memória junto de cada tempo.")
 def bench(
     method: Annotated[
         list[str] | None,
         typer.Argument(
-            help=help_in(
+            help=choose_help(
                 en="What to measure; all, when none is named.",
                 pt="O que medir; todos, se nenhum for indicado.",
             )
@@ -44,7 +42,7 @@ def bench(
         typer.Option(
             "--task",
             "-t",
-            help=help_in(
+            help=choose_help(
                 en=f"{', '.join(TASKS)}; with --ranks {', '.join(SCALINGS)}; may be repeated.",
                 pt=f"{', '.join(TASKS)}; com --ranks {', '.join(SCALINGS)}; pode ser repetida.",
             ),
@@ -55,7 +53,7 @@ def bench(
         typer.Option(
             "--n",
             "-n",
-            help=help_in(
+            help=choose_help(
                 en="Number of keys, in weak of a rank; may be repeated.",
                 pt="Número de chaves, em weak de um rank; pode ser repetida.",
             ),
@@ -64,38 +62,38 @@ def bench(
     dtype: Annotated[
         str,
         typer.Option(
-            help=help_in(en=f"One of {', '.join(DTYPES)}.", pt=f"Um entre {', '.join(DTYPES)}.")
+            help=choose_help(en=f"One of {', '.join(DTYPES)}.", pt=f"Um entre {', '.join(DTYPES)}.")
         ),
     ] = _DEFAULTS.dtype,
     device: Annotated[
         str,
         typer.Option(
-            help=help_in(en="cpu, cuda or cuda:<number>.", pt="cpu, cuda ou cuda:<número>.")
+            help=choose_help(en="cpu, cuda or cuda:<number>.", pt="cpu, cuda ou cuda:<número>.")
         ),
     ] = _DEFAULTS.device,
     heads: Annotated[
-        int, typer.Option(help=help_in(en="Number of heads.", pt="Número de cabeças."))
+        int, typer.Option(help=choose_help(en="Number of heads.", pt="Número de cabeças."))
     ] = _DEFAULTS.heads,
     head_dim: Annotated[
-        int, typer.Option(help=help_in(en="Width of a head.", pt="Largura de uma cabeça."))
+        int, typer.Option(help=choose_help(en="Width of a head.", pt="Largura de uma cabeça."))
     ] = _DEFAULTS.head_dim,
     seed: Annotated[
         int,
         typer.Option(
-            help=help_in(en="Of all random numbers.", pt="De todos os números aleatórios.")
+            help=choose_help(en="Of all random numbers.", pt="De todos os números aleatórios.")
         ),
     ] = _DEFAULTS.seed,
     repeats: Annotated[
-        int, typer.Option(help=help_in(en="Samples at most.", pt="Amostras, no máximo."))
+        int, typer.Option(help=choose_help(en="Samples at most.", pt="Amostras, no máximo."))
     ] = _DEFAULTS.repeats,
     budget: Annotated[
-        float, typer.Option(help=help_in(en="Seconds for all of it.", pt="Segundos para tudo."))
+        float, typer.Option(help=choose_help(en="Seconds for all of it.", pt="Segundos para tudo."))
     ] = _DEFAULTS.budget,
     backward: Annotated[
         bool,
         typer.Option(
             "--backward",
-            help=help_in(
+            help=choose_help(
                 en="Time the gradients of the inputs too.",
                 pt="Mede também os gradientes das entradas.",
             ),
@@ -105,7 +103,7 @@ def bench(
         list[int] | None,
         typer.Option(
             "--ranks",
-            help=help_in(
+            help=choose_help(
                 en="Start so many processes that share a sequence; may be repeated.",
                 pt="Inicia tantos processos, que dividem uma sequência; pode ser repetida.",
             ),
@@ -115,7 +113,7 @@ def bench(
         list[int] | None,
         typer.Option(
             "--threads",
-            help=help_in(
+            help=choose_help(
                 en="Threads of a rank, 1 when not given; may be repeated.",
                 pt="Threads de um rank, 1 se não indicado; pode ser repetida.",
             ),
@@ -126,7 +124,7 @@ def bench(
         typer.Option(
             "--output",
             "-o",
-            help=help_in(
+            help=choose_help(
                 en="Where to write the record, as JSON.", pt="Onde escrever o registro, em JSON."
             ),
         ),
@@ -135,7 +133,7 @@ def bench(
         Path | None,
         typer.Option(
             "--charts",
-            help=help_in(
+            help=choose_help(
                 en="Folder for a chart of each task, as SVG.",
                 pt="Pasta para um gráfico de cada tarefa, em SVG.",
             ),
@@ -145,7 +143,7 @@ def bench(
         bool,
         typer.Option(
             "--list",
-            help=help_in(
+            help=choose_help(
                 en="Name all methods and their tasks, measure nothing.",
                 pt="Mostra todos os métodos e suas tarefas, sem medir.",
             ),
@@ -188,7 +186,7 @@ def bench(
 
             record = _measure(options, ranks, threads, tell)
     except BenchError as error:
-        print(f"attnref bench: {error.say(preferred(os.environ))}", file=sys.stderr)
+        print(f"attnref bench: {error.say(preferred_language(os.environ))}", file=sys.stderr)
         raise typer.Exit(2) from None
     for table in rank_tables(record) if ranks else tables(record):
         console.print(table)

@@ -25,7 +25,7 @@ from attnref.conformance.signatures import OPTIONS
 from attnref.conformance.step import SIZES
 from attnref.conformance.subject import CheckError, parse_pairs, split_list
 from attnref.conformance.table import tables
-from attnref.text import LANGUAGES, Text, also_in_portuguese, help_in, one_of, preferred
+from attnref.text import LANGUAGES, Text, add_portuguese, choose_help, one_of, preferred_language
 
 BROKEN = Text(
     en="{error}\nThis is no verdict: the checker could not go on. Functions that change PyTorch "
@@ -39,7 +39,7 @@ _OF_ALL = ("strict", "device", "seed", "limit")
 FORMATS = ("text", "json", "junit")
 
 
-@also_in_portuguese(
+@add_portuguese(
     pt="""Julga uma função de atenção pelas regras do próprio attnref, ou um passo com cache.
 
     As listas são separadas por vírgulas. O que o pyproject.toml diz de uma função vale, se
@@ -51,7 +51,7 @@ def check(
     function: Annotated[
         str | None,
         typer.Argument(
-            help=help_in(
+            help=choose_help(
                 en="module:function or path/to/file.py:function; or a class of layers. Without it: "
                 "those of [tool.attnref.check] in pyproject.toml.",
                 pt="módulo:função ou caminho/do/arquivo.py:função; ou uma classe de camadas. Sem "
@@ -63,7 +63,7 @@ def check(
     supports: Annotated[
         list[str] | None,
         typer.Option(
-            help=help_in(
+            help=choose_help(
                 en=f"Options that it takes, if not those of its signature: {', '.join(OPTIONS)}.",
                 pt=f"Opções que ela recebe, se não forem as da assinatura: {', '.join(OPTIONS)}.",
             )
@@ -73,7 +73,7 @@ def check(
         list[str] | None,
         typer.Option(
             "--map",
-            help=help_in(
+            help=choose_help(
                 en="attn_mask=mask: the function's own name of an option; may be repeated.",
                 pt="attn_mask=mask: o nome que a função dá a uma opção; pode ser repetida.",
             ),
@@ -82,7 +82,7 @@ def check(
     layout: Annotated[
         str | None,
         typer.Option(
-            help=help_in(
+            help=choose_help(
                 en=f"Axes of its tensors: {', '.join(LAYOUTS)}. Without it: recognised.",
                 pt=f"Eixos dos tensores: {', '.join(LAYOUTS)}. Sem ela: reconhecidos.",
             )
@@ -91,7 +91,7 @@ def check(
     mask_means: Annotated[
         str | None,
         typer.Option(
-            help=help_in(
+            help=choose_help(
                 en=f"What its mask says: {', '.join(MEANINGS)}. Without it: recognised.",
                 pt=f"O que a máscara diz: {', '.join(MEANINGS)}. Sem ela: reconhecido.",
             )
@@ -101,7 +101,7 @@ def check(
         bool | None,
         typer.Option(
             "--always-causal/--not-always-causal",
-            help=help_in(
+            help=choose_help(
                 en="That it cannot be asked without causality. Without it: recognised.",
                 pt="Que ela não se deixa chamar sem causalidade. Sem a opção: reconhecido.",
             ),
@@ -111,7 +111,7 @@ def check(
         bool,
         typer.Option(
             "--approximate",
-            help=help_in(
+            help=choose_help(
                 en="It promises no formula: its error is told.",
                 pt="Ela não promete a fórmula: o erro é informado.",
             ),
@@ -121,7 +121,7 @@ def check(
         bool,
         typer.Option(
             "--step",
-            help=help_in(
+            help=choose_help(
                 en="It is a decoding step, step(query, key, value, cache): output, cache.",
                 pt="É um passo de decodificação, step(query, key, value, cache): output, cache.",
             ),
@@ -130,7 +130,7 @@ def check(
     cache: Annotated[
         str | None,
         typer.Option(
-            help=help_in(
+            help=choose_help(
                 en="module:function that makes a step's first cache, if that is not None; it is "
                 f"given what it takes among {', '.join(SIZES)}. Implies --step.",
                 pt="módulo:função que cria o primeiro cache de um passo, se não for None; recebe o "
@@ -142,7 +142,7 @@ def check(
         list[str] | None,
         typer.Option(
             "--with",
-            help=help_in(
+            help=choose_help(
                 en="block_size=256: what a layer needs beside widths and heads; may be repeated.",
                 pt="block_size=256: o que uma camada pede além de larguras e cabeças; pode ser "
                 "repetida.",
@@ -152,7 +152,7 @@ def check(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help=help_in(
+            help=choose_help(
                 en=f"Properties: {', '.join(PROPERTIES)}; of a step also {', '.join(_OF_STEPS)}.",
                 pt=f"Propriedades: {', '.join(PROPERTIES)}; de um passo também "
                 f"{', '.join(_OF_STEPS)}.",
@@ -162,7 +162,7 @@ def check(
     skip: Annotated[
         list[str] | None,
         typer.Option(
-            help=help_in(
+            help=choose_help(
                 en="Properties that are not asked.", pt="Propriedades que não são testadas."
             )
         ),
@@ -170,13 +170,14 @@ def check(
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help=help_in(en="What is unsafe fails, too.", pt="O inseguro também falha.")
+            "--strict",
+            help=choose_help(en="What is unsafe fails, too.", pt="O inseguro também falha."),
         ),
     ] = False,
     dtype: Annotated[
         str | None,
         typer.Option(
-            help=help_in(
+            help=choose_help(
                 en=f"One of {', '.join(DTYPES)}; without it: {DTYPES[0]}, or the half it takes.",
                 pt=f"Um entre {', '.join(DTYPES)}; sem ela: {DTYPES[0]}, ou a meia precisão que a "
                 "função recebe.",
@@ -186,7 +187,7 @@ def check(
     device: Annotated[
         str | None,
         typer.Option(
-            help=help_in(
+            help=choose_help(
                 en="cpu, cuda or cuda:<number>; without it: cpu.",
                 pt="cpu, cuda ou cuda:<número>; sem ela: cpu.",
             )
@@ -195,7 +196,7 @@ def check(
     seed: Annotated[
         int | None,
         typer.Option(
-            help=help_in(
+            help=choose_help(
                 en="Of all random numbers; without it: 0.",
                 pt="De todos os números aleatórios; sem ela: 0.",
             )
@@ -204,7 +205,7 @@ def check(
     limit: Annotated[
         float | None,
         typer.Option(
-            help=help_in(
+            help=choose_help(
                 en=f"Seconds for a property; without it: {LIMIT:g}.",
                 pt=f"Segundos por propriedade; sem ela: {LIMIT:g}.",
             )
@@ -213,7 +214,7 @@ def check(
     lang: Annotated[
         str | None,
         typer.Option(
-            help=help_in(
+            help=choose_help(
                 en=f"{' or '.join(LANGUAGES)}; without it, the language of the locale.",
                 pt=f"{' ou '.join(LANGUAGES)}; sem ela, o idioma do sistema.",
             )
@@ -222,7 +223,9 @@ def check(
     format: Annotated[
         str,
         typer.Option(
-            help=help_in(en=f"One of {', '.join(FORMATS)}.", pt=f"Um entre {', '.join(FORMATS)}.")
+            help=choose_help(
+                en=f"One of {', '.join(FORMATS)}.", pt=f"Um entre {', '.join(FORMATS)}."
+            )
         ),
     ] = FORMATS[0],
     output: Annotated[
@@ -230,7 +233,7 @@ def check(
         typer.Option(
             "--output",
             "-o",
-            help=help_in(
+            help=choose_help(
                 en="Where to write the report; - prints it.",
                 pt="Onde escrever o relatório; - o imprime.",
             ),
@@ -243,8 +246,8 @@ def check(
     says otherwise. The exit status is 0 when nothing is wrong, 1 when something is, or is not what
     the project expects, 2 when the check could not be run.
     """
-    asked = preferred(os.environ) if lang is None else lang
-    lang = asked if asked in LANGUAGES else preferred(os.environ)
+    asked = preferred_language(os.environ) if lang is None else lang
+    lang = asked if asked in LANGUAGES else preferred_language(os.environ)
     try:
         _check_choice("lang", asked, LANGUAGES)
         _check_choice("format", format, FORMATS)
@@ -326,7 +329,7 @@ def _answer(request: Request, folder: Path) -> Answer:
     except CheckError as error:
         return Answer(Refused(request.function, Text(error.en, error.pt)))
     except RuntimeError as error:
-        return Answer(Refused(request.function, BROKEN.filled({"error": error})))
+        return Answer(Refused(request.function, BROKEN.fill({"error": error})))
 
 
 def _show(report: Report, lang: str, *, last: bool) -> None:

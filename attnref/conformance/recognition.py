@@ -69,11 +69,11 @@ def read(about: Subject, said: Reading, dtype: torch.dtype, device: torch.device
             continue
         if known:
             return found
-        usual.hint = _OTHER_ATTENTION.filled(fits._asdict())
+        usual.hint = _OTHER_ATTENTION.fill(fits._asdict())
         break
     unsaid = [name for name, given in about.given.items() if given == NOTHING]
     if unsaid:
-        said_too = _UNSAID.filled({"names": ", ".join(unsaid)})
+        said_too = _UNSAID.fill({"names": ", ".join(unsaid)})
         usual.hint = Text(usual.hint.en + said_too.en, usual.hint.pt + said_too.pt)
     raise usual
 

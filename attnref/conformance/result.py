@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from attnref.book import where
+from attnref.book import page_address
 from attnref.conformance.junit import Case
 from attnref.conformance.property import Property
 from attnref.conformance.verdict import Counterexample, Expectation, Finding, Verdict
@@ -111,7 +111,7 @@ class Result:
             ):
                 if shown is not None:
                     lines.append(f"  {text.say(lang)} {_show(shown)}")
-        return [*lines, f"{PAGE.say(lang)} {where(self.rule.page, lang)}"]
+        return [*lines, f"{PAGE.say(lang)} {page_address(self.rule.page, lang)}"]
 
     def record(self) -> dict[str, object]:
         """What JSON has of it; diagnoses in all languages, NaN and inf as strings."""
@@ -124,7 +124,7 @@ class Result:
             and {"verdict": expectation.verdict.value, "reason": expectation.reason},
             "statement": {lang: self.rule.statement.say(lang) for lang in LANGUAGES},
             "formula": self.rule.formula,
-            "page": {lang: where(self.rule.page, lang) for lang in LANGUAGES},
+            "page": {lang: page_address(self.rule.page, lang) for lang in LANGUAGES},
             "diagnosis": {lang: self.diagnosis(lang) for lang in LANGUAGES},
             "counterexample": None if example is None else _replace_nonfinite(vars(example)),
         }

@@ -199,13 +199,13 @@ class Reader:
     ) -> NoReturn:
         close = difflib.get_close_matches(name, known, n=1)
         if close:
-            remedy = NEAR.filled({"name": repr(close[0])})
+            remedy = NEAR.fill({"name": repr(close[0])})
         else:
-            remedy = THERE.filled({"names": ", ".join(known)})
+            remedy = THERE.fill({"names": ", ".join(known)})
         self.refuse(UNKNOWN, place, what=what, name=repr(name), remedy=remedy)
 
     def refuse(self, text: Text, place: tuple[str, ...], **about: object) -> NoReturn:
-        raise CheckError(*text.filled({**about, "place": self.location(place)}))
+        raise CheckError(*text.fill({**about, "place": self.location(place)}))
 
     def location(self, place: tuple[str, ...]) -> str:
         """The file and the keys that lead to a value in it."""

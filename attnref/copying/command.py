@@ -9,22 +9,22 @@ from typing import Annotated
 
 import typer
 
-from attnref.book import where
+from attnref.book import page_address
 from attnref.copying.assembly import assemble
 from attnref.copying.catalogue import catalogue, find, package
 from attnref.copying.header import header
 from attnref.copying.source import CopyError
-from attnref.text import also_in_portuguese, help_in, preferred
+from attnref.text import add_portuguese, choose_help, preferred_language
 
 
-@also_in_portuguese(
+@add_portuguese(
     pt="Escreve uma função, com tudo de que precisa, em um arquivo que só pede o torch."
 )
 def copy(
     name: Annotated[
         str | None,
         typer.Argument(
-            help=help_in(
+            help=choose_help(
                 en="What to copy: causal, or softmax.online.",
                 pt="O que copiar: causal, ou softmax.online.",
             )
@@ -33,7 +33,7 @@ def copy(
     file: Annotated[
         str | None,
         typer.Argument(
-            help=help_in(
+            help=choose_help(
                 en="Where to; NAME.py without it, - prints the copy.",
                 pt="Para onde; NAME.py sem ele, - imprime a cópia.",
             )
@@ -43,14 +43,16 @@ def copy(
         bool,
         typer.Option(
             "--force",
-            help=help_in(en="Replace an existing file.", pt="Substitui um arquivo que já existe."),
+            help=choose_help(
+                en="Replace an existing file.", pt="Substitui um arquivo que já existe."
+            ),
         ),
     ] = False,
     show: Annotated[
         bool,
         typer.Option(
             "--list",
-            help=help_in(
+            help=choose_help(
                 en="Say what can be copied, with the page of each.",
                 pt="Diz o que se pode copiar, com a página de cada um.",
             ),
@@ -62,7 +64,10 @@ def copy(
         entries = catalogue(package())
         if show:
             width = max(len(entry.name) for entry in entries)
-            lines = (f"{e.name:{width}}  {e.summary} See {where(e.page, 'en')}.\n" for e in entries)
+            lines = (
+                f"{e.name:{width}}  {e.summary} See {page_address(e.page, 'en')}.\n"
+                for e in entries
+            )
             typer.echo("".join(lines).encode(), nl=False)
             return
         if name is None:
@@ -88,7 +93,7 @@ def copy(
         _write(path, text, replace=force)
         typer.echo(f"{path}: {entry.path}")
     except CopyError as error:
-        print(f"attnref copy: {error.say(preferred(os.environ))}", file=sys.stderr)
+        print(f"attnref copy: {error.say(preferred_language(os.environ))}", file=sys.stderr)
         raise typer.Exit(2) from None
 
 

@@ -3,7 +3,7 @@
 import textwrap
 
 import attnref
-from attnref.book import where
+from attnref.book import page_address
 from attnref.copying.catalogue import Entry
 
 # The file LICENSE, which the licence wants in every copy; an installed package may lack it.
@@ -40,7 +40,7 @@ def header(entry: Entry) -> str:
         *textwrap.wrap(f"{entry.definition.names[0]}: {entry.summary}", _WIDTH),
         "",
         f"Copied from attnref {attnref.__version__}: {entry.path}",
-        f"See {where(entry.page, 'en')}",
+        f"See {page_address(entry.page, 'en')}",
         "",
         *LICENCE.splitlines(),
     ]

@@ -6,7 +6,7 @@ from attnref.cost.kernels import letters
 from attnref.cost.operations import Operations
 from attnref.cost.pairs import Tiles
 from attnref.cost.sizes import Sizes, check_type
-from attnref.layouts import check_layout, check_ranks, held, length, visible
+from attnref.layouts import check_layout, check_ranks, length, rank_positions, visible_pairs
 
 AGREEMENT = 24  # bytes that a rank tells each other one at the beginning of a pass
 
@@ -84,13 +84,13 @@ def rank_pairs(
     """
     check_ranks(ranks, rank)
     check_layout(layout)
-    queries = held(n, ranks=ranks, rank=rank, layout=layout)
+    queries = rank_positions(n, ranks=ranks, rank=rank, layout=layout)
     found = [0, 0, 0, 0]
     for other in range(ranks) if source is None else [source]:
-        keys = held(n if m is None else m, ranks=ranks, rank=other, layout=layout)
+        keys = rank_positions(n if m is None else m, ranks=ranks, rank=other, layout=layout)
         for q in queries:
             for k in keys:
-                for rows, columns, triangle in visible(q, k, is_causal=is_causal):
+                for rows, columns, triangle in visible_pairs(q, k, is_causal=is_causal):
                     height, width = rows.stop - rows.start, columns.stop - columns.start
                     pairs = height * width
                     if triangle:
@@ -184,7 +184,7 @@ def _forward(sizes: Sizes, tiles: Tiles, rows: int, keys: list[int]) -> RankCost
         exponentials=h * (tiles.pairs + 2 * tiles.rows),
     )
     rounded = size * h * rows * d_v if size < wide else 0
-    blocks = size * one * max(_others(keys, step) for step in range(ranks))
+    blocks = size * one * max(_other_positions(keys, step) for step in range(ranks))
     return RankCost(
         operations,
         size * one * (m - keys[-1]) + AGREEMENT * (ranks - 1),
@@ -210,7 +210,10 @@ def _backward(sizes: Sizes, tiles: Tiles, rows: int, keys: list[int]) -> RankCos
     return RankCost(
         operations,
         one * (size * (m - keys[-1]) + wide * (m - keys[0])) + AGREEMENT * (ranks - 1),
-        kept + max(one * (size * _others(keys, step) + wide * _sums(keys, step)) for step in steps),
+        kept
+        + max(
+            one * (size * _other_positions(keys, step) + wide * _sums(keys, step)) for step in steps
+        ),
     )
 
 
@@ -223,12 +226,12 @@ def products(sizes: Sizes, pairs: int) -> int:
 def _lengths(n: int, ranks: int, rank: int, layout: str) -> list[int]:
     """How many positions there are in each step: of this rank, of the one behind it, and so on."""
     return [
-        length(held(n, ranks=ranks, rank=(rank - step) % ranks, layout=layout))
+        length(rank_positions(n, ranks=ranks, rank=(rank - step) % ranks, layout=layout))
         for step in range(ranks)
     ]
 
 
-def _others(keys: list[int], step: int) -> int:
+def _other_positions(keys: list[int], step: int) -> int:
     """Positions of other ranks that are here in a step, or on their way to this rank."""
     return (keys[step] if step else 0) + sum(keys[step + 1 : step + 2])
 

@@ -66,7 +66,7 @@ def multihead(
         + linear_layer(tokens, embed_dim, sizes.kv_heads * d_k, size, bias)
         + linear_layer(tokens, embed_dim, sizes.kv_heads * d_v, size, bias)
         + core
-        + _gated(sizes, embed_dim, bias, gate)
+        + _gate_cost(sizes, embed_dim, bias, gate)
         + pass_over(joined, size)
         + linear_layer(tokens, sizes.num_heads * d_v, embed_dim, size, bias)
         + Cost(peak_bytes=peak)
@@ -83,7 +83,7 @@ def _gates(sizes: Sizes, gate: str | None) -> int:
     return 0 if gate is None else sizes.num_heads * (1 if gate == "headwise" else sizes.d_v)
 
 
-def _gated(sizes: Sizes, embed_dim: int, bias: bool, gate: str | None) -> Cost:
+def _gate_cost(sizes: Sizes, embed_dim: int, bias: bool, gate: str | None) -> Cost:
     """The gates, and the answers of all heads times them, while queries, keys and values go."""
     gates, size, tokens = _gates(sizes, gate), itemsize(sizes.dtype), sizes.batch * sizes.n
     if not gates:

@@ -9,7 +9,7 @@ from attnref.cost.context_parallel import AGREEMENT, products, rank_pairs
 from attnref.cost.kernels import letters
 from attnref.cost.messages import mesh, rows_of
 from attnref.cost.sizes import Sizes, check_type
-from attnref.layouts import check_layout, check_ranks, held, length
+from attnref.layouts import check_layout, check_ranks, length, rank_positions
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def mesh_time(
     _, m, d_k, d_v, _, h_kv, size = letters(mine)
     compute = sending = seconds = 0.0
     for step, pairs in enumerate(_step_pairs(sizes.n, m, ring, layout, is_causal)):
-        block = length(held(m, ranks=ring, rank=ring - 1 - step, layout=layout))
+        block = length(rank_positions(m, ranks=ring, rank=ring - 1 - step, layout=layout))
         computes = products(mine, pairs) / operations_per_second
         sends = ring_link.seconds(size * block * h_kv * (d_k + d_v)) if step < ring - 1 else 0.0
         compute, sending = compute + computes, sending + sends

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from attnref.cost.context_parallel import AGREEMENT
 from attnref.cost.kernels import letters
 from attnref.cost.sizes import Sizes, check_sizes, check_type
-from attnref.layouts import check_layout, check_ranks, cut, held, length
+from attnref.layouts import check_layout, check_ranks, cut, length, rank_positions
 
 
 class Sent(NamedTuple):
@@ -130,7 +130,7 @@ def rows_of(sizes: Sizes, ranks: int, heads: int) -> int:
 
 def _gather(sizes: Sizes, ranks: int, rank: int, layout: str) -> Sent:
     _, m, d_k, d_v, _, h_kv, size = letters(sizes)
-    parts = [length(held(m, ranks=ranks, rank=r, layout=layout)) for r in range(ranks)]
+    parts = [length(rank_positions(m, ranks=ranks, rank=r, layout=layout)) for r in range(ranks)]
     one, told = h_kv * (d_k + d_v), AGREEMENT * (ranks - 1)
     gathered = size * (ranks - 1) * max(parts) * one
     return Sent(gathered + told, gathered + max(4, size) * (m - parts[rank]) * one + told)
@@ -143,5 +143,5 @@ def _split_kv(sizes: Sizes, ranks: int) -> int:
 
 def _part(n: int, ring: int, heads: int, row: int, place: int, layout: str) -> tuple[int, int]:
     """How many positions a row of a mesh holds, and one of its ranks."""
-    part = held(n, ranks=ring, rank=row, layout=layout)
+    part = rank_positions(n, ranks=ring, rank=row, layout=layout)
     return length(part), length(cut(part, ranks=heads, rank=place))

@@ -49,12 +49,12 @@ def agree(check: Callable[[], tuple[T, Terms]], *groups: Ranks) -> tuple[T, list
     statement = {"function": ranks.function, **terms.same}
     text = json.dumps(statement).encode()
     digest = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
-    told = told_by_all(torch.tensor([digest, *terms.own], device="cpu"), groups)  # (ranks, 3)
+    told = gather_calls(torch.tensor([digest, *terms.own], device="cpu"), groups)  # (ranks, 3)
     if (told[:, 0] == digest).all() and refusal is None:
         return found, [(a, b) for a, b in told[:, 1:].tolist()]
     said = {"rank": dist.get_rank(), **statement}
     letter = json.dumps(said).encode().ljust(_ROOM)
-    letters = told_by_all(torch.tensor(list(letter), dtype=torch.uint8, device="cpu"), groups)
+    letters = gather_calls(torch.tensor(list(letter), dtype=torch.uint8, device="cpu"), groups)
     if refusal is not None:
         raise refusal
     raise ValueError(_difference(ranks.function, [json.loads(bytes(x.tolist())) for x in letters]))
@@ -102,15 +102,15 @@ def check_untransformed(**tensors: Tensor) -> None:
 
 def share(row: Sequence[bool], ranks: Ranks) -> list[list[bool]]:
     """The rows of all ranks."""
-    rows: list[list[bool]] = told_by_all(torch.tensor(row, device="cpu"), [ranks]).tolist()
+    rows: list[list[bool]] = gather_calls(torch.tensor(row, device="cpu"), [ranks]).tolist()
     return rows
 
 
-def told_by_all(mine: Tensor, groups: Sequence[Ranks]) -> Tensor:
+def gather_calls(mine: Tensor, groups: Sequence[Ranks]) -> Tensor:
     """What each rank says, ``(ranks, ...)``, in the order of a mesh."""
     told = mine[None]
     for ranks in reversed(groups):
-        with ranks.while_it("compared its call with those of the others"):
+        with ranks.describe_failure("compared its call with those of the others"):
             nccl = dist.get_backend(ranks.group) == "nccl"
             told = told.cuda() if nccl else told
             others = [torch.empty_like(told) for _ in range(ranks.size)]

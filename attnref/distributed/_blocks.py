@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnref.layouts import Held, visible
+from attnref.layouts import Held, visible_pairs
 from attnref.masks import EMPTY, FULL, MIXED, Mask
-from attnref.masks.mask import part_of
+from attnref.masks.mask import slice_mask
 from attnref.softmax import Partial
 from attnref.variants import _tiled as engine
 from attnref.variants._kernels import side_by_side
@@ -42,18 +42,18 @@ def tiles(queries: Held, keys: Held, *, is_causal: bool, mask: Mask | None) -> l
     for q in queries:
         column = 0
         for k in keys:
-            for rows, columns, triangle in visible(q, k, is_causal=is_causal):
-                part = None if mask is None else part_of(mask, q[rows], k[columns])
+            for rows, columns, triangle in visible_pairs(q, k, is_causal=is_causal):
+                part = None if mask is None else slice_mask(mask, q[rows], k[columns])
                 state = FULL if part is None else _state(part)
                 if state != EMPTY:
-                    own = _moved(rows, row), _moved(columns, column)
+                    own = _shift(rows, row), _shift(columns, column)
                     found.append(Tile(*own, triangle, part if state == MIXED else None))
             column += len(k)
         row += len(q)
     return found
 
 
-def _moved(part: slice, by: int) -> slice:
+def _shift(part: slice, by: int) -> slice:
     return slice(part.start + by, part.stop + by)
 
 
@@ -74,35 +74,35 @@ def _state(mask: Mask) -> int:
 Block = tuple[int, Tensor, Tensor]
 
 
-def attended(tiles: Tiles, query: Tensor, d_v: int, blocks: Iterable[Block]) -> Partial:
+def attend_blocks(tiles: Tiles, query: Tensor, d_v: int, blocks: Iterable[Block]) -> Partial:
     """Attention of ``query`` to all blocks, in the dtype of computation."""
     wide = torch.promote_types(query.dtype, torch.float32)
-    found = engine.nothing(query.detach(), d_v, dtype=wide)
+    found = engine.empty_partial(query.detach(), d_v, dtype=wide)
     for source, key, value in blocks:
         if query.is_meta:  # there are no numbers, but messages
             continue
-        inputs = _prepared(tiles, wide, query, key, value)
+        inputs = _prepare(tiles, wide, query, key, value)
         own = _tiles(tiles, source, inputs)
         found = engine.forward(own, tiles.scale, inputs, found)
         del key, value, inputs, own  # or the next ones would come while these are here
     return found
 
 
-def pulled(
+def pull_back(
     tiles: Tiles, source: int, grad: Tensor, query: Tensor, key: Tensor, value: Tensor,
     found: Partial, d_query: Tensor,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The gradients that this rank gives a block; what the block gives the queries is added."""
-    inputs = _prepared(tiles, grad.dtype, query, key, value)
+    inputs = _prepare(tiles, grad.dtype, query, key, value)
     own = _tiles(tiles, source, inputs)
     _, *gradients = engine.backward(own, tiles.scale, grad, inputs, found, d_query)
     d_key, d_value = (
-        _of_key_heads(tiles, x, like) for x, like in zip(gradients, (key, value), strict=True)
+        _sum_query_heads(tiles, x, like) for x, like in zip(gradients, (key, value), strict=True)
     )
     return d_key, d_value
 
 
-def _prepared(tiles: Tiles, dtype: torch.dtype, query: Tensor, *block: Tensor) -> Inputs:
+def _prepare(tiles: Tiles, dtype: torch.dtype, query: Tensor, *block: Tensor) -> Inputs:
     """Query, key and value in the dtype of computation, a key head for each query head."""
     if tiles.enable_gqa:
         block = tuple(x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in block)
@@ -110,7 +110,7 @@ def _prepared(tiles: Tiles, dtype: torch.dtype, query: Tensor, *block: Tensor) -
     return Inputs(*(side_by_side(x.to(dtype)) for x in (query, *block)))
 
 
-def _of_key_heads(tiles: Tiles, gradient: Tensor, like: Tensor) -> Tensor:
+def _sum_query_heads(tiles: Tiles, gradient: Tensor, like: Tensor) -> Tensor:
     """A key head has the gradients of all query heads that it serves, which broadcast to it."""
     if tiles.enable_gqa:
         heads, all_heads = like.shape[-3], gradient.shape[-3]

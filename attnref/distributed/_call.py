@@ -12,7 +12,7 @@ from attnref.distributed._agreement import Terms, agree, check_untransformed, nu
 from attnref.distributed._blocks import Tiles, tiles
 from attnref.distributed._masks import check_same_mask
 from attnref.distributed._ranks import Ranks
-from attnref.distributed.layouts import held_by_all
+from attnref.distributed.layouts import all_rank_positions
 from attnref.layouts import Held, check_layout, length
 from attnref.masks import Mask
 from attnref.variants._tiled import is_derived
@@ -60,9 +60,9 @@ def enter_shared(
         return call, terms(call, attn_mask, layout)
 
     call, lengths = agree(check, ranks)
-    queries, keys = whole(ranks, lengths, layout)
+    queries, keys = query_and_key_positions(ranks, lengths, layout)
     check_mask_of_all(call, lengths, attn_mask, ranks)
-    return shared(ranks, call, queries, keys, attn_mask)
+    return plan_share(ranks, call, queries, keys, attn_mask)
 
 
 def terms(call: Call, attn_mask: Mask | None, layout: str) -> Terms:
@@ -99,12 +99,12 @@ def check_mask_object(attn_mask: Mask) -> None:
         )
 
 
-def whole(
+def query_and_key_positions(
     ranks: Ranks, lengths: Sequence[Sequence[int]], layout: str
 ) -> tuple[list[Held], list[Held]]:
     """Which positions of query and of key each rank holds; its lengths must be those of them."""
     counts = zip(("query", "key"), zip(*lengths, strict=True), strict=True)
-    queries, keys = (held_by_all(name, ranks, own, layout) for name, own in counts)
+    queries, keys = (all_rank_positions(name, ranks, own, layout) for name, own in counts)
     return queries, keys
 
 
@@ -118,7 +118,7 @@ def check_mask_of_all(
         check_same_mask(attn_mask, *groups)
 
 
-def shared(
+def plan_share(
     ranks: Ranks, call: Call, queries: list[Held], keys: list[Held], attn_mask: Mask | None
 ) -> Shared:
     """What this rank computes of it."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnref.distributed._agreement import Terms, agree, told_by_all
+from attnref.distributed._agreement import Terms, agree, gather_calls
 from attnref.distributed._ranks import Ranks
 from attnref.masks import Mask
 
@@ -24,7 +24,7 @@ def check_same_mask(mask: Mask, *groups: Ranks) -> None:
     other rank, and no look at their pairs. Every pair is looked at where they were made in
     different ways, or by a rule that cannot be read, such as a function of the caller's.
     """
-    made = told_by_all(torch.tensor([_made(mask)], device="cpu"), groups)
+    made = gather_calls(torch.tensor([_origin_digest(mask)], device="cpu"), groups)
     if bool((made == made[0]).all()) and int(made[0]) != _UNKNOWN:
         return
 
@@ -34,7 +34,7 @@ def check_same_mask(mask: Mask, *groups: Ranks) -> None:
     agree(check, *groups)
 
 
-def _made(mask: Mask) -> int:
+def _origin_digest(mask: Mask) -> int:
     """A digest of functions and numbers that a mask was made of; 0 for one that has others."""
     try:
         written = repr(list(_parts(mask))).encode()

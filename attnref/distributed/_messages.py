@@ -24,7 +24,7 @@ class Posted(NamedTuple):
 
     def wait(self) -> tuple[Tensor, Tensor]:
         """Those that arrive, once they are here."""
-        with self.ranks.while_it(self.said):
+        with self.ranks.describe_failure(self.said):
             for request in self.requests:
                 request.wait()
         return self.arriving
@@ -39,7 +39,7 @@ def pass_on(
     key, value = (x.new_empty(shape) for x, shape in zip(tensors, shapes, strict=True))
     arriving = key, value
     said = f"sent {what} to rank {ahead} and awaited others from rank {behind}"
-    with ranks.while_it(said):
+    with ranks.describe_failure(said):
         requests = dist.batch_isend_irecv(
             [
                 *(dist.P2POp(dist.isend, x, ahead, ranks.group) for x in leaving),
@@ -55,7 +55,7 @@ def collect(ranks: Ranks, tensor: Tensor, shapes: Sequence[Shape], *, what: str)
     mine = tensor.new_zeros(max(sizes))  # an all-gather takes parts of one size
     mine[: tensor.numel()] = tensor.flatten()
     found = [torch.empty_like(mine) for _ in shapes]
-    with ranks.while_it(f"gathered {what}"):
+    with ranks.describe_failure(f"gathered {what}"):
         dist.all_gather(found, mine, group=ranks.group)
     pieces = zip(found, sizes, shapes, strict=True)
     return [x[:size].reshape(shape) for x, size, shape in pieces]
@@ -68,7 +68,7 @@ def swap(
     sizes = [math.prod(shape) for shape in shapes]
     leaving = torch.cat([x.flatten() for x in tensors])
     arriving = leaving.new_empty(sum(sizes))
-    with ranks.while_it(f"swapped {what}"):
+    with ranks.describe_failure(f"swapped {what}"):
         dist.all_to_all_single(
             arriving, leaving, sizes, [x.numel() for x in tensors], group=ranks.group
         )

@@ -31,7 +31,7 @@ class Ranks(NamedTuple):
         return dist.get_global_rank(self.group, rank % self.size)
 
     @contextmanager
-    def while_it(self, does: str) -> Iterator[None]:
+    def describe_failure(self, does: str) -> Iterator[None]:
         """Says what was going on when the backend gives up a message."""
         try:
             yield

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnref.distributed._agreement import agree_backward
-from attnref.distributed._blocks import attended, pulled
+from attnref.distributed._blocks import attend_blocks, pull_back
 from attnref.distributed._call import Shared, enter_shared
 from attnref.distributed._messages import collect, swap
 from attnref.distributed._ranks import Group, ranks_of
@@ -93,7 +93,7 @@ class _Gathered(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Shared, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        found = attended(call.tiles, query, value.shape[-1], _collected(call, key, value))
+        found = attend_blocks(call.tiles, query, value.shape[-1], _collect(call, key, value))
         ctx.call = call
         ctx.save_for_backward(query, key, value, *found)
         return found.output.to(query.dtype)
@@ -107,8 +107,8 @@ class _Gathered(torch.autograd.Function):
         d_query = torch.zeros_like(query, dtype=found.output.dtype)
         grad = grad.to(found.output.dtype)
         gradients = [
-            pulled(call.tiles, source, grad, query, k, v, found, d_query)
-            for source, k, v in _collected(call, key, value)
+            pull_back(call.tiles, source, grad, query, k, v, found, d_query)
+            for source, k, v in _collect(call, key, value)
         ]
         d_key, d_value = (
             torch.stack(
@@ -119,7 +119,7 @@ class _Gathered(torch.autograd.Function):
         return None, d_query.to(query.dtype), d_key.to(key.dtype), d_value.to(value.dtype)
 
 
-def _collected(call: Shared, key: Tensor, value: Tensor) -> list[tuple[int, Tensor, Tensor]]:
+def _collect(call: Shared, key: Tensor, value: Tensor) -> list[tuple[int, Tensor, Tensor]]:
     """The keys and values of all ranks. The backward pass gathers again, rather than keep them."""
     shapes = zip(*(call.shapes(rank, key, value) for rank in range(call.ranks.size)), strict=True)
     keys, values = (

@@ -22,7 +22,7 @@ from attnref.distributed._agreement import (
 )
 from attnref.distributed._messages import collect, swap
 from attnref.distributed._ranks import Group, Ranks, ranks_of
-from attnref.layouts import Held, check_layout, cut, held, length
+from attnref.layouts import Held, check_layout, cut, length, rank_positions
 
 
 def positions(
@@ -64,7 +64,7 @@ def positions(
         >>> dist.destroy_process_group()
     """
     checks.check_positions(n=n)
-    part = _own("positions", n, group, layout)
+    part = _own_part("positions", n, group, layout)
     found = indices(part, torch.device("cpu"))  # (n_r,)
     if cu_seqlens is None:
         return found
@@ -105,7 +105,7 @@ def shard(tensor: Tensor, *, dim: int = -2, group: Group = None, layout: str = "
         tensor([3., 5.])
         >>> dist.destroy_process_group()
     """
-    part = _own("shard", tensor.shape[dim], group, layout)
+    part = _own_part("shard", tensor.shape[dim], group, layout)
     return tensor.index_select(dim, indices(part, tensor.device))
 
 
@@ -157,7 +157,7 @@ def gather(tensor: Tensor, *, dim: int = -2, group: Group = None, layout: str = 
         return rows, Terms(same, (rows.shape[0], 0))
 
     rows, lengths = agree(check, ranks)
-    parts = held_by_all("tensor", ranks, [count for count, _ in lengths], layout)
+    parts = all_rank_positions("tensor", ranks, [count for count, _ in lengths], layout)
     arguments = ranks, number_of_call(ranks), parts, rows
     found: Tensor = _Gather.apply(*arguments)  # type: ignore[no-untyped-call]
     return found.movedim(0, dim)
@@ -170,11 +170,11 @@ def dimensions_of(function: str, group: Group) -> list[Ranks]:
     return [ranks_of(function, group)]
 
 
-def _own(function: str, n: int, group: Group, layout: str) -> Held:
+def _own_part(function: str, n: int, group: Group, layout: str) -> Held:
     """The positions of this rank."""
     check_layout(layout)
     ring, *heads = dimensions_of(function, group)
-    part = held(n, ranks=ring.size, rank=ring.rank, layout=layout)
+    part = rank_positions(n, ranks=ring.size, rank=ring.rank, layout=layout)
     return cut(part, ranks=heads[0].size, rank=heads[0].rank) if heads else part
 
 
@@ -186,7 +186,7 @@ class _Gather(torch.autograd.Function):
         ctx.ranks, ctx.number, ctx.parts = ranks, number, parts
         shapes = [(length(part), *rows.shape[1:]) for part in parts]
         pieces = collect(ranks, rows, shapes, what="the parts of a sequence")
-        return in_order(pieces, parts)
+        return restore_order(pieces, parts)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -198,25 +198,25 @@ class _Gather(torch.autograd.Function):
         return None, None, None, torch.stack(mine).sum(0)
 
 
-def held_by_all(name: str, ranks: Ranks, counts: Sequence[int], layout: str) -> list[Held]:
+def all_rank_positions(name: str, ranks: Ranks, counts: Sequence[int], layout: str) -> list[Held]:
     """The positions of each rank, whose counts must be what the layout makes of their sum."""
     n, ranked = sum(counts), range(ranks.size)
-    found = [held(n, ranks=ranks.size, rank=rank, layout=layout) for rank in ranked]
+    found = [rank_positions(n, ranks=ranks.size, rank=rank, layout=layout) for rank in ranked]
     if (expected := [length(part) for part in found]) != list(counts):
         raise ValueError(
             f"{name}: expected the parts of {n} positions in the layout {layout!r}, of lengths "
-            f"{_first(expected)}, got {_first(counts)}. Cut them with "
+            f"{_list_counts(expected)}, got {_list_counts(counts)}. Cut them with "
             f"attnref.distributed.shard(..., layout={layout!r})."
         )
     return found
 
 
-def _first(counts: Sequence[int]) -> str:
+def _list_counts(counts: Sequence[int]) -> str:
     """As many as fit a line."""
     return f"{', '.join(map(str, counts[:16]))}{', …' if len(counts) > 16 else ''} by rank"
 
 
-def in_order(pieces: Sequence[Tensor], parts: Sequence[Held]) -> Tensor:
+def restore_order(pieces: Sequence[Tensor], parts: Sequence[Held]) -> Tensor:
     """The rows of each part, ``(n_r, ...)``, at their positions, ``(n, ...)``."""
     whole = pieces[0].new_empty(sum(map(length, parts)), *pieces[0].shape[1:])
     for piece, part in zip(pieces, parts, strict=True):

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from attnref._door import Call, enter
 from attnref.distributed._agreement import Terms, agree, number_of_call
-from attnref.distributed._call import check_mask_of_all, shared, terms, whole
+from attnref.distributed._call import check_mask_of_all, plan_share, query_and_key_positions, terms
 from attnref.distributed.layouts import dimensions_of
 from attnref.distributed.ring import ring
 from attnref.distributed.ulysses import Turn, check_heads
@@ -97,9 +97,9 @@ def mesh_attention(
     call, lengths = agree(check, along, across)
     rows = [lengths[i : i + across.size] for i in range(0, len(lengths), across.size)]
     totals = [(sum(n for n, _ in row), sum(m for _, m in row)) for row in rows]
-    queries, keys = whole(along, totals, layout)
+    queries, keys = query_and_key_positions(along, totals, layout)
     for row in rows:  # each of them, so that all ranks find the same
-        inside = whole(across, row, "contiguous")
+        inside = query_and_key_positions(across, row, "contiguous")
         if row is rows[along.rank]:
             turn = Turn(across, *inside, number_of_call(across))
     check_mask_of_all(call, lengths, attn_mask, along, across)
@@ -107,7 +107,7 @@ def mesh_attention(
     shape = (*call.shape[:-3], call.shape[-3] // across.size, q.shape[-2], k.shape[-2])
     inner = Call(q, k, v, None, *call[4:7], shape)
     output = ring(
-        shared(along, inner, queries, keys, attn_mask), q, k, v, is_masked=attn_mask is not None
+        plan_share(along, inner, queries, keys, attn_mask), q, k, v, is_masked=attn_mask is not None
     )
     return turn.to_parts(output)
 
@@ -118,7 +118,7 @@ def _formula(
     return scaled_dot_product_attention(query, key, value, **options)
 
 
-def _of_one_rank(given: Example) -> dict[str, Any]:
+def _one_rank_mesh(given: Example) -> dict[str, Any]:
     return {"mesh": init_device_mesh(given.query.device.type, (1, 1))}
 
 
@@ -126,8 +126,8 @@ METHOD = Method(
     function=mesh_attention,
     page="variants/ring",
     formula=_formula,
-    example=_of_one_rank,
-    plain=_of_one_rank,
+    example=_one_rank_mesh,
+    plain=_one_rank_mesh,
     derivatives=1,
     dimensions=3,
     masks="objects",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnref.distributed._agreement import agree_backward, share
-from attnref.distributed._blocks import Block, attended, pulled
+from attnref.distributed._blocks import Block, attend_blocks, pull_back
 from attnref.distributed._call import Shared, enter_shared
 from attnref.distributed._messages import Posted, pass_on
 from attnref.distributed._ranks import Group, ranks_of
@@ -126,7 +126,7 @@ class _Ring(torch.autograd.Function):
     def forward(
         ctx: Any, call: Shared, stages: list[int], query: Tensor, key: Tensor, value: Tensor
     ) -> Tensor:
-        found = attended(call.tiles, query, value.shape[-1], _travel(call, stages, key, value))
+        found = attend_blocks(call.tiles, query, value.shape[-1], _travel(call, stages, key, value))
         ctx.call, ctx.stages = call, stages
         ctx.save_for_backward(query, key, value, *found)
         return found.output.to(query.dtype)
@@ -143,7 +143,7 @@ class _Ring(torch.autograd.Function):
         after = dict(pairwise([*stages, ranks.size]))  # in step p, a block is home again
         for source, keys, values in _travel(call, stages, key, value):
             stage = (ranks.rank - source) % ranks.size
-            mine = pulled(call.tiles, source, grad, query, keys, values, found, d_query)
+            mine = pull_back(call.tiles, source, grad, query, keys, values, found, d_query)
             if stage == 0:
                 home = mine  # of this rank's block; they wait for those of the others
             else:

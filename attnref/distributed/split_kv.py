@@ -19,9 +19,9 @@ from attnref.masks import Mask
 from attnref.record import Method
 from attnref.reference import scaled_dot_product_attention
 from attnref.softmax import Partial, merge
-from attnref.variants._tiled import Inputs, found, is_derived
+from attnref.variants._tiled import Inputs, compute_partial, is_derived
 from attnref.variants.blockwise import Masked
-from attnref.variants.kv_cache import _of_key_heads
+from attnref.variants.kv_cache import _group_queries
 
 
 def split_kv_attention(
@@ -102,7 +102,7 @@ def split_kv_attention(
         return call, Terms(same)
 
     call, _ = agree(check, ranks)
-    own = _partial(call if attn_mask is not None else _of_key_heads(call))
+    own = _partial_attention(call if attn_mask is not None else _group_queries(call))
     packed = torch.cat([x.reshape(*call.shape[:-1], x.shape[-1]) for x in own], -1)
     parts = collect(ranks, packed, [packed.shape] * ranks.size, what="partial results")
     merged = functools.reduce(
@@ -111,11 +111,11 @@ def split_kv_attention(
     return merged.output.to(query.dtype)
 
 
-def _partial(call: Call) -> Partial:
+def _partial_attention(call: Call) -> Partial:
     """Attention to the keys of this rank, with what it takes to merge it."""
     q, k, v = (x.expand(*call.shape[:-2], *x.shape[-2:]) for x in call.tensors())
-    plan, masks = Masked.of(call)
-    return found(plan, call.scale, Inputs(q, k, v), *masks)
+    plan, masks = Masked.from_call(call)
+    return compute_partial(plan, call.scale, Inputs(q, k, v), *masks)
 
 
 METHOD = Method(

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from attnref._door import Call, enter
 from attnref.distributed._agreement import Terms, agree, agree_backward, number_of_call
-from attnref.distributed._call import check_mask_of_all, terms, whole
+from attnref.distributed._call import check_mask_of_all, query_and_key_positions, terms
 from attnref.distributed._messages import swap
 from attnref.distributed._ranks import Group, Ranks, ranks_of
-from attnref.distributed.layouts import in_order, indices
+from attnref.distributed.layouts import indices, restore_order
 from attnref.layouts import Held, length
 from attnref.masks import Mask
 from attnref.record import Method
@@ -91,7 +91,7 @@ def ulysses_attention(
         return call, found
 
     call, lengths = agree(check, ranks)
-    turn = Turn(ranks, *whole(ranks, lengths, layout), number_of_call(ranks))
+    turn = Turn(ranks, *query_and_key_positions(ranks, lengths, layout), number_of_call(ranks))
     check_mask_of_all(call, lengths, attn_mask, ranks)
     q, k, v = turn.to_heads(query, key, value)
     shape = (*call.shape[:-3], call.shape[-3] // ranks.size, q.shape[-2], k.shape[-2])
@@ -168,7 +168,7 @@ def _heads_of(ranks: Ranks, tensor: Tensor, parts: list[Held]) -> Tensor:
     *lead, heads, _, d = tensor.shape
     shapes = [(*lead, heads // ranks.size, length(part), d) for part in parts]
     found = swap(ranks, tensor.chunk(ranks.size, -3), shapes, what="parts of all heads")
-    return in_order([x.movedim(-2, 0) for x in found], parts).movedim(0, -2)
+    return restore_order([x.movedim(-2, 0) for x in found], parts).movedim(0, -2)
 
 
 def _parts_of(ranks: Ranks, tensor: Tensor, parts: list[Held]) -> Tensor:

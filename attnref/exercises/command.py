@@ -10,12 +10,12 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from attnref.book import where
+from attnref.book import page_address
 from attnref.exercises import memory, source
 from attnref.exercises.exercise import Exercise, all_exercises
 from attnref.exercises.judging import FILE, Outcome, judge
 from attnref.exercises.report import report
-from attnref.text import LANGUAGES, Text, also_in_portuguese, help_in, one_of, preferred
+from attnref.text import LANGUAGES, Text, add_portuguese, choose_help, one_of, preferred_language
 
 TOPICS = {
     "words": Text(en="Six words", pt="Seis palavras"),
@@ -87,7 +87,7 @@ NO_HINT = Text(
 )
 
 exercise = typer.Typer(
-    help=help_in(
+    help=choose_help(
         en="Learn attention by writing it, and have what you write judged.",
         pt="Ensina a atenção: você a escreve, e o que você escreve é julgado.",
     ),
@@ -96,15 +96,17 @@ exercise = typer.Typer(
 )
 
 Name = Annotated[
-    str, typer.Argument(help=help_in(en="Of the exercise.", pt="Do exercício."), show_default=False)
+    str,
+    typer.Argument(help=choose_help(en="Of the exercise.", pt="Do exercício."), show_default=False),
 ]
 Folder = Annotated[
-    Path, typer.Option(help=help_in(en="Where your files are.", pt="Onde estão os seus arquivos."))
+    Path,
+    typer.Option(help=choose_help(en="Where your files are.", pt="Onde estão os seus arquivos.")),
 ]
 Language = Annotated[
     str | None,
     typer.Option(
-        help=help_in(
+        help=choose_help(
             en="en or pt; without it, the language of the locale.",
             pt="en ou pt; sem ela, o idioma do sistema.",
         )
@@ -118,8 +120,8 @@ class _Learner:
 
     def __init__(self, lang: str | None, folder: Path = _HERE) -> None:
         if lang is not None and lang not in LANGUAGES:
-            _refuse(one_of("lang", LANGUAGES, lang).say(preferred(os.environ)))
-        self.lang = lang or preferred(os.environ)
+            _refuse(one_of("lang", LANGUAGES, lang).say(preferred_language(os.environ)))
+        self.lang = lang or preferred_language(os.environ)
         self.folder = folder
         self.options = [] if folder == _HERE else ["--folder", str(folder)]
         self.options += [] if lang is None else ["--lang", lang]
@@ -146,7 +148,7 @@ class _Learner:
 
 
 @exercise.command("list")
-@also_in_portuguese(
+@add_portuguese(
     pt="""Mostra todos os exercícios, e quais estão começados e resolvidos na pasta.
 
     Para isso, os arquivos da pasta são executados, menos os que já foram resolvidos e não mudaram.
@@ -186,7 +188,7 @@ def _judge(each: Exercise, path: Path) -> tuple[bool, list[Outcome]]:
 
 
 @exercise.command()
-@also_in_portuguese(pt="Põe na pasta o arquivo de um exercício, com a função por escrever.")
+@add_portuguese(pt="Põe na pasta o arquivo de um exercício, com a função por escrever.")
 def start(
     name: Name,
     folder: Folder = _HERE,
@@ -194,7 +196,7 @@ def start(
         bool,
         typer.Option(
             "--force",
-            help=help_in(
+            help=choose_help(
                 en="Write over a file of yours.", pt="Escreve por cima de um arquivo seu."
             ),
         ),
@@ -212,7 +214,7 @@ def start(
         title=each.text(learner.lang).title,
         number=each.number,
         all=len(all_exercises()),
-        page=where(each.page, learner.lang),
+        page=page_address(each.page, learner.lang),
         check=f"attnref exercise check {name}",
         hint=f"attnref exercise hint {name}",
     )
@@ -225,7 +227,7 @@ def start(
 
 
 @exercise.command()
-@also_in_portuguese(
+@add_portuguese(
     pt="""Julga o que você escreveu.
 
     O código de saída é 0 quando está resolvido, 1 quando ainda não, 2 quando não pôde ser julgado.
@@ -274,13 +276,13 @@ def _next_steps(solved: Exercise, learner: _Learner) -> Iterator[str]:
 
 
 @exercise.command()
-@also_in_portuguese(pt="Mostra uma dica, a começar pela menor.")
+@add_portuguese(pt="Mostra uma dica, a começar pela menor.")
 def hint(
     name: Name,
     number: Annotated[
         int,
         typer.Argument(
-            help=help_in(en="Which one; each tells more.", pt="Qual; cada uma diz mais.")
+            help=choose_help(en="Which one; each tells more.", pt="Qual; cada uma diz mais.")
         ),
     ] = 1,
     lang: Language = None,
@@ -299,7 +301,7 @@ def hint(
 
 
 @exercise.command()
-@also_in_portuguese(pt="Mostra uma solução, e por que foi escrita assim.")
+@add_portuguese(pt="Mostra uma solução, e por que foi escrita assim.")
 def solution(name: Name, lang: Language = None) -> None:
     """Show a solution, and why it is written so."""
     learner = _Learner(lang)

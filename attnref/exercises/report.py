@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from attnref.book import where
+from attnref.book import page_address
 from attnref.conformance.properties import PROPERTIES
 from attnref.conformance.result import EXPECTED, GOT, Result
 from attnref.conformance.verdict import Finding
@@ -60,7 +60,7 @@ def report(exercise: Exercise, outcomes: Sequence[Outcome], lang: str) -> str:
             lines += ["", *_explain(exercise, outcome, lang), ""]
             explained = True
     if explained:
-        page = where(exercise.page, lang)
+        page = page_address(exercise.page, lang)
         lines += ["", _fill(EXPLAINED.say(lang, {"where": page}))]
     return "\n".join(lines).rstrip() + "\n"
 

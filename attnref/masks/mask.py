@@ -76,7 +76,7 @@ class Mask:
         """
         i = _positions("rows", rows, self.shape[-2], device)[:, None]  # (rows, 1)
         j = _positions("columns", columns, self.shape[-1], device)[None, :]  # (1, columns)
-        return self._allowed(i, j).expand(*self.shape[:-2], i.shape[0], j.shape[1])
+        return self._apply_rule(i, j).expand(*self.shape[:-2], i.shape[0], j.shape[1])
 
     def block_summary(self, block_size: int, device: torch.device | str | None = None) -> Tensor:
         """What each square block holds: no allowed pair, some or all of them.
@@ -161,7 +161,7 @@ class Mask:
         """
 
         def mask_mod(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-            allowed = self._allowed(q_idx[None, None], kv_idx[None, None])[..., 0, 0]
+            allowed = self._apply_rule(q_idx[None, None], kv_idx[None, None])[..., 0, 0]
             for index in (b, h)[2 - allowed.dim() :]:
                 allowed = allowed[index if allowed.shape[0] != 1 else 0]
             return allowed
@@ -214,16 +214,16 @@ class Mask:
             Mask(shape=(2, 5, 4, 3))
         """
         check_mask(self.shape, shape)
-        return Mask(shape, self._allowed)
+        return Mask(shape, self._apply_rule)
 
     def __and__(self, other: "Mask") -> "Mask":
-        return self._combined(operator.and_, other)
+        return self._combine(operator.and_, other)
 
     def __or__(self, other: "Mask") -> "Mask":
-        return self._combined(operator.or_, other)
+        return self._combine(operator.or_, other)
 
     def __invert__(self) -> "Mask":
-        return Mask(self.shape, partial(_opposite, self._allowed))
+        return Mask(self.shape, partial(_negate, self._apply_rule))
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -234,11 +234,11 @@ class Mask:
     def __repr__(self) -> str:
         return f"Mask(shape={self.shape})"
 
-    def _combined(self, both: Callable[[Tensor, Tensor], Tensor], other: "Mask") -> "Mask":
+    def _combine(self, both: Callable[[Tensor, Tensor], Tensor], other: "Mask") -> "Mask":
         shape = _common_shape(self, other)
-        return Mask(shape, partial(_joined, both, self._allowed, other._allowed))
+        return Mask(shape, partial(_join, both, self._apply_rule, other._apply_rule))
 
-    def _allowed(self, i: Tensor, j: Tensor) -> Tensor:
+    def _apply_rule(self, i: Tensor, j: Tensor) -> Tensor:
         """The rule at these positions; a dimension of size 1 has one, whichever is asked for."""
         n, m = self.shape[-2:]
         allowed = self._rule(
@@ -254,35 +254,39 @@ class Mask:
         return allowed
 
 
-def part_of(mask: Mask, rows: range, columns: range) -> Mask:
+def slice_mask(mask: Mask, rows: range, columns: range) -> Mask:
     """The mask of some queries and some keys, at their own positions: a block, not yet asked.
 
     The ranges are of positions within n and m, with any step.
 
     Examples:
         >>> from attnref.masks import causal
-        >>> print(part_of(causal(8), range(1, 8, 2), range(0, 8, 2)).picture())
+        >>> print(slice_mask(causal(8), range(1, 8, 2), range(0, 8, 2)).picture())
         #...
         ##..
         ###.
         ####
     """
-    rule = partial(_at, mask._allowed, rows.start, rows.step, columns.start, columns.step)
+    rule = partial(
+        _shift_rule, mask._apply_rule, rows.start, rows.step, columns.start, columns.step
+    )
     return Mask((*mask.shape[:-2], len(rows), len(columns)), rule)
 
 
 # Named functions, as a lambda in a mask could not be sent to another process.
 
 
-def _opposite(rule: Rule, i: Tensor, j: Tensor) -> Tensor:
+def _negate(rule: Rule, i: Tensor, j: Tensor) -> Tensor:
     return ~rule(i, j)
 
 
-def _at(rule: Rule, row: int, down: int, column: int, right: int, i: Tensor, j: Tensor) -> Tensor:
+def _shift_rule(
+    rule: Rule, row: int, down: int, column: int, right: int, i: Tensor, j: Tensor
+) -> Tensor:
     return rule(row + down * i, column + right * j)
 
 
-def _joined(
+def _join(
     both: Callable[[Tensor, Tensor], Tensor], one: Rule, other: Rule, i: Tensor, j: Tensor
 ) -> Tensor:
     return both(one(i, j), other(i, j))

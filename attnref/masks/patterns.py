@@ -41,7 +41,7 @@ def causal(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
                 [ True,  True,  True,  True]])
     """
     n, m, offset = check_alignment(n, m, alignment)
-    return Mask((n, m), partial(_not_after, offset))
+    return Mask((n, m), partial(_causal_rule, offset))
 
 
 def sliding_window(
@@ -82,7 +82,7 @@ def sliding_window(
     """
     n, m, offset = check_alignment(n, m, alignment)
     back, ahead = window_reach("window", window, is_causal)
-    return Mask((n, m), partial(_between, offset - back, offset + ahead))
+    return Mask((n, m), partial(_band_rule, offset - back, offset + ahead))
 
 
 def dilated(
@@ -122,7 +122,7 @@ def dilated(
     )
     n, m, offset = check_alignment(n, m, alignment)
     back, ahead = (dilation * keys for keys in window_reach("window", window, is_causal))
-    return Mask((n, m), partial(_dilated, offset, back, ahead, dilation))
+    return Mask((n, m), partial(_dilated_rule, offset, back, ahead, dilation))
 
 
 def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None = None) -> Mask:
@@ -155,7 +155,7 @@ def strided(n: int, m: int | None = None, *, stride: int, alignment: str | None 
     """
     stride = check_integer("stride", stride, 1, "The usual choice is near the square root of n.")
     n, m, offset = check_alignment(n, m, alignment)
-    return Mask((n, m), partial(_strided, offset, stride))
+    return Mask((n, m), partial(_strided_rule, offset, stride))
 
 
 def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mask:
@@ -185,7 +185,7 @@ def dyadic(n: int, m: int | None = None, *, alignment: str | None = None) -> Mas
         .#.###
     """
     n, m, offset = check_alignment(n, m, alignment)
-    return Mask((n, m), partial(_dyadic, offset))
+    return Mask((n, m), partial(_dyadic_rule, offset))
 
 
 def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
@@ -213,7 +213,7 @@ def padding(lengths: Tensor | Sequence[int], m: int) -> Mask:
     advice = "Count the real tokens of each sequence; m is the length of the longest or more."
     counts = _integers("lengths", lengths, {1: "(b,)"}, advice, most=m)
     ends = counts[:, None, None, None]  # (b, 1, 1, 1)
-    return Mask((len(counts), 1, 1, m), partial(_before, ends))
+    return Mask((len(counts), 1, 1, m), partial(_prefix_rule, ends))
 
 
 def prefix_lm(n: int, *, prefix: int) -> Mask:
@@ -486,31 +486,33 @@ def bigbird(
 # The rules are named functions, which a process can send to another: lambdas are not pickled.
 
 
-def _not_after(offset: int, i: Tensor, j: Tensor) -> Tensor:
+def _causal_rule(offset: int, i: Tensor, j: Tensor) -> Tensor:
     return j <= i + offset  # (rows, columns)
 
 
-def _between(first: int, last: int, i: Tensor, j: Tensor) -> Tensor:
+def _band_rule(first: int, last: int, i: Tensor, j: Tensor) -> Tensor:
     return (j >= i + first) & (j <= i + last)  # (rows, columns)
 
 
-def _dilated(offset: int, back: int, ahead: int, dilation: int, i: Tensor, j: Tensor) -> Tensor:
+def _dilated_rule(
+    offset: int, back: int, ahead: int, dilation: int, i: Tensor, j: Tensor
+) -> Tensor:
     own = i + offset
     # Remainders are taken of the positions, not of the n × m differences, which costs more.
     return (j >= own - back) & (j <= own + ahead) & (own % dilation == j % dilation)
 
 
-def _strided(offset: int, stride: int, i: Tensor, j: Tensor) -> Tensor:
+def _strided_rule(offset: int, stride: int, i: Tensor, j: Tensor) -> Tensor:
     own = i + offset
     return (j <= own) & ((j > own - stride) | (own % stride == j % stride))
 
 
-def _dyadic(offset: int, i: Tensor, j: Tensor) -> Tensor:
+def _dyadic_rule(offset: int, i: Tensor, j: Tensor) -> Tensor:
     distance = i + offset - j  # (rows, columns)
     return (distance >= 0) & (distance & (distance - 1) == 0)  # at most one bit is set
 
 
-def _before(ends: Tensor, i: Tensor, j: Tensor) -> Tensor:
+def _prefix_rule(ends: Tensor, i: Tensor, j: Tensor) -> Tensor:
     return j < ends.to(j.device)  # (b, 1, 1, columns)
 
 

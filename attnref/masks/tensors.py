@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def both(one: Tensor, other: Tensor) -> Tensor:
+def combine_masks(one: Tensor, other: Tensor) -> Tensor:
     """Two masks, boolean or additive, as one that does what both do."""
     if one.dtype == torch.bool and other.dtype == torch.bool:
         return one & other
@@ -15,7 +15,7 @@ def both(one: Tensor, other: Tensor) -> Tensor:
     return one + other
 
 
-def narrowed(bias: Tensor, dtype: torch.dtype) -> Tensor:
+def cast_mask(bias: Tensor, dtype: torch.dtype) -> Tensor:
     """A float mask in another dtype, in which what was finite stays so: it forbids nothing."""
     added = bias.to(dtype)
     if bias.itemsize <= added.itemsize:

@@ -76,13 +76,13 @@ class PagedSequence:
         copied = bool(offset) and cache._pages.users[self.pages[-1]] > 1
         kept = self.pages[: full if copied else None]
         new = -(-(self.length + n) // size) - len(kept)
-        if new > cache._pages.free:
+        if new > cache._pages.num_free:
             raise ValueError(
-                f"key: expected {new} free pages for {n} more tokens, got {cache._pages.free} of "
-                f"{cache.num_pages}. Free a sequence that is finished, append fewer tokens, or "
+                f"key: expected {new} free pages for {n} more tokens, got {cache._pages.num_free} "
+                f"of {cache.num_pages}. Free a sequence that is finished, append fewer tokens, or "
                 "make the PagedCache with more pages."
             )
-        pages = (*kept, *cache._pages.ready(new))
+        pages = (*kept, *cache._pages.reserve(new))
         pools = cache._tensors(key, value)
         place = torch.arange(self.length, self.length + n, device=key.device)
         table = torch.tensor(pages[full:], device=key.device)
@@ -230,7 +230,7 @@ class PagedCache:
     @property
     def free_pages(self) -> int:
         """Pages that no sequence has: empty ones, and those that can still be found."""
-        return self._pages.free
+        return self._pages.num_free
 
     def start(self, tokens: Sequence[int] | Tensor = ()) -> PagedSequence:
         """A new sequence, with the full pages of its prompt that the cache holds already.

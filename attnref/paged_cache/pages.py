@@ -37,12 +37,12 @@ class Pages:
         self._numbers = itertools.count(BEGINNING + 1)
 
     @property
-    def free(self) -> int:
+    def num_free(self) -> int:
         """How many pages no sequence uses."""
         return len(self._empty) + len(self._idle)
 
-    def ready(self, count: int) -> list[int]:
-        """Empty pages, at most ``free`` of them, for which the least recently used are forgotten.
+    def reserve(self, count: int) -> list[int]:
+        """Empty pages, at most ``num_free`` of them, for which the least recently used are forgotten.
 
         They stay empty until they are used, so that nothing is lost if they are not.
         """

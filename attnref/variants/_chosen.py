@@ -46,7 +46,7 @@ def block_means(tokens: Tensor, block_size: int) -> Tensor:
     return torch.div(sums, sizes * shrink)
 
 
-def best_of_each_row(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def top_places(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Where the ``count`` largest are, ``(..., n, k)``, and which of these places are not -inf.
 
     A NaN counts as the largest, so that it shows in the output.

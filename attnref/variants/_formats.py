@@ -14,19 +14,19 @@ LARGEST = {
 }
 
 
-def nearest(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+def round_to_format(numbers: Tensor, dtype: torch.dtype) -> Tensor:
     """The nearest numbers of a format, the even one of two, the largest for what is beyond."""
     largest = LARGEST[dtype]
     if dtype == torch.int8:
         return numbers.round().clamp(-largest, largest).to(dtype)
     numbers = numbers.clamp(-largest, largest)
-    return packed(numbers) if dtype == FOUR_BITS else numbers.float().to(dtype)
+    return pack(numbers) if dtype == FOUR_BITS else numbers.float().to(dtype)
 
 
-def numbers_of(values: Tensor) -> Tensor:
+def to_numbers(values: Tensor) -> Tensor:
     """What is stored, as numbers to compute with: those of four bits two for one."""
     if values.dtype == FOUR_BITS:
-        return unpacked(values)
+        return unpack(values)
     return values if values.dtype == torch.int8 else values.float()
 
 
@@ -37,7 +37,7 @@ def to_four_bits(numbers: Tensor) -> Tensor:
     return (numbers / gap).round() * gap
 
 
-def packed(numbers: Tensor) -> Tensor:
+def pack(numbers: Tensor) -> Tensor:
     """Numbers from -6 to 6, an even number of them, as pairs of four bits: the first one low."""
     exact = to_four_bits(numbers)
     size = exact.abs()
@@ -47,7 +47,7 @@ def packed(numbers: Tensor) -> Tensor:
     return (code[..., ::2] | (code[..., 1::2] << 4)).view(FOUR_BITS)  # (..., d / 2)
 
 
-def unpacked(pairs: Tensor) -> Tensor:
+def unpack(pairs: Tensor) -> Tensor:
     """The numbers of pairs of four bits, in float32, twice as many."""
     both = pairs.view(torch.uint8)
     code = torch.stack([both & 15, both >> 4], dim=-1).flatten(-2)  # (..., d)

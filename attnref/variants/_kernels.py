@@ -15,7 +15,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from attnref._autocast import own_precision
 from attnref._door import Call
 from attnref.masks import Mask, causal
-from attnref.masks.tensors import both, narrowed
+from attnref.masks.tensors import cast_mask, combine_masks
 from attnref.softmax import Partial
 
 _SWALLOWS = -(2.0**28)  # beside a number below, scores of some tens are rounded away
@@ -23,7 +23,7 @@ _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-def fused(call: Call) -> Tensor:
+def call_fused(call: Call) -> Tensor:
     """The output by PyTorch's fused kernel, in the form in which it holds no weights.
 
     On a processor that is (batch, heads, length, width) with one width for all three, and the
@@ -31,7 +31,7 @@ def fused(call: Call) -> Tensor:
     and for 8 heads of 2048 tokens takes five to six times as long.
     """
     if call.is_causal and call.scale <= 0:
-        call = _with_positive_scale(call)
+        call = _make_scale_positive(call)
     query, key, value, mask, is_causal, scale, enable_gqa, shape, _ = call
     lead, (n, m), d_v = shape[:-2], shape[-2:], value.shape[-1]
     if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:
@@ -40,9 +40,9 @@ def fused(call: Call) -> Tensor:
         mask = mask.dense(query.device)
     if mask is not None and is_causal:  # some kernels refuse the two together
         rows = causal(n, m, alignment="top-left").dense(query.device)
-        mask, is_causal = both(mask, rows), False
+        mask, is_causal = combine_masks(mask, rows), False
     if mask is not None and mask.is_floating_point():
-        mask = narrowed(mask, query.dtype)
+        mask = cast_mask(mask, query.dtype)
     width = max(query.shape[-1], d_v)
     if n > width:  # the weights would be larger than copies filled up with zeros
         query, key, value = (
@@ -71,7 +71,7 @@ def fused(call: Call) -> Tensor:
     return output if output.shape[:-2] == lead else output.reshape(*lead, n, d_v)
 
 
-def _with_positive_scale(call: Call) -> Call:
+def _make_scale_positive(call: Call) -> Call:
     """The same call with the sign in the query, for kernels multiply their own -inf."""
     sign = -1.0 if call.scale else 0.0
     return call._replace(query=call.query * sign, scale=-call.scale or 1.0)
@@ -106,7 +106,7 @@ def flash(operands: Operands) -> Partial:
         query, scale = query * (-1.0 if scale else 0.0), -scale or 1.0
     width = max(query.shape[-1], d_v)
     heads = _heads(bias, query, key, value)
-    tensors = (_in_four(x, heads, width) for x in (query, key, value))
+    tensors = (_to_four_dims(x, heads, width) for x in (query, key, value))
     mask = None if bias is None else _mask_in_four(bias, lead, heads)
     output, lse = _flash(*tensors, 0.0, is_causal, attn_mask=mask, scale=scale)
     output = output.reshape(*lead, *output.shape[-2:])
@@ -143,9 +143,9 @@ def flash_backward(
         query, scale = query * sign, -scale or 1.0
     width = max(d_k, d_v)
     heads = _heads(bias, grad, query, key, value, output)
-    tensors = (_in_four(x, heads, width) for x in (grad, query, key, value, output))
+    tensors = (_to_four_dims(x, heads, width) for x in (grad, query, key, value, output))
     mask = None if bias is None else _mask_in_four(bias, lead, heads)
-    four = _in_four(maximum, heads, 1)[..., 0]
+    four = _to_four_dims(maximum, heads, 1)[..., 0]
     found = _flash_backward(*tensors, four, 0.0, is_causal, attn_mask=mask, scale=scale)
     d_q, d_k_, d_value = (x.reshape(*lead, *x.shape[-2:]) for x in found)
     d_q = d_q if sign == 1.0 else d_q * sign
@@ -190,10 +190,10 @@ def _heads(bias: Tensor | None, *tensors: Tensor) -> int:
     """
     shape = tensors[0].shape
     shared = bias is None or math.prod(bias.shape[:-2]) == 1
-    return 1 if len(shape) < 3 or (shared and all(map(_in_a_row, tensors))) else shape[-3]
+    return 1 if len(shape) < 3 or (shared and all(map(_is_evenly_strided, tensors))) else shape[-3]
 
 
-def _in_a_row(tensor: Tensor) -> bool:
+def _is_evenly_strided(tensor: Tensor) -> bool:
     """Whether each head begins where the one before it ends, or as far from it as the others."""
     if tensor.is_contiguous():
         return True
@@ -202,7 +202,7 @@ def _in_a_row(tensor: Tensor) -> bool:
     return all(one[1] == two[0] * two[1] for one, two in itertools.pairwise(sizes))
 
 
-def _in_four(tensor: Tensor, heads: int, width: int) -> Tensor:
+def _to_four_dims(tensor: Tensor, heads: int, width: int) -> Tensor:
     """As ``(batch, heads, length, width)``, filled up with zeros."""
     if tensor.shape[-1] != width:
         tensor = pad(tensor, (0, width - tensor.shape[-1]))
@@ -217,7 +217,7 @@ def _mask_in_four(bias: Tensor, lead: tuple[int, ...], heads: int) -> Tensor:
     return bias.reshape(-1, own[-1] if own and heads != 1 else 1, r, c)
 
 
-def widened(*tensors: Tensor) -> list[Tensor]:
+def pad_widths(*tensors: Tensor) -> list[Tensor]:
     """All as wide as the widest of them, filled up with zeros."""
     width = max(x.shape[-1] for x in tensors)
     return [x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1])) for x in tensors]
@@ -244,19 +244,19 @@ class Stretches(NamedTuple):
     many: int
     width: int
 
-    def seen(self, tensor: Tensor) -> Tensor:
+    def unfold(self, tensor: Tensor) -> Tensor:
         """``(..., length, d)`` as ``(..., many, width, d)``; stretches that overlap are a view."""
         stop = self.first + (self.many - 1) * self.step + self.width
         return tensor[..., self.first : stop, :].unfold(-2, self.width, self.step).mT
 
     def add(self, total: Tensor, part: Tensor) -> None:
-        """The transpose of :meth:`seen`, added to ``total``: in 0.7 of the time of a loop over
+        """The transpose of :meth:`unfold`, added to ``total``: in 0.7 of the time of a loop over
         stretches, and in 0.4 of the time of ``index_add_``.
         """
         for begin in range(0, self.width, self.step):  # in pieces, as of which none overlap
             piece = part[..., begin : begin + self.step, :]
             one = self._replace(first=self.first + begin, width=piece.shape[-2])
-            one.seen(total).add_(piece)
+            one.unfold(total).add_(piece)
 
 
 # Queries or keys of a tile, or of a batch of tiles of one size: neighbours; others by their
@@ -264,28 +264,28 @@ class Stretches(NamedTuple):
 Part = slice | Tensor | Stretches
 
 
-def taken(tensor: Tensor, part: Part, head: tuple[int, ...] = ()) -> Tensor:
+def take_part(tensor: Tensor, part: Part, head: tuple[int, ...] = ()) -> Tensor:
     """``(..., length, d)`` as ``(..., c, d)`` or ``(..., b, c, d)``, of some of the heads."""
     tensor = tensor[head] if head else tensor
     if isinstance(part, slice):
         all_of_it = part.stop - part.start == tensor.shape[-2]
         return tensor if all_of_it else tensor[..., part, :]
     if isinstance(part, Stretches):
-        return part.seen(tensor)
+        return part.unfold(tensor)
     # Two to four times as fast as an index in brackets.
     return torch.unflatten(tensor.index_select(-2, part.flatten()), -2, part.shape)
 
 
-def put(total: Tensor, part: Part, new: Tensor) -> None:
+def put_part(total: Tensor, part: Part, new: Tensor) -> None:
     if isinstance(part, slice):
         total[..., part, :] = new
     elif isinstance(part, Stretches):
-        part.seen(total).copy_(new)
+        part.unfold(total).copy_(new)
     else:
         total.index_copy_(-2, part.flatten(), new.flatten(-1 - part.dim(), -2))
 
 
-def added(
+def add_part(
     total: Tensor | None, like: Tensor, head: tuple[int, ...], where: Part, new: Tensor
 ) -> Tensor:
     """A sum in the shape of ``like``, to places that may come more than once, too."""

@@ -16,21 +16,21 @@ from torch.autograd import forward_ad
 from torch.nn.functional import pad
 
 from attnref.checks import Shape
-from attnref.masks.tensors import both, narrowed
+from attnref.masks.tensors import cast_mask, combine_masks
 from attnref.reference import attend
 from attnref.softmax import Partial, merge
 from attnref.variants._kernels import (
     Operands,
     Part,
-    added,
+    add_part,
     flash,
     flash_backward,
+    pad_widths,
     products,
     products_backward,
-    put,
+    put_part,
     side_by_side,
-    taken,
-    widened,
+    take_part,
 )
 
 _FEW_PAIRS = 1024 * 1024  # of these the weights may be held
@@ -73,7 +73,7 @@ class Plan:
     complete = False
     once = False
 
-    def settled(self, *masks: Tensor) -> "Plan":
+    def refine(self, *masks: Tensor) -> "Plan":
         """The plan itself, or another one that is better for what the masks hold."""
         return self
 
@@ -93,7 +93,7 @@ class Plan:
         mask = self.dense(inputs.shape, query, *masks)
         if diagonals is not None:
             table = diagonals[..., 0].unfold(-1, key.shape[-2], 1).flip(-2)  # (..., n, m)
-            mask = table if mask is None else both(table, mask)
+            mask = table if mask is None else combine_masks(table, mask)
         found = attend(query, key, value, mask, scale=scale)
         return found.output, found.lse
 
@@ -165,7 +165,7 @@ class Inputs(NamedTuple):
         return (*self.query.shape[:-1], self.key.shape[-2])
 
 
-def nothing(
+def empty_partial(
     query: Tensor, d_v: int, *, dtype: torch.dtype | None = None, complete: bool = False
 ) -> Partial:
     """What queries have found before they see a key, or room for what all of them will find."""
@@ -191,27 +191,27 @@ def forward(
     compute = products if holds(query) else flash
     for tile in tiles:
         rows, head = tile.rows, tile.head
-        q, bias = _turned(tile, diagonals, query.shape[-2], taken(query, rows, head))
-        k, v = (taken(x, tile.columns, head) for x in (key, value))
+        q, bias = _queries_and_bias(tile, diagonals, query.shape[-2], take_part(query, rows, head))
+        k, v = (take_part(x, tile.columns, head) for x in (key, value))
         in_pieces = k.dim() > q.dim()
         if in_pieces:
             q = q.unsqueeze(-3).expand(*k.shape[:-2], *q.shape[-2:])
         part = compute(Operands(q, k, v, bias, tile.is_causal, scale))
         if in_pieces:
-            part = _merged(part)
+            part = _merge_pieces(part)
         if diagonals is not None:
             part = Partial(*(x.flip(-2) for x in part))
         if found is None:
             if part.output.shape[:-1] == query.shape[:-1]:  # the tile has all queries
                 found = part
                 continue
-            found = nothing(query, value.shape[-1], complete=complete)
+            found = empty_partial(query, value.shape[-1], complete=complete)
         known = Partial(*(x[head] for x in found))
         if tile.again:
-            part = merge(Partial(*(taken(x, rows) for x in known)), part)
+            part = merge(Partial(*(take_part(x, rows) for x in known)), part)
         for whole, new in zip(known, part, strict=True):
-            put(whole, rows, new)
-    return nothing(query, value.shape[-1]) if found is None else found
+            put_part(whole, rows, new)
+    return empty_partial(query, value.shape[-1]) if found is None else found
 
 
 def backward(
@@ -236,9 +236,9 @@ def backward(
     into: list[Tensor | None] = [d_query, *(None for _ in given[1:])]
     for tile in tiles:
         rows, columns, head = tile.rows, tile.columns, tile.head
-        g, q, o, mu = (taken(x, rows, head) for x in (grad, query, output, maximum))
-        k, v = (taken(x, columns, head) for x in (key, value))
-        q, bias = _turned(tile, diagonals, query.shape[-2], q)
+        g, q, o, mu = (take_part(x, rows, head) for x in (grad, query, output, maximum))
+        k, v = (take_part(x, columns, head) for x in (key, value))
+        q, bias = _queries_and_bias(tile, diagonals, query.shape[-2], q)
         if diagonals is not None:
             g, o, mu = (x.flip(-2) for x in (g, o, mu))
         in_pieces = k.dim() > q.dim()
@@ -256,14 +256,14 @@ def backward(
             along = _diagonals(tile, query.shape[-2])
             parts.append((along, _sums_of_diagonals(d_scores)[..., None]))
         for place, (where, part) in enumerate(parts):
-            into[place] = added(into[place], given[place], head, where, part)
+            into[place] = add_part(into[place], given[place], head, where, part)
     return [
         torch.zeros_like(like) if total is None else total
         for total, like in zip(into, given, strict=True)
     ]
 
 
-def _merged(pieces: Partial) -> Partial:
+def _merge_pieces(pieces: Partial) -> Partial:
     """What the same queries found in several pieces, ``(..., b, r, d)``, as one."""
     maximum = pieces.maximum.amax(-3)  # (..., r, 1)
     shares = pieces.normaliser * (pieces.maximum - maximum.unsqueeze(-3)).exp()  # (..., b, r, 1)
@@ -271,7 +271,7 @@ def _merged(pieces: Partial) -> Partial:
     return Partial((shares * pieces.output).sum(-3) / total, maximum, total)
 
 
-def _turned(
+def _queries_and_bias(
     tile: Tile, diagonals: Tensor | None, n: int, query: Tensor
 ) -> tuple[Tensor, Tensor | None]:
     """Queries and bias; where diagonals are added, from the last query to the first.
@@ -344,19 +344,19 @@ def _formula(plan: Plan, scale: float, *given: Any) -> Tensor:
     lse = lse[..., None]
     largest = lse.detach()
     total = (lse - largest.masked_fill(largest == -torch.inf, 0.0)).exp()
-    return _beside_sink(Partial(output, largest, total), sink).output
+    return _add_sink(Partial(output, largest, total), sink).output
 
 
-def _beside_sink(found: Partial, sink: Tensor) -> Partial:
+def _add_sink(found: Partial, sink: Tensor) -> Partial:
     """Together with one more key, whose value is zero and whose score is ``sink``."""
     score = sink.to(found.maximum.dtype)
     return merge(found, Partial(torch.zeros_like(score), score, torch.ones_like(score)))
 
 
-def found(plan: Plan, scale: float, inputs: Inputs, *masks: Tensor) -> Partial:
+def compute_partial(plan: Plan, scale: float, inputs: Inputs, *masks: Tensor) -> Partial:
     """What each query finds, in the dtype of computation; without derivatives."""
-    plan = plan.settled(*masks)
-    prepared = _prepared(plan, inputs, narrow=plan.once and not holds(inputs.query))
+    plan = plan.refine(*masks)
+    prepared = _prepare(plan, inputs, narrow=plan.once and not holds(inputs.query))
     tiles = plan.tiles(inputs.shape, prepared.query, *masks)
     whole = forward(tiles, scale, prepared, complete=plan.complete)
     lead, d_v = inputs.shape[:-1], inputs.value.shape[-1]
@@ -374,8 +374,8 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(plan: Plan, scale: float, *given: Any) -> tuple[Tensor, ...]:
         query, key, value, sink, diagonals, *masks = given
-        own = found(plan, scale, Inputs(query, key, value, diagonals), *masks)
-        return tuple(own if sink is None else _beside_sink(own, sink))
+        own = compute_partial(plan, scale, Inputs(query, key, value, diagonals), *masks)
+        return tuple(own if sink is None else _add_sink(own, sink))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -391,7 +391,7 @@ class _Attention(torch.autograd.Function):
         # Only what is recorded needs a derivative, and torch.compile does not nest functions.
         pulled = (_Gradients.apply if torch.is_grad_enabled() else _Gradients.forward)(*arguments)
         given = ctx.saved_tensors[3:]
-        return None, None, *_in_place(pulled, given), *(None for _ in given[_LEARNED:])
+        return None, None, *_fill_places(pulled, given), *(None for _ in given[_LEARNED:])
 
     @staticmethod
     def vmap(
@@ -407,7 +407,7 @@ class _WithForwardMode(_Attention):
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
         output, _, _, *given = ctx.saved_tensors
-        formula, inputs = _of_learned(ctx.plan, ctx.scale, given)
+        formula, inputs = _bind_learned(ctx.plan, ctx.scale, given)
         along = tuple(
             torch.zeros_like(x) if tangent is None else tangent
             for x, tangent in zip(given[:_LEARNED], tangents[2:], strict=False)
@@ -429,10 +429,10 @@ class _Gradients(torch.autograd.Function):
     @staticmethod
     def forward(plan: Plan, scale: float, grad: Tensor, *tensors: Any) -> tuple[Tensor, ...]:
         known, (query, key, value, sink, diagonals, *masks) = Partial(*tensors[:3]), tensors[3:]
-        plan, inputs = plan.settled(*masks), Inputs(query, key, value, diagonals)
-        prepared = _prepared(plan, inputs)
+        plan, inputs = plan.refine(*masks), Inputs(query, key, value, diagonals)
+        prepared = _prepare(plan, inputs)
         tiles = plan.tiles(inputs.shape, prepared.query, *masks, backward=True)
-        wide = widened(prepared.value, *(x.to(grad.dtype) for x in (grad, known.output)))
+        wide = pad_widths(prepared.value, *(x.to(grad.dtype) for x in (grad, known.output)))
         upstream, *rows = (_row_by_row(plan, x) for x in (*wide[1:], *known[1:]))
         into = backward(tiles, scale, upstream, prepared, Partial(*rows))
         if plan.flat:
@@ -454,7 +454,7 @@ class _Gradients(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *second: Tensor) -> tuple[Tensor | None, ...]:
         grad, *given = ctx.saved_tensors
-        formula, inputs = _of_learned(ctx.plan, ctx.scale, given)
+        formula, inputs = _bind_learned(ctx.plan, ctx.scale, given)
 
         def gradients(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
             return tuple(torch.func.vjp(formula, *inputs)[1](grad))
@@ -462,7 +462,7 @@ class _Gradients(torch.autograd.Function):
         # The output is a function of the inputs, and the formula knows it.
         d_grad, *pulled = torch.func.vjp(gradients, grad, *inputs)[1](second)
         rest = (None for _ in given[_LEARNED:])
-        return None, None, d_grad, None, None, None, *_in_place(pulled, given), *rest
+        return None, None, d_grad, None, None, None, *_fill_places(pulled, given), *rest
 
     @staticmethod
     def vmap(
@@ -480,7 +480,7 @@ def _weight(sink: Tensor, known: Partial) -> Tensor:
     return (sink.to(maximum.dtype) - maximum).exp() / total
 
 
-def _prepared(plan: Plan, inputs: Inputs, *, narrow: bool = False) -> Inputs:
+def _prepare(plan: Plan, inputs: Inputs, *, narrow: bool = False) -> Inputs:
     """The same in the dtype of computation, with vectors side by side, and for a kernel of one
     width: if each tile had to be filled up, stretches that overlap would be copied.
     """
@@ -488,11 +488,11 @@ def _prepared(plan: Plan, inputs: Inputs, *, narrow: bool = False) -> Inputs:
     dtype = dtype if narrow else torch.promote_types(dtype, torch.float32)
     tensors = [side_by_side(x.to(dtype)) for x in inputs[:3] if x is not None]
     if not holds(inputs.query):
-        tensors = widened(*tensors)
+        tensors = pad_widths(*tensors)
     query, key, value = tensors
     if plan.flat:
         key, value = key.flatten(0, -2), value.flatten(0, -2)
-    diagonals = None if inputs.diagonals is None else narrowed(inputs.diagonals, dtype)
+    diagonals = None if inputs.diagonals is None else cast_mask(inputs.diagonals, dtype)
     return Inputs(_row_by_row(plan, query), key, value, diagonals)
 
 
@@ -501,18 +501,18 @@ def _row_by_row(plan: Plan, rows: Tensor) -> Tensor:
     return pad(rows.flatten(0, -2), (0, 0, 0, 1)) if plan.flat else rows
 
 
-def _of_learned(
+def _bind_learned(
     plan: Plan, scale: float, given: Sequence[Any]
 ) -> tuple[Callable[..., Tensor], list[Tensor]]:
     """The formula as a function of those inputs that are there and have gradients."""
 
     def formula(*inputs: Tensor) -> Tensor:
-        return _formula(plan, scale, *_in_place(inputs, given), *given[_LEARNED:])
+        return _formula(plan, scale, *_fill_places(inputs, given), *given[_LEARNED:])
 
     return formula, [x for x in given[:_LEARNED] if x is not None]
 
 
-def _in_place(those: Iterable[Tensor], given: Sequence[Tensor | None]) -> list[Tensor | None]:
+def _fill_places(those: Iterable[Tensor], given: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Something for each input that is there, and None for the others."""
     left = iter(those)
     return [None if x is None else next(left) for x in given[:_LEARNED]]

@@ -103,7 +103,7 @@ class _Rows(Plan):
     flat = True
     once = True
 
-    def settled(self, *masks: Tensor) -> Plan:
+    def refine(self, *masks: Tensor) -> Plan:
         by_kernel = not holds(masks[0])  # products have gathered tiles as one batch
         dense = by_kernel and masks[0].float().mean() > _DENSE
         return _Strips(self.block_size) if dense else self

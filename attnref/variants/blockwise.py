@@ -20,10 +20,10 @@ from torch.nn.functional import pad
 from attnref._door import Call, check_without_gradient, enter
 from attnref.checks import Shape
 from attnref.masks import Mask, causal
-from attnref.masks.tensors import both, narrowed
+from attnref.masks.tensors import cast_mask, combine_masks
 from attnref.record import Method
 from attnref.reference import scaled_dot_product_attention
-from attnref.variants._kernels import fused
+from attnref.variants._kernels import call_fused
 from attnref.variants._tiled import Plan, Tile, attention, holds, is_derived
 
 __all__ = ["blockwise_attention"]
@@ -110,10 +110,10 @@ def blockwise(call: Call) -> Tensor:
     """The output, ``(..., n, d_v)``, by the fused kernel or tile by tile."""
     lead = call.shape[:-2]
     alone = call.attn_mask is None and call.sink is None and math.prod(call.shape) > 0
-    if alone and (call.query.device.type != "cpu" or _as_it_is(call)):
-        return fused(call)
+    if alone and (call.query.device.type != "cpu" or _fits_kernel(call)):
+        return call_fused(call)
     query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors(call.query.dtype))
-    plan, masks = Masked.of(call)
+    plan, masks = Masked.from_call(call)
     output = attention(plan, call.scale, query, key, value, *masks, sink=call.sink)
     return output.to(query.dtype)
 
@@ -128,7 +128,7 @@ class Masked(Plan):
     diagonals: bool = False
 
     @classmethod
-    def of(cls, call: Call, *, diagonals: bool = False) -> tuple["Masked", list[Tensor]]:
+    def from_call(cls, call: Call, *, diagonals: bool = False) -> tuple["Masked", list[Tensor]]:
         """The plan, and the mask if it is a tensor."""
         mask = call.attn_mask
         if mask is not None and mask.shape[-2:] != call.shape[-2:]:  # parts will be cut from it
@@ -151,7 +151,7 @@ class Masked(Plan):
         if not self.is_causal:
             return mask
         rows = causal(*shape[-2:], alignment="top-left").dense(like.device)
-        return rows if mask is None else both(mask, rows)
+        return rows if mask is None else combine_masks(mask, rows)
 
 
 def tiles_of(
@@ -181,31 +181,33 @@ def tiles_of(
         yield Tile(*everything, is_causal=is_causal, again=again)
         return
     own = () if attn_mask is None else attn_mask.shape[:-2]
-    apart = len(lead) if held and like.device.type == "cpu" else _apart(own, len(lead))
+    apart = len(lead) if held and like.device.type == "cpu" else _differing_dims(own, len(lead))
     height = min(ROWS, max(16, _HELD // m)) if held else ROWS
     step = height * max(1, _PAIRS_AT_ONCE // (m * max(1, math.prod(own)) * height))
     for first in range(0, n, step):
         asked = slice(first, min(first + step, n))
-        allowed, added = _asked(attn_mask, is_causal, asked, m, like)
+        allowed, added = _strip_mask(attn_mask, is_causal, asked, m, like)
         for head in itertools.product(*map(range, lead[:apart])):
-            mask, bias = (_of_head(x, head, lead) for x in (allowed, added))
+            mask, bias = (_head_part(x, head, lead) for x in (allowed, added))
             for start in range(0, asked.stop - first, height):
                 strip = slice(start, min(start + height, asked.stop - first))
                 numbers = None if bias is None else bias[..., strip, :]
                 seen = again
-                for keys, one in _seen(mask[..., strip, :], numbers, like.dtype, neighbours):
-                    places = _moved(strip, rows + first), _moved(keys, columns)
+                for keys, one in _visible_keys(
+                    mask[..., strip, :], numbers, like.dtype, neighbours
+                ):
+                    places = _shift(strip, rows + first), _shift(keys, columns)
                     yield Tile(*places, one, again=seen, head=head)
                     seen = True
 
 
-def _apart(own: Sequence[int], dimensions: int) -> int:
+def _differing_dims(own: Sequence[int], dimensions: int) -> int:
     """How many leading dimensions there are up to the last in which masks differ."""
     last = max((place for place, size in enumerate(own, 1) if size != 1), default=None)
     return 0 if last is None else dimensions - len(own) + last
 
 
-def _asked(
+def _strip_mask(
     attn_mask: Tensor | Mask | None, is_causal: bool, rows: slice, m: int, like: Tensor
 ) -> tuple[Tensor, Tensor | None]:
     """Which pairs are allowed, ``(..., rows, keys)``, and what is added to their scores."""
@@ -218,21 +220,21 @@ def _asked(
     elif attn_mask is not None:
         added = attn_mask[..., rows, columns]
         allowed = added != -torch.inf
-        added = narrowed(added, like.dtype)
+        added = cast_mask(added, like.dtype)
     if is_causal:
         i = torch.arange(rows.start, rows.stop, device=device)[:, None]
         allowed = allowed & (torch.arange(columns.stop, device=device) <= i)
     return allowed.expand(*allowed.shape[:-2], rows.stop - rows.start, columns.stop), added
 
 
-def _of_head(tensor: Tensor | None, head: tuple[int, ...], lead: Sequence[int]) -> Any:
+def _head_part(tensor: Tensor | None, head: tuple[int, ...], lead: Sequence[int]) -> Any:
     """The part for one head of what broadcasts to ``(*lead, rows, keys)``."""
     if tensor is None or not head:
         return tensor
     return tensor.expand(*lead, *tensor.shape[-2:])[head]
 
 
-def _seen(
+def _visible_keys(
     allowed: Tensor, added: Tensor | None, dtype: torch.dtype, neighbours: bool
 ) -> Iterator[tuple[slice | Tensor, Tensor | None]]:
     """The keys that a strip sees, with what is added to their scores."""
@@ -275,11 +277,11 @@ def _places(chunks: list[int], allowed: Tensor, neighbours: bool) -> Iterator[sl
             yield keys[keys < m]
 
 
-def _moved(part: slice | Tensor, by: int) -> slice | Tensor:
+def _shift(part: slice | Tensor, by: int) -> slice | Tensor:
     return slice(part.start + by, part.stop + by) if isinstance(part, slice) else part + by
 
 
-def _as_it_is(call: Call) -> bool:
+def _fits_kernel(call: Call) -> bool:
     """Whether the kernel of a processor does all that is asked: it rounds half precision, and its
     gradients have none.
     """

@@ -81,7 +81,7 @@ def differential_attention(
     """
     call = enter(query, key, value, attn_mask, dropout_p, is_causal, None, enable_gqa)
     check_without_gradient(attn_mask)
-    width = _half(query)
+    width = _half_width(query)
     factor = _checked_lambda(lambd, query, call.shape)
     # Half precision is left behind here: the difference would keep the roundings of both averages.
     wide, scale = value.to(call.dtype), checks.check_scale(scale, width)
@@ -151,7 +151,7 @@ class LearnedLambda(nn.Module):
         return first - second + self.initial
 
 
-def _half(query: Tensor) -> int:
+def _half_width(query: Tensor) -> int:
     """The width of the query of one map."""
     width = query.shape[-1]
     if width % 2:
@@ -203,7 +203,7 @@ def _lambd(_: Example) -> dict[str, Any]:
     return {"lambd": 0.6}
 
 
-def _of_equal_maps(given: Example) -> dict[str, Any]:
+def _equal_maps(given: Example) -> dict[str, Any]:
     """Two equal maps, of which one half is taken away."""
     query, key = (torch.cat([x, x], -1) for x in (given.query, given.key))
     return {"query": query, "key": key, "value": 2 * given.value, "lambd": 0.5}
@@ -214,7 +214,7 @@ METHOD = Method(
     page="variants/differential",
     formula=_formula,
     example=_lambd,
-    plain=_of_equal_maps,
+    plain=_equal_maps,
     isolates=(),
     tasks=("differential",),
 )

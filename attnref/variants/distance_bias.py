@@ -17,10 +17,10 @@ from torch import Tensor
 from attnref import checks
 from attnref._door import Call, check_without_gradient, enter
 from attnref.masks import Mask
-from attnref.masks.tensors import both, narrowed
+from attnref.masks.tensors import cast_mask, combine_masks
 from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
-from attnref.variants._kernels import fused
+from attnref.variants._kernels import call_fused
 from attnref.variants._tiled import attention, is_derived
 from attnref.variants.blockwise import Masked
 
@@ -99,19 +99,22 @@ def distance_bias_attention(
     bias = bias.expand(*lead, n + m - 1).unsqueeze(-2)  # (..., 1, n + m - 1)
     if n == 1 and not is_derived(q, k, v, bias):
         return _step(call, bias)
-    plan, masks = Masked.of(call, diagonals=True)
+    plan, masks = Masked.from_call(call, diagonals=True)
     return attention(plan, call.scale, q, k, v, *masks, diagonals=bias.mT).to(query.dtype)
 
 
 def _step(call: Call, bias: Tensor) -> Tensor:
     """The row of a single query, whose bias is a mask as it is, by the fused kernel."""
     mask = call.mask_tensor()
-    added = narrowed(bias, call.dtype)  # (..., 1, m)
+    added = cast_mask(bias, call.dtype)  # (..., 1, m)
     query, key, value = (x.to(call.dtype) for x in call[:3])
     one = call._replace(
-        query=query, key=key, value=value, attn_mask=added if mask is None else both(added, mask)
+        query=query,
+        key=key,
+        value=value,
+        attn_mask=added if mask is None else combine_masks(added, mask),
     )
-    return fused(one).to(call.query.dtype)
+    return call_fused(one).to(call.query.dtype)
 
 
 def _check_bias(bias: Tensor, query: Tensor, shape: checks.Shape) -> None:

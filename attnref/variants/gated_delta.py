@@ -109,7 +109,7 @@ def gated_delta_attention(
     advice = "It is causal without, and log_decay 0 and beta 0 leave a token out."
     check_neutral(advice, attn_mask=attn_mask, is_causal=is_causal)
     call = enter(query, key, value, None, dropout_p, False, scale, enable_gqa)
-    log_decay, beta = _checked(call, log_decay, beta, block_size)
+    log_decay, beta = _check_inputs(call, log_decay, beta, block_size)
     with own_precision(query.device):
         query, key, value = call.tensors()
         if enable_gqa:
@@ -168,7 +168,7 @@ def gated_delta_attention_step(
         (tensor([[15.]]), tensor([[15.]]))
     """
     call = enter(query, key, value, scale=scale)
-    log_decay, beta = _checked(call, log_decay, beta, block_size)
+    log_decay, beta = _check_inputs(call, log_decay, beta, block_size)
     state = _checked_state(call, state)
     with own_precision(query.device):
         query, key, value = call.tensors()
@@ -223,11 +223,11 @@ def _chunks(
         missing = size * max(1, -(-length // size)) - length
         taken = slice(start, start + length), missing
         output, state = _round(
-            _filled(query, *taken),
-            _filled(key, *taken),
-            _filled(value, *taken),
-            None if log_decay is None else _filled(log_decay, *taken),
-            None if beta is None else _filled(beta, *taken),
+            _pad(query, *taken),
+            _pad(key, *taken),
+            _pad(value, *taken),
+            None if log_decay is None else _pad(log_decay, *taken),
+            None if beta is None else _pad(beta, *taken),
             state,
             size,
         )
@@ -249,11 +249,11 @@ def _round(
     if beta is not None:
         rows, value = [query, beta * key], beta * value
     if log_decay is None:
-        products, rows, key, kept = _plain(rows, key, size)
+        products, rows, key, kept = _plain_products(rows, key, size)
     elif log_decay.shape[-1] == 1:
-        products, rows, key, kept = _decayed(rows, key, log_decay, size)
+        products, rows, key, kept = _decayed_products(rows, key, log_decay, size)
     else:
-        products, rows, key, kept = _gated(rows, key, log_decay, size)
+        products, rows, key, kept = _gated_products(rows, key, log_decay, size)
 
     before, written = [], []
     for i, new in enumerate(_cut(value, size).unbind(-3)):  # (..., B, d_v)
@@ -294,7 +294,7 @@ def _may_hold_nan(*tensors: Tensor) -> bool:
     return not all(-torch.inf < end < torch.inf for end in ends)
 
 
-def _filled(tokens: Tensor, taken: slice, missing: int) -> Tensor:
+def _pad(tokens: Tensor, taken: slice, missing: int) -> Tensor:
     """Padded with tokens that leave the state as it is."""
     tokens = tokens[..., taken, :]
     return pad(tokens, (0, 0, 0, missing)) if missing else tokens
@@ -304,12 +304,12 @@ def _cut(tokens: Tensor, size: int) -> Tensor:
     return torch.unflatten(tokens, -2, (-1, size))  # (..., chunks, B, .)
 
 
-def _plain(rows: list[Tensor], key: Tensor, size: int) -> Decayed:
+def _plain_products(rows: list[Tensor], key: Tensor, size: int) -> Decayed:
     key, *rows = (_cut(x, size) for x in (key, *rows))  # (..., chunks, B, d_k) each
     return [key @ row.mT for row in rows], rows, key, None
 
 
-def _decayed(rows: list[Tensor], key: Tensor, log_decay: Tensor, size: int) -> Decayed:
+def _decayed_products(rows: list[Tensor], key: Tensor, log_decay: Tensor, size: int) -> Decayed:
     """One decay for all components: a factor on the products."""
     key, *rows = (_cut(x, size) for x in (key, *rows))  # (..., chunks, B, d_k) each
     steps = _cut(log_decay, size).mT  # (..., chunks, 1, B)
@@ -322,7 +322,7 @@ def _decayed(rows: list[Tensor], key: Tensor, log_decay: Tensor, size: int) -> D
     return products, [row * since for row in rows], key * factors[..., -1:], since[..., -1:, :]
 
 
-def _gated(rows: list[Tensor], key: Tensor, log_decay: Tensor, size: int) -> Decayed:
+def _gated_products(rows: list[Tensor], key: Tensor, log_decay: Tensor, size: int) -> Decayed:
     """A decay for each component: blocks are joined two by two, and decay to their border."""
     products = [(row * key).sum(-1)[..., None, None] for row in rows]  # (..., blocks, 1, 1)
     sums = log_decay.unsqueeze(-2)  # (..., blocks, 1, d_k)
@@ -345,7 +345,7 @@ def _gated(rows: list[Tensor], key: Tensor, log_decay: Tensor, size: int) -> Dec
     return products, rows, key, sums.exp().mT
 
 
-def _checked(
+def _check_inputs(
     call: Call, log_decay: Tensor | None, beta: Tensor | None, block_size: int
 ) -> tuple[Tensor | None, Tensor | None]:
     """What :func:`enter` cannot know; decay and rate with a last dimension, in full size."""

@@ -103,11 +103,11 @@ def hierarchical_attention(
     if call.shape[-1] == 0:
         return (query @ key.mT @ value).to(call.query.dtype)
     with own_precision(query.device):
-        output = _attended(query * call.scale, key, value, counts, is_causal, block_size, num_means)
+        output = _attend(query * call.scale, key, value, counts, is_causal, block_size, num_means)
     return output.to(call.query.dtype)
 
 
-def _attended(
+def _attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -120,9 +120,9 @@ def _attended(
     n = query.shape[-2]
     present = (value.new_ones(n, 1) if counts is None else counts).to(value.dtype)  # (..., n, 1)
     blocks = -(-n // block_size)
-    queries = torch.unflatten(_filled(query, blocks * block_size), -2, (blocks, block_size))
-    near, allowed = _near(n, blocks, block_size, is_causal, query.device)
-    far = _far(blocks, num_means, is_causal, query.device)  # (blocks, runs)
+    queries = torch.unflatten(_pad(query, blocks * block_size), -2, (blocks, block_size))
+    near, allowed = _near_keys(n, blocks, block_size, is_causal, query.device)
+    far = _far_runs(blocks, num_means, is_causal, query.device)  # (blocks, runs)
     shrink = 0.5 ** (n - 1).bit_length()  # a power of two: no sum of n numbers overflows
     run_key, run_value, count = (
         _run_sums(tokens, blocks, block_size, num_means)
@@ -165,7 +165,7 @@ def _attended(
     return torch.cat(outputs, -3).flatten(-3, -2)[..., :n, :]  # (..., n, d_v)
 
 
-def _near(
+def _near_keys(
     n: int, blocks: int, size: int, is_causal: bool, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """The keys of its own block and its neighbours, and which of them count.
@@ -181,7 +181,7 @@ def _near(
     return rows.clamp(0, n - 1), allowed
 
 
-def _far(blocks: int, num_means: int, is_causal: bool, device: torch.device) -> Tensor:
+def _far_runs(blocks: int, num_means: int, is_causal: bool, device: torch.device) -> Tensor:
     """The rows of :func:`_run_sums` that each block of queries meets, ``(blocks, columns)``."""
     node = torch.arange(blocks, device=device)[:, None]  # (blocks, 1)
     run = torch.arange(num_means, device=device)  # (r,)
@@ -209,14 +209,14 @@ def _run_sums(tokens: Tensor, blocks: int, block_size: int, num_means: int) -> T
     levels = [torch.zeros_like(tokens[..., :1, :])]
     sums, length = tokens, block_size // num_means
     for _ in range(_depth(blocks)):
-        filled = _filled(sums, blocks * num_means * length)
+        filled = _pad(sums, blocks * num_means * length)
         sums = torch.unflatten(filled, -2, (-1, length)).sum(-2)
         levels.append(sums)  # (..., blocks * r, d)
         blocks, length = -(-blocks // 2), 2
     return torch.cat(levels, -2)
 
 
-def _filled(tokens: Tensor, length: int) -> Tensor:
+def _pad(tokens: Tensor, length: int) -> Tensor:
     missing = length - tokens.shape[-2]
     return pad(tokens, (0, 0, 0, missing)) if missing else tokens
 

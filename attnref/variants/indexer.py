@@ -19,7 +19,7 @@ from attnref.checks import check_integer
 from attnref.masks import Mask
 from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
-from attnref.variants._chosen import ChosenKeys, best_of_each_row, check_past, keys_mask
+from attnref.variants._chosen import ChosenKeys, check_past, keys_mask, top_places
 from attnref.variants._tiled import attention
 
 __all__ = ["indexer_attention", "indexer_choice"]
@@ -119,10 +119,10 @@ def indexer_attention(
     num_keys = check_integer("num_keys", num_keys, 1, _COUNT)
     position = check_past(past, is_causal)
     places, valid = _choice(index_query, index_key, index_weights, num_keys, position)
-    return _over(call, places, valid).to(query.dtype)
+    return _attend_places(call, places, valid).to(query.dtype)
 
 
-def _over(call: Call, places: Tensor, valid: Tensor) -> Tensor:
+def _attend_places(call: Call, places: Tensor, valid: Tensor) -> Tensor:
     """Attention over the keys at ``places``, ``(..., n, k)``: a head of keys with its queries."""
     *lead, n, m = call.shape
     *batch, heads = lead or [1]
@@ -199,7 +199,7 @@ def _choice(
         if past is not None:
             position = past + torch.arange(n, device=key.device)[rows, None]
             scores = scores.masked_fill(key > position, -torch.inf)
-        found.append(best_of_each_row(scores, num_keys))
+        found.append(top_places(scores, num_keys))
     places, valid = (torch.cat(parts, -2) for parts in zip(*found, strict=True))
     return places, valid
 

@@ -22,7 +22,7 @@ from attnref._door import Call, check_neutral, enter
 from attnref.checks import Shape
 from attnref.record import Method
 from attnref.reference import scaled_dot_product_attention
-from attnref.variants._kernels import Stretches, fused
+from attnref.variants._kernels import Stretches, call_fused
 from attnref.variants._tiled import Plan, Tile, attention, holds, is_derived
 from attnref.variants.blockwise import tiles_of
 
@@ -101,9 +101,9 @@ def kv_cache_attention(
             f"key: expected at least as many keys as queries, {n}, got {m}. The newest tokens are "
             "in the cache too: append their keys and values first."
         )
-    rows = _of_key_heads(call)
+    rows = _group_queries(call)
     if n == splits == 1 and sink is None and not is_derived(query, key, value):
-        return fused(rows).reshape(*lead, n, value.shape[-1])
+        return call_fused(rows).reshape(*lead, n, value.shape[-1])
     tensors = (x.expand(*rows.shape[:-2], *x.shape[-2:]) for x in rows.tensors(query.dtype))
     plan = _Cache(n, splits, once=n == 1 and sink is None)
     output = attention(plan, call.scale, *tensors, sink=rows.sink)
@@ -153,7 +153,7 @@ class _Cache(Plan):
         return seen.repeat(rows // max(self.n, 1), 1)
 
 
-def _of_key_heads(call: Call) -> Call:
+def _group_queries(call: Call) -> Call:
     """The queries of the r heads that share a key head as rows of one head."""
     *lead, n, m = call.shape
     if call.enable_gqa:

@@ -24,10 +24,10 @@ from attnref import checks
 from attnref._autocast import own_precision
 from attnref._door import Call, check_neutral, check_tensors, check_without_gradient, enter
 from attnref.masks import Mask, causal
-from attnref.masks.tensors import both
+from attnref.masks.tensors import combine_masks
 from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
-from attnref.variants._kernels import fused
+from attnref.variants._kernels import call_fused
 from attnref.variants._tiled import is_derived
 from attnref.variants.blockwise import blockwise
 
@@ -108,7 +108,7 @@ def latent_attention(
     """
     advice = "All heads share the latents, whatever their number."
     check_neutral(advice, enable_gqa=enable_gqa)
-    rotary = _checked(query, latent, key_up, value_up, query_rotary, key_rotary)
+    rotary = _check_inputs(query, latent, key_up, value_up, query_rotary, key_rotary)
     check_without_gradient(attn_mask)
     _, d_k, d_c = key_up.shape
     n, m, d_v = query.shape[-2], latent.shape[-2], value_up.shape[-2]
@@ -137,17 +137,17 @@ def latent_attention(
             query = torch.cat([query, rotary[0]], -1)  # (..., h, n, d_c + d_r)
             key = torch.cat([key, rotary[1].unsqueeze(-3)], -1)  # (..., 1, m, d_c + d_r)
         call = enter(query, key, key, attn_mask, dropout_p, is_causal, scale, enable_gqa=True)
-        return _to_one_head(call)[..., :d_c] @ value_up.mT  # (..., h, n, d_v)
+        return _fold_heads(call)[..., :d_c] @ value_up.mT  # (..., h, n, d_v)
 
 
-def _to_one_head(call: Call) -> Tensor:
+def _fold_heads(call: Call) -> Tensor:
     """The queries of all heads as queries of the one head of keys, which is read as it is."""
     *lead, heads, n, m = call.shape
     width = call.key.shape[-1]
     mask = call.mask_tensor()
     if call.is_causal:
         rows = causal(n, m, alignment="top-left").dense(call.query.device)
-        mask = rows if mask is None else both(mask, rows)
+        mask = rows if mask is None else combine_masks(mask, rows)
     if mask is not None:
         mask = mask.broadcast_to(*mask.shape[:-3], heads, n, m)
         mask = mask.reshape(*mask.shape[:-3], 1, heads * n, m)
@@ -159,11 +159,11 @@ def _to_one_head(call: Call) -> Tensor:
         shape=(*lead, 1, heads * n, m),
     )
     single = n == 1 and heads * m > 0 and not is_derived(*one[:3])
-    averages = fused(one) if single else blockwise(one)
+    averages = call_fused(one) if single else blockwise(one)
     return averages.reshape(*lead, heads, n, width)
 
 
-def _checked(
+def _check_inputs(
     query: Tensor,
     latent: Tensor,
     key_up: Tensor,
@@ -259,7 +259,7 @@ def _latents(given: Example) -> dict[str, Any]:
     }
 
 
-def _of_everything(given: Example) -> dict[str, Any]:
+def _full_latent(given: Example) -> dict[str, Any]:
     """A latent that holds the keys and values of all heads."""
     key, value = given.key, given.value
     heads, d_k = key.shape[-3], key.shape[-1]
@@ -278,7 +278,7 @@ METHOD = Method(
     formula=_formula,
     neutral=("enable_gqa", "dropout_p"),
     example=_latents,
-    plain=_of_everything,
+    plain=_full_latent,
     dimensions=3,
     ways={"absorb": (True, False)},
     isolates=(),

@@ -175,7 +175,7 @@ def _checked_map(feature_map: FeatureMap | None) -> FeatureMap:
 
 
 def _state(key: Tensor, value: Tensor, feature_map: FeatureMap) -> LinearState:
-    features = feature_map(_widened(key))  # (..., m, f)
+    features = feature_map(_widen(key))  # (..., m, f)
     return LinearState(features.mT @ value.to(features.dtype), features.sum(-2))
 
 
@@ -240,7 +240,7 @@ def _step(
     new = _state(key, value, feature_map)
     if state is not None:
         new = LinearState(state.key_value + new.key_value, state.normaliser + new.normaliser)
-    features = feature_map(_widened(query))  # (..., 1, f)
+    features = feature_map(_widen(query))  # (..., 1, f)
     output = _ratio(features @ new.key_value, features @ new.normaliser[..., None])
     return output.to(query.dtype), new  # (..., 1, d_v)
 
@@ -279,7 +279,7 @@ def _sums(
     for start in range(0, max(n, 1), step):
         # Filled up as features, not as tokens: those of no token are 0, and count for nothing.
         q, k, v = (
-            torch.unflatten(_filled(block, step), -2, (at_once, block_size))
+            torch.unflatten(_pad(block, step), -2, (at_once, block_size))
             for block in (
                 query_features(query[..., start : start + step, :]),
                 key_features(key[..., start : start + step, :])
@@ -301,7 +301,7 @@ def _sums(
     return torch.cat(outputs, -2)[..., :n, :]  # (..., n, d_v)
 
 
-def _filled(tokens: Tensor, length: int) -> Tensor:
+def _pad(tokens: Tensor, length: int) -> Tensor:
     """Padded with zeros behind the last token."""
     missing = length - tokens.shape[-2]
     return pad(tokens, (0, 0, 0, missing)) if missing else tokens
@@ -312,7 +312,7 @@ def _ratio(sums: Tensor, normaliser: Tensor) -> Tensor:
     return sums / normaliser.masked_fill(normaliser == 0, 1.0)
 
 
-def _widened(tokens: Tensor) -> Tensor:
+def _widen(tokens: Tensor) -> Tensor:
     return tokens.to(torch.promote_types(tokens.dtype, torch.float32))
 
 

@@ -96,7 +96,7 @@ def linformer_attention(
     if value_projection is None:
         value_projection = key_projection
     _check_projections(call, key_projection, value_projection)
-    return _attended(call, key_projection, value_projection)
+    return _attend(call, key_projection, value_projection)
 
 
 def _means_of(key: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ def _means_of(key: Tensor) -> Tensor:
     return mean_projection(min(_RANK, m), m, dtype=key.dtype, device=key.device)
 
 
-def _attended(call: Call, key_projection: Tensor, value_projection: Tensor) -> Tensor:
+def _attend(call: Call, key_projection: Tensor, value_projection: Tensor) -> Tensor:
     _, key, value = call.tensors(call.query.dtype)  # (..., m, d_k), (..., m, d_v)
     mixed, counts = None, call.key_mask()  # (..., m, 1)
     if counts is not None:

@@ -124,10 +124,10 @@ def lsh_attention(
         k, v = k.masked_fill(~counts, 0.0), v.masked_fill(~counts, 0.0)
         counts = counts.squeeze(-1).expand(*lead, n)
     with own_precision(query.device):
-        return _attended(q, k, v, counts, rotations, block_size, is_causal).to(query.dtype)
+        return _attend(q, k, v, counts, rotations, block_size, is_causal).to(query.dtype)
 
 
-def _attended(
+def _attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -148,9 +148,9 @@ def _attended(
         if counts is not None:  # a key without a place in the sequence is left out
             position = position.masked_fill(~counts.gather(-1, key_order), -1)
         met = _meet(
-            _taken(query, query_order),
-            _taken(key, key_order),
-            _taken(value, key_order),
+            _take(query, query_order),
+            _take(key, key_order),
+            _take(value, key_order),
             # Position and chunks of each token, one row each, in the order of this round.
             torch.stack(
                 [query_order, *(p.gather(-1, query_order) // block_size for p in query_places)]
@@ -159,7 +159,7 @@ def _attended(
             block_size,
             is_causal,
         )
-        met = Partial(*(_taken(rows, query_place) for rows in met))
+        met = Partial(*(_take(rows, query_place) for rows in met))
         attended = met if attended is None else merge(attended, met)
     assert attended is not None  # there is a round
     return attended.output  # (..., n, d_v)
@@ -213,7 +213,7 @@ def _places(tokens: Tensor, rotation: Tensor) -> Tensor:
     return bucket.argsort(dim=-1, stable=True).argsort(-1)
 
 
-def _taken(tokens: Tensor, places: Tensor) -> Tensor:
+def _take(tokens: Tensor, places: Tensor) -> Tensor:
     """The tokens ``(..., n, d)``, gathered from these places ``(..., n)``."""
     return torch.take_along_dim(tokens, places[..., None], -2)
 

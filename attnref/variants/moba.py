@@ -20,10 +20,10 @@ from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
 from attnref.variants._chosen import (
     ChosenBlocks,
-    best_of_each_row,
     block_means,
     blocks_mask,
     check_past,
+    top_places,
 )
 from attnref.variants._tiled import attention
 
@@ -160,7 +160,7 @@ def _choice(
         own = position[:, None] // block_size  # (n, 1)
         block = torch.arange(gate.shape[-1], device=gate.device)
         gate = gate.masked_fill(block == own, torch.inf).masked_fill(block > own, -torch.inf)
-    places, valid = best_of_each_row(gate, num_blocks)
+    places, valid = top_places(gate, num_blocks)
     return torch.zeros_like(gate, dtype=torch.bool).scatter(-1, places, valid)
 
 
@@ -178,7 +178,7 @@ def _formula(
     return scaled_dot_product_attention(query, key, value, chosen, scale=scale, enable_gqa=shared)
 
 
-def _some(given: Example) -> dict[str, Any]:
+def _some_blocks(given: Example) -> dict[str, Any]:
     """Few small blocks, and four of 64 where there are many keys."""
     return (
         {"block_size": 64, "num_blocks": 4}
@@ -187,7 +187,7 @@ def _some(given: Example) -> dict[str, Any]:
     )
 
 
-def _all(given: Example) -> dict[str, Any]:
+def _all_blocks(given: Example) -> dict[str, Any]:
     return {"block_size": 2, "num_blocks": given.all_keys}
 
 
@@ -196,8 +196,8 @@ METHOD = Method(
     page="variants/selected",
     formula=_formula,
     neutral=("attn_mask", "dropout_p"),
-    example=_some,
-    plain=_all,
+    example=_some_blocks,
+    plain=_all_blocks,
     isolates=(),
     tasks=("chosen",),
 )

@@ -21,10 +21,10 @@ from attnref.record import Example, Method
 from attnref.reference import scaled_dot_product_attention
 from attnref.variants._chosen import (
     ChosenBlocks,
-    best_of_each_row,
     block_means,
     blocks_mask,
     check_past,
+    top_places,
 )
 from attnref.variants._tiled import attention
 from attnref.variants.blockwise import blockwise
@@ -124,7 +124,7 @@ def native_sparse_attention(
             f"gates: expected a shape that broadcasts to {whole}, three numbers for each query and "
             f"head, got {tuple(gates.shape)}. They are for summaries, blocks and window."
         )
-    block_size, num_blocks, position = _checked(block_size, num_blocks, past)
+    block_size, num_blocks, position = _check_inputs(block_size, num_blocks, past)
     window = check_integer("window", window, 1, "It is the number of keys, the query's own too.")
     summaries = _summaries(call, compressed_key, compressed_value, block_size, position)
     return _three_terms(call, summaries, gates, block_size, num_blocks, window, position)
@@ -143,7 +143,7 @@ def _three_terms(
     q, k, v = (x.expand(*lead, *x.shape[-2:]) for x in call.tensors())
     plan = ChosenBlocks(block_size, past)
     chosen = _choice(summaries, block_size, num_blocks, past)  # (..., h, n, blocks)
-    near = Mask((n, m), partial(_between, past - window, past))
+    near = Mask((n, m), partial(_is_between, past - window, past))
     terms = (
         blockwise(summaries),
         attention(plan, call.scale, q, k, v, chosen),
@@ -188,7 +188,7 @@ def native_sparse_choice(
         ....####
     """
     call = enter(query, key, key, scale=scale, enable_gqa=enable_gqa)
-    block_size, num_blocks, position = _checked(block_size, num_blocks, past)
+    block_size, num_blocks, position = _check_inputs(block_size, num_blocks, past)
     summaries = _summaries(call, compressed_key, None, block_size, position)
     chosen = _choice(summaries, block_size, num_blocks, position)
     return blocks_mask(chosen, block_size, key.shape[-2], position)
@@ -213,7 +213,7 @@ def _choice(summaries: Call, block_size: int, num_blocks: int, past: int) -> Ten
     block = torch.arange(blocks, device=query.device)
     for which, rank in ((block == 0, _FIRST), (block == own - 1, _PREVIOUS), (block == own, _OWN)):
         weights = weights.masked_fill(which, rank)
-    places, valid = best_of_each_row(weights.masked_fill(block > own, -torch.inf), num_blocks)
+    places, valid = top_places(weights.masked_fill(block > own, -torch.inf), num_blocks)
     chosen = torch.zeros_like(weights, dtype=torch.bool).scatter(-1, places, valid)
     return chosen if group == 1 else chosen.repeat_interleave(group, -3)
 
@@ -222,16 +222,16 @@ def _summaries(
     call: Call, key: Tensor | None, value: Tensor | None, block_size: int, past: int
 ) -> Call:
     """The first term as a call, in the dtype of computation: a key and a value for each block."""
-    key = _of_blocks("compressed_key", key, call.key, call, block_size)
-    value = _of_blocks("compressed_value", value, call.value, call, block_size)
+    key = _block_vectors("compressed_key", key, call.key, call, block_size)
+    value = _block_vectors("compressed_value", value, call.value, call, block_size)
     n, blocks = call.shape[-2], key.shape[-2]
-    full = Mask((n, blocks), partial(_full_at, block_size, past))
+    full = Mask((n, blocks), partial(_is_full, block_size, past))
     query = call.query.to(call.dtype)
     shape = (*call.shape[:-1], blocks)
     return Call(query, key, value, full, False, call.scale, call.enable_gqa, shape)
 
 
-def _of_blocks(
+def _block_vectors(
     name: str, given: Tensor | None, tokens: Tensor, call: Call, block_size: int
 ) -> Tensor:
     """One vector for each block, ``(..., blocks, d)``: what a layer made, or the mean."""
@@ -247,16 +247,16 @@ def _of_blocks(
     return given.to(call.dtype)
 
 
-def _full_at(block_size: int, past: int, i: Tensor, j: Tensor) -> Tensor:
+def _is_full(block_size: int, past: int, i: Tensor, j: Tensor) -> Tensor:
     """Whether query i comes with the last token of block j, or after it."""
     return (j + 1) * block_size <= i + past + 1
 
 
-def _between(first: int, last: int, i: Tensor, j: Tensor) -> Tensor:
+def _is_between(first: int, last: int, i: Tensor, j: Tensor) -> Tensor:
     return (j > i + first) & (j <= i + last)
 
 
-def _checked(block_size: int, num_blocks: int, past: int) -> tuple[int, int, int]:
+def _check_inputs(block_size: int, num_blocks: int, past: int) -> tuple[int, int, int]:
     block_size = check_integer("block_size", block_size, 1, "It is the number of keys of a block.")
     advice = "It is the number of blocks that each query reads, its own included."
     num_blocks = check_integer("num_blocks", num_blocks, 1, advice)

@@ -90,7 +90,7 @@ def paged_attention(
     """
     advice = "A new token sees all of its sequence up to itself."
     check_neutral(advice, attn_mask=attn_mask, is_causal=is_causal)
-    table, lengths = _checked(query, key, value, block_table, lengths)
+    table, lengths = _check_inputs(query, key, value, block_table, lengths)
     # A pool has no batch, and its places come before its heads: one page tells all the rest.
     page = key[:1].transpose(1, 2), value[:1].transpose(1, 2)  # (1, key heads, P, d)
     call = enter(query, *page, None, dropout_p, False, scale, enable_gqa)
@@ -100,11 +100,11 @@ def paged_attention(
     query = query.expand(batch, heads, n, -1).to(call.dtype) * call.scale
     query = query.reshape(batch, key.shape[2], rows, query.shape[-1])
     with own_precision(query.device):
-        output = _attended(query, key, value, table, lengths, n)  # (b, key heads, r n, d_v)
+        output = _attend(query, key, value, table, lengths, n)  # (b, key heads, r n, d_v)
     return output.reshape(batch, heads, n, value.shape[-1]).to(key.dtype)
 
 
-def _attended(
+def _attend(
     query: Tensor, key: Tensor, value: Tensor, table: Tensor, lengths: Tensor, n: int
 ) -> Tensor:
     """The output ``(b, key heads, r n, d_v)``, some pages of all sequences at a time."""
@@ -137,7 +137,7 @@ def _attended(
         numbers = live * heads * size * (d_k + d_v + rows)  # for one page of each sequence
         pages = table[:live, page : page + max(1, _NUMBERS // max(numbers, 1))]
         keys, values = (
-            _looked_up(pool, pages, [end - first for end in ends[:live]]).to(query.dtype)
+            _read_pages(pool, pages, [end - first for end in ends[:live]]).to(query.dtype)
             for pool in (key, value)
         )  # (live, key heads, places, d)
         scores = query[:live] @ keys.mT  # (live, key heads, r n, places)
@@ -148,7 +148,7 @@ def _attended(
     return torch.cat(ended[::-1])[order.argsort()]
 
 
-def _looked_up(pool: Tensor, pages: Tensor, ends: list[int]) -> Tensor:
+def _read_pages(pool: Tensor, pages: Tensor, ends: list[int]) -> Tensor:
     """What the pages of each sequence hold, ``(b, key heads, places, d)``, and zeros after it."""
     rows = pool.index_select(0, pages.flatten()).view(*pages.shape, *pool.shape[1:]).flatten(1, 2)
     for sequence, end in enumerate(ends):
@@ -157,7 +157,7 @@ def _looked_up(pool: Tensor, pages: Tensor, ends: list[int]) -> Tensor:
     return rows.transpose(1, 2)
 
 
-def _checked(
+def _check_inputs(
     query: Tensor, key: Tensor, value: Tensor, block_table: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The table and the lengths, on the device of the query, with nothing that is not used."""
@@ -242,7 +242,7 @@ def _pages(given: Example) -> dict[str, Any]:
     return {**pools, "block_table": order[:-1].view(b, count), "lengths": torch.full((b,), m)}
 
 
-def _of_several_lengths(given: Example) -> dict[str, Any]:
+def _several_lengths(given: Example) -> dict[str, Any]:
     """The last text is shorter."""
     arguments = _pages(given)
     arguments["lengths"][-1:] -= min(given.m, 1)
@@ -264,7 +264,7 @@ METHOD = Method(
     page="variants/paged",
     formula=_formula,
     neutral=("attn_mask", "is_causal", "dropout_p"),
-    example=_of_several_lengths,
+    example=_several_lengths,
     plain=_pages,
     adapted=_one_text_a_query,
     lengths="newest",

@@ -23,9 +23,9 @@ from attnref.reference import softmax_weights
 from attnref.variants._formats import (
     FOUR_BITS,
     LARGEST,
-    nearest,
-    numbers_of,
     power_of_two_above,
+    round_to_format,
+    to_numbers,
 )
 from attnref.variants.blockwise import blockwise
 
@@ -60,8 +60,8 @@ class QuantizedTokens(NamedTuple):
 
     def dequantize(self) -> Tensor:
         """The tokens that the numbers stand for, ``(..., n, d)``, in the dtype of the steps."""
-        numbers = numbers_of(self.values)  # (..., n, d)
-        return numbers * _spread(_known(self.step), numbers.shape)
+        numbers = to_numbers(self.values)  # (..., n, d)
+        return numbers * _expand_steps(_load_steps(self.step), numbers.shape)
 
 
 class _Grid(NamedTuple):
@@ -166,11 +166,11 @@ def _grid(
 
 
 def _quantize(tokens: Tensor, grid: _Grid) -> QuantizedTokens:
-    scaled, kept = _scaled(tokens, grid)
-    return QuantizedTokens(nearest(scaled, grid.dtype), kept)
+    scaled, kept = _scale_tokens(tokens, grid)
+    return QuantizedTokens(round_to_format(scaled, grid.dtype), kept)
 
 
-def _scaled(tokens: Tensor, grid: _Grid) -> tuple[Tensor, Tensor | QuantizedTokens]:
+def _scale_tokens(tokens: Tensor, grid: _Grid) -> tuple[Tensor, Tensor | QuantizedTokens]:
     """The tokens in units of their steps, ``(..., n, d)``, and the steps as they are kept."""
     wide = tokens.detach().to(torch.promote_types(tokens.dtype, torch.float32))  # (..., n, d)
     largest = wide.abs()
@@ -178,8 +178,8 @@ def _scaled(tokens: Tensor, grid: _Grid) -> tuple[Tensor, Tensor | QuantizedToke
         if size != 1:
             largest = _largest(largest, dim, size)
     # largest is (..., blocks, groups)
-    kept = _kept(largest / LARGEST[grid.dtype], grid.step_dtype)
-    return wide / _spread(_known(kept), wide.shape), kept
+    kept = _store_steps(largest / LARGEST[grid.dtype], grid.step_dtype)
+    return wide / _expand_steps(_load_steps(kept), wide.shape), kept
 
 
 def _largest(sizes: Tensor, dim: int, size: int | None) -> Tensor:
@@ -194,27 +194,27 @@ def _largest(sizes: Tensor, dim: int, size: int | None) -> Tensor:
     return torch.unflatten(filled, dim, (blocks, each)).amax(dim)
 
 
-def _kept(step: Tensor, dtype: torch.dtype | None) -> Tensor | QuantizedTokens:
+def _store_steps(step: Tensor, dtype: torch.dtype | None) -> Tensor | QuantizedTokens:
     """Steps in the format in which they are kept, where none is 0."""
     if dtype == torch.float8_e4m3fn:
         if not step.numel():
-            return QuantizedTokens(nearest(step, dtype), step[..., :1, :1])
+            return QuantizedTokens(round_to_format(step, dtype), step[..., :1, :1])
         outer = step.amax(tuple(range(-min(step.dim(), 2), 0)), keepdim=True) / LARGEST[dtype]
         outer = torch.where(outer == 0, 1.0, outer)  # (..., 1, 1)
         smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
-        return QuantizedTokens(nearest((step / outer).clamp(min=smallest), dtype), outer)
+        return QuantizedTokens(round_to_format((step / outer).clamp(min=smallest), dtype), outer)
     step = torch.where(step == 0, 1.0, step)
     return step if dtype is None else power_of_two_above(step)
 
 
-def _known(step: Tensor | QuantizedTokens) -> Tensor:
+def _load_steps(step: Tensor | QuantizedTokens) -> Tensor:
     """Steps as numbers, in float32 or float64."""
     if isinstance(step, QuantizedTokens):
         return step.dequantize()
     return step if step.itemsize > 1 else step.float()
 
 
-def _spread(step: Tensor, shape: torch.Size) -> Tensor:
+def _expand_steps(step: Tensor, shape: torch.Size) -> Tensor:
     """The step of each number, in a shape that broadcasts to ``shape``."""
     for dim in range(-1, -min(len(shape), 2) - 1, -1):
         blocks, length = step.shape[dim], shape[dim]
@@ -321,9 +321,11 @@ def quantized_attention(
         key = key - key.mean(-2, keepdim=True)  # (..., m, d_k)
     along = grid._replace(block_size=1)
     if values:
-        value = _rounded(value.mT, along).mT  # (..., m, d_v)
-    call = call._replace(query=_rounded(query, grid), key=_rounded(key, grid), value=value)
-    output = _by_rounded_weights(call, along) if weights else blockwise(call)
+        value = _round_tokens(value.mT, along).mT  # (..., m, d_v)
+    call = call._replace(
+        query=_round_tokens(query, grid), key=_round_tokens(key, grid), value=value
+    )
+    output = _attend_rounded(call, along) if weights else blockwise(call)
     return output.to(out_dtype)  # (..., n, d_v)
 
 
@@ -336,20 +338,20 @@ def _check_switches(**switches: bool) -> None:
             )
 
 
-def _rounded(tokens: Tensor, grid: _Grid) -> Tensor:
+def _round_tokens(tokens: Tensor, grid: _Grid) -> Tensor:
     """The quantised tokens, with the gradient of the tokens."""
     width = tokens.shape[-1]
     if width == 0:
         return tokens
-    scaled, kept = _scaled(tokens, grid)
+    scaled, kept = _scale_tokens(tokens, grid)
     # After the steps are known: a component filled in would cut the groups in other places.
     even = pad(scaled, (0, width % 2)) if grid.dtype == FOUR_BITS else scaled
-    numbers = numbers_of(nearest(even, grid.dtype))[..., :width]  # (..., n, d)
-    found = numbers * _spread(_known(kept), numbers.shape)
+    numbers = to_numbers(round_to_format(even, grid.dtype))[..., :width]  # (..., n, d)
+    found = numbers * _expand_steps(_load_steps(kept), numbers.shape)
     return tokens + (found - tokens).detach()  # (..., n, d)
 
 
-def _by_rounded_weights(call: Call, grid: _Grid) -> Tensor:
+def _attend_rounded(call: Call, grid: _Grid) -> Tensor:
     """The output with all weights in memory, rounded in rows whose largest is 1."""
     with own_precision(call.query.device):
         weights, _, _, value = softmax_weights(call)  # (..., n, m), (..., m, d_v)
@@ -357,7 +359,7 @@ def _by_rounded_weights(call: Call, grid: _Grid) -> Tensor:
             return weights @ value
         largest = weights.detach().amax(-1, keepdim=True)  # (..., n, 1)
         largest = torch.where(largest == 0, 1.0, largest)
-        return (_rounded(weights / largest, grid) @ value) * largest  # (..., n, d_v)
+        return (_round_tokens(weights / largest, grid) @ value) * largest  # (..., n, d_v)
 
 
 METHOD = Method(

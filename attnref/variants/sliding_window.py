@@ -145,10 +145,10 @@ class _Window(Plan):
         return like.new_zeros(allowed.shape).masked_fill(~allowed, -torch.inf)
 
     def formula(self, scale: float, inputs: Inputs, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        return _batched(*inputs[:3], scale, self.back, self.ahead)
+        return _attend_blocks(*inputs[:3], scale, self.back, self.ahead)
 
 
-def _batched(
+def _attend_blocks(
     q: Tensor, k: Tensor, v: Tensor, scale: float, back: int, ahead: int
 ) -> tuple[Tensor, Tensor]:
     """All blocks at once, the keys of each as a strided view; output and log-sum-exp."""
@@ -170,7 +170,7 @@ def _batched(
     return output[..., :n, :], torch.logsumexp(scores, -1).flatten(-2)[..., :n]
 
 
-def _narrow(given: Example) -> dict[str, Any]:
+def _narrow_window(given: Example) -> dict[str, Any]:
     return {"window": 3 if given.n < 256 else 64}
 
 
@@ -189,7 +189,7 @@ def _formula(
     return reference.scaled_dot_product_attention(query, key, value, near, **options)
 
 
-def _wide(given: Example) -> dict[str, Any]:
+def _wide_window(given: Example) -> dict[str, Any]:
     return {"window": 2 * max(1, given.n, given.m) - 1}
 
 
@@ -198,8 +198,8 @@ METHOD = Method(
     page="variants/sliding-window",
     formula=_formula,
     neutral=("attn_mask", "dropout_p"),
-    example=_narrow,
-    plain=_wide,
+    example=_narrow_window,
+    plain=_wide_window,
     lengths="equal",
     peers=("local-attention",),
     isolates=(),

@@ -111,11 +111,11 @@ def _formula(
     return scaled_dot_product_attention(query, key, value, few, **options)
 
 
-def _some(given: Example) -> dict[str, Any]:
+def _some_keys(given: Example) -> dict[str, Any]:
     return {"num_keys": max(1, min(64, given.m // 2))}
 
 
-def _all(given: Example) -> dict[str, Any]:
+def _all_keys(given: Example) -> dict[str, Any]:
     return {"num_keys": max(1, given.m)}
 
 
@@ -123,8 +123,8 @@ METHOD = Method(
     function=topk_attention,
     page="variants/topk",
     formula=_formula,
-    example=_some,
-    plain=_all,
+    example=_some_keys,
+    plain=_all_keys,
     isolates=(),
     tasks=("dense", "causal"),
 )

@@ -91,10 +91,10 @@ def varlen_attention(
             f"cu_seqlens_key: expected {len(rows)} borders, as many as cu_seqlens, got "
             f"{len(columns)}. A sequence without keys repeats its border."
         )
-    return _attended(call, rows, columns)
+    return _attend(call, rows, columns)
 
 
-def _attended(call: Call, rows: list[int], columns: list[int]) -> Tensor:
+def _attend(call: Call, rows: list[int], columns: list[int]) -> Tensor:
     """By the borders of the sequences among the queries, and among the keys."""
     lead = call.shape[:-2]
     heads = math.prod(lead)
@@ -115,9 +115,9 @@ def _attended(call: Call, rows: list[int], columns: list[int]) -> Tensor:
             outputs.append(part @ keys.mT @ values)  # sums of nothing: zeros
             continue
         run = call._replace(
-            query=_stacked(part, count),
-            key=_stacked(keys, count),
-            value=_stacked(values, count),
+            query=_stack(part, count),
+            key=_stack(keys, count),
+            value=_stack(values, count),
             enable_gqa=False,
             shape=(count, heads, n, m),
             sink=sink,
@@ -127,7 +127,7 @@ def _attended(call: Call, rows: list[int], columns: list[int]) -> Tensor:
     return torch.cat(outputs, -2).reshape(*lead, call.shape[-2], call.value.shape[-1])
 
 
-def _stacked(tensor: Tensor, count: int) -> Tensor:
+def _stack(tensor: Tensor, count: int) -> Tensor:
     """``(1, heads, count * n, d)`` as a batch of its sequences, ``(count, heads, n, d)``."""
     return tensor.reshape(
         tensor.shape[1], count, tensor.shape[-2] // count, tensor.shape[-1]
@@ -187,7 +187,7 @@ def _three(given: Example) -> dict[str, Any]:
     return {"cu_seqlens": torch.tensor([0, given.n // 3, given.n // 3, given.n])}
 
 
-def _one(given: Example) -> dict[str, Any]:
+def _one_sequence(given: Example) -> dict[str, Any]:
     return {
         "cu_seqlens": torch.tensor([0, given.n]),
         "cu_seqlens_key": torch.tensor([0, given.m]),
@@ -200,7 +200,7 @@ METHOD = Method(
     formula=_formula,
     neutral=("attn_mask", "dropout_p"),
     example=_three,
-    plain=_one,
+    plain=_one_sequence,
     lengths="equal",
     isolates=(),
     tasks=("packed",),

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from attnref.book import where
+from attnref.book import page_address
 
 MODULE = """
 import torch
@@ -51,7 +51,7 @@ def test_a_wrong_one_ends_with_1_and_says_why(run):
     assert status == 1
     assert "Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) =" in out
     assert "menor chamada encontrada:" in out
-    assert where("scale/scale-factor", "pt") in out
+    assert page_address("scale/scale-factor", "pt") in out
     assert "1 errado" in out
     assert out.startswith("Errada em scale.")
 
@@ -234,7 +234,7 @@ def test_what_a_terminal_would_obey_is_not_printed(odd):
 def test_one_root_cause_is_explained_once(odd):
     _, out, _ = odd("odd.py:silent", "--only", "shape,dtype,row_sums", "-o", "-")
     assert "Wrong in shape. Fix that first: 2 more may follow from it." in out
-    assert out.count(f"see {where('foundations/matrix-form', 'en')}") == 1
+    assert out.count(f"see {page_address('foundations/matrix-form', 'en')}") == 1
     assert "3 wrong" in out
 
 

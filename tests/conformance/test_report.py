@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 import torch
 
-from attnref.book import where
+from attnref.book import page_address
 from attnref.conformance import Verdict, check
 from attnref.conformance.result import WORDS
 from attnref.text import LANGUAGES
@@ -91,7 +91,7 @@ errado       scale: Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado
 def test_text_for_people(report, lang, start):
     text = report.text(lang)
     assert text.startswith(start)
-    assert where("scale/scale-factor", lang) in text
+    assert page_address("scale/scale-factor", lang) in text
     for verdict in Verdict:
         assert f"1 {WORDS[verdict].say(lang)}" in text.splitlines()[-3]
 
@@ -116,7 +116,7 @@ def test_json_for_machines(report):
         for lang in LANGUAGES:
             assert written["diagnosis"][lang] == result.diagnosis(lang)
             assert written["statement"][lang] == result.rule.statement.say(lang)
-            assert written["page"][lang] == where(result.rule.page, lang)
+            assert written["page"][lang] == page_address(result.rule.page, lang)
     written = {each["property"]: each for each in record["results"]}
     assert written["shape"]["counterexample"] is None
     assert set(written["scale"]["counterexample"]) == {"arguments", "got", "expected"}
@@ -141,7 +141,7 @@ def test_junit_for_machines(report, strict):
     (failure,) = cases["scale"]
     assert (failure.tag, failure.get("type")) == ("failure", "errado")
     assert failure.get("message").startswith("Com d_k = 64 ela se comporta como 1/d_k = 0.0156")
-    assert where("scale/scale-factor", "pt") in failure.text
+    assert page_address("scale/scale-factor", "pt") in failure.text
     assert cases["window_width"][0].tag == "skipped"
     assert cases["alignment"][0].tag == "system-out"
     assert cases["nan_behind_mask"][0].tag == ("failure" if strict else "system-out")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import attnref
-from attnref.book import where
+from attnref.book import page_address
 from attnref.copying import catalogue as module
 from attnref.copying.catalogue import catalogue, find, package
 from attnref.copying.header import LICENCE, header
@@ -185,7 +185,7 @@ def test_the_header_says_what_it_is_and_where_it_is_from():
         "# causal: Each query sees no key of its own future.\n"
         "#\n"
         f"# Copied from attnref {attnref.__version__}: attnref.masks.causal\n"
-        f"# See {where('foundations/masks', 'en')}\n"
+        f"# See {page_address('foundations/masks', 'en')}\n"
         "#\n"
         "# MIT License\n"
     )

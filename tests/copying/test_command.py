@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from attnref.book import where
+from attnref.book import page_address
 from attnref.copying import assembly, command
 from attnref.copying.assembly import assemble
 from attnref.copying.catalogue import catalogue, find, package
@@ -172,5 +172,5 @@ def test_all_can_be_listed(attnref):
     assert len(lines) == len(ENTRIES)
     assert (
         "causal                        Each query sees no key of its own future. "
-        f"See {where('foundations/masks', 'en')}."
+        f"See {page_address('foundations/masks', 'en')}."
     ) in lines

@@ -18,7 +18,7 @@ from attnref.bench.ranks.plan import RankSettings
 from attnref.bench.ranks.worker import Worker
 from attnref.cost import Operations
 from attnref.distributed import _blocks, gather, shard
-from attnref.layouts import held
+from attnref.layouts import rank_positions
 from attnref.softmax import Partial, merge
 from attnref.variants import _tiled
 
@@ -290,7 +290,7 @@ def round_trip(n, layout, dim):
     shape.insert(dim % 3, n)
     (whole,) = draw(tuple(shape))
     part = shard(whole, dim=dim, layout=layout)
-    ranges = held(n, ranks=dist.get_world_size(), rank=dist.get_rank(), layout=layout)
+    ranges = rank_positions(n, ranks=dist.get_world_size(), rank=dist.get_rank(), layout=layout)
     own = [i for part in ranges for i in part]
     assert torch.equal(part, whole.index_select(dim, torch.tensor(own, dtype=torch.int64)))
     assert torch.equal(distributed.positions(n, layout=layout), torch.tensor(own).long())
@@ -353,10 +353,10 @@ def no_gradients(tiles, scale, grad, inputs, found, d_query):
 
 # In the place of what a tile computes: nothing, and numbers of the right kind to be sent.
 NOTHING = {
-    "_prepared": lambda tiles, dtype, *tensors: _tiled.Inputs(
+    "_prepare": lambda tiles, dtype, *tensors: _tiled.Inputs(
         *tensors
     ),  # which converts half precision
-    "_of_key_heads": lambda tiles, gradient, like: gradient,
+    "_sum_query_heads": lambda tiles, gradient, like: gradient,
     "engine": engine(forward=lambda *given: given[-1], backward=no_gradients),
 }
 
@@ -431,7 +431,7 @@ def spent(name, n, *, dtype=torch.float64, layout="zigzag", is_causal=False, **o
 
 
 def own_positions(n, ranks, rank, layout):
-    return {i for part in held(n, ranks=ranks, rank=rank, layout=layout) for i in part}
+    return {i for part in rank_positions(n, ranks=ranks, rank=rank, layout=layout) for i in part}
 
 
 def decode(n, lengths, *, mask=False, dtype=torch.float64):

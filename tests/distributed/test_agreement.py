@@ -83,12 +83,12 @@ def test_masks_made_alike_are_compared_without_a_look_at_their_pairs(monkeypatch
         *(~masks.prefix_lm(n, prefix=k) for k in (3, 4)),
         masks.tree([-1, 0, 0]).expand((2, 3, 3)),
     ]
-    made = [_masks._made(mask) for mask in kinds]
+    made = [_masks._origin_digest(mask) for mask in kinds]
     assert len(set(made)) == len(kinds)
     assert _masks._UNKNOWN not in made
-    assert made == [_masks._made(pickle.loads(pickle.dumps(mask))) for mask in kinds]
+    assert made == [_masks._origin_digest(pickle.loads(pickle.dumps(mask))) for mask in kinds]
     for rule in (lambda i, j: j <= i, partial(torch.less, 3.0), partial(operator.lt, b=3)):
-        assert _masks._made(masks.Mask((n, n), rule)) == _masks._UNKNOWN
+        assert _masks._origin_digest(masks.Mask((n, n), rule)) == _masks._UNKNOWN
 
 
 def test_what_one_rank_refuses_is_said_on_all(pools):

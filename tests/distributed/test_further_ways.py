@@ -19,7 +19,7 @@ from attnref.distributed import (
     split_kv_attention,
     ulysses_attention,
 )
-from attnref.layouts import LAYOUTS, cut, held, length
+from attnref.layouts import LAYOUTS, cut, length, rank_positions
 
 ONE = (rank_jobs.D_K + rank_jobs.D_V) * 8  # bytes of a position's key and value in one head
 
@@ -73,7 +73,7 @@ def test_masks(name, pools):
 def test_gathering_sends_each_part_to_all(pools):
     """Padded to the longest part, 10 of 37; gradients go to their owners as they are."""
     for rank, found in enumerate(pools(4)(rank_jobs.bytes_sent, "gather_attention", 37)):
-        own = length(held(37, ranks=4, rank=rank, layout="zigzag"))
+        own = length(rank_positions(37, ranks=4, rank=rank, layout="zigzag"))
         forward, backward, asked, asked_back, _ = found
         assert forward == 3 * 10 * 6 * ONE
         assert backward == forward + (37 - own) * 6 * ONE
@@ -84,7 +84,7 @@ def test_heads_are_sent_to_the_ranks_that_compute_them(pools):
     """Of 8 heads and 4 key heads, each rank keeps a quarter and sends the rest, and so back."""
     found = pools(4)(rank_jobs.bytes_sent, "ulysses_attention", 37, heads=(8, 4))
     for rank, (forward, backward, asked, asked_back, _) in enumerate(found):
-        own = length(held(37, ranks=4, rank=rank, layout="zigzag"))
+        own = length(rank_positions(37, ranks=4, rank=rank, layout="zigzag"))
         arrives = 2 * 3 * own * (2 * rank_jobs.D_K + rank_jobs.D_K + rank_jobs.D_V) * 8
         leaves = 2 * (37 - own) * 2 * rank_jobs.D_V * 8
         assert forward == arrives + leaves
@@ -127,7 +127,7 @@ def test_pytorch_finds_the_same_in_its_ring(is_causal, pools):
 
 
 def test_cut_takes_a_contiguous_piece_of_what_is_held():
-    parts = held(37, ranks=3, rank=1, layout="zigzag")
+    parts = rank_positions(37, ranks=3, rank=1, layout="zigzag")
     pieces = [cut(parts, ranks=4, rank=rank) for rank in range(4)]
     assert [i for piece in pieces for part in piece for i in part] == [i for x in parts for i in x]
     assert max(map(length, pieces)) - min(map(length, pieces)) <= 1

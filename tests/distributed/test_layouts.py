@@ -8,14 +8,14 @@ import torch.distributed as dist
 from every import every
 
 from attnref.distributed import gather, positions, ring_attention, shard
-from attnref.layouts import LAYOUTS, check_layout, check_ranks, held, length
+from attnref.layouts import LAYOUTS, check_layout, check_ranks, length, rank_positions
 
 
 @every("n", [0, 1, 5, 16, 97])
 @every("ranks", [1, 2, 3, 8])
 @every("layout", LAYOUTS)
 def test_each_position_is_held_once(n, ranks, layout):
-    parts = [held(n, ranks=ranks, rank=rank, layout=layout) for rank in range(ranks)]
+    parts = [rank_positions(n, ranks=ranks, rank=rank, layout=layout) for rank in range(ranks)]
     assert sorted(i for part in parts for piece in part for i in piece) == list(range(n))
     assert all(list(piece) == sorted(piece) and piece for part in parts for piece in part)
     lengths = [length(part) for part in parts]
@@ -23,7 +23,10 @@ def test_each_position_is_held_once(n, ranks, layout):
 
 
 def test_zigzag_takes_one_part_from_either_end():
-    assert [list(part) for part in held(16, ranks=4, rank=1, layout="zigzag")] == [[2, 3], [12, 13]]
+    assert [list(part) for part in rank_positions(16, ranks=4, rank=1, layout="zigzag")] == [
+        [2, 3],
+        [12, 13],
+    ]
 
 
 @every("layout", LAYOUTS)

@@ -10,7 +10,7 @@ from every import every
 from attnref import masks
 from attnref.cost import rank_pairs
 from attnref.distributed import _blocks, ring_attention
-from attnref.layouts import LAYOUTS, held, length
+from attnref.layouts import LAYOUTS, length, rank_positions
 
 RING = "ring_attention"
 NAMES = ["window", "causal window", "documents", "padding", "nothing", "far"]
@@ -126,7 +126,9 @@ def test_keys_and_values_go_round_once(n, layout, ranks):
     size = len(ranks.connections)
     found = ranks(rank_jobs.bytes_sent, RING, n, layout=layout)
     one = 2 * 3 * (rank_jobs.D_K + rank_jobs.D_V) * 8  # bytes of a position, all key heads
-    lengths = [length(held(n, ranks=size, rank=rank, layout=layout)) for rank in range(size)]
+    lengths = [
+        length(rank_positions(n, ranks=size, rank=rank, layout=layout)) for rank in range(size)
+    ]
     for rank, (forward, backward, asked, asked_back, messages) in enumerate(found):
         passed = n - lengths[(rank + 1) % size]  # all but the block that the next rank began with
         assert forward == passed * one

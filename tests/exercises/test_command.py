@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attnref.book import where
+from attnref.book import page_address
 from attnref.exercises import command, findings, memory, source
 from attnref.exercises.command import HEADING, REMINDER
 from attnref.exercises.exercise import all_exercises
@@ -346,7 +346,7 @@ def test_a_property_is_explained_by_the_checker(exercise, tmp_path):
     assert status == 1
     assert out.startswith("matrix_attention is not solved yet: ")
     assert "\n✗ The weights of each query sum to 1.\n\n    " in out
-    assert f"see {where('foundations/softmax-or-sum', 'en')}" in out
+    assert f"see {page_address('foundations/softmax-or-sum', 'en')}" in out
     assert "slip" not in out
 
 

@@ -14,7 +14,7 @@ from torch.nn.attention.flex_attention import create_mask, flex_attention
 
 from attnref import masks
 from attnref.masks import EMPTY, FULL, MIXED, Mask
-from attnref.masks.mask import part_of
+from attnref.masks.mask import slice_mask
 from attnref.reference import scaled_dot_product_attention
 
 
@@ -287,10 +287,10 @@ def test_flexattention_is_given_the_same_blocks(name, device):
 def test_a_part_is_what_is_there_in_the_whole(shape, device):
     mask = Mask(shape, lambda i, j: (i * 3 + j * 5) % 4 == 1)
     rows, columns = range(1, 7, 2), range(2, 11, 3)
-    part = part_of(mask, rows, columns)
+    part = slice_mask(mask, rows, columns)
     assert part.shape == (*shape[:-2], 3, 3)
     assert torch.equal(part.dense(device), mask.dense(device)[..., 1:7:2, 2:11:3])
-    assert torch.equal(part_of(part, range(2), range(1, 3)).dense(), part.dense()[..., :2, 1:])
+    assert torch.equal(slice_mask(part, range(2), range(1, 3)).dense(), part.dense()[..., :2, 1:])
 
 
 @every(

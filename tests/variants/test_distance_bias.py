@@ -64,9 +64,9 @@ def test_it_is_the_definition_with_the_table_in_values_and_gradients(
 @every("name", ["none", "bool", "float", "heads", "keys", "object"])
 def test_a_single_query_goes_to_the_kernel(grouped, name, dtype, randn, monkeypatch):
     """Without gradients; the bias keeps its digits, whatever the query's."""
-    calls, original = [], distance_bias.fused
+    calls, original = [], distance_bias.call_fused
     monkeypatch.setattr(
-        distance_bias, "fused", lambda call: (calls.append(call), original(call))[1]
+        distance_bias, "call_fused", lambda call: (calls.append(call), original(call))[1]
     )
     *tensors, bias = (x.detach() for x in drawn(randn, 1, M, dtype=dtype))
     bias = bias.float()

@@ -52,7 +52,7 @@ def test_each_number_becomes_the_nearest_and_the_even_one_of_two(dtype, device, 
     found = [exact, middle, np.nextafter(middle, -np.inf), np.nextafter(middle, np.inf), drawn]
     numbers = np.concatenate(found).astype(np.float32)
     numbers = numbers[: numbers.size // 2 * 2]
-    ours = formats.numbers_of(formats.nearest(torch.tensor(numbers, device=device), dtype))
+    ours = formats.to_numbers(formats.round_to_format(torch.tensor(numbers, device=device), dtype))
     expected = judged(numbers, dtype)
     np.testing.assert_array_equal(ours.cpu().numpy(), expected)
     np.testing.assert_array_equal(np.signbit(ours.cpu().numpy()), np.signbit(expected))
@@ -60,18 +60,18 @@ def test_each_number_becomes_the_nearest_and_the_even_one_of_two(dtype, device, 
 
 def test_a_byte_holds_two_numbers_the_first_one_low(device):
     every = torch.arange(256, dtype=torch.uint8, device=device)
-    ours = formats.unpacked(every.view(E2M1)[:, None])
+    ours = formats.unpack(every.view(E2M1)[:, None])
     codes = np.stack([np.arange(256) & 15, np.arange(256) >> 4], -1).astype(np.uint8)
     expected = codes.view(JUDGES[E2M1]).astype(np.float32)
     np.testing.assert_array_equal(ours.cpu().numpy(), expected)
-    assert torch.equal(formats.packed(ours).view(torch.uint8)[:, 0], every)
+    assert torch.equal(formats.pack(ours).view(torch.uint8)[:, 0], every)
 
 
 @pytest.mark.parametrize("dtype", EVERY)
 def test_what_is_beyond_the_largest_becomes_the_largest(dtype, device):
     largest = formats.LARGEST[dtype]
     beyond = torch.tensor([1.1, 1e9, math.inf, -1.1, -1e9, -math.inf], device=device) * largest
-    ours = formats.numbers_of(formats.nearest(beyond, dtype))
+    ours = formats.to_numbers(formats.round_to_format(beyond, dtype))
     assert ours.tolist() == [largest] * 3 + [-largest] * 3
 
 

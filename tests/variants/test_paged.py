@@ -200,13 +200,13 @@ def test_what_it_takes_does_not_grow_with_the_text(device, generator, monkeypatc
 @pytest.mark.claim("ended-sequences-take-no-part")
 def test_ended_sequences_take_no_part(pool, randn, monkeypatch):
     """One page of each at a time: each page is looked up once, for the sequence that has it."""
-    seen, original = [], paged._looked_up
+    seen, original = [], paged._read_pages
 
     def recorded(side, pages, ends):
         seen.append(pages)
         return original(side, pages, ends)
 
-    monkeypatch.setattr(paged, "_looked_up", recorded)
+    monkeypatch.setattr(paged, "_read_pages", recorded)
     monkeypatch.setattr(paged, "_NUMBERS", 0)  # one page of each
     key, value, table, lengths, _ = pool()
     paged_attention(randn(len(LENGTHS), HEADS, 1, D_K), key, value, table, lengths, enable_gqa=True)

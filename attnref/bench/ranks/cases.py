@@ -24,7 +24,7 @@ from attnref.distributed._ranks import Ranks, ranks_of
 from attnref.distributed.gathered_keys import gather_attention
 from attnref.distributed.ring import ring_attention
 from attnref.distributed.ulysses import ulysses_attention
-from attnref.layouts import held, length
+from attnref.layouts import length, rank_positions
 
 Run = Callable[[], Tensor]
 
@@ -44,7 +44,7 @@ class Part:
     def shapes(self, ranks: Ranks, heads: int) -> list[Shape]:
         """Of the parts of all ranks, in so many heads."""
         counts = [
-            length(held(self.n, ranks=ranks.size, rank=rank, layout=self.layout))
+            length(rank_positions(self.n, ranks=ranks.size, rank=rank, layout=self.layout))
             for rank in range(ranks.size)
         ]
         return [(1, heads, count, self.query.shape[-1]) for count in counts]

@@ -62,7 +62,7 @@ def adapt_layer(
     else:
         there = ", ".join(entry.tensors) or NOTHING
         said_of = {"name": name, "there": there, "wrap": WRAP}
-        raise Inseparable(OF_ONE.filled(said_of), NONE_FOUND)
+        raise Inseparable(OF_ONE.fill(said_of), NONE_FOUND)
     return _add_signature(call, entry, first, said, shares=layer.shares)
 
 

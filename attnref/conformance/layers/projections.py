@@ -111,7 +111,7 @@ class Projections(NamedTuple):
         """In words."""
         texts = [_gives(name, roles, self.order) for name, roles in self.inputs]
         if self.output is not None:
-            texts.append(PASSES.filled({"name": self.output}))
+            texts.append(PASSES.fill({"name": self.output}))
         if not self.inputs:
             texts.append(SAME)
         if not self.batch_first:
@@ -125,12 +125,12 @@ IDENTITY = Projections((), None)
 
 def _gives(name: str, roles: str, order: str) -> Text:
     if len(roles) == 1:
-        return GIVES.filled({"name": name, "roles": roles})
+        return GIVES.fill({"name": name, "roles": roles})
     among = f"({', '.join(roles)})"
     if order == _ORDERS[0]:
-        return GIVES.filled({"name": name, "roles": among})
+        return GIVES.fill({"name": name, "roles": among})
     axes = ", ".join(str(len(roles)) if axis == "r" else axis for axis in order)
-    return GIVES_AS.filled({"name": name, "roles": among, "axes": f"({axes})"})
+    return GIVES_AS.fill({"name": name, "roles": among, "axes": f"({axes})"})
 
 
 def matrices(layer: nn.Module) -> dict[str, tuple[int, ...]]:
@@ -188,7 +188,7 @@ def assign_roles(
             "there": ", ".join(f"{path} {each}" for path, each in matrices(layer).items()),
             "wrap": WRAP,
         }
-        raise Inseparable(NOT_FOUND.filled(about), NONE_FOUND)
+        raise Inseparable(NOT_FOUND.fill(about), NONE_FOUND)
     return Projections(tuple(inputs.items()), _enclosing_sequence(rest[0], layer) if rest else None)
 
 

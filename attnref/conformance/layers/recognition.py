@@ -114,7 +114,7 @@ def _recognise(layer: Layer, shape: Shape, known: Projections | None) -> Project
         assert refused is not None
         error = f"{type(refused.error).__name__}: {refused.error}"
         raise Inseparable(
-            NO_ANSWER.filled(
+            NO_ANSWER.fill(
                 {
                     "name": layer.maker.name,
                     "said": said,
@@ -123,13 +123,13 @@ def _recognise(layer: Layer, shape: Shape, known: Projections | None) -> Project
                     "wrap": WRAP,
                 }
             ),
-            REPLACED.filled({"error": error}),
+            REPLACED.fill({"error": error}),
         )
     nearest = min(errors, key=lambda each: errors[each])  # the first of those that are as near
     more = _other_influences(layer, nearest, shape, case)
     if more:
         raise Inseparable(
-            IS_MORE.filled(
+            IS_MORE.fill(
                 {
                     "name": layer.maker.name,
                     "said": said,
@@ -137,7 +137,7 @@ def _recognise(layer: Layer, shape: Shape, known: Projections | None) -> Project
                     "wrap": WRAP,
                 }
             ),
-            MORE.filled({"more": ", ".join(more)}),
+            MORE.fill({"more": ", ".join(more)}),
         )
     return nearest
 

@@ -4,7 +4,7 @@ from drawing import INK, SECOND, SMALL, SOFT, arrow, canvas, new
 from matrices import mask
 
 from attnref import masks
-from attnref.layouts import held
+from attnref.layouts import rank_positions
 
 TEXT = {
     "pt": {
@@ -47,7 +47,7 @@ def _panel(plane, text, layout, top):
     """What each rank computes in each step, and how many pairs the slowest of them has."""
     small, side = {"va": "center", "fontsize": SMALL}, CELL * N // RANKS
     allowed = masks.causal(N).dense()  # (N, N)
-    parts = [held(N, ranks=RANKS, rank=rank, layout=layout) for rank in range(RANKS)]
+    parts = [rank_positions(N, ranks=RANKS, rank=rank, layout=layout) for rank in range(RANKS)]
     positions = [[i for part in ranges for i in part] for ranges in parts]
     plane.text(8, top + 12, text[layout], fontweight="semibold", va="center")
     slowest = [0] * RANKS

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import torch
 
 from attnref.exercises.grading import Case, Grader
-from attnref.layouts import held
+from attnref.layouts import rank_positions
 
 
 def case(n: int, ranks: int, rank: int) -> Case:
-    parts = held(n, ranks=ranks, rank=rank, layout="zigzag")
+    parts = rank_positions(n, ranks=ranks, rank=rank, layout="zigzag")
     positions = [position for part in parts for position in part]
     arguments = {"n": n, "ranks": ranks, "rank": rank}
     return Case(arguments, torch.tensor(positions, dtype=torch.int64))
