@@ -72,7 +72,7 @@ STYLE = {
 }
 
 
-def new(height: float) -> Figure:
+def new_figure(height: float) -> Figure:
     """An empty figure, so many pixels high."""
     figure = Figure(figsize=(WIDTH / 72, height / 72))
     FigureCanvasSVG(figure)
@@ -173,7 +173,7 @@ def label(
 
 def powers(plot: Axes, exponents: Sequence[int]) -> None:
     """Powers of ten on the vertical axis."""
-    numbers = [f"$10^{{{_written(exponent)}}}$" for exponent in exponents]
+    numbers = [f"$10^{{{_format_number(exponent)}}}$" for exponent in exponents]
     plot.set_yticks([10.0**exponent for exponent in exponents], numbers)
     plot.yaxis.set_minor_locator(NullLocator())
 
@@ -187,10 +187,12 @@ def ticks(
     for axis, numbers in ((plot.xaxis, x), (plot.yaxis, y)):
         if not numbers:
             continue
-        names = list(numbers.values()) if isinstance(numbers, dict) else map(_written, numbers)
+        names = (
+            list(numbers.values()) if isinstance(numbers, dict) else map(_format_number, numbers)
+        )
         axis.set_ticks(list(numbers), list(names))
         axis.set_minor_locator(NullLocator())
 
 
-def _written(number: float) -> str:
+def _format_number(number: float) -> str:
     return f"{number:g}".replace("-", "−")

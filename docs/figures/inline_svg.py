@@ -38,10 +38,10 @@ def render(draw: Callable[[dict[str, str]], Figure], text: dict[str, str], name:
         matplotlib.rcdefaults()  # and nothing of the user's own
         matplotlib.rcParams.update(STYLE)  # type: ignore[arg-type]  # its keys are literals
         draw(text).savefig(stream, format="svg", metadata={"Date": None})
-    return in_page(stream.getvalue(), name)
+    return inline(stream.getvalue(), name)
 
 
-def in_page(svg: str, name: str) -> str:
+def inline(svg: str, name: str) -> str:
     """What matplotlib drew in the manner of drawing.py, as SVG for the inside of a page.
 
     Raises:
@@ -69,14 +69,14 @@ def in_page(svg: str, name: str) -> str:
     root.text = "\n"
     for child in drawn:
         if child.tag != f"{{{SVG}}}metadata" and child.find(f"{{{SVG}}}style") is None:
-            root.extend(list(_clean(child, name, used, names)))
+            root.extend(list(_clean_element(child, name, used, names)))
     text = ET.tostring(root, encoding="unicode")
     for old, new_name in names.items():
         text = text.replace(f'"#{old}"', f'"#{new_name}"').replace(f"#{old})", f"#{new_name})")
     return text + "\n"
 
 
-def _clean(
+def _clean_element(
     element: ET.Element, name: str, used: set[str], names: dict[str, str]
 ) -> Iterator[ET.Element]:
     """The element as the page wants it, without what matplotlib adds that nothing needs."""
@@ -100,7 +100,7 @@ def _clean(
             attributes[key] = " ".join(_round(value).split())
     if tag == "path" and attributes.get("style") == "fill: none":
         return  # the ground of the axes
-    children = [part for child in element for part in _clean(child, name, used, names)]
+    children = [part for child in element for part in _clean_element(child, name, used, names)]
     if tag == "g" and not attributes:
         yield from children
         return
@@ -143,7 +143,7 @@ def _round(text: str) -> str:
 def _set_text(element: ET.Element, text: str, size: float) -> None:
     """The text, with what is between dollars set as a formula."""
     parts = FORMULA.split(text)
-    element.text = _known(parts[0], "")
+    element.text = _check_signs(parts[0], "")
     height = 0.0
     for index, part in enumerate(parts[1:], 1):
         pieces = _pieces(part) if index % 2 else [(part, "", "")]
@@ -152,7 +152,7 @@ def _set_text(element: ET.Element, text: str, size: float) -> None:
             if not run:
                 continue
             span = ET.SubElement(element, "tspan")
-            span.text = _known(run, kind)
+            span.text = _check_signs(run, kind)
             if kind:
                 span.set("class", kind)
             if kind or shift:  # the founts of formulas look smaller than the page's
@@ -163,7 +163,7 @@ def _set_text(element: ET.Element, text: str, size: float) -> None:
             height = wanted
 
 
-def _known(text: str, kind: str) -> str:
+def _check_signs(text: str, kind: str) -> str:
     """The text, if the site has a fount that it can be set in: no label takes the machine's."""
     if lacking := sorted(set(text) - typeface.signs(kind)):
         name, other = typeface.FOUNTS[kind].stem, "outside of" if kind else "as"

@@ -186,7 +186,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     def show(match: re.Match[str]) -> str:
         (drawn,) = (content for kind, content in ran.outputs[match["id"]] if kind == "svg")
         try:
-            drawing = inline_svg.in_page(drawn, match["id"])
+            drawing = inline_svg.inline(drawn, match["id"])
         except ValueError as error:
             raise PluginError(f"{path}: cell {match['id']!r}: {error}") from None
         return (

@@ -130,7 +130,7 @@ RECORDS = {
 }
 
 
-def paged(cache):
+def run_paged(cache):
     """A fork of some tokens, of which it writes one more, and the pages of both."""
     one = cache.start([5, 7])
     one.append(randn(2, 6, D_K, seed=27), randn(2, 6, D_V, seed=28), range(6))
@@ -158,7 +158,7 @@ OBJECTS = {
     "Machine": bounded,
     "Mask": lambda mask: mask.dense(),
     "MultiHeadAttention": lambda layer: layer(randn(2, N, 21, seed=23), is_causal=True),
-    "PagedCache": paged,
+    "PagedCache": run_paged,
 }
 
 
@@ -179,7 +179,7 @@ def outcomes(module, name):
         if causal is not None:
             given["is_causal"] = causal
         try:
-            made = plain(function(**given))
+            made = simplify(function(**given))
         except ValueError as error:
             if not str(error).startswith("is_causal: expected False"):
                 raise
@@ -188,22 +188,22 @@ def outcomes(module, name):
         outputs = [one for one in tensors(made) if one.requires_grad]
         if inputs and outputs:
             sum(output.square().sum() for output in outputs).backward()
-        found.append((detached(made), [one.grad for one in inputs]))
+        found.append((detach(made), [one.grad for one in inputs]))
     return found
 
 
-def plain(result):
+def simplify(result):
     """Tensors, numbers and strings, in tuples."""
     kind = type(result).__name__
     if kind in OBJECTS:
-        return plain(OBJECTS[kind](result))
+        return simplify(OBJECTS[kind](result))
     assert not isinstance(result, nn.Module), f"say in OBJECTS how a {kind} is used"
     if dataclasses.is_dataclass(result):
-        return tuple(plain(getattr(result, field.name)) for field in dataclasses.fields(result))
+        return tuple(simplify(getattr(result, field.name)) for field in dataclasses.fields(result))
     if isinstance(result, list | tuple):
-        return tuple(map(plain, result))
+        return tuple(map(simplify, result))
     if isinstance(result, dict):
-        return tuple((str(key), plain(value)) for key, value in result.items())
+        return tuple((str(key), simplify(value)) for key, value in result.items())
     return result if isinstance(result, Tensor | int | float) else str(result)
 
 
@@ -217,7 +217,7 @@ def leaves(result):
     return [result]
 
 
-def same(one, other):
+def is_same(one, other):
     """Whether two results are equal to the last bit."""
     pairs = list(zip(leaves(one), leaves(other), strict=True))
     return all(
@@ -228,7 +228,7 @@ def same(one, other):
     )
 
 
-def detached(result):
+def detach(result):
     if isinstance(result, tuple):
-        return tuple(map(detached, result))
+        return tuple(map(detach, result))
     return result.detach() if isinstance(result, Tensor) else result

@@ -35,7 +35,7 @@ def inputs(sizes, generator):
     return [torch.randn(shape, **options) for shape in shapes]
 
 
-def plain(query, key, value, forbidden=None):
+def plain_attention(query, key, value, forbidden=None):
     key_heads, group, n, d_k = query.shape
     scores = query.reshape(key_heads, group * n, d_k) @ key.mT  # (key_heads, group n, m)
     scores = scores * d_k**-0.5

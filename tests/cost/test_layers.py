@@ -15,7 +15,7 @@ from programs import (
     inputs,
     met_tiles,
     multihead,
-    plain,
+    plain_attention,
 )
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -52,7 +52,7 @@ def test_multihead(embed_dim, d_v, num_kv_heads, bias, dtype, generator):
     assert counter.cost == cost.multihead(sizes, embed_dim, alone.cost, bias=bias)
     if num_kv_heads == 6:
         with Counter() as counter:
-            multihead(x, layers, sizes, plain)
+            multihead(x, layers, sizes, plain_attention)
         assert counter.cost == cost.multihead(sizes, embed_dim, cost.of("plain", sizes), bias=bias)
 
 
@@ -68,7 +68,7 @@ def test_multihead_with_gates(embed_dim, gate, width, bias, generator):
     layers, parameters = linear_layers(shapes, x, bias)
     assert cost.parameters(sizes, embed_dim, bias=bias, gate=gate) == parameters
     with Counter() as counter:
-        multihead(x, layers, sizes, plain)
+        multihead(x, layers, sizes, plain_attention)
     spent = cost.multihead(sizes, embed_dim, cost.of("plain", sizes), bias=bias, gate=gate)
     assert counter.cost == spent
     without = cost.multihead(sizes, embed_dim, cost.of("plain", sizes), bias=bias)

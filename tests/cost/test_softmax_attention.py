@@ -18,7 +18,7 @@ from programs import (
     dense_window,
     inputs,
     met_tiles,
-    plain,
+    plain_attention,
     row_by_row,
 )
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -48,12 +48,12 @@ def test_plain_and_its_gradients(dims, heads, key_heads, masked, dtype, device, 
     *arguments, grad = inputs(sizes, generator)
     forbidden = ~dense_window(sizes.n, sizes.m, (2, 5), device) if masked else None
     with Counter() as counter:
-        plain(*arguments, forbidden)
+        plain_attention(*arguments, forbidden)
     assert counter.cost == cost.of("plain", sizes, masked=masked)
     for tensor in arguments:
         tensor.requires_grad_()
     with Counter() as counter:
-        output = plain(*arguments, forbidden)
+        output = plain_attention(*arguments, forbidden)
         torch.autograd.grad(output, arguments, grad)
     counted = [cost.of("plain", sizes, masked=masked, backward=way) for way in (False, True)]
     assert counter.cost == sum(counted, Cost())
@@ -188,10 +188,10 @@ def test_one_row_at_a_time_is_the_same_work():
     """Matrix products are quicker than a loop by parallelism, not by doing less."""
     query, key, value = torch.zeros(3, 1, 13, 5), torch.zeros(3, 17, 5), torch.zeros(3, 17, 7)
     with Counter() as whole:
-        plain(query, key, value)
+        plain_attention(query, key, value)
     with Counter() as loop:
         for i in range(13):
-            plain(query[..., i : i + 1, :], key, value)
+            plain_attention(query[..., i : i + 1, :], key, value)
     assert loop.cost.operations == whole.cost.operations
     assert loop.cost.bytes_read > whole.cost.bytes_read  # every key, thirteen times
     assert (

@@ -65,7 +65,7 @@ class Pool:
     def __init__(self, size, timeout=60.0):
         for _ in range(3):
             self._start(size, timeout)
-            if self._joined():
+            if self._have_joined():
                 return
             for process in self.processes:
                 process.kill()
@@ -97,7 +97,7 @@ class Pool:
         assert self.outcomes() == ["ready"] * size
         self.begin(["join"] * size)
 
-    def _joined(self):
+    def _have_joined(self):
         with contextlib.suppress(EOFError, OSError):
             return all(
                 each.poll(JOINING) and each.recv() == (True, "joined") for each in self.connections

@@ -68,7 +68,7 @@ def mesh_of(shape):
     return _meshes[shape]
 
 
-def same_as_reference(
+def matches_reference(
     name, n, m=None, *, mask=None, layout="zigzag", is_causal=False, mesh=None, **sizes
 ):
     """Values of this rank's queries and gradients of its parts, within roundings of float64.
@@ -165,7 +165,7 @@ def bytes_sent(
         cut["group"] = options["mesh"] = mesh_of(mesh)
     parts, part_weight = parts_of(whole, **cut), shard(weight, **cut)
     options |= {"attn_mask": mask_of(mask, n), "is_causal": is_causal}
-    with replaced(_blocks, **NOTHING):  # what is sent does not depend on what is computed
+    with replace_functions(_blocks, **NOTHING):  # what is sent does not depend on what is computed
         with Sent() as forward:
             output = getattr(distributed, name)(*parts, enable_gqa=True, **options)
         with Sent() as backward:
@@ -188,7 +188,7 @@ def pairs_computed(name, n, *, mask=None, layout="zigzag", is_causal=True):
         return _tiled.forward(tiles, *rest)
 
     whole, _ = inputs(n, lead=(), key_lead=())
-    with replaced(_blocks, engine=engine(forward=counted)):
+    with replace_functions(_blocks, engine=engine(forward=counted)):
         options = {"layout": layout, "is_causal": is_causal, "attn_mask": mask_of(mask, n)}
         getattr(distributed, name)(*parts_of(whole, layout=layout), **options)
     return found[0]
@@ -223,7 +223,7 @@ def attend(name="ring_attention", n=13, *, rank=None, change=None, late=0.0, **o
     return True
 
 
-def narrow(parts, options):
+def to_float32(parts, options):
     return [x.float() for x in parts], options
 
 
@@ -231,11 +231,11 @@ def fewer_heads(parts, options):
     return [parts[0], *(x[:, :1] for x in parts[1:])], options
 
 
-def shorter(parts, options):
+def drop_row(parts, options):
     return [x[..., 1:, :] for x in parts], options
 
 
-def refused(parts, options):
+def drop_component(parts, options):
     return [parts[0][..., :-1], *parts[1:]], options
 
 
@@ -254,15 +254,15 @@ def own_rule(parts, options):
     return parts, options | {"attn_mask": rule}
 
 
-def causal(parts, options):
+def add_causality(parts, options):
     return parts, options | {"is_causal": True}
 
 
-def striped(parts, options):
+def set_striped(parts, options):
     return parts, options | {"layout": "striped"}
 
 
-def without_gradients(parts, options):
+def detach(parts, options):
     return [x.detach() for x in parts], options
 
 
@@ -331,7 +331,7 @@ class Counted(Counter):
 
 
 @contextlib.contextmanager
-def replaced(module, **functions):
+def replace_functions(module, **functions):
     kept = {name: getattr(module, name) for name in functions}
     for name, function in functions.items():
         setattr(module, name, function)
@@ -378,7 +378,7 @@ def tile_sizes(tile, query, key, value):
     )
 
 
-def spent(name, n, *, dtype=torch.float64, layout="zigzag", is_causal=False, **options):
+def measure_spending(name, n, *, dtype=torch.float64, layout="zigzag", is_causal=False, **options):
     """What a rank computes and holds: of tiles by their cost, of all around them as it happens."""
     tiles = [Operations(), Operations()]
 
@@ -412,7 +412,7 @@ def spent(name, n, *, dtype=torch.float64, layout="zigzag", is_causal=False, **o
     options |= {"layout": layout, "is_causal": is_causal, "enable_gqa": True}
     function = getattr(distributed, name)
     counted = NOTHING | {"engine": engine(forward=forward, backward=backward)}
-    with replaced(_blocks, **counted):
+    with replace_functions(_blocks, **counted):
         with Counted() as forward:
             output = function(*parts, **options)
         with Counted() as backward:
@@ -422,7 +422,7 @@ def spent(name, n, *, dtype=torch.float64, layout="zigzag", is_causal=False, **o
         tile + counter.cost.operations
         for tile, counter in zip(tiles, (forward, backward), strict=True)
     ]
-    with replaced(_blocks, **NOTHING):
+    with replace_functions(_blocks, **NOTHING):
         with Counted() as forward, torch.no_grad():
             function(*parts, **options)
         with Counted() as both:
@@ -467,7 +467,7 @@ def pytorch_ring(n, is_causal):
     )
     ring = dist.group.WORLD, 2
     options = {"enable_load_balance": is_causal, "convert_to_f32": False}
-    with replaced(theirs._cp_options, **options), torch.no_grad():
+    with replace_functions(theirs._cp_options, **options), torch.no_grad():
         output, lse, *_ = theirs._templated_ring_attention(
             *ring, forward, *parts, is_causal=is_causal
         )
@@ -527,7 +527,7 @@ def bytes_of_messages(name, n):
     ]
 
 
-def sampled(name):
+def run_sample(name):
     """What a rank of the benchmark finds and takes, messages included."""
     settings = RankSettings(ranks=[dist.get_world_size()], heads=2, head_dim=8)
     worker = Worker(settings, dist.get_rank())

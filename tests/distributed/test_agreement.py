@@ -18,15 +18,18 @@ OTHERS = (
     "their length alone."
 )
 DIFFERENT = {  # in what, and how the message begins and ends
-    rank_jobs.narrow: (f'{SAME} dtype on all ranks, got "torch.float32" on rank 2 and', OTHERS),
+    rank_jobs.to_float32: (f'{SAME} dtype on all ranks, got "torch.float32" on rank 2 and', OTHERS),
     rank_jobs.fewer_heads: (f"{SAME} shape of key (length apart) on all ranks, got [2, 1", OTHERS),
-    rank_jobs.causal: (f"{SAME} is_causal on all ranks, got true on rank 2 and false on", OTHERS),
-    rank_jobs.striped: (
+    rank_jobs.add_causality: (
+        f"{SAME} is_causal on all ranks, got true on rank 2 and false on",
+        OTHERS,
+    ),
+    rank_jobs.set_striped: (
         f'{SAME} layout on all ranks, got "striped" on rank 2 and "zigzag" on the other 3.',
         OTHERS,
     ),
-    rank_jobs.without_gradients: (f"{SAME} need of gradients on all ranks, got false on", OTHERS),
-    rank_jobs.shorter: (
+    rank_jobs.detach: (f"{SAME} need of gradients on all ranks, got false on", OTHERS),
+    rank_jobs.drop_row: (
         "query: expected the parts of 15 positions in the layout 'zigzag', of lengths 3, 4, 4, 4 ",
         "by rank, got 4, 4, 3, 4 by rank. Cut them with attnref.distributed.shard(..., "
         "layout='zigzag').",
@@ -94,7 +97,7 @@ def test_masks_made_alike_are_compared_without_a_look_at_their_pairs(monkeypatch
 def test_what_one_rank_refuses_is_said_on_all(pools):
     own = "key: expected last dimension 4, as query has, got shape (2, 3, 4, 5) beside query"
     for rank, failure in enumerate(
-        outcomes(pools(4), rank_jobs.attend, n=16, rank=1, change=rank_jobs.refused)
+        outcomes(pools(4), rank_jobs.attend, n=16, rank=1, change=rank_jobs.drop_component)
     ):
         assert failure.kind == "ValueError"
         beginning = "ring_attention: rank 1 refused its arguments, and the others cannot go on"

@@ -28,10 +28,12 @@ def test_messages_alone_are_those_of_the_call(name, pools):
 
 
 def test_a_rank_times_its_messages_too(pools):
-    found = pools(2)(rank_jobs.sampled, "ring_zigzag")
+    found = pools(2)(rank_jobs.run_sample, "ring_zigzag")
     assert max(prepared.error for prepared, _ in found) < 1e-6
     assert all(sample.messages > 0 for _, sample in found)
-    assert all(sample.messages is None for _, sample in pools(2)(rank_jobs.sampled, "pytorch_ring"))
+    assert all(
+        sample.messages is None for _, sample in pools(2)(rank_jobs.run_sample, "pytorch_ring")
+    )
 
 
 def test_lengths_that_pytorch_does_not_divide_are_refused(pools):

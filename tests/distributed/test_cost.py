@@ -35,7 +35,7 @@ def test_operations_and_bytes_are_what_a_rank_spends(layout, is_causal, ranks):
     n, options = 37, {"layout": layout, "is_causal": is_causal}
     size = len(ranks.connections)
     expected = predicted(n, size, **options)
-    spent = ranks(rank_jobs.spent, "ring_attention", n, **options)
+    spent = ranks(rank_jobs.measure_spending, "ring_attention", n, **options)
     sent = ranks(rank_jobs.bytes_sent, "ring_attention", n, **options)
     for rank, (passes, (done, peaks), bytes_sent) in enumerate(
         zip(expected, spent, sent, strict=True)
@@ -48,7 +48,7 @@ def test_operations_and_bytes_are_what_a_rank_spends(layout, is_causal, ranks):
 
 def test_half_precision_is_held_as_it_is_and_summed_in_float32(pools):
     dtype = torch.bfloat16
-    found = pools(4)(rank_jobs.spent, "ring_attention", 64, dtype=dtype)
+    found = pools(4)(rank_jobs.measure_spending, "ring_attention", 64, dtype=dtype)
     for passes, (_, peaks) in zip(predicted(64, 4, dtype=dtype), found, strict=True):
         assert_held(passes, peaks, 4)
 

@@ -29,8 +29,8 @@ ONE = (rank_jobs.D_K + rank_jobs.D_V) * 8  # bytes of a position's key and value
 @every("is_causal", [False, True])
 def test_gathered_keys(layout, is_causal, ranks):
     options = {"layout": layout, "is_causal": is_causal}
-    assert all(ranks(rank_jobs.same_as_reference, "gather_attention", 37, **options))
-    ranks(rank_jobs.same_as_reference, "gather_attention", 5, 11, mask=None, **options)
+    assert all(ranks(rank_jobs.matches_reference, "gather_attention", 37, **options))
+    ranks(rank_jobs.matches_reference, "gather_attention", 5, 11, mask=None, **options)
 
 
 @pytest.mark.claim("shared-ways-are-one-function")
@@ -40,8 +40,8 @@ def test_heads(layout, is_causal, ranks):
     size = len(ranks.connections)
     options = {"layout": layout, "is_causal": is_causal}
     options |= {"lead": (2, 2 * size), "key_lead": (2, size)}
-    assert all(ranks(rank_jobs.same_as_reference, "ulysses_attention", 37, **options))
-    ranks(rank_jobs.same_as_reference, "ulysses_attention", 5, 11, **options)
+    assert all(ranks(rank_jobs.matches_reference, "ulysses_attention", 37, **options))
+    ranks(rank_jobs.matches_reference, "ulysses_attention", 5, 11, **options)
 
 
 @pytest.mark.claim("shared-ways-are-one-function")
@@ -58,16 +58,16 @@ def test_meshes(mesh, layout, is_causal, pools):
     heads = {"lead": (1, 2 * mesh[1]), "key_lead": (2, mesh[1])}
     options = {"mesh": mesh, "layout": layout, "is_causal": is_causal, **heads}
     pool = pools(mesh[0] * mesh[1])
-    assert all(pool(rank_jobs.same_as_reference, "mesh_attention", 37, **options))
-    pool(rank_jobs.same_as_reference, "mesh_attention", 23, 5, **options)
+    assert all(pool(rank_jobs.matches_reference, "mesh_attention", 37, **options))
+    pool(rank_jobs.matches_reference, "mesh_attention", 23, 5, **options)
 
 
 @pytest.mark.parametrize("name", ["causal window", "documents", "padding", "nothing"])
 def test_masks(name, pools):
     options = {"mask": name, "is_causal": True, "lead": (2, 8), "key_lead": (2, 4)}
     for function in ("gather_attention", "ulysses_attention"):
-        pools(4)(rank_jobs.same_as_reference, function, 31, **options)
-    pools(4)(rank_jobs.same_as_reference, "mesh_attention", 31, mesh=(2, 2), **options)
+        pools(4)(rank_jobs.matches_reference, function, 31, **options)
+    pools(4)(rank_jobs.matches_reference, "mesh_attention", 31, mesh=(2, 2), **options)
 
 
 def test_gathering_sends_each_part_to_all(pools):
@@ -148,7 +148,7 @@ def test_on_a_mesh_all_ranks_hear_who_differs(pools):
 def test_heads_that_ranks_do_not_divide_are_refused(pools):
     options = {"lead": (2, 6), "key_lead": (2, 3)}
     for failure in outcomes(
-        pools(2), rank_jobs.same_as_reference, "ulysses_attention", 8, **options
+        pools(2), rank_jobs.matches_reference, "ulysses_attention", 8, **options
     ):
         wanted = (
             "key: expected a number of heads (dimension -3) that 2 ranks divide, got shape (2, "

@@ -23,7 +23,7 @@ def test_it_is_attention_to_the_whole_sequence(layout, is_causal, ranks):
     """A length that no number of ranks divides, and fewer tokens than ranks."""
     for n in (37, 5):
         options = {"layout": layout, "is_causal": is_causal}
-        assert all(ranks(rank_jobs.same_as_reference, RING, n, **options))
+        assert all(ranks(rank_jobs.matches_reference, RING, n, **options))
 
 
 @every("layout", LAYOUTS)
@@ -31,7 +31,7 @@ def test_queries_and_keys_may_differ_in_number(layout, pools):
     """As in PyTorch, both begin together: the first query sees the first key."""
     for n, m in ((37, 23), (19, 41)):
         options = {"layout": layout, "is_causal": True}
-        pools(4)(rank_jobs.same_as_reference, RING, n, m, **options)
+        pools(4)(rank_jobs.matches_reference, RING, n, m, **options)
 
 
 @every("is_causal", [False, True])
@@ -39,21 +39,21 @@ def test_queries_and_keys_may_differ_in_number(layout, pools):
 @pytest.mark.parametrize("name", NAMES)
 def test_any_mask_of_the_algebra(name, layout, is_causal, pools):
     options = {"mask": name, "layout": layout, "is_causal": is_causal}
-    pools(4)(rank_jobs.same_as_reference, RING, 31, **options)
+    pools(4)(rank_jobs.matches_reference, RING, 31, **options)
 
 
 @pytest.mark.audit
 @every("layout", LAYOUTS)
 @every("name", NAMES)
 def test_any_mask_of_the_algebra_on_more_ranks(name, layout, pools):
-    pools(8)(rank_jobs.same_as_reference, RING, 53, mask=name, layout=layout)
+    pools(8)(rank_jobs.matches_reference, RING, 53, mask=name, layout=layout)
 
 
 def test_dimensions_broadcast(pools):
     """One query for several samples of keys, and one key; one width for all, no heads to share."""
     for lead, key_lead in (((1, 2), (3, 2)), ((3, 2), (1, 2))):
         options = {"lead": lead, "key_lead": key_lead, "d_v": rank_jobs.D_K}
-        pools(4)(rank_jobs.same_as_reference, RING, 17, is_causal=True, **options)
+        pools(4)(rank_jobs.matches_reference, RING, 17, is_causal=True, **options)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

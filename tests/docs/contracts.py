@@ -52,13 +52,13 @@ def pages(root: Path) -> list[Path]:
     )
 
 
-def without_front_matter(text: str) -> str:
+def strip_front_matter(text: str) -> str:
     """The page with its front matter blanked, so that line numbers stay."""
     match = FRONT_MATTER.match(text)
     return "\n" * match[0].count("\n") + text[match.end() :] if match else text
 
 
-def without_sources(text: str) -> str:
+def strip_sources(text: str) -> str:
     """The page without what links lead to and what is cited: "sec. 3.2" is no figure."""
     bare = replace_in_prose(citations.CITATION, lambda citation: "", text)
     return re.sub(r"\]\([^)\n]*\)", "]", bare)
@@ -206,7 +206,7 @@ def figure_problems(page: Path, root: Path) -> list[Problem]:
     used = set()
     # The code with which a note begins is in the block, and so are its numbers.
     notes = {line for core in cores.cores(text, root) for line, _ in core.notes}
-    for line, prose in lines_outside_blocks(without_sources(without_front_matter(text))):
+    for line, prose in lines_outside_blocks(strip_sources(strip_front_matter(text))):
         if line in notes:
             prose = cores.ITEM.sub("", prose)
         for figure in DECIMAL.findall(prose):
@@ -291,8 +291,8 @@ EQUATION = re.compile(r"\$\$(.+?)\$\$|(?<![\\$])\$(?!\s)([^$\n]+?)\$", re.DOTALL
 def skeleton(page: Path) -> dict[str, list[str]]:
     """What must be the same in both languages, in order, as a message can show it."""
     text = page.read_text(encoding="utf-8")
-    prose = "\n".join(line for _, line in lines_outside_blocks(without_front_matter(text)))
-    numbers = DECIMAL.findall(without_sources(prose))
+    prose = "\n".join(line for _, line in lines_outside_blocks(strip_front_matter(text)))
+    numbers = DECIMAL.findall(strip_sources(prose))
     return {
         "headings": [f"{'#' * head.level} {head.id or 'without id'}" for head in headings(text)],
         # Words inside a formula are in the reader's language.
@@ -449,7 +449,7 @@ def measured_problems(page: Path, root: Path) -> list[Problem]:
         return found
     known = {str(fact.get("value")) for fact in facts}
     known |= {number for output in _outputs(text, root) for number in NUMBER.findall(output)}
-    for line, prose in lines_outside_blocks(without_front_matter(text)):
+    for line, prose in lines_outside_blocks(strip_front_matter(text)):
         for match in MEASURED.finditer(prose):
             if match["number"] not in known:
                 message = (

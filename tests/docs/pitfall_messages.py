@@ -24,11 +24,11 @@ def layer(words=WORDS, **options):
     return lambda: LAYER(words, words, words, **options)
 
 
-def masked(mask, attend=sdpa):
+def call_masked(mask, attend=sdpa):
     return lambda: attend(X, KEYS, KEYS, attn_mask=mask)
 
 
-def grouped(attend, key_heads, **options):
+def call_grouped(attend, key_heads, **options):
     query, key = torch.zeros(1, 6, 5, 8), torch.zeros(1, key_heads, 7, 8)
     return lambda: attend(query, key, key, **options)
 
@@ -55,7 +55,7 @@ def implicit_dimension():
         F.softmax(X[0])
 
 
-def appended(key, room=5):
+def append_call(key, room=5):
     """Appends to a cache that holds X already."""
 
     def call():
@@ -73,7 +73,7 @@ def kept_graph():
         cache.square().sum().backward()
 
 
-def written_in_place():
+def write_in_place():
     weight, cache, loss = torch.ones(4, 4, requires_grad=True), torch.zeros(6, 4), 0.0
     for i in range(2):
         made = torch.ones(3, 4) @ weight
@@ -93,15 +93,15 @@ def demanded_kernel():
 CALLS = {
     "masks/#half-precision": [lambda: X.half().masked_fill(torch.ones(5, 8, dtype=BOOL), -1e9)],
     "masks/#zero-one": [
-        masked(torch.ones(5, 7, dtype=torch.long)),
-        masked(torch.ones(5, 7, dtype=torch.long), ours),
+        call_masked(torch.ones(5, 7, dtype=torch.long)),
+        call_masked(torch.ones(5, 7, dtype=torch.long), ours),
         layer(key_padding_mask=torch.ones(2, 5, dtype=torch.long)),
         lambda: X.masked_fill(torch.ones(5, 8), 0),
         lambda: 1 - torch.ones(5, dtype=BOOL),
     ],
     "masks/#shape": [
-        masked(torch.ones(2, 7, dtype=BOOL)),
-        masked(torch.ones(2, 7, dtype=BOOL), ours),
+        call_masked(torch.ones(2, 7, dtype=BOOL)),
+        call_masked(torch.ones(2, 7, dtype=BOOL), ours),
     ],
     "masks/#layer": [
         layer(attn_mask=torch.zeros(2, 5, 5, dtype=BOOL)),
@@ -125,10 +125,10 @@ CALLS = {
     ],
     "numerics/#dropout": [lambda: sdpa(X, X, X, dropout_p=10), lambda: ours(X, X, X, dropout_p=10)],
     "shapes/#grouped": [
-        grouped(sdpa, 2),
-        grouped(sdpa, 4, enable_gqa=True),
-        grouped(ours, 2),
-        grouped(ours, 4, enable_gqa=True),
+        call_grouped(sdpa, 2),
+        call_grouped(sdpa, 4, enable_gqa=True),
+        call_grouped(ours, 2),
+        call_grouped(ours, 4, enable_gqa=True),
     ],
     "shapes/#padding": [lambda: torch.stack([torch.zeros(3, 8), torch.zeros(5, 8)])],
     "shapes/#heads": [
@@ -155,19 +155,19 @@ CALLS = {
     ],
     "positions-and-cache/#append": [
         lambda: torch.cat([torch.zeros(1, 3, 6, 8), torch.zeros(1, 3, 1, 8)], dim=1),
-        appended(X[:, :, :1]),
-        appended(X[:1, :, :1], room=6),
+        append_call(X[:, :, :1]),
+        append_call(X[:1, :, :1], room=6),
         lambda: ours(X, KEYS, KEYS[:, :, :6]),
     ],
     "positions-and-cache/#gradients": [
         kept_graph,
-        written_in_place,
+        write_in_place,
         lambda: attnref.KVCache(max_length=5).append(X.clone().requires_grad_(), X),
     ],
 }
 
 
-def said(place, provoke):
+def message(place, provoke):
     """The message of a call, on one line."""
     try:
         provoke()
@@ -177,5 +177,5 @@ def said(place, provoke):
 
 
 QUOTED = [
-    (place, said(place, provoke), provoke) for place, calls in CALLS.items() for provoke in calls
+    (place, message(place, provoke), provoke) for place, calls in CALLS.items() for provoke in calls
 ]

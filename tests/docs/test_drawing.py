@@ -22,7 +22,7 @@ SCHEMES = ("default", "slate")
 
 def draw_text(words, **options):
     def draw(text):
-        figure = drawing.new(50)
+        figure = drawing.new_figure(50)
         drawing.canvas(figure).text(10, 20, words, **options)
         return figure
 
@@ -141,7 +141,7 @@ def test_text_is_measured_in_the_type_that_the_page_sets_it_in():
     sizes = {}
     for weight, face in (("normal", "sans-regular"), ("semibold", "sans-bold")):
         with matplotlib.rc_context(drawing.STYLE):
-            figure = drawing.new(50)
+            figure = drawing.new_figure(50)
             text = drawing.canvas(figure).text(10, 20, words, fontsize=100, fontweight=weight)
             sizes[face] = text.get_window_extent().width
         font = TTFont(typeface.SHARED / "fonts" / f"{face}.woff2")
@@ -164,7 +164,7 @@ def test_hatched_areas_keep_their_ground_and_their_pattern():
     hatches = [mark * count for mark in "/\\x|-+" for count in range(1, 8)]
 
     def draw(text):
-        figure = drawing.new(50)
+        figure = drawing.new_figure(50)
         canvas = drawing.canvas(figure)
         for place, hatch in enumerate(hatches):
             look = {"facecolor": drawing.THIRD, "edgecolor": drawing.SOFT, "hatch": hatch}
@@ -188,7 +188,7 @@ def test_the_users_own_settings_change_nothing(monkeypatch):
 
 
 def test_axes_lie_where_they_are_put():
-    figure = drawing.new(200)
+    figure = drawing.new_figure(200)
     place = drawing.axes(figure, 30, 20, 240, 100).get_position()
     assert (place.x0 * drawing.WIDTH, place.x1 * drawing.WIDTH) == pytest.approx((30, 270))
     assert (place.y0 * 200, place.y1 * 200) == pytest.approx((80, 180))

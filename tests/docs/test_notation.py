@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from contracts import EQUATION, LANGUAGES, without_front_matter
+from contracts import EQUATION, LANGUAGES, strip_front_matter
 from pages import CODE, lines_outside_blocks
 
 ROOT = Path(__file__).parent.parent.parent
@@ -26,7 +26,7 @@ def letters(formula: str) -> set[str]:
 
 
 def formulas(text: str) -> list[str]:
-    prose = "\n".join(line for _, line in lines_outside_blocks(without_front_matter(text)))
+    prose = "\n".join(line for _, line in lines_outside_blocks(strip_front_matter(text)))
     return [shown or inline for shown, inline in EQUATION.findall(re.sub(CODE, "", prose))]
 
 

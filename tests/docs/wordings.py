@@ -44,14 +44,14 @@ def problems(root: Path) -> list[Problem]:
     for languages, of_them in ((LANGUAGES, "both"), *(((one,), one) for one in LANGUAGES)):
         here = [piece for piece in everything if piece.language in languages]
         for rule in rules[of_them]:
-            found += broken(rule, here, root)
+            found += find_broken(rule, here, root)
     return found
 
 
-def broken(rule: dict, here: list[Piece], root: Path) -> Iterator[Problem]:
+def find_broken(rule: dict, here: list[Piece], root: Path) -> Iterator[Problem]:
     """Where one rule is broken, and its exceptions that nothing needs."""
-    pattern = compiled(rule["not"])
-    unneeded = {words: compiled(words) for words in rule.get("except", ())}
+    pattern = compile_pattern(rule["not"])
+    unneeded = {words: compile_pattern(words) for words in rule.get("except", ())}
     allowed = dict(unneeded)
     for piece in here:
         for match in pattern.finditer(piece.text):
@@ -72,7 +72,7 @@ def broken(rule: dict, here: list[Piece], root: Path) -> Iterator[Problem]:
         yield Problem(root / LIST, 1, message)
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> re.Pattern[str]:
     """With a blank that also stands for the end of a line."""
     spaced = pattern.replace(" ", r"\s+")
     return re.compile(spaced, re.IGNORECASE | re.MULTILINE)
@@ -82,33 +82,33 @@ def pieces(root: Path) -> Iterator[Piece]:
     """All prose of the project that its readers see, and that of those who build it."""
     for path in (root / "README.md", root / "CONTRIBUTING.md"):
         if path.is_file():
-            yield from of_page(path, "en")
-    yield from of_page(root / "CONTRIBUTING.pt.md", "pt")
+            yield from page_pieces(path, "en")
+    yield from page_pieces(root / "CONTRIBUTING.pt.md", "pt")
     for language in LANGUAGES:
         for path in sorted((root / "docs" / language).rglob("*.md")):
-            yield from of_page(path, language)
+            yield from page_pieces(path, language)
         for path in sorted((root / "docs" / language).rglob("*.ipynb")):
-            yield from of_notebook(path, language)
+            yield from notebook_pieces(path, language)
         for path in sorted((root / "attnref").rglob(f"{language}.toml")):
-            yield Piece(path, 1, language, blanked(path.read_text(encoding="utf-8")))
-    yield from of_yaml(root / "docs" / "glossary.yml", None)
-    yield from of_yaml(root / "docs" / "api.pt.yml", "pt")
+            yield Piece(path, 1, language, blank_code(path.read_text(encoding="utf-8")))
+    yield from yaml_pieces(root / "docs" / "glossary.yml", None)
+    yield from yaml_pieces(root / "docs" / "api.pt.yml", "pt")
     for folder in PYTHON:
         for path in sorted((root / folder).rglob("*.py")):
-            yield from of_python(path)
+            yield from python_pieces(path)
     for path in sorted((root / "snippets").rglob("*.out")):
         yield Piece(path, 1, "en", path.read_text(encoding="utf-8"))
 
 
-def of_page(path: Path, language: str) -> Iterator[Piece]:
+def page_pieces(path: Path, language: str) -> Iterator[Piece]:
     text = path.read_text(encoding="utf-8")
     lines = text.split("\n")
     for block in blocks(text):
         lines[block.line - 1 : block.end] = [""] * (block.end - block.line + 1)
-    yield Piece(path, 1, language, blanked("\n".join(lines)))
+    yield Piece(path, 1, language, blank_code("\n".join(lines)))
 
 
-def of_notebook(path: Path, language: str) -> Iterator[Piece]:
+def notebook_pieces(path: Path, language: str) -> Iterator[Piece]:
     """What its cells say and what its figures show; code is in English in both languages."""
     text = path.read_text(encoding="utf-8")
     lines = [line.strip().rstrip(",") for line in text.split("\n")]
@@ -118,7 +118,7 @@ def of_notebook(path: Path, language: str) -> Iterator[Piece]:
         for line in "".join(cell["source"]).splitlines(keepends=True):
             quoted = json.dumps(line, ensure_ascii=False)
             last = next((n for n in range(last, len(lines)) if lines[n] == quoted), last)
-            said = blanked(line) if spoken == language else line.partition("# ")[2]
+            said = blank_code(line) if spoken == language else line.partition("# ")[2]
             if cell["cell_type"] == "markdown" or "# " in line:
                 yield Piece(path, last + 1, spoken, said)
     for number, line in enumerate(lines, 1):
@@ -126,7 +126,7 @@ def of_notebook(path: Path, language: str) -> Iterator[Piece]:
             yield Piece(path, number, language, line)
 
 
-def of_yaml(path: Path, language: str | None) -> Iterator[Piece]:
+def yaml_pieces(path: Path, language: str | None) -> Iterator[Piece]:
     """The scalars of a file, each in the language of the key above it, ``pt`` or ``en``."""
 
     def walk(node: yaml.Node, language: str | None) -> Iterator[Piece]:
@@ -137,19 +137,19 @@ def of_yaml(path: Path, language: str | None) -> Iterator[Piece]:
             for each in node.value:
                 yield from walk(each, language)
         elif language:
-            yield Piece(path, node.start_mark.line + 1, language, blanked(node.value))
+            yield Piece(path, node.start_mark.line + 1, language, blank_code(node.value))
 
     if path.is_file():
         yield from walk(yaml.compose(path.read_text(encoding="utf-8"), yaml.CSafeLoader), language)
 
 
-def of_python(path: Path) -> Iterator[Piece]:
+def python_pieces(path: Path) -> Iterator[Piece]:
     """Strings, in the language of the name beside them, and comments, which are in English."""
     text = path.read_text(encoding="utf-8")
 
     def walk(node: ast.AST, language: str) -> Iterator[Piece]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield Piece(path, node.lineno, language, blanked(node.value))
+            yield Piece(path, node.lineno, language, blank_code(node.value))
         elif isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 name = key.value if isinstance(key, ast.Constant) else None
@@ -162,9 +162,9 @@ def of_python(path: Path) -> Iterator[Piece]:
     yield from walk(ast.parse(text), "en")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
-            yield Piece(path, token.start[0], "en", blanked(token.string))
+            yield Piece(path, token.start[0], "en", blank_code(token.string))
 
 
-def blanked(text: str) -> str:
+def blank_code(text: str) -> str:
     """The text with a blank in place of each sign of code, formulas, addresses and ids."""
     return NOT_PROSE.sub(lambda match: re.sub(r"[^\n]", "\x00", match[0]), text)

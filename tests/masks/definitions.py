@@ -20,7 +20,7 @@ PARENTS = [4, 0, -1, 2, -1, 2, 3, 4, 6, 0, 3]
 SHUFFLED = [10 - parent if parent >= 0 else -1 for parent in PARENTS[::-1]]
 
 
-def on_the_path(parents: list[int], node: int, other: int) -> bool:
+def is_on_path(parents: list[int], node: int, other: int) -> bool:
     """Whether one who walks from a node up to its root meets the other."""
     while node not in (other, -1):
         node = parents[node]
@@ -70,18 +70,18 @@ MASKS = {
     "documents": (documents(IDS), lambda i, j: IDS[i] == IDS[j] and IDS[i] != -1),
     "packed": (masks.packed([2, 3, 0, 6]), lambda i, j: (i < 2) == (j < 2) and (i < 5) == (j < 5)),
     "global": (masks.global_tokens(N, positions=[7, 2]), lambda i, j: i in (2, 7) or j in (2, 7)),
-    "tree": (tree(PARENTS), lambda i, j: on_the_path(PARENTS, i, j)),
+    "tree": (tree(PARENTS), lambda i, j: is_on_path(PARENTS, i, j)),
     "tree after a past": (
         tree(PARENTS, past=M - N),
-        lambda i, j: j < M - N or on_the_path(PARENTS, i, j - (M - N)),
+        lambda i, j: j < M - N or is_on_path(PARENTS, i, j - (M - N)),
     ),
     "trees of samples": (
         tree([PARENTS, SHUFFLED], past=3),
-        lambda b, h, i, j: j < 3 or on_the_path([PARENTS, SHUFFLED][b], i, j - 3),
+        lambda b, h, i, j: j < 3 or is_on_path([PARENTS, SHUFFLED][b], i, j - 3),
     ),
     "a tree, without its far past": (
         tree(PARENTS, past=6) & ~padding([2, 5], M),
-        lambda b, h, i, j: j >= [2, 5][b] and (j < 6 or on_the_path(PARENTS, i, j - 6)),
+        lambda b, h, i, j: j >= [2, 5][b] and (j < 6 or is_on_path(PARENTS, i, j - 6)),
     ),
     "layout": (
         masks.block_layout(N, M, layout=torch.tensor(LAYOUT), block_size=7),
@@ -113,7 +113,7 @@ MASKS = {
 every_mask = pytest.mark.parametrize("name", MASKS)
 
 
-def by_definition(name, device):
+def defined_mask(name, device):
     mask, allowed = MASKS[name]
     answers = [allowed(*place) for place in itertools.product(*map(range, mask.shape))]
     return torch.tensor(answers, device=device).reshape(mask.shape)

@@ -8,7 +8,7 @@ import re
 
 import pytest
 import torch
-from definitions import MASKS, M, N, by_definition, every_mask
+from definitions import MASKS, M, N, defined_mask, every_mask
 from every import every
 from torch.nn.attention.flex_attention import create_mask, flex_attention
 
@@ -24,13 +24,13 @@ from attnref.reference import scaled_dot_product_attention
 def test_a_block_is_that_part_of_the_whole(name, rows, columns, device):
     mask, _ = MASKS[name]
     assert torch.equal(
-        mask.block(rows, columns, device), by_definition(name, device)[..., rows, columns]
+        mask.block(rows, columns, device), defined_mask(name, device)[..., rows, columns]
     )
 
 
 def test_a_block_can_run_backwards(device):
     part = masks.causal(N).block(slice(None, None, -1), slice(None), device)
-    assert torch.equal(part, by_definition("causal", device).flip(-2))
+    assert torch.equal(part, defined_mask("causal", device).flip(-2))
 
 
 HUGE = 2**20  # squared it is a million million pairs, a terabyte of bools
@@ -81,7 +81,7 @@ def test_a_block_costs_the_memory_of_a_block(name, device):
 def test_count_is_the_number_of_allowed_pairs(name, device):
     count = MASKS[name][0].count()
     assert type(count) is int
-    assert count == int(by_definition(name, device).sum())
+    assert count == int(defined_mask(name, device).sum())
 
 
 def test_count_takes_a_strip_at_a_time():
@@ -116,7 +116,7 @@ def test_pictures():
 def test_the_summary_says_what_each_block_holds(name, block_size, device):
     mask, _ = MASKS[name]
     summary = mask.block_summary(block_size, device)
-    dense = by_definition(name, device)
+    dense = defined_mask(name, device)
     rows, columns = (range(0, size, block_size) for size in mask.shape[-2:])
     assert summary.dtype == torch.int8
     assert summary.shape == (*mask.shape[:-2], len(rows), len(columns))
@@ -241,7 +241,7 @@ def test_masks_can_be_compiled_in_one_piece(name, device):
     mask, _ = MASKS[name]
     torch.compiler.reset()
     dense = torch.compile(lambda: mask.dense(device), backend="eager", fullgraph=True)
-    assert torch.equal(dense(), by_definition(name, device))
+    assert torch.equal(dense(), defined_mask(name, device))
 
 
 @every("name", MASKS)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import torch
-from definitions import MASKS, by_definition
+from definitions import MASKS, defined_mask
 from every import every
 
 from attnref import masks
@@ -23,7 +23,7 @@ def test_each_mask_equals_its_definition(name, device):
     dense = mask.dense(device)
     assert dense.dtype == torch.bool
     assert dense.device == torch.zeros(0, device=device).device
-    assert torch.equal(dense, by_definition(name, device))
+    assert torch.equal(dense, defined_mask(name, device))
 
 
 @every(("n", "pairs"), [(64, 385), (256, 2049), (1024, 10241), (4096, 49153)])

@@ -47,7 +47,7 @@ def indexed(site, language) -> list[dict]:
     return json.loads(text)["docs"]
 
 
-def by_id(page: LexborHTMLParser) -> dict[str, list[LexborNode]]:
+def index_ids(page: LexborHTMLParser) -> dict[str, list[LexborNode]]:
     """What has each id: to look it up at once, not in the whole page each time."""
     found: dict[str, list[LexborNode]] = {}
     for tag in page.css("[id]"):
@@ -55,7 +55,7 @@ def by_id(page: LexborHTMLParser) -> dict[str, list[LexborNode]]:
     return found
 
 
-def after(tag: LexborNode, selector: str) -> LexborNode:
+def find_after(tag: LexborNode, selector: str) -> LexborNode:
     """The first that matches, in or below what follows a tag."""
     while (tag := tag.next) is not None:
         if found := tag.css_first(selector):
@@ -106,7 +106,7 @@ def test_no_link_is_dead(site, pages):
 
 def test_no_two_parts_of_a_page_have_one_id(pages):
     for name, page in pages.items():
-        twice = [ident for ident, tags in by_id(page).items() if len(tags) > 1]
+        twice = [ident for ident, tags in index_ids(page).items() if len(tags) > 1]
         assert not twice, (name, twice)
 
 
@@ -133,13 +133,13 @@ def test_each_page_says_its_language_title_and_description(ours, language):
             assert target + "index.html" == f"/{other}/{rest}", name
 
 
-def beside_formulas(tag: LexborNode) -> Iterator[str]:
+def text_without_formulas(tag: LexborNode) -> Iterator[str]:
     """The text of a tag, without going into formulas, which are most of its nodes."""
     for child in tag.iter(include_text=True):
         if child.tag == "-text":
             yield child.text(deep=False)
         elif "formula" not in (child.attributes.get("class") or "").split():
-            yield from beside_formulas(child)
+            yield from text_without_formulas(child)
 
 
 def test_no_marker_and_no_raw_formula_is_left(pages):
@@ -147,7 +147,7 @@ def test_no_marker_and_no_raw_formula_is_left(pages):
         if "/" not in name:  # a page that chooses a language
             continue
         article = page.css_first("article")
-        text = "".join(beside_formulas(article))
+        text = "".join(text_without_formulas(article))
         for leftover in ("8<", "$$", "\\(", "\\[", "](", "{#", "claim:", "[@"):
             # These pages show code of tests, and how all that is written.
             if "/claims/" not in name and not name.endswith("contributing/index.html"):
@@ -162,7 +162,7 @@ def test_the_code_that_can_be_copied_is_the_tested_code(ours):
             count += 1
             path = block.css_first(".filename").text()
             if path.startswith(cores.PACKAGE):
-                tested = {"\n".join(core.code) for core in cores.cores(written(name), ROOT)}
+                tested = {"\n".join(core.code) for core in cores.cores(markdown_of(name), ROOT)}
             else:
                 sections = SECTION.findall((ROOT / path).read_text("utf-8"))
                 tested = {textwrap.dedent(text).rstrip("\n") for _, text in sections}
@@ -176,7 +176,7 @@ def test_the_marked_lines_are_those_that_the_page_quotes(ours, language):
         quoted += sum(len(marks.marks_of(block)) for block in blocks(path.read_text("utf-8")))
     for name, page in ours.items():
         if shown := page.css("[data-marks]"):
-            asked = [found for one in blocks(written(name)) if (found := marks.marks_of(one))]
+            asked = [found for one in blocks(markdown_of(name)) if (found := marks.marks_of(one))]
             for block, expected in zip(shown, asked, strict=True):
                 for line, mark in zip(block.css("mark"), expected, strict=True):
                     assert mark.code in line.text(), (name, mark)
@@ -185,7 +185,7 @@ def test_the_marked_lines_are_those_that_the_page_quotes(ours, language):
     assert marked == quoted > 100
 
 
-def written(name):
+def markdown_of(name):
     """The Markdown of a page of the site."""
     folder = (ROOT / "docs" / name).parent
     page = folder.with_suffix(".md")
@@ -219,7 +219,7 @@ def test_formulas_are_valid_mathml(pages):
 def test_each_claim_links_to_its_test(ours):
     count = 0
     for name, page in ours.items():
-        ids = by_id(page)
+        ids = index_ids(page)
         for claim in page.css(".claim"):
             count += 1
             link = claim.css_first("a.claim-test")
@@ -227,7 +227,7 @@ def test_each_claim_links_to_its_test(ours):
             path, _, ident = link.attributes["href"].partition("#")
             assert ids[f"claim-{ident}"]  # the first that says it
             there = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
-            (entry,) = by_id(ours[f"{there}/index.html"])[ident]
+            (entry,) = index_ids(ours[f"{there}/index.html"])[ident]
             code = entry.css_first("details pre").text()
             assert f'pytest.mark.claim("{ident}")' in code
     assert count >= 30
@@ -258,10 +258,10 @@ def test_the_search_index_holds_no_labels_of_figures(site, language):
 def test_each_marked_term_has_its_meaning_beside_it_and_in_the_glossary(ours, language):
     listed = ours[f"{language}/reference/glossary/index.html"]
     assert not listed.css(".term")
-    entries = by_id(listed)
+    entries = index_ids(listed)
     count = 0
     for name, page in ours.items():
-        ids = by_id(page)
+        ids = index_ids(page)
         for term in page.css(".term"):
             count += 1
             word, meaning = term.css_first("[tabindex]"), term.css_first("[role=tooltip]")
@@ -270,7 +270,7 @@ def test_each_marked_term_has_its_meaning_beside_it_and_in_the_glossary(ours, la
             (entry,) = entries[meaning.id.removeprefix("term-")]
             while entry.tag != "dt":
                 entry = entry.parent
-            assert after(entry, "dd").text().strip() == meaning.text()
+            assert find_after(entry, "dd").text().strip() == meaning.text()
     assert count > 50
 
 
@@ -313,7 +313,7 @@ def test_pages_and_entries_lead_to_each_other(ours, language):
     link = ours[theory].css_first(f'article p a[href="{entry}"] > code')
     assert link.text() == "masks.dilated"
     page = ours[f"{language}/reference/api/masks/index.html"]
-    foot = after(page.css_first('[id="attnref.masks.dilated"]'), ".api-foot")
+    foot = find_after(page.css_first('[id="attnref.masks.dilated"]'), ".api-foot")
     assert "attnref copy dilated" in foot.text()
     assert "tests/masks/test_patterns.py" in foot.text()
     assert foot.css_first('a[href="../../../foundations/masks/"]')

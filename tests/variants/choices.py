@@ -23,7 +23,7 @@ def means(x):
     return torch.stack([block.mean(-2) for block in x.split(B, -2)], -2)
 
 
-def best(scores, count):
+def best_places(scores, count):
     """The places of the largest numbers of a row that are not -inf."""
     order = np.argsort(-scores, kind="stable")[:count]
     return [j for j in order if scores[j] > -np.inf]

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from choices import COUNTS, D_I, D_K, H_I, SIZES, best, index, tokens
+from choices import COUNTS, D_I, D_K, H_I, SIZES, best_places, index, tokens
 from every import every
 
 import attnref
@@ -48,7 +48,7 @@ def test_the_indexer_keeps_the_keys_it_ranks_first(n, m, past, count, is_causal,
         if is_causal:
             row[i + past + 1 :] = -np.inf
         chosen = np.zeros(m, bool)
-        chosen[best(row, count)] = True
+        chosen[best_places(row, count)] = True
         # Where all products are negative, scores are equal: 0. How many are kept is the same.
         assert found[i].sum() == chosen.sum()
         assert sorted(row[found[i]]) == pytest.approx(sorted(row[chosen]))

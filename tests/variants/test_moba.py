@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from choices import COUNTS, D_K, SIZES, B, best, tokens
+from choices import COUNTS, D_K, SIZES, B, best_places, tokens
 from every import every
 
 import attnref
@@ -21,7 +21,7 @@ def moba_row(query, key, position, count, is_causal):
         elif is_causal and position // B == number:
             gates[number] = np.inf
     seen = np.zeros(m, bool)
-    for number in best(gates, count):
+    for number in best_places(gates, count):
         seen[[j for j in blocks[number] if j <= position]] = True
     return seen
 

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from choices import COUNTS, D_K, D_V, SIZES, B, best, means, tokens
+from choices import COUNTS, D_K, D_V, SIZES, B, best_places, means, tokens
 from every import every
 
 from attnref.variants.native_sparse import METHOD, native_sparse_attention, native_sparse_choice
@@ -52,7 +52,7 @@ def test_native_sparse_attention_reads_what_its_summaries_point_at(n, m, past, c
         weights[own + 1 :] = -np.inf
         first = [number for number in (own, own - 1, 0) if 0 <= number < blocks]
         order = list(dict.fromkeys(first))
-        order += [number for number in best(weights, blocks) if number not in order]
+        order += [number for number in best_places(weights, blocks) if number not in order]
         chosen = {number for number in order[:count] if number <= own}
         row = [j // B in chosen and j <= position for j in range(m)]
         assert (found[:, i] == row).all(), i

@@ -80,7 +80,7 @@ def drawn(randn):
     return drawn
 
 
-def dense(mask, device):
+def to_dense(mask, device):
     if isinstance(mask, masks.Mask):
         return mask.dense(device)
     return None if mask is None else mask.to(device)
@@ -97,7 +97,7 @@ def test_values_and_gradients_are_the_oracles(kind, options, shape, drawn, randn
     query, key, value, _ = drawn(N, M)
     sink = randn(1, *shape)[0].requires_grad_()
     mask = {None: None, "bool": BOOL, "float": FLOAT}[kind]
-    mask = dense(mask, query.device)
+    mask = to_dense(mask, query.device)
     output, weights, lse = attend(query, key, value, mask, sink=sink, **options)
     arrays = [x.detach().cpu().numpy() for x in (query, key, value)]
     arrays.append(None if mask is None else mask.cpu().numpy())
@@ -161,11 +161,11 @@ def test_each_function_is_the_definition(name, groups, drawn, randn, device, sma
     inputs = drawn(*lengths, groups)
     options = {"scale": -0.3 if "negative" in name else None, "enable_gqa": True}
     definition = partial(
-        attnref.scaled_dot_product_attention, attn_mask=dense(mask, device), **options
+        attnref.scaled_dot_product_attention, attn_mask=to_dense(mask, device), **options
     )
     weight = randn(*inputs[0].shape[:-1], D_V)
-    expected = derived(definition, inputs, weight)
-    found = derived(partial(call, enable_gqa=True), inputs, weight)
+    expected = derive_twice(definition, inputs, weight)
+    found = derive_twice(partial(call, enable_gqa=True), inputs, weight)
     torch.testing.assert_close(found[:5], expected[:5], rtol=0.0, atol=1e-12)
     torch.testing.assert_close(found[5:], expected[5:], rtol=1e-10, atol=1e-10)
     plain = [x.detach() for x in inputs]
@@ -250,7 +250,7 @@ def test_what_is_no_sink_is_named(function, sink, message, randn):
         function(*tensors, sink=sink)
 
 
-def derived(function, inputs, weight):
+def derive_twice(function, inputs, weight):
     """Output, gradients, and those of a loss of all gradients, the sink's among them."""
     output = function(*inputs[:3], sink=inputs[3])
     first = torch.autograd.grad(output, inputs, weight, create_graph=True)

@@ -46,7 +46,7 @@ def values(state: State) -> dict[str, float]:
     step = min(state["step"], len(blocks))
     named = {f"score-{j}": score for j, score in enumerate(scores[0].tolist(), 1)}
 
-    so_far = [nothing()]
+    so_far = [empty_partial()]
     for block in blocks[:step]:
         keys = slice(block.first - 1, block.last)
         before = so_far[-1]
@@ -56,25 +56,27 @@ def values(state: State) -> dict[str, float]:
         named |= {f"mu-{index}": float(part.maximum), f"ell-{index}": float(part.normaliser)}
         named[f"a-{index}"] = float(part.output * part.normaliser)
         if index and not blocks[index - 1].is_skipped:
-            named[f"factor-{index}"] = float(relative(so_far[index - 1].maximum, part.maximum))
+            named[f"factor-{index}"] = float(
+                rescale_factor(so_far[index - 1].maximum, part.maximum)
+            )
     now = so_far[-1]
     named["output"] = float(now.output)
     for block in blocks[:step]:
         for j in range(block.first, block.last + 1):
             if not block.is_skipped:
-                named[f"power-{j}"] = float(relative(scores[:, j - 1], now.maximum))
+                named[f"power-{j}"] = float(rescale_factor(scores[:, j - 1], now.maximum))
 
     if step and not blocks[step - 1].is_skipped:
         block = blocks[step - 1]
         keys = slice(block.first - 1, block.last)
-        part = relative_to(partial_attention(scores[:, keys], value[keys]), now.maximum)
+        part = rescale(partial_attention(scores[:, keys], value[keys]), now.maximum)
         named["block-largest"] = float(scores[:, keys].amax())
         named["block-ell"] = float(part.normaliser)
         named["block-a"] = float(part.output * part.normaliser)
-    return named | at_once(scores, value) | counts(state, blocks, step)
+    return named | direct_values(scores, value) | counts(state, blocks, step)
 
 
-def at_once(scores: Tensor, value: Tensor) -> dict[str, float]:
+def direct_values(scores: Tensor, value: Tensor) -> dict[str, float]:
     """The softmax average in one go, and the formula as it stands in float32 where it gives one."""
     powers = scores.float().exp()
     plain = float(powers / powers.sum() @ value.float())
@@ -156,18 +158,18 @@ def row_of(state: State) -> int:
     return min(int(state["row"]), int(state["keys"]))
 
 
-def nothing(maximum: Tensor | None = None) -> Partial:
+def empty_partial(maximum: Tensor | None = None) -> Partial:
     """Attention over no key; with a maximum, one to which others are brought by a merge."""
     zero = torch.zeros(1, 1, dtype=torch.float64)
     return Partial(zero, torch.full_like(zero, -torch.inf) if maximum is None else maximum, zero)
 
 
-def relative_to(part: Partial, maximum: Tensor) -> Partial:
+def rescale(part: Partial, maximum: Tensor) -> Partial:
     """The same attention, its normaliser counted from another maximum, not below its own."""
-    return merge(part, nothing(maximum))
+    return merge(part, empty_partial(maximum))
 
 
-def relative(score: Tensor, maximum: Tensor) -> Tensor:
+def rescale_factor(score: Tensor, maximum: Tensor) -> Tensor:
     """exp(score − maximum), and 0 where the score is −∞: what a merge multiplies a sum by."""
     one = torch.ones(1, 1, dtype=torch.float64)
-    return relative_to(Partial(one, score.reshape(1, 1), one), maximum).normaliser
+    return rescale(Partial(one, score.reshape(1, 1), one), maximum).normaliser

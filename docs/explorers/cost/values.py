@@ -271,7 +271,7 @@ def brief(value: float, name: str) -> tuple[float, str]:
 LEFT, RIGHT, TOP, BOTTOM, TICKS = 66, 548, 14, 250, 9
 
 
-def across(length: float) -> float:
+def x_position(length: float) -> float:
     octaves = min(max(math.log2(length), OCTAVES[0]), OCTAVES[-1])
     return LEFT + (octaves - OCTAVES[0]) / len(OCTAVES[1:]) * (RIGHT - LEFT)
 
@@ -284,25 +284,31 @@ def drawing(state: State) -> dict[str, Any]:
     every = [value for line in lines.values() for value in line]
     low, high = math.floor(math.log10(min(every))), math.floor(math.log10(max(every))) + 1
 
-    def up(value: float) -> float:
+    def y_position(value: float) -> float:
         share = (math.log10(value) - low) / (high - low)
         return round(BOTTOM - share * (BOTTOM - TOP), 1)
 
     paths = {
-        one: "M" + "L".join(f"{across(x):.1f} {up(y)}" for x, y in zip(lengths, line, strict=True))
+        one: "M"
+        + "L".join(
+            f"{x_position(x):.1f} {y_position(y)}" for x, y in zip(lengths, line, strict=True)
+        )
         for one, line in lines.items()
     }
     base, units = UNITS[state["quantity"]]
     first = 1e-9 if units[0] == "ns" else 1
-    ticks = [(up(first * base**k), f"1 {unit}") for k, unit in enumerate(units)]
+    ticks = [(y_position(first * base**k), f"1 {unit}") for k, unit in enumerate(units)]
     found, n = values(state), state["n"]
     return {
         "paths": paths,
         "ticks": [tick for tick in ticks if TOP <= tick[0] <= BOTTOM],
-        "x": round(across(n), 1),
-        "dots": {one: up(quantity(state, one, n)) for one in columns},
+        "x": round(x_position(n), 1),
+        "dots": {one: y_position(quantity(state, one, n)) for one in columns},
         "crossings": {
-            one: (round(across(found[one]), 1), up(quantity(state, "core", int(found[one]))))
+            one: (
+                round(x_position(found[one]), 1),
+                y_position(quantity(state, "core", int(found[one]))),
+            )
             for one in ("saves", "overtakes")
             if found.get(one, 0) >= 2 ** OCTAVES[0]
         },

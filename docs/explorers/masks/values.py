@@ -48,15 +48,15 @@ PATTERNS: dict[str, Callable[..., Mask]] = {
 }
 
 
-def evaluated(expression: str, n: int, m: int) -> Mask:
+def evaluate(expression: str, n: int, m: int) -> Mask:
     """The mask that an expression makes, its one row repeated where it has just one.
 
     Examples:
-        >>> print(evaluated("causal(n) & ~masks.sliding_window(n, window=1)", 3, 3).picture())
+        >>> print(evaluate("causal(n) & ~masks.sliding_window(n, window=1)", 3, 3).picture())
         ...
         #..
         ##.
-        >>> evaluated("padding([2], m)", 4, 3)
+        >>> evaluate("padding([2], m)", 4, 3)
         Mask(shape=(1, 1, 4, 3))
     """
     tree = ast.parse(f"({expression})", mode="eval")
@@ -74,11 +74,11 @@ def _mask(node: ast.expr, sizes: dict[str, int]) -> Mask:
     if isinstance(node, ast.Call):
         arguments = [_argument(argument, sizes) for argument in node.args]
         named = {word.arg: _argument(word.value, sizes) for word in node.keywords if word.arg}
-        return PATTERNS[_called(node.func)](*arguments, **named)
+        return PATTERNS[_pattern_name(node.func)](*arguments, **named)
     raise ValueError(f"no part of an expression of masks: {ast.unparse(node)}")
 
 
-def _called(node: ast.expr) -> str:
+def _pattern_name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         if node.value.id != "masks":
             raise ValueError(f"not in attnref.masks: {ast.unparse(node)}")
@@ -100,13 +100,13 @@ def _argument(node: ast.expr, sizes: dict[str, int]) -> Any:
     raise ValueError(f"no argument of a mask: {ast.unparse(node)}")
 
 
-def allowed(state: State) -> Tensor:
+def allowed_pairs(state: State) -> Tensor:
     """Which pairs are allowed, ``(n, m)``."""
-    mask = evaluated(state["expression"], state["n"], state["m"])
+    mask = evaluate(state["expression"], state["n"], state["m"])
     return mask.dense().reshape(mask.shape[-2:])
 
 
-def heard(may: Tensor) -> list[Tensor]:
+def reach_by_layer(may: Tensor) -> list[Tensor]:
     """The pairs between which information flows in exactly 1, 2, … layers; 1 if not square."""
     step = may.float()
     reached = [step]
@@ -116,8 +116,8 @@ def heard(may: Tensor) -> list[Tensor]:
 
 
 def values(state: State) -> dict[str, float]:
-    mask = evaluated(state["expression"], state["n"], state["m"])
-    may = allowed(state)
+    mask = evaluate(state["expression"], state["n"], state["m"])
+    may = allowed_pairs(state)
     n, m = may.shape
     block = state["block"]
     summary = mask.block_summary(block).reshape(-(-n // block), -(-m // block))
@@ -140,7 +140,7 @@ def values(state: State) -> dict[str, float]:
         "saved-percent": 100 * (1 - computed / (n * m)),
         "blind": int((~may.any(-1)).sum()),
     }
-    layers = heard(may)
+    layers = reach_by_layer(may)
     query = min(state["query"], n - 1)
     found |= {f"reach-{layer}": int(one[query].sum()) for layer, one in enumerate(layers, 1)}
     if n == m:
@@ -151,14 +151,14 @@ def values(state: State) -> dict[str, float]:
 
 def drawing(state: State) -> dict[str, Any]:
     """What the figure is made of: paths in whole cells, and the keys of each query in words."""
-    mask = evaluated(state["expression"], state["n"], state["m"])
-    may = allowed(state)
+    mask = evaluate(state["expression"], state["n"], state["m"])
+    may = allowed_pairs(state)
     n, m = may.shape
     block = state["block"]
     summary = mask.block_summary(block).reshape(-(-n // block), -(-m // block))
     kind = summary.repeat_interleave(block, 0).repeat_interleave(block, 1)[:n, :m]
     query = min(state["query"], n - 1)
-    layers = heard(may)
+    layers = reach_by_layer(may)
     gained = layers[min(state["layers"], len(layers)) - 1] & ~may
     strips = torch.stack([one[query] for one in layers])
     cell = SIDE / max(n, m)

@@ -71,16 +71,16 @@ def scale_of(state: dict[str, Any]) -> float:
     return float(state["own"]) if power is None else float(state["d_k"] ** power)
 
 
-def drawn(state: dict[str, Any]) -> tuple[Tensor, Tensor]:
+def draw_inputs(state: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """The queries ``(64, d_k)`` and the keys ``(n, d_k)``: a larger n or d_k only adds to them."""
     count = QUERIES + KEYS
     numbers = normals(state["seed"], count * state["d_k"]).view(-1, count)
     return numbers[:, :QUERIES].mT, numbers[:, QUERIES : QUERIES + state["n"]].mT
 
 
-def measured(state: dict[str, Any]) -> tuple[float, dict[str, Tensor]]:
+def measure(state: dict[str, Any]) -> tuple[float, dict[str, Tensor]]:
     """The standard deviation of all scores, and three numbers of each query."""
-    query, key = drawn(state)
+    query, key = draw_inputs(state)
     n, scale = state["n"], scale_of(state)
     upstream = torch.zeros(QUERIES, 1, n).double()
     every = score_statistics.measure(query, key, scale=scale, upstream=upstream.squeeze(1))
@@ -95,7 +95,7 @@ def measured(state: dict[str, Any]) -> tuple[float, dict[str, Tensor]]:
 
 
 def values(state: dict[str, Any]) -> dict[str, float]:
-    deviation, rows = measured(state)
+    deviation, rows = measure(state)
     sigma = scale_of(state) * math.sqrt(state["d_k"])
     found = {
         "factor": scale_of(state),
@@ -125,19 +125,19 @@ def drawing(state: dict[str, Any]) -> dict[str, Any]:
 
 def paths(state: dict[str, Any]) -> dict[str, str]:
     """Paths in a square of 1 by 1."""
-    return {**over_width(state), **at_this_width(state)}
+    return {**width_curves(state), **distributions(state)}
 
 
-def over_width(state: dict[str, Any]) -> dict[str, str]:
+def width_curves(state: dict[str, Any]) -> dict[str, str]:
     """The law of each factor over the widths from 1 to 512, and dots for what was drawn at this."""
     n, across = state["n"], place(state["d_k"])
     found = {"here": f"M{across:.4f} 0V1"}
     for factor in (*POWERS, "own"):
         is_shown = factor in (state["factor"], *POWERS)
         lines = curves(factor, state["own"], n) if is_shown else {}
-        deviation, rows = measured({**state, "factor": factor})
+        deviation, rows = measure({**state, "factor": factor})
         dots = {"deviation": height(deviation)} | {
-            name: (row.mean() / most(name, n)).item() for name, row in rows.items()
+            name: (row.mean() / maximum(name, n)).item() for name, row in rows.items()
         }
         for name, dot in dots.items():
             found[f"{name}-{factor}"] = line(lines.get(name, []))
@@ -145,11 +145,11 @@ def over_width(state: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def at_this_width(state: dict[str, Any]) -> dict[str, str]:
+def distributions(state: dict[str, Any]) -> dict[str, str]:
     """How the scores, and the numbers of the queries, are distributed, and what the law says."""
     n, scale = state["n"], scale_of(state)
     sigma, count = scale * math.sqrt(state["d_k"]), BINS["scores"]
-    query, key = drawn(state)
+    query, key = draw_inputs(state)
     scores, end = scale * query @ key.mT, span(sigma)
     shares = shares_of(scores / end / 2 + 0.5, count)
     over = torch.linspace(0, 1, 2 * count + 1).double()
@@ -160,11 +160,11 @@ def at_this_width(state: dict[str, Any]) -> dict[str, str]:
         "scores-bars": bars(shares / top),
         "scores-law": line(zip((bell / top).tolist(), over.tolist(), strict=True)),
     }
-    rows = measured(state)[1]
+    rows = measure(state)[1]
     for (name, row), expected in zip(rows.items(), law(sigma, n), strict=True):
-        shares = shares_of((row / most(name, n)).clamp(0, 1), BINS["rows"])
+        shares = shares_of((row / maximum(name, n)).clamp(0, 1), BINS["rows"])
         found[f"{name}-bars"] = bars(shares / shares.max())
-        found[f"{name}-law"] = f"M0 {expected / most(name, n):.4f}H1"
+        found[f"{name}-law"] = f"M0 {expected / maximum(name, n):.4f}H1"
     return found
 
 
@@ -177,7 +177,7 @@ def height(deviation: float) -> float:
     return (math.log10(deviation) + 2) / 4
 
 
-def most(name: str, n: int) -> float:
+def maximum(name: str, n: int) -> float:
     return math.log(n) if name == "entropy" else 1.0
 
 
@@ -190,7 +190,7 @@ def curves(factor: str, own: float, n: int) -> dict[str, list[tuple[float, float
         sigma = {"none": root, "sqrt": 1.0, "inverse": 1 / root}.get(factor, own * root)
         heights = {"deviation": height(sigma)}
         for name, mean in zip(("largest", "entropy", "trace"), law(sigma, n), strict=True):
-            heights[name] = mean / most(name, n)
+            heights[name] = mean / maximum(name, n)
         for name, up in heights.items():
             found.setdefault(name, []).append((step / HALF_OCTAVES, up))
     return found

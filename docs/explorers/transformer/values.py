@@ -51,7 +51,7 @@ def values(state: State) -> dict[str, float]:
 
 def drawing(state: State) -> dict[str, Any]:
     """What the figure shows of a state beside its numbers."""
-    letters, tokens = kept()[0]["letters"], read(state["text"])
+    letters, tokens = load_weights()[0]["letters"], read(state["text"])
     chances, weights = run(tokens, state["factor"], state["mask"])
     query = place(state, len(tokens))
     likely = chances[query].topk(LIKELY).indices.tolist()
@@ -71,7 +71,7 @@ def drawing(state: State) -> dict[str, Any]:
 
 def read(text: str) -> list[int]:
     """The last characters of the text, which begins on a new line; those not known are left out."""
-    letters = kept()[0]["letters"]
+    letters = load_weights()[0]["letters"]
     return [letters.index(letter) for letter in f"\n{text}" if letter in letters][-WINDOW:]
 
 
@@ -101,10 +101,10 @@ def glyph(letter: str) -> str:
 
 
 @cache
-def kept() -> tuple[dict[str, Any], dict[str, Tensor]]:
+def load_weights() -> tuple[dict[str, Any], dict[str, Tensor]]:
     return small_model.unpack(small_model.WEIGHTS.read_bytes())
 
 
 @cache
 def model(factor: str) -> nn.Module:
-    return small_model.model(kept()[1], FACTORS[factor])
+    return small_model.model(load_weights()[1], FACTORS[factor])

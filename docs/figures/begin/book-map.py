@@ -1,6 +1,6 @@
 """The rooms of the book: what rests on what, and in which order a student goes through them."""
 
-from drawing import INK, SHADE, SMALL, SOFT, arrow, box, canvas, new
+from drawing import INK, SHADE, SMALL, SOFT, arrow, box, canvas, new_figure
 
 TEXT = {
     "pt": {
@@ -31,7 +31,7 @@ LEFT, RIGHT, WIDE, HEIGHT, STEP = 8, 228, 184, 48, 80
 
 
 def draw(text):
-    figure = new(484)
+    figure = new_figure(484)
     plane = canvas(figure)
 
     def room(key, left, top, number="", width=WIDE, alpha=0.18):

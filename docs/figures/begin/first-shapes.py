@@ -1,7 +1,7 @@
 """One head of the first program: five queries, seven keys and values, and their shapes."""
 
 import torch
-from drawing import STRONGEST, canvas, new
+from drawing import STRONGEST, canvas, new_figure
 from matrices import WHOLE, Fill, product, row
 
 import attnref
@@ -48,7 +48,7 @@ def draw(text):
         Fill(slice(MARKED, MARKED + 1), slice(column, column + 1), STRONGEST * float(share))
         for column, share in enumerate(weights[head][MARKED] / strongest)
     ]
-    figure = new(414)
+    figure = new_figure(414)
     plane = canvas(figure)
     for top, name in ((14, "compare"), (206, "softmax"), (238, "average")):
         plane.text(8, top, text[name], va="center", fontweight="semibold")

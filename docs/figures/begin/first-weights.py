@@ -1,7 +1,7 @@
 """The weights of one head of the first program: five queries look at seven keys."""
 
 import torch
-from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
+from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 import attnref
 
@@ -20,7 +20,7 @@ def draw(text):
     weights = attnref.attention_weights(query, key)[0, 2]  # (5, 7), of the third head
     largest = float(weights.max())
 
-    figure = new(TOP + ROW * len(weights) + 6)
+    figure = new_figure(TOP + ROW * len(weights) + 6)
     plane = canvas(figure)
     look = {"va": "center", "color": SOFT}
     plane.text(LEFT, 12, text["query"], fontsize=SMALL, **look)

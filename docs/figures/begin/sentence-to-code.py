@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from drawing import SECOND, SHADE, SMALL, SOFT, arrow, box, canvas, new
+from drawing import SECOND, SHADE, SMALL, SOFT, arrow, box, canvas, new_figure
 
 from attnref import attention_weights, oracle
 
@@ -50,7 +50,7 @@ def draw(text):
         ("oracle", f"oracle.{oracle.attend.__name__}"),
     )
     links = (("leads", "no-test"), ("names", "false"), ("judged", "different"))
-    figure = new(340)
+    figure = new_figure(340)
     plane = canvas(figure)
     for number, (key, name) in enumerate(stations):
         top = 8 + 90 * number

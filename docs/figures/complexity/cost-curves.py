@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new, powers, ticks
+from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new_figure, powers, ticks
 
 from attnref import cost
 
@@ -44,7 +44,7 @@ def crossing(part):
 
 
 def draw(text):
-    figure = new(360)
+    figure = new_figure(360)
     plot = axes(figure, 48, 44, 236, 262, xscale="log", yscale="log", xlim=(32, 65536))
     lines = zip(*map(parts, LENGTHS), strict=True)
     looks = {

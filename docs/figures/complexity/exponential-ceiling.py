@@ -1,7 +1,7 @@
 """The ceiling of the exponentials over the width of a head, on two GPUs."""
 
 import torch
-from drawing import FIRST, INK, SECOND, axes, label, name_axes, new, ticks
+from drawing import FIRST, INK, SECOND, axes, label, name_axes, new_figure, ticks
 
 from attnref import cost
 from attnref.roofline import Machine
@@ -28,7 +28,7 @@ WIDTHS = [2**step for step in range(4, 10)]
 MARKED = (64, 128, 256)
 
 
-def attainable(machine, d):
+def peak_rate(machine, d):
     """Trillion operations per second in products, when the slowest unit never waits."""
     sizes = cost.Sizes(n=8192, m=8192, d_k=d, d_v=d, num_heads=16, dtype=HALF)
     spent = cost.of("fused", sizes)
@@ -36,16 +36,16 @@ def attainable(machine, d):
 
 
 def draw(text):
-    figure = new(340)
+    figure = new_figure(340)
     plot = axes(figure, 48, 44, 330, 244, xscale="log", yscale="log", xlim=(16, 512))
     fine = [round(16 * 2 ** (step / 8)) for step in range(41)]
     for machine, colour, dashes, marker in ((H100, FIRST, (), "o"), (B200, SECOND, (5, 2), "s")):
-        line = plot.plot(fine, [attainable(machine, d) for d in fine], color=colour)
+        line = plot.plot(fine, [peak_rate(machine, d) for d in fine], color=colour)
         if dashes:
             line[0].set_dashes(dashes)
-        marks = [attainable(machine, d) for d in MARKED]
+        marks = [peak_rate(machine, d) for d in MARKED]
         plot.plot(MARKED, marks, marker, color=colour, linestyle="none")
-        label(plot, (512, attainable(machine, 512)), machine.name, colour, offset=(-4, 12),
+        label(plot, (512, peak_rate(machine, 512)), machine.name, colour, offset=(-4, 12),
               side="right")  # fmt: skip
     label(plot, (17.5, 1450), text["exponential"], INK)
     label(plot, (290, 1500), text["compute"], INK, side="center")

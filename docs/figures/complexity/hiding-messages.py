@@ -1,7 +1,7 @@
 """The share of the time in which a device computes, against the tokens that it holds."""
 
 import torch
-from drawing import FIRST, SECOND, SMALL, SOFT, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, SMALL, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
 
 from attnref import cost
 
@@ -26,7 +26,7 @@ RING, MILLION = 64, 2**20
 TOKENS = [2 * round(2 ** (step / 8)) for step in range(50, 137)]  # from 152 to 262144, all even
 
 
-def busy(tokens, link, heads):
+def busy_share(tokens, link, heads):
     """Of a ring of 64, or of as many rings as there are groups of heads."""
     n = tokens * RING * heads
     widths = {"d_k": 128, "d_v": 128, "num_heads": 32, "num_kv_heads": 8}
@@ -42,7 +42,7 @@ def busy(tokens, link, heads):
 
 
 def draw(text):
-    figure = new(352)
+    figure = new_figure(352)
     plot = axes(figure, 42, 40, 366, 222, xscale="log", xlim=(160, 2**18), ylim=(0, 1.02))
     for name, link, heads, colour, line, place, side in (
         ("NVLink", NVLINK, 1, FIRST, "-", (860, 0.62), "right"),
@@ -50,7 +50,9 @@ def draw(text):
         ("InfiniBand", INFINIBAND, 1, SECOND, "-", (7500, 0.65), "left"),
         ("Ethernet", ETHERNET, 1, THIRD, (0, (5, 2)), (37000, 0.74), "left"),
     ):
-        plot.plot(TOKENS, [busy(tokens, link, heads) for tokens in TOKENS], color=colour, ls=line)
+        plot.plot(
+            TOKENS, [busy_share(tokens, link, heads) for tokens in TOKENS], color=colour, ls=line
+        )
         label(plot, place, text.get(name, name), colour, side=side, halo=True)
     below = {"transform": plot.get_xaxis_transform(), "fontsize": SMALL, "va": "center"}
     plot.text(160, -0.27, text["devices"], color=SOFT, **below)

@@ -1,6 +1,6 @@
 """A layer as an area: tokens downwards, operations of each token across."""
 
-from drawing import FIRST, SECOND, SHADE, SMALL, SOFT, box, canvas, new
+from drawing import FIRST, SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
 
 from attnref import cost
 
@@ -36,7 +36,7 @@ def products(n):
 
 
 def draw(text):
-    figure = new(326)
+    figure = new_figure(326)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     top = 42

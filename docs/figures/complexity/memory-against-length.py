@@ -1,7 +1,7 @@
 """Bytes against the length of the text: what is quadratic, and what only looks large."""
 
 import torch
-from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
 
 from attnref import cost
 
@@ -28,7 +28,7 @@ LAYERS, HEADS, D = 32, 32, 128
 LENGTHS = [2**power for power in range(9, 21)]
 
 
-def held(n):
+def stored_bytes(n):
     """Bytes of scores, cache, inputs, and of what a tiled program allocates."""
     sizes = cost.Sizes(n=n, m=n, d_k=D, d_v=D, num_heads=HEADS, dtype=torch.float16)
     inputs = 3 * HEADS * n * D * sizes.dtype.itemsize
@@ -37,9 +37,9 @@ def held(n):
 
 
 def draw(text):
-    figure = new(360)
+    figure = new_figure(360)
     plot = axes(figure, 58, 44, 226, 262, xscale="log", yscale="log", xlim=(512, 2**20))
-    lines = zip(*map(held, LENGTHS), strict=True)
+    lines = zip(*map(stored_bytes, LENGTHS), strict=True)
     looks = {
         "scores": (FIRST, (None, None), 0),
         "cache": (SECOND, (6, 2), 0),

@@ -1,6 +1,6 @@
 """Attention and a recurrence: how many operations, and how many that wait for each other."""
 
-from drawing import FIRST, SECOND, axes, label, name_axes, new, powers, ticks
+from drawing import FIRST, SECOND, axes, label, name_axes, new_figure, powers, ticks
 
 from attnref import cost
 
@@ -43,7 +43,7 @@ def recurrence(n):
 
 
 def draw(text):
-    figure = new(470)
+    figure = new_figure(470)
     plots = [
         axes(figure, 48, top, 350, 156, xscale="log", yscale="log", xlim=(4, 16384))
         for top in (40, 256)

@@ -1,7 +1,7 @@
 """Under the roofline of an example machine: what waits for memory, and what for arithmetic."""
 
 import torch
-from drawing import FIRST, INK, SECOND, axes, label, name_axes, new, powers, ticks
+from drawing import FIRST, INK, SECOND, axes, label, name_axes, new_figure, powers, ticks
 
 from attnref import cost
 
@@ -41,16 +41,16 @@ def layer(n, m, batch):
     return (cost.multihead(sizes, WIDTH, core) + hidden).intensity
 
 
-def attainable(intensity):
+def peak_rate(intensity):
     return min(PEAK, BANDWIDTH * intensity)
 
 
 def draw(text):
-    figure = new(370)
+    figure = new_figure(370)
     plot = axes(figure, 48, 44, 356, 272, xscale="log", yscale="log", xlim=(0.5, 4096))
     ridge = PEAK / BANDWIDTH
     ends = [0.5, ridge, 4096]
-    plot.plot(ends, [attainable(end) for end in ends], color=INK)
+    plot.plot(ends, [peak_rate(end) for end in ends], color=INK)
     plot.plot([ridge, ridge], [1e11, 7e11], color=INK, linewidth=1, dashes=(1, 2))
     label(plot, (ridge, 2.6e11), text["memory"], offset=(-6, 0), side="right")
     label(plot, (ridge, 2.6e11), text["compute"], offset=(6, 0))
@@ -63,7 +63,7 @@ def draw(text):
     ]
     for intensity, key, batch, marker in points:
         colour = FIRST if marker == "o" else SECOND
-        height = attainable(intensity)
+        height = peak_rate(intensity)
         plot.plot([intensity], [height], marker, color=colour, clip_on=False)
         offset = {"decode": (9, -4), "plain": (9, -12), "tiles": (4, -24), "train": (16, -24)}[key]
         side = "center" if key == "train" else "left"

@@ -1,7 +1,7 @@
 """Training, prefill and decoding: the scores that one pass computes, and what a token costs."""
 
 import torch
-from drawing import GROUND, SMALL, SOFT, box, canvas, new
+from drawing import GROUND, SMALL, SOFT, box, canvas, new_figure
 from matrices import WHOLE, grid, mask
 
 from attnref import cost, masks
@@ -36,7 +36,7 @@ def layer(n):
 
 
 def draw(text):
-    figure = new(230)
+    figure = new_figure(230)
     plane = canvas(figure)
     lefts = (8, 156, 288)
     causal = masks.causal(CELLS).dense()

@@ -1,6 +1,6 @@
 """Who looks at whom: the attention weights of the six words, as a map with its numbers."""
 
-from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
+from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 import attnref
 from attnref.exercises.samples import SIX_WORDS
@@ -24,7 +24,7 @@ LEFT, TOP, CELL, ROW = 72, 46, 57, 38
 
 def draw(text):
     weights = attnref.attention_weights(SIX_WORDS, SIX_WORDS, scale=1.0)  # (6, 6)
-    figure = new(TOP + 6 * ROW + 36)
+    figure = new_figure(TOP + 6 * ROW + 36)
     plane = canvas(figure)
     small = {"va": "center", "color": SOFT, "fontsize": SMALL}
     plane.text(LEFT - 10, TOP - 10, text["query"], ha="right", **small)

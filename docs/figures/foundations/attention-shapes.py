@@ -1,7 +1,7 @@
 """The shapes of one attention, drawn from its matrices, and the way of one word through it."""
 
 import torch
-from drawing import SMALL, arrow, canvas, new
+from drawing import SMALL, arrow, canvas, new_figure
 from matrices import WHOLE, matrix, product, row
 
 import attnref
@@ -38,7 +38,7 @@ def draw(text):
     p = attnref.attention_weights(q, k)
     o = attnref.scaled_dot_product_attention(q, k, v)
 
-    figure = new(664)
+    figure = new_figure(664)
     plane = canvas(figure)
     for top, key in ((14, "project"), (306, "compare"), (468, "average")):
         plane.text(8, top, text[key], va="center", fontweight="semibold")

@@ -1,7 +1,7 @@
 """Three sequences in a padded box and in a packed row, with the scores that each computes."""
 
 import torch
-from drawing import INK, SMALL, canvas, new
+from drawing import INK, SMALL, canvas, new_figure
 from matrices import Fill, grid, mask
 
 from attnref import cost, masks
@@ -36,11 +36,11 @@ def draw(text):
     assert cost.useful_share(LENGTHS) == shares  # what is filled is what the page's law says
     borders = [0, *torch.tensor(LENGTHS).cumsum(0).tolist()]
 
-    figure = new(424)
+    figure = new_figure(424)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
 
-    def real(length):
+    def fill_tokens(length):
         return [Fill(slice(length), slice(length), alpha=1)]
 
     plane.text(8, 14, text["box"], fontweight="semibold", **small)
@@ -56,7 +56,7 @@ def draw(text):
         y = 44 + (CELL + 4) * number
         grid(plane, 8, y, (1, longest), CELL, [Fill(columns=slice(length), alpha=1)])
         y = 144 + (longest * CELL + 2) * number
-        grid(plane, 8, y, (longest, longest), CELL, real(length))
+        grid(plane, 8, y, (longest, longest), CELL, fill_tokens(length))
     mask(plane, RIGHT, 144, packed.dense(), CELL)
     counts = {"real": packed.count()}
     plane.text(8, 128, text["scores"].format(count=computed, **counts), **small)

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from drawing import FIRST, GRID, GROUND, INK, SECOND, SMALL, SOFT, axes, label, new
+from drawing import FIRST, GRID, GROUND, INK, SECOND, SMALL, SOFT, axes, label, new_figure
 
 from attnref import similarity
 
@@ -39,32 +39,32 @@ def distance(query, key):
     return (-similarity.euclidean_scores(query, key)).sqrt()
 
 
-def across_at(product):
+def equal_products(product):
     """The keys of one dot product: a line across the query, which has length 1."""
     return [product * QUERY + LINE * ACROSS]
 
 
-def rays_at(cosine):
+def equal_cosines(cosine):
     """The keys of one cosine: two rays, one on either side of the query."""
     sine = math.sqrt(1 - cosine**2)
     return [(LINE + 6.02) * (cosine * QUERY + side * sine * ACROSS) for side in (-1, 1)]
 
 
-def circle_at(radius):
+def equal_distances(radius):
     """The keys of one distance: a circle about the query."""
     return [QUERY + radius * torch.cat([TURN.cos(), TURN.sin()], dim=-1)]
 
 
 MEASURES = {
-    "dot": (dot, max, across_at, (-1, 0, 1, 2, 3)),
-    "cosine": (similarity.cosine_scores, max, rays_at, (-0.8, -0.4, 0, 0.4, 0.8)),
-    "distance": (distance, min, circle_at, (0.5, 1, 1.5, 2, 3, 4)),
+    "dot": (dot, max, equal_products, (-1, 0, 1, 2, 3)),
+    "cosine": (similarity.cosine_scores, max, equal_cosines, (-0.8, -0.4, 0, 0.4, 0.8)),
+    "distance": (distance, min, equal_distances, (0.5, 1, 1.5, 2, 3, 4)),
 }
 
 
 def draw(text):
     keys = torch.tensor(list(KEYS), dtype=torch.float64)  # (5, 2)
-    figure = new(206)
+    figure = new_figure(206)
     for index, (name, (score, best, ties_at, levels)) in enumerate(MEASURES.items()):
         limits = {"xlim": (-1.7, 3.5), "ylim": (-1.3, 3.5)}
         plot = axes(figure, 6 + 138 * index, 30, 130, 120, **limits)

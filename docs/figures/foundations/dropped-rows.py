@@ -1,7 +1,7 @@
 """The weights of one query under dropout: each draw a bar, as long as its sum."""
 
 import torch
-from drawing import GRID, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
+from drawing import GRID, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 import attnref
 from attnref.exercises.samples import SIX_WORDS
@@ -34,7 +34,7 @@ def draw(text):
         kept = torch.where(keep, weights / (1 - RATE), 0.0)
         rows[text["draw"].format(number=number)] = kept
 
-    figure = new(44 + ROW * len(rows) + 40)
+    figure = new_figure(44 + ROW * len(rows) + 40)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     bottom = 40 + ROW * len(rows)

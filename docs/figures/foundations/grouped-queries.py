@@ -1,7 +1,7 @@
 """Which query head reads which key head: multi-head, grouped and multi-query attention."""
 
 import torch
-from drawing import GROUND, INK, SHADE, SMALL, box, canvas, new
+from drawing import GROUND, INK, SHADE, SMALL, box, canvas, new_figure
 
 import attnref
 from attnref import KVCache, MultiHeadAttention
@@ -24,7 +24,7 @@ TEXT = {
 HEADS, D_K, STEP = 6, 4, 44
 
 
-def served(kv_heads):
+def key_head_indices(kv_heads):
     """Which key head each query head reads: the values say their own head's number."""
     query, key = torch.zeros(HEADS, 1, 1), torch.zeros(kv_heads, 1, 1)
     value = torch.arange(kv_heads, dtype=query.dtype)[:, None, None]  # (kv_heads, 1, 1)
@@ -42,7 +42,7 @@ def cached_numbers(kv_heads):
 
 
 def draw(text):
-    figure = new(390)
+    figure = new_figure(390)
     plane = canvas(figure)
     centred = {"ha": "center", "va": "center", "fontsize": SMALL}
     for index, (kv_heads, title) in enumerate(
@@ -61,7 +61,7 @@ def draw(text):
         plane.text(8, top + 30, text["queries"], va="center", fontsize=SMALL)
         plane.text(8, top + 88, text["keys"], va="center", fontsize=SMALL)
         left = 126 + STEP / 2
-        for head, key in enumerate(served(kv_heads)):
+        for head, key in enumerate(key_head_indices(kv_heads)):
             group = HEADS // kv_heads
             across = left + STEP * (key * group + (group - 1) / 2)
             place = left + STEP * head

@@ -1,7 +1,7 @@
 """Decoding with a cache, step by step: what is kept, what is new, what is never read again."""
 
 import torch
-from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new
+from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
 
 from attnref import KVCache, MultiHeadAttention
 
@@ -31,7 +31,7 @@ def draw(text):
     layer = MultiHeadAttention(8, 2, generator=generator)
     words = torch.randn(STEPS, 8, generator=generator)
     cache = KVCache()
-    figure = new(34 + STEPS * ROW + 36)
+    figure = new_figure(34 + STEPS * ROW + 36)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     for x, key in ((8, "step"), (QUERIES, "queries"), (KEYS, "cache")):

@@ -1,7 +1,7 @@
 """One causal mask in three places: before the softmax, after it, and along the wrong axis."""
 
 import torch
-from drawing import GRID, SECOND, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
+from drawing import GRID, SECOND, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 from attnref.masks import causal
 
@@ -36,7 +36,7 @@ def draw(text):
         "wrong_axis": masked.softmax(dim=-2),
     }
     lost = {"too_late": scores.softmax(dim=-1) * ~may}
-    figure = new(196)
+    figure = new_figure(196)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     top = 46

@@ -1,7 +1,7 @@
 """The way through a layer of several heads: each tensor with its shape."""
 
 import torch
-from drawing import GROUND, INK, SHADE, SMALL, SOFT, arrow, box, canvas, new
+from drawing import GROUND, INK, SHADE, SMALL, SOFT, arrow, box, canvas, new_figure
 
 import attnref
 
@@ -51,7 +51,7 @@ def draw(text):
     answers, weights, _ = attnref.attend(q, k, v)
     joined = answers.transpose(0, 1).reshape(n, h * d_k)
 
-    figure = new(590)
+    figure = new_figure(590)
     plane = canvas(figure)
 
     def tensor_box(centre, top, name, tensor):

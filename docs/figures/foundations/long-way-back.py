@@ -1,6 +1,6 @@
 """The path back from the last position to the first word: along a recurrence, and by attention."""
 
-from drawing import GROUND, INK, SECOND, SHADE, SMALL, STRONGEST, arrow, box, canvas, new
+from drawing import GROUND, INK, SECOND, SHADE, SMALL, STRONGEST, arrow, box, canvas, new_figure
 
 from attnref.masks import causal, sliding_window
 
@@ -34,7 +34,7 @@ def steps(mask):
 
 
 def draw(text):
-    figure = new(372)
+    figure = new_figure(372)
     plane = canvas(figure)
     centred = {"ha": "center", "va": "center"}
 

@@ -1,6 +1,6 @@
 """A causal mask for fewer queries than keys, in its two meanings."""
 
-from drawing import GROUND, SMALL, canvas, new
+from drawing import GROUND, SMALL, canvas, new_figure
 from matrices import mask
 
 from attnref import masks
@@ -26,7 +26,7 @@ N, M, CELL = 2, 6, 42
 
 
 def draw(text):
-    figure = new(320)
+    figure = new_figure(320)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     for index, (alignment, offset) in enumerate({"top-left": 0, "bottom-right": M - N}.items()):

@@ -1,6 +1,6 @@
 """Six masks side by side: a query a row, a key a column, filled where it may look."""
 
-from drawing import SMALL, canvas, new
+from drawing import SMALL, canvas, new_figure
 from matrices import mask
 
 from attnref import masks
@@ -36,7 +36,7 @@ def draw(text):
         "global": masks.sliding_window(N, window=3) | masks.global_tokens(N, positions=[0]),
         "packed": masks.packed([5, 3, 4]),
     }
-    figure = new(312)
+    figure = new_figure(312)
     plane = canvas(figure)
     for index, (name, rule) in enumerate(drawn.items()):
         left, top = 4 + STEP * (index % 3), 28 + 156 * (index // 3)

@@ -1,7 +1,7 @@
 """Heads as blocks: columns on the way in, rows on the way out."""
 
 import torch
-from drawing import FIRST, SECOND, SMALL, THIRD, canvas, new
+from drawing import FIRST, SECOND, SMALL, THIRD, canvas, new_figure
 from matrices import ALL, Fill, product
 
 from attnref import MultiHeadAttention
@@ -51,7 +51,7 @@ def draw(text):
     columns = [Fill(ALL, block, alpha, colour) for block, (colour, alpha) in looks]
     rows = [Fill(block, ALL, alpha, colour) for block, (colour, alpha) in looks]
 
-    figure = new(420)
+    figure = new_figure(420)
     plane = canvas(figure)
     for top, key in ((14, "in"), (196, "attend"), (250, "out")):
         plane.text(8, top, text[key], va="center", fontweight="semibold")

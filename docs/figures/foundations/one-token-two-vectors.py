@@ -1,7 +1,7 @@
 """One token in two sentences: its numbers before attention and after it, as strips of cells."""
 
 import torch
-from drawing import FIRST, GRID, SECOND, SMALL, SOFT, STRONGEST, arrow, box, canvas, new
+from drawing import FIRST, GRID, SECOND, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
 
 import attnref
 
@@ -44,7 +44,7 @@ def draw(text):
     change = [TIMES * (y - x) for x, y in zip(before, after, strict=True)]
     largest = float(table[tokens.index("bank")].abs().max())
 
-    figure = new(402)
+    figure = new_figure(402)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
 

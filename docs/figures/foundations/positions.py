@@ -1,7 +1,7 @@
 """What a score knows of two positions: sinusoids added to the words, and rotations."""
 
 import torch
-from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
 
 from attnref import positions
 
@@ -32,7 +32,7 @@ def draw(text):
     word = torch.randn(D, generator=generator, dtype=torch.float64)
     word = word / word.square().mean().sqrt()  # of length √d
     distance = torch.arange(REACH)
-    figure = new(560)
+    figure = new_figure(560)
     plots = [
         axes(figure, 44, top, 360, 120, xlim=(0, REACH), ylim=limits)
         for top, limits in ((36, (-0.1, 1.4)), (206, (0.95, 1.7)), (376, (-0.1, 1.4)))

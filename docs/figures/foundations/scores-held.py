@@ -1,7 +1,7 @@
 """What nine ways of writing multi-head attention hold of the scores at one time."""
 
 import torch
-from drawing import GROUND, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
+from drawing import GROUND, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 TEXT = {
     "pt": {
@@ -36,7 +36,7 @@ def draw(text):
         ("tensor", "all", scores.numel(), "every"),
         ("kernel", "block", qkv.numel(), "part"),
     )
-    figure = new(348)
+    figure = new_figure(348)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     for index, (name, held, count, filled) in enumerate(ways):

@@ -1,7 +1,7 @@
 """One score grows beside two fixed ones: its weight by the softmax, and by dividing by the sum."""
 
 import torch
-from drawing import FIRST, SECOND, SHADE, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, SHADE, axes, label, name_axes, new_figure, ticks
 
 from attnref import softmax
 
@@ -30,7 +30,7 @@ LOW, HIGH = -2, 3
 
 def draw(text):
     pole = -sum(OTHERS)
-    figure = new(350)
+    figure = new_figure(350)
     plot = axes(figure, 40, 44, 364, 256, xlim=(-8, 8), ylim=(LOW, HIGH))
     plot.axhspan(0, 1, color=SHADE, alpha=0.18, linewidth=0)
     plot.axvline(pole, color=SECOND, linewidth=1, dashes=(1, 2))

@@ -1,7 +1,7 @@
 """Three words as queries and as keys: by their own vectors, and by two projections set by hand."""
 
 import torch
-from drawing import SHADE, SMALL, SOFT, STRONGEST, canvas, label, new
+from drawing import SHADE, SMALL, SOFT, STRONGEST, canvas, label, new_figure
 
 import attnref
 
@@ -29,7 +29,7 @@ STEP, UP, DOWN = 64, 84, 196
 
 def draw(text):
     x = torch.eye(len(WORDS))
-    figure = new(290)
+    figure = new_figure(290)
     plane = canvas(figure)
     centred = {"ha": "center", "va": "center"}
     drawn = {"own": (6 * x, x), "projected": (x @ W_Q, x @ W_K)}

@@ -1,7 +1,7 @@
 """Four experiments that need no right answer, and which of them notice a fault of each family."""
 
 import torch
-from drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new
+from drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
 from torch.nn import functional as F
 
 import attnref
@@ -38,35 +38,35 @@ B, N, D = 2, 5, 4
 CELL, LEFT, TOP = 46, 222, 36
 
 
-def causal(query, key, extra=0):
+def causal_mask(query, key, extra=0):
     n, m = query.shape[-2], key.shape[-2]
     return torch.ones(n, m, dtype=torch.bool).tril(m - n + extra)
 
 
-def right(query, key, value):
+def correct_attention(query, key, value):
     mask = masks.causal(query.shape[-2], key.shape[-2], alignment="bottom-right")
     return attnref.scaled_dot_product_attention(query, key, value, mask)
 
 
 def mask(query, key, value):
-    return F.scaled_dot_product_attention(query, key, value, causal(query, key, extra=1))
+    return F.scaled_dot_product_attention(query, key, value, causal_mask(query, key, extra=1))
 
 
 def axis(query, key, value):
-    scores = (query @ key.mT / D**0.5).masked_fill(~causal(query, key), -torch.inf)
+    scores = (query @ key.mT / D**0.5).masked_fill(~causal_mask(query, key), -torch.inf)
     return torch.softmax(scores, dim=-2) @ value
 
 
 def batch(query, key, value):
     turned = (x.transpose(0, 1) for x in (query, key, value))
-    return right(*turned).transpose(0, 1)
+    return correct_attention(*turned).transpose(0, 1)
 
 
 def alignment(query, key, value):
     return F.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
-def noticed(attend):
+def run_experiments(attend):
     """For each experiment, whether the result is another than it must be."""
     query, key, value = torch.randn(3, B, N, D, generator=torch.Generator().manual_seed(0))
     whole = attend(query, key, value)
@@ -83,17 +83,17 @@ def noticed(attend):
 
 
 def draw(text):
-    figure = new(400)
+    figure = new_figure(400)
     plane = canvas(figure)
     centred = {"ha": "center", "va": "center"}
     for column in range(4):
         plane.text(LEFT + CELL * (column + 0.5), TOP - 14, str(column + 1), **centred)
-    for row, attend in enumerate((right, mask, axis, batch, alignment)):
+    for row, attend in enumerate((correct_attention, mask, axis, batch, alignment)):
         middle = TOP + CELL * (row + 0.5)
         plane.text(
             LEFT - 10, middle, text[attend.__name__], ha="right", va="center", fontsize=SMALL
         )
-        for column, fails in enumerate(noticed(attend)):
+        for column, fails in enumerate(run_experiments(attend)):
             x, y = LEFT + CELL * column, TOP + CELL * row
             box(plane, x, y, CELL, CELL, fill=SHADE if fails else None, alpha=0.18, edge=SOFT)
             if fails:

@@ -1,7 +1,7 @@
 """Shapes of masks lined up from the right under the shape of the scores, and what becomes of it."""
 
 import torch
-from drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new
+from drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
 
 TEXT = {
     "pt": {
@@ -43,7 +43,7 @@ def outcome(scores, mask):
 
 
 def draw(text):
-    figure = new(370)
+    figure = new_figure(370)
     plane = canvas(figure)
     centred = {"ha": "center", "va": "center"}
     for place, name in enumerate(text["names"].split("|")):

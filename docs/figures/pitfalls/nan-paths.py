@@ -1,7 +1,7 @@
 """Where a NaN ends up: from a row without keys, and from a value behind the mask."""
 
 import torch
-from drawing import SECOND, SMALL, canvas, new
+from drawing import SECOND, SMALL, canvas, new_figure
 from matrices import Fill, product
 from torch.nn import functional as F
 
@@ -35,7 +35,7 @@ def draw(text):
     hidden, spoilt = torch.ones(N, M, dtype=torch.bool), value.clone()
     hidden[:, -1], spoilt[-1, 0] = False, torch.nan
 
-    figure = new(336)
+    figure = new_figure(336)
     plane = canvas(figure)
     for top, title, may, values in ((14, "row", empty, value), (162, "value", hidden, spoilt)):
         scores = (query @ key.mT / D**0.5).masked_fill(~may, -torch.inf)

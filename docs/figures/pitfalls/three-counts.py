@@ -1,7 +1,7 @@
 """Three ways to lose count of the positions, and the right count below each."""
 
 import torch
-from drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new
+from drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
 
 TEXT = {
     "pt": {
@@ -41,7 +41,7 @@ def counts():
 
 
 def draw(text):
-    figure = new(330)
+    figure = new_figure(330)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     for case, (key, (wrong, right)) in enumerate(counts().items()):

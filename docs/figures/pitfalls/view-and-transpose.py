@@ -1,7 +1,7 @@
 """What two heads get of four words: by a view and a transposition, and by a view alone."""
 
 import torch
-from drawing import FIRST, SECOND, SHADE, SMALL, THIRD, canvas, new
+from drawing import FIRST, SECOND, SHADE, SMALL, THIRD, canvas, new_figure
 from matrices import Fill, grid
 
 TEXT = {
@@ -30,7 +30,7 @@ def draw(text):
     right = word.view(N, H, D).transpose(0, 1)  # (H, N, D)
     wrong = word.reshape(H, N, D)
 
-    figure = new(436)
+    figure = new_figure(436)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
 

@@ -1,7 +1,7 @@
 """The formula step by step, with the shape that each step gives, and what is asked at it."""
 
 import torch
-from drawing import SMALL, SOFT, arrow, canvas, new
+from drawing import SMALL, SOFT, arrow, canvas, new_figure
 from matrices import WHOLE, grid, mask
 
 from attnref import attention_weights, masks, scaled_dot_product_attention
@@ -42,7 +42,7 @@ def draw(text):
         "weights": ("$P$", attention_weights(query, key, causal)),
         "output": ("$O = PV$", scaled_dot_product_attention(query, key, value, causal)),
     }
-    figure = new(len(steps) * STEP)
+    figure = new_figure(len(steps) * STEP)
     plane = canvas(figure)
     for number, (name, (formula, tensor)) in enumerate(steps.items()):
         middle = STEP * (number + 0.5)

@@ -1,6 +1,6 @@
 """The fourteen units of the course, and which of them the shorter plans take."""
 
-from drawing import FIRST, GROUND, SMALL, SOFT, box, canvas, new
+from drawing import FIRST, GROUND, SMALL, SOFT, box, canvas, new_figure
 
 TEXT = {
     "pt": {
@@ -24,7 +24,7 @@ LEFT, STEP, TOP, ROW = 92, 23, 66, 34
 
 
 def draw(text):
-    figure = new(TOP + 5 * ROW + 34)
+    figure = new_figure(TOP + 5 * ROW + 34)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     centres = {unit: LEFT + STEP * (unit - 0.5) for unit in ALL}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 import yaml
-from drawing import SECOND, SMALL, STRONGEST, canvas, new
+from drawing import SECOND, SMALL, STRONGEST, canvas, new_figure
 from matrices import Fill, grid
 
 TEXT = {
@@ -35,7 +35,7 @@ CELL, COLUMN, ROW = 32, 136, 142
 
 def draw(text):
     asked = yaml.safe_load(QUESTIONS.read_text(encoding="utf-8"))["left_padding"]["answers"]
-    figure = new(2 * ROW + 26)
+    figure = new_figure(2 * ROW + 26)
     plane = canvas(figure)
     centred = {"ha": "center", "va": "center"}
     for number, name in enumerate(list(text)[:-1]):

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from drawing import FIRST, GRID, SECOND, SHADE, SMALL, axes, label, new, ticks
+from drawing import FIRST, GRID, SECOND, SHADE, SMALL, axes, label, new_figure, ticks
 
 TEXT = {
     "pt": {
@@ -28,7 +28,7 @@ TEXT = {
 def draw(text):
     scores = torch.tensor([0.0, 0.0, 0.0, 1000.0])
     limit = math.log(torch.finfo(scores.dtype).max)
-    figure = new(266)
+    figure = new_figure(266)
     plot = axes(figure, 24, 34, 372, 176, xlim=(-1100, 1100), ylim=(2.0, -0.1), yticks=[])
     plot.spines["left"].set_visible(False)
     plot.axvspan(limit, 1100, color=SHADE, alpha=0.18, linewidth=0)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from drawing import FIRST, GROUND, SMALL, SOFT, box, canvas, new
+from drawing import FIRST, GROUND, SMALL, SOFT, box, canvas, new_figure
 
 from attnref.conformance import PROPERTIES, Result, Verdict
 from attnref.conformance.result import WORDS
@@ -19,7 +19,7 @@ LEFT, STEP, TOP, ROW = 150, 92, 40, 30
 
 
 def draw(text):
-    figure = new(TOP + len(Verdict) * ROW + 30)
+    figure = new_figure(TOP + len(Verdict) * ROW + 30)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     centres = [LEFT + STEP * (column + 0.5) for column in range(3)]

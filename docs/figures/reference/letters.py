@@ -1,7 +1,7 @@
 """The letters of one attention at their places: a score is where its query meets its key."""
 
 import torch
-from drawing import SMALL, SOFT, arrow, canvas, new
+from drawing import SMALL, SOFT, arrow, canvas, new_figure
 from matrices import Fill, grid
 
 from attnref import attention_weights, scaled_dot_product_attention
@@ -35,7 +35,7 @@ def draw(text):
     cell = Fill(slice(QUERY_I, QUERY_I + 1), slice(KEY_J, KEY_J + 1), 0.6)
     faint = Fill(rows=slice(QUERY_I, QUERY_I + 1))
 
-    figure = new(262)
+    figure = new_figure(262)
     plane = canvas(figure)
     top = 126  # of the matrices with a row for each query
     width, height = M * CELL, N * CELL

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
 
 from attnref import softmax
 
@@ -50,7 +50,7 @@ def leaders_weight(n, factor):
 
 
 def draw(text):
-    figure = new(440)
+    figure = new_figure(440)
     above = axes(figure, 44, 40, 360, 140, xscale="log", ylim=(0, 1.14))
     below = axes(figure, 44, 236, 360, 140, xscale="log", ylim=(0, 1.14), sharex=above)
     for plot, measure, places in (

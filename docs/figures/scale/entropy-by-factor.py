@@ -3,7 +3,7 @@
 import math
 
 import torch
-from drawing import FIRST, INK, SECOND, SOFT, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, INK, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
 
 import attnref
 from attnref import bounded_scores
@@ -42,7 +42,7 @@ def entropies(factor, normalise=lambda query, key: (query, key)):
 
 def draw(text):
     unit = entropies(lambda d_k: 10.0, bounded_scores.qk_unit_norm)
-    figure = new(330)
+    figure = new_figure(330)
     plot = axes(figure, 40, 44, 360, 236, xscale="log", xlim=(0.9, 1100), ylim=(0, 4.4))
     plot.axhline(math.log(KEYS), color=SOFT, linewidth=1)
     label(plot, (1, math.log(KEYS)), text["uniform"], SOFT, offset=(0, 10))

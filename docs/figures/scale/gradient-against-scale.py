@@ -1,7 +1,7 @@
 """How much gradient comes through: the trace of the Jacobian, and what reaches the query."""
 
 import torch
-from drawing import FIRST, SECOND, SHADE, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, SHADE, axes, label, name_axes, new_figure, ticks
 from factor_sweep import marks, sweep
 
 TEXT = {
@@ -35,7 +35,7 @@ def draw(text):
     lower, median, upper = shown.quantile(torch.tensor([0.25, 0.5, 0.75]), dim=-1)
     named = marks(text["none"])
 
-    figure = new(470)
+    figure = new_figure(470)
     above = axes(figure, 50, 36, 352, 120, xscale="log", xlim=(factors[0], factors[-1]))
     below = axes(figure, 50, 208, 352, 200, xscale="log", yscale="log", sharex=above)
     above.plot(factors, trace, color=FIRST)

@@ -1,7 +1,7 @@
 """The variance of the first scores against the width of the model, by initialiser."""
 
 import torch
-from drawing import FIRST, INK, SECOND, SOFT, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, INK, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
 from torch import nn
 
 TEXT = {
@@ -41,7 +41,7 @@ LOOKS = [
 ]
 
 
-def measured(initialise):
+def measure(initialise):
     generator = torch.Generator().manual_seed(0)
     for width in WIDTHS:
         x = torch.randn(WORDS, width, generator=generator)
@@ -51,13 +51,13 @@ def measured(initialise):
 
 
 def draw(text):
-    figure = new(350)
+    figure = new_figure(350)
     plot = axes(figure, 50, 44, 352, 254, xscale="log", yscale="log", ylim=(4e-4, 12))
     for (name, (initialise, law)), look in zip(CASES.items(), LOOKS, strict=True):
         colour, marker, place, side = look
         expected = [(width * law(width)) ** 2 for width in WIDTHS]
         plot.plot(WIDTHS, expected, color=SOFT, linewidth=1)
-        plot.plot(WIDTHS, list(measured(initialise)), marker, color=colour, clip_on=False)
+        plot.plot(WIDTHS, list(measure(initialise)), marker, color=colour, clip_on=False)
         label(plot, place, text.get(name, name), colour, side=side)
     ticks(plot, x=WIDTHS, y=[0.001, 0.01, 0.1, 1, 4])
     plot.grid(axis="y")

@@ -1,7 +1,7 @@
 """The Jacobian of the softmax as a square of cells, below the weights it belongs to."""
 
 import torch
-from drawing import FIRST, SECOND, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
+from drawing import FIRST, SECOND, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 TEXT = {
     "pt": {
@@ -26,7 +26,7 @@ FLOOR, TOP, HIGH = 114, 150, 66
 
 
 def draw(text):
-    figure = new(326)
+    figure = new_figure(326)
     plane = canvas(figure)
     rows = torch.tensor(SCORES, dtype=torch.float64).softmax(-1)
     for number, p in enumerate(rows):

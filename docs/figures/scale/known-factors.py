@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drawing import FIRST, SECOND, SMALL, SOFT, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, SMALL, SOFT, axes, label, name_axes, new_figure, ticks
 
 from attnref import scaling
 
@@ -40,7 +40,7 @@ MODELS = [  # d_k and the factor, from strong to weak
 
 
 def draw(text):
-    figure = new(346)
+    figure = new_figure(346)
     lines = (len(MODELS) - 0.5, -0.5)
     plot = axes(figure, 148, 34, 250, 256, xscale="log", xlim=(0.4, 10), ylim=lines)
     beside: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """What the factor does to the weights: the largest one, and over how many keys they spread."""
 
-from drawing import FIRST, SECOND, axes, name_axes, new, ticks
+from drawing import FIRST, SECOND, axes, name_axes, new_figure, ticks
 from factor_sweep import marks, sweep
 
 TEXT = {
@@ -23,7 +23,7 @@ def draw(text):
     factors, spreads = sweep(highest=3)
     named = marks(text["none"])
 
-    figure = new(430)
+    figure = new_figure(430)
     above = axes(figure, 50, 36, 352, 140, xscale="log", xlim=(factors[0], factors[-1]))
     below = axes(figure, 50, 228, 352, 140, xscale="log", yscale="log", sharex=above)
     largest = [spread.max_weight.mean().item() for spread in spreads]

@@ -6,7 +6,7 @@ A cell is the mean of q_p k_p q_r k_r, counted over all outcomes of the random s
 import itertools
 
 import torch
-from drawing import SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
+from drawing import SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 TEXT = {
     "pt": {
@@ -22,11 +22,11 @@ TEXT = {
 SIDE, LEFT, STEP, TOP = 112, 20, 134, 62
 
 
-def independent(signs):
+def draw_independent(signs):
     return signs[:, :4], signs[:, 4:8]
 
 
-def repeated(signs):
+def repeat_component(signs):
     return signs[:, :1].expand(-1, 8), signs[:, 1:2].expand(-1, 8)
 
 
@@ -43,10 +43,10 @@ def terms(case):
 
 
 def draw(text):
-    figure = new(236)
+    figure = new_figure(236)
     plane = canvas(figure)
     middle = {"ha": "center", "va": "center"}
-    for number, case in enumerate((independent, repeated, triples)):
+    for number, case in enumerate((draw_independent, repeat_component, triples)):
         square = terms(case)
         left, cell = LEFT + STEP * number, SIDE / len(square)
         centre = left + SIDE / 2

@@ -1,7 +1,7 @@
 """The variance of the scores against the width of the head, for three factors and in theory."""
 
 import torch
-from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
 
 TEXT = {
     "pt": {
@@ -20,7 +20,7 @@ WIDTHS = [4**power for power in range(1, 6)]
 PAIRS = 20_000
 
 
-def measured(power):
+def measure(power):
     generator = torch.Generator().manual_seed(0)
     for d_k in WIDTHS:
         q = torch.randn(PAIRS, d_k, generator=generator)
@@ -29,7 +29,7 @@ def measured(power):
 
 
 def draw(text):
-    figure = new(330)
+    figure = new_figure(330)
     plot = axes(figure, 50, 44, 352, 236, xscale="log", yscale="log")
     for power, colour, marker, name, place in (
         (0, FIRST, "o", text["none"], (64, 220)),
@@ -38,7 +38,7 @@ def draw(text):
     ):
         law = [d_k ** (2 * power + 1) for d_k in WIDTHS]
         plot.plot(WIDTHS, law, color=SOFT, linewidth=1)
-        plot.plot(WIDTHS, list(measured(power)), marker, color=colour, clip_on=False)
+        plot.plot(WIDTHS, list(measure(power)), marker, color=colour, clip_on=False)
         label(plot, place, name, colour, side="center")
     plot.set_ylim(1e-3 / 2, 2e3)
     ticks(plot, x=WIDTHS, y=[0.001, 0.01, 0.1, 1, 10, 100, 1000])

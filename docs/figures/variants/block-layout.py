@@ -1,7 +1,7 @@
 """A layout of blocks, and how the blocks that one row sees are laid side by side."""
 
 import torch
-from drawing import SECOND, SHADE, SMALL, STRONGEST, arrow, box, canvas, new
+from drawing import SECOND, SHADE, SMALL, STRONGEST, arrow, box, canvas, new_figure
 from matplotlib.patches import Rectangle
 from matrices import mask
 
@@ -35,7 +35,7 @@ def draw(text):
         ).block_summary(2)
         > 0
     )  # (12, 12)
-    figure = new(24 + BLOCKS * CELL + 108)
+    figure = new_figure(24 + BLOCKS * CELL + 108)
     plane = canvas(figure)
     left, top = 8, 24
     small = {"va": "center", "fontsize": SMALL}

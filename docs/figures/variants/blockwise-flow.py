@@ -1,6 +1,6 @@
 """Blockwise attention at work: one block of scores exists, and three numbers per query go on."""
 
-from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new
+from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
 from matrices import Fill, grid
 
 from attnref import masks
@@ -40,7 +40,7 @@ NOW = (2, 1)  # row of blocks, column of blocks
 
 def draw(text):
     states = masks.causal(N).block_summary(SIZE)  # (4, 4): 0 where a block is empty
-    figure = new(340)
+    figure = new_figure(340)
     plane = canvas(figure)
     left, top = 8, 44
     fills = []

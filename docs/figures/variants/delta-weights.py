@@ -3,7 +3,7 @@
 import math
 
 import torch
-from drawing import SMALL, SOFT, canvas, new
+from drawing import SMALL, SOFT, canvas, new_figure
 from matrices import Fill, grid
 
 from attnref import gated_delta_attention
@@ -41,7 +41,7 @@ def draw(text):
     fade = {"log_decay": torch.full((N,), math.log(DECAY))}
     share = {"beta": torch.full((N,), BETA)}
     panels = (("added", {}), ("decay", fade), ("beta", share), ("both", fade | share))
-    figure = new(442)
+    figure = new_figure(442)
     plane = canvas(figure)
     look = {"va": "center", "fontsize": SMALL}
     for index, (name, rule) in enumerate(panels):

@@ -1,7 +1,7 @@
 """Two maps over the same keys, and their difference: what both weigh alike goes away."""
 
 import torch
-from drawing import FIRST, INK, SECOND, axes, label, name_axes, new, ticks
+from drawing import FIRST, INK, SECOND, axes, label, name_axes, new_figure, ticks
 
 from attnref import attention_weights
 
@@ -28,18 +28,18 @@ KEYS, NEEDLE, D, FACTOR = 30, 17, 16, 0.8
 def draw(text):
     generator = torch.Generator().manual_seed(12)
 
-    def normal(*shape):
+    def draw_normal(*shape):
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
-    query, common = normal(1, D), normal(KEYS, D)
+    query, common = draw_normal(1, D), draw_normal(KEYS, D)
     key = common.clone()
     key[NEEDLE] += 0.5 * query[0]  # only the first map knows what is sought
     first = attention_weights(query, key, scale=0.35)[0]
-    second = FACTOR * attention_weights(query, common + 0.25 * normal(KEYS, D), scale=0.35)[0]
+    second = FACTOR * attention_weights(query, common + 0.25 * draw_normal(KEYS, D), scale=0.35)[0]
     difference = first - second
 
     others = torch.arange(KEYS) != NEEDLE
-    figure = new(456)
+    figure = new_figure(456)
     rows = (("first", first), ("second", second), ("difference", difference))
     words = {"rest": float(difference[others].sum()), "before": float(first[others].sum())}
     for place, (name, weights) in enumerate(rows):

@@ -12,7 +12,7 @@ from drawing import (
     canvas,
     label,
     name_axes,
-    new,
+    new_figure,
     ticks,
 )
 from matrices import Fill, grid
@@ -46,7 +46,7 @@ N, M, CELL, CHOSEN = 5, 7, 24, -2
 
 
 def draw(text):
-    figure = new(544)
+    figure = new_figure(544)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     t = distances(N, M, alignment="top-left")

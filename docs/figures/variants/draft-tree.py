@@ -1,7 +1,7 @@
 """A tree of drafts, its positions and its mask, and what the cache keeps of it."""
 
 import torch
-from drawing import GROUND, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
+from drawing import GROUND, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 from matrices import Fill, grid, mask
 
 from attnref import KVCache, masks
@@ -37,7 +37,7 @@ CELL, LEFT = 22, 86
 
 
 def draw(text):
-    figure = new(502)
+    figure = new_figure(502)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     centred = {"ha": "center", **small}

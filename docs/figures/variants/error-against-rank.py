@@ -1,7 +1,7 @@
 """The error of Linformer and of the Nyström method against the rank, on both kinds of tokens."""
 
 import torch
-from drawing import FIRST, SECOND, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, axes, label, name_axes, new_figure, ticks
 from tokens import error, noise, waves
 
 import attnref
@@ -37,7 +37,7 @@ def nystrom(rank, q, k, v):
 
 def draw(text):
     generator = torch.Generator().manual_seed(0)
-    figure = new(320)
+    figure = new_figure(320)
     plot = axes(figure, 54, 44, 226, 226, xscale="log", yscale="log")
     lines = {
         ("smooth", "Linformer"): (linformer, FIRST, "o", None),

@@ -1,7 +1,7 @@
 """The error of attention by hashing against the share of keys met, round by round."""
 
 import torch
-from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
 from tokens import error, noise, waves
 
 import attnref
@@ -38,7 +38,7 @@ def directions(generator):
 
 def draw(text):
     generator = torch.Generator().manual_seed(0)
-    figure = new(320)
+    figure = new_figure(320)
     plot = axes(figure, 54, 44, 270, 226, yscale="log")
     kinds = {
         "smooth": ([waves(N, D, generator) for _ in range(3)], SECOND, "s", -8),

@@ -13,7 +13,7 @@ from drawing import (
     canvas,
     label,
     name_axes,
-    new,
+    new_figure,
     ticks,
 )
 from matplotlib.patches import Polygon
@@ -53,7 +53,7 @@ def draw(text):
     answers = scaled_dot_product_attention(query, key, value)  # (QUERIES, 2)
     gates = torch.sigmoid(2 * torch.randn(QUERIES, 2, generator=generator, dtype=torch.float64))
 
-    figure = new(412)
+    figure = new_figure(412)
     plane = canvas(figure)
     plot = axes(figure, 44, 96, 360, 260, xlim=(-0.15, 4.05), ylim=(-0.15, 3.75))
     hull = {"facecolor": SHADE, "alpha": 0.18, "edgecolor": "none"}

@@ -1,7 +1,7 @@
 """One decoding step with grouped queries: keys read once a query head, or once a group."""
 
 import torch
-from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new
+from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
 
 from attnref import MultiHeadAttention
 
@@ -29,7 +29,7 @@ def draw(text):
     layer = MultiHeadAttention(16, 4, num_kv_heads=2, generator=torch.Generator().manual_seed(0))
     heads, key_heads = layer.num_heads, layer.num_kv_heads
     group = heads // key_heads
-    figure = new(312)
+    figure = new_figure(312)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
 

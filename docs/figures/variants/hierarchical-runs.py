@@ -1,7 +1,7 @@
 """Which keys share one score in hierarchical attention: runs, read off its weights."""
 
 import torch
-from drawing import GROUND, INK, SHADE, SMALL, SOFT, box, canvas, new
+from drawing import GROUND, INK, SHADE, SMALL, SOFT, box, canvas, new_figure
 from tokens import noise
 
 from attnref import hierarchical_attention
@@ -32,7 +32,7 @@ def draw(text):
     generator = torch.Generator().manual_seed(0)
     q, k = noise(N, 4, generator), noise(N, 4, generator)
     eye = torch.eye(N, dtype=torch.float64)
-    figure = new(252)
+    figure = new_figure(252)
     plane = canvas(figure)
     for left, key in ((4, "both"), (4 + N * CELL + 24, "causal")):
         plane.text(left, 14, text[key], va="center", fontsize=SMALL)

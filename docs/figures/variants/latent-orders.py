@@ -1,6 +1,6 @@
 """Latent attention in two orders: keys and values are made, or the query goes to the latents."""
 
-from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new
+from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
 
 TEXT = {
     "pt": {
@@ -32,7 +32,7 @@ D_C, D_K = 4, 2  # so that keys and values of all heads are three times as many 
 
 
 def draw(text):
-    figure = new(352)
+    figure = new_figure(352)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
 
@@ -40,7 +40,7 @@ def draw(text):
         for token in range(TOKENS):
             box(plane, x, y + CELL * token, width, CELL, fill=SHADE, alpha=alpha, edge=INK)
 
-    def single(x, y, width, alpha):
+    def draw_vector(x, y, width, alpha):
         box(plane, x, y, width, CELL, fill=SHADE, alpha=alpha, edge=INK)
 
     def name(x, y, word, **look):
@@ -61,7 +61,7 @@ def draw(text):
     name(132 + (HEADS * (narrow + 10) - 10) / 2, top + height + 14, "keys")
     left = 132 + HEADS * (narrow + 10) + 18
     for head in range(HEADS):
-        single(left + 12, top + 8 + 26 * head, CELL * D_K, 0.4)
+        draw_vector(left + 12, top + 8 + 26 * head, CELL * D_K, 0.4)
     arrow(plane, (left + 6, middle), (left - 22, middle))
     name(left + 16, top + height + 14, "queries")
     made = HEADS * 2 * D_K
@@ -72,12 +72,12 @@ def draw(text):
     middle = top + height / 2
     for head in range(HEADS):
         y = top + 8 + 26 * head
-        single(12, y, CELL * D_K, 0.4)
+        draw_vector(12, y, CELL * D_K, 0.4)
         arrow(plane, (12 + CELL * D_K + 4, y + 8), (82, y + 8))
-        single(86, y, wide, 0.4)
-        single(274, y, wide, 0.4)
+        draw_vector(86, y, wide, 0.4)
+        draw_vector(274, y, wide, 0.4)
         arrow(plane, (274 + wide + 4, y + 8), (372, y + 8))
-        single(376, y, CELL * D_K, 0.4)
+        draw_vector(376, y, CELL * D_K, 0.4)
     plane.text(63, top - 4, "$U^⊤$", ha="center", **small)
     plane.text(356, top - 4, "$W$", ha="center", **small)
     column(180, top, wide, STRONGEST)

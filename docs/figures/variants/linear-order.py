@@ -1,7 +1,7 @@
 """Linear attention: two orders of the same three factors, and what each forms in between."""
 
 import torch
-from drawing import SMALL, canvas, new
+from drawing import SMALL, canvas, new_figure
 from matrices import WHOLE, product
 from tokens import noise
 from torch.nn.functional import elu
@@ -25,7 +25,7 @@ def draw(text):
     q, k = (elu(noise(N, WIDTH, generator)) + 1 for _ in range(2))
     v = noise(N, VALUES, generator)
     weights, state = q @ k.T, k.T @ v
-    figure = new(300)
+    figure = new_figure(300)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     plane.text(4, 14, text["square"], **small)

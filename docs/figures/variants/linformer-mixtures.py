@@ -1,7 +1,7 @@
 """Linformer: keys and values are mixed first, and queries meet the mixtures."""
 
 import torch
-from drawing import SMALL, canvas, new
+from drawing import SMALL, canvas, new_figure
 from matrices import WHOLE, product
 from tokens import noise
 
@@ -26,7 +26,7 @@ def draw(text):
     q, k, v = (noise(rows, WIDTH, generator) for rows in (N, KEYS, KEYS))
     e = f = mean_projection(RANK, KEYS, dtype=torch.float64)
     weights = (q @ (e @ k).T).softmax(-1)
-    figure = new(290)
+    figure = new_figure(290)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     plane.text(4, 14, text["mix"], **small)

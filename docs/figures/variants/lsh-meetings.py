@@ -1,7 +1,7 @@
 """Which pairs meet in attention by hashing: sorted by hash, and in the order of the text."""
 
 import torch
-from drawing import SMALL, canvas, new
+from drawing import SMALL, canvas, new_figure
 from matrices import mask
 from tokens import noise
 
@@ -29,15 +29,19 @@ def draw(text):
     rotations = random_rotations(4, D, num_buckets=8, generator=generator, dtype=torch.float64)
     eye = torch.eye(N, dtype=torch.float64)
 
-    def met(rounds):
+    def meeting_pairs(rounds):
         options = {"rotations": rotations[:rounds], "block_size": CHUNK}
         return lsh_attention(tokens, tokens, eye, **options) > 0
 
     products = tokens @ rotations[0]
     order = torch.cat([products, -products], -1).argmax(-1).argsort(stable=True)
-    figure = new(172)
+    figure = new_figure(172)
     plane = canvas(figure)
-    pictures = {"sorted": met(1)[order][:, order], "one": met(1), "four": met(4)}
+    pictures = {
+        "sorted": meeting_pairs(1)[order][:, order],
+        "one": meeting_pairs(1),
+        "four": meeting_pairs(4),
+    }
     for index, (name, allowed) in enumerate(pictures.items()):
         left = 4 + STEP * index
         plane.text(left, 14, text[name], va="center", fontsize=SMALL)

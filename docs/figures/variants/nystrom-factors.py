@@ -1,7 +1,7 @@
 """Nyström attention: three thin factors instead of a square of weights."""
 
 import torch
-from drawing import SMALL, canvas, new
+from drawing import SMALL, canvas, new_figure
 from matrices import WHOLE, product
 from tokens import noise
 
@@ -20,7 +20,7 @@ def draw(text):
     columns = (q @ landmarks[1].T).softmax(-1)
     core = (landmarks[0] @ landmarks[1].T).softmax(-1).pinverse()
     rows = (landmarks[0] @ k.T).softmax(-1)
-    figure = new(186)
+    figure = new_figure(186)
     plane = canvas(figure)
     product(
         plane,

@@ -1,7 +1,7 @@
 """Three sequences: padded to one length, or packed with their borders."""
 
 import torch
-from drawing import SMALL, SOFT, canvas, new
+from drawing import SMALL, SOFT, canvas, new_figure
 from matrices import Fill, grid, mask
 
 from attnref import masks
@@ -29,7 +29,7 @@ LENGTHS, CELL = (3, 6, 2), 13
 def draw(text):
     longest = max(LENGTHS)
     packed = masks.packed(LENGTHS)
-    figure = new(44 + 3 * (longest * CELL + 26) + 24)
+    figure = new_figure(44 + 3 * (longest * CELL + 26) + 24)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     wasted = len(LENGTHS) * longest**2

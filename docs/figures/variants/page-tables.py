@@ -1,7 +1,7 @@
 """Three moments of a cache in pages: a fork, the copy before a write, and pages found again."""
 
 import torch
-from drawing import GRID, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
+from drawing import GRID, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 from attnref import PagedCache
 
@@ -31,7 +31,7 @@ LEFT, PANEL = 8, 128
 
 
 def draw(text):
-    figure = new(3 * PANEL + 44)
+    figure = new_figure(3 * PANEL + 44)
     plane = canvas(figure)
     cache = PagedCache(PAGES, SIZE)
     ids = [*range(10)]

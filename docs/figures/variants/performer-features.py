@@ -1,7 +1,7 @@
 """Performer's error against the number of features, for tokens of three sizes."""
 
 import torch
-from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
 from tokens import error, noise
 
 import attnref
@@ -44,7 +44,7 @@ def errors(size):
 
 
 def draw(text):
-    figure = new(320)
+    figure = new_figure(320)
     plot = axes(figure, 50, 44, 262, 226, xscale="log", yscale="log")
     for size, colour, marker in ((1.0, FIRST, "o"), (0.5, SECOND, "s"), (0.25, THIRD, "^")):
         found, mean = errors(size)

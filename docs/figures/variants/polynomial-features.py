@@ -2,7 +2,7 @@
 
 import math
 
-from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new, powers, ticks
+from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, powers, ticks
 
 TEXT = {
     "pt": {
@@ -31,7 +31,7 @@ def degree(bound):
 
 
 def draw(text):
-    figure = new(310)
+    figure = new_figure(310)
     plot = axes(figure, 48, 44, 300, 216, xscale="log", yscale="log")
     for d, colour, marker in ((64, FIRST, "o"), (16, SECOND, "s"), (4, THIRD, "^")):
         counts = [math.comb(d + degree(bound), degree(bound)) for bound in BOUNDS]

@@ -1,7 +1,7 @@
 """Quantised attention's error against the size of one large channel of the keys."""
 
 import torch
-from drawing import FIRST, SECOND, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, axes, label, name_axes, new_figure, ticks
 from tokens import error, noise
 
 import attnref
@@ -29,7 +29,7 @@ SIZES = [0, 5, 10, 20, 30, 40, 50]
 def draw(text):
     generator = torch.Generator().manual_seed(0)
     q, k, v = (noise(N, D, generator) for _ in range(3))
-    figure = new(300)
+    figure = new_figure(300)
     plot = axes(figure, 54, 44, 250, 206)
     for smooth, key, colour, marker in (
         (False, "plain", SECOND, "s"),

@@ -1,7 +1,7 @@
 """How close a table of low rank can come to the weights of attention, at best."""
 
 import torch
-from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new
+from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure
 
 from attnref import attention_weights
 
@@ -50,7 +50,7 @@ def tokens(generator):
 
 
 def draw(text):
-    figure = new(250)
+    figure = new_figure(250)
     plot = axes(figure, 44, 34, 356, 164, xlim=(1, N), ylim=(0, 1.03))
     plot.set_xscale("log", base=2)
     plot.set_xticks(RANKS, [str(rank) for rank in RANKS])

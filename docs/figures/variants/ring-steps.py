@@ -1,6 +1,6 @@
 """A ring of four ranks step by step, and the pairs that each computes, in two layouts."""
 
-from drawing import INK, SECOND, SMALL, SOFT, arrow, canvas, new
+from drawing import INK, SECOND, SMALL, SOFT, arrow, canvas, new_figure
 from matrices import mask
 
 from attnref import masks
@@ -33,7 +33,7 @@ HEAD, PANEL = 48, 262
 
 
 def draw(text):
-    figure = new(HEAD + 2 * PANEL)
+    figure = new_figure(HEAD + 2 * PANEL)
     plane = canvas(figure)
     small = {"va": "center", "fontsize": SMALL}
     plane.text(8, 14, text["number"], color=SECOND, **small)
@@ -66,12 +66,12 @@ def _panel(plane, text, layout, top):
             plane.text(x - 10, y + side / 2, str(source), color=SECOND, ha="center", **small)
             slowest[step] = max(slowest[step], int(tile.sum()))
             if step < RANKS - 1:
-                _onwards(plane, x + side, y + side / 2, is_last=rank == RANKS - 1, top=top)
+                _draw_hop(plane, x + side, y + side / 2, is_last=rank == RANKS - 1, top=top)
     total = " + ".join(map(str, slowest)) + f" = {sum(slowest)}"
     plane.text(8, top + 46 + ROW * RANKS, text["slowest"].format(sum=total), **small)
 
 
-def _onwards(plane, x, y, *, is_last, top):
+def _draw_hop(plane, x, y, *, is_last, top):
     """From a rank to the next one, in the next step; from the last one to the first."""
     width = COLUMN - CELL * N // RANKS
     start, end = (x + 3, y + 4), (x + width - 16, y + ROW - 6)

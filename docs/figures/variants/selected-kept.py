@@ -1,7 +1,7 @@
 """The weight that is kept by chosen blocks, against the number of keys that are read."""
 
 import torch
-from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
 
 import attnref
 from attnref import masks, moba_choice
@@ -42,7 +42,7 @@ def tokens(alike):
     return 2 * key[sought] + noise, key
 
 
-def kept(alike, choose):
+def kept_weight(alike, choose):
     """The mean weight of the keys that ``choose`` names, over the last quarter of the queries."""
     query, key = tokens(alike)
     weights = attnref.attention_weights(query, key, is_causal=True)
@@ -58,24 +58,24 @@ def blocks(query, key, weights, count):
     return moba_choice(query, key, block_size=BLOCK, num_blocks=count, is_causal=True)
 
 
-def last(query, key, weights, count):
+def select_last(query, key, weights, count):
     return masks.sliding_window(N, window=BLOCK * count, is_causal=True)
 
 
-def best(query, key, weights, count):
+def select_best(query, key, weights, count):
     places = weights.topk(BLOCK * count).indices
     allowed = torch.zeros_like(weights, dtype=torch.bool).scatter(-1, places, True)
     return attnref.Mask((N, N), lambda i, j: allowed[i, j])
 
 
 def draw(text):
-    figure = new(300)
+    figure = new_figure(300)
     plot = axes(figure, 48, 44, 356, 206, xscale="log")
     curves = {
-        "best": (kept(0.0, best), FIRST, "o", 0, (0, 24), "left"),
-        "alike": (kept(0.9, blocks), SECOND, "s", 1, (9, -12), "left"),
-        "unlike": (kept(0.0, blocks), THIRD, "^", 1, (10, -10), "left"),
-        "last": (kept(0.0, last), INK, "v", 3, (9, -10), "left"),
+        "best": (kept_weight(0.0, select_best), FIRST, "o", 0, (0, 24), "left"),
+        "alike": (kept_weight(0.9, blocks), SECOND, "s", 1, (9, -12), "left"),
+        "unlike": (kept_weight(0.0, blocks), THIRD, "^", 1, (10, -10), "left"),
+        "last": (kept_weight(0.0, select_last), INK, "v", 3, (9, -10), "left"),
     }
     read = [BLOCK * count for count in COUNTS]
     for name, (found, colour, marker, place, offset, side) in curves.items():

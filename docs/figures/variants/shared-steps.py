@@ -1,7 +1,7 @@
 """The error of ordinary rows against the number of tokens that share a step with large ones."""
 
 import torch
-from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
 from tokens import error, noise
 
 import attnref
@@ -27,7 +27,7 @@ def draw(text):
     rare = torch.rand(N, 1, generator=generator) < 0.02
     large = torch.where(rare, 30 * q, q)
     exact = attnref.scaled_dot_product_attention(q, k, v) * ~rare
-    figure = new(300)
+    figure = new_figure(300)
     plot = axes(figure, 54, 44, 280, 206)
     for name, dtype, colour, marker, line in FORMATS:
         found = [

@@ -1,7 +1,7 @@
 """Two kinds of sink: where the weight of one row goes, and what a cache that forgets shows."""
 
 import torch
-from drawing import SECOND, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new
+from drawing import SECOND, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 from matrices import mask
 
 from attnref import attention_weights, masks
@@ -53,7 +53,7 @@ def draw(text):
     early = query * 10 / query.square().sum()  # a score of 10 / √8, whatever the query
     kept = attention_weights(query, torch.cat([early, keys]))[0].tolist()
 
-    figure = new(262)
+    figure = new_figure(262)
     plane = canvas(figure)
     plane.text(4, 14, text["seen"], va="center", fontsize=SMALL)
     window = masks.sliding_window(N, window=WINDOW, is_causal=True)

@@ -1,7 +1,7 @@
 """The mass that top-k attention drops, against the number of keys that it keeps."""
 
 import torch
-from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new, ticks
+from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
 from tokens import noise, waves
 
 import attnref
@@ -37,7 +37,7 @@ def draw(text):
         "random": random[:2],
         "matched": (3 * key.roll(1, 0) + noise(N, D, generator), key),
     }
-    figure = new(300)
+    figure = new_figure(300)
     plot = axes(figure, 48, 44, 356, 206, xscale="log")
     looks = {
         "random": (FIRST, "o", (9, 14), "left"),

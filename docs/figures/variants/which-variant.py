@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import yaml
-from drawing import FIRST, INK, SMALL, canvas, new
+from drawing import FIRST, INK, SMALL, canvas, new_figure
 
 TEXT = {"pt": {"language": "pt"}, "en": {"language": "en"}}
 
@@ -26,7 +26,7 @@ def draw(text):
         return downs[0]
 
     place(next(iter(questions)), 0)
-    figure = new(TOP + ROW * len(rows))
+    figure = new_figure(TOP + ROW * len(rows))
     plane, small = canvas(figure), {"va": "center", "fontsize": SMALL}
     for left, downs, short in lines:
         trunk = left + STEP - 14

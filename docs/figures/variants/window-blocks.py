@@ -1,6 +1,6 @@
 """A sliding window computed in blocks: the band that counts, and the strips that are computed."""
 
-from drawing import SECOND, SMALL, box, canvas, new
+from drawing import SECOND, SMALL, box, canvas, new_figure
 from matplotlib.patches import Rectangle
 from matrices import mask
 
@@ -23,7 +23,7 @@ N, WINDOW, ROWS, CELL = 24, 5, 6, 12
 
 
 def draw(text):
-    figure = new(26 + N * CELL + 52)
+    figure = new_figure(26 + N * CELL + 52)
     plane = canvas(figure)
     left, top = 8, 26
     small = {"va": "center", "fontsize": SMALL}

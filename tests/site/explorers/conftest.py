@@ -19,7 +19,7 @@ def alone(site, served, tmp_path_factory):
             place = folder / language / path
             place.mkdir(parents=True, exist_ok=True)
             html = (site / language / path / "index.html").read_text("utf-8")
-            (place / "index.html").write_text(contract.alone(html, name), "utf-8")
+            (place / "index.html").write_text(contract.strip_page(html, name), "utf-8")
     with served(folder) as address:
         yield address
 

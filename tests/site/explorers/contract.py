@@ -91,7 +91,7 @@ def address_of(name, state):
     return f"?{name}={quote(json.dumps(state))}"
 
 
-def alone(html, name):
+def strip_page(html, name):
     """A page with no text but the explorer, and no scripts but its own."""
     tree = LexborHTMLParser(html)
     kept = tree.css_first(f"#explorer-{name}").html
@@ -130,12 +130,12 @@ def walk(page, name, states, also="root => null", is_seen=False):
     return [(state, *one) for state, one in zip(states, found, strict=True)]
 
 
-def shown(page, name, state):
+def shown_numbers(page, name, state):
     """The numbers of an explorer in a state, which the address names."""
     return walk(page, name, [state])[0][1]
 
 
-def settled(page, name):
+def settle(page, name):
     """What is noted in the address, once there is something, and nothing is to come any more."""
     page.wait_for_function(f"name => location.search && ({AT_REST})(name)", arg=name)
     return page.evaluate(NOTED, name)
@@ -156,7 +156,7 @@ def assert_refused(page, name, views):
     for state, why in views:
         page.evaluate(BEGIN, [name, address_of(name, state)])
         expect(problem(page, name)).to_contain_text(f"so this is the first one. {why}")
-        assert wrong(name, {}, numbers(page, name)) == [], state
+        assert find_wrong(name, {}, numbers(page, name)) == [], state
 
 
 def walk_programs(page, name, states, also="root => null"):
@@ -173,27 +173,27 @@ def walk_programs(page, name, states, also="root => null"):
 
 
 @cache
-def said(name, state):
+def expected_numbers(name, state):
     """The numbers that attnref says of a state, as JSON: to reckon them may take long."""
     module = module_of(name)
     return module.values({**module.STATE, **json.loads(state)})
 
 
-def wrong(name, state, found, tolerance=1e-5):
+def find_wrong(name, state, found, tolerance=1e-5):
     """What an explorer shows in a state that attnref does not say, or the other way round."""
-    expected = said(name, json.dumps(state))
+    expected = expected_numbers(name, json.dumps(state))
     problems = [f"{lost} is not shown" for lost in expected.keys() - {one[0] for one in found}]
     for key, value, text in found:
         if key not in expected:
             problems.append(f"{key} = {value} is shown, and attnref says nothing of it")
-        elif not same(value, expected[key], tolerance):
+        elif not is_close(value, expected[key], tolerance):
             problems.append(f"{key} = {value}, and attnref says {expected[key]}")
         elif not reads_as(text, value):
             problems.append(f"{key} = {value} is written {text!r}")
     return sorted(set(problems))
 
 
-def same(value, expected, tolerance):
+def is_close(value, expected, tolerance):
     """Relative to the number, and to 1e-3 where that is smaller: near 0 it is rounding."""
     if value is None or math.isnan(value):
         return False

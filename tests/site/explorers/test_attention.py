@@ -11,13 +11,13 @@ from contract import (
     AT_REST,
     NARROW,
     assert_refused,
+    find_wrong,
     first_and_more,
     numbers,
     problem,
-    settled,
+    settle,
     walk,
     walk_programs,
-    wrong,
 )
 from playwright.sync_api import expect
 
@@ -83,7 +83,7 @@ def test_each_number_is_the_package_s(page, count):
     """On a grid and at random, 272 states in all."""
     states = [{}, *list(grid())[:: 1 if count > 100 else 5], *map(drawn, range(count))]
     assert len(states) in (28, 272)
-    found = [(state, wrong(NAME, state, one)) for state, one, _ in walk(page, NAME, states)]
+    found = [(state, find_wrong(NAME, state, one)) for state, one, _ in walk(page, NAME, states)]
     assert [(state, problems) for state, problems in found if problems] == []
 
 
@@ -120,7 +120,7 @@ ZEROS = {"padding": 5, "side": "start", "is_causal": True}
 )
 def test_a_mistake_in_the_numbers_is_noticed(spoiled, right, mistake, state, view):
     state = {**state, "view": view}
-    assert wrong(NAME, state, numbers(spoiled(NAME, right, mistake, state), NAME))
+    assert find_wrong(NAME, state, numbers(spoiled(NAME, right, mistake, state), NAME))
 
 
 PROGRAMS = [
@@ -154,7 +154,7 @@ def centre(page, word):
 
 def whole(page):
     """The state once it is at rest."""
-    return {**VALUES.STATE, **settled(page, NAME)}
+    return {**VALUES.STATE, **settle(page, NAME)}
 
 
 def test_a_word_is_dragged_with_the_mouse(page):
@@ -170,7 +170,7 @@ def test_a_word_is_dragged_with_the_mouse(page):
     assert state["vectors"][5] == pytest.approx([0.55, -0.2, 0.55], abs=0.02)
     assert state["key"] == 5
     assert state["vectors"][:5] == VALUES.STATE["vectors"][:5]
-    assert wrong(NAME, state, numbers(page, NAME)) == []
+    assert find_wrong(NAME, state, numbers(page, NAME)) == []
 
 
 def test_a_word_is_dragged_by_touch_and_the_page_stays(visit):
@@ -191,7 +191,7 @@ def test_a_word_is_dragged_by_touch_and_the_page_stays(visit):
     assert state["vectors"][0][0] < 0.3
     assert state["vectors"][0][1:] == [-1, 0.89]
     assert page.evaluate("scrollY") == before
-    assert wrong(NAME, state, numbers(page, NAME)) == []
+    assert find_wrong(NAME, state, numbers(page, NAME)) == []
 
 
 def test_a_word_is_moved_by_keys_and_says_where_it_is(page):
@@ -206,7 +206,7 @@ def test_a_word_is_moved_by_keys_and_says_where_it_is(page):
     assert word.get_attribute("aria-label") == "with"
     assert word.get_attribute("aria-valuetext") == "0.22, 0.49, 0.42"
     assert page.get_by_role("spinbutton", name="with, component 1").input_value() == "0.22"
-    assert wrong(NAME, state, numbers(page, NAME)) == []
+    assert find_wrong(NAME, state, numbers(page, NAME)) == []
 
 
 def test_a_vector_is_typed_and_its_third_number_slid(page):
@@ -244,7 +244,7 @@ def test_a_sentence_keeps_the_vectors_of_its_words(page):
             "The vectors of at, dawn are made up from the letters: nobody has learned them.$"
         )
     )
-    assert wrong(NAME, state, numbers(page, NAME)) == []
+    assert find_wrong(NAME, state, numbers(page, NAME)) == []
     field.fill("dawn at noon")
     page.wait_for_function("decodeURIComponent(location.search).includes('noon')")
     assert whole(page)["vectors"][:2] == made[::-1]
@@ -308,13 +308,13 @@ def test_what_is_touched_lights_up_in_every_part(page):
     expect(page.locator(f"{ROOT} .attention-matrices [data-asks] th")).to_have_text(["with"] * 3)
     state = whole(page)
     assert (state["query"], state["key"]) == (3, 1)
-    assert wrong(NAME, state, numbers(page, NAME)) == []
+    assert find_wrong(NAME, state, numbers(page, NAME)) == []
 
 
 def test_a_scale_of_one_s_own_is_taken_when_it_is_typed(page):
     page.fill(f"{ROOT} [name=own]", "2.5")
     expect(page.locator(f"{ROOT} [name=scale]")).to_have_value("own")
-    assert wrong(NAME, {"scale": "own", "own": 2.5}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {"scale": "own", "own": 2.5}, numbers(page, NAME)) == []
     page.fill(f"{ROOT} [name=own]", "99")
     expect(problem(page, NAME)).to_have_text(
         "Scale, a number of your own: 99 is outside the range from -10 to 10."
@@ -325,7 +325,7 @@ def test_the_small_one_shows_the_same_numbers(visit):
     page = visit(NAME, is_small=True)
 
     def unlike(state):
-        problems = wrong(NAME, state, numbers(page, NAME))
+        problems = find_wrong(NAME, state, numbers(page, NAME))
         return [problem for problem in problems if not problem.endswith("is not shown")]
 
     assert unlike({}) == []
@@ -402,4 +402,4 @@ def test_numbers_are_written_ten_times_a_second_while_one_drags(page, is_held):
         assert 1 <= written <= time / 100 + 2
     else:
         assert written == 30
-    assert wrong(NAME, {"temperature": 2.0}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {"temperature": 2.0}, numbers(page, NAME)) == []

@@ -11,13 +11,13 @@ from contract import (
     WIDE,
     assert_refused,
     becomes,
+    find_wrong,
     first_and_more,
     numbers,
     problem,
-    shown,
+    shown_numbers,
     walk,
     walk_programs,
-    wrong,
 )
 from playwright.sync_api import expect
 
@@ -86,7 +86,7 @@ def page(page):
 def test_its_numbers_are_those_of_attnref(page, seed):
     states = [*(GRID[::3] if seed == 1 else GRID), *random_states(seed, 30)]
     for state, found, _ in walk(page, NAME, states):
-        assert wrong(NAME, state, found) == [], state
+        assert find_wrong(NAME, state, found) == [], state
 
 
 def test_random_states_reach_what_is_special():
@@ -117,7 +117,7 @@ def test_random_states_reach_what_is_special():
 def test_a_mistake_is_noticed(spoiled, right, mistake):
     page = spoiled(NAME, right, mistake, {})
     states = [*random_states(2, 25), {"causal": True, "preset": "masked", "row": 2, "step": 1}]
-    assert any(wrong(NAME, state, found) for state, found, _ in walk(page, NAME, states))
+    assert any(find_wrong(NAME, state, found) for state, found, _ in walk(page, NAME, states))
 
 
 def test_the_program_prints_what_is_shown(page):
@@ -231,7 +231,7 @@ def test_a_score_that_cannot_be_is_refused(page):
 
 def test_a_score_is_typed_as_it_is_shown(page):
     """With what is added to all."""
-    shown(page, NAME, {"shift": 1000})
+    shown_numbers(page, NAME, {"shift": 1000})
     field = page.locator(f"{ROOT} .blockwise-score")
     expect(field).to_have_value("1000.4")
     field.fill("1002.7")
@@ -252,7 +252,7 @@ def test_an_address_that_cannot_be_says_why(page):
 
 
 def test_the_steps_go_forward_and_back(page):
-    shown(page, NAME, {"step": 1})
+    shown_numbers(page, NAME, {"step": 1})
     back, forward = (page.locator(f"{ROOT} [data-step='{by}']") for by in (-1, 1))
     step = page.locator(f"{ROOT} [name=step]")
     for seen in ("2", "3", "4"):
@@ -271,7 +271,7 @@ def test_the_steps_go_forward_and_back(page):
 def test_it_plays_to_the_end_where_motion_is_welcome(visit, page):
     expect(page.locator(f"{ROOT} .blockwise-play")).to_be_hidden()
     page.emulate_media(reduced_motion="no-preference")
-    shown(page, NAME, {"step": 16, "block": 6})
+    shown_numbers(page, NAME, {"step": 16, "block": 6})
     play, step = page.locator(f"{ROOT} .blockwise-play"), page.locator(f"{ROOT} [name=step]")
     play.click()
     expect(step).to_have_value("0")
@@ -291,7 +291,7 @@ def test_a_query_is_chosen_in_the_table(page):
 
 
 def test_a_button_gives_new_scores(page):
-    shown(page, NAME, {"edits": {"7-1": 3}})
+    shown_numbers(page, NAME, {"edits": {"7-1": 3}})
     pressed = page.locator(f"{ROOT} [aria-pressed=true]")
     expect(pressed).to_have_count(0)
     page.click(f"{ROOT} [data-preset=overflow]")
@@ -315,7 +315,7 @@ def test_it_says_what_came_out(page):
         ({"step": 0}, "Before the first block μ is −∞"),
         ({"shift": 1000}, "gives ∞/∞ in float32, and no output"),
     ):
-        shown(page, NAME, {**state, "keys": 11})
+        shown_numbers(page, NAME, {**state, "keys": 11})
         page.fill(f"{ROOT} [name=keys]", "12")
         expect(page.locator(f"{ROOT} .explorer-said")).to_contain_text(said)
 

@@ -9,14 +9,14 @@ import pytest
 from contract import (
     AT_REST,
     assert_refused,
+    expected_numbers,
+    find_wrong,
     first_and_more,
     module_of,
     numbers,
     problem,
-    said,
     walk,
     walk_programs,
-    wrong,
 )
 from playwright.sync_api import expect
 
@@ -93,13 +93,13 @@ def test_numbers_and_units_are_as_the_package_says(page, count, seed):
     states, compared = [*grid(), *MODELS, *random_states(count, seed)], 0
     assert len(states) > 40
     for place, (state, found, units) in enumerate(walk(page, NAME, states, UNITS)):
-        assert wrong(NAME, state, found) == [], state
+        assert find_wrong(NAME, state, found) == [], state
         if place % 2 or count > 100:
             expected = MODULE.drawing({**MODULE.STATE, **state})["units"]
             assert {name: units[name] for name in expected} == expected, state
         # Whole numbers are exact as far as JavaScript knows them.
         texts = {name: text for name, _, text in found}
-        for name, value in said(NAME, json.dumps(state)).items():
+        for name, value in expected_numbers(NAME, json.dumps(state)).items():
             if isinstance(value, int) and value < 2**53 and not re.search(r"-at-|brief", name):
                 assert texts[name] == str(value), (name, state)
                 compared += 1
@@ -132,7 +132,7 @@ def test_numbers_and_units_are_as_the_package_says(page, count, seed):
     ),
 )
 def test_a_mistake_in_the_numbers_is_noticed(spoiled, right, mistake, state):
-    assert wrong(NAME, state, numbers(spoiled(NAME, right, mistake, state), NAME)) != []
+    assert find_wrong(NAME, state, numbers(spoiled(NAME, right, mistake, state), NAME)) != []
 
 
 PROGRAMS = [
@@ -200,7 +200,7 @@ def test_the_length_is_dragged_by_mouse(page):
         becomes(page, 2**17)
         page.mouse.move(*place(page, MODULE.across(2**6)))
         becomes(page, 2**17)
-    assert wrong(NAME, {"n": 2**17}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {"n": 2**17}, numbers(page, NAME)) == []
 
 
 def test_the_length_is_set_by_keys_and_said(page):
@@ -265,7 +265,7 @@ def test_own_sizes_begin_with_those_of_the_model_and_heads_change_together(page)
     page.fill(f"{ROOT} [name=kv_heads]", "6")
     expect(problem(page, NAME)).to_have_text("")
     state = {**sizes, "model": "own", "heads": 12, "kv_heads": 6}
-    assert wrong(NAME, state, numbers(page, NAME)) == []
+    assert find_wrong(NAME, state, numbers(page, NAME)) == []
 
 
 def test_a_link_to_what_cannot_be_shown_says_why(page):

@@ -17,12 +17,12 @@ from contract import (
     WIDE,
     address_of,
     begin,
+    find_wrong,
     module_of,
     numbers,
     page_of,
     problem,
     wake,
-    wrong,
 )
 from PIL import Image
 from playwright.sync_api import expect
@@ -61,7 +61,7 @@ def test_without_javascript_a_figure_and_a_table_stand_there(still, name, langua
     assert explorer.locator("table").first.is_visible()
     assert not explorer.locator(":is([name], button):visible").count()
     found = numbers(page, name)
-    problems = wrong(name, {}, found)
+    problems = find_wrong(name, {}, found)
     assert not [problem for problem in problems if not problem.endswith("is not shown")]
     assert len(found) >= 5
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
@@ -280,7 +280,7 @@ def test_a_view_is_shared_by_its_address(visit, new_page, bare, name):
     there = bare(new_page(), name, query=f"?{urlsplit(link).query}#{urlsplit(link).fragment}")
     assert numbers(there, name) == before
     state = json.loads(parse_qs(urlsplit(link).query)[name][0])
-    assert wrong(name, state, before) == []
+    assert find_wrong(name, state, before) == []
     page.click(f"#explorer-{name} [data-do=reset]")
     page.wait_for_function("!location.search")
 
@@ -295,7 +295,7 @@ def test_a_damaged_address_shows_the_first_view_and_says_why(visit, name):
     def told(query):
         begins = "The address holds a view that cannot be shown, so this is the first one. "
         expect(problem(page, name)).to_have_text(re.compile(re.escape(begins) + ".+"))
-        assert wrong(name, {}, numbers(page, name)) == [], query
+        assert find_wrong(name, {}, numbers(page, name)) == [], query
         return problem(page, name).inner_text().removeprefix(begins)
 
     for query in ("[]", "%7B%22unheard%22:1%7D", "null"):

@@ -12,14 +12,14 @@ from contract import (
     NOTED,
     assert_refused,
     begin,
+    find_wrong,
     first_and_more,
     module_of,
     numbers,
     problem,
-    shown,
+    shown_numbers,
     walk,
     walk_programs,
-    wrong,
 )
 from playwright.sync_api import expect
 
@@ -159,7 +159,7 @@ def grid():
 @pytest.mark.parametrize(("seed", "count"), first_and_more((0, 20), (1, 60), (2, 60), (3, 60)))
 def test_its_numbers_and_pairs_are_attnrefs(page, seed, count):
     for state, found, drawn in walk(page, NAME, [*grid(), *random_states(seed, count)], DRAWN):
-        assert wrong(NAME, state, found) == [], state
+        assert find_wrong(NAME, state, found) == [], state
         assert misdrawn(state, drawn) == [], state
         assert drawn["problem"] == "", state
 
@@ -215,7 +215,7 @@ def test_a_mistake_is_noticed(spoiled, right, mistaken, expression, state):
     state = {**state, "expression": expression}
     page = spoiled(NAME, right, mistaken, state)
     found, drawn = numbers(page, NAME), page.locator(ROOT).evaluate(DRAWN)
-    assert wrong(NAME, state, found) or misdrawn(state, drawn)
+    assert find_wrong(NAME, state, found) or misdrawn(state, drawn)
 
 
 def test_the_program_prints_what_is_shown(page):
@@ -293,7 +293,7 @@ def test_what_cannot_be_read_is_said(page):
         expect(told).not_to_contain_text("{")
         expect(field).to_have_value(written)  # nothing that was typed is lost
         expect(field).to_have_attribute("aria-invalid", "true")
-        assert wrong(NAME, {}, numbers(page, NAME)) == []  # what was drawn before still is
+        assert find_wrong(NAME, {}, numbers(page, NAME)) == []  # what was drawn before still is
     field.fill("causal(n)")
     expect(told).to_have_text("")
     expect(field).not_to_have_attribute("aria-invalid", "true")
@@ -363,7 +363,7 @@ def test_pointing_at_a_pair_says_who_sees_whom(page):
     page.mouse.move(*cell(page, 14, 2))
     page.mouse.up()
     is_noted(page, {"query": 14})
-    assert wrong(NAME, {"query": 14}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {"query": 14}, numbers(page, NAME)) == []
 
 
 def test_a_query_is_chosen_by_handle_mouse_and_keys(page):
@@ -417,7 +417,7 @@ def test_buttons_write_the_expression(page):
         page.get_by_role("button", name=button, exact=True).click()
         expect(field).to_have_value(expected)
         expect(problem(page, NAME)).to_have_text("")
-        assert wrong(NAME, {"expression": expected}, numbers(page, NAME)) == []
+        assert find_wrong(NAME, {"expression": expected}, numbers(page, NAME)) == []
     is_noted(page, {"expression": expected})
 
 
@@ -468,7 +468,7 @@ def test_what_has_no_effect_cannot_be_moved(page):
     control = {name: page.locator(f"{ROOT} [name={name}]") for name in ("n", "m", "layers")}
 
     def moved(expression):
-        shown(page, NAME, {"expression": expression, "m": 20})
+        shown_numbers(page, NAME, {"expression": expression, "m": 20})
         return {name for name, one in control.items() if one.is_enabled()}
 
     assert moved("causal(n)") == {"n", "layers"}
@@ -511,7 +511,7 @@ def test_a_link_shows_its_view(visit):
     field = page.locator(f"{ROOT} textarea")
     expect(field).to_have_value(state["expression"])
     expect(page.locator(f"{ROOT} [name=block]")).to_have_value("3")
-    assert wrong(NAME, state, numbers(page, NAME)) == []
+    assert find_wrong(NAME, state, numbers(page, NAME)) == []
     field.fill("casual(n)")  # what is refused is said in the language of the page
     expect(problem(page, NAME)).to_contain_text("“casual”")
     expect(problem(page, NAME)).not_to_contain_text("is not known")

@@ -10,13 +10,13 @@ import torch
 from contract import (
     AT_REST,
     assert_refused,
+    find_wrong,
     first_and_more,
     module_of,
     numbers,
     problem,
     walk,
     walk_programs,
-    wrong,
 )
 from playwright.sync_api import expect
 
@@ -80,7 +80,7 @@ BACK = [FIRST, SECOND, {**FIRST, "seed": 2}, FIRST, {**SECOND, "own": 0.1}, SECO
 )
 def test_every_number_and_path_is_that_of_the_package(page, states):
     for state, found, paths in walk(page, NAME, states, PATHS):
-        assert wrong(NAME, state, found) == [], state
+        assert find_wrong(NAME, state, found) == [], state
         assert misdrawn(state, paths) == [], state
 
 
@@ -103,7 +103,7 @@ def test_a_mistake_is_noticed(spoiled, file, right, mistake, lost):
     state = {"d_k": 100, "factor": "sqrt", "n": 37}
     if right == "lagging[column] = lag * scale":
         state["factor"] = "inverse"  # the scale is 1 from a standard deviation of 1 on
-    problems = wrong(NAME, state, numbers(spoiled(NAME, right, mistake, state, file), NAME))
+    problems = find_wrong(NAME, state, numbers(spoiled(NAME, right, mistake, state, file), NAME))
     assert any(problem.startswith(f"{lost} = ") for problem in problems), problems
 
 
@@ -190,7 +190,7 @@ def test_the_width_is_dragged_in_a_plot(page):
     becomes(page, "d_k", "23")
     page.mouse.move(box["x"] + 2 * box["width"], box["y"] + 20)
     becomes(page, "d_k", "512")
-    assert wrong(NAME, {"d_k": 512}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {"d_k": 512}, numbers(page, NAME)) == []
     page.mouse.up()
     page.mouse.move(box["x"] + 10, box["y"] + 20)
     becomes(page, "d_k", "512")
@@ -219,7 +219,7 @@ def test_drawing_again_gives_the_next_sample(visit):
         page.click(f"#explorer-{NAME} [data-draw]")
         becomes(page, "seed", seed)
     assert page.evaluate("decodeURIComponent(location.search)").endswith('"seed":2}')
-    assert wrong(NAME, {"seed": 2}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {"seed": 2}, numbers(page, NAME)) == []
 
 
 def test_typing_a_factor_chooses_it(page):
@@ -228,7 +228,7 @@ def test_typing_a_factor_chooses_it(page):
     said = page.locator(f"#explorer-{NAME} [role=status]")
     expect(said).to_contain_text("factor 0.2500")
     state = {"factor": "own", "own": 0.25}
-    assert wrong(NAME, state, numbers(page, NAME)) == []
+    assert find_wrong(NAME, state, numbers(page, NAME)) == []
     assert misdrawn(state, page.locator(f"#explorer-{NAME}").evaluate(PATHS)) == []
 
 
@@ -245,7 +245,7 @@ def test_what_cannot_be_shown_is_named(page):
         expect(problem(page, NAME)).to_have_text(message)
         expect(field).to_have_attribute("aria-invalid", "true")
         kept = {"factor": "own"} if name == "own" else {}
-        assert wrong(NAME, kept, numbers(page, NAME)) == []
+        assert find_wrong(NAME, kept, numbers(page, NAME)) == []
 
 
 def test_an_address_that_cannot_be_shown_says_so(page):

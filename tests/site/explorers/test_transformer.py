@@ -11,12 +11,12 @@ from contract import (
     AT_REST,
     address_of,
     assert_refused,
+    find_wrong,
     first_and_more,
     numbers,
     problem,
-    shown,
+    shown_numbers,
     walk,
-    wrong,
 )
 from playwright.sync_api import expect
 
@@ -60,7 +60,7 @@ GRID = [
 @pytest.mark.parametrize("count", first_and_more(6, (96,)))
 def test_its_numbers_are_those_of_pytorch(page, count):
     for state, found, _ in walk(page, NAME, [*GRID, *states_at_random(count)]):
-        assert wrong(NAME, state, found) == [], state
+        assert find_wrong(NAME, state, found) == [], state
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_mistake_is_noticed(spoiled, right, mistaken):
     state = {"text": TEXTS[1], "factor": "inverse"}
     page = spoiled(NAME, right, mistaken, state)
     page.wait_for_function(LOADED)
-    assert wrong(NAME, state, numbers(page, NAME))
+    assert find_wrong(NAME, state, numbers(page, NAME))
 
 
 DRAWN = """root => {
@@ -145,7 +145,7 @@ def test_the_weights_come_only_when_they_are_wanted(new_page, bare, way):
     if way != "address":
         page.wait_for_load_state("networkidle")
         assert asked == []
-        assert wrong(NAME, {}, numbers(page, NAME)) == []
+        assert find_wrong(NAME, {}, numbers(page, NAME)) == []
     if way == "button":
         page.click(f"{ROOM} [data-do=load]")
     if way == "typing":
@@ -154,7 +154,7 @@ def test_the_weights_come_only_when_they_are_wanted(new_page, bare, way):
         assert "y o" in state["text"]
     page.wait_for_function(LOADED)
     page.wait_for_function(AT_REST, arg=NAME)
-    assert wrong(NAME, state, numbers(page, NAME)) == []
+    assert find_wrong(NAME, state, numbers(page, NAME)) == []
     assert len(asked) == 1
     expect(page.locator(f"{ROOM} [data-do=load]")).to_have_text("The model is loaded")
 
@@ -168,14 +168,14 @@ def test_weights_that_do_not_come_are_told_and_asked_for_again(new_page, bare):
         "The model could not be loaded, so the picture still shows the first text. Check the "
         "connection and press “Load the model”; what you typed is kept."
     )
-    assert wrong(NAME, {}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {}, numbers(page, NAME)) == []
     assert page.input_value(f"{ROOM} textarea") == "import torch"
     button = page.locator(f"{ROOM} [data-do=load]").bounding_box()
     assert 0 <= told.bounding_box()["y"] - button["y"] - button["height"] < 60
     page.unroute("**/weights.bin")
     page.click(f"{ROOM} [data-do=load]")
     page.wait_for_function(LOADED)
-    assert wrong(NAME, {"text": "import torch"}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {"text": "import torch"}, numbers(page, NAME)) == []
     expect(told).to_have_text("")
 
 
@@ -190,7 +190,7 @@ def test_characters_that_it_does_not_know_are_named_and_kept(page):
     expect(area).to_have_attribute("aria-invalid", "true")
     before = {name: value for name, value, _ in numbers(page, NAME)}
     page.check(f"{ROOM} [name=mask][value=none]")  # what was typed stays there
-    assert wrong(NAME, {"text": "a Zona é", "mask": "none"}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {"text": "a Zona é", "mask": "none"}, numbers(page, NAME)) == []
     expect(area).to_have_value("a Zona é")
     page.check(f"{ROOM} [name=mask][value=causal]")
     area.fill("a ona ")
@@ -201,21 +201,21 @@ def test_characters_that_it_does_not_know_are_named_and_kept(page):
 
 def test_a_long_text_is_kept_and_its_end_is_read(page):
     text = "The softmax of each row of scores is " * 30
-    assert wrong(NAME, {"text": text}, shown(page, NAME, {"text": text})) == []
+    assert find_wrong(NAME, {"text": text}, shown_numbers(page, NAME, {"text": text})) == []
     assert page.input_value(f"{ROOM} textarea") == text
     assert page.locator(f"{ROOM} tbody tr").count() == VALUES.WINDOW
 
 
 def test_an_empty_text_has_no_loss(page):
-    shown(page, NAME, {"text": ""})
+    shown_numbers(page, NAME, {"text": ""})
     expect(page.locator(f"{ROOM} .transformer-loss strong")).to_have_text("–")
     page.fill(f"{ROOM} textarea", "ab")
     page.wait_for_function(f"document.querySelector('{ROOM} [data-name=loss]')")
-    assert wrong(NAME, {"text": "ab"}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {"text": "ab"}, numbers(page, NAME)) == []
 
 
 def test_it_writes_what_it_finds_likeliest(page):
-    shown(page, NAME, {"at": -7})
+    shown_numbers(page, NAME, {"at": -7})
     text = VALUES.STATE["text"]
     for _ in range(6):
         page.click(f"{ROOM} [data-do=write]")
@@ -224,7 +224,7 @@ def test_it_writes_what_it_finds_likeliest(page):
         expect(page.locator(f"{ROOM} textarea")).to_have_value(text)
     assert text.startswith("The weights of the query")
     # It goes on from the end, where the next one is shown.
-    assert wrong(NAME, {"text": text}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {"text": text}, numbers(page, NAME)) == []
 
 
 def test_the_character_that_looks_is_chosen_by_mouse_finger_and_keys(visit):
@@ -239,7 +239,7 @@ def test_the_character_that_looks_is_chosen_by_mouse_finger_and_keys(visit):
         expect(slider).to_have_value(str(at))
         page.wait_for_function(LOADED)
         page.wait_for_function(AT_REST, arg=NAME)
-        assert wrong(NAME, {"at": at}, numbers(page, NAME)) == []
+        assert find_wrong(NAME, {"at": at}, numbers(page, NAME)) == []
 
     page.mouse.move(x, box["y"] + 4.5 * cell)
     page.mouse.down()
@@ -266,7 +266,7 @@ def test_the_last_character_goes_on_looking_while_one_types(page):
     area.press("Control+End")
     area.press_sequentially("y and")
     expect(page.locator(f"{ROOM} .explorer-said")).to_have_text(re.compile("From “d”"))
-    assert wrong(NAME, {"text": "The weights of the query and"}, numbers(page, NAME)) == []
+    assert find_wrong(NAME, {"text": "The weights of the query and"}, numbers(page, NAME)) == []
 
 
 def test_an_address_that_cannot_be_shown_says_what_is_wrong(page):
