@@ -42,7 +42,7 @@ class Pages:
         return len(self._empty) + len(self._idle)
 
     def reserve(self, count: int) -> list[int]:
-        """Empty pages, ``num_free`` of them at most; for them the least recently used are forgotten.
+        """Empty pages, ``num_free`` at most; for them the least recently used are forgotten.
 
         They stay empty until they are used, so that nothing is lost if they are not.
         """
