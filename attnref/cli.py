@@ -88,7 +88,7 @@ def main() -> None:
             app.command(name)(command)
     commands = typer.main.get_command(app)
     if choose_language(sys.argv, os.environ) == "pt":
-        commands = importlib.import_module("attnref.usage").in_portuguese(commands)
+        commands = importlib.import_module("attnref.usage").translate_command(commands)
     out = sys.stdout
     try:
         commands(prog_name="attnref")
