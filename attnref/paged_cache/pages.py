@@ -20,11 +20,11 @@ class Pages:
 
     Examples:
         >>> pages = Pages(2)
-        >>> (page,) = pages.ready(1)
+        >>> (page,) = pages.reserve(1)
         >>> pages.use(page)
         >>> number = pages.learn(page, BEGINNING, (7, 8))
         >>> pages.drop(page)
-        >>> pages.find(BEGINNING, (7, 8)) == (page, number), pages.free
+        >>> pages.find(BEGINNING, (7, 8)) == (page, number), pages.num_free
         (True, 2)
     """
 

@@ -13,7 +13,7 @@ TEXT = {
         "|2  outra última palavra: as saídas anteriores ficam?"
         "|3  outra sequência no lote: esta fica?"
         "|4  última consulta sozinha: igual à da passagem inteira?",
-        "right": "sem erro",
+        "correct_attention": "sem erro",
         "mask": "máscaras: uma chave a mais",
         "axis": "números: softmax no outro eixo",
         "batch": "formas: lote como sequência",
@@ -25,7 +25,7 @@ TEXT = {
         "|2  a different last word: are earlier outputs unchanged?"
         "|3  another sequence in the batch: is this one unchanged?"
         "|4  the last query alone: same as in the whole pass?",
-        "right": "no fault",
+        "correct_attention": "no fault",
         "mask": "masks: one key too many",
         "axis": "numbers: softmax, other axis",
         "batch": "shapes: batch as sequence",

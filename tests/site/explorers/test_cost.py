@@ -192,13 +192,13 @@ def place(page, x):
 def test_the_length_is_dragged_by_mouse(page):
     page.locator(f"{ROOT} .cost-chart").scroll_into_view_if_needed()
     for _ in range(2):  # what the first leaves selected is not what the second drags
-        page.mouse.move(*place(page, MODULE.across(2**10)))
+        page.mouse.move(*place(page, MODULE.x_position(2**10)))
         page.mouse.down()
         becomes(page, 2**10)
-        page.mouse.move(*place(page, MODULE.across(2**17)), steps=3)
+        page.mouse.move(*place(page, MODULE.x_position(2**17)), steps=3)
         page.mouse.up()
         becomes(page, 2**17)
-        page.mouse.move(*place(page, MODULE.across(2**6)))
+        page.mouse.move(*place(page, MODULE.x_position(2**6)))
         becomes(page, 2**17)
     assert find_wrong(NAME, {"n": 2**17}, numbers(page, NAME)) == []
 

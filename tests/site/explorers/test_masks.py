@@ -133,7 +133,7 @@ def misdrawn(state, found):
 def test_the_drawing_tells_every_pair():
     """That of drawing() is read back: the runs in its path are the pairs of the mask."""
     state = {**MASKS.STATE, "expression": "dyadic(n) | global_tokens(n, positions=[3])", "block": 3}
-    may, drawing = MASKS.allowed(state), MASKS.drawing(state)
+    may, drawing = MASKS.allowed_pairs(state), MASKS.drawing(state)
     read = {
         (int(i), j)
         for kind in ("full", "partial")
@@ -188,7 +188,7 @@ def test_what_it_accepts_attnref_accepts(page, alone):
     for (text, n, m), found in zip(texts, page.evaluate(READ, [url, texts]), strict=True):
         if isinstance(found, list):
             accepted += 1
-            mask = MASKS.evaluated(text, n, m)
+            mask = MASKS.evaluate(text, n, m)
             assert mask.dense().reshape(mask.shape[-2:]).int().tolist() == found, text
         else:
             assert found in TEXTS, (text, found)
@@ -303,8 +303,8 @@ def test_what_it_refuses_attnref_refuses_or_one_mask_cannot_be_drawn():
     """Messages speak of an error of Python, except where a picture has less room than a mask."""
     for mistaken in ("causal(n, 40)", "sliding_window(n, window=4)", "tree([1, 2, 0, -1])"):
         with pytest.raises(ValueError, match="expected"):
-            MASKS.evaluated(mistaken, 32, 32)
-    assert MASKS.evaluated("packed([40, 9])", 32, 32).shape == (49, 49)
+            MASKS.evaluate(mistaken, 32, 32)
+    assert MASKS.evaluate("packed([40, 9])", 32, 32).shape == (49, 49)
 
 
 def test_every_text_of_an_error_is_there():
