@@ -218,7 +218,7 @@ class MultiHeadAttention(nn.Module):
             TypeError, ValueError: naming the argument, what was expected, what came and how to
                 fix it.
         """
-        return self._called(
+        return self._check_and_attend(
             self.attention, query, key, value, attn_mask, is_causal, cache, positions
         )[0]
 
@@ -252,11 +252,11 @@ class MultiHeadAttention(nn.Module):
                 "weights, got another function. Make the layer without attention= to see them."
             )
         given = query, key, value, attn_mask, is_causal, cache, positions
-        output, found = self._called(attend, *given)
+        output, found = self._check_and_attend(attend, *given)
         whole: Attention = found._replace(output=output)
         return whole
 
-    def _called(
+    def _check_and_attend(
         self,
         attention: Callable[..., Any],
         query: Tensor,

@@ -115,11 +115,13 @@ def _check_options(what: str, count: Callable[..., Cost], given: Collection[str]
     for name in given:
         if name not in known:
             raise TypeError(
-                f"{name}: expected an option of {what} ({shown(known)}), got another one."
+                f"{name}: expected an option of {what} ({format_options(known)}), got another one."
             )
     for name, one in known.items():
         if one.default is one.empty and name not in given:
-            raise TypeError(f"{name}: expected a value for {what} ({shown(known)}), got none.")
+            raise TypeError(
+                f"{name}: expected a value for {what} ({format_options(known)}), got none."
+            )
 
 
 def options_of(count: Callable[..., Cost]) -> dict[str, inspect.Parameter]:
@@ -128,6 +130,6 @@ def options_of(count: Callable[..., Cost]) -> dict[str, inspect.Parameter]:
     return {one.name: one.replace(annotation=one.empty) for one in options}
 
 
-def shown(options: dict[str, inspect.Parameter]) -> str:
+def format_options(options: dict[str, inspect.Parameter]) -> str:
     """As a call has them: ``block, return_lse=False``."""
     return ", ".join(map(str, options.values())) or "none"

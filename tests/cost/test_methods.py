@@ -5,7 +5,7 @@ import re
 import pytest
 
 from attnref import cost, variants
-from attnref.cost.methods import BACKWARD, FORWARD, options_of, shown
+from attnref.cost.methods import BACKWARD, FORWARD, format_options, options_of
 
 SIZES = cost.Sizes(n=7, m=7, d_k=3, d_v=2)
 
@@ -17,7 +17,7 @@ def test_what_is_counted_is_a_method_or_what_all_are_compared_with():
 
 def test_the_table_has_each_method_with_its_options():
     rows = re.findall(r"^ +\| ``(\w+)`` \| (?:``(.*?)``)? ?\| [^|]+ \|$", cost.of.__doc__, re.M)
-    given = {name: shown(options_of(count)) for name, count in FORWARD.items()}
+    given = {name: format_options(options_of(count)) for name, count in FORWARD.items()}
     assert {name: options or "none" for name, options in rows} == given
 
 
@@ -27,11 +27,15 @@ def test_an_option_that_a_method_does_not_have_is_refused():
     for name, count, backward in counted:
         options = options_of(count)
         what = f"{name}, backward" if backward else name
-        message = f"other: expected an option of {what} ({shown(options)}), got another one."
+        message = (
+            f"other: expected an option of {what} ({format_options(options)}), got another one."
+        )
         with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
             cost.of(name, SIZES, backward=backward, other=1)
         for needed in [key for key, one in options.items() if one.default is one.empty][:1]:
-            message = f"{needed}: expected a value for {what} ({shown(options)}), got none."
+            message = (
+                f"{needed}: expected a value for {what} ({format_options(options)}), got none."
+            )
             with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
                 cost.of(name, SIZES, backward=backward)
 
