@@ -3,8 +3,9 @@
 - its words, as plain text, where no element says ``data-search-exclude``; a formula is written as
   in a line of text: ``1/√(d_k)``;
 - where it is in the book, which a result shows: "Learn › Foundations";
-- by what other names readers call it or a section: those of docs/also-called.yml, and the terms of
-  the glossary, in both languages, at the page that explains them;
+- by what other names readers call it or a section: those of docs/also-called.yml, the terms of the
+  glossary, in both languages, at the page that explains them, and what the reference says of an
+  entry in Portuguese;
 - what it weighs: a chapter explains, a list only mentions; `search: {boost: 0.8}` in the front
   matter of a page is one more factor.
 
@@ -19,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import api
 from glossary import OTHER, forms, read_glossary
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -90,10 +92,13 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 def on_post_build(config: MkDocsConfig) -> None:
     path = Path(config.site_dir, "search", "search_index.json")
     index = json.loads(path.read_text(encoding="utf-8"))
-    called = names()
+    called, said = names(), api.sentences(ROOT)
     index["docs"] = [entry for url in _places for entry in _entries.get(url, ())]
     for entry in index["docs"]:
-        if found := called.get(entry["location"]):
+        found = called.get(entry["location"], [])
+        if sentence := said.get(entry["location"].partition("#attnref.")[2]):
+            found = [*found, sentence]
+        if found:
             entry["names"] = found
     path.write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
 

@@ -1,7 +1,9 @@
 // The search's index is larger than a page with all that belongs to it. The theme's request for it,
 // and the worker that reads it, wait until the search is opened, or an address brings words.
+// A search begun in the reference of the package puts its entries first: the worker is told so.
 (function () {
   var wanted = /[?&]q=/.test(location.search), waiting = [];
+  var first = /\/reference\/api\//.test(location.pathname) ? "?first=reference/api/" : "";
   function soon(go) {
     if (wanted) go();
     else waiting.push(go);
@@ -23,7 +25,7 @@
       var self = this;
       self.sent = [];
       soon(function () {
-        self.worker = new Worker(url);
+        self.worker = new Worker(url + first);
         self.worker.onmessage = function (event) {
           self.dispatchEvent(new MessageEvent("message", { data: event.data }));
         };

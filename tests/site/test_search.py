@@ -13,9 +13,9 @@ LANGUAGES = ("pt", "en")
 GOLDEN = yaml.safe_load(Path(__file__).with_name("golden_queries.yml").read_text("utf-8"))
 # What the worker of a search answers, without a page around it: for each query the places of each
 # page that is found, in their order. Messages have the numbers that the theme gives them.
-ASK = """async ([root, queries]) => {
+ASK = """async ([root, first, queries]) => {
   const index = await (await fetch(`${root}/search/search_index.json`)).json()
-  const worker = new Worker(`${root}/style/search-worker.js`), found = {}
+  const worker = new Worker(`${root}/style/search-worker.js${first}`), found = {}
   const answer = (type, data) => new Promise(done => {
     worker.onmessage = event => done(event.data.data)
     worker.postMessage({ type, data })
@@ -33,11 +33,11 @@ SCORES = """items => items.map(item =>
 
 @pytest.fixture
 def searching(new_page, address):
-    """Opens the search on a front page."""
+    """Opens the search on a page, the front page unless one is named."""
 
-    def start(language):
+    def start(language, place=""):
         page = new_page()
-        page.goto(f"{address}/{language}/")
+        page.goto(f"{address}/{language}/{place}")
         page.locator("input.md-search__input").click()
         return page
 
@@ -48,10 +48,10 @@ def searching(new_page, address):
 def ask(new_page, address):
     """The places that each of many queries finds."""
 
-    def ask(language, queries):
+    def ask(language, queries, first=""):
         page = new_page()
         page.goto(f"{address}/404.html")
-        return page.evaluate(ASK, [f"/{language}", list(queries)])
+        return page.evaluate(ASK, [f"/{language}", first, list(queries)])
 
     return ask
 
@@ -72,6 +72,25 @@ def test_what_readers_type_finds_the_page_they_want(ask, language):
     assert len(wanted) >= 70
     assert len(three) >= 0.95 * len(wanted), (len(three), len(wanted), missed)
     assert len(first) >= 0.80 * len(wanted), (len(first), len(wanted), missed)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_reference_answers_first_where_it_is_asked(ask, searching, language):
+    wanted = GOLDEN["reference"][language]
+    found = ask(language, wanted, "?first=reference/api/")
+    missed = {
+        query: [places[:3] for places in found[query][:3]]
+        for query, entry in wanted.items()
+        if not any(
+            place.endswith(f"#attnref.{entry}") for page in found[query][:3] for place in page[:3]
+        )
+    }
+    assert not missed
+    page = searching(language, "reference/api/masks/")
+    page.keyboard.type(next(iter(wanted)))
+    expect(page.locator(".md-search-result__link").first).to_have_attribute(
+        "href", re.compile("/reference/api/positions/")
+    )
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

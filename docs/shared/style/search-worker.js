@@ -3,6 +3,7 @@
 // and by its text; docs/hooks/search_index.py writes both into the index.
 importScripts("search-words.js");
 var SETUP = 0, READY = 1, QUERY = 2, RESULT = 3; // messages, as the theme numbers them
+var FIRST = new URLSearchParams(self.location.search).get("first"); // the room that is asked, if one is
 var pages, sections, names;
 var words; // {word: {section: how often}}
 
@@ -20,7 +21,10 @@ function build(docs) {
   pages = new Map(), sections = [], names = [], words = new Map();
   docs.forEach(function (doc) {
     var place = doc.location.split("#")[0], isPage = place === doc.location;
-    if (isPage) pages.set(place, { weight: doc.weight, where: doc.where, sections: [] });
+    if (isPage) {
+      var isFirst = FIRST && place.startsWith(FIRST);
+      pages.set(place, { weight: doc.weight * (isFirst ? 4 : 1), where: doc.where, sections: [] });
+    }
     var all = tokens(doc.title + " " + doc.text);
     var section = { doc: doc, page: pages.get(place), length: all.length, joined: " " + all.join(" ") + " " };
     sections.push(section);
@@ -39,7 +43,7 @@ function add(word, section) {
   if (section) words.get(word).set(section, (words.get(word).get(section) || 0) + 1);
 }
 function name(text, section, strength) {
-  var all = tokens(text), said = all.filter(function (word) { return all.length === 1 || !STOP.has(word); });
+  var all = tokens(text.replace(/_/g, " ")), said = all.filter(function (word) { return all.length === 1 || !STOP.has(word); });
   said.forEach(function (word) { add(word); });
   if (said.length) names.push({ words: said, section: section, strength: strength });
 }
