@@ -1,0 +1,25 @@
+"""Attention over sequences laid end to end, without filling."""
+
+import torch
+
+
+def varlen_attention(query, key, value, offsets):
+    """Each token sees the tokens of its own sequence.
+
+        sequence s holds the tokens offsets[s], …, offsets[s + 1] - 1
+
+    ``query``, ``key``: ``(..., n, d)``; ``value``: ``(..., n, d_v)``; ``offsets``: whole numbers
+    from 0 to n, ascending, ``cu_seqlens`` elsewhere. One product a sequence: n_s² scores each.
+    Left out: causality, other lengths for the keys; the loop waits for a GPU, once a sequence.
+    Source: Dao 2023, arXiv 2307.08691 (the packed interface of FlashAttention-2).
+
+    >>> x = torch.eye(3)
+    >>> varlen_attention(x, x, x, torch.tensor([0, 1, 3]))[0]
+    tensor([1., 0., 0.])
+    """
+    lengths = offsets.diff().tolist()
+    outputs = []
+    for q, k, v in zip(*(x.split(lengths, -2) for x in (query, key, value)), strict=True):
+        scores = q @ k.mT / query.shape[-1] ** 0.5  # (..., n_s, n_s)
+        outputs.append(torch.softmax(scores, dim=-1) @ v)
+    return torch.cat(outputs, dim=-2)  # (..., n, d_v)
