@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from attnref import cli
 
@@ -168,3 +169,11 @@ def attnref(monkeypatch, capsys, tmp_path_factory):
         return stopped.value.code, *capsys.readouterr()
 
     return attnref
+
+
+@pytest.fixture
+def one_rank():
+    """A group of this process alone, in which nothing is sent."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()

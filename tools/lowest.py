@@ -18,7 +18,7 @@ COMMANDS = (
     "-m attnref check attnref:scaled_dot_product_attention",
     "-m attnref bench sdpa sliding_window -t causal -n 64 -o record.json --charts .",
     "-m attnref exercise solution rotary --lang pt",
-    "-m attnref copy scaled_dot_product_attention copied.py",
+    "-m attnref copy attention copied.py",
     "copied.py",
 )
 

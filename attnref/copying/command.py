@@ -4,48 +4,52 @@ import contextlib
 import os
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attnref.book import page_address
-from attnref.copying.assembly import assemble
-from attnref.copying.catalogue import catalogue, find, package
-from attnref.copying.header import header
-from attnref.copying.source import CopyError
-from attnref.text import add_portuguese, choose_help, preferred_language
+import attnref
+from attnref.copying.catalogue import Entry, entries, find, header
+from attnref.text import Refusal, add_portuguese, choose_help, preferred_language
 
 
-@add_portuguese(
-    pt="Escreve uma função, com tudo de que precisa, em um arquivo que só pede o torch."
-)
+@add_portuguese(pt="Escreve um método que cabe em uma tela em um arquivo que só pede o torch.")
 def copy(
     name: Annotated[
         str | None,
         typer.Argument(
             help=choose_help(
-                en="What to copy: causal, or softmax.online.",
-                pt="O que copiar: causal, ou softmax.online.",
+                en="What to copy: blockwise, or with --whole masks.causal.",
+                pt="O que copiar: blockwise ou, com --whole, masks.causal.",
             )
         ),
     ] = None,
-    file: Annotated[
+    place: Annotated[
         str | None,
         typer.Argument(
             help=choose_help(
-                en="Where to; NAME.py without it, - prints the copy.",
-                pt="Para onde; NAME.py sem ele, - imprime a cópia.",
+                en="Where to: a file, NAME.py without it, - prints it; with --whole a folder.",
+                pt="Para onde: um arquivo, NAME.py sem ele, - imprime; com --whole, uma pasta.",
             )
         ),
     ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help=choose_help(
+                en="The function with every option, with the modules that it needs, as they are.",
+                pt="A função com todas as opções, com os módulos de que precisa, como são.",
+            ),
+        ),
+    ] = False,
     force: Annotated[
         bool,
         typer.Option(
             "--force",
-            help=choose_help(
-                en="Replace an existing file.", pt="Substitui um arquivo que já existe."
-            ),
+            help=choose_help(en="Replace existing files.", pt="Substitui arquivos que já existem."),
         ),
     ] = False,
     show: Annotated[
@@ -53,80 +57,120 @@ def copy(
         typer.Option(
             "--list",
             help=choose_help(
-                en="Say what can be copied, with the page of each.",
-                pt="Diz o que se pode copiar, com a página de cada um.",
+                en="Say what can be copied: its lines, what it is, what it leaves out.",
+                pt="Diz o que se pode copiar: linhas, o que é (em inglês), o que deixa de fora.",
             ),
         ),
     ] = False,
 ) -> None:
-    """Write one function, with all that it needs, into a file that asks for torch alone."""
+    """Write a method that fits on a screen into a file that asks for torch alone."""
     try:
-        entries = catalogue(package())
         if show:
-            width = max(len(entry.name) for entry in entries)
-            lines = (
-                f"{e.name:{width}}  {e.summary} See {page_address(e.page, 'en')}.\n"
-                for e in entries
+            typer.echo("".join(map(_describe, entries())).encode(), nl=False)
+        elif name is None:
+            raise Refusal(
+                en="NAME: expected the method to copy, got none. attnref copy --list names them "
+                "all.",
+                pt="NAME: o esperado era o método a copiar, e não veio nenhum. attnref copy --list "
+                "mostra todos.",
             )
-            typer.echo("".join(lines).encode(), nl=False)
-            return
-        if name is None:
-            raise CopyError(
-                en="NAME: expected the function or class to copy, got none. attnref copy --list "
-                "names them all.",
-                pt="NAME: o esperado era a função ou classe a copiar, e não veio nenhuma. "
-                "attnref copy --list mostra todas.",
-            )
-        entry = find(name, entries)
-        text = assemble(entry.definition, header(entry))
-        if file == "-":
-            typer.echo(text.encode(), nl=False)
-            return
-        path = Path(file or f"{entry.definition.names[0]}.py")
-        if os.path.isdir(path):
-            raise CopyError(
-                en=f"FILE: expected a file, got the folder {path}. Name the file in it: "
-                f"{path / entry.definition.names[0]}.py",
-                pt=f"FILE: o esperado era um arquivo, veio a pasta {path}. Indique o arquivo nela: "
-                f"{path / entry.definition.names[0]}.py",
-            )
-        _write(path, text, replace=force)
-        typer.echo(f"{path}: {entry.path}")
-    except CopyError as error:
+        elif whole:
+            _copy_whole(name, place, replace=force)
+        else:
+            _copy_minimal(find(name), place, replace=force)
+    except Refusal as error:
         print(f"attnref copy: {error.say(preferred_language(os.environ))}", file=sys.stderr)
         raise typer.Exit(2) from None
 
 
-def _write(path: Path, text: str, *, replace: bool) -> None:
-    """Writes the whole file or none of it, and replaces another only when told to.
+def _describe(entry: Entry) -> str:
+    text = f"{entry.summary} Left out: {entry.left_out}."
+    lines = textwrap.wrap(text, 72)
+    first = f"{entry.name:20}{entry.lines:4}  {lines[0]}\n"
+    return first + "".join(f"{'':26}{line}\n" for line in lines[1:])
+
+
+def _copy_minimal(entry: Entry, place: str | None, *, replace: bool) -> None:
+    text = header(entry) + entry.text
+    if place == "-":
+        typer.echo(text.encode(), nl=False)
+        return
+    path = Path(place or f"{entry.name}.py")
+    if os.path.isdir(path):
+        raise Refusal(
+            en=f"FILE: expected a file, got the folder {path}. Name the file in it: "
+            f"{path / entry.name}.py",
+            pt=f"FILE: o esperado era um arquivo, veio a pasta {path}. Indique o arquivo nela: "
+            f"{path / entry.name}.py",
+        )
+    _write({path: text}, replace=replace)
+    typer.echo(f"{path}: attnref.minimal.{entry.name}")
+
+
+def _copy_whole(name: str, place: str | None, *, replace: bool) -> None:
+    from attnref.copying.whole import needed_files, path_of, read_licence  # loads torch
+
+    module, inside = path_of(name)
+    if place is None or os.path.isfile(place) or place == "-":
+        raise Refusal(
+            en=f"DIR: expected a folder for the modules of {name}, got "
+            f"{'none' if place is None else place}. For example: attnref copy --whole {name} "
+            "vendor",
+            pt=f"DIR: o esperado era uma pasta para os módulos de {name}, "
+            f"{'e não veio nenhuma' if place is None else f'veio {place}'}. Por exemplo: attnref "
+            f"copy --whole {name} vendor",
+        )
+    files = needed_files(module)
+    # Without it, an installed attnref would be found first.
+    own = {"attnref/__init__.py": f'"""Modules of attnref {attnref.__version__}, as they are."""\n'}
+    texts = {Path(place, one): text for one, text in (own | files).items()}
+    texts[Path(place, "attnref", "LICENSE")] = read_licence()
+    _write(texts, replace=replace)
+    wanted = f"from {module} import {inside}" if inside else f"import {module}"
+    lines = sum(text.count("\n") for text in files.values())
+    typer.echo(f"{place}: {len(files)} modules, {lines} lines. PYTHONPATH={place}, then {wanted}")
+
+
+def _write(texts: dict[Path, str], *, replace: bool) -> None:
+    """Writes each file whole or not at all, and replaces others only when told to.
 
     A file that is replaced stays where its link leads and keeps its permissions.
     """
-    taken = False
-    target = Path(os.path.realpath(path))
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        if not replace:
-            path.open("x").close()
-            taken = True
-        aside.write_bytes(text.encode())
-        if replace and target.exists():
-            shutil.copymode(target, aside)
-        aside.replace(target)
-    except FileExistsError:
-        raise CopyError(
-            en=f"FILE: expected a name that is free, got {path}, which exists. Choose another, or "
-            "replace it with --force.",
-            pt=f"FILE: o esperado era um nome livre, veio {path}, que já existe. Escolha outro, ou "
-            "substitua-o com --force.",
-        ) from None
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        if taken:
-            path.unlink()
-        raise CopyError(
-            en=f"FILE: expected a place to write to, got {path}: {error.strerror}. Choose another.",
-            pt=f"FILE: o esperado era um lugar em que se possa escrever, veio {path}: "
-            f"{error.strerror}. Escolha outro.",
-        ) from None
+    if not replace:
+        for path in texts:
+            if os.path.lexists(path):
+                raise _taken(path)
+    for path, text in texts.items():
+        target = Path(os.path.realpath(path))
+        aside = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            if len(texts) > 1:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            aside.write_bytes(text.encode())
+            if target.exists():
+                shutil.copymode(target, aside)
+            if replace:
+                aside.replace(target)
+            else:
+                os.link(aside, target)  # unless somebody was faster
+                aside.unlink()
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            if isinstance(error, FileExistsError) and not replace:
+                raise _taken(path) from None
+            raise Refusal(
+                en=f"FILE: expected a place to write to, got {path}: {error.strerror}. Choose "
+                "another.",
+                pt=f"FILE: o esperado era um lugar em que se possa escrever, veio {path}: "
+                f"{error.strerror}. Escolha outro.",
+            ) from None
+
+
+def _taken(path: Path) -> Refusal:
+    return Refusal(
+        en=f"FILE: expected a name that is free, got {path}, which exists. Choose another, or "
+        "replace it with --force.",
+        pt=f"FILE: o esperado era um nome livre, veio {path}, que já existe. Escolha outro, ou "
+        "substitua-o com --force.",
+    )

@@ -1,4 +1,7 @@
-"""Attention in which whole blocks of keys are left out."""
+"""Attention in which whole blocks of keys are left out.
+
+Explained in variants/block-sparse; with every option: attnref.block_sparse_attention.
+"""
 
 import torch
 
@@ -26,5 +29,5 @@ def block_sparse_attention(query, key, value, layout, block_size):
             outputs.append(torch.zeros_like(q @ key[..., :1, :].mT * value[..., :1, :]))
             continue
         k, v = (x[..., torch.cat(seen), :] for x in (key, value))
-        outputs.append(torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, dim=-1) @ v)
+        outputs.append(torch.softmax((q / q.shape[-1] ** 0.5) @ k.mT, dim=-1) @ v)
     return torch.cat(outputs, dim=-2)  # (..., n, d_v)

@@ -1,4 +1,7 @@
-"""Attention that never holds a row of weights."""
+"""Attention that never holds a row of weights.
+
+Explained in variants/blockwise; with every option: attnref.blockwise_attention.
+"""
 
 import torch
 
@@ -11,7 +14,8 @@ def blockwise_attention(query, key, value, block_size=128):
 
     ``query``: ``(..., n, d)``; ``key``: ``(..., m, d)``; ``value``: ``(..., m, d_v)``. Memory
     grows with n times the block, not with n m.
-    Left out: masks, causality; the backward pass of autograd keeps the weights of all blocks.
+    Left out: masks, causality, no key at all, which gives NaN; the backward pass of autograd
+    keeps the weights of all blocks.
     Source: Milakov and Gimelshein 2018, arXiv 1805.02867; Dao et al. 2022, arXiv 2205.14135.
 
     >>> x = torch.eye(2)

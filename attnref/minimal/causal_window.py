@@ -1,4 +1,7 @@
-"""Causal attention over a sliding window."""
+"""Causal attention over a sliding window.
+
+Explained in variants/sliding-window; with every option: attnref.sliding_window_attention.
+"""
 
 import torch
 from torch.nn.functional import pad
@@ -25,7 +28,7 @@ def causal_window_attention(query, key, value, window):
     fill = (0, 0, 0, blocks * window - n)  # behind the last token
     q, k, v = (pad(x, fill).unflatten(-2, (blocks, window)) for x in (query, key, value))
     k, v = (torch.cat([pad(x, (0,) * 4 + (1, 0))[..., :-1, :, :], x], dim=-2) for x in (k, v))
-    scores = q @ k.mT / d**0.5  # (..., blocks, w, 2 w)
+    scores = (q / d**0.5) @ k.mT  # (..., blocks, w, 2 w)
     i = torch.arange(window, 2 * window, device=query.device)[:, None]  # place among 2 w keys
     j = torch.arange(2 * window, device=query.device)
     block = torch.arange(blocks, device=query.device)[:, None, None]

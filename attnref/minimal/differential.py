@@ -1,4 +1,7 @@
-"""Differential attention: the noise of two softmaxes cancels."""
+"""Differential attention: the noise of two softmaxes cancels.
+
+Explained in variants/differential; with every option: attnref.differential_attention.
+"""
 
 import torch
 
@@ -18,5 +21,5 @@ def differential_attention(query, key, value, lambd):
     tensor([0.5000, 0.5000, 0.5000, 0.5000])
     """
     query, key = (torch.stack(x.chunk(2, dim=-1)) for x in (query, key))  # (2, ..., n, d)
-    first, second = torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, dim=-1)
+    first, second = torch.softmax((query / query.shape[-1] ** 0.5) @ key.mT, dim=-1)
     return (first - lambd * second) @ value  # (..., n, d_v)

@@ -1,4 +1,7 @@
-"""Attention whose query heads share key heads."""
+"""Attention whose query heads share key heads.
+
+Explained in foundations/grouped-queries; with every option: attnref.scaled_dot_product_attention.
+"""
 
 import torch
 
@@ -18,6 +21,6 @@ def grouped_query_attention(query, key, value):
     torch.Size([4, 3, 8])
     """
     q = query.unflatten(-3, (key.shape[-3], -1))  # (..., h_kv, g, n, d)
-    scores = q @ key[..., None, :, :].mT / query.shape[-1] ** 0.5  # (..., h_kv, g, n, m)
+    scores = (q / query.shape[-1] ** 0.5) @ key[..., None, :, :].mT  # (..., h_kv, g, n, m)
     output = torch.softmax(scores, dim=-1) @ value[..., None, :, :]
     return output.flatten(-4, -3)  # (..., h, n, d_v)

@@ -1,4 +1,7 @@
-"""One step of decoding with a cache of keys and values."""
+"""One step of decoding with a cache of keys and values.
+
+Explained in foundations/kv-cache; with every option: attnref.kv_cache_attention.
+"""
 
 import torch
 
@@ -21,7 +24,7 @@ def cached_attention_step(query, key, value, cache=None):
     if cache is not None:
         key, value = (torch.cat(both, dim=-2) for both in zip(cache, (key, value), strict=True))
     t, m = query.shape[-2], key.shape[-2]
-    scores = query @ key.mT / query.shape[-1] ** 0.5  # (..., t, m)
+    scores = (query / query.shape[-1] ** 0.5) @ key.mT  # (..., t, m)
     later = torch.ones(t, m, dtype=torch.bool, device=query.device).triu(m - t + 1)
     output = torch.softmax(scores.masked_fill(later, float("-inf")), dim=-1) @ value
     return output, (key, value)

@@ -1,23 +1,34 @@
-"""Causal linear attention: all at once, and one step with a state."""
+"""Linear attention: all pairs at once, causal by blocks, and one step with a state.
+
+Explained in variants/linear; with every option: attnref.linear_attention.
+"""
 
 import torch
 from torch.nn.functional import elu
 
 
-def causal_linear_attention(query, key, value, block_size=64):
-    """Weights are products of positive features, so that the past fits into a state.
+def linear_attention(query, key, value):
+    """Weights are products of positive features, so that the keys are summed up once for all.
 
-        o_i = Σ_{j ≤ i} (φ(q_i)·φ(k_j)) v_j / Σ_{j ≤ i} φ(q_i)·φ(k_j),   φ(x) = elu(x) + 1
+        o_i = φ(q_i)ᵀ Σ_j φ(k_j) v_jᵀ / φ(q_i)ᵀ Σ_j φ(k_j),   φ(x) = elu(x) + 1
 
-    ``query``, ``key``: ``(..., n, d)``; ``value``: ``(..., n, d_v)``. By blocks: within one, as a
-    table; what came before, as a state of d rows. Time grows with n.
+    ``query``: ``(..., n, d)``; ``key``: ``(..., m, d)``; ``value``: ``(..., m, d_v)``. Time grows
+    with n + m, not with n m.
     Left out: half precision, in which the sums are too coarse; it is no softmax attention.
-    Source: Katharopoulos et al. 2020, arXiv 2006.16236, equations 9 to 12.
+    Source: Katharopoulos et al. 2020, arXiv 2006.16236, equations 4 to 12.
 
-    >>> x = torch.eye(2)
-    >>> causal_linear_attention(x, x, torch.ones(2, 1))
-    tensor([[1.],
-            [1.]])
+    >>> linear_attention(torch.eye(2), torch.eye(2), torch.ones(2, 1)).flatten()
+    tensor([1., 1.])
+    """
+    query, key = elu(query) + 1, elu(key) + 1
+    return query @ (key.mT @ value) / (query @ key.sum(-2)[..., None])  # (..., n, d_v)
+
+
+def causal_linear_attention(query, key, value, block_size=64):
+    """Each token sees those up to itself: within its block as a table, before it as a state.
+
+    >>> causal_linear_attention(torch.eye(2), torch.eye(2), torch.ones(2, 1)).flatten()
+    tensor([1., 1.])
     """
     query, key = elu(query) + 1, elu(key) + 1
     value = torch.cat([value, torch.ones_like(value[..., :1])], dim=-1)  # the last: the divisor

@@ -1,4 +1,7 @@
-"""Linformer: keys and values are summed up before they are attended to."""
+"""Linformer: keys and values are summed up before they are attended to.
+
+Explained in variants/linformer; with every option: attnref.linformer_attention.
+"""
 
 import torch
 

@@ -1,4 +1,7 @@
-"""Two attentions over parts of the keys are one attention over all of them."""
+"""Two attentions over parts of the keys are one attention over all of them.
+
+Explained in complexity/memory; with every option: attnref.softmax.merge.
+"""
 
 import torch
 

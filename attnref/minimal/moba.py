@@ -1,4 +1,7 @@
-"""Mixture of block attention: each query picks the blocks that it sees."""
+"""Mixture of block attention: each query picks the blocks that it sees.
+
+Explained in variants/selected; with every option: attnref.moba_attention.
+"""
 
 import torch
 
@@ -28,5 +31,5 @@ def causal_moba_attention(query, key, value, block_size, num_blocks):
     best = gate.topk(min(num_blocks, len(block)), dim=-1).indices
     seen = torch.zeros_like(gate, dtype=torch.bool).scatter(-1, best, True)  # (..., n, B)
     allowed = seen[..., token // block_size] & (token <= token[:, None])  # (..., n, n)
-    scores = query @ key.mT / query.shape[-1] ** 0.5
+    scores = (query / query.shape[-1] ** 0.5) @ key.mT
     return torch.softmax(scores.masked_fill(~allowed, float("-inf")), dim=-1) @ value

@@ -1,4 +1,8 @@
-"""Attention over a batch of sequences of several lengths, filled up to the longest."""
+"""Attention over a batch of sequences of several lengths, filled up to the longest.
+
+Explained in foundations/batches-and-padding; with every option:
+attnref.scaled_dot_product_attention.
+"""
 
 import torch
 
@@ -17,6 +21,6 @@ def padded_attention(query, key, value, lengths):
     >>> padded_attention(x, x, x, torch.tensor([1]))[0, 0, 0]
     tensor([1., 0.])
     """
-    scores = query @ key.mT / query.shape[-1] ** 0.5  # (b, h, n, m)
+    scores = (query / query.shape[-1] ** 0.5) @ key.mT  # (b, h, n, m)
     behind = torch.arange(key.shape[-2], device=key.device) >= lengths[:, None, None, None]
     return torch.softmax(scores.masked_fill(behind, float("-inf")), dim=-1) @ value

@@ -1,24 +1,28 @@
-"""One step of decoding from a cache in pages."""
+"""One step of decoding from a cache in pages.
+
+Explained in variants/paged; with every option: attnref.paged_attention.
+"""
 
 import torch
 
 
-def paged_attention_step(query, key_pool, value_pool, block_table, lengths):
+def paged_attention_step(query, key, value, block_table, lengths):
     """Each sequence reads its keys through a row of page numbers.
 
         token t of sequence s is in row t mod B of page block_table[s, ⌊t / B⌋]
 
-    ``query``: ``(b, h, 1, d)``; ``key_pool``: ``(pages, h, B, d)``; ``value_pool``:
-    ``(pages, h, B, d_v)``; ``block_table``: ``(b, p)``, any page behind the end;
-    ``lengths``: ``(b,)``, from 1.
+    ``query``: ``(b, h, 1, d)``; ``key``: ``(pages, B, h, d)``; ``value``: ``(pages, B, h, d_v)``,
+    of all sequences; ``block_table``: ``(b, p)``, any page behind the end; ``lengths``: ``(b,)``,
+    from 1.
     Left out: grouped heads, several new tokens; the pages are gathered, which a kernel avoids.
     Source: Kwon et al. 2023, arXiv 2309.06180, section 4.1.
 
-    >>> q, pool = torch.ones(1, 1, 1, 2), torch.ones(3, 1, 4, 2)
+    >>> q, pool = torch.ones(1, 1, 1, 2), torch.ones(3, 4, 1, 2)
     >>> paged_attention_step(q, pool, pool, torch.tensor([[2, 0]]), torch.tensor([5]))
     tensor([[[[1., 1.]]]])
     """
-    key, value = (x[block_table].transpose(1, 2).flatten(2, 3) for x in (key_pool, value_pool))
-    scores = query @ key.mT / query.shape[-1] ** 0.5  # (b, h, 1, p B)
+    # (b, p, B, h, d) → (b, h, p B, d)
+    key, value = (x[block_table].flatten(1, 2).transpose(1, 2) for x in (key, value))
+    scores = (query / query.shape[-1] ** 0.5) @ key.mT  # (b, h, 1, p B)
     behind = torch.arange(key.shape[-2], device=key.device) >= lengths[:, None, None, None]
     return torch.softmax(scores.masked_fill(behind, float("-inf")), dim=-1) @ value

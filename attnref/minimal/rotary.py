@@ -1,4 +1,7 @@
-"""Rotary positions (RoPE), in both layouts."""
+"""Rotary positions (RoPE), in both layouts.
+
+Explained in foundations/positions; with every option: attnref.positions.rotary.
+"""
 
 import torch
 
@@ -10,7 +13,7 @@ def rotary(x, positions, base=10000.0):
 
     ``x``: ``(..., n, d)``, d even; ``positions``: ``(n,)``. Apply it to queries and keys: their
     dot product then depends on the difference of positions alone.
-    Left out: angles in float64, which matter beyond some 10⁵ tokens; frequencies stretched.
+    Left out: angles in float64, which matter beyond some 10⁵ tokens; stretched frequencies.
     Source: Su et al. 2021, arXiv 2104.09864, section 3.2.2.
 
     >>> rotary(torch.ones(1, 2), torch.tensor([0]))
@@ -33,7 +36,7 @@ def rotary_half_split(x, positions, base=10000.0):
 
 
 def _turns(x, positions, base):
-    d = x.shape[-1]
-    frequencies = base ** (-torch.arange(0, d, 2, device=x.device) / d)  # (d / 2,)
+    d, dtype = x.shape[-1], torch.promote_types(x.dtype, torch.float32)
+    frequencies = base ** (-torch.arange(0, d, 2, dtype=dtype, device=x.device) / d)  # (d / 2,)
     angles = positions[:, None] * frequencies  # (n, d / 2)
     return angles.cos().to(x.dtype), angles.sin().to(x.dtype)

@@ -1,4 +1,7 @@
-"""Attention with a sink: a score without a value."""
+"""Attention with a sink: a score without a value.
+
+Explained in variants/sinks; with every option: attnref.scaled_dot_product_attention.
+"""
 
 import torch
 
@@ -17,7 +20,7 @@ def sink_attention(query, key, value, sink):
     >>> sink_attention(*one, torch.zeros(1))
     tensor([[[0.5000]]])
     """
-    scores = query @ key.mT / query.shape[-1] ** 0.5  # (..., h, n, m)
+    scores = (query / query.shape[-1] ** 0.5) @ key.mT  # (..., h, n, m)
     column = sink[:, None, None].expand(*scores.shape[:-1], 1)  # (..., h, n, 1)
     weights = torch.softmax(torch.cat([scores, column], dim=-1), dim=-1)
     return weights[..., :-1] @ value  # (..., h, n, d_v)

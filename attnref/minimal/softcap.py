@@ -1,4 +1,7 @@
-"""Attention whose scores stay within bounds."""
+"""Attention whose scores stay within bounds.
+
+Explained in scale/factors-compared; with every option: attnref.scaled_dot_product_attention.
+"""
 
 import torch
 
@@ -16,5 +19,5 @@ def softcap_attention(query, key, value, cap):
     >>> softcap_attention(x, x, x, cap=50.0).sum(-1)
     tensor([1., 1.])
     """
-    scores = query @ key.mT / query.shape[-1] ** 0.5  # (..., n, m)
+    scores = (query / query.shape[-1] ** 0.5) @ key.mT  # (..., n, m)
     return torch.softmax(cap * torch.tanh(scores / cap), dim=-1) @ value  # (..., n, d_v)

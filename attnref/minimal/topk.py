@@ -1,4 +1,7 @@
-"""Attention to the best few keys of each query."""
+"""Attention to the best few keys of each query.
+
+Explained in variants/topk; with every option: attnref.topk_attention.
+"""
 
 import torch
 
@@ -17,7 +20,7 @@ def topk_attention(query, key, value, num_keys):
     >>> topk_attention(x, x, x, num_keys=1)[0]
     tensor([1., 0., 0.])
     """
-    scores = query @ key.mT / query.shape[-1] ** 0.5  # (..., n, m)
+    scores = (query / query.shape[-1] ** 0.5) @ key.mT  # (..., n, m)
     best = scores.topk(min(num_keys, scores.shape[-1]), dim=-1)  # (..., n, num_keys)
     weights = torch.softmax(best.values, dim=-1)
     return torch.zeros_like(scores).scatter(-1, best.indices, weights) @ value  # (..., n, d_v)

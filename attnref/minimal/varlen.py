@@ -1,4 +1,7 @@
-"""Attention over sequences laid end to end, without filling."""
+"""Attention over sequences laid end to end, without filling.
+
+Explained in variants/varlen; with every option: attnref.varlen_attention.
+"""
 
 import torch
 
@@ -20,6 +23,6 @@ def varlen_attention(query, key, value, offsets):
     lengths = offsets.diff().tolist()
     outputs = []
     for q, k, v in zip(*(x.split(lengths, -2) for x in (query, key, value)), strict=True):
-        scores = q @ k.mT / query.shape[-1] ** 0.5  # (..., n_s, n_s)
+        scores = (q / query.shape[-1] ** 0.5) @ k.mT  # (..., n_s, n_s)
         outputs.append(torch.softmax(scores, dim=-1) @ v)
     return torch.cat(outputs, dim=-2)  # (..., n, d_v)

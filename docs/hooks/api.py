@@ -23,8 +23,7 @@ from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from pages import ROOT, Problem, front_matter, read_yaml, stop_at, title
 
-from attnref.copying.catalogue import catalogue
-from attnref.copying.source import Package
+from attnref.copying.catalogue import entries
 
 FOLDER = "reference/api/"
 PLACE = "<!-- every name -->"
@@ -51,6 +50,27 @@ WORDS = {
     },
 }
 SAID = "docs/api.pt.yml"
+# The page that explains a module, or one of its names. Other variants have one of their own name.
+EXPLAINED = {
+    "adaptive_scaling": "scale/factors-compared",
+    "bounded_scores": "scale/factors-compared",
+    "cache": "foundations/kv-cache",
+    "masks": "foundations/masks",
+    "masks.tree": "variants/draft-trees",
+    "multihead": "foundations/multi-head",
+    "paged_cache": "variants/paged",
+    "positions": "foundations/positions",
+    "reference": "foundations/matrix-form",
+    "roofline": "complexity/roofline",
+    "scaling": "scale/factors-compared",
+    "score_statistics": "scale/saturation",
+    "similarity": "foundations/dot-product",
+    "softmax": "foundations/softmax-or-sum",
+    "streaming_cache": "variants/sinks",
+    "variants.indexer": "variants/selected",
+    "variants.moba": "variants/selected",
+    "variants.native_sparse": "variants/selected",
+}
 
 
 def places(texts: Mapping[str, str], package: griffe.Module) -> dict[str, str]:
@@ -114,6 +134,20 @@ def tests(path: str, defined: str, root: Path) -> list[str]:
     return [test for test in (mirror, room, f"tests/{folder or stem}") if (root / test).exists()][
         :1
     ]
+
+
+def explained(key: str) -> str:
+    """The page that explains a name of the package; "" where none does by itself.
+
+    >>> explained("masks.causal"), explained("variants.lsh.lsh_attention"), explained("cost.of")
+    ('foundations/masks.md', 'variants/lsh.md', '')
+    """
+    module = key.rpartition(".")[0]
+    folder, _, variant = module.rpartition(".")
+    page = EXPLAINED.get(key) or EXPLAINED.get(module) or EXPLAINED.get(folder, "")
+    if not page and folder == "variants":
+        page = f"variants/{variant.replace('_', '-')}"
+    return page and f"{page}.md"
 
 
 def _key(path: str) -> str:
@@ -197,7 +231,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
 
     links = {page: (title(docs / page), f"../../../{files.src_uris[page].url}") for page in order}
     speaking = names.speaking(texts, ROOT, package)
-    copies = {entry.path: entry for entry in catalogue(Package(ROOT / package.name))}
+    shorter = entries()
     said = sentences(ROOT) if language != ENGLISH else {}
     for path, one in names.public_names(package).items():
         if one.docstring is None:
@@ -208,12 +242,14 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
             one.extra["attnref"]["summary"] = said.get(_key(path)) or " ".join(first.split())
         one.docstring.value = text
     for path, one in names.entries(package).items():
-        copy = copies.get(path)
-        explains = f"{copy.page}.md" if copy else ""
+        explains = explained(_key(path))
+        called = f"{package.name}.{_book.short_name(path)}"
         foot = {
             "tests": [(test, "") for test in tests(path, one.path, ROOT)],
-            "copy": [(f"attnref copy {copy.name}", "")] if copy else [],
-            "explained": [links[explains]] if copy else [],
+            "copy": [
+                (f"attnref copy {short.name}", "") for short in shorter if short.whole == called
+            ],
+            "explained": [links[explains]] if explains else [],
             "used": [links[page] for page in speaking.get(path, ()) if page != explains],
         }
         one.extra["attnref"] |= {

@@ -1,7 +1,6 @@
-"""What the tests across ranks ask for: processes that take jobs, or one rank in this process."""
+"""What the tests across ranks ask for: processes that take jobs."""
 
 import pytest
-import torch.distributed as dist
 from processes import Pool
 
 
@@ -24,11 +23,3 @@ def pools():
 def ranks(request, pools):
     """Runs a job on 2 and 4 gloo processes, and on 3 and 8 in an audit."""
     return pools(request.param)
-
-
-@pytest.fixture
-def one_rank():
-    """A group of this process alone, in which nothing is sent."""
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()

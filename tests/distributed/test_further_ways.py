@@ -223,3 +223,8 @@ def test_transforms_are_refused(way, one_rank):
         message = f"{name}: expected a tensor outside of torch.func, got one inside {got}."
         with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
             transform(call, x)
+
+
+@pytest.mark.parametrize("name", ["ring", "ulysses"])
+def test_the_minimal_function_of_each_rank(name, pools):
+    assert all(pools(4)(rank_jobs.minimal_matches_reference, name, 12))

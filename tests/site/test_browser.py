@@ -86,7 +86,7 @@ def test_the_file_of_a_name_is_copied_by_its_button(new_page, address, site):
     status = page.locator(".take [role=status]")
     expect(status).to_have_text("Copied: blockwise_attention")
     copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied == (site / "en/code/blockwise_attention.py").read_text(encoding="utf-8")
+    assert copied == (site / "en/code/blockwise.py").read_text(encoding="utf-8")
     page.context.route("**/code/*", lambda route: route.abort())
     page.click(".take button")
     expect(status).to_contain_text("Copying failed")

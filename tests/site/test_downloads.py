@@ -7,7 +7,7 @@ import sys
 import downloads
 import pytest
 
-from attnref.copying.catalogue import catalogue, package
+from attnref.copying.catalogue import FOLDER, entries, header
 
 
 @pytest.fixture(scope="module", params=["pt", "en"])
@@ -21,20 +21,18 @@ def test_each_file_of_the_package_and_of_the_snippets_is_there_as_it_is(language
         assert published.read_bytes() == path.read_bytes()
 
 
-def test_each_name_is_there_in_one_file(language):
-    published = {path.name: path.read_bytes() for path in (language / "code").iterdir()}
-    # Those that tests/copying runs where the package is not.
-    made = {path.name: path.read_bytes() for path in downloads.copies().glob("*.py")}
-    assert published == made
-    assert made.keys() == {downloads.file(entry) for entry in catalogue(package())}
+def test_each_method_is_there_in_one_file(language):
+    published = {path.name: path.read_text("utf-8") for path in (language / "code").iterdir()}
+    assert published == {f"{entry.name}.py": header(entry) + entry.text for entry in entries()}
+    assert published.keys() == {path.name for path in FOLDER.glob("[!_]*.py")}
 
 
-def test_a_page_ends_with_the_files_of_the_names_that_it_explains(language):
-    html = (language / "variants" / "performer" / "index.html").read_text(encoding="utf-8")
+def test_a_page_ends_with_the_files_of_the_methods_that_it_explains(language):
+    html = (language / "variants" / "draft-trees" / "index.html").read_text(encoding="utf-8")
     box = html.partition('<div class="take"')[2].partition("</div>")[0]
-    for name in ("performer_attention", "random_projection"):
-        assert f'<a href="../../code/{name}.py" download>{name}</a>' in box
-    assert box.count("<li>") == 2
+    for name in ("speculative", "tree_mask"):
+        assert f'<a href="../../code/{name}.py" download>{name}.py</a>' in box
+    assert box.count("<code>attnref.masks.tree</code>") == 2
 
 
 def test_the_title_of_a_block_leads_to_its_file(language):
@@ -42,17 +40,6 @@ def test_the_title_of_a_block_leads_to_its_file(language):
     for path in ("attnref/variants/blockwise.py", "snippets/variants/blockwise/loop.py"):
         link = f'<span class="filename"><a href="../../source/{path}">{path}</a></span>'
         assert link in html
-
-
-def test_copies_are_made_again_when_the_package_has_changed(tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr(downloads, "_entries", lambda: made.append(1) or [])
-    for _ in range(2):
-        downloads.copies(tmp_path / "code")
-    assert len(made) == 1
-    monkeypatch.setattr(downloads, "_digest", lambda: "another")
-    downloads.copies(tmp_path / "code")
-    assert len(made) == 2
 
 
 def test_the_package_installs_from_the_served_site(site, address, tmp_path):
