@@ -7,9 +7,7 @@ import torch
 
 def own_precision(device: torch.device) -> AbstractContextManager[object]:
     """A context in which products keep the dtype of their tensors."""
-    return torch.autocast(device.type, enabled=False) if is_autocast(device) else nullcontext()
-
-
-def is_autocast(device: torch.device) -> bool:
-    """Whether products there are made in the dtype of autocast; meta has none."""
-    return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+    kind = device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return nullcontext()

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from attnref import checks, masks
-from attnref._autocast import is_autocast
 from attnref._door import check_mask_type
 from attnref.cache import KVCache
 from attnref.masks import Mask
@@ -330,7 +329,9 @@ class MultiHeadAttention(nn.Module):
                     f"{name}: expected a torch.Tensor, got {type(tensor).__name__}. Convert it "
                     f"with torch.as_tensor({name})."
                 )
-            if is_autocast(tensor.device) and tensor.is_floating_point():
+            kind = tensor.device.type
+            is_autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+            if is_autocast and tensor.is_floating_point():
                 continue  # which gives tensor and weights one dtype
             if dtype is not None and tensor.dtype != dtype:
                 raise TypeError(

@@ -85,7 +85,7 @@ def suggest(name: str, known: list[str]) -> list[str]:
 
 
 def header(entry: Entry) -> str:
-    """What stands above a copy: where it is from, and under which licence."""
+    """The lines above a copy: where it is from, and under which licence."""
     return (
         f"# From attnref {attnref.__version__}, attnref/minimal/{entry.name}.py; see "
         f"{page_address(entry.page, 'en')}\n"

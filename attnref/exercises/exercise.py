@@ -13,6 +13,14 @@ from attnref.exercises.grading import Grader
 
 _COURSE = "attnref.exercises.course"
 _FOLDER = Path(__file__).parent / "course"
+# Those whose solution is a function of attnref/minimal, by its file.
+MINIMAL = {
+    "blockwise_attention": "blockwise",
+    "grouped_query_attention": "grouped",
+    "linear_attention_step": "linear",
+    "sinusoidal": "sinusoidal",
+    "stable_softmax": "stable_softmax",
+}
 
 
 class CheckText(NamedTuple):
@@ -77,12 +85,15 @@ class Exercise:
     @property
     def solution_path(self) -> Path:
         """The file of the solution."""
+        if self.name in MINIMAL:
+            return _FOLDER.parents[1] / "minimal" / f"{MINIMAL[self.name]}.py"
         return _FOLDER / self.name / "solution.py"
 
     def solution(self) -> Callable[..., Any]:
         """The function that solves it."""
-        module = importlib.import_module(f"{_COURSE}.{self.name}.solution")
-        function: Callable[..., Any] = getattr(module, self.name)
+        own = f"{_COURSE}.{self.name}.solution"
+        module = f"attnref.minimal.{MINIMAL[self.name]}" if self.name in MINIMAL else own
+        function: Callable[..., Any] = getattr(importlib.import_module(module), self.name)
         return function
 
 

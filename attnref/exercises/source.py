@@ -49,15 +49,22 @@ def _parts(exercise: Exercise) -> tuple[list[str], list[str]]:
     """The lines of the solution from its imports to the signature, and those of the body."""
     source = exercise.solution_path.read_text(encoding="utf-8")
     lines = source.splitlines()
-    docstring, *statements = ast.parse(source).body
-    function = statements[-1]
-    assert isinstance(function, ast.FunctionDef)
-    signature_end = next(
-        number
-        for number, line in enumerate(lines, start=1)
-        if number >= function.lineno and line.endswith(":")
-    )
-    return lines[docstring.end_lineno : signature_end], lines[signature_end:]
+    top, *statements = ast.parse(source).body
+    functions = [node for node in statements if isinstance(node, ast.FunctionDef)]
+    (function,) = (node for node in functions if node.name == exercise.name)
+    imports = lines[top.end_lineno : functions[0].lineno - 1]
+    if not any(imports):  # there is always something to try out with torch
+        imports = ["", "import torch", "", ""]
+    documented = ast.get_docstring(function) is not None
+    first = function.body[0]
+    begin = first.lineno - 1 if documented else _end_of_signature(function, lines)
+    body = lines[first.end_lineno if documented else begin : function.end_lineno]
+    return [*imports, *lines[function.lineno - 1 : begin]], body
+
+
+def _end_of_signature(function: ast.FunctionDef, lines: list[str]) -> int:
+    ends = range(function.lineno, len(lines) + 1)
+    return next(number for number in ends if lines[number - 1].endswith(":"))
 
 
 def _error(message: str) -> str:

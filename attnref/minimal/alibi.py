@@ -29,7 +29,7 @@ def alibi(num_heads, n, device=None):
     """What is added to the scores: ``(num_heads, n, n)``, -slope times the distance.
 
     >>> alibi(1, 2)[0, 1]
-    tensor([-0.0039, -0.0000])
+    tensor([-0.0039,  0.0000])
     """
     i = torch.arange(n, device=device)
-    return -alibi_slopes(num_heads, device)[:, None, None] * (i[:, None] - i).abs()
+    return alibi_slopes(num_heads, device)[:, None, None] * -(i[:, None] - i).abs()

@@ -13,14 +13,16 @@ def grouped_query_attention(query, key, value):
 
     ``query``: ``(..., h, n, d)``; ``key``: ``(..., h_kv, m, d)``; ``value``:
     ``(..., h_kv, m, d_v)``; h_kv divides h.
-    Left out: masks. The keys are not repeated in memory, as ``repeat_interleave`` would.
+    Left out: masks. No key is copied, as ``repeat_interleave`` or ``@`` over a dimension of
+    length 1 would: the queries of a group are rows of one product.
     Source: Ainslie et al. 2023, arXiv 2305.13245.
 
     >>> q, kv = torch.ones(4, 3, 8), torch.ones(2, 5, 8)
     >>> grouped_query_attention(q, kv, kv).shape
     torch.Size([4, 3, 8])
     """
-    q = query.unflatten(-3, (key.shape[-3], -1))  # (..., h_kv, g, n, d)
-    scores = (q / query.shape[-1] ** 0.5) @ key[..., None, :, :].mT  # (..., h_kv, g, n, m)
-    output = torch.softmax(scores, dim=-1) @ value[..., None, :, :]
-    return output.flatten(-4, -3)  # (..., h, n, d_v)
+    groups = query.unflatten(-3, (key.shape[-3], -1))  # (..., h_kv, g, n, d)
+    rows = groups.flatten(-3, -2)  # (..., h_kv, g n, d)
+    scores = (rows / query.shape[-1] ** 0.5) @ key.mT  # (..., h_kv, g n, m)
+    output = torch.softmax(scores, dim=-1) @ value  # (..., h_kv, g n, d_v)
+    return output.unflatten(-2, groups.shape[-3:-1]).flatten(-4, -3)  # (..., h, n, d_v)

@@ -41,15 +41,16 @@ def causal_linear_attention(query, key, value, block_size=64):
     return output[..., :-1] / output[..., -1:]  # (..., n, d_v)
 
 
-def linear_attention_step(query, key, value, state, normaliser):
-    """One more token: ``query``, ``key``: ``(..., d)``; ``value``: ``(..., d_v)``; ``state``:
+def linear_attention_step(query, key, value, key_value, normaliser):
+    """One more token: ``query``, ``key``: ``(..., d)``; ``value``: ``(..., d_v)``; ``key_value``:
     ``(..., d, d_v)``; ``normaliser``: ``(..., d)``. Returns the output and both, brought forward.
 
     >>> linear_attention_step(*(torch.ones(2),) * 3, torch.zeros(2, 2), torch.zeros(2))[0]
     tensor([1., 1.])
     """
     query, key = elu(query) + 1, elu(key) + 1
-    state = state + key[..., :, None] * value[..., None, :]
-    normaliser = normaliser + key
-    output = (query[..., None, :] @ state)[..., 0, :]
-    return output / (query * normaliser).sum(-1, keepdim=True), state, normaliser
+    key_value = key_value + key[..., :, None] * value[..., None, :]  # (..., d, d_v)
+    normaliser = normaliser + key  # (..., d)
+    above = (query[..., None, :] @ key_value)[..., 0, :]  # (..., d_v)
+    below = (query * normaliser).sum(-1, keepdim=True)  # (..., 1)
+    return above / below, key_value, normaliser

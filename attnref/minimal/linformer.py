@@ -21,5 +21,5 @@ def linformer_attention(query, key, value, key_projection, value_projection):
     >>> linformer_attention(x, x, x, torch.full((1, 4), 0.25), torch.full((1, 4), 0.25))[0]
     tensor([1., 1.])
     """
-    scores = query @ (key_projection @ key).mT / query.shape[-1] ** 0.5  # (..., n, r)
+    scores = (query / query.shape[-1] ** 0.5) @ (key_projection @ key).mT  # (..., n, r)
     return torch.softmax(scores, dim=-1) @ (value_projection @ value)  # (..., n, d_v)

@@ -13,7 +13,8 @@ def merge(output, lse, other, other_lse):
 
     ``output``, ``other``: ``(..., n, d_v)``; ``lse``, ``other_lse``: ``(..., n)``, the log-sum-exp
     of the scaled scores of each part. Returns both for the whole. Order does not matter.
-    Left out: rows that see no key in either part, which give NaN; give those lse = -∞ in one.
+    Left out: rows that see no key in one part: their output there must be zeros, not the NaN of a
+    softmax, with lse = -∞; in both parts, the result is NaN.
     Source: Milakov and Gimelshein 2018, arXiv 1805.02867.
 
     >>> one, zero = torch.ones(1, 1), torch.zeros(1)

@@ -10,6 +10,7 @@ import re
 from html import escape
 from pathlib import Path
 
+import names
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -57,27 +58,27 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         return f'<span class="filename"><a href="{address}">{match["path"]}</a></span>'
 
     words = WORDS[Path(config.docs_dir).name]
-    return TITLE.sub(link, html) + _take(page.url, words)
+    explained = [entry for entry in entries() if entry.page == page.url.rstrip("/")]
+    paths = {e.name: names.resolve(e.whole, names.read(config)) for e in explained}
+    return TITLE.sub(link, html) + _take(page.url, explained, paths, words)
 
 
-def _take(url: str, words: dict[str, str]) -> str:
-    """The files of the methods that a page explains."""
-    items = [_item(entry, url, words) for entry in entries() if entry.page == url.rstrip("/")]
-    if not items:
+def _take(
+    url: str, explained: list[Entry], paths: dict[str, str | None], words: dict[str, str]
+) -> str:
+    """The files of the methods that a page explains, with the entries of what has every option."""
+    if not explained:
         return ""
-    told = ("copy", "copied", "failed")
-    data = " ".join(f'data-{key}="{escape(words[key])}"' for key in told)
+    items = [
+        f'<li><a href="{get_relative_url(f"code/{entry.name}.py", url)}" download>{entry.name}.py'
+        f'</a> ({words["whole"]}: <autoref identifier="{paths[entry.name]}" optional>'
+        f"<code>{entry.whole}</code></autoref>)</li>"
+        for entry in explained
+    ]
+    data = " ".join(f'data-{key}="{escape(words[key])}"' for key in ("copy", "copied", "failed"))
     return (
         f'<div class="take" data-search-exclude {data}><p>{words["take"]}</p>'
         f"<ul>{''.join(items)}</ul></div>"
-    )
-
-
-def _item(entry: Entry, url: str, words: dict[str, str]) -> str:
-    address = get_relative_url(f"code/{entry.name}.py", url)
-    return (
-        f'<li><a href="{address}" download>{entry.name}.py</a> '
-        f"({words['whole']}, <code>{entry.whole}</code>)</li>"
     )
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import downloads
 import figures
 import formulas
 import pytest
@@ -130,9 +129,6 @@ def project(tmp_path_factory):
         place = root / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(path)
-    copies = root / downloads.COPIES.relative_to(ROOT)  # the same, and to make them takes long
-    copies.parent.mkdir()
-    copies.symlink_to(downloads.copies())
     for name, language in (("rise", "pt"), ("rise", "en"), ("half", "pt")):
         drawn = figures.drawing_path(root, name, language)
         drawn.parent.mkdir(parents=True, exist_ok=True)

@@ -74,8 +74,9 @@ def no_fork(monkeypatch):
 
 
 def test_every_folder_is_in_the_course():
-    folders = (HERE.parent.parent / "attnref/exercises/course").glob("*/solution.py")
+    folders = (HERE.parent.parent / "attnref/exercises/course").glob("*/__init__.py")
     assert sorted(folder.parent.name for folder in folders) == sorted(COURSE)
+    assert all(exercise.solution_path.is_file() for exercise in COURSE.values())
     assert len(COURSE) >= 20
 
 

@@ -12,12 +12,11 @@ RESCALED = " * torch.exp(previous - maximum)"
 SPLIT = "torch.unflatten(inputs @ weight, -1, (num_heads, -1)).transpose(-3, -2)"
 CUT = "torch.unflatten(gates, -1, (heads, -1)).transpose(-3, -2)"
 JOINED = ".transpose(-3, -2).flatten(-2)"
-SHARED = "key.unsqueeze(-3), value.unsqueeze(-3)"
 SUM = "share_1 * output_1 + share_2 * output_2"
 NEW = "torch.where(highest - top > 8, highest, top)"
 FEATURES = "elu(query) + 1, elu(key) + 1"
 DIFFERENCE = "(maps[0] - factor * maps[1])"
-LARGEST = "torch.amax(scores, dim=-1, keepdim=True)"
+LARGEST = "scores.amax(-1, keepdim=True)"
 MEANS = "query @ means.mT"
 
 dot_scores = {
@@ -37,18 +36,18 @@ sum_normalise = {
 }
 
 stable_softmax = {
-    "library": ("differences: shortcut", "torch.nn.functional.softmax(scores, -1)"),
-    "powers of two": ("differences", "torch.exp(scores - largest)", "torch.exp2(scores)"),
-    "one sum for all rows": ("each_row", "torch.sum(powers, dim=-1, keepdim=True)", "powers.sum()"),
+    "library": ("differences: shortcut", "scores.softmax(-1)"),
+    "powers of two": ("differences", ".exp()", ".exp2()"),
+    "one sum for all rows": ("each_row", "powers.sum(-1, keepdim=True)", "powers.sum()"),
     "maximum without its dimension": (
         "each_row: RuntimeError",
         LARGEST,
-        "torch.amax(scores, dim=-1)",
+        "scores.amax(-1)",
     ),
-    "formula as it stands": ("large_scores", "scores - largest", "scores"),
-    "cut at a limit": ("large_scores", "scores - largest", "scores.clamp(max=80.0)"),
-    "less the mean": ("spread_scores", "torch.amax(", "torch.mean("),
-    "less the smallest": ("spread_scores", "torch.amax(", "torch.amin("),
+    "formula as it stands": ("large_scores", f"scores - {LARGEST}", "scores"),
+    "cut at a limit": ("large_scores", f"scores - {LARGEST}", "scores.clamp(max=80.0)"),
+    "less the mean": ("spread_scores", "amax(", "mean("),
+    "less the smallest": ("spread_scores", "amax(", "amin("),
     "less the largest of all": ("own_maximum", LARGEST, "scores.max()"),
 }
 
@@ -320,29 +319,37 @@ multihead_attention = {
 }
 
 grouped_query_attention = {
-    "first head for all": ("as_many", SHARED, "(x[..., :1, None, :, :] for x in (key, value))"),
+    "first head for all": (
+        "as_many",
+        "@ key",
+        "@ key[..., :1, :, :]",
+        "@ value",
+        "@ value[..., :1, :, :]",
+    ),
     "mean of the heads": (
         "as_many",
-        SHARED,
-        "(x.mean(-3, keepdim=True).unsqueeze(-3) for x in (key, value))",
+        "@ key",
+        "@ key.mean(-3, keepdim=True)",
+        "@ value",
+        "@ value.mean(-3, keepdim=True)",
     ),
     "not shared": ("neighbours_share: RuntimeError", ATTENTION),
     "dealt out in turn": (
         "neighbours_share",
-        "(key_heads, heads // key_heads)",
-        "(heads // key_heads, key_heads)",
-        "unsqueeze(-3)",
-        "unsqueeze(-4)",
+        "(key.shape[-3], -1))",
+        "(-1, key.shape[-3])).transpose(-4, -3)",
+        ".flatten(-4, -3)",
+        ".transpose(-4, -3).flatten(-4, -3)",
     ),
     "groups of two": (
         "any_group: RuntimeError",
-        "heads // key_heads",
-        "min(2, heads // key_heads)",
+        "(key.shape[-3], -1)",
+        "(key.shape[-3], min(2, query.shape[-3] // key.shape[-3]))",
     ),
     "counted from the front": (
         "batch: RuntimeError",
-        "query.shape[-3], key.shape[-3]",
-        "len(query), len(key)",
+        "(key.shape[-3], -1)",
+        "(len(key), len(query) // len(key))",
     ),
 }
 
@@ -374,18 +381,18 @@ decode_step = {
 
 sinusoidal = {
     "sines, then cosines": ("first_row", "torch.stack", "torch.cat", ".flatten(-2)", ""),
-    "cosine first": ("first_row", "angle.sin(), angle.cos()", "angle.cos(), angle.sin()"),
+    "cosine first": ("first_row", "angles.sin(), angles.cos()", "angles.cos(), angles.sin()"),
     "from position one": ("first_row", "torch.arange(length)", "torch.arange(1, length + 1)"),
-    "degrees": ("fastest_pair", "angle = position", "angle = torch.pi / 180 * position"),
+    "degrees": ("fastest_pair", "angles = ", "angles = torch.pi / 180 * "),
     "frequency of each column": (
         "fastest_pair",
-        "torch.arange(0, dim, 2)",
-        "torch.arange(dim)",
-        "torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)",
-        "torch.where(torch.arange(dim) % 2 == 0, angle.sin(), angle.cos())",
+        "torch.arange(0, dim, 2, ",
+        "torch.arange(dim, ",
+        "torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)",
+        "torch.where(torch.arange(dim) % 2 == 0, angles.sin(), angles.cos())",
     ),
-    "half the exponent": ("frequencies", "torch.arange(0, dim, 2)", "torch.arange(dim // 2)"),
-    "twice the exponent": ("frequencies", "torch.arange(0, dim, 2)", "2 * torch.arange(0, dim, 2)"),
+    "half the exponent": ("frequencies", "torch.arange(0, dim, 2, ", "torch.arange(dim // 2, "),
+    "twice the exponent": ("frequencies", "-torch.arange(0, ", "-2 * torch.arange(0, "),
 }
 
 rotary = {
@@ -482,29 +489,30 @@ merge_parts = {
 
 blockwise_attention = {
     "no scale": ("one_block", " / query.shape[-1] ** 0.5", ""),
-    "no division": ("one_block", "total / normaliser", "total"),
+    "no division": ("one_block", "output / total", "output"),
     "mean of the blocks": (
         "even_blocks",
         "torch.stack([blockwise_attention(query, *pair, block_size) for pair in "
         "zip(key.split(block_size, -2), value.split(block_size, -2))]).mean(0)",
     ),
-    "rescales one of two": ("even_blocks", "total * rescale", "total"),
+    "rescales one of two": ("even_blocks", "shrink * output", "output"),
     "loses the rest": (
         "last_block",
-        "zip(keys, values, strict=True)",
-        "[*zip(keys, values)][: max(1, key.shape[-2] // block_size)]",
+        "zip(key.split(block_size, -2), value.split(block_size, -2), strict=True)",
+        "[*zip(key.split(block_size, -2), value.split(block_size, -2))]"
+        "[: max(1, key.shape[-2] // block_size)]",
     ),
     "not shifted": (
         "large_scores",
-        "scores - maximum",
-        "scores",
-        "torch.exp(previous - maximum)",
+        "(scores - larger).exp()",
+        "scores.exp()",
+        "(maximum - larger).exp()",
         "1.0",
     ),
-    "maximum from zero": ("large_scores", "1), -torch.inf)", "1), 0.0)"),
+    "maximum from zero": ("large_scores", 'float("-inf")', "0.0"),
     "all the scores first": (
         "never_the_whole",
-        "query.new_full((*query.shape[:-1], 1), -torch.inf)",
+        'query.new_full((*query.shape[:-1], 1), float("-inf"))',
         "(query @ key.mT).amax(-1, keepdim=True)",
     ),
     "ordinary": ("never_the_whole", ATTENTION),

@@ -238,10 +238,10 @@ def block_sparse(draw, n, m):
 @pair
 def varlen(draw, n, m):
     q, k, v = heads(draw, n, n)
-    offsets = torch.tensor([0, n // 3, n // 3, n])
-    ours = minimal.varlen.varlen_attention(q, k, v, offsets)
+    cu_seqlens = torch.tensor([0, n // 3, n // 3, n])
+    ours = minimal.varlen.varlen_attention(q, k, v, cu_seqlens)
     yield (q, k, v), ours
-    yield attnref.varlen_attention(q, k, v, offsets)
+    yield attnref.varlen_attention(q, k, v, cu_seqlens)
 
 
 @pair

@@ -84,7 +84,7 @@ def test_the_file_of_a_name_is_copied_by_its_button(new_page, address, site):
     page.goto(f"{address}/en/variants/blockwise/")
     page.click(".take button")
     status = page.locator(".take [role=status]")
-    expect(status).to_have_text("Copied: blockwise_attention")
+    expect(status).to_have_text("Copied: blockwise.py")
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied == (site / "en/code/blockwise.py").read_text(encoding="utf-8")
     page.context.route("**/code/*", lambda route: route.abort())

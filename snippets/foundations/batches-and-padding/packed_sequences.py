@@ -4,7 +4,8 @@
 import attnref
 import torch
 from attnref import varlen_attention
-from attnref.masks import packed, padding
+from attnref.masks import packed
+from attnref.minimal.padding import padded_attention
 
 lengths = [3, 5, 2]
 generator = torch.Generator().manual_seed(0)
@@ -17,8 +18,8 @@ alone = torch.cat([attend(*sequence) for sequence in sequences])  # (10, 4)
 batch = torch.zeros(3, 3, 5, 4)  # (query, key, value; sequences; 5; 4)
 for sample, sequence in enumerate(sequences):
     batch[:, sample, : lengths[sample]] = sequence
-mask = padding(lengths, 5).dense()[:, 0]  # (sequences, 1, 5)
-outputs = attend(*batch, attn_mask=mask)  # (sequences, 5, 4)
+heads = batch[:, :, None]  # one head: (3; sequences, 1, 5, 4)
+outputs = padded_attention(*heads, torch.tensor(lengths))[:, 0]
 real = torch.cat([x[:n] for x, n in zip(outputs, lengths, strict=True)])
 
 borders = torch.tensor([0, 3, 8, 10])

@@ -3,6 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
+from attnref.minimal.dropout import dropout_attention
 from torch.nn import functional as F
 
 torch.manual_seed(0)  # dropout draws from the global generator
@@ -20,10 +21,7 @@ once, twice = (
 )
 print("the function, whatever the mode:", torch.equal(once, twice))
 once, twice = (
-    F.scaled_dot_product_attention(
-        x, x, x, dropout_p=0.1 if layer.training else 0.0
-    )
-    for _ in range(2)
+    dropout_attention(x, x, x, 0.1, training=layer.training) for _ in range(2)
 )
 print("the function, told of the mode:", torch.equal(once, twice))
 # --8<-- [end:example]

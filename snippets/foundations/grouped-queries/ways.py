@@ -3,6 +3,7 @@
 # --8<-- [start:example]
 import torch
 import torch.nn.functional as F
+from attnref.minimal.grouped import grouped_query_attention
 
 b, h, h_kv, n, m, d = 2, 6, 2, 5, 7, 8
 double = {
@@ -20,14 +21,12 @@ def attention(q, k, v):
 copied = [x.repeat_interleave(h // h_kv, dim=1) for x in (key, value)]
 copies = attention(query, *copied)
 
-# A group is a dimension of its own, and the keys have length 1 there.
+# A group gets its own dimension, in which the keys have length 1.
 grouped = query.unflatten(1, (h_kv, -1))  # (b, h_kv, h / h_kv, n, d)
 spread = [x[:, :, None] for x in (key, value)]  # (b, h_kv, 1, m, d)
 broadcast = attention(grouped, *spread).flatten(1, 2)
 
-# A group is more rows: its queries are below one another.
-rows = grouped.flatten(2, 3)  # (b, h_kv, h / h_kv * n, d)
-stacked = attention(rows, key, value).view(b, h, n, d)
+stacked = grouped_query_attention(query, key, value)
 
 fused = F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
 

@@ -1,23 +1,23 @@
-"""Decode six tokens one by one, and compare with all of them at once."""
+"""Decode six tokens with a cache, and compare with one causal pass."""
 
 # --8<-- [start:example]
+import attnref
 import torch
-from attnref import KVCache, MultiHeadAttention
-from attnref.positions import rotary
+from attnref.minimal.kv_cache import cached_attention_step
 
 generator = torch.Generator().manual_seed(0)
-double = {"generator": generator, "dtype": torch.float64}
-layer = MultiHeadAttention(16, 4, rotate=rotary, **double)
-words = torch.randn(6, 16, **double)
+q, k, v = torch.randn(3, 6, 8, generator=generator, dtype=torch.float64)
+whole = attnref.scaled_dot_product_attention(q, k, v, is_causal=True)  # (6, 8)
 
-with torch.no_grad():
-    whole = layer(words, is_causal=True)  # (6, 16)
-    cache = KVCache()
-    for t, word in enumerate(words):
-        row = layer(word[None], is_causal=True, cache=cache)  # (1, 16)
-        same = torch.allclose(row[0], whole[t], rtol=0, atol=1e-12)
-        print(
-            f"token {t}: 1 query, {cache.length} keys, {cache.nbytes} bytes, "
-            f"row of the whole pass: {same}"
-        )
+pieces = (3, 1, 2)  # a prompt, one token, two at once
+cache = None
+for new_q, new_k, new_v, rows in zip(
+    *(x.split(pieces) for x in (q, k, v, whole)), strict=True
+):
+    output, cache = cached_attention_step(new_q, new_k, new_v, cache)
+    same = torch.allclose(output, rows, rtol=0, atol=1e-12)
+    print(
+        f"queries: {len(new_q)}, keys: {len(cache[0])}, "
+        f"rows of the whole pass: {same}"
+    )
 # --8<-- [end:example]

@@ -2,21 +2,22 @@
 
 # --8<-- [start:example]
 import torch
-from attnref.masks import causal
+from attnref.minimal.causal import causal_attention
+from attnref.minimal.masks import causal_mask
 from torch.nn import functional as F
 
 for alignment in ("top-left", "bottom-right"):
     print(alignment)
-    print(causal(2, 5, alignment=alignment).picture())
+    for row in causal_mask(2, 5, alignment).tolist():
+        print("".join("#" if may else "." for may in row))
 
 # One new token, five cached keys, equal scores; the output shows the weights.
 query, key, value = torch.zeros(1, 4), torch.zeros(5, 4), torch.eye(5)
-sdpa = F.scaled_dot_product_attention
-last = causal(1, 5, alignment="bottom-right").dense()
-for name, options in (
-    ("is_causal=True", {"is_causal": True}),
-    ("bottom-right", {"attn_mask": last}),
+sdpa, last = F.scaled_dot_product_attention, causal_mask(1, 5, "bottom-right")
+for name, output in (
+    ("is_causal=True", sdpa(query, key, value, is_causal=True)),
+    ("bottom-right", sdpa(query, key, value, attn_mask=last)),
+    ("minimal", causal_attention(query, key, value)),
 ):
-    weights = sdpa(query, key, value, **options)[0].tolist()
-    print(f"{name:14}", " ".join(f"{weight:.2f}" for weight in weights))
+    print(f"{name:14}", " ".join(f"{weight:.2f}" for weight in output[0]))
 # --8<-- [end:example]

@@ -1,34 +1,29 @@
-"""Shapes on the way through a layer of three heads."""
+"""A layer of three heads in one call, head by head, and in PyTorch."""
 
 # --8<-- [start:example]
 import torch
-from attnref import attend
+from attnref import scaled_dot_product_attention
+from attnref.minimal.multi_head import multi_head_attention
+from torch import nn
 
 b, n, d_model, h = 2, 5, 12, 3
-d_k = d_model // h
 generator = torch.Generator().manual_seed(0)
 x = torch.randn(b, n, d_model, generator=generator)
-w_q, w_k, w_v, w_o = torch.randn(4, d_model, d_model, generator=generator)
+in_weight = torch.randn(3 * d_model, d_model, generator=generator)
+out_weight = torch.randn(d_model, d_model, generator=generator)
+output = multi_head_attention(x, in_weight, out_weight, h)
+print("output", tuple(output.shape))
 
+answers = []  # as the definition has it: one head after another
+for i in range(h):
+    block = in_weight.view(3, h, d_model // h, d_model)[:, i]  # of this head
+    q, k, v = (x @ weight.mT for weight in block)  # (b, n, d_k) each
+    answers.append(scaled_dot_product_attention(q, k, v))
+by_heads = torch.cat(answers, dim=-1) @ out_weight.mT
+print("head by head:", torch.allclose(output, by_heads, atol=1e-4))
 
-def show(name, tensor):
-    print(f"{name:31} {tuple(tensor.shape)}")
-
-
-def split(tensor):
-    """(b, n, h d_k) as (b, h, n, d_k): each head gets its columns."""
-    return tensor.view(b, n, h, d_k).transpose(1, 2)
-
-
-show("x", x)
-show("x @ w_q", x @ w_q)
-show("cut into heads", (x @ w_q).view(b, n, h, d_k))
-q, k, v = split(x @ w_q), split(x @ w_k), split(x @ w_v)
-show("heads in front: q, k, v", q)
-output, weights, _ = attend(q, k, v)
-show("weights", weights)
-show("one answer a head and word", output)
-joined = output.transpose(1, 2).reshape(b, n, h * d_k)
-show("heads side by side", joined)
-show("joined @ w_o", joined @ w_o)
+layer = nn.MultiheadAttention(d_model, h, bias=False, batch_first=True)
+layer.in_proj_weight.data, layer.out_proj.weight.data = in_weight, out_weight
+same = torch.allclose(output, layer(x, x, x)[0], atol=1e-4)
+print("nn.MultiheadAttention:", same)
 # --8<-- [end:example]

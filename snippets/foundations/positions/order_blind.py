@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref.positions import sinusoidal
+from attnref.minimal.sinusoidal import sinusoidal
 
 generator = torch.Generator().manual_seed(0)
 dog, bites, man, today = torch.randn(4, 8, generator=generator)

@@ -2,7 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import softmax
+from attnref.minimal.stable_softmax import stable_softmax
 
 for dtype, numbers in (
     (torch.float32, [88.0, 87.0]),
@@ -17,6 +17,6 @@ for dtype, numbers in (
         "naive",
         " ".join(f"{weight:.3f}" for weight in powers / powers.sum()),
         " stable",
-        " ".join(f"{weight:.3f}" for weight in softmax.stable(scores)),
+        " ".join(f"{weight:.3f}" for weight in stable_softmax(scores)),
     )
 # --8<-- [end:example]

@@ -16,7 +16,10 @@ alone = [attnref.scaled_dot_product_attention(query, k, v) for k, v in blocks]
 expected = attnref.scaled_dot_product_attention(query, key, value)
 wrong = torch.stack(alone).mean(0)
 for name, output in (
-    ("carried from block to block", blockwise_attention(query, key, value, width)),
+    (
+        "carried from block to block",
+        blockwise_attention(query, key, value, width),
+    ),
     ("mean of the blocks' outputs", wrong),
 ):
     same = torch.allclose(output, expected, rtol=0, atol=1e-5)

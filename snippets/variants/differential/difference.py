@@ -1,21 +1,19 @@
-"""Differential attention beside the two attentions that it is made of."""
+"""Differential attention: what its weights are, and where its outputs lie."""
 
 # --8<-- [start:example]
+import attnref
 import torch
-from attnref import attention_weights, differential_attention
+from attnref.minimal.differential import differential_attention
 
 n, d, factor = 6, 8, 0.5
 generator = torch.Generator().manual_seed(4)
 query, key = 2 * torch.randn(2, n, 2 * d, generator=generator)
 value = torch.randn(n, 3, generator=generator)
 
-first, second = (
-    attention_weights(q, k)
-    for q, k in zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)
-)
-weights = first - factor * second
+weights = differential_attention(query, key, torch.eye(n), factor)
 output = differential_attention(query, key, value, factor)
-torch.testing.assert_close(output, weights @ value)
+whole = attnref.differential_attention(query, key, value, factor)
+torch.testing.assert_close(output, whole)
 
 print("rows sum to:", [round(total, 3) for total in weights.sum(-1).tolist()])
 print("least weight:", round(weights.min().item(), 3))

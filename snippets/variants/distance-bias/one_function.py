@@ -1,8 +1,9 @@
 """ALiBi, KERPLE and the buckets of T5 through one function."""
 
 # --8<-- [start:example]
+import attnref
 import torch
-from attnref import distance_bias_attention, scaled_dot_product_attention
+from attnref.minimal.distance_bias import distance_bias_attention
 from attnref.positions import alibi, alibi_slopes, distances, relative_buckets
 
 h, n, d = 4, 300, 16
@@ -21,11 +22,16 @@ biases = {
 
 i, j = torch.arange(n)[:, None], torch.arange(n)
 for name, bias in biases.items():
+    past = bias.masked_fill(t > 0, -torch.inf)  # no later keys
+    scaled = query * d**0.5 if name == "T5" else query
+    minimal = distance_bias_attention(scaled, key, value, past)
     options = {"is_causal": True, "scale": 1.0 if name == "T5" else None}
-    ours = distance_bias_attention(query, key, value, bias, **options)
+    whole = attnref.distance_bias_attention(query, key, value, bias, **options)
     pairs = bias[:, j - i + n - 1]  # (h, n, n)
-    square = scaled_dot_product_attention(query, key, value, pairs, **options)
-    same = torch.allclose(ours, square, atol=1e-5)
+    square = attnref.scaled_dot_product_attention(
+        query, key, value, pairs, **options
+    )
+    same = [torch.allclose(x, square, atol=1e-5) for x in (minimal, whole)]
     print(f"{name:6} {bias.numel()} numbers for {pairs.numel()}: {same}")
 assert torch.equal(biases["ALiBi"][:, j - i + n - 1], alibi(h, n))
 # --8<-- [end:example]

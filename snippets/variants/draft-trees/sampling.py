@@ -4,6 +4,9 @@
 from fractions import Fraction
 from itertools import product
 
+import torch
+from attnref.minimal.speculative import verify_draft
+
 p = [Fraction(n, 6) for n in (3, 2, 1)]  # of the large model
 q = [Fraction(n, 6) for n in (1, 2, 3)]  # of the small one
 
@@ -46,4 +49,18 @@ for count, differ in product(range(1, 4), (False, True)):
     shares = ", ".join(map(str, output))
     print(f"{count:6}  {differ!s:6}  {shares:14}", end="")
     print(f"  {float(accepted):8.3f}  {float(found):8.3f}")
+
+often, generator = 100_000, torch.Generator().manual_seed(0)
+drafts, truth = (torch.tensor([float(x) for x in share]) for share in (q, p))
+tokens = drafts.multinomial(often, replacement=True, generator=generator)
+uniform = torch.rand(often, 2, generator=generator)
+count, drawn = verify_draft(
+    tokens[:, None],
+    drafts.expand(often, 1, 3),
+    truth.expand(often, 2, 3),
+    uniform,
+)
+written = torch.where(count == 1, tokens, drawn).bincount() / often
+shares = ", ".join(f"{share:.3f}" for share in written.tolist())
+print(f"drawn: {shares}, accepted {count.float().mean():.3f}")
 # --8<-- [end:example]

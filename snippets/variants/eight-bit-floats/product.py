@@ -4,6 +4,7 @@
 import attnref
 import torch
 from attnref import quantized_attention
+from attnref.minimal.eight_bit_floats import float8_attention
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)
@@ -28,4 +29,6 @@ for name, parts in (
         found = quantized_attention(q, k, v, **kind, **parts)
         errors.append(float((found - exact).norm() / exact.norm()))
     print(f"{name:20}  {errors[0]:7.3f}  {errors[1]:5.3f}")
+error = (float8_attention(q, k, v, block_size=1) - exact).norm()
+print(f"{'the code below':20}  {error / exact.norm():7.3f}")
 # --8<-- [end:example]

@@ -3,6 +3,7 @@
 # --8<-- [start:example]
 import torch
 from attnref import attend
+from attnref.minimal.gated import gated_attention
 
 values = torch.tensor([[3.0, 1.0], [3.2, 0.8], [2.8, 1.3], [3.1, 0.9]])
 keys = torch.eye(4)
@@ -11,12 +12,18 @@ queries = {
     "finds nothing": torch.zeros(1, 4),
     "wants none of them": torch.full((1, 4), -9.0),
 }
-gates = {"finds the second key": 3.0, "finds nothing": -4.0}
+gates = {
+    "finds the second key": 3.0,
+    "finds nothing": -4.0,
+    "wants none of them": -6.0,
+}
 
 print("                        weights  softmax         gated")
 for name, query in queries.items():
     answer, weights, _ = attend(query, keys, values)
-    gated = torch.sigmoid(torch.tensor(gates.get(name, -6.0))) * answer
+    tokens = torch.tensor([[gates[name]]])  # one token, one number
+    heads = query[None], keys[None], values[None]  # one head
+    (gated,) = gated_attention(*heads, tokens, torch.ones(1, 1, 1))
     print(
         f"{name:20} sum to {weights.sum():.2f} ",
         " ".join(f"{number:5.2f}" for number in answer[0].tolist()),

@@ -2,7 +2,7 @@
 
 # --8<-- [start:example]
 import torch
-from attnref import hierarchical_attention
+from attnref.minimal.hierarchical import hierarchical_attention
 from torch.utils.flop_counter import FlopCounterMode
 
 d = 64

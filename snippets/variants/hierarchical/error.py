@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import hierarchical_attention
+from attnref.minimal.hierarchical import hierarchical_attention
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)

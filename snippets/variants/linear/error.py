@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import linear_attention
+from attnref.minimal.linear import linear_attention
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)

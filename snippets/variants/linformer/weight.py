@@ -3,16 +3,14 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import linformer_attention
+from attnref.minimal.linformer import linformer_attention
 
 tokens = torch.zeros(4, 1)  # four equal keys, so all weights are equal
 value = torch.tensor([[0.0], [0.0], [0.0], [1.0]])
 runs = torch.tensor([[1, 1, 1, 0], [0, 0, 0, 3]]) / 3  # three tokens, and one
 
 attention = attnref.scaled_dot_product_attention(tokens, tokens, value)
-linformer = linformer_attention(
-    tokens, tokens, value, key_projection=runs, value_projection=runs
-)
+linformer = linformer_attention(tokens, tokens, value, runs, runs)
 counted = torch.log(torch.tensor([3.0, 1.0]))  # how many keys a run has
 mended = attnref.scaled_dot_product_attention(
     tokens, runs @ tokens, runs @ value, counted.expand(4, 2)

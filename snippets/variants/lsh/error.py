@@ -3,7 +3,8 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import lsh_attention, random_rotations
+from attnref import random_rotations
+from attnref.minimal.lsh import lsh_attention
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)

@@ -3,7 +3,8 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import performer_attention, random_projection
+from attnref import random_projection
+from attnref.minimal.performer import performer_attention
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)

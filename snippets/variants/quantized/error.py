@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import quantize, quantized_attention
+from attnref.minimal.quantized import quantize, quantized_attention
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)
@@ -33,13 +33,13 @@ for name, draw in (("smooth", waves), ("random", noise), ("outlier", outlier)):
     q, k, v = noise(), draw(), noise()
     exact = attnref.scaled_dot_product_attention(q, k, v)
     smoothed = error(quantized_attention(q, k, v), exact)
-    plain = error(quantized_attention(q, k, v, smooth=False), exact)
+    plain = error(attnref.quantized_attention(q, k, v, smooth=False), exact)
     print(f"{name:7}  {smoothed:8.4f}  {plain:11.4f}")
 
-small = quantize(torch.tensor([[0.5, -1.0, 0.1], [0.5, -30.0, 0.1]]))
-print("\nintegers of two tokens:", small.values.tolist())
+integers, step = quantize(torch.tensor([[0.5, -1.0, 0.1], [0.5, -30.0, 0.1]]))
+print("\nintegers of two tokens:", integers.tolist())
 print("what they stand for:")
-for row in small.dequantize():
+for row in integers * step:
     print("  ".join(f"{x:7.3f}" for x in row))
 taken = sum(part.nbytes for part in quantize(k))
 print(f"bytes of the keys: {taken} instead of {k.nbytes}")

@@ -5,16 +5,25 @@ import torch
 import torch.distributed as dist
 from attnref import scaled_dot_product_attention
 from attnref.distributed import gather, ring_attention, shard
+from attnref.minimal import ring, ulysses
 
 
 def main():
     dist.init_process_group("gloo")  # with GPUs: "nccl"
     generator = torch.Generator().manual_seed(0)  # the same on all ranks
-    h, h_kv, n, d = 4, 2, 1001, 16  # no length is too odd
+    h, h_kv, n, d = 8, 4, 1001, 16  # no length is too odd
     whole = [
         torch.randn(heads, n, d, generator=generator, dtype=torch.float64)
         for heads in (h, h_kv, h_kv)
     ]
+
+    even = [x[:h_kv, :1000] for x in whole]  # four equal parts, 4 heads
+    mine = [x.chunk(4, dim=-2)[dist.get_rank()] for x in even]
+    wanted = scaled_dot_product_attention(*even)[:, :250]  # of rank 0
+    for form in (ring.ring_attention, ulysses.ulysses_attention):
+        output = form(*mine)
+        if dist.get_rank() == 0:
+            print(f"{form.__name__}:", torch.allclose(output, wanted))
 
     parts = [shard(x).requires_grad_() for x in whole]  # what a rank holds
     output = ring_attention(*parts, is_causal=True, enable_gqa=True)

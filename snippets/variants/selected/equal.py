@@ -4,6 +4,9 @@
 import attnref
 import torch
 from attnref import indexer_choice, moba_choice, native_sparse_choice
+from attnref.minimal.indexer import causal_indexer_attention
+from attnref.minimal.moba import causal_moba_attention
+from attnref.minimal.native_sparse import causal_native_sparse_attention
 
 n, d, h, B = 96, 16, 4, 8
 generator = torch.Generator().manual_seed(0)
@@ -15,7 +18,7 @@ def drawn(*shape):
 
 qkv = query, key, value = [drawn(h, n, d) for _ in range(3)]
 index = drawn(2, n, d), drawn(n, d), drawn(2, n)
-second = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)  # gates
+second = torch.tensor([0.0, 1.0, 0.0]).expand(n, 3).double()  # gates
 
 
 def by_all_three(blocks, tokens):
@@ -23,17 +26,17 @@ def by_all_three(blocks, tokens):
     chosen = {"block_size": B, "num_blocks": blocks}
     yield (
         "moba",
-        attnref.moba_attention(*qkv, **chosen, **causal),
+        causal_moba_attention(*qkv, **chosen),
         moba_choice(query, key, **chosen, **causal),
     )
     yield (
         "indexer",
-        attnref.indexer_attention(*qkv, *index, num_keys=tokens, **causal),
+        causal_indexer_attention(*qkv, *index, num_keys=tokens),
         indexer_choice(*index, num_keys=tokens, **causal),
     )
     yield (
         "native_sparse",
-        attnref.native_sparse_attention(*qkv, second, window=1, **chosen),
+        causal_native_sparse_attention(*qkv, second, window=1, **chosen),
         native_sparse_choice(query, key, **chosen),
     )
 

@@ -3,7 +3,7 @@
 # --8<-- [start:example]
 import attnref
 import torch
-from attnref import topk_attention
+from attnref.minimal.topk import topk_attention
 
 n, d = 512, 64
 generator = torch.Generator().manual_seed(0)
