@@ -480,6 +480,7 @@ def pytorch_ring(n, is_causal):
     )
     ring = dist.group.WORLD, 2
     options = {"enable_load_balance": is_causal, "convert_to_f32": False}
+    options["rotate_method"] = theirs._RotateMethod.ALL_TO_ALL  # or it would gather all keys
     with replace_functions(theirs._cp_options, **options), torch.no_grad():
         output, lse, *_ = theirs._templated_ring_attention(
             *ring, forward, *parts, is_causal=is_causal

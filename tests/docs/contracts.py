@@ -9,6 +9,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import behaviour_tables
@@ -186,6 +187,15 @@ def _same_number(was: str, now: str) -> bool:
 # 3. A decimal figure in prose comes from an output on the page, or is declared with its source.
 
 
+@cache
+def _pinned_versions(root: Path) -> list[str]:
+    """How a page names a library as it is installed here: what it says of another is stale."""
+    path = root / "constraints.txt"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    pins = re.findall(r"^([\w.-]+)==(\d+\.\d+)", text, re.MULTILINE)
+    return [f"`{name} {version}`" for name, version in pins]
+
+
 def figure_problems(page: Path, root: Path) -> list[Problem]:
     text = page.read_text(encoding="utf-8")
     meta = front_matter(text)
@@ -209,6 +219,8 @@ def figure_problems(page: Path, root: Path) -> list[Problem]:
     for line, prose in lines_outside_blocks(strip_sources(strip_front_matter(text))):
         if line in notes:
             prose = cores.ITEM.sub("", prose)
+        for pinned in _pinned_versions(root):
+            prose = prose.replace(pinned, "")
         for figure in DECIMAL.findall(prose):
             if figure in declared:
                 used.add(figure)

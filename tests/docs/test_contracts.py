@@ -27,8 +27,12 @@ PAGES = (
 FILES = (
     "CONTRIBUTING.md",
     "CONTRIBUTING.pt.md",
+    "attnref/minimal/attention.py",
+    "attnref/minimal/cross.py",
+    "attnref/minimal/merge.py",
     "attnref/reference.py",
     "attnref/scaling.py",
+    "constraints.txt",
     "attnref/softmax.py",
     "docs/glossary.yml",
     "docs/references.bib",

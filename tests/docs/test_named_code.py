@@ -111,7 +111,7 @@ def test_what_disagrees_is_reported(copy):
         ("docs/pt/scale/known-models.md", "em toda posição, se", "se", "DeepSeek-V3"),
         ("docs/en/scale/known-models.md", "function, the default;", "function;", "Whisper"),
         ("docs/pt/scale/known-models.md", "[@whisper-code]", "[@gemma-code]", "whisper-code"),
-        ("docs/en/foundations/dropout.md", "a tenth of them", "a fifth of them", "a tenth"),
+        ("docs/en/foundations/dropout.md", "drops a tenth of", "drops a fifth of", "drops a tenth"),
         ("docs/pt/foundations/mask-traps.md", "[@bert-code]", "[@devlin2018]", "-10000"),
         ("docs/references.bib", "whisper/blob/c0d2f62", "whisper/blob/main", "whisper-code"),
         (LIST, "      unread: 'a paper; equation", "      why: 'a paper; equation", "log-length"),

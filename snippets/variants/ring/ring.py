@@ -17,12 +17,13 @@ def main():
         for heads in (h, h_kv, h_kv)
     ]
 
-    even = [x[:h_kv, :1000] for x in whole]  # four equal parts, 4 heads
-    mine = [x.chunk(4, dim=-2)[dist.get_rank()] for x in even]
-    wanted = scaled_dot_product_attention(*even)[:, :250]  # of rank 0
+    even = [x[:h_kv, :1000] for x in whole]  # equal parts, 4 heads
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    mine = [x.chunk(ranks, dim=-2)[rank] for x in even]
+    wanted = scaled_dot_product_attention(*even).chunk(ranks, dim=-2)[rank]
     for form in (ring.ring_attention, ulysses.ulysses_attention):
         output = form(*mine)
-        if dist.get_rank() == 0:
+        if rank == 0:
             print(f"{form.__name__}:", torch.allclose(output, wanted))
 
     parts = [shard(x).requires_grad_() for x in whole]  # what a rank holds
@@ -38,8 +39,8 @@ def main():
 
     found = [gather(x) for x in (output.detach(), *(x.grad for x in parts))]
     wanted = [expected.detach(), *(x.grad for x in whole)]
-    if dist.get_rank() == 0:
-        print("ranks:", dist.get_world_size())
+    if rank == 0:
+        print("ranks:", ranks)
         print("queries of rank 0:", parts[0].shape[-2], "of", n)
         for name, one, other in zip(
             ("output", "d_query", "d_key", "d_value"),
