@@ -14,8 +14,8 @@ def blockwise_attention(query, key, value, block_size=128):
 
     ``query``: ``(..., n, d)``; ``key``: ``(..., m, d)``; ``value``: ``(..., m, d_v)``. Memory
     grows with n times the block, not with n m.
-    Left out: masks, causality, no key at all, which gives NaN; the backward pass of autograd
-    keeps the weights of all blocks.
+    Left out: masks, causality, no key at all, which is an error, and sums in float32 for half
+    precision; the backward pass of autograd keeps the weights of all blocks.
     Source: Milakov and Gimelshein 2018, arXiv 1805.02867; Dao et al. 2022, arXiv 2205.14135.
 
     >>> x = torch.eye(2)

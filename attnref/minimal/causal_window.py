@@ -14,7 +14,8 @@ def causal_window_attention(query, key, value, window):
 
     ``query``, ``key``: ``(..., n, d)``; ``value``: ``(..., n, d_v)``. Blocks of w queries meet 2 w
     keys each, so time and memory grow with n w, not with n².
-    Left out: another number of keys, sinks, a window on both sides; NaN spreads over its block.
+    Left out: another number of keys, sinks, a window on both sides; a NaN value spreads over its
+    block and the next.
     Source: Beltagy et al. 2020, arXiv 2004.05150.
 
     >>> x = torch.eye(3)
@@ -24,14 +25,15 @@ def causal_window_attention(query, key, value, window):
             [0., 0., 1.]])
     """
     n, d = query.shape[-2:]
+    window = max(1, min(window, n))
     blocks = -(-n // window)
-    fill = (0, 0, 0, blocks * window - n)  # behind the last token
-    q, k, v = (pad(x, fill).unflatten(-2, (blocks, window)) for x in (query, key, value))
-    k, v = (torch.cat([pad(x, (0,) * 4 + (1, 0))[..., :-1, :, :], x], dim=-2) for x in (k, v))
-    scores = (q / d**0.5) @ k.mT  # (..., blocks, w, 2 w)
+    fill = blocks * window - n  # behind the last token
+    q = pad(query, (0, 0, 0, fill)).unflatten(-2, (blocks, window))  # (..., blocks, w, d)
+    k, v = (pad(x, (0, 0, window, fill)).unfold(-2, 2 * window, window) for x in (key, value))
+    scores = (q / d**0.5) @ k  # (..., blocks, w, 2 w), for k: (..., blocks, d, 2 w)
     i = torch.arange(window, 2 * window, device=query.device)[:, None]  # place among 2 w keys
     j = torch.arange(2 * window, device=query.device)
     block = torch.arange(blocks, device=query.device)[:, None, None]
     allowed = (i - window < j) & (j <= i) & ((block > 0) | (j >= window))  # (blocks, w, 2 w)
     weights = torch.softmax(scores.masked_fill(~allowed, float("-inf")), dim=-1)
-    return (weights @ v).flatten(-3, -2)[..., :n, :]  # (..., n, d_v)
+    return (weights @ v.mT).flatten(-3, -2)[..., :n, :]  # (..., n, d_v)

@@ -13,8 +13,8 @@ def gated_delta_attention(query, key, value, log_decay, beta):
 
     ``query``, ``key``: ``(..., n, d)``; ``value``: ``(..., n, d_v)``; ``log_decay``, ``beta``:
     ``(..., n)``.
-    Left out: a decay for each component, a state to begin with. Keys longer than 1 with a beta
-    above 1 let the state grow.
+    Left out: a decay for each component, a state to begin with and the one at the end, half
+    precision: convert first. Where β |k|² reaches 2, the state can grow without bound.
     Source: Yang et al. 2024, arXiv 2412.06464, equation 10.
 
     >>> x, one = torch.eye(2), torch.ones(2)

@@ -14,7 +14,8 @@ def latent_attention(query, latent, key_up, value_up, query_rotary, key_rotary):
     ``query``: ``(..., h, n, d)``; ``latent``: ``(..., m, d_c)``, of all heads; ``key_up``: U,
     ``(h, d, d_c)``; ``value_up``: W, ``(h, d_v, d_c)``; ``query_rotary``: ``(..., h, n, d_r)`` and
     ``key_rotary``: ``(..., m, d_r)``, turned already.
-    Left out: masks; the projections that make latents, and a scale that a model has stretched.
+    Left out: masks, the causal one of training too; the projections that make latents, and a
+    scale that a model has stretched.
     Source: DeepSeek-AI 2024, arXiv 2405.04434, section 2.1.
 
     >>> c, w, r = torch.ones(3, 2), torch.eye(2)[None], torch.zeros(3, 4)
@@ -33,7 +34,7 @@ def latent_attention_step(query, latent, key_up, value_up, query_rotary, key_rot
 
         q · (U c) = (Uᵀ q) · c,   Σ_j p_j W c_j = W Σ_j p_j c_j
 
-    All heads read the latents, and each is read once.
+    All heads share the latents, which a fused kernel reads once.
 
     >>> c, w, r = torch.ones(3, 2), torch.eye(2)[None], torch.zeros(3, 4)
     >>> latent_attention_step(torch.ones(1, 1, 2), c, w, w, torch.zeros(1, 1, 4), r)

@@ -10,12 +10,13 @@ import torch.distributed as dist
 def ring_attention(query, key, value):
     """Each rank keeps its queries, and the keys of all ranks travel past them.
 
-        after step t the keys of rank r - t are here; averages merge by their log-sum-exp
+        in step t the keys of rank r - t are here; averages merge by their log-sum-exp
 
     ``query``: ``(..., n_r, d)``; ``key``: ``(..., m_r, d)``; ``value``: ``(..., m_r, d_v)``, this
     rank's part, of one length on all ranks. Keys are sent on before they are used, so that
-    sending and computing overlap. Memory for two parts of the keys.
-    Left out: causality, which needs parts that share the work evenly; the backward pass, which
+    sending and computing overlap. Memory for two parts of the keys beside its own, and for n_r m_r
+    scores.
+    Left out: causality, under which contiguous parts leave ranks waiting; the backward pass, which
     sends the gradients of a part around with it.
     Source: Liu et al. 2023, arXiv 2310.01889.
 
@@ -24,6 +25,8 @@ def ring_attention(query, key, value):
     tensor([1., 1.])
     >>> dist.destroy_process_group()
     """
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)):
+        raise NotImplementedError("no backward pass: call it under torch.no_grad()")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     query, part = query / query.shape[-1] ** 0.5, [key.contiguous(), value.contiguous()]
     for step in range(ranks):

@@ -23,6 +23,8 @@ def ulysses_attention(query, key, value):
     torch.Size([4, 2, 1])
     >>> dist.destroy_process_group()
     """
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)):
+        raise NotImplementedError("no backward pass: call it under torch.no_grad()")
     ranks = dist.get_world_size()
 
     def exchange(x):  # what x[r] is goes to rank r, and comes from it

@@ -365,14 +365,14 @@ def linformer(draw, n, m):
 
 @pair
 def ring(draw, n, m):
-    q, k, v = heads(draw, n, m)
+    q, k, v = (x.detach() for x in heads(draw, n, m))
     yield (), minimal.ring.ring_attention(q, k, v)
     yield attnref.scaled_dot_product_attention(q, k, v)
 
 
 @pair
 def ulysses(draw, n, m):
-    q, k, v = draw(HEADS, n, D_K), draw(HEADS, n, D_K), draw(HEADS, n, D_V)
+    q, k, v = (draw(HEADS, n, width).detach() for width in (D_K, D_K, D_V))
     ours = minimal.ulysses.ulysses_attention(q, k, v)
     yield (), ours
     yield attnref.scaled_dot_product_attention(q, k, v)

@@ -27,7 +27,11 @@ CHECKED = {
         {"splits": 2},
         {"empty": "no key at all", "half_precision": "half precision"},
     ),
-    "causal_window": ("causal_window_attention", {"window": 3}, {"nan_behind_mask": "NaN spreads"}),
+    "causal_window": (
+        "causal_window_attention",
+        {"window": 3},
+        {"nan_behind_mask": "NaN value spreads"},
+    ),
 }
 SIZES = [(1, 1), (7, 7), (5, 13), (70, 70)]
 
@@ -117,3 +121,11 @@ def test_the_checker_finds_what_the_docstring_says(name):
     assert found[Verdict.UNSAFE] == set(unsafe)
     said = " ".join(function.__doc__.split())
     assert all(words in said for words in unsafe.values())
+
+
+@pytest.mark.parametrize("name", ["ring", "ulysses"])
+def test_gradients_that_would_be_wrong_are_refused(name, one_rank):
+    x = Draw()(4, 3, 8)
+    function = getattr(getattr(pairs.minimal, name), f"{name}_attention")
+    with pytest.raises(NotImplementedError, match=r"^no backward pass: call it under"):
+        function(x, x, x)
