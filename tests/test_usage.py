@@ -83,7 +83,7 @@ def test_the_parsers_own_words_in_a_help_are_portuguese(em_portugues, command):
         (["check", "a", "b", "c"], "Erro: Argumentos a mais: b c"),
         (["check", "none_such:f"], "attnref check: function: o esperado era um módulo"),
         (["check", "a:b", "--lang", "fr"], "attnref check: lang: o esperado era um entre en, pt"),
-        (["copy"], "attnref copy: NAME: o esperado era"),
+        (["copy"], "attnref copy: NAME: falta o método a copiar. attnref copy --list"),
         (["bench", "--n", "0"], "attnref bench: n: o esperado era"),
         (["bench", "--ranks", "0"], "attnref bench: ranks: o esperado era"),
         (["exercise", "list", "--lang", "fr"], "attnref exercise: lang: o esperado era um entre"),

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import attnref
 from attnref.book import page_address
-from attnref.text import Refusal
+from attnref.text import Refusal, Text
 
 FOLDER = Path(__file__).parent.parent / "minimal"
-_ORIGIN = re.compile(r"Explained in (?P<page>[\w/-]+); with every option: (?P<whole>[\w.]+)\.")
+_ORIGIN = re.compile(r"Explained in (?P<page>[\w/-]+)(; with every option: (?P<whole>[\w.]+))?\.")
 _LEFT_OUT = re.compile(r"Left out: (?P<said>.*?)\.?(?= Source: )")
 _SUGGESTIONS = 5
 _NO_CODE = frozenset(
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
         text: of the file.
         summary: its first line.
         page: the one that explains it, of those of :mod:`attnref.book`.
-        whole: the path of what has every option.
+        whole: the path of what has every option; "" where nothing has more.
         left_out: what the method has and the file does not, in the words of its docstring.
         lines: how many have code.
     """
@@ -63,25 +63,39 @@ def find(name: str) -> Entry:
     for entry in known:
         if name.removeprefix("attnref.minimal.") == entry.name:
             return entry
-    near = suggest(name, [entry.name for entry in known])
-    raise Refusal(
-        en=f"NAME: expected a method on one screen, got {name!r}. "
-        + (f"Did you mean {' or '.join(near)}? " if near else "")
-        + "attnref copy --list names them all; what has every option comes with --whole.",
-        pt=f"NAME: o esperado era um método em uma tela, veio {name!r}. "
-        + (f"Seria {' ou '.join(near)}? " if near else "")
-        + "attnref copy --list mostra todos; o que tem todas as opções vem com --whole.",
+    raise no_such(
+        name,
+        [entry.name for entry in known],
+        what=Text(en="a method on one screen", pt="nenhum método em uma tela se chama"),
+        where=Text(
+            en="attnref copy --list names them all; what has every option comes with --whole.",
+            pt="attnref copy --list mostra todos; o que tem todas as opções vem com --whole.",
+        ),
     )
 
 
-def suggest(name: str, known: list[str]) -> list[str]:
-    """Names that look like this one, or hold it.
+def no_such(name: str, known: list[str], *, what: Text, where: Text) -> Refusal:
+    """That a name is none of those that are known, with those that look like it or hold it.
 
-    >>> suggest("window", ["causal", "causal_window"]), suggest("casual", ["causal", "moba"])
-    (['causal_window'], ['causal'])
+    >>> what, where = Text(en="a method", pt="nenhum método se chama"), Text(en="Look.", pt="Veja.")
+    >>> refusal = no_such("casual", ["causal", "moba"], what=what, where=where)
+    >>> print(refusal.en)
+    NAME: expected a method, got 'casual'. Did you mean causal? Look.
+    >>> print(refusal.pt)
+    NAME: nenhum método se chama 'casual'. Seria causal? Veja.
     """
-    alike = difflib.get_close_matches(name, known, n=_SUGGESTIONS)
-    return list(dict.fromkeys([*alike, *(one for one in known if name in one)]))[:_SUGGESTIONS]
+    asked = name.removeprefix("attnref.")
+    alike = difflib.get_close_matches(asked, known, n=_SUGGESTIONS)
+    holding = (one for one in known if asked in one)
+    near = list(dict.fromkeys([*alike, *holding]))[:_SUGGESTIONS]
+    return Refusal(
+        en=f"NAME: expected {what.en}, got {name!r}. "
+        + (f"Did you mean {' or '.join(near)}? " if near else "")
+        + where.en,
+        pt=f"NAME: {what.pt} {name!r}. "
+        + (f"Seria {' ou '.join(near)}? " if near else "")
+        + where.pt,
+    )
 
 
 def header(entry: Entry) -> str:
@@ -117,9 +131,9 @@ def _read(path: Path) -> Entry:
     documented += [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     module, *told = (" ".join((ast.get_docstring(node) or "").split()) for node in documented)
     origin = _ORIGIN.search(module)
-    assert origin, f"{path}: expected where it is explained, and what has every option"
+    assert origin, f"{path}: expected the page that explains it"
     left_out = next(match["said"] for one in told if (match := _LEFT_OUT.search(one)))
     summary = module.partition(" Explained in ")[0]
     return Entry(
-        path.stem, text, summary, origin["page"], origin["whole"], left_out, code_lines(text)
+        path.stem, text, summary, origin["page"], origin["whole"] or "", left_out, code_lines(text)
     )

@@ -71,8 +71,7 @@ def copy(
             raise Refusal(
                 en="NAME: expected the method to copy, got none. attnref copy --list names them "
                 "all.",
-                pt="NAME: o esperado era o método a copiar, e não veio nenhum. attnref copy --list "
-                "mostra todos.",
+                pt="NAME: falta o método a copiar. attnref copy --list mostra todos.",
             )
         elif whole:
             _copy_whole(name, place, replace=force)
@@ -100,8 +99,7 @@ def _copy_minimal(entry: Entry, place: str | None, *, replace: bool) -> None:
         raise Refusal(
             en=f"FILE: expected a file, got the folder {path}. Name the file in it: "
             f"{path / entry.name}.py",
-            pt=f"FILE: o esperado era um arquivo, veio a pasta {path}. Indique o arquivo nela: "
-            f"{path / entry.name}.py",
+            pt=f"FILE: {path} é uma pasta. Indique o arquivo nela: {path / entry.name}.py",
         )
     _write({path: text}, replace=replace)
     typer.echo(f"{path}: attnref.minimal.{entry.name}")
@@ -116,9 +114,12 @@ def _copy_whole(name: str, place: str | None, *, replace: bool) -> None:
             en=f"DIR: expected a folder for the modules of {name}, got "
             f"{'none' if place is None else place}. For example: attnref copy --whole {name} "
             "vendor",
-            pt=f"DIR: o esperado era uma pasta para os módulos de {name}, "
-            f"{'e não veio nenhuma' if place is None else f'veio {place}'}. Por exemplo: attnref "
-            f"copy --whole {name} vendor",
+            pt=(
+                f"DIR: falta a pasta para os módulos de {name}"
+                if place is None
+                else f"DIR: {place} não é uma pasta"
+            )
+            + f". Por exemplo: attnref copy --whole {name} vendor",
         )
     files = needed_files(module)
     # Without it, an installed attnref would be found first.
@@ -162,8 +163,8 @@ def _write(texts: dict[Path, str], *, replace: bool) -> None:
             raise Refusal(
                 en=f"FILE: expected a place to write to, got {path}: {error.strerror}. Choose "
                 "another.",
-                pt=f"FILE: o esperado era um lugar em que se possa escrever, veio {path}: "
-                f"{error.strerror}. Escolha outro.",
+                pt=f"FILE: não foi possível escrever em {path}: {error.strerror}. Escolha outro "
+                "lugar.",
             ) from None
 
 
@@ -171,6 +172,5 @@ def _taken(path: Path) -> Refusal:
     return Refusal(
         en=f"FILE: expected a name that is free, got {path}, which exists. Choose another, or "
         "replace it with --force.",
-        pt=f"FILE: o esperado era um nome livre, veio {path}, que já existe. Escolha outro, ou "
-        "substitua-o com --force.",
+        pt=f"FILE: {path} já existe. Escolha outro nome, ou substitua o arquivo com --force.",
     )

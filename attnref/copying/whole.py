@@ -6,8 +6,8 @@ from pathlib import Path
 from types import ModuleType
 
 import attnref
-from attnref.copying.catalogue import entries, suggest
-from attnref.text import Refusal
+from attnref.copying.catalogue import entries, no_such
+from attnref.text import Text
 
 PACKAGE = Path(__file__).parent.parent
 TOP = PACKAGE.name
@@ -16,7 +16,7 @@ TOP = PACKAGE.name
 def path_of(name: str) -> tuple[str, str]:
     """The module from which a function or class is imported, and its name there; "" for a room.
 
-    ``name`` is that of a file of ``attnref/minimal``, or what the package is asked for:
+    ``name`` is a file of ``attnref/minimal``, or what the package is asked for:
     ``blockwise_attention``, ``masks.causal``, ``masks``, with or without ``attnref.`` before it.
 
     Raises:
@@ -25,7 +25,7 @@ def path_of(name: str) -> tuple[str, str]:
     >>> path_of("masks.causal"), path_of("attnref.blockwise_attention")
     (('attnref.masks', 'causal'), ('attnref.variants.blockwise', 'blockwise_attention'))
     """
-    shorter = {entry.name: entry.whole for entry in entries()}
+    shorter = {entry.name: entry.whole for entry in entries() if entry.whole}
     path = shorter.get(name, name).removeprefix(f"{TOP}.")
     room, _, last = path.rpartition(".")
     place = getattr(attnref, room) if room in attnref.__all__ else attnref
@@ -34,14 +34,14 @@ def path_of(name: str) -> tuple[str, str]:
         if isinstance(found, ModuleType):
             return found.__name__, ""
         return (f"{TOP}.{room}" if room else found.__module__), last
-    near = suggest(path, [*shorter, *attnref.__all__])
-    raise Refusal(
-        en=f"NAME: expected a function or class of the package, got {name!r}. "
-        + (f"Did you mean {' or '.join(near)}? " if near else "")
-        + "dir(attnref) names them all.",
-        pt=f"NAME: o esperado era uma função ou classe do pacote, veio {name!r}. "
-        + (f"Seria {' ou '.join(near)}? " if near else "")
-        + "dir(attnref) mostra todas.",
+    raise no_such(
+        name,
+        [*shorter, *attnref.__all__],
+        what=Text(
+            en="a function or class of the package",
+            pt="nenhuma função ou classe do pacote se chama",
+        ),
+        where=Text(en="dir(attnref) names them all.", pt="dir(attnref) mostra todas."),
     )
 
 

@@ -13,8 +13,8 @@ def dropout_attention(query, key, value, dropout_p, training=True):
         p'_ij = p_ij z_ij / (1 - p),   z_ij = 1 with probability 1 - p, else 0
 
     ``query``: ``(..., n, d)``; ``key``: ``(..., m, d)``; ``value``: ``(..., m, d_v)``;
-    ``dropout_p``: from 0 to below 1. A row sums to 1 on average only. Random numbers are those of
-    PyTorch's global generator. ``training``: give it the module's own, or evaluation drops too.
+    ``dropout_p``: from 0 to below 1. A row sums to 1 on average only. PyTorch's global
+    generator draws the random numbers. ``training``: the module's own, or evaluation drops too.
     Left out: masks.
     Source: Srivastava et al. 2014, JMLR 15; on the weights: the code of Vaswani et al. 2017,
     arXiv 1706.03762.

@@ -8,7 +8,7 @@ from torch.nn.functional import pad
 
 
 def float8_attention(query, key, value, block_size):
-    """Queries, keys, values and weights are rounded to e4m3, each with a step of its own kind.
+    """Queries, keys, values and weights are rounded to e4m3, each with its own kind of step.
 
         O = P̂ V̂,   P = softmax(Q̂ K̂ᵀ / √d),   x̂ = Δ e4m3(x / Δ),   Δ = max |x| / 448
 

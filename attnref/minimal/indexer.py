@@ -15,7 +15,7 @@ def causal_indexer_attention(query, key, value, index_query, index_key, index_we
     ``query``, ``key``: ``(..., h, n, d)``; ``value``: ``(..., h, n, d_v)``; ``index_query``:
     ``(..., h_I, n, d_I)``; ``index_key``: ``(..., n, d_I)``; ``index_weights``: ``(..., h_I, n)``.
     The attention grows with n times ``num_keys``.
-    Left out: ranking piece by piece; here the indexer holds n² numbers per head of its own. It gets
+    Left out: ranking piece by piece; here the indexer holds n² numbers for each index head. It gets
     no gradient from the output, and needs a loss on I to learn.
     Source: DeepSeek-AI 2025, arXiv 2512.02556, section 2.1.
 

@@ -1,4 +1,4 @@
-"""Linear attention: all pairs at once, causal by blocks, and one step with a state.
+"""Linear attention: all pairs in one go, causal by blocks, and one step with a state.
 
 Explained in variants/linear; with every option: attnref.linear_attention.
 """

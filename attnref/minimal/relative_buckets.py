@@ -13,7 +13,7 @@ def relative_buckets(distance, num_buckets=32, max_distance=128):
 
         f(u) = u below e = B/2,   else min(e + ⌊(B - e) ln(u/e) / ln(D/e)⌋, B - 1)
 
-    ``distance``: whole numbers, the place of the key minus that of the query; what is ahead
+    ``distance``: whole numbers, the key's place minus the query's; what is ahead
     counts as 0. Returns the bucket of each, an index into the table of a head.
     Left out: an encoder's buckets, half of them for what is ahead.
     Source: Raffel et al. 2019, arXiv 1910.10683, section 2.1, and its code.

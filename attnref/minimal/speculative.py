@@ -1,6 +1,6 @@
 """Speculative decoding: which drafted tokens stay, and what follows them.
 
-Explained in variants/draft-trees; with every option: attnref.masks.tree.
+Explained in variants/draft-trees.
 """
 
 import torch

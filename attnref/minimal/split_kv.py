@@ -1,4 +1,4 @@
-"""Flash-Decoding: the cache is read in pieces, all at once.
+"""Flash-Decoding: the cache is read in pieces, all at the same time.
 
 Explained in variants/kv-cache; with every option: attnref.kv_cache_attention.
 """

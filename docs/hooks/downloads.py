@@ -69,12 +69,14 @@ def _take(
     """The files of the methods that a page explains, with the entries of what has every option."""
     if not explained:
         return ""
-    items = [
-        f'<li><a href="{get_relative_url(f"code/{entry.name}.py", url)}" download>{entry.name}.py'
-        f'</a> ({words["whole"]}: <autoref identifier="{paths[entry.name]}" optional>'
-        f"<code>{entry.whole}</code></autoref>)</li>"
-        for entry in explained
-    ]
+    items = []
+    for entry in explained:
+        address = get_relative_url(f"code/{entry.name}.py", url)
+        item = f'<a href="{address}" download>{entry.name}.py</a>'
+        if path := paths[entry.name]:
+            link = f'<autoref identifier="{path}" optional><code>{entry.whole}</code></autoref>'
+            item += f" ({words['whole']}: {link})"
+        items.append(f"<li>{item}</li>")
     data = " ".join(f'data-{key}="{escape(words[key])}"' for key in ("copy", "copied", "failed"))
     return (
         f'<div class="take" data-search-exclude {data}><p>{words["take"]}</p>'

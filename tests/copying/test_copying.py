@@ -46,7 +46,9 @@ def test_it_writes_the_file_as_it_is(attnref, here):
 
 def test_every_whole_function_is_there():
     for entry in entries():
-        assert path_of(entry.name) == path_of(entry.whole)
+        if entry.whole:
+            assert path_of(entry.name) == path_of(entry.whole)
+    assert [entry.name for entry in entries() if not entry.whole] == ["speculative"]
 
 
 def test_all_can_be_listed(attnref):
@@ -130,6 +132,26 @@ def test_a_wrong_wish_is_one_line_and_status_2(attnref, here, arguments):
     assert (status, out, os.listdir(here)) == (2, "", [])
     assert err.startswith(f"attnref copy: {REFUSED[arguments]}")
     assert err.count("\n") == 1
+
+
+PORTUGUESE = {
+    ("casual",): "NAME: nenhum método em uma tela se chama 'casual'. Seria causal? attnref copy "
+    "--list mostra todos; o que tem todas as opções vem com --whole.",
+    ("causal", "."): f"FILE: . é uma pasta. Indique o arquivo nela: {Path('causal.py')}",
+    ("causal", "no/such.py"): f"FILE: não foi possível escrever em {Path('no/such.py')}: No such "
+    "file or directory. Escolha outro lugar.",
+    ("--whole", "oracle"): "DIR: falta a pasta para os módulos de oracle. Por exemplo: attnref "
+    "copy --whole oracle vendor",
+    ("--whole", "oracle", "-"): "DIR: - não é uma pasta. Por exemplo: attnref copy --whole oracle "
+    "vendor",
+}
+
+
+def test_it_says_what_is_wrong_and_what_to_do_in_portuguese(attnref, here, monkeypatch):
+    monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
+    expected = [(2, "", f"attnref copy: {message}\n") for message in PORTUGUESE.values()]
+    assert [attnref("copy", *arguments) for arguments in PORTUGUESE] == expected
+    assert os.listdir(here) == []
 
 
 def test_the_whole_function_comes_with_its_modules_as_they_are(attnref, here):
