@@ -12,7 +12,8 @@ from attnref.exercises.course import COURSE
 from attnref.exercises.grading import Grader
 
 _COURSE = "attnref.exercises.course"
-_FOLDER = Path(__file__).parent / "course"
+_PACKAGE = Path(__file__).parents[1]
+_FOLDER = _PACKAGE / "exercises" / "course"
 # Those whose solution is a function of attnref/minimal, by its file.
 MINIMAL = {
     "blockwise_attention": "blockwise",
@@ -85,16 +86,19 @@ class Exercise:
     @property
     def solution_path(self) -> Path:
         """The file of the solution."""
-        if self.name in MINIMAL:
-            return _FOLDER.parents[1] / "minimal" / f"{MINIMAL[self.name]}.py"
-        return _FOLDER / self.name / "solution.py"
+        return _PACKAGE.joinpath(*self._solution_module.split(".")[1:]).with_suffix(".py")
 
     def solution(self) -> Callable[..., Any]:
         """The function that solves it."""
-        own = f"{_COURSE}.{self.name}.solution"
-        module = f"attnref.minimal.{MINIMAL[self.name]}" if self.name in MINIMAL else own
-        function: Callable[..., Any] = getattr(importlib.import_module(module), self.name)
+        module = importlib.import_module(self._solution_module)
+        function: Callable[..., Any] = getattr(module, self.name)
         return function
+
+    @property
+    def _solution_module(self) -> str:
+        if self.name in MINIMAL:
+            return f"attnref.minimal.{MINIMAL[self.name]}"
+        return f"{_COURSE}.{self.name}.solution"
 
 
 def all_exercises() -> tuple[Exercise, ...]:

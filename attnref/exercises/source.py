@@ -55,16 +55,11 @@ def _parts(exercise: Exercise) -> tuple[list[str], list[str]]:
     imports = lines[top.end_lineno : functions[0].lineno - 1]
     if not any(imports):  # there is always something to try out with torch
         imports = ["", "import torch", "", ""]
+    signature = range(function.lineno, len(lines) + 1)
+    end = next(number for number in signature if lines[number - 1].endswith(":"))
     documented = ast.get_docstring(function) is not None
-    first = function.body[0]
-    begin = first.lineno - 1 if documented else _end_of_signature(function, lines)
-    body = lines[first.end_lineno if documented else begin : function.end_lineno]
-    return [*imports, *lines[function.lineno - 1 : begin]], body
-
-
-def _end_of_signature(function: ast.FunctionDef, lines: list[str]) -> int:
-    ends = range(function.lineno, len(lines) + 1)
-    return next(number for number in ends if lines[number - 1].endswith(":"))
+    begin = function.body[0].end_lineno if documented else end
+    return [*imports, *lines[function.lineno - 1 : end]], lines[begin : function.end_lineno]
 
 
 def _error(message: str) -> str:

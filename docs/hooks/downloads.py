@@ -58,22 +58,23 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         return f'<span class="filename"><a href="{address}">{match["path"]}</a></span>'
 
     words = WORDS[Path(config.docs_dir).name]
-    explained = [entry for entry in entries() if entry.page == page.url.rstrip("/")]
-    paths = {e.name: names.resolve(e.whole, names.read(config)) for e in explained}
-    return TITLE.sub(link, html) + _take(page.url, explained, paths, words)
+    explained = [
+        (entry, names.resolve(entry.whole, names.read(config)))
+        for entry in entries()
+        if entry.page == page.url.rstrip("/")
+    ]
+    return TITLE.sub(link, html) + _take(page.url, explained, words)
 
 
-def _take(
-    url: str, explained: list[Entry], paths: dict[str, str | None], words: dict[str, str]
-) -> str:
+def _take(url: str, explained: list[tuple[Entry, str | None]], words: dict[str, str]) -> str:
     """The files of the methods that a page explains, with the entries of what has every option."""
     if not explained:
         return ""
     items = []
-    for entry in explained:
+    for entry, path in explained:
         address = get_relative_url(f"code/{entry.name}.py", url)
         item = f'<a href="{address}" download>{entry.name}.py</a>'
-        if path := paths[entry.name]:
+        if path:
             link = f'<autoref identifier="{path}" optional><code>{entry.whole}</code></autoref>'
             item += f" ({words['whole']}: {link})"
         items.append(f"<li>{item}</li>")
