@@ -1,4 +1,4 @@
-# make serve | site | versions | book | live LANG=pt | test | check PAGE=folder/page | audit | html
+# make serve | site | book | live LANG=pt | test | check PAGE=folder/page | audit | html
 #      record | agree | bench | behaviours | frames | gpu | lowest | format | clean
 PORT ?= 8000
 BIN := .venv/bin
@@ -18,7 +18,7 @@ else
 endif
 unexport LANG MAKEFLAGS
 
-.PHONY: serve site versions book live test check audit html record agree bench behaviours frames gpu lowest format clean
+.PHONY: serve site book live test check audit html record agree bench behaviours frames gpu lowest format clean
 .DEFAULT_GOAL := serve
 
 # What builds the site is less than half of what the tests want.
@@ -33,9 +33,6 @@ serve: .venv/site  ## build both languages and serve them
 
 site: .venv/site  ## build both languages into site/
 	@$(BIN)/python tools/site_server.py build
-
-versions: site  ## put the sites of the releases beside the newest one, as they are published
-	@$(BIN)/python tools/versions.py
 
 book: .venv/ready  ## the whole book in each language as PDF, and as a zip that opens from a disk
 	@$(BIN)/python tools/book.py

@@ -23,7 +23,7 @@ WORKER = ROOT / "docs" / "disk" / "worker.js"
 INDEX = Path("search", "search_index.json")
 # The switch of language, the links to this, and what a browser takes from a server alone.
 LEFT_OUT = (
-    ".md-header__option:has(> .md-select), .offline, "
+    ".md-header__option:has(> .md-select), "
     'link:is([rel~="alternate"][hreflang], [rel="preload"], [rel="manifest"]), '
     'script[type="module"]'
 )

@@ -6,12 +6,12 @@ import functools
 import hashlib
 import http.server
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 ROOT = Path(__file__).parent.parent
 CONFIGURATION = {"pt": "mkdocs.yml", "en": "mkdocs.en.yml"}
 SITE = ROOT / "site"
+PLACE = re.compile(r"<loc>(https?://[^<]*)</loc>")  # the first is that of the front page
 BUILT = ROOT / ".cache" / "site"  # the digest of what it was built from
 
 
@@ -81,23 +82,16 @@ def announce(site: Path) -> None:
 
     A map of a site wants whole addresses, so there is none while the site has no address.
     """
-    place = address(ROOT)
     told = [(site / language / "llms.txt").read_text("utf-8") for language in CONFIGURATION]
     (site / "llms.txt").write_text("\n".join(told), encoding="utf-8")
     robots = ["User-agent: *", "Allow: /"]
     for language in CONFIGURATION:
-        if not place:
+        if map := PLACE.search((site / language / "sitemap.xml").read_text("utf-8")):
+            robots.append(f"Sitemap: {map[1]}sitemap.xml")
+        else:
             (site / language / "sitemap.xml").unlink()
             (site / language / "sitemap.xml.gz").unlink()
-        else:
-            robots.append(f"Sitemap: {place}/{language}/sitemap.xml")
     (site / "robots.txt").write_text("\n".join([*robots, ""]), encoding="utf-8")
-
-
-def address(root: Path) -> str:
-    """Where a project's site is on the web, without a slash at the end; nothing while nowhere."""
-    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return str(project.get("urls", {}).get("Documentation", "")).rstrip("/")
 
 
 def is_current() -> bool:

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import urlencode
 
-from address import project, read, short_commit
+from address import project, short_commit
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
@@ -39,7 +39,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     words = WORDS[Path(config.docs_dir).name]
-    repository = read(project()).repository
+    repository = config.repo_url
     there = get_relative_url("reference/contributing/", page.url)
     if repository:
         folder = "/-" if "gitlab" in repository else ""
@@ -66,7 +66,7 @@ def book_entry(config: MkDocsConfig) -> str:
 
 
 def _entry(place: str, title: str, day: str, url: str, config: MkDocsConfig) -> str:
-    told, language, commit = project()["project"], Path(config.docs_dir).name, short_commit()
+    told, language, commit = project(), Path(config.docs_dir).name, short_commit()
     fields = {
         "title": f"{{{_tex(title)}}}",
         "author": " and ".join(f"{{{each['name']}}}" for each in told["authors"]),

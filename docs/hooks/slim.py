@@ -46,9 +46,6 @@ OFF = re.compile(
 
 SCHEME, UNKNOWN = 'name:"color-scheme"', 'name:"scheme"'
 
-# What tools/versions.py writes into the pages of a release, when it is old.
-LATER = {"md-banner", "md-banner--warning", "md-banner__inner"}
-
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     return flush(PLAIN.sub(r"\1", output))
@@ -106,8 +103,8 @@ def strip_comments(script: str, language: type[Lexer] = JavascriptLexer) -> str:
 
 
 def classes(site: Path) -> set[str]:
-    """Those on the pages, and those that the theme's script may put there, or a later version."""
-    found = set(LATER)
+    """Those on the pages, and those that the theme's script may put there."""
+    found: set[str] = set()
     for path in site.rglob("*.html"):
         for names in re.findall(r'class="?([^">]*)', path.read_text("utf-8")):
             found |= set(names.split())

@@ -7,7 +7,7 @@
 - Rooms and pages are named in the navigation, whose order both languages share: a room by
   ``extra.rooms`` of its language, a page by its title, or by ``nav`` in its front matter. A page
   that it does not list follows the others of its folder.
-- Each page names what a telephone wants to know of the site.
+- Each page names what a telephone wants to know of the site, and its icon.
 - Portuguese is that of Brazil, which the theme does not tell from the other.
 - What has no name gets one, so that a screen reader can tell it.
 """
@@ -29,6 +29,7 @@ from mkdocs.utils.templates import TemplateContext
 SHARED = Path(__file__).parent.parent / "shared"
 TEMPLATES = Path(__file__).parent.parent.parent / ".cache" / "templates"
 MANIFEST = "manifest.webmanifest"  # in each language's folder
+ICON = "style/touch-icon.png"  # the favicon as a square of 180 pixels
 DIALOG = '<div class="md-search" data-md-component="search" role="dialog">'
 NAMES = {"pt": "Busca", "en": "Search"}
 PATH = re.compile(r'(<nav class="md-path") aria-label="[^"]*"')  # the theme calls all lists alike
@@ -116,8 +117,11 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     output = output.replace(LANGUAGE.format(language), LANGUAGE.format(tag), 1)
     output = output.replace(DIALOG, f'{DIALOG[:-1]} aria-label="{name}">')
     output = PATH.sub(rf'\1 aria-label="{PLACES[language]}"', output)
-    manifest = f'<link rel="manifest" href="{get_relative_url(MANIFEST, page.url)}">'
-    output = output.replace("</head>", f"{manifest}</head>", 1)
+    links = "".join(
+        f'<link rel="{name}" href="{get_relative_url(place, page.url)}">'
+        for name, place in (("manifest", MANIFEST), ("apple-touch-icon", ICON))
+    )
+    output = output.replace("</head>", f"{links}</head>", 1)
     # The theme's script asks each <link rel=alternate> for a sitemap, which only the two front
     # pages have. A space, without meaning in a list of words, hides the links from its selector.
     return output.replace('<link rel="alternate" ', '<link rel="alternate " ')

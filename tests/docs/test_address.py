@@ -1,118 +1,93 @@
-"""With the addresses of a pyproject.toml pages are complete, and without them correct."""
+"""What a page says of where it comes from: how to install, cite and correct it."""
 
+import re
 from types import SimpleNamespace
 
 import address
+import foot
+import pages
 import pytest
-from mkdocs.exceptions import PluginError
 
-HERE = "https://example.org/attnref"
-THERE = "https://github.com/owner/attention"
-BOTH = f'[project.urls]\nDocumentation = "{HERE}"\nRepository = "{THERE}/"\n'
-PAGE = "You need Python. <!-- wheel -->\n\nAnd a clone. <!-- clone -->\n\nA book. <!-- book -->\n"
-
-
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    """Writes a pyproject.toml with these addresses."""
-
-    def write(urls):
-        path = tmp_path / "pyproject.toml"
-        told = '[project]\nname = "attnref"\nversion = "1.2"\nlicense = "MIT"\n'
-        path.write_text(told + urls, encoding="utf-8")
-        monkeypatch.setattr(address, "PROJECT", path)
-
-    return write
+PAGE = "You need Python. <!-- wheel -->\n\nAnd a clone. <!-- clone -->\n"
+HERE, THERE = "https://example.org/attnref/en/", "https://github.com/owner/attention"
+VERSION = address.project()["version"]
 
 
 @pytest.fixture
 def config():
-    return SimpleNamespace(
-        docs_dir="docs/en",
-        site_name="attnref",
-        site_description="A book.",
-        site_url="",
-        repo_url="",
-        theme={"features": []},
-    )
+    return SimpleNamespace(docs_dir="docs/en", site_url="", repo_url="")
 
 
 @pytest.fixture
 def page():
+    path = pages.ROOT / "docs" / "en" / "scale" / "entropy.md"
     return SimpleNamespace(
         url="scale/entropy/",
-        title='Of "entropy"',
-        meta={"description": "What & why."},
-        canonical_url=f"{HERE}/en/scale/entropy/",
+        title="Entropy & order",
+        meta={"title": "Entropy & order"},
+        canonical_url=f"{HERE}scale/entropy/",
+        file=SimpleNamespace(abs_src_path=str(path)),
     )
 
 
-def test_without_them_nothing_is_said_of_them(project, config, page):
-    project("")
-    address.on_config(config)
-    assert (config.site_url, config.repo_url, config.theme) == ("", "", {"features": []})
-    head = '<head><link rel="alternate " hreflang="pt" href="../pt/"></head>'
-    assert address.on_post_page(head, page, config) == head
+def test_the_package_is_installed_from_beside_the_page(config, page):
     shown = address.on_page_markdown(PAGE, page, config, None)
-    name = "attnref-1.2-py3-none-any.whl"
+    name = f"attnref-{VERSION}-py3-none-any.whl"
     assert f'Download <a href="../../../dist/{name}"><code>{name}</code></a>' in shown
     assert f"\n\n```bash\npip install {name}\npip install './{name}[cli]'  # with" in shown
-    # What works without an address, and nothing for who publishes the site.
     assert "And a clone. Ask whoever gave you this site for the clone; the package above" in shown
-    assert "pyproject.toml" not in shown
-    assert shown.endswith("A book. \n")
-
-
-def test_with_them_a_page_has_its_place_on_the_web(project, config, page):
-    project(BOTH)
-    address.on_config(config)
-    assert config.site_url == f"{HERE}/en/"
-    assert config.repo_url == THERE
-    assert config.edit_uri == "edit/main/docs/en/"
-    assert "content.action.edit" in config.theme["features"]
-    head = '<head><link rel="alternate " hreflang="pt" href="../pt/"></head>'
-    head = address.on_post_page(head, page, config)
-    assert "../pt/" not in head
-    for tag, language in (("pt", "pt"), ("en", "en"), ("x-default", "en")):
-        assert f'hreflang="{tag}" href="{HERE}/{language}/scale/entropy/">' in head
-    assert '<meta property="og:title" content="Of &quot;entropy&quot;">' in head
-    assert '<meta property="og:description" content="What &amp; why.">' in head
-    assert f'<meta property="og:url" content="{HERE}/en/scale/entropy/">' in head
-
-
-def test_with_them_one_installs_and_clones_from_there(project, config, page):
-    project(BOTH)
+    config.repo_url = THERE
     shown = address.on_page_markdown(PAGE, page, config, None)
-    wheel = f"{HERE}/dist/attnref-1.2-py3-none-any.whl"
-    assert f"\npip install {wheel}\npip install 'attnref[cli] @ {wheel}'  # with" in shown
     assert f"And a clone. \n\n```bash\ngit clone {THERE}\ncd attention\n```\n" in shown
-    pdf, folder = f'<a href="{HERE}/book/attnref-en.pdf">pdf</a>', f'<a href="{HERE}/book/'
-    assert shown.endswith(f'Download: {pdf}, {folder}attnref-en.zip">zip</a>.\n')
 
 
-def test_the_foot_of_a_page_says_of_what_it_was_built(project, config, monkeypatch):
-    project(BOTH)
+def test_the_foot_of_a_page_says_of_what_it_was_built(config, monkeypatch):
+    monkeypatch.setattr(address, "short_commit", lambda: "12345678")
     address.on_config(config)
-    assert config.copyright.startswith("attnref 1.2 (<a href")
-    assert f'"{THERE}/commit/' in config.copyright
-    assert " · MIT · tested with PyTorch " in config.copyright
-    for kind in ("pdf", "zip"):
-        assert f'<a href="{HERE}/book/attnref-en.{kind}">{kind}</a>' in config.copyright
-    monkeypatch.setattr(address, "ROOT", address.PROJECT.parent)  # no clone
-    address.on_config(config)
-    assert config.copyright.startswith("attnref 1.2 · MIT")
-    project("")
-    address.on_config(config)
-    assert "offline" not in config.copyright
+    said = rf"attnref {VERSION} \(12345678\) · MIT · tested with PyTorch 2\.\d+\.\d+"
+    assert re.fullmatch(said, config.copyright)
 
 
-def test_an_address_on_gitlab_is_edited_in_its_way(project, config):
-    project('[project.urls]\nRepository = "https://gitlab.com/owner/attnref"\n')
-    address.on_config(config)
-    assert config.edit_uri == "-/edit/main/docs/en/"
+def test_a_page_can_be_cited(config, page, monkeypatch):
+    monkeypatch.setattr(foot, "commit_date", lambda path: "2026-03-01")
+    monkeypatch.setattr(foot, "short_commit", lambda: "12345678")
+    assert foot.bibtex(page, config).split("\n") == [
+        "@misc{attnref-scale-entropy,",
+        r"  title = {{Entropy \& order}},",
+        "  author = {{The attnref authors}},",
+        f"  howpublished = {{attnref {VERSION}, 12345678}},",
+        "  year = {2026},",
+        "  month = {03},",
+        "  langid = {english},",
+        f"  url = {{{HERE}scale/entropy/}},",
+        "}",
+    ]
+    assert r"title = {{Entropy \&amp; order}}" in foot.on_page_content("", page, config, None)
+    whole = foot.on_page_markdown("By <!-- citation -->", page, config, None)
+    assert whole.startswith("By ```bibtex\n@misc{attnref,\n  title = {{attnref: scaled dot-product")
+    assert "  year = {2026},\n  month = {11},\n  langid = {english},\n}" in whole
+    # Outside of a clone, on a site without an address.
+    monkeypatch.setattr(foot, "commit_date", lambda path: "")
+    monkeypatch.setattr(foot, "short_commit", lambda: "")
+    page.canonical_url = None
+    assert "year" not in foot.bibtex(page, config)
+    assert "url" not in foot.bibtex(page, config)
+    assert f"howpublished = {{attnref {VERSION}}}," in foot.bibtex(page, config)
 
 
-def test_what_is_no_address_stops_the_build(project, config):
-    project('[project.urls]\nDocumentation = "example.org"\n')
-    with pytest.raises(PluginError, match=r"project.urls.Documentation: .* got 'example.org'"):
-        address.on_config(config)
+@pytest.mark.parametrize(
+    ("repository", "link"),
+    [
+        ("", "../../reference/contributing/"),
+        (THERE, f"{THERE}/issues/new?title=en%2Fscale%2Fentropy%2F%3A+"),
+        (
+            "https://gitlab.com/owner/attention",
+            "https://gitlab.com/owner/attention/-/issues/new?title=en%2Fscale%2Fentropy%2F%3A+",
+        ),
+    ],
+)
+def test_a_correction_goes_where_it_is_read(config, page, repository, link):
+    config.repo_url = repository
+    shown = foot.on_page_content("<p>text</p>", page, config, None)
+    assert shown.startswith('<p>text</p><div class="foot"')
+    assert f'<a href="{link}">Suggest a correction</a>' in shown

@@ -61,16 +61,15 @@ def test_a_page_names_files_and_leaves_out_what_only_a_server_gives(tmp_path):
     page.write_text(
         '<head><link rel="preload" href="a.woff2">'
         '<link rel="alternate " hreflang="pt" href="../../pt">'
-        '<link rel="alternate " type="application/atom+xml" href="https://example.org/feed.xml">'
         '</head><div class="md-header__option"><div class="md-select">pt</div></div>'
-        '<span class="offline">zip</span><form action="../there/"></form>'
+        '<form action="../there/"></form>'
         '<a href="../there/?q=1#x">1</a><a href=".">2</a><a href="#x">3</a><a href="a.py">4</a>',
         "utf-8",
     )
     html = book_zip.rewrite_links(page, tmp_path)
-    for left_out in ("preload", "hreflang", "md-select", "offline"):
+    for left_out in ("preload", "hreflang", "md-select"):
         assert left_out not in html
-    assert '<head><script src="../style/worker.js"></script><link rel="alternate "' in html
+    assert '<head><script src="../style/worker.js"></script></head>' in html
     assert '<form action="../there/index.html">' in html
     links = ["../there/index.html?q=1#x", "./index.html", "#x", "a.py"]
     assert [f'<a href="{link}">' in html for link in links] == [True] * 4

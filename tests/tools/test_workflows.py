@@ -30,7 +30,7 @@ def test_actions_are_pinned_and_little_is_permitted(path):
             assert not [step for step in job["steps"] if "run" in step]
     for step in steps(workflow):
         if step.get("uses", "").startswith("actions/checkout"):
-            history = {"fetch-depth": 0} if path.stem == "publish" else {}  # with the releases
+            history = {"fetch-depth": 0} if path.stem == "publish" else {}  # with the days
             assert step["with"] == {"persist-credentials": False, **history}
 
 
