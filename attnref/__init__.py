@@ -7,37 +7,38 @@ what its arguments are made of (``masks``, ``scaling``, ``adaptive_scaling``, ``
 (``MultiHeadAttention``, ``KVCache``, ``StreamingCache``, ``PagedCache``), how to measure it
 (``score_statistics``, ``cost``, ``roofline``), and its variants, ``…_attention``. :func:`check`
 judges an attention of yours, and :mod:`attnref.distributed` spreads one over several devices. What
-is named here is public, and what is slow to load is loaded when it is first named.
+is named here is public, and is loaded when it is first named.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from attnref import (
-    adaptive_scaling,
-    bounded_scores,
-    cost,
-    masks,
-    positions,
-    roofline,
-    scaling,
-    score_statistics,
-    similarity,
-    softmax,
-)
-from attnref.cache import KVCache
-from attnref.masks import Mask
-from attnref.multihead import MultiHeadAttention
-from attnref.paged_cache import PagedCache, PagedSequence
-from attnref.reference import Attention, attend, attention_weights, scaled_dot_product_attention
-from attnref.streaming_cache import StreamingCache
-
 if TYPE_CHECKING:
+    from attnref import adaptive_scaling as adaptive_scaling
+    from attnref import bounded_scores as bounded_scores
     from attnref import conformance as conformance
+    from attnref import cost as cost
     from attnref import distributed as distributed
+    from attnref import masks as masks
     from attnref import oracle as oracle
+    from attnref import positions as positions
+    from attnref import roofline as roofline
+    from attnref import scaling as scaling
+    from attnref import score_statistics as score_statistics
+    from attnref import similarity as similarity
+    from attnref import softmax as softmax
+    from attnref.cache import KVCache as KVCache
     from attnref.conformance import check as check
     from attnref.conformance import check_steps as check_steps
+    from attnref.masks import Mask as Mask
+    from attnref.multihead import MultiHeadAttention as MultiHeadAttention
+    from attnref.paged_cache import PagedCache as PagedCache
+    from attnref.paged_cache import PagedSequence as PagedSequence
+    from attnref.reference import Attention as Attention
+    from attnref.reference import attend as attend
+    from attnref.reference import attention_weights as attention_weights
+    from attnref.reference import scaled_dot_product_attention as scaled_dot_product_attention
+    from attnref.streaming_cache import StreamingCache as StreamingCache
     from attnref.variants.block_sparse import block_sparse_attention as block_sparse_attention
     from attnref.variants.blockwise import blockwise_attention as blockwise_attention
     from attnref.variants.differential import LearnedLambda as LearnedLambda
@@ -139,9 +140,18 @@ __all__ = [
     "varlen_attention",
 ]
 
-# What ``import attnref`` does not load: rooms, and where the other names are.
-_ROOMS = ("conformance", "distributed", "oracle")
+# ``import attnref`` loads nothing, not even PyTorch: where each name is that is no room.
 _MODULES = {
+    "Attention": "reference",
+    "attend": "reference",
+    "attention_weights": "reference",
+    "scaled_dot_product_attention": "reference",
+    "Mask": "masks",
+    "MultiHeadAttention": "multihead",
+    "KVCache": "cache",
+    "PagedCache": "paged_cache",
+    "PagedSequence": "paged_cache",
+    "StreamingCache": "streaming_cache",
     "check": "conformance",
     "check_steps": "conformance",
     "block_sparse_attention": "variants.block_sparse",
@@ -184,10 +194,10 @@ _MODULES = {
 if not TYPE_CHECKING:  # or a checker would take every name for one of these
 
     def __getattr__(name: str) -> object:
-        if name in _ROOMS:
-            return import_module(f"attnref.{name}")
-        if name not in _MODULES:
+        if name not in __all__:
             raise AttributeError(f"module 'attnref' has no attribute {name!r}")
+        if name not in _MODULES:
+            return import_module(f"attnref.{name}")
         globals()[name] = found = getattr(import_module(f"attnref.{_MODULES[name]}"), name)
         return found
 

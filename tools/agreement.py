@@ -10,6 +10,7 @@ by name, and two branches meet in this note only where they have changed the sam
 """
 
 import hashlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -44,7 +45,15 @@ def pages(root: Path) -> dict[str, dict[str, Path]]:
 
 def digest(path: Path) -> str:
     """Of what a version says, without its note of the other one."""
-    text = NOTE.sub("", path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":  # what its cells put out is the same in both
+        notebook = json.loads(text)
+        for cell in notebook["cells"]:
+            cell.pop("outputs", None)
+        for name in ("agrees", "files"):
+            notebook["metadata"].pop(name, None)
+        text = json.dumps(notebook)
+    text = NOTE.sub("", text)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -1,11 +1,13 @@
-"""Runs the snippets and draws the figures whose inputs have changed, and keeps what they made.
+"""Runs what the pages show and whose inputs have changed, and keeps what it made.
 
     python tools/record.py                        all that has changed
     python tools/record.py foundations/dropout    what this page shows, whether changed or not
 
-What a snippet prints stands beside it, as name.out; a figure is drawn into docs/figures/drawn.
-Each runs in a process of its own, which tells what files of the project it read: as long as
-these, and the versions of what it stands on, stay as they are, it does not run again.
+What a snippet prints stands beside it, as name.out; a figure is drawn into docs/figures/drawn; a
+notebook keeps what its cells put out; values.py of an explorer writes what is first shown into
+shown.json beside it, and docs/package.py what only the package can tell. So a build of the site
+runs nothing. Each runs in a process of its own, which tells what files of the project it read: as
+long as these, and the versions of what it stands on, stay as they are, it does not run again.
 """
 
 import contextlib
@@ -27,6 +29,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / ".cache" / "recorded.json"
+PACKAGE = "package.py"
 VERSIONS = {name: version(name) for name in ("torch", "numpy", "matplotlib")}
 
 
@@ -40,9 +43,21 @@ def figures(root: Path = ROOT) -> list[Path]:
     return _holding("\nTEXT = {", root / "docs" / "figures")
 
 
+def notebooks(root: Path = ROOT) -> list[Path]:
+    """Those in English; what is put out is the same in each language."""
+    return sorted((root / "docs" / "en" / "notebooks").glob("*.ipynb"))
+
+
+def first_values(root: Path = ROOT) -> list[Path]:
+    """What computes the numbers that a page shows before a script has run."""
+    return [*sorted((root / "docs" / "explorers").glob("*/values.py")), root / "docs" / PACKAGE]
+
+
 def page_scripts(page: str, root: Path = ROOT) -> list[Path]:
     """The scripts whose output or drawing a page shows, such as foundations/dropout."""
     path = root / "docs" / "en" / f"{page}.md"
+    if path.with_suffix(".ipynb").is_file():
+        return [path.with_suffix(".ipynb")]
     if not path.is_file():
         raise ValueError(f"there is no page {path.relative_to(root)}; name one as folder/page")
     text = path.read_text(encoding="utf-8")
@@ -74,6 +89,26 @@ def draw(script: Path) -> dict[Path, str]:
             )
             for language, text in figure["TEXT"].items()
         }
+
+
+def shown(script: Path) -> dict[Path, str]:
+    """What a page first shows, by the path where it is recorded."""
+    with _extend_path(script):
+        found = runpy.run_path(str(script))
+    if script.name == PACKAGE:
+        return {script.with_suffix(".json"): _json(found["told"]())}
+    spoken: dict[str, dict[str, object]] = found.get("SPOKEN", {})
+    states = {language: found["STATE"] | spoken.get(language, {}) for language in ("en", "pt")}
+    drawing = found.get("drawing", dict)
+    first = {
+        language: {"state": state, "values": found["values"](state), "drawing": drawing(state)}
+        for language, state in states.items()
+    }
+    return {script.with_name("shown.json"): _json({"program": found["PROGRAM"], **first})}
+
+
+def _json(content: object) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False, default=list) + "\n"
 
 
 def _holding(mark: str, folder: Path) -> list[Path]:
@@ -133,6 +168,14 @@ def trace(script: Path, root: Path) -> tuple[dict[str, str], list[str]]:
     sys.addaudithook(listen)
     if script.is_relative_to(root / "snippets"):
         files = {script.with_suffix(".out"): run(script)}
+    elif script.suffix == ".ipynb":
+        import execution  # with Jupyter's client, which nothing else here wants
+
+        files = execution.texts(script, root)
+        content = json.loads(files[script])
+        read |= {root / name for name in content["metadata"]["files"]}
+    elif script.name in ("values.py", PACKAGE):
+        files = shown(script)
     else:
         files = draw(script)
     # A module may come from its compiled form, which is opened in place of its text.
@@ -239,7 +282,7 @@ def _digest(path: Path) -> str:
 
 
 def main(pages: list[str]) -> None:
-    everything = [*snippets(), *figures()]
+    everything = [*snippets(), *figures(), *first_values(), *notebooks()]
     try:
         scripts = [script for page in pages for script in page_scripts(page)]
     except ValueError as error:

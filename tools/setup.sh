@@ -1,8 +1,9 @@
 #!/bin/sh
-# Makes .venv with these extras of the project, at the versions of constraints.txt, and then the
-# stamps that tell make so: sh tools/setup.sh docs,test .venv/site .venv/ready
+# Makes .venv at the versions of constraints.txt, and then the stamps that tell make so: with what
+# builds the site, sh tools/setup.sh docs .venv/site, or with the package and what tests it, too,
+# sh tools/setup.sh test .venv/site .venv/ready
 set -u
-extras=$1
+what=$1
 shift
 
 fail() {
@@ -31,8 +32,18 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
         fail "$python could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv"
 fi
 
-echo "attnref: installing $extras into .venv (once; PyTorch is large) …"
+.venv/bin/python -c 'import tomllib
+groups = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]
+print("\n".join(groups["docs"]))' >.venv/docs.txt
+if [ "$what" = docs ]; then
+    echo "attnref: installing what builds the site into .venv (once) …"
+    package=
+else
+    echo "attnref: installing the package and what tests it into .venv (once; PyTorch is large) …"
+    package="--editable .[$what]"
+fi
+# shellcheck disable=SC2086 # two words, or none
 .venv/bin/python -m pip install --disable-pip-version-check --quiet \
-    --constraint constraints.txt --editable ".[$extras]" ||
+    --constraint constraints.txt --requirement .venv/docs.txt $package ||
     fail "the installation failed; the lines above say why. Fix it (often the network or the disk) and run make again."
 touch "$@"

@@ -9,7 +9,6 @@ the package.
 import ast
 import functools
 import hashlib
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,10 +62,17 @@ def fingerprint(*places: tuple[str, str]) -> str:
 
 @functools.cache
 def _tree(module: str) -> ast.Module:
-    found = importlib.util.find_spec(module)
-    if found is None or found.origin is None:
+    file = _file(module)
+    if file is None:
         raise ModuleNotFoundError(f"module: expected one with a file, got {module!r}.")
-    return ast.parse(Path(found.origin).read_text(encoding="utf-8"))
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _file(module: str) -> Path | None:
+    """Where a module of the package is, which is not imported, nor is what holds it."""
+    place = Path(__file__).parents[2].joinpath(*module.split("."))
+    files = (place.with_suffix(".py"), place / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
 
 
 @functools.cache
@@ -99,7 +105,7 @@ def _own_imports(module: str) -> dict[str, tuple[str, str | None]]:
             continue
         for alias in node.names:
             whole = f"{node.module}.{alias.name}"
-            is_module = node.module == _PACKAGE and importlib.util.find_spec(whole) is not None
+            is_module = node.module == _PACKAGE and _file(whole) is not None
             place = (whole, None) if is_module else (node.module, alias.name)
             found[alias.asname or alias.name] = place
     return found

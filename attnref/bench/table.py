@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.box import SIMPLE
 from rich.table import Table
 
-from attnref.bench.clock import milliseconds, three_digits
+from attnref.bench.digits import milliseconds, three_digits
 from attnref.bench.problems import TASKS
 from attnref.bench.record import RankSkipped, Record, Skipped
 

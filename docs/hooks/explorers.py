@@ -6,6 +6,7 @@ An explorer is a folder of docs/explorers, which holds what stands on the page w
   language, if it has words of one; ``values(state)``, every number that it then shows,
   computed by attnref; ``PROGRAM``, whether it gives a program in Python that computes them; and,
   where a drawing is more than numbers, ``drawing(state)``, a dict that the picture has as well;
+- ``shown.json``: what these give for the first state, which ``make record`` writes;
 - ``picture.html``: the controls, the figure and its table, filled with these numbers by jinja;
 - ``texts.yml``: what it says, in both languages.
 
@@ -32,6 +33,7 @@ from pages import ROOT, locate, path_of, read_yaml
 
 PLACE = re.compile(r"<!-- explorer: (?P<name>[a-z-]+)(?P<small> small)? -->")
 FOLDER = ROOT / "docs" / "explorers"
+RECORDED = "shown.json"  # what values.py gives for the first state, by make record
 LANGUAGES = ("en", "pt")
 STYLE, SCRIPT = "explorers/explorers.css", "explorers/start.js"
 
@@ -69,17 +71,15 @@ def explorer(name: str, language: str, is_small: bool = False, folder: Path = FO
     known = sorted(path.parent.name for path in folder.glob("*/picture.html"))
     if name not in known:
         raise PluginError(f"no explorer {name!r} in docs/explorers; there are {', '.join(known)}")
-    module, common = source(folder / name), read_texts(folder / "texts.yml", language)
+    common = read_texts(folder / "texts.yml", language)
     texts, templates = read_texts(folder / name / "texts.yml", language), environment(folder)
-    state = {**module.STATE, **getattr(module, "SPOKEN", {}).get(language, {})}
+    recorded = folder / name / RECORDED
+    if not recorded.is_file():
+        raise PluginError(f"{recorded}: it is missing: run make record")
+    first = json.loads(recorded.read_text(encoding="utf-8"))
     try:
         inside = templates.get_template(f"{name}/picture.html").render(
-            state=state,
-            values=module.values(state),
-            drawing=getattr(module, "drawing", dict)(state),
-            texts=texts,
-            small=is_small,
-            language=language,
+            **first[language], texts=texts, small=is_small, language=language
         )
     except UndefinedError as error:
         raise PluginError(f"{folder / name / 'picture.html'}: {error}") from error
@@ -90,8 +90,8 @@ def explorer(name: str, language: str, is_small: bool = False, folder: Path = FO
         words=json.dumps({**common, **texts}, ensure_ascii=False).replace("<", "\\u003c"),
         texts=common,
         title=texts["title"],
-        state=escape(json.dumps(state)),
-        program=module.PROGRAM and not is_small,
+        state=escape(json.dumps(first[language]["state"])),
+        program=first["program"] and not is_small,
     )
 
 
@@ -115,12 +115,12 @@ def source(folder: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    hooks = str(ROOT / "docs" / "hooks")
-    sys.path.insert(0, hooks)  # MkDocs takes it away when it has loaded its hooks
+    shared = str(folder.parent)
+    sys.path.insert(0, shared)
     try:
         spec.loader.exec_module(module)
     finally:
-        sys.path.remove(hooks)
+        sys.path.remove(shared)
     return module
 
 

@@ -7,10 +7,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
-from pages import ROOT, fill
-
-from attnref.conformance import PROPERTIES
-from attnref.exercises.exercise import all_exercises
+from pages import ROOT, fill, of_the_package
 
 PAGE = "index.md"
 NUMBERS, ASKED = "<!-- numbers -->", "<!-- properties -->"
@@ -42,6 +39,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     if page.file.src_uri != PAGE:
         return markdown
+    told = of_the_package()
     numbers = (
         _pages,
         len(claims.collect_statements(files, config)),
@@ -52,13 +50,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
                 if path.with_suffix(".out").is_file()
             ]
         ),
-        len(PROPERTIES),
-        len(all_exercises()),
+        told["properties"],
+        told["exercises"],
     )
     words = WORDS[Path(config.docs_dir).name]
     items = "".join(
         f"<li><strong>{number}</strong> {said}</li>"
         for number, said in zip(numbers, words, strict=True)
     )
-    markdown = fill(markdown, ASKED, str(len(PROPERTIES)), page)
+    markdown = fill(markdown, ASKED, str(told["properties"]), page)
     return fill(markdown, NUMBERS, f'<ul class="numbers">{items}</ul>', page)

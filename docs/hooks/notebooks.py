@@ -1,6 +1,7 @@
 """Makes a page of each notebook, with what its cells put out, and a file to be downloaded.
 
-A notebook is kept without outputs, and says the same in Jupyter as on its page. mkdocs-jupyter
+A notebook is kept with what its cells put out, which ``make record`` writes there, and says the
+same in Jupyter as on its page. mkdocs-jupyter
 lets notebooks be pages, but its rendering is replaced: it brings 595 KB of styles to each page,
 its own look and its own formulas, and MkDocs checks none of its links. Here such a page gets its
 Markdown, and goes the way of all pages: headings, links, formulas, terms. The id of a cell that
@@ -8,20 +9,19 @@ begins with a heading is its anchor. Alternative text of a figure stands in the 
 cell, as ``alt``, and what the page is about in those of the notebook, as ``description``.
 
 The file that readers download has in its first code cell what it loads of attnref, modules and
-texts, which is how it runs alone: attnref is in no registry.
+texts, which is how it runs alone: attnref is in no registry. Which they are is noted when it runs,
+as ``files`` of the notebook's metadata.
 """
 
 import base64
 import io
 import re
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import yaml
-from execution import Run, run
 from explorers import PLACE
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -29,14 +29,12 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 from pages import ROOT, Problem, headings, path_of, stop_at
 
-sys.path.append(str(ROOT / "docs" / "figures"))
-import inline_svg
-
 PACKAGE = 'PACKAGE = ""'  # in the first code cell
 IDENT = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 PAGE_LINK = re.compile(r"\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])+)\]\([^)\s:]+\)")
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+")
 ONLY_HERE = re.compile(r"^(?:!!!|\?\?\?)|\[@|\{ ?[#.]|\]\((?:claim|figure|chart):|8<", re.MULTILINE)
+SVG = "image/svg+xml"
 WIDEST = 79  # characters of a line of code, which is read in a column of the site
 # As Markdown renders it.
 IMAGE = re.compile(r'<p><img alt="(?P<alt>[^"]*)" src="cell:(?P<id>[a-z0-9-]+)" ?/?></p>')
@@ -44,16 +42,14 @@ WORDS = {
     "pt": {
         "download": "Baixar este caderno",
         "alone": "Ele roda sozinho: a primeira célula instala o que falta. O que se vê abaixo de "
-        "cada célula é o que ela produziu quando o site foi montado.",
+        "cada célula é o que ela produziu aqui; os testes a rodam de novo e comparam.",
     },
     "en": {
         "download": "Download this notebook",
         "alone": "It runs by itself: the first cell installs what is missing. What you see below "
-        "a cell is what it put out when the site was built.",
+        "a cell is what it put out here; the tests run it again, and compare.",
     },
 }
-
-_runs: dict[str, Run] = {}
 
 
 def is_notebook(page: Page) -> bool:
@@ -82,7 +78,7 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     if not 30 <= len(notebook.metadata.get("description", "")) <= 200:
         note(None, "expected a description of 30 to 200 characters in the notebook's metadata")
     if unknown := sorted(
-        notebook.metadata.keys() - {"agrees", "description", "kernelspec", "language_info"}
+        notebook.metadata.keys() - {"agrees", "description", "files", "kernelspec", "language_info"}
     ):
         note(None, f"metadata {unknown[0]!r}: expected description, kernelspec and language_info")
     first = notebook.cells[0]
@@ -92,8 +88,8 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
         if not IDENT.fullmatch(cell.id):
             note(cell, f"id {cell.id!r}: expected English words with hyphens, as in to-the-query")
         if cell.cell_type == "code":
-            if cell.outputs or cell.execution_count is not None:
-                note(cell, "outputs are made by the build: run jupyter nbconvert --clear-output")
+            if cell.execution_count is not None or "files" not in notebook.metadata:
+                note(cell, "outputs are written by make record, and counts of runs are left out")
             if wide := [line for line in cell.source.split("\n") if len(line) > WIDEST]:
                 note(cell, f"expected lines of {WIDEST} characters at most: {wide[0]!r}")
         else:
@@ -128,12 +124,10 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     stop_at(problems, page)
     path = path_of(page)
     notebook = read(path.read_text(encoding="utf-8"))
-    ran = run(path.relative_to(ROOT), notebook)
-    _runs[str(path)] = ran
-    return markdown(path, notebook, ran, Path(config.docs_dir).name)
+    return markdown(path, notebook, Path(config.docs_dir).name)
 
 
-def markdown(path: Path, notebook: nbformat.NotebookNode, ran: Run, language: str) -> str:
+def markdown(path: Path, notebook: nbformat.NotebookNode, language: str) -> str:
     """The page: prose, code, and what the code put out."""
     title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
     meta = {"title": title, "description": notebook.metadata["description"]}
@@ -147,7 +141,7 @@ def markdown(path: Path, notebook: nbformat.NotebookNode, ran: Run, language: st
                 parts.append(_download(path, WORDS[language]))
         else:
             parts.append(_fence("python", cell.source))
-            parts += _output_blocks(path, cell, ran.outputs[cell.id])
+            parts += output_blocks(path, cell)
     return "\n\n".join(parts) + "\n"
 
 
@@ -156,10 +150,9 @@ def _download(path: Path, words: dict[str, str]) -> str:
     return f'<p class="notebook">{button}<br>{words["alone"]}</p>'
 
 
-def _output_blocks(
-    path: Path, cell: nbformat.NotebookNode, outputs: list[tuple[str, str]]
-) -> Iterator[str]:
-    alt = cell.metadata.get("alt", "")
+def output_blocks(path: Path, cell: nbformat.NotebookNode) -> Iterator[str]:
+    """What a cell has put out, as Markdown."""
+    alt, outputs = cell.metadata.get("alt", ""), put_out(cell.outputs)
     drawn = sum(kind == "svg" for kind, _ in outputs)
     if drawn != bool(alt) or re.search(r"[$`*\[\]\"]", alt):
         raise PluginError(
@@ -170,6 +163,17 @@ def _output_blocks(
         yield _fence("text", content) if kind == "text" else f"![{alt}](cell:{cell.id})"
 
 
+def put_out(outputs: list[nbformat.NotebookNode]) -> list[tuple[str, str]]:
+    """Of each output its kind, ``text`` or ``svg``, and what it is."""
+    found = []
+    for output in outputs:
+        data = output.get("data", {})
+        drawn = SVG in data
+        text = data[SVG] if drawn else output.get("text") or data["text/plain"]
+        found.append(("svg" if drawn else "text", text))
+    return found
+
+
 def _fence(language: str, content: str) -> str:
     return f"```{language}\n{content.rstrip()}\n```"
 
@@ -178,17 +182,15 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     if not is_notebook(page):
         return output
     path = path_of(page)
-    ran = _runs[str(path)]
+    text = path.read_text(encoding="utf-8")
     target = Path(page.file.abs_dest_path or "").with_name(path.name)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(bundle(path.read_text(encoding="utf-8"), ran), encoding="utf-8")
+    target.write_text(bundle(text), encoding="utf-8")
+    cells = {cell.id: cell for cell in read(text).cells}
 
     def show(match: re.Match[str]) -> str:
-        (drawn,) = (content for kind, content in ran.outputs[match["id"]] if kind == "svg")
-        try:
-            drawing = inline_svg.inline(drawn, match["id"])
-        except ValueError as error:
-            raise PluginError(f"{path}: cell {match['id']!r}: {error}") from None
+        outputs = put_out(cells[match["id"]].outputs)
+        (drawing,) = (content for kind, content in outputs if kind == "svg")
         return (
             f'<figure class="figure" id="figure-{match["id"]}"><div class="drawing" role="img" '
             f'aria-label="{match["alt"]}" tabindex="0">{drawing}</div></figure>'
@@ -197,7 +199,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     return IMAGE.sub(show, output)
 
 
-def bundle(text: str, ran: Run, root: Path = ROOT) -> str:
+def bundle(text: str, root: Path = ROOT) -> str:
     """The notebook as it is downloaded: with attnref, and without what only pages have."""
     notebook = read(text)
     # An explorer is of the page: in Jupyter its section would speak of what is not there.
@@ -206,7 +208,7 @@ def bundle(text: str, ran: Run, root: Path = ROOT) -> str:
         if cell.cell_type == "markdown":
             cell.source = PAGE_LINK.sub(r"\g<text>", cell.source)
     setup = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    packed = base64.b85encode(_zip_files(sorted(ran.loaded), root)).decode()
+    packed = base64.b85encode(_zip_files(notebook.metadata.pop("files"), root)).decode()
     setup.source = setup.source.replace(PACKAGE, f'{PACKAGE[:-1]}{packed}"')
     return f"{nbformat.writes(notebook)}\n"
 

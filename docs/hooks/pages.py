@@ -226,6 +226,12 @@ def read_yaml(text: str) -> Any:
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
+def of_the_package() -> dict[str, Any]:
+    """What docs/package.py has told, as it is recorded: a build imports no package."""
+    told: dict[str, Any] = json.loads((ROOT / "docs" / "package.json").read_text(encoding="utf-8"))
+    return told
+
+
 def title(path: Path) -> str:
     """What the front matter of a page calls it."""
     return str(front_matter(path.read_text(encoding="utf-8"))["title"])

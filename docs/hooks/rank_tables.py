@@ -2,7 +2,7 @@
 
 from html import escape
 
-from attnref.bench.clock import milliseconds, three_digits
+from attnref.bench.digits import milliseconds, three_digits
 from attnref.bench.record import RankResult, Record
 
 COLUMNS = {

@@ -29,14 +29,21 @@ from urllib.parse import parse_qsl
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
-from pages import ROOT, Block, Problem, blocks, is_alone, lines_outside_blocks, stop_at
+from pages import (
+    ROOT,
+    Block,
+    Problem,
+    blocks,
+    is_alone,
+    lines_outside_blocks,
+    of_the_package,
+    stop_at,
+)
 from rank_tables import WORDS as RANK_WORDS
 from rank_tables import rank_table
 
 from attnref.bench.chart import ENGLISH, chart
-from attnref.bench.clock import milliseconds, three_digits
-from attnref.bench.plan import methods
-from attnref.bench.problems import TASKS
+from attnref.bench.digits import milliseconds, three_digits
 from attnref.bench.record import RankResult, RankSkipped, Record, Result, Skipped, stale_methods
 
 OPTIONS = ("task", "methods", "lengths", "ranks", "threads", "file")
@@ -322,7 +329,7 @@ def table(wish: Wish, language: str) -> str:
         notes = [_left_out(wish, words), provenance(wish, language)]
         shown = rank_table(wish.record, wish.rank_results, language, notes)
         return f'<div class="results" {sift}>{shown}</div>'
-    baseline = TASKS[wish.task].baseline
+    baseline = of_the_package()["baselines"][wish.task]
     base = {
         result.n: result.median
         for result in wish.record.results
@@ -362,9 +369,8 @@ def provenance(wish: Wish, language: str) -> str:
     counts = [result.samples for result in wish.results]
     fewest, most = min(counts), max(counts)
     samples = f"{most}" if fewest == most else words["range"].format(fewest=fewest, most=most)
-    known = methods()
-    needed = {known[name].needs for name in wish.methods if name in known}
-    peers = sorted(filter(None, needed))
+    needs = of_the_package()["needs"]
+    peers = sorted({needs[name] for name in wish.methods if name in needs})
     parts = (
         made["accelerator"] or f"{made['processor']} ({made['capability']})",
         _processors(wish, language),

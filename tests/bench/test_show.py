@@ -10,7 +10,7 @@ from colours import contrast
 from rich.console import Console
 
 from attnref.bench.chart import COLOURS, ENGLISH, INKS, PAPERS, _Axis, _ticks, chart
-from attnref.bench.clock import milliseconds
+from attnref.bench.digits import milliseconds
 from attnref.bench.record import Record, Skipped
 from attnref.bench.table import left_out, tables
 

@@ -145,15 +145,8 @@ def output_problems(snippet: Path, printed: str) -> list[Problem]:
         return [Problem(recorded, 1, "no recorded output; run make record")]
     return [
         Problem(recorded, line, f"recorded {was!r}, printed {now!r}; run make record")
-        for line, was, now in different_lines(recorded.read_text(encoding="utf-8"), printed)
+        for line, was, now in differences(recorded.read_text(encoding="utf-8"), printed)
     ]
-
-
-def different_lines(recorded: str, printed: str):
-    """Lines that differ by more than rounding: words exactly, numbers to their last digit."""
-    for number, (was, now) in enumerate(_pairs(recorded.split("\n"), printed.split("\n")), 1):
-        if not _same_line(was, now):
-            yield number, was, now
 
 
 def _pairs(one: list, other: list) -> Iterator[tuple]:
@@ -592,11 +585,30 @@ def redrawn_problems(recorded: Path, drawn: str) -> list[Problem]:
     """Where a recorded drawing is not what its script draws now."""
     if not recorded.exists():
         return [Problem(recorded, 1, "no recorded drawing; run make record")]
-    old, new = recorded.read_text(encoding="utf-8").split("\n"), drawn.split("\n")
-    for number, (was, now) in enumerate(_pairs(old, new), 1):
-        if not _same_element(was, now):
-            return [Problem(recorded, number, f"recorded {was}, drawn {now}; run make record")]
-    return []
+    different = differences(recorded.read_text(encoding="utf-8"), drawn, drawn=True)
+    return [
+        Problem(recorded, line, f"recorded {was}, drawn {now}; run make record")
+        for line, was, now in itertools.islice(different, 1)
+    ]
+
+
+def differences(recorded: str, now: str, *, drawn: bool = False):
+    """Lines of an output, or of a drawing, that differ by more than rounding."""
+    same = _same_element if drawn else _same_line
+    for number, (was, is_now) in enumerate(_pairs(recorded.split("\n"), now.split("\n")), 1):
+        if not same(was, is_now):
+            yield number, was, is_now
+
+
+def same_values(was: object, now: object) -> bool:
+    """What JSON holds, numbers but for the last bits, in which processors differ."""
+    if isinstance(was, dict) and isinstance(now, dict):
+        return [*was] == [*now] and all(same_values(was[key], now[key]) for key in was)
+    if isinstance(was, list) and isinstance(now, list):
+        return len(was) == len(now) and all(map(same_values, was, now))
+    if isinstance(was, float) and isinstance(now, float):
+        return math.isclose(was, now, rel_tol=1e-9, abs_tol=1e-12)
+    return was == now
 
 
 def _same_element(was: str, now: str) -> bool:

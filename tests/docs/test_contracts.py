@@ -202,7 +202,7 @@ def test_outputs_agree_to_their_last_printed_digit():
         ("-0.5", "0.5", False),
         ("a  0.5", "a 0.5", True),
     ):
-        assert (not list(contracts.different_lines(recorded, printed))) == same, printed
+        assert (not list(contracts.differences(recorded, printed))) == same, printed
 
 
 @pytest.mark.claim("stale-output-is-found")

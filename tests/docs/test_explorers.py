@@ -1,18 +1,14 @@
 """What is wrong with an explorer stops the build, and its message says where."""
 
+import json
 import shutil
 
 import explorers
 import pytest
 from mkdocs.exceptions import PluginError
 
-VALUES = """
-STATE = {"length": 3}
-PROGRAM = True
-
-def values(state):
-    return {"half": state["length"] / 2}
-"""
+STATE = {"state": {"length": 3}, "values": {"half": 1.5}, "drawing": {}}
+SHOWN = json.dumps({"program": True, "en": STATE, "pt": STATE})
 PICTURE = '<svg></svg><p>{{ texts["name"] }} {{ values|shown("half", 1) }}</p>'
 TEXTS = "title: {en: A title, pt: Um título}\nname: {en: Half, pt: Metade}\n"
 
@@ -26,8 +22,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def write(folder, values=VALUES, picture=PICTURE, texts=TEXTS):
-    for name, text in (("values.py", values), ("picture.html", picture), ("texts.yml", texts)):
+def write(folder, shown=SHOWN, picture=PICTURE, texts=TEXTS):
+    for name, text in (("shown.json", shown), ("picture.html", picture), ("texts.yml", texts)):
         (folder / "half" / name).write_text(text, encoding="utf-8")
 
 
@@ -55,5 +51,8 @@ def test_what_is_not_there_is_told(folder):
 
 
 def test_an_explorer_that_is_not_there_is_told(folder):
+    (folder / "half" / "shown.json").unlink()
+    with pytest.raises(PluginError, match=r"shown\.json: it is missing: run make record"):
+        explorers.explorer("half", "en", folder=folder)
     with pytest.raises(PluginError, match="no explorer 'third' in docs/explorers; there are half"):
         explorers.explorer("third", "en", folder=folder)

@@ -1,5 +1,6 @@
 """The contracts hold for the pages as they are. One test a contract; contracts.py says how."""
 
+import json
 import re
 import traceback
 from pathlib import Path
@@ -84,6 +85,12 @@ def test_recorded_drawing_is_what_the_script_draws(script):
     made = record.draw(script).items()
     problems = [p for path, now in made for p in contracts.redrawn_problems(path, now)]
     assert not problems, listed(problems)
+
+
+@pytest.mark.parametrize("script", record.first_values(), ids=below("docs"))
+def test_what_a_page_first_shows_is_what_the_package_says(script):
+    for path, now in record.shown(script).items():
+        assert contracts.same_values(json.loads(path.read_text("utf-8")), json.loads(now)), path
 
 
 @pytest.mark.audit

@@ -22,12 +22,12 @@ def test_the_recorded_file_is_what_training_gives(trained):
     """To the byte: in float64 machines differ by far less than what is rounded off here."""
     again = small_model.pack(trained.state_dict())
     same = again == small_model.WEIGHTS.read_bytes()  # bytes compared by pytest take minutes
-    assert same, "run python tools/train.py"
+    assert same, "run python docs/explorers/small_model.py"
 
 
 def test_the_file_is_of_the_notebook_as_it_is(recorded):
     header, weights = recorded
-    assert header["of"] == small_model.digest(), "run python tools/train.py"
+    assert header["of"] == small_model.digest(), "run python docs/explorers/small_model.py"
     assert list(header["letters"]) == small_model.notebook()["letters"]
     assert small_model.pack(weights) == small_model.WEIGHTS.read_bytes()
 
@@ -46,7 +46,9 @@ def test_the_first_steps_of_training_are_what_they_were(monkeypatch):
         monkeypatch.setitem(small_model.notebook(), name, value)
     _, losses, _ = small_model.notebook()["train"](lambda: {"scale": FACTOR})
     before = [4.757146854131, 4.078592858603, 3.775042089499, 3.619856301057]
-    assert losses == pytest.approx(before, rel=1e-9), "run python tools/train.py, and note these"
+    assert losses == pytest.approx(before, rel=1e-9), (
+        "run python docs/explorers/small_model.py, and note these"
+    )
 
 
 @pytest.mark.audit

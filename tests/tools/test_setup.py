@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -33,18 +34,18 @@ def checkout(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("target", "extras"),
+    ("target", "what"),
     [
         ("site", ["docs"]),
         ("serve", ["docs"]),
         ("live", ["docs"]),
-        ("book", ["docs,test"]),
-        ("test", ["docs,test"]),
+        ("book", ["test"]),
+        ("test", ["test"]),
     ],
 )
-def test_who_reads_installs_no_tools_of_the_tests(checkout, target, extras):
+def test_who_reads_installs_no_tools_of_the_tests(checkout, target, what):
     said = run(["make", "-n", target], checkout).stdout
-    assert re.findall(r"tools/setup\.sh (\S+) ", said) == extras
+    assert re.findall(r"tools/setup\.sh (\S+) ", said) == what
 
 
 def test_what_is_installed_is_not_installed_again(checkout):
@@ -67,7 +68,7 @@ def test_the_oldest_python_is_what_the_pinned_packages_accept():
     oldest = re.search(r"^oldest=([\d.]+)", setup, re.M)[1]
     assert f"sys.version_info < ({oldest.replace('.', ', ')})" in setup
     assert f"You need Python {oldest} or newer" in (ROOT / "README.md").read_text("utf-8")
-    for name in reached("attnref", ["docs", "test"]):
+    for name in reached("attnref", ("attnref", "test"), *docs()):
         wanted = metadata.metadata(name).get("Requires-Python", "")
         assert SpecifierSet(wanted).contains(oldest), f"{name} asks for Python {wanted}"
 
@@ -82,13 +83,22 @@ def test_a_python_in_a_path_with_blanks_will_do(checkout):
     fake.chmod(0o755)
     ran = run(["make", ".venv/site", f"PYTHON={python}"], checkout)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines()[-1].endswith("--constraint constraints.txt --editable .[docs]")
+    assert ran.stdout.splitlines()[-1].endswith(
+        "--constraint constraints.txt --requirement .venv/docs.txt"
+    )
     assert (checkout / ".venv/site").exists()
 
 
-def reached(distribution, extras=()):
-    """The distributions that installing one with these extras brings."""
-    found, waiting = {}, [(distribution, "")] + [(distribution, extra) for extra in extras]
+def docs():
+    """What builds the site, as pyproject.toml names it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return [re.match(r"[\w.-]+", one)[0] for one in project["dependency-groups"]["docs"]]
+
+
+def reached(*distributions):
+    """The distributions that installing these brings; one may come with an extra."""
+    found = {}
+    waiting = [each if isinstance(each, tuple) else (each, "") for each in distributions]
     while waiting:
         name, extra = waiting.pop()
         key = re.sub(r"[-_.]+", "-", name).lower()
@@ -109,9 +119,8 @@ def reached(distribution, extras=()):
     return set(found)
 
 
-def test_the_extra_docs_holds_all_that_builds_the_site():
-    files = [*ROOT.glob("docs/hooks/*.py"), *ROOT.glob("docs/figures/*.py")]
-    files.append(ROOT / "tools/site_server.py")
+def test_the_group_docs_holds_all_that_builds_the_site():
+    files = [*ROOT.glob("docs/hooks/*.py"), ROOT / "tools/site_server.py"]
     ours = {path.stem for path in files} | {"attnref"}
     imported = {
         name.partition(".")[0]
@@ -126,14 +135,13 @@ def test_the_extra_docs_holds_all_that_builds_the_site():
         )
     }
     others = imported - ours - sys.stdlib_module_names
-    assert {"mkdocs", "filelock", "matplotlib"} <= others
-    brought = reached("attnref", ["docs"])
+    assert {"mkdocs", "filelock", "jinja2"} <= others
+    brought = reached(*docs())
     providers = metadata.packages_distributions()
     for name in sorted(others):
         names = {re.sub(r"[-_.]+", "-", each).lower() for each in providers[name]}
         assert names & brought, name
-    assert "pytest" not in brought
-    assert "playwright" not in brought
+    assert not brought & {"attnref", "matplotlib", "playwright", "pytest", "torch"}
 
 
 def test_licences_are_published_with_what_they_are_of():

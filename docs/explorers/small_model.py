@@ -1,8 +1,12 @@
 """The small Transformer of the notebook of training, and its weights in a file of eight bits each.
 
 The notebook is the one place where the model stands: the cells that define it are run here. Its
-weights are recorded by tools/train.py, and read by the explorer of the same model, in the browser
-and here. Each row of a matrix is divided by its own scale, which puts its largest weight at 127 or
+weights are read by the explorer of the same model, in the browser and here, and recorded by
+
+    python docs/explorers/small_model.py
+
+in about a minute, which is wanted when the notebook's cells have changed that come before a
+training. Each row of a matrix is divided by its own scale, which puts its largest weight at 127 or
 at -127, and is rounded to whole numbers. The file, little-endian:
 
 - the length of the header, four bytes;
@@ -18,14 +22,15 @@ import hashlib
 import json
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import nbformat
 import numpy as np
 import torch
-from pages import ROOT
 from torch import Tensor, nn
 
+ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "docs" / "en" / "notebooks" / "training.ipynb"
 WEIGHTS = ROOT / "docs" / "shared" / "explorers" / "transformer" / "weights.bin"
 CELLS = ("imports", "corpus", "transformer", "watch", "learn")  # all that come before a training
@@ -122,3 +127,15 @@ def _keep_dtype() -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    content = pack(train_model().state_dict())
+    same = WEIGHTS.is_file() and WEIGHTS.read_bytes() == content
+    WEIGHTS.write_bytes(content)
+    print(f"{'unchanged' if same else 'written'}  {WEIGHTS.name}, {len(content) / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
