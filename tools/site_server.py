@@ -35,6 +35,9 @@ def build(site: Path) -> None:
     with _lock_site(site):
         before = digest()
         if site == SITE:
+            if is_current():
+                print(f"attnref: nothing has changed since {site} was built.", flush=True)
+                return
             BUILT.unlink(missing_ok=True)
         mkdocs(
             *(
@@ -101,9 +104,12 @@ def is_current() -> bool:
 
 
 def digest() -> str:
-    """Of all files of the project, their names too; what is made from them does not count."""
+    """Of all files of the project, their names too, and of the commit, which each page names.
+
+    What is made from them does not count.
+    """
     made = {SITE.name, f"{SITE.name}.lock", "book", "__pycache__"}
-    found = hashlib.sha256()
+    found = hashlib.sha256(commit_time().get("SOURCE_DATE_EPOCH", "").encode())
     for folder, folders, files in os.walk(ROOT):
         folders[:] = sorted(x for x in folders if x not in made and not x.startswith("."))
         for name in sorted(set(files) - made):

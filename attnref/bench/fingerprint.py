@@ -9,6 +9,7 @@ the package.
 import ast
 import functools
 import hashlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,13 @@ def fingerprint(*places: tuple[str, str]) -> str:
             continue
         seen.add(place)
         waiting += _references(*place)
-    parts = sorted(
-        repr((name, [_normalise(statement) for statement in _statements(module)[name]]))
-        for module, name in seen
-    )
+    parts = sorted(_part(*place) for place in seen)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+@functools.cache  # many methods reach the same definition
+def _part(module: str, name: str) -> str:
+    return repr((name, [_normalise(statement) for statement in _statements(module)[name]]))
 
 
 @functools.cache
@@ -69,10 +72,13 @@ def _tree(module: str) -> ast.Module:
 
 
 def _file(module: str) -> Path | None:
-    """Where a module of the package is, which is not imported, nor is what holds it."""
-    place = Path(__file__).parents[2].joinpath(*module.split("."))
-    files = (place.with_suffix(".py"), place / "__init__.py")
-    return next((file for file in files if file.is_file()), None)
+    """Where a module is, which is not imported, nor is what holds it."""
+    for folder in sys.path:
+        place = Path(folder, *module.split("."))
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if file.is_file():
+                return file
+    return None
 
 
 @functools.cache
@@ -121,7 +127,13 @@ def _is_check(name: str) -> bool:
     return name.lstrip("_").startswith("check")
 
 
-def _references(module: str, name: str) -> Iterator[tuple[str, str]]:
+@functools.cache
+def _references(module: str, name: str) -> tuple[tuple[str, str], ...]:
+    """The definitions that one names."""
+    return tuple(_named(module, name))
+
+
+def _named(module: str, name: str) -> Iterator[tuple[str, str]]:
     imported = _own_imports(module)
     for node in (node for top in _statements(module)[name] for node in ast.walk(top)):
         if isinstance(node, ast.Name):

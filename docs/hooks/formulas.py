@@ -8,7 +8,6 @@ import atexit
 import html
 import json
 import re
-from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,7 +15,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
 from pages import Problem, locate, path_of
-from py_mini_racer import JSEvalException, MiniRacer
+from py_mini_racer import MiniRacer
 
 FORMULA = re.compile(
     r"(?P<before>[(“]?)"
@@ -34,28 +33,44 @@ KATEX = Path(__file__).parent.parent / "math" / "katex.min.js"
 
 ElementTree.register_namespace("", MATHML)
 
+RENDER = """
+const renderAll = (formulas) => JSON.stringify(formulas.map(([tex, displayMode]) => {
+  const options = {displayMode, throwOnError: true, strict: "error", output: "htmlAndMathml"};
+  try {
+    return [katex.renderToString(tex, options), ""];
+  } catch (error) {
+    return ["", error.message];
+  }
+}));
+"""
+
 _engine: MiniRacer | None = None
+_rendered: dict[tuple[str, bool], tuple[str, str]] = {}  # and why it could not be, of each
 
 
-@cache
 def render(tex: str, display: bool) -> str:
     """The formula as HTML with MathML inside; raises ValueError with KaTeX's reason."""
+    render_all([(tex, display)])
+    rendered, reason = _rendered[tex, display]
+    if reason:
+        raise ValueError(reason)
+    return rendered
+
+
+def render_all(formulas: list[tuple[str, bool]]) -> None:
+    """Renders those that were not yet, in one call of the engine, which costs more than KaTeX."""
     global _engine
+    wanted = [one for one in dict.fromkeys(formulas) if one not in _rendered]
+    if not wanted:
+        return
     if _engine is None:
         _engine = MiniRacer()
         _engine.eval(KATEX.read_text(encoding="utf-8"))
-    options = {
-        "displayMode": display,
-        "throwOnError": True,
-        "strict": "error",
-        "output": "htmlAndMathml",
-    }
-    try:
-        rendered = _engine.eval(f"katex.renderToString({json.dumps(tex)}, {json.dumps(options)})")
-    except JSEvalException as error:
-        reason = str(error).strip().split("\n")
-        raise ValueError(next((line for line in reason if "KaTeX" in line), reason[0])) from None
-    return re.sub("<math.*?</math>", lambda math: repair(math[0]), str(rendered), flags=re.DOTALL)
+        _engine.eval(RENDER)
+    answers = json.loads(str(_engine.eval(f"renderAll({json.dumps(wanted)})")))
+    for one, (rendered, reason) in zip(wanted, answers, strict=True):
+        whole = re.sub("<math.*?</math>", lambda math: repair(math[0]), rendered, flags=re.DOTALL)
+        _rendered[one] = whole, reason
 
 
 def repair(math: str) -> str:
@@ -90,10 +105,12 @@ def on_shutdown() -> None:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    render_all([_asked(match) for match in FORMULA.finditer(output)])
+
     def show(match: re.Match[str]) -> str:
-        tex = html.unescape(match["tex"]).strip()
+        tex, display = _asked(match)
         try:
-            rendered = render(tex, match["mode"] == "[")
+            rendered = render(tex, display)
         except ValueError as error:
             place = locate(path_of(page), tex.split("\n")[0])
             raise PluginError(str(Problem(*place, f"formula {tex!r}: {error}"))) from None
@@ -106,6 +123,10 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
         return f'<span class="unbroken">{formula}</span>' if short else formula
 
     return FORMULA.sub(show, output)
+
+
+def _asked(match: re.Match[str]) -> tuple[str, bool]:
+    return html.unescape(match["tex"]).strip(), match["mode"] == "["
 
 
 def _signs(rendered: str) -> int:

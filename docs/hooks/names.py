@@ -30,6 +30,7 @@ READ = ("attnref/**/*.py", "snippets/**/*.py", "docs/api.pt.yml")
 FOREIGN = {"scaled_dot_product_attention"}
 
 _kept: tuple[list[tuple[Path, int]], dict[str, Any]] = ([], {})
+_last: tuple[object, griffe.Module] | None = None  # of the build that is under way
 
 
 def read(config: MkDocsConfig) -> griffe.Module:
@@ -37,10 +38,12 @@ def read(config: MkDocsConfig) -> griffe.Module:
 
     ``make live`` builds again and again: what was read is kept until a file of it changes.
     """
-    global _kept
+    global _kept, _last
     plugin = config.plugins["mkdocstrings"]
     assert isinstance(plugin, MkdocstringsPlugin)
     handler = plugin.get_handler("python")
+    if _last and _last[0] is handler:
+        return _last[1]
     sources = sorted(path for folder in READ for path in ROOT.glob(folder))
     state = [(path, path.stat().st_mtime_ns) for path in sources]
     collections = ("_modules_collection", "_lines_collection")
@@ -52,6 +55,7 @@ def read(config: MkDocsConfig) -> griffe.Module:
     package = handler.collect("attnref", handler.get_options({}))
     assert isinstance(package, griffe.Module)
     _kept = state, {name: vars(handler)[name] for name in collections}
+    _last = handler, package
     return package
 
 

@@ -1,7 +1,6 @@
 """A fingerprint changes with the code that a method reaches, and with nothing else."""
 
 import itertools
-import sys
 
 import pytest
 
@@ -51,6 +50,12 @@ OTHER = '''class Thing:
 '''
 
 
+def forget():
+    for kept in vars(module).values():
+        if hasattr(kept, "cache_clear"):
+            kept.cache_clear()
+
+
 @pytest.fixture
 def digest(tmp_path, monkeypatch):
     """Fingerprint of ``method`` in a package of these files; any may be replaced."""
@@ -67,15 +72,11 @@ def digest(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.syspath_prepend(place)
             patch.setattr(module, "_PACKAGE", "toy")
-            for cached in (module._tree, module._statements, module._own_imports):
-                cached.cache_clear()
+            forget()
             try:
                 return fingerprint(("toy.method", name))
             finally:
-                for cached in (module._tree, module._statements, module._own_imports):
-                    cached.cache_clear()
-                for loaded in [key for key in sys.modules if key.split(".")[0] == "toy"]:
-                    del sys.modules[loaded]
+                forget()
 
     return digest
 
