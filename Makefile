@@ -22,23 +22,23 @@ unexport LANG MAKEFLAGS
 .DEFAULT_GOAL := serve
 
 # What builds the site does without PyTorch.
-.venv/site: pyproject.toml constraints.txt tools/setup.sh
-	@sh tools/setup.sh docs $@
+.venv/site: pyproject.toml constraints.txt book/make/setup.sh
+	@sh book/make/setup.sh docs $@
 
-.venv/ready: pyproject.toml constraints.txt tools/setup.sh
-	@sh tools/setup.sh test .venv/site $@
+.venv/ready: pyproject.toml constraints.txt book/make/setup.sh
+	@sh book/make/setup.sh test .venv/site $@
 
 serve: .venv/site  ## build both languages and serve them
-	@$(BIN)/python tools/site_server.py serve --port $(PORT)
+	@$(BIN)/python -m book.make.serve serve --port $(PORT)
 
 site: .venv/site  ## build both languages into site/
-	@$(BIN)/python tools/site_server.py build
+	@$(BIN)/python -m book.make.serve build
 
 book: .venv/ready  ## the whole book in each language as PDF, and as a zip that opens from a disk
-	@$(BIN)/python tools/book.py
+	@$(BIN)/python -m book.make.volumes
 
 live: .venv/site  ## rebuild one language while it is written
-	@$(BIN)/python tools/site_server.py live --language $(LANGUAGE) --port $(PORT)
+	@$(BIN)/python -m book.make.serve live --language $(LANGUAGE) --port $(PORT)
 
 test: .venv/ready  ## lint, types, every test but those of an audit
 	$(BIN)/ruff check .
@@ -48,23 +48,23 @@ test: .venv/ready  ## lint, types, every test but those of an audit
 	tests=$$?; wait $$types && exit $$tests
 
 check: .venv/ready  ## verify one page in both languages: make check PAGE=foundations/dropout
-	@OMP_NUM_THREADS=1 PYTHONPATH=docs/hooks $(BIN)/python tools/check.py "$(PAGE)"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m book.make.check "$(PAGE)"
 
 # What takes longer than its catch is worth at every landing: before a release.
 audit: .venv/ready $(if $(CLAIM),,site)  ## all tests, coverage, html, and claims whose test notices nothing
 	@export OMP_NUM_THREADS=1; status=0; $(if $(CLAIM),,\
 	$(BIN)/pytest -n auto --dist worksteal --audit --cov --cov-report=term || status=$$?; \
-	$(BIN)/python tools/validity.py || status=$$?;) \
-	$(BIN)/python tools/audit.py $(CLAIM) && exit $$status
+	$(BIN)/python -m book.make.validity || status=$$?;) \
+	$(BIN)/python -m book.make.audit $(CLAIM) && exit $$status
 
 html: site  ## list what is not valid in the site's HTML
-	@$(BIN)/python tools/validity.py
+	@$(BIN)/python -m book.make.validity
 
 record: .venv/ready  ## run what has changed of snippets and figures, or those of PAGE
-	@$(BIN)/python tools/record.py $(PAGE)
+	@$(BIN)/python -m book.make.record $(PAGE)
 
 agree: .venv/ready  ## note that both languages of the changed pages, or of PAGE, say the same
-	@$(BIN)/python tools/agreement.py $(PAGE)
+	@$(BIN)/python -m book.make.agree $(PAGE)
 
 # The peers are libraries of others, which nothing else needs.
 .venv/peers: .venv/ready
@@ -72,29 +72,29 @@ agree: .venv/ready  ## note that both languages of the changed pages, or of PAGE
 	@touch $@
 
 bench: .venv/peers  ## measure variants and peers, and write docs/results, or those of RECORD
-	@$(BIN)/python tools/bench.py $(RECORD)
+	@$(BIN)/python -m book.make.bench $(RECORD)
 
 .venv/behaviours: .venv/ready
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[behaviours]'
 	@touch $@
 
 behaviours: .venv/behaviours  ## ask attention functions of all projects, and write docs/behaviours
-	@$(BIN)/python tools/behaviours.py
+	@$(BIN)/python -m book.make.behaviours
 
 frames: .venv/ready site  ## drag each explorer on a slow processor, and count its frames
-	@PYTHONPATH=docs/hooks $(BIN)/python tools/frames.py $(NAME)
+	@$(BIN)/python -m book.make.frames $(NAME)
 
 # Installs nothing: a machine with a GPU has its PyTorch, and what else is wanted is in the tree.
 gpu:  ## run the package on a GPU in eight minutes, and record it; DEVICE=cpu tries that out here
-	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(or $(PYTHON),python3)) tools/gpu.py \
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(or $(PYTHON),python3)) -m book.make.gpu \
 	--device $(or $(DEVICE),cuda) $(if $(OUT),--output $(OUT))
 
 lowest:  ## install the lowest versions that pyproject.toml allows, and run the commands
-	@$(or $(PYTHON),python3) tools/lowest.py
+	@$(or $(PYTHON),python3) -m book.make.lowest
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv site site.lock book .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv site site.lock dist .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -104,12 +104,13 @@ def site_in_the_making(request, tmp_path_factory):
     if not any("site" in item.fixturenames for item in request.session.items):
         yield None
         return
-    if begun := request.config.pluginmanager.get_plugin("site"):  # of one page, by tools/check.py
+    if begun := request.config.pluginmanager.get_plugin("site"):  # of one page: make check
         yield begun.result
         return
     # Here, since a machine with a GPU need not have what builds the site.
-    import site_server
     from filelock import FileLock
+
+    from book.make import serve
 
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -118,12 +119,12 @@ def site_in_the_making(request, tmp_path_factory):
     building, building_begins = FileLock(shared / "built.lock"), FileLock(shared / "begun.lock")
     with building_begins:
         making = None
-        if not log.exists() and site_server.is_current():
-            folder.symlink_to(site_server.SITE)
+        if not log.exists() and serve.is_current():
+            folder.symlink_to(serve.SITE)
             log.write_text("built by make site", encoding="utf-8")
         elif not log.exists():
             building.acquire()
-            making = site_server.Making(folder)
+            making = serve.Making(folder)
 
     def built():
         if making:

@@ -3,12 +3,12 @@ from functools import partial
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import masks, scaling
 from attnref.adaptive_scaling import from_entropy, from_past, from_variance
 from attnref.bench.memory import peak_bytes
+from tests.variants.every import every
 
 
 def mean_entropy(query, key, factor):

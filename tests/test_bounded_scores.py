@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import bounded_scores
+from tests.variants.every import every
 
 NORMS = (bounded_scores.qk_unit_norm, bounded_scores.qk_rms_norm)
 

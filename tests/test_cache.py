@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 import torch
-from every import every
 
 from attnref import KVCache, StreamingCache
+from tests.variants.every import every
 
 
 @pytest.mark.claim("grouped-cache-size")

@@ -3,9 +3,9 @@ import re
 
 import numpy as np
 import pytest
-from every import every
 
 from attnref import checks
+from tests.variants.every import every
 
 
 @every(

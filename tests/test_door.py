@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import adaptive_scaling, bounded_scores, masks, positions, scaling, variants
 from attnref._door import enter
 from attnref.bench.memory import peak_bytes
 from attnref.variants._kernels import call_fused
+from tests.variants.every import every
 
 PACKAGE = str(Path(attnref.__file__).parent)
 D_K, D_V = 6, 3  # even, for the two halves of differential attention

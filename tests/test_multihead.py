@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 import torch
-from every import every
 from torch import nn
 from torch.nn import functional as F
 
@@ -24,6 +23,7 @@ from attnref.variants.differential import LearnedLambda
 from attnref.variants.linformer import mean_projection
 from attnref.variants.lsh import random_rotations
 from attnref.variants.performer import random_projection
+from tests.variants.every import every
 
 # In float64 a sum of some hundred products of numbers near 1 is off by about 100 eps = 2e-14.
 # Two orders of magnitude more is still far below any mistake.

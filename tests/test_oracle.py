@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from every import every
 
 from attnref import oracle
+from tests.variants.every import every
 
 INF = math.inf
 close = partial(np.testing.assert_allclose, rtol=1e-13, atol=1e-13)

@@ -3,9 +3,9 @@ import re
 
 import pytest
 import torch
-from every import every
 
 from attnref import positions
+from tests.variants.every import every
 
 EPS32 = torch.finfo(torch.float32).eps
 

@@ -7,12 +7,12 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from every import every
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnref import attend, attention_weights, masks, oracle, scaled_dot_product_attention
 from attnref.bench.memory import peak_bytes
+from tests.variants.every import every
 
 INF, NAN = math.inf, math.nan
 HALF = [torch.float16, torch.bfloat16]

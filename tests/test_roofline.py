@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from every import every
 
 from attnref.cost import Cost, Operations
 from attnref.roofline import Machine
+from tests.variants.every import every
 
 MACHINE = Machine("example", {torch.float16: 1e13, torch.float32: 1e12}, bytes_per_second=1e11)
 

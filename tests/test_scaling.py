@@ -4,10 +4,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import masks, scaling
+from tests.variants.every import every
 
 
 @pytest.mark.claim("root-in-float32")

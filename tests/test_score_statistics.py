@@ -3,11 +3,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import oracle, score_statistics
 from attnref.score_statistics import ScoreStatistics
+from tests.variants.every import every
 
 
 @pytest.fixture(scope="module")

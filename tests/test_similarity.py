@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from every import every
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnref import attention_weights, scaled_dot_product_attention, similarity, softmax
+from tests.variants.every import every
 
 # "Your journey starts with one step", one row a word.
 WORDS = [

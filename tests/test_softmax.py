@@ -5,9 +5,9 @@ import math
 
 import pytest
 import torch
-from every import every
 
 from attnref import oracle, softmax
+from tests.variants.every import every
 
 EPS = torch.finfo(torch.float64).eps
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

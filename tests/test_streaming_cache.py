@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import StreamingCache, masks
 from attnref.positions import rotary
+from tests.variants.every import every
 
 H, N, D_K, D_V = 3, 23, 4, 5
 CUTS = {

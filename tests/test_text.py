@@ -2,10 +2,9 @@
 
 import pickle
 
-from every import every
-
 from attnref.conformance.subject import CheckError
 from attnref.text import LANGUAGES, Text, preferred_language
+from tests.variants.every import every
 
 
 @every(

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 import typer
-from every import every
 
 from attnref import cli, usage
+from tests.variants.every import every
 
 # Says the help of each option and command, as JSON; the modules read the language when they load.
 SAYS = """

@@ -6,13 +6,13 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from colours import contrast
 from rich.console import Console
 
 from attnref.bench.chart import COLOURS, ENGLISH, INKS, PAPERS, _Axis, _ticks, chart
 from attnref.bench.digits import milliseconds
 from attnref.bench.record import Record, Skipped
 from attnref.bench.table import left_out, tables
+from tests.docs.colours import contrast
 
 SVG = "{http://www.w3.org/2000/svg}"
 

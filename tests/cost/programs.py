@@ -5,9 +5,9 @@ Shapes are ``(key_heads, group, length, d)``, the batch among the heads.
 
 import numpy as np
 import torch
-from counter import Counter
 
 from attnref.cost import Operations
+from tests.cost.counter import Counter
 
 ALL = {"n": 13, "m": 17, "d_k": 5, "d_v": 7}
 BLOCK = (4, 5)

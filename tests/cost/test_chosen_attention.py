@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from counter import Counter
 
 from attnref import cost, masks
 from attnref.cost import Operations, Sizes
@@ -12,6 +11,7 @@ from attnref.cost.chosen_attention import block_pairs
 from attnref.variants.indexer import indexer_choice
 from attnref.variants.moba import moba_choice
 from attnref.variants.native_sparse import native_sparse_choice
+from tests.cost.counter import Counter
 
 B, KEPT, WINDOW, H_I, D_I = 3, 2, 4, 2, 11
 SIZES = Sizes(n=21, m=21, d_k=7, d_v=5, batch=2, num_heads=3)

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from counter import Counter
 
 from attnref import cost
 from attnref.cost import Sizes
+from tests.cost.counter import Counter
 
 SIZES = Sizes(n=5, m=13, d_k=7, d_v=2, batch=2, num_heads=3)
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from counter import Counter
-from every import every
 
 from attnref import cost
 from attnref.cost import Sizes
 from attnref.variants.gated_delta import gated_delta_attention, gated_delta_attention_step
+from tests.cost.counter import Counter
+from tests.variants.every import every
 
 SIZES = Sizes(n=13, m=13, d_k=5, d_v=7, batch=2, num_heads=3)
 KINDS = [(decay, beta) for decay in (None, "head", "component") for beta in (True, False)]

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from counter import Counter
-from every import every
 
 from attnref import cost
 from attnref.cost import Sizes
+from tests.cost.counter import Counter
+from tests.variants.every import every
 
 D_C, D_R = 11, 3
 SIZES = Sizes(n=5, m=13, d_k=7, d_v=2, batch=2, num_heads=3)

@@ -4,9 +4,13 @@ from functools import partial
 
 import pytest
 import torch
-from counter import Counter, aten
-from every import every
-from programs import (
+from torch.utils.flop_counter import FlopCounterMode
+
+from attnref import cost
+from attnref.cost import Cost, Sizes
+from attnref.multihead import MultiHeadAttention
+from tests.cost.counter import Counter, aten
+from tests.cost.programs import (
     BLOCK,
     blockwise,
     definition,
@@ -17,11 +21,7 @@ from programs import (
     multihead,
     plain_attention,
 )
-from torch.utils.flop_counter import FlopCounterMode
-
-from attnref import cost
-from attnref.cost import Cost, Sizes
-from attnref.multihead import MultiHeadAttention
+from tests.variants.every import every
 
 
 def linear_layers(shapes, like, bias=True):

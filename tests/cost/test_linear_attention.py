@@ -1,12 +1,12 @@
 """Programs of linear attention run under a counter of what they really do."""
 
 import pytest
-from counter import Counter, Number, numbers
-from every import every
-from programs import DTYPES, inputs, linear, plain_attention
 
 from attnref import cost
 from attnref.cost import Operations, Sizes
+from tests.cost.counter import Counter, Number, numbers
+from tests.cost.programs import DTYPES, inputs, linear, plain_attention
+from tests.variants.every import every
 
 
 def scalar_linear(query, key, value):

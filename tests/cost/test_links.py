@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from every import every
 
 from attnref import cost
 from attnref.cost import Link, RankTime, Sizes, hiding_length, mesh_time
 from attnref.layouts import LAYOUTS
+from tests.variants.every import every
 
 SPEED = 1e12
 SIZES = Sizes(n=6720, m=6720, d_k=19, d_v=23, num_heads=12, num_kv_heads=6, dtype=torch.bfloat16)

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from every import every
 
 from attnref import PagedCache
 from attnref.cost import Slots, slots
+from tests.variants.every import every
 
 
 def rows(n):

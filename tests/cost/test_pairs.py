@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from programs import spans
 
 from attnref import cost, masks
+from tests.cost.programs import spans
 
 
 def test_allowed_pairs_and_tiles_by_enumeration():

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from counter import Counter
 
 from attnref import cost
 from attnref.cost import Sizes
 from attnref.variants.quantized import quantize
+from tests.cost.counter import Counter
 
 SIZES = Sizes(n=5, m=17, d_k=12, d_v=8, batch=1, num_heads=1)
 FORMATS = {

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from every import every
-from programs import inputs
 
 import attnref
 from attnref import cost
 from attnref.cost import Cost, Sizes
 from attnref.positions import rotary
+from tests.cost.programs import inputs
+from tests.variants.every import every
 
 
 @pytest.mark.parametrize(("num_kv_heads", "bytes_"), [(64, 2_621_440), (8, 327_680), (1, 40_960)])

@@ -4,9 +4,14 @@ import math
 
 import pytest
 import torch
-from counter import Counter, Number, numbers
-from every import every
-from programs import (
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+import attnref
+from attnref import cost, masks
+from attnref.cost import Cost, Operations, Sizes
+from tests.cost.counter import Counter, Number, numbers
+from tests.cost.programs import (
     ALL,
     BLOCK,
     DTYPES,
@@ -21,12 +26,7 @@ from programs import (
     plain_attention,
     row_by_row,
 )
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
-
-import attnref
-from attnref import cost, masks
-from attnref.cost import Cost, Operations, Sizes
+from tests.variants.every import every
 
 
 def exact(query, key, value, allowed=None):

@@ -1,7 +1,8 @@
 """What the tests across ranks ask for: processes that take jobs."""
 
 import pytest
-from processes import Pool
+
+from tests.distributed.processes import Pool
 
 
 @pytest.fixture(scope="session")

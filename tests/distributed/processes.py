@@ -23,9 +23,10 @@ def _rank(connection, rank, size, place, timeout, traced):
     if traced is not None:
         tracer = coverage.Coverage(data_suffix=True, **traced)
         tracer.start()
-    import rank_jobs  # noqa: F401, which takes longer than some groups wait
     import torch
     import torch.distributed as dist
+
+    from tests.distributed import rank_jobs  # noqa: F401, which takes longer than some groups wait
 
     connection.send((True, "ready"))
     connection.recv()

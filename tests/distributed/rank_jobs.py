@@ -9,7 +9,6 @@ from dataclasses import astuple
 
 import torch
 import torch.distributed as dist
-from counter import Counter
 
 import attnref
 from attnref import cost, distributed, masks
@@ -22,6 +21,7 @@ from attnref.distributed import _blocks, gather, shard
 from attnref.layouts import rank_positions
 from attnref.softmax import Partial, merge
 from attnref.variants import _tiled
+from tests.cost.counter import Counter
 
 D_K, D_V = 5, 7
 CPU = torch.device("cpu")

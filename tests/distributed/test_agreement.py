@@ -5,12 +5,12 @@ import pickle
 from functools import partial
 
 import pytest
-import rank_jobs
 import torch
-from processes import Failure
 
 from attnref import masks
 from attnref.distributed import _agreement, _masks
+from tests.distributed import rank_jobs
+from tests.distributed.processes import Failure
 
 SAME = "ring_attention: expected the same"
 OTHERS = (

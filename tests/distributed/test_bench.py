@@ -3,12 +3,12 @@
 from contextlib import contextmanager
 
 import pytest
-import rank_jobs
-from every import every
 from torch.distributed.tensor import experimental
 
 from attnref.bench.ranks import cases
 from attnref.bench.ranks.cases import CASES
+from tests.distributed import rank_jobs
+from tests.variants.every import every
 
 OURS = ["ring_zigzag", "ring_striped", "ring_contiguous", "gather", "ulysses"]
 

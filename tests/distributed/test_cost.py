@@ -3,13 +3,13 @@
 from dataclasses import astuple
 
 import pytest
-import rank_jobs
 import torch
-from every import every
 
 from attnref import cost
 from attnref.cost import RankCost, Sizes
 from attnref.layouts import LAYOUTS
+from tests.distributed import rank_jobs
+from tests.variants.every import every
 
 HEADS = {"batch": 2, "num_heads": 6, "num_kv_heads": 3}
 

@@ -3,8 +3,9 @@
 import time
 
 import pytest
-import rank_jobs
-from processes import Failure, Pool
+
+from tests.distributed import rank_jobs
+from tests.distributed.processes import Failure, Pool
 
 LOST = (
     "A rank of this group has died, has left with an error, or is later than the group's timeout: "

@@ -3,11 +3,8 @@
 import re
 
 import pytest
-import rank_jobs
 import torch
 import torch.distributed as dist
-from every import every
-from processes import Failure
 from torch.autograd import forward_ad
 
 from attnref import masks
@@ -20,6 +17,9 @@ from attnref.distributed import (
     ulysses_attention,
 )
 from attnref.layouts import LAYOUTS, cut, length, rank_positions
+from tests.distributed import rank_jobs
+from tests.distributed.processes import Failure
+from tests.variants.every import every
 
 ONE = (rank_jobs.D_K + rank_jobs.D_V) * 8  # bytes of a position's key and value in one head
 

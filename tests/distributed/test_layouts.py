@@ -2,13 +2,13 @@ import re
 from functools import partial
 
 import pytest
-import rank_jobs
 import torch
 import torch.distributed as dist
-from every import every
 
 from attnref.distributed import gather, positions, ring_attention, shard
 from attnref.layouts import LAYOUTS, check_layout, check_ranks, length, rank_positions
+from tests.distributed import rank_jobs
+from tests.variants.every import every
 
 
 @every("n", [0, 1, 5, 16, 97])

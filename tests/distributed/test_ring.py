@@ -3,14 +3,14 @@ import math
 import re
 
 import pytest
-import rank_jobs
 import torch
-from every import every
 
 from attnref import masks
 from attnref.cost import rank_pairs
 from attnref.distributed import _blocks, ring_attention
 from attnref.layouts import LAYOUTS, length, rank_positions
+from tests.distributed import rank_jobs
+from tests.variants.every import every
 
 RING = "ring_attention"
 NAMES = ["window", "causal window", "documents", "padding", "nothing", "far"]

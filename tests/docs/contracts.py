@@ -1,7 +1,7 @@
 """The contracts that keep pages and code one, as functions from a tree to a list of problems.
 
 Each takes the root of a project, so that its own test can break a copy of a page on purpose.
-Those about includes, claims, citations, figures and results also stop the build: see docs/hooks.
+Those about includes, claims, citations, figures and results also stop the build: see book/stage.
 """
 
 import ast
@@ -12,22 +12,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import behaviour_tables
-import bodies
-import citations
-import claims
-import cores
-import explorers
-import figures
-import glossary
 import griffe
-import includes
-import marks
-import names
-import record
-import results
 import yaml
-from pages import (
+
+from attnref.bench.record import Record, stale_methods
+from book.make import record
+from book.page import (
     FRONT_MATTER,
     Problem,
     blocks,
@@ -38,8 +28,20 @@ from pages import (
     replace_in_prose,
     tokens,
 )
-
-from attnref.bench.record import Record, stale_methods
+from book.stage import (
+    behaviour_tables,
+    bodies,
+    citations,
+    claims,
+    cores,
+    explorers,
+    figures,
+    glossary,
+    includes,
+    marks,
+    names,
+    results,
+)
 
 LANGUAGES = ("pt", "en")
 # A number with a decimal point, as printed: 0.1385, 4.0000, 1.2e-05.

@@ -3,10 +3,10 @@
 import re
 from types import SimpleNamespace
 
-import address
-import foot
-import pages
 import pytest
+
+from book import page as pages
+from book.stage import address, foot
 
 PAGE = "You need Python. <!-- wheel -->\n\nAnd a clone. <!-- clone -->\n"
 HERE, THERE = "https://example.org/attnref/en/", "https://github.com/owner/attention"

@@ -5,14 +5,12 @@ import inspect
 import re
 from pathlib import Path
 
-import api
-import docstrings
 import griffe
-import names
 import pytest
 from mkdocs.exceptions import PluginError
 
 import attnref
+from book.stage import api, docstrings, names
 
 ROOT = Path(__file__).parent.parent.parent
 LANGUAGES = ("pt", "en")

@@ -48,7 +48,7 @@ def test_the_claims_that_no_mutant_can_break_are_listed(tmp_path):
     (tmp_path / "package.py").write_text(PACKAGE, encoding="utf-8")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_it.py").write_text(TESTS, encoding="utf-8")
-    command = [sys.executable, ROOT / "tools/audit.py", "--root", tmp_path]
+    command = [sys.executable, ROOT / "book/make/audit.py", "--root", tmp_path]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 1, run.stderr
     *judged, summary = run.stdout[: run.stdout.index(" processors")].splitlines()

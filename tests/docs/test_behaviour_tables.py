@@ -6,9 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
-import behaviour_tables
-import contracts
 import pytest
+
+from book.stage import behaviour_tables
+from tests.docs import contracts
 
 ROOT = Path(__file__).parent.parent.parent
 DATA = ROOT / "docs" / "behaviours"

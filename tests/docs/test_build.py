@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import figures
-import formulas
 import pytest
-import site_server
+
+from book.finish import formulas
+from book.make import serve
+from book.stage import figures
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = "docs/en/page.md"
@@ -67,16 +68,15 @@ description: The other page of this site.
 OURS = (
     "CITATION.cff",
     "attnref",
+    "book",
     "constraints.txt",
     "docs/also-called.yml",
     "docs/behaviours",
     "docs/glossary.yml",
-    "docs/hooks",
     "docs/math",
     "docs/package.json",
     "docs/results",
     "docs/shared",
-    "docs/templates",
     "pyproject.toml",
 )
 # Old, new, and what is said of it.
@@ -182,10 +182,10 @@ def test_the_command_builds_strictly(tmp_path, monkeypatch, capfd):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/index.md").write_text("# A page\n\n[Nowhere](nowhere.md)\n")
     (tmp_path / "mkdocs.en.yml").write_text("site_name: x\nplugins: []\n")
-    monkeypatch.setattr(site_server, "ROOT", tmp_path)
-    monkeypatch.setattr(site_server, "CONFIGURATION", {"en": "mkdocs.en.yml"})
+    monkeypatch.setattr(serve, "ROOT", tmp_path)
+    monkeypatch.setattr(serve, "CONFIGURATION", {"en": "mkdocs.en.yml"})
     with pytest.raises(SystemExit, match="mkdocs build failed; the lines above name file and line"):
-        site_server.build(tmp_path / "site")
+        serve.build(tmp_path / "site")
     assert "nowhere.md" in capfd.readouterr().err
 
 

@@ -5,15 +5,14 @@ import re
 import shutil
 from pathlib import Path
 
-import agreement
-import claims
-import contracts
-import pages
 import pytest
-import record
 
 from attnref.bench.fingerprint import fingerprint
 from attnref.bench.record import Record
+from book import page as pages
+from book.make import agree, record
+from book.stage import claims
+from tests.docs import contracts
 
 ROOT = Path(__file__).parent.parent.parent
 SIX = "foundations/six-words.md"
@@ -91,7 +90,7 @@ def test_a_broken_include_is_found_where_it_stands(copy):
         (SECTION, f'{LOOP}:7"', "name a section"),
         (SECTION, f'{LOOP}:nowhere"', "no section 'nowhere'"),
         (SECTION, '--8<-- "snippets/nothing.py:example"', "no such file"),
-        (SECTION, '--8<-- "docs/hooks/pages.py:example"', OTHER),
+        (SECTION, '--8<-- "book/page.py:example"', OTHER),
         (SECTION, '--8<-- "snippets/../setup.py:example"', OTHER),
         (SECTION, '--8<-- "attnref/softmax.py:stabel"', "no 'stabel' in 'stabel'; there is"),
         (SECTION, SECTION.removeprefix("-"), "a mistyped include"),
@@ -391,13 +390,13 @@ def test_a_page_in_one_language_only_is_found(copy):
 
 @pytest.mark.claim("one-sided-change-is-found")
 def test_a_page_changed_in_one_language_is_reported_by_name(copy):
-    assert not agreement.problems(copy)
+    assert not agree.problems(copy)
     edit(copy / "docs/pt" / SIX, "Seis palavras", "Meia dúzia de palavras")
-    (found,) = agreement.problems(copy)
+    (found,) = agree.problems(copy)
     assert found.startswith(f"docs/pt/{SIX} changed, docs/en/{SIX} did not")
     assert f"make agree PAGE={SIX}" in found
     edit(copy / "docs/en" / SIX, "Six words", "Half a dozen words")
-    (found,) = agreement.problems(copy)
+    (found,) = agree.problems(copy)
     assert found.startswith(f"{SIX} changed in both languages")
 
 

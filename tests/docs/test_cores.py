@@ -1,8 +1,8 @@
 """The package's code on a page: cut out by name, numbered at its lines, and never out of step."""
 
-import bodies
-import cores
 import pytest
+
+from book.stage import bodies, cores
 
 SOURCE = '''\
 """A module."""

@@ -3,15 +3,15 @@
 import re
 from pathlib import Path
 
-import decision
 import pytest
 import torch
 from mkdocs.exceptions import PluginError
-from pages import front_matter, headings
 
 import attnref
 from attnref import masks, variants
 from attnref.record import Example
+from book.page import front_matter, headings
+from book.stage import decision
 
 ROOT = Path(__file__).parent.parent.parent
 FILE = ROOT / decision.FILE

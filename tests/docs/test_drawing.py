@@ -9,11 +9,12 @@ import drawing
 import inline_svg
 import matplotlib
 import pytest
-import record
 import typeface
-from colours import contrast
 from fontTools.ttLib import TTFont
 from matplotlib.patches import Rectangle
+
+from book.make import record
+from tests.docs.colours import contrast
 
 ROOT = Path(__file__).parent.parent.parent
 CSS = (ROOT / "docs/shared/style/site.css").read_text(encoding="utf-8")

@@ -3,9 +3,10 @@
 import json
 import shutil
 
-import explorers
 import pytest
 from mkdocs.exceptions import PluginError
+
+from book.stage import explorers
 
 STATE = {"state": {"length": 3}, "values": {"half": 1.5}, "drawing": {}}
 SHOWN = json.dumps({"program": True, "en": STATE, "pt": STATE})

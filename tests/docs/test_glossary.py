@@ -2,9 +2,10 @@
 
 import re
 
-import glossary
 import pytest
 from bs4 import BeautifulSoup
+
+from book.stage import glossary
 
 
 def marked(html: str, language: str = "en") -> list[str]:

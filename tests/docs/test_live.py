@@ -4,11 +4,10 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
-import api
-import live
-import names
 import pytest
 from mkdocs.config import load_config
+
+from book.stage import api, live, names
 
 TEXT = """# One {#top}
 

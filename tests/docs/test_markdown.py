@@ -1,6 +1,6 @@
 """What a page holds, and on which lines, as the hooks and the contracts see it."""
 
-from pages import Block, Heading, Link, blocks, headings, lines_outside_blocks, links
+from book.page import Block, Heading, Link, blocks, headings, lines_outside_blocks, links
 
 PAGE = r"""---
 title: A page

@@ -1,7 +1,8 @@
 """Marked lines: each quoted from one line of its program, and never out of step."""
 
-import marks
 import pytest
+
+from book.stage import marks
 
 SNIPPET = """\
 # --8<-- [start:all]

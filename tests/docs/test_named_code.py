@@ -1,6 +1,6 @@
 """What pages say of the code of others is written down with its place: docs/named-code.yml.
 
-The places themselves were read, and ``python tools/named_code.py`` reads them again in clones.
+The places themselves were read, and ``python -m book.make.named_code`` reads them again in clones.
 Here it is compared what can be without them: rows, conditions and commits.
 """
 
@@ -8,11 +8,12 @@ import re
 import shutil
 from pathlib import Path
 
-import citations
-import named_code
 import pytest
 import yaml
-from named_code import LIST, addresses, places
+
+from book.make import named_code
+from book.make.named_code import LIST, addresses, places
+from book.stage import citations
 
 ROOT = Path(__file__).parent.parent.parent
 LANGUAGES = ("en", "pt")

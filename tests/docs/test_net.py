@@ -6,22 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-import citations
-import claims
-import contracts
 import mkdocs.config
-import net
 import pytest
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from book.finish import net
+from book.stage import citations, claims
+from tests.docs import contracts
+
 ROOT = Path(__file__).parent.parent.parent
-HOOKS = ("citations", "claims", "figures", "formulas", "net")
+PASSES = ("stage/citations", "stage/claims", "stage/figures", "finish/formulas", "finish/net")
 CONFIGURATION = f"""
 site_name: x
 docs_dir: docs/en
 theme: {{name: material, font: false}}
-hooks: [{", ".join(f"docs/hooks/{name}.py" for name in HOOKS)}]
+hooks: [{", ".join(f"book/{name}.py" for name in PASSES)}]
 markdown_extensions: [admonition, attr_list, footnotes, toc, pymdownx.superfences,
   pymdownx.arithmatex: {{generic: true}}]
 """
@@ -57,7 +57,7 @@ def project(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("net")
     (root / "docs/en").mkdir(parents=True)
     (root / "tests").mkdir()
-    for name in ("docs/hooks", "docs/math"):
+    for name in ("book", "docs/math"):
         (root / name).symlink_to(ROOT / name)
     (root / "docs/references.bib").write_text("@book{one, author={One, A.}, title={T}, year=2024}")
     (root / "mkdocs.yml").write_text(CONFIGURATION)

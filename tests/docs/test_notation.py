@@ -4,8 +4,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from contracts import EQUATION, LANGUAGES, strip_front_matter
-from pages import CODE, lines_outside_blocks
+from book.page import CODE, lines_outside_blocks
+from tests.docs.contracts import EQUATION, LANGUAGES, strip_front_matter
 
 ROOT = Path(__file__).parent.parent.parent
 NOTATION = "reference/notation.md"

@@ -5,11 +5,11 @@ import re
 import traceback
 from pathlib import Path
 
-import agreement
-import claims
-import contracts
 import pytest
-import record
+
+from book.make import agree, record
+from book.stage import claims
+from tests.docs import contracts
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -28,7 +28,7 @@ def of_pages(contract):
 
 
 WHOLE = {
-    "agreement": agreement.problems,
+    "agreement": agree.problems,
     "bodies": contracts.body_problems,
     "citations": contracts.citation_problems,
     "claims": contracts.claim_problems,

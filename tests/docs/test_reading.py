@@ -4,7 +4,8 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-import reading
+
+from book.stage import reading
 
 PAGE = "---\ntitle: not read\n---\n\n# One {#top}\n\n" + "word " * 300
 

@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
-import project_files
 import pytest
-import record
-import snippet_list
 from mkdocs.exceptions import PluginError
-from pages import blocks, headings, lines_outside_blocks
+
+from book.make import record
+from book.page import blocks, headings, lines_outside_blocks
+from book.stage import project_files, snippet_list
 
 ROOT = Path(__file__).parent.parent.parent
 CONTRIBUTING = {"en": ROOT / "CONTRIBUTING.md", "pt": ROOT / "CONTRIBUTING.pt.md"}

@@ -6,15 +6,14 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import SimpleNamespace
 
-import contracts
 import pytest
-import rank_tables
-import results
 
 from attnref.bench.chart import ENGLISH
 from attnref.bench.problems import TASKS
 from attnref.bench.ranks.plan import SCALINGS
 from attnref.bench.record import RankSkipped, Record
+from book.stage import rank_tables, results
+from tests.docs import contracts
 
 ROOT = Path(__file__).parent.parent.parent
 RECORD = ROOT / "docs" / "results" / "cpu-float32.json"

@@ -3,10 +3,11 @@
 import json
 from types import SimpleNamespace
 
-import pages
 import pytest
-import search_index
 import yaml
+
+from book import page as pages
+from book.finish import search_index
 
 CALLED = yaml.safe_load(search_index.ALSO_CALLED.read_text(encoding="utf-8"))
 

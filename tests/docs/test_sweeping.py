@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-import sweeping
 import yaml
+
+from book.make import sweeping
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import api
-import guide
 import pytest
-import theme
 from mkdocs.exceptions import PluginError
+
+from book.finish import theme
+from book.stage import api, guide
 
 ROOT = Path(__file__).parent.parent.parent
 MODULES = {path.stem for path in (ROOT / "attnref" / "variants").glob("[!_]*.py")}

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-import wordings
+
+from tests.docs import wordings
 
 ROOT = Path(__file__).parent.parent.parent
 RULES = """\

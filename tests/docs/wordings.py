@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from contracts import LANGUAGES
-from pages import CODE, Problem, blocks, read_yaml
+
+from book.page import CODE, Problem, blocks, read_yaml
+from tests.docs.contracts import LANGUAGES
 
 LIST = "docs/wordings.yml"
 NOT_PROSE = re.compile(

@@ -11,11 +11,11 @@ from importlib import import_module
 import numpy as np
 import onnx
 import torch
-from every import every
 from onnx.backend.test.case import node as operators
 from torch import Tensor
 
 import attnref
+from tests.variants.every import every
 
 
 def attention(

@@ -9,12 +9,12 @@ import importlib
 import numpy as np
 import onnx
 import torch
-from every import every
 from onnx.reference import ReferenceEvaluator
 from torch import Tensor
 
 import attnref
 from attnref.variants.gated_delta import gated_delta_attention_step
+from tests.variants.every import every
 
 RTOL, ATOL = 1e-3, 1e-7  # of onnx.backend.test.case.node.expect
 

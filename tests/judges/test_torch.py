@@ -22,13 +22,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from every import every
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 import attnref
 from attnref import oracle
+from tests.variants.every import every
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float64}

@@ -9,13 +9,13 @@ from functools import partial
 
 import pytest
 import torch
-from every import every
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import jacfwd, jacrev, vmap
 from torch.utils import cpp_extension
 
 from attnref import attend, attention_weights, scaled_dot_product_attention
+from tests.variants.every import every
 
 close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-12)
 INF, NAN = math.inf, math.nan

@@ -8,14 +8,14 @@ import re
 
 import pytest
 import torch
-from definitions import MASKS, M, N, defined_mask, every_mask
-from every import every
 from torch.nn.attention.flex_attention import create_mask, flex_attention
 
 from attnref import masks
 from attnref.masks import EMPTY, FULL, MIXED, Mask
 from attnref.masks.mask import slice_mask
 from attnref.reference import scaled_dot_product_attention
+from tests.masks.definitions import MASKS, M, N, defined_mask, every_mask
+from tests.variants.every import every
 
 
 @every_mask

@@ -5,12 +5,12 @@ import re
 
 import pytest
 import torch
-from definitions import MASKS, defined_mask
-from every import every
 
 from attnref import masks
 from attnref.masks import EMPTY, FULL
 from attnref.reference import attention_weights, scaled_dot_product_attention
+from tests.masks.definitions import MASKS, defined_mask
+from tests.variants.every import every
 
 
 def random(*shape, device, generator):

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 import torch
-from definitions import PARENTS
-from every import every
 
 from attnref import KVCache, MultiHeadAttention, blockwise_attention, masks
 from attnref.masks import Mask
 from attnref.positions import rotary
 from attnref.reference import scaled_dot_product_attention
+from tests.masks.definitions import PARENTS
+from tests.variants.every import every
 
 # Two layers of sums of some tens of products of numbers near 1, in float64: each sum is off by
 # some tens of roundings of 2.2e-16, and the next layer magnifies that by less than a hundred.

@@ -4,14 +4,14 @@ import ast
 import statistics
 from functools import partial
 
-import pairs
 import pytest
 import torch
-from pairs import FILES
 
 import attnref
 from attnref.conformance import Verdict
 from attnref.copying.catalogue import entries
+from tests.minimal import pairs
+from tests.minimal.pairs import FILES
 
 NAMES = [path.stem for path in FILES]
 LIMIT = 40

@@ -3,10 +3,11 @@
 import re
 import runpy
 
-import explorers
 import pytest
 import torch
-from every import every
+
+from book.stage import explorers
+from tests.variants.every import every
 
 MODELS = explorers.source(explorers.FOLDER / "cost").MODELS
 SNIPPETS = explorers.ROOT / "snippets"

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from every import every
 
 from attnref import masks, positions
 from attnref.variants.distance_bias import distance_bias_attention
+from tests.variants.every import every
 
 t5 = pytest.importorskip(
     "transformers.models.t5.modeling_t5", reason="transformers is not installed"

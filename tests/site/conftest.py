@@ -5,10 +5,10 @@ import functools
 import os
 import threading
 
-import chromium
 import pytest
-import site_server
 from playwright.sync_api import Browser, sync_playwright
+
+from book.make import chromium, serve
 
 
 def pytest_collection_modifyitems(items):
@@ -25,8 +25,8 @@ def site(site_in_the_making):
 
 
 @contextlib.contextmanager
-def serve(folder):
-    with site_server.server(folder, 0) as server:
+def serving(folder):
+    with serve.server(folder, 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -35,7 +35,7 @@ def serve(folder):
 @pytest.fixture(scope="session")
 def served():
     """Serves a folder and gives its address, without a slash at the end."""
-    return serve
+    return serving
 
 
 @pytest.fixture(scope="session")

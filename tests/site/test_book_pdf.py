@@ -4,11 +4,12 @@ import io
 import tomllib
 from pathlib import Path
 
-import book_pdf
-import book_zip
 import pytest
 import yaml
 from pypdf import PdfReader
+
+from book.make import disk
+from book.make import pdf as book_pdf
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = """<!doctype html><html lang="en"><head><meta name="description" content="Of numbers.">
@@ -167,7 +168,7 @@ def test_what_would_be_cut_at_the_margin_is_told(tiny, browser, monkeypatch):
 
 @pytest.mark.parametrize("language", ["pt", pytest.param("en", marks=pytest.mark.audit)])
 def test_the_chapters_are_those_of_the_navigation(site, language, tmp_path):
-    pages = book_zip.copy_for_disk(site, language, tmp_path)
+    pages = disk.copy_for_disk(site, language, tmp_path)
     told = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
     rooms = told["extra"]["rooms"]
     if language == "en":

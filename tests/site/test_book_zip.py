@@ -3,17 +3,18 @@
 import shutil
 import zipfile
 
-import book_zip
 import pytest
+
+from book.make import disk
 
 
 @pytest.fixture(scope="module", params=["pt", pytest.param("en", marks=pytest.mark.audit)])
 def pages(request, site, tmp_path_factory):
-    return book_zip.copy_for_disk(site, request.param, tmp_path_factory.mktemp("disk"))
+    return disk.copy_for_disk(site, request.param, tmp_path_factory.mktemp("disk"))
 
 
 def test_a_folder_needs_no_server(pages, browser):
-    book_zip.verify(pages, browser)
+    disk.verify(pages, browser)
     # No folder stands for its index.html, and no page asks for what a disk does not give.
     assert 'href="../softmax-or-sum/index.html"' in (
         pages / "foundations/masks/index.html"
@@ -66,7 +67,7 @@ def test_a_page_names_files_and_leaves_out_what_only_a_server_gives(tmp_path):
         '<a href="../there/?q=1#x">1</a><a href=".">2</a><a href="#x">3</a><a href="a.py">4</a>',
         "utf-8",
     )
-    html = book_zip.rewrite_links(page, tmp_path)
+    html = disk.rewrite_links(page, tmp_path)
     for left_out in ("preload", "hreflang", "md-select"):
         assert left_out not in html
     assert '<head><script src="../style/worker.js"></script></head>' in html
@@ -84,20 +85,20 @@ def test_a_link_that_leads_nowhere_is_told(tmp_path):
     links = "".join(f'<a href="{link}">' for link in right + wrong)
     (folder / "en/a.html").write_text(f'<p id="here">{links}', "utf-8")
     (folder / "en/b.html").write_text('<p id="there">', "utf-8")
-    assert sorted(book_zip.broken_links(folder)) == sorted(f"en/a.html: {link}" for link in wrong)
+    assert sorted(disk.broken_links(folder)) == sorted(f"en/a.html: {link}" for link in wrong)
 
 
 def test_what_a_browser_complains_of_is_told(site, tmp_path, browser, monkeypatch):
-    pages = book_zip.copy_for_disk(site, "en", tmp_path)
+    pages = disk.copy_for_disk(site, "en", tmp_path)
     (pages / "style" / "search-words.js").unlink()
-    monkeypatch.setattr(book_zip, "PATIENCE", 1000)
+    monkeypatch.setattr(disk, "PATIENCE", 1000)
     with pytest.raises(ValueError, match="en, opened from a disk:\n") as raised:
-        book_zip.verify(pages, browser)
+        disk.verify(pages, browser)
     assert f"{(pages / 'style' / 'search-words.js').as_uri()} failed" in str(raised.value)
     assert "the search finds nothing for 'query'" in str(raised.value)
     shutil.rmtree(pages / "variants")
     with pytest.raises(ValueError, match="en: links to nothing:\nen/") as raised:
-        book_zip.verify(pages, browser)
+        disk.verify(pages, browser)
     assert "\nen/index.html: variants/index.html\n" in str(raised.value)
 
 
@@ -110,7 +111,7 @@ def test_a_zip_depends_on_names_and_contents_alone(tmp_path):
             (folder / "in" / letter).write_text(letter, "utf-8")
         (folder / "in" / "a").chmod(0o600)
         packed.append(tmp_path / f"{name}.zip")
-        book_zip.pack(folder, packed[-1], 1_700_000_000)
+        disk.pack(folder, packed[-1], 1_700_000_000)
     assert packed[0].read_bytes() == packed[1].read_bytes()
     with zipfile.ZipFile(packed[0]) as archive:
         assert archive.namelist() == ["in/a", "in/b"]

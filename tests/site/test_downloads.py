@@ -4,10 +4,10 @@ import os
 import subprocess
 import sys
 
-import downloads
 import pytest
 
 from attnref.copying.catalogue import FOLDER, entries, header
+from book.stage import downloads
 
 
 @pytest.fixture(scope="module", params=["pt", "en"])

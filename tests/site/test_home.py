@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-import claims
 import pytest
 
 from attnref.conformance import PROPERTIES
 from attnref.exercises.exercise import all_exercises
+from book.stage import claims
 
 
 @pytest.mark.parametrize("language", ["pt", "en"])

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
-import cores
-import marks
 import pytest
-from pages import blocks
 from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from book.page import blocks
+from book.stage import cores, marks
 
 ROOT = Path(__file__).parent.parent.parent
 LANGUAGES = ("pt", "en")

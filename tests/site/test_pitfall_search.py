@@ -3,8 +3,9 @@
 import json
 import re
 
-import pitfall_messages
 import pytest
+
+from tests.docs import pitfall_messages
 
 LANGUAGES = ("pt", "en")
 # Whether the page is one of the first three found, and the entry among what is shown of it.

@@ -3,11 +3,12 @@
 import re
 from pathlib import Path
 
-import pitfall_messages
 import pytest
 import yaml
 from playwright.sync_api import expect
 from test_pitfall_search import with_other_numbers
+
+from tests.docs import pitfall_messages
 
 LANGUAGES = ("pt", "en")
 GOLDEN = yaml.safe_load(Path(__file__).with_name("golden_queries.yml").read_text("utf-8"))

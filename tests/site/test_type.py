@@ -2,12 +2,13 @@
 
 from itertools import count
 
-import machines
 import pytest
 import typeface
 from fontTools.ttLib import TTFont
 from selectolax.lexbor import LexborHTMLParser
 from test_every_page import PROBLEMS_OF_FIGURES, VIEWS, show
+
+from tests.site import machines
 
 FAMILIES = {"attnref Sans", "attnref Mono"}
 FORMULAS = ("attnref Formulas", "KaTeX_")

@@ -6,7 +6,6 @@ import re
 import runpy
 from pathlib import Path
 
-import pitfall_messages
 import pytest
 import torch
 from torch import nn
@@ -19,6 +18,7 @@ from attnref.conformance import Verdict, check
 from attnref.conformance.subject import CheckError
 from attnref.positions import rotary, sinusoidal
 from attnref.variants.linear import linear_attention
+from tests.docs import pitfall_messages
 
 DOCS = Path(__file__).parents[2] / "docs"
 LANGUAGES = {"pt": "Verificação", "en": "Check"}

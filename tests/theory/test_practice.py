@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from pages import blocks
 
 from attnref.exercises.command import TOPICS
 from attnref.exercises.exercise import all_exercises
+from book.page import blocks
 
 ROOT = Path(__file__).parents[2]
 LANGUAGES = ("pt", "en")

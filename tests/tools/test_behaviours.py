@@ -3,12 +3,11 @@
 import json
 from importlib import metadata
 
-import behaviour_programs
-import behaviours
 import pytest
-from behaviour_programs import ABSENT, DATA, Cell, Implementation, Project, ask, program
 
 from attnref.conformance import check
+from book.make import behaviour_programs, behaviours
+from book.make.behaviour_programs import ABSENT, DATA, Cell, Implementation, Project, ask, program
 
 QUESTIONS, PROJECTS = behaviour_programs.questions(), behaviour_programs.projects()
 RECORDS = {name: found for name, project in PROJECTS.items() if (found := behaviours.load(project))}

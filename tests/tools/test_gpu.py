@@ -5,11 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gpu
 import pytest
 import torch
 
 import attnref
+from book.make import gpu
 
 ROOT = Path(__file__).parent.parent.parent
 CPU = torch.device("cpu")
@@ -53,7 +53,7 @@ def test_an_unknown_part_or_device_is_refused(monkeypatch, capsys):
 
 @pytest.mark.audit
 def test_all_of_it_runs_here_without_a_fall(tmp_path):
-    command = [sys.executable, ROOT / "tools/gpu.py", "--device", "cpu", "--output", tmp_path]
+    command = [sys.executable, ROOT / "book/make/gpu.py", "--device", "cpu", "--output", tmp_path]
     answer = subprocess.run(command, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert {path.name for path in tmp_path.iterdir()} >= {

@@ -10,9 +10,10 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-import lowest
 import pytest
 from packaging.specifiers import SpecifierSet
+
+from book.make import lowest
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -27,8 +28,8 @@ def run(command, folder, **environment):
 @pytest.fixture
 def checkout(tmp_path):
     folder = tmp_path / "my projects, é"
-    (folder / "tools").mkdir(parents=True)
-    for name in ("Makefile", "pyproject.toml", "constraints.txt", "tools/setup.sh"):
+    (folder / "book/make").mkdir(parents=True)
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", "book/make/setup.sh"):
         shutil.copy(ROOT / name, folder / name)
     return folder
 
@@ -45,7 +46,7 @@ def checkout(tmp_path):
 )
 def test_who_reads_installs_no_tools_of_the_tests(checkout, target, what):
     said = run(["make", "-n", target], checkout).stdout
-    assert re.findall(r"tools/setup\.sh (\S+) ", said) == what
+    assert re.findall(r"book/make/setup\.sh (\S+) ", said) == what
 
 
 def test_what_is_installed_is_not_installed_again(checkout):
@@ -64,7 +65,7 @@ def test_a_python_that_is_none_is_refused(checkout, python):
 
 
 def test_the_oldest_python_is_what_the_pinned_packages_accept():
-    setup = (ROOT / "tools/setup.sh").read_text("utf-8")
+    setup = (ROOT / "book/make/setup.sh").read_text("utf-8")
     oldest = re.search(r"^oldest=([\d.]+)", setup, re.M)[1]
     assert f"sys.version_info < ({oldest.replace('.', ', ')})" in setup
     assert f"You need Python {oldest} or newer" in (ROOT / "README.md").read_text("utf-8")
@@ -120,8 +121,9 @@ def reached(*distributions):
 
 
 def test_the_group_docs_holds_all_that_builds_the_site():
-    files = [*ROOT.glob("docs/hooks/*.py"), ROOT / "tools/site_server.py"]
-    ours = {path.stem for path in files} | {"attnref"}
+    files = [*ROOT.glob("book/*.py"), *ROOT.glob("book/stage/*.py"), *ROOT.glob("book/finish/*.py")]
+    files.append(ROOT / "book/make/serve.py")
+    ours = {"attnref", "book"}
     imported = {
         name.partition(".")[0]
         for path in files

@@ -1,7 +1,8 @@
 """What is told of the Nu HTML checker's messages, as its version 26.9.27 wrote them."""
 
 import pytest
-import validity
+
+from book.make import validity
 
 BOX = {
     "type": "error",

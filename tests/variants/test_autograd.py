@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 import torch
-from every import every
 from torch.autograd import forward_ad
 from torch.nn.functional import pad
 
@@ -16,6 +15,7 @@ from attnref.variants.block_sparse import block_sparse_attention
 from attnref.variants.blockwise import blockwise_attention
 from attnref.variants.sliding_window import sliding_window_attention
 from attnref.variants.varlen import varlen_attention
+from tests.variants.every import every
 
 N, D_K, D_V = 11, 3, 2
 LAYOUT = torch.tensor([[1, 0, 0], [1, 1, 0], [0, 0, 0]], dtype=torch.bool)  # blocks of 4

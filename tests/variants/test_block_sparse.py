@@ -2,12 +2,12 @@ from functools import partial
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import masks
 from attnref.variants import block_sparse
 from attnref.variants.block_sparse import block_sparse_attention
+from tests.variants.every import every
 
 N, M, D_K, D_V, SIZE = 37, 29, 5, 3, 8
 

@@ -1,11 +1,11 @@
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import masks
 from attnref.variants import blockwise
 from attnref.variants.blockwise import blockwise_attention
+from tests.variants.every import every
 
 N, M, D_K, D_V = 37, 53, 5, 3
 

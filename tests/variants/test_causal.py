@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from every import every
 
 from attnref import variants
 from attnref.record import Example
+from tests.variants.every import every
 
 CHUNKS = {"gated_delta": 16, "linear": 4, "performer": 4}
 

@@ -4,13 +4,13 @@ from functools import partial
 
 import pytest
 import torch
-from choices import D_K, B, index, tokens
-from every import every
 
 import attnref
 from attnref.variants.indexer import indexer_attention, indexer_choice
 from attnref.variants.moba import moba_attention, moba_choice
 from attnref.variants.native_sparse import native_sparse_attention, native_sparse_choice
+from tests.variants.choices import D_K, B, index, tokens
+from tests.variants.every import every
 
 
 def functions(randn, n, m, count, lead=(2, 6), past=0):

@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import MultiHeadAttention, masks
 from attnref.variants.differential import METHOD, LearnedLambda, differential_attention
+from tests.variants.every import every
 
 HEADS, N, M, D_K, D_V = 3, 7, 13, 5, 2
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64

@@ -5,13 +5,13 @@ from functools import partial
 
 import pytest
 import torch
-from every import every
 from torch.autograd import forward_ad
 
 import attnref
 from attnref import masks, positions
 from attnref.variants import blockwise, distance_bias
 from attnref.variants.distance_bias import METHOD, distance_bias_attention
+from tests.variants.every import every
 
 N, M, HEADS, D_K, D_V = 37, 53, 3, 5, 2
 

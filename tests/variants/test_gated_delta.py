@@ -6,11 +6,11 @@ import re
 
 import pytest
 import torch
-from every import every
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnref.variants.gated_delta import gated_delta_attention, gated_delta_attention_step
 from attnref.variants.linear import linear_state
+from tests.variants.every import every
 
 D_K, D_V = 5, 7
 # Each number is a sum of up to a few hundred products of numbers of about 1, some roundings each.

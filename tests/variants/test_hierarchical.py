@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 import torch
-from every import every
 from torch.utils.flop_counter import FlopCounterMode
 
 import attnref
 from attnref.variants.hierarchical import hierarchical_attention
+from tests.variants.every import every
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
 

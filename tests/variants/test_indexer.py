@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 import torch
-from choices import COUNTS, D_I, D_K, H_I, SIZES, best_places, index, tokens
-from every import every
 
 import attnref
 from attnref.variants.indexer import _index_scores, indexer_attention, indexer_choice
+from tests.variants.choices import COUNTS, D_I, D_K, H_I, SIZES, best_places, index, tokens
+from tests.variants.every import every
 
 
 @pytest.mark.claim("indexer-is-the-definition-under-its-choice")

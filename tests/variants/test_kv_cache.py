@@ -5,12 +5,12 @@ from functools import partial
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import KVCache, masks
 from attnref.variants import _kernels
 from attnref.variants.kv_cache import kv_cache_attention
+from tests.variants.every import every
 
 D_K, D_V = 5, 3
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64

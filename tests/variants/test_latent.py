@@ -4,12 +4,12 @@ import re
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import KVCache, masks
 from attnref.positions import rotary
 from attnref.variants.latent import METHOD, latent_attention
+from tests.variants.every import every
 
 H, D_K, D_V, D_C, D_R = 3, 5, 2, 11, 4
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64

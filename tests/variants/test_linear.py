@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref.variants.linear import (
@@ -17,6 +16,7 @@ from attnref.variants.linear import (
     linear_attention_step,
     linear_state,
 )
+from tests.variants.every import every
 
 EPS = torch.finfo(torch.float64).eps
 # Sums of positive products: each of the up to 200 terms is off by a few roundings at most.

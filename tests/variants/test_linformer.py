@@ -6,10 +6,10 @@ import re
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref.variants.linformer import METHOD, linformer_attention, mean_projection
+from tests.variants.every import every
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
 

@@ -5,10 +5,10 @@ import re
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref.variants.lsh import lsh_attention, random_rotations
+from tests.variants.every import every
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from choices import COUNTS, D_K, SIZES, B, best_places, tokens
-from every import every
 
 import attnref
 from attnref.variants.moba import moba_attention, moba_choice
+from tests.variants.choices import COUNTS, D_K, SIZES, B, best_places, tokens
+from tests.variants.every import every
 
 
 def moba_row(query, key, position, count, is_causal):

@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from choices import COUNTS, D_K, D_V, SIZES, B, best_places, means, tokens
-from every import every
 
 from attnref.variants.native_sparse import METHOD, native_sparse_attention, native_sparse_choice
+from tests.variants.choices import COUNTS, D_K, D_V, SIZES, B, best_places, means, tokens
+from tests.variants.every import every
 
 
 def sparse(function, **options):

@@ -10,12 +10,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import KVCache, kv_cache_attention
 from attnref.variants import _formats as formats
 from attnref.variants.quantized import QuantizedTokens, quantize, quantized_attention
+from tests.variants.every import every
 
 E4M3, E5M2, E2M1 = torch.float8_e4m3fn, torch.float8_e5m2, torch.float4_e2m1fn_x2
 E8M0 = torch.float8_e8m0fnu

@@ -5,10 +5,10 @@ import math
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref.variants.nystrom import nystrom_attention
+from tests.variants.every import every
 
 
 def by_svd(query, key, value, rank, scale):

@@ -4,13 +4,13 @@ import re
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import PagedCache, masks
 from attnref.bench.memory import peak_bytes
 from attnref.variants import paged
 from attnref.variants.paged import paged_attention
+from tests.variants.every import every
 
 HEADS, KEY_HEADS, D_K, D_V = 6, 2, 5, 3
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # a few hundred roundings of float64

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from every import every
 
 from attnref import variants
 from attnref.record import Example
+from tests.variants.every import every
 
 METHODS = variants.records()
 PLAIN = [name for name, method in METHODS.items() if method.plain is not None]

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import masks, softmax
 from attnref.variants.quantized import QuantizedTokens, quantize, quantized_attention
+from tests.variants.every import every
 
 
 def error(ours, exact):

@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import attend, attention_weights, masks, oracle
@@ -15,6 +14,7 @@ from attnref.variants.blockwise import blockwise_attention
 from attnref.variants.kv_cache import kv_cache_attention
 from attnref.variants.sliding_window import sliding_window_attention
 from attnref.variants.varlen import varlen_attention
+from tests.variants.every import every
 
 H, N, M, D_K, D_V = 3, 11, 13, 5, 2
 BOOL = torch.arange(N * M).reshape(N, M) % 3 != 0

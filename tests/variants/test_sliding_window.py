@@ -1,11 +1,11 @@
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import masks
 from attnref.variants import _tiled, sliding_window
 from attnref.variants.sliding_window import sliding_window_attention
+from tests.variants.every import every
 
 D_K, D_V = 5, 3
 CASES = [(37, 7, True), (37, 7, False), (37, 41, True), (37, 73, False), (37, 99, False)]

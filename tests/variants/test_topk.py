@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref.variants.topk import topk_attention
+from tests.variants.every import every
 
 EPS = torch.finfo(torch.float64).eps
 

@@ -1,10 +1,10 @@
 import pytest
 import torch
-from every import every
 
 import attnref
 from attnref import masks
 from attnref.variants.varlen import METHOD, varlen_attention
+from tests.variants.every import every
 
 D_K, D_V = 5, 3
 LENGTHS = [7, 1, 0, 5, 5, 5, 11]

@@ -58,7 +58,7 @@ export function say(element, text) {
 }
 
 /**
- * Writes a number into an element, as docs/hooks/explorers.py does: with its name and its exact value,
+ * Writes a number into an element, as book/stage/explorers.py does: with its name and its exact value,
  * by which a test compares it with attnref.
  * @param {HTMLElement | SVGElement} element  @param {string} name  @param {number} value  @param {number} [digits]
  */

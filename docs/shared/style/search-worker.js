@@ -1,6 +1,6 @@
 // The search. It takes the place of the theme's own worker, speaks its messages and fills its list.
 // A page is found by its names (title, headings, what docs/also-called.yml and the glossary call it)
-// and by its text; docs/hooks/search_index.py writes both into the index.
+// and by its text; book/finish/search_index.py writes both into the index.
 importScripts("search-words.js");
 var SETUP = 0, READY = 1, QUERY = 2, RESULT = 3; // messages, as the theme numbers them
 var FIRST = new URLSearchParams(self.location.search).get("first"); // the room that is asked, if one is

@@ -1,7 +1,8 @@
 """Explorers alone on their pages: to open and to load these is what takes time."""
 
-import contract
 import pytest
+
+from tests.site.explorers import contract
 
 
 @pytest.fixture(scope="session")

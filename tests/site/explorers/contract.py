@@ -12,10 +12,11 @@ import re
 from functools import cache
 from urllib.parse import quote
 
-import explorers
 import pytest
 from playwright.sync_api import expect
 from selectolax.lexbor import LexborHTMLParser
+
+from book.stage import explorers
 
 PLACES = explorers.places(explorers.ROOT / "docs" / "en")
 NAMES = sorted({name for name, _ in PLACES})

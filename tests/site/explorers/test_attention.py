@@ -5,9 +5,13 @@ import math
 import random
 import re
 
-import explorers
 import pytest
-from contract import (
+from playwright.sync_api import expect
+
+import attnref
+from attnref.exercises.samples import SIX_WORDS
+from book.stage import explorers
+from tests.site.explorers.contract import (
     AT_REST,
     NARROW,
     assert_refused,
@@ -19,10 +23,6 @@ from contract import (
     walk,
     walk_programs,
 )
-from playwright.sync_api import expect
-
-import attnref
-from attnref.exercises.samples import SIX_WORDS
 
 NAME = "attention"
 VALUES = explorers.source(explorers.FOLDER / NAME)

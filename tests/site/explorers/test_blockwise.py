@@ -3,9 +3,12 @@
 import random
 import re
 
-import explorers
 import pytest
-from contract import (
+from playwright.sync_api import expect
+
+from attnref.cost import Sizes
+from book.stage import explorers
+from tests.site.explorers.contract import (
     AT_REST,
     NARROW,
     WIDE,
@@ -19,9 +22,6 @@ from contract import (
     walk,
     walk_programs,
 )
-from playwright.sync_api import expect
-
-from attnref.cost import Sizes
 
 NAME = "blockwise"
 BLOCKWISE = explorers.source(explorers.FOLDER / NAME)

@@ -6,7 +6,9 @@ import random
 import re
 
 import pytest
-from contract import (
+from playwright.sync_api import expect
+
+from tests.site.explorers.contract import (
     AT_REST,
     assert_refused,
     expected_numbers,
@@ -18,7 +20,6 @@ from contract import (
     walk,
     walk_programs,
 )
-from playwright.sync_api import expect
 
 NAME = "cost"
 MODULE = module_of(NAME)

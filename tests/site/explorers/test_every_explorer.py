@@ -1,4 +1,4 @@
-"""What holds for every explorer, as docs/hooks/explorers.py finds them on the pages."""
+"""What holds for every explorer, as book/stage/explorers.py finds them on the pages."""
 
 import gzip
 import io
@@ -6,10 +6,14 @@ import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
-import contract
-import explorers
 import pytest
-from contract import (
+from PIL import Image
+from playwright.sync_api import expect
+from test_weight import SHIFTS
+
+from book.stage import explorers
+from tests.site.explorers import contract
+from tests.site.explorers.contract import (
     AT_REST,
     LANGUAGES,
     NAMES,
@@ -24,9 +28,6 @@ from contract import (
     problem,
     wake,
 )
-from PIL import Image
-from playwright.sync_api import expect
-from test_weight import SHIFTS
 
 SCRIPTS = explorers.ROOT / "docs" / "shared" / "explorers"
 IMPORT = re.compile(r'(?:from|import) ?\(?"(?P<path>\.{1,2}/[^"]+)"')

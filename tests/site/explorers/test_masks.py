@@ -4,9 +4,11 @@ import json
 import random
 import re
 
-import explorers
 import pytest
-from contract import (
+from playwright.sync_api import expect
+
+from book.stage import explorers
+from tests.site.explorers.contract import (
     AT_REST,
     NARROW,
     NOTED,
@@ -21,7 +23,6 @@ from contract import (
     walk,
     walk_programs,
 )
-from playwright.sync_api import expect
 
 NAME = "masks"
 MASKS = module_of(NAME)

@@ -7,7 +7,10 @@ import re
 
 import pytest
 import torch
-from contract import (
+from playwright.sync_api import expect
+
+from attnref import softmax
+from tests.site.explorers.contract import (
     AT_REST,
     assert_refused,
     find_wrong,
@@ -18,9 +21,6 @@ from contract import (
     walk,
     walk_programs,
 )
-from playwright.sync_api import expect
-
-from attnref import softmax
 
 NAME = "saturation"
 MODULE = module_of(NAME)

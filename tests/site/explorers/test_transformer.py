@@ -4,10 +4,12 @@ import itertools
 import random
 import re
 
-import explorers
 import pytest
 import small_model
-from contract import (
+from playwright.sync_api import expect
+
+from book.stage import explorers
+from tests.site.explorers.contract import (
     AT_REST,
     address_of,
     assert_refused,
@@ -18,7 +20,6 @@ from contract import (
     shown_numbers,
     walk,
 )
-from playwright.sync_api import expect
 
 NAME = "transformer"
 VALUES = explorers.source(explorers.FOLDER / NAME)

@@ -11,7 +11,7 @@ const WIDTH = 64, HEAD_DIM = WIDTH / HEADS;
 export const FACTORS = { unscaled: 1, inverse_sqrt: 1 / Math.sqrt(HEAD_DIM), inverse: 1 / HEAD_DIM };
 
 /**
- * The weights of a file, as docs/hooks/small_model.py packs them.
+ * The weights of a file, as docs/explorers/small_model.py packs them.
  * @param {ArrayBuffer} file  @returns {Model}
  */
 export function unpacked(file) {

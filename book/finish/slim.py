@@ -1,0 +1,136 @@
+"""Leaves out of the site what no page shows: of the theme's styles, of marks in code, of scripts.
+
+The theme's style sheets are for every site that could be made with it. A rule stays if its classes
+are on a page, or if the theme's script may put them there. One for a feature or for colours that
+this site has not chosen, or for text from right to left, goes, and so does a variable not read.
+In code, a name, a sign and a blank need no mark of their own: they have the colour of the code.
+Lines of a page begin without blanks, except in programs: the theme's templates indent each line.
+The scripts of the explorers and the site's own styles go without their comments, a quarter of them.
+
+While a page loads, the theme's script makes changes for each of which a browser recalculates the
+style of the whole page. Three rules cause it that speak of any element below an attribute: here
+they name their element, or go where nothing on this site needs them. So does a ``<meta>`` with the
+scheme of colours, which the script adds to the page: it gets a name that browsers do not know, and
+``site.css`` says which scheme is shown.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.pages import Page
+from pygments.lexer import Lexer
+from pygments.lexers import CssLexer, JavascriptLexer
+from pygments.token import Comment
+
+PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
+AS_IT_IS = re.compile(r"(<(pre|script|textarea)\b.*?</\2>)", re.DOTALL)
+INDENT = re.compile(r"\n\s+")
+RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
+LIST = re.compile(r",(?![^(]*\))")
+CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
+NOT_OURS = re.compile(
+    r"\[dir=rtl\]|\[data-md-color-(?:primary|accent)=(?!custom)"
+    r"|\[data-md-color-switching\]|:not\(\[class\]\)\+\*"  # see above; a table is in its scroller
+)
+IN_A_CELL = re.compile(r"(?<=:not\(\[class\]\) t[dh]>)(?=:(?:first|last)-child)")
+OPTIONAL = re.compile(r":(?:not|is|where)\([^()]*\)")
+EMPTY = re.compile(r"@[^{}]*\{\}")
+VARIABLE = re.compile(r"""(?<=[{;])(--[\w-]+):(?:"[^"]*"|[^;}"])*;?""")
+# What the theme's script knows, and this site has not switched on.
+OFF = re.compile(
+    r"md-(?:annotation|banner|consent|feedback|progress|source|status|tag|version)|mermaid|tabbed"
+)
+
+SCHEME, UNKNOWN = 'name:"color-scheme"', 'name:"scheme"'
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    return flush(PLAIN.sub(r"\1", output))
+
+
+def flush(page: str) -> str:
+    """The page with its lines at the margin, and none empty, but for what is shown as it is.
+
+    >>> flush("<p>\\n\\n   one\\n</p>  <pre>a\\n  b</pre>\\n  <p>")
+    '<p>\\none\\n</p>  <pre>a\\n  b</pre>\\n<p>'
+    """
+    pieces = AS_IT_IS.split(page)  # a text, what is as it is, its element's name, a text, …
+    pieces[::3] = [INDENT.sub("\n", text) for text in pieces[::3]]
+    del pieces[2::3]
+    return "".join(pieces)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    if os.environ.get("ATTNREF_PAGE") or os.environ.get("ATTNREF_LIVE"):
+        return  # what the other pages show is not known, or about to change
+    site = Path(config.site_dir)
+    sheets = {path: path.read_text("utf-8") for path in sorted(site.glob("assets/**/*.css"))}
+    if not sheets:
+        raise PluginError("book/finish/slim.py: no style sheets of the theme in assets/")
+    for path in site.glob("assets/javascripts/bundle*.js"):
+        script = path.read_text("utf-8")
+        if SCHEME not in script and UNKNOWN not in script:
+            raise PluginError("book/finish/slim.py: the theme's script names its scheme otherwise")
+        path.write_text(script.replace(SCHEME, UNKNOWN), encoding="utf-8")
+    for path in site.glob("explorers/**/*.js"):
+        path.write_text(strip_comments(path.read_text("utf-8")), encoding="utf-8")
+    for path in site.glob("style/*.css"):
+        path.write_text(strip_comments(path.read_text("utf-8"), CssLexer), encoding="utf-8")
+    known = classes(site)
+    kept = {path: slim(css, known) for path, css in sheets.items()}
+    own = "".join(path.read_text("utf-8") for path in site.rglob("*.css") if path not in sheets)
+    script = "".join(path.read_text("utf-8") for path in site.glob("assets/**/*.js"))
+    everything = "".join(kept.values()) + own + script
+    for path, css in kept.items():
+        read = VARIABLE.sub(lambda one: one[0] if f"({one[1]}" in everything else "", css)
+        path.write_text(EMPTY.sub("", read), encoding="utf-8")
+
+
+def strip_comments(script: str, language: type[Lexer] = JavascriptLexer) -> str:
+    """A script, or a style sheet, without its comments; every other character stays.
+
+    >>> strip_comments("/** @type {A} */ (a) / 2 // half\\n`// ${`/* ${b /* in */} */`}`")
+    ' (a) / 2 \\n`// ${`/* ${b } */`}`'
+    >>> strip_comments('a { content: "/*"; top: 0 !important } /* b */', CssLexer)
+    'a { content: "/*"; top: 0 !important } '
+    """
+    tokens = language(stripnl=False, ensurenl=False).get_tokens(script)
+    # !important is what the lexer of styles calls Preproc.
+    return "".join(x for kind, x in tokens if kind not in Comment or kind is Comment.Preproc)
+
+
+def classes(site: Path) -> set[str]:
+    """Those on the pages, and those that the theme's script may put there."""
+    found: set[str] = set()
+    for path in site.rglob("*.html"):
+        for names in re.findall(r'class="?([^">]*)', path.read_text("utf-8")):
+            found |= set(names.split())
+    for path in site.glob("assets/javascripts/bundle*.js"):
+        words = re.findall(r"[A-Za-z_][\w-]*", path.read_text("utf-8"))
+        found |= {word for word in words if not OFF.match(word)}
+    return found
+
+
+def slim(css: str, known: set[str]) -> str:
+    """The style sheet without the selectors that nothing on the site can match.
+
+    >>> slim(".a,.b .c{top:0}@media print{.c{top:0}}[dir=rtl] .a{left:0}", {"a", "b"})
+    '.a{top:0}'
+    >>> slim("table:not([class]) td>:last-child{margin:0}[data-md-color-switching] *{top:0}", set())
+    'table:not([class]) td>p:last-child{margin:0}'
+    """
+
+    def can_match(selector: str) -> bool:
+        names = CLASS.findall(OPTIONAL.sub("", selector))
+        return not NOT_OURS.search(selector) and all(name in known for name in names)
+
+    def show(rule: re.Match[str]) -> str:
+        if rule[1].startswith("@"):
+            return rule[0]
+        selectors = [selector for selector in LIST.split(rule[1]) if can_match(selector)]
+        return f"{','.join(selectors)}{{{rule[2]}}}" if selectors else ""
+
+    return EMPTY.sub("", RULE.sub(show, IN_A_CELL.sub("p", css)))

@@ -1,0 +1,236 @@
+"""Ties each claim of a page to the test that verifies it.
+
+A page states ``[what is claimed](claim:its-id)``; a test carries ``@pytest.mark.claim("its-id")``.
+The statement then ends with a mark, a link to where the test can be read: each chapter has a page
+of its claims, and ``style/claims.js`` shows the entry in place. A claim without a test stops the
+build, and so does one whose test asserts nothing that it computes. Whether a test fails when the
+claim is false, ``make audit`` tries out.
+"""
+
+import ast
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+
+from book.page import ROOT, Problem, fill, find_in_prose, replace_in_prose, stop_at, title
+from book.stage.assertions import asserts, definitions
+
+# The statement may hold formulas with brackets of their own, one level deep. Any id is one.
+CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[^)]*)\)")
+IDENT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+PAGE = "reference/claims.md"
+PLACE, CHAPTERS = "<!-- every claim -->", "<!-- every chapter -->"
+# The chapter of what is in no chapter, the home page and what is tried out; and of pages that have
+# one of their own, or their chapter's list would be too heavy to load at once.
+TODAY = "draft-trees paged latent ring sinks distance-bias differential gated gated-delta"
+CHAPTER = {
+    "index.md": "begin",
+    "notebooks": "practice",
+    "reference": "practice",
+    **{f"variants/{page}.md": "today" for page in TODAY.split()},
+}
+LEANS = {
+    "pt": re.compile(
+        r"(?:el[ea]s?|isso|isto|ess[ea]s?|est[ea]s?|são|é|tem|têm|dá|como|então)\b",
+        re.IGNORECASE,
+    ),
+    "en": re.compile(
+        r"(?:it|this|these|they|those|such|then|as|is|are|has|have|gives?)\b", re.IGNORECASE
+    ),
+}
+WORDS = {
+    "pt": {"stated": "Afirmada em", "test": "Teste", "count": "{} afirmações"},
+    "en": {"stated": "Stated in", "test": "Test", "count": "{} claims"},
+}
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test function: where it stands, how it reads, and whether it asserts what it computes."""
+
+    path: str
+    name: str
+    source: str
+    line: int
+    asserts: bool
+
+
+def tests_by_claim(root: Path) -> dict[str, list[Test]]:
+    """The tests that are marked with each claim id, read without importing them."""
+    found: dict[str, list[Test]] = {}
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        name = path.relative_to(root).as_posix()
+        for claim, test, source, line, can_fail in _find_tests(path, path.stat().st_mtime_ns):
+            found.setdefault(claim, []).append(Test(name, test, source, line, can_fail))
+    return found
+
+
+@cache
+def _find_tests(path: Path, changed: int) -> list[tuple[str, str, str, int, bool]]:
+    """Each claim of a file with the parts of its :class:`Test`; the file is read once a change."""
+    text = path.read_text(encoding="utf-8")
+    if "mark.claim" not in text:
+        return []
+    found = []
+    lines = text.split("\n")
+    tree = ast.parse(text)
+    helpers = definitions(tree)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        for call in node.decorator_list:
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.claim":
+                first = min(line.lineno for line in node.decorator_list)
+                source = "\n".join(lines[first - 1 : node.end_lineno])
+                claim, can_fail = ast.literal_eval(call.args[0]), asserts(node, helpers)
+                found.append((claim, node.name, source, node.lineno, can_fail))
+    return found
+
+
+def claims_of(text: str) -> list[tuple[str, str]]:
+    """``(id, statement)`` of each claim of a page, in order."""
+    return [(match["id"], match["statement"]) for _, match in find_in_prose(CLAIM, text)]
+
+
+def fullest_statement(statements: Iterable[str]) -> str:
+    """What the page of claims says of one: the fullest statement, which reads alone there."""
+    return max(statements, key=len)
+
+
+def leans(statement: str, language: str) -> bool:
+    """Whether it begins with a word for what only its page has named, or with its verb."""
+    return LEANS[language].match(statement) is not None
+
+
+def problems(page: Path, text: str, root: Path) -> list[Problem]:
+    """Each claim of a page that no test verifies, and each test of one that cannot fail."""
+    return _problems(page, text, root, tests_by_claim(root))
+
+
+def _problems(page: Path, text: str, root: Path, tests: dict[str, list[Test]]) -> list[Problem]:
+    found = []
+    for line, match in find_in_prose(CLAIM, text):
+        claim = match["id"]
+        if not IDENT.fullmatch(claim):
+            message = f"claim {claim!r}: expected small letters, digits and hyphens, as in its-id"
+            found.append(Problem(page, line, message))
+        elif claim not in tests:
+            advice = f'mark the test that verifies it with @pytest.mark.claim("{claim}")'
+            found.append(Problem(page, line, f"claim {claim!r} has no test; {advice}"))
+        for test in tests.get(claim, []):
+            if not test.asserts:
+                message = (
+                    f"{test.name} is the test of claim {claim!r} and asserts nothing that it "
+                    "computes; assert what would be otherwise if the claim were false"
+                )
+                found.append(Problem(root / test.path, test.line, message))
+    return found
+
+
+def chapter(uri: str) -> str:
+    """The chapter of a page: its folder, as a rule."""
+    room = uri.partition("/")[0]
+    return CHAPTER.get(uri) or CHAPTER.get(room, room.removesuffix(".md"))
+
+
+_stated: dict[str, list[tuple[str, str]]] = {}
+
+
+@cache
+def _tests() -> dict[str, list[Test]]:
+    return tests_by_claim(ROOT)
+
+
+def on_pre_build(config: MkDocsConfig) -> None:
+    _tests.cache_clear()
+
+
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    _stated.clear()
+    _stated.update(collect_statements(files, config))
+
+
+def collect_statements(files: Files, config: MkDocsConfig) -> dict[str, list[tuple[str, str]]]:
+    """Each claim with the pages that state it and what they say, in the order of the pages."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
+        text = Path(config.docs_dir, file.src_uri).read_text(encoding="utf-8")
+        for claim, statement in claims_of(text):
+            found.setdefault(claim, []).append((file.src_uri, statement))
+    return found
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    stop_at(partial(_problems, tests=_tests()), page)
+    here = posixpath.dirname(page.file.src_uri) or "."
+    shown = set()
+
+    def show(match: re.Match[str]) -> str:
+        test = _tests()[match["id"]][0].path
+        target = posixpath.relpath(_place(match["id"]), here)
+        link = f'[✓]({target}#{match["id"]} "{test}"){{ .claim-test aria-label="{test}" }}'
+        statement = f'<span class="claim-statement">{match["statement"]}</span>'
+        ident = "" if match["id"] in shown else f' id="claim-{match["id"]}"'
+        shown.add(match["id"])
+        return f'<span class="claim"{ident}>{statement}\u2060{link}</span>'
+
+    markdown = replace_in_prose(CLAIM, show, markdown)
+    uri, docs_dir = page.file.src_uri, Path(config.docs_dir)
+    if uri == PAGE:
+        return fill(markdown, CHAPTERS, _chapters(docs_dir), page)
+    if posixpath.dirname(uri) == PAGE.removesuffix(".md"):
+        return fill(markdown, PLACE, _catalogue(Path(uri).stem, docs_dir), page)
+    return markdown
+
+
+def _place(claim: str) -> str:
+    """The page that has the entry of a claim: that of the chapter which states it first."""
+    return f"{PAGE.removesuffix('.md')}/{chapter(_stated[claim][0][0])}.md"
+
+
+def _chapters(docs_dir: Path) -> str:
+    """A list of the pages of claims, and how many each has."""
+    count = Counter(map(_place, _stated))
+    words = WORDS[docs_dir.name]["count"]
+    return "\n".join(
+        f"- [{title(docs_dir / place)}]({posixpath.relpath(place, posixpath.dirname(PAGE))}): "
+        f"{words.format(number)}"
+        for place, number in count.items()
+    )
+
+
+def _catalogue(name: str, docs_dir: Path) -> str:
+    """The claims of a chapter, as its pages come: statement, pages, tests with their code."""
+    words, parts = WORDS[docs_dir.name], []
+    for claim, places in _stated.items():
+        here = _place(claim)
+        if Path(here).stem != name:
+            continue
+        statement = fullest_statement(said for _, said in places)
+        statement = statement[0].upper() + statement[1:] + "."
+        pages = ", ".join(
+            f"[{title(docs_dir / uri)}]({posixpath.relpath(uri, posixpath.dirname(here))}"
+            f"#claim-{claim})"
+            for uri in dict.fromkeys(uri for uri, _ in places)
+        )
+        parts.append(
+            f'<div class="claim-entry" id="{claim}" markdown>\n\n**{statement}**\n\n'
+            f"{words['stated']}: {pages}.\n"
+        )
+        for test in _tests().get(claim, []):  # a claim without one is reported on its page
+            # Not in the index, where code would hide prose.
+            parts.append(
+                f"<details data-search-exclude markdown>\n"
+                f"<summary>{words['test']}: <code>{test.path}::{test.name}</code></summary>\n\n"
+                f"```python\n{test.source}\n```\n\n</details>\n"
+            )
+        parts.append("</div>\n")
+    return "\n".join(parts)

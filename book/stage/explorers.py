@@ -1,0 +1,179 @@
+"""Puts explorers into the page: ``<!-- explorer: name -->``, or ``<!-- explorer: name small -->``.
+
+An explorer is a folder of docs/explorers, which holds what stands on the page without JavaScript:
+
+- ``values.py``: ``STATE``, what it shows first, and ``SPOKEN``, what of it is different in a
+  language, if it has words of one; ``values(state)``, every number that it then shows,
+  computed by attnref; ``PROGRAM``, whether it gives a program in Python that computes them; and,
+  where a drawing is more than numbers, ``drawing(state)``, a dict that the picture has as well;
+- ``shown.json``: what these give for the first state, which ``make record`` writes;
+- ``picture.html``: the controls, the figure and its table, filled with these numbers by jinja;
+- ``texts.yml``: what it says, in both languages.
+
+What makes it move is the folder of the same name in docs/shared/explorers, loaded when the explorer
+comes into view. It is put there after the search index is made, which would hold its labels.
+"""
+
+import importlib.util
+import json
+import math
+import re
+import sys
+from functools import cache
+from html import escape
+from pathlib import Path
+from types import ModuleType
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
+
+from book.page import ROOT, locate, path_of, read_yaml
+
+PLACE = re.compile(r"<!-- explorer: (?P<name>[a-z-]+)(?P<small> small)? -->")
+FOLDER = ROOT / "docs" / "explorers"
+RECORDED = "shown.json"  # what values.py gives for the first state, by make record
+LANGUAGES = ("en", "pt")
+STYLE, SCRIPT = "explorers/explorers.css", "explorers/start.js"
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    places = list(PLACE.finditer(output))
+    if not places:
+        return output
+    path, language, names = path_of(page), Path(config.docs_dir).name, set()
+    for place in places:
+        try:
+            if place["name"] in names:
+                raise PluginError("this explorer is on the page already")
+            made = explorer(place["name"], language, is_small=bool(place["small"]))
+        except PluginError as error:
+            file, line = locate(path, place[0])
+            raise PluginError(f"{file}:{line}: {place[0]}: {error}") from error
+        names.add(place["name"])
+        output = output.replace(place[0], made, 1)
+    styles = "".join(
+        f'<link rel="stylesheet" href="{get_relative_url(url, page.url)}">'
+        for url in (STYLE, *(f"explorers/{name}/style.css" for name in sorted(names)))
+    )
+    script = get_relative_url(SCRIPT, page.url)
+    head = f'{styles}<script type="module" src="{script}"></script>'
+    return output.replace("</head>", f"{head}</head>", 1)
+
+
+def explorer(name: str, language: str, is_small: bool = False, folder: Path = FOLDER) -> str:
+    """An explorer as it is before, or without, JavaScript.
+
+    Raises:
+        PluginError: if it is not known, or asks for a text or a number that is not there.
+    """
+    known = sorted(path.parent.name for path in folder.glob("*/picture.html"))
+    if name not in known:
+        raise PluginError(f"no explorer {name!r} in docs/explorers; there are {', '.join(known)}")
+    common = read_texts(folder / "texts.yml", language)
+    texts, templates = read_texts(folder / name / "texts.yml", language), environment(folder)
+    recorded = folder / name / RECORDED
+    if not recorded.is_file():
+        raise PluginError(f"{recorded}: it is missing: run make record")
+    first = json.loads(recorded.read_text(encoding="utf-8"))
+    try:
+        inside = templates.get_template(f"{name}/picture.html").render(
+            **first[language], texts=texts, small=is_small, language=language
+        )
+    except UndefinedError as error:
+        raise PluginError(f"{folder / name / 'picture.html'}: {error}") from error
+    return templates.get_template("frame.html").render(
+        name=name,
+        small=is_small,
+        inside=inside,
+        words=json.dumps({**common, **texts}, ensure_ascii=False).replace("<", "\\u003c"),
+        texts=common,
+        title=texts["title"],
+        state=escape(json.dumps(first[language]["state"])),
+        program=first["program"] and not is_small,
+    )
+
+
+def places(docs: Path) -> dict[tuple[str, bool], str]:
+    """The pages of the explorers, by name and whether it is small there, as below the site."""
+    return {
+        (place["name"], bool(place["small"])): (
+            f"{path.relative_to(docs).with_suffix('').as_posix()}/".removesuffix("index/")
+        )
+        for path in sorted(docs.rglob("*.*"))
+        if path.suffix in (".md", ".ipynb")
+        for place in PLACE.finditer(path.read_text(encoding="utf-8"))
+    }
+
+
+@cache
+def source(folder: Path) -> ModuleType:
+    """The module values.py of an explorer."""
+    name = f"explorers_{folder.name.replace('-', '_')}"
+    spec = importlib.util.spec_from_file_location(name, folder / "values.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    shared = str(folder.parent)
+    sys.path.insert(0, shared)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(shared)
+    return module
+
+
+def read_texts(path: Path, language: str) -> dict[str, str]:
+    """The texts of a file in one language; one that is missing in a language stops the build."""
+    texts = read_yaml(path.read_text(encoding="utf-8"))
+    for key, text in texts.items():
+        if set(text) != set(LANGUAGES) or not all(text.values()):
+            raise PluginError(f"{path}: {key}: expected a text in en and in pt, got {text}")
+    return {key: text[language] for key, text in texts.items()}
+
+
+@cache
+def environment(folder: Path) -> Environment:
+    """Templates that stop where a name is unknown."""
+    made = Environment(
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["shown"] = number_element
+    return made
+
+
+def number_element(values: dict[str, float], name: str, digits: int = 4) -> str:
+    """A number in its element, as the script of the explorer writes it, too.
+
+    >>> number_element({"weight-2-1": 0.13849}, "weight-2-1")
+    '<span data-name="weight-2-1" data-value="0.13849" data-digits="4">0.1385</span>'
+    """
+    if name not in values:
+        raise PluginError(f"no number {name!r} in values.py; there are {', '.join(values)[:400]}")
+    value = float(values[name])
+    return (
+        f'<span data-name="{name}" data-value="{value!r}" data-digits="{digits}">'
+        f"{figure(value, digits)}</span>"
+    )
+
+
+def figure(value: float, digits: int) -> str:
+    """A number with so many decimals, or as many significant digits where it is tiny or large.
+
+    >>> figure(0.13849, 4), figure(-0.00000012, 4), figure(1234567.8, 2), figure(-math.inf, 2)
+    ('0.1385', '−1.200e-7', '1234567.80', '−∞')
+    """
+    size = abs(value)
+    if math.isinf(size):
+        text = "∞"
+    elif size == 0 or 0.5 * 10**-digits <= size < 1e9:
+        text = f"{size:.{digits}f}"
+    else:
+        mantissa, _, exponent = f"{size:.{max(digits - 1, 0)}e}".partition("e")
+        text = f"{mantissa}e{int(exponent)}"
+    return f"−{text}" if value < 0 else text

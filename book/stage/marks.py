@@ -1,0 +1,104 @@
+"""Marks the lines of a program that matter.
+
+In a block of Python, below what it includes, a line ``mark `weights @ value` `` quotes a piece of
+code from exactly one line of the block; the marks follow the order of the lines. The same are in
+both languages. So a mark cannot outlive its line, nor move to another one.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+
+from book.page import ROOT, Block, Problem, blocks, stop_at
+from book.stage.includes import MARK, program
+
+FENCE = re.compile(r"^(?P<start>\s*[`~]{3,}) *(?:\{ *\.)?(?P<rest>.*?) *\}?$")
+
+
+class Mark(NamedTuple):
+    """The code that a mark quotes, and the line of the page where it does."""
+
+    line: int
+    code: str
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    stop_at(problems, page)
+    lines = markdown.split("\n")
+    for block in reversed(blocks(markdown)):
+        if marks := marks_of(block):
+            code = program(block, ROOT) or []
+            numbers = " ".join(str(lines_with(mark.code, code)[0]) for mark in marks)
+            for mark in reversed(marks):
+                del lines[mark.line - 1]
+            lines[block.line - 1] = FENCE.sub(
+                rf'\g<start> {{ .\g<rest> data-marks="{numbers}" }}', lines[block.line - 1]
+            )
+    return "\n".join(lines)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    return change_lines("data-marks", lambda line, _: f"<mark>{line}</mark>", html)
+
+
+def change_lines(attribute: str, change: Callable[[str, int], str], html: str) -> str:
+    """The page with some lines of its code changed: of each block those that an attribute names.
+
+    ``change`` gets the line, whose elements all end in it, and its place among those named.
+    """
+
+    def change_block(match: re.Match[str]) -> str:
+        lines = match["code"].split("\n")
+        for place, number in enumerate(map(int, match["lines"].split()), 1):
+            lines[number - 1] = change(lines[number - 1], place)
+        return match["start"] + "\n".join(lines) + match["end"]
+
+    block = (
+        rf'(?P<start><div[^>]* {attribute}="(?P<lines>[\d ]+)"[^>]*>.*?<code[^>]*>)'
+        r"(?P<code>.*?)(?P<end></code>)"
+    )
+    return re.sub(block, change_block, html, flags=re.DOTALL)
+
+
+def marks_of(block: Block) -> list[Mark]:
+    """Those of a block, in order."""
+    if block.language != "python":
+        return []
+    matches = enumerate(map(MARK.match, block.body), block.line + 1)
+    return [Mark(line, match["code"]) for line, match in matches if match]
+
+
+def lines_with(piece: str, code: list[str]) -> list[int]:
+    """The lines of a program that have this piece of code, counted from 1."""
+    return [number for number, line in enumerate(code, 1) if piece in line]
+
+
+def problems(page: Path, text: str, root: Path) -> list[Problem]:
+    """Marks that no line has, or several, or that are out of order."""
+    found = []
+    for block in blocks(text):
+        code, last = program(block, root) if marks_of(block) else None, 0
+        if code is None:
+            continue
+        for line, piece in marks_of(block):
+            where = lines_with(piece, code)
+            if len(where) != 1:
+                message = (
+                    f"mark `{piece}` is in {len(where)} lines of this block; expected one: quote "
+                    "what only the line to be marked has, or remove the mark"
+                )
+            elif where[0] <= last:
+                message = (
+                    f"mark `{piece}` is not below the line of the mark before; order marks as "
+                    "their lines, one a line"
+                )
+            else:
+                last = where[0]
+                continue
+            found.append(Problem(page, line, message))
+    return found

@@ -1,0 +1,225 @@
+"""Makes a page of each notebook, with what its cells put out, and a file to be downloaded.
+
+A notebook is kept with what its cells put out, which ``make record`` writes there, and says the
+same in Jupyter as on its page. mkdocs-jupyter
+lets notebooks be pages, but its rendering is replaced: it brings 595 KB of styles to each page,
+its own look and its own formulas, and MkDocs checks none of its links. Here such a page gets its
+Markdown, and goes the way of all pages: headings, links, formulas, terms. The id of a cell that
+begins with a heading is its anchor. Alternative text of a figure stands in the metadata of its
+cell, as ``alt``, and what the page is about in those of the notebook, as ``description``.
+
+The file that readers download has in its first code cell what it loads of attnref, modules and
+texts, which is how it runs alone: attnref is in no registry. Which they are is noted when it runs,
+as ``files`` of the notebook's metadata.
+"""
+
+import base64
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import yaml
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+
+from book.page import ROOT, Problem, headings, path_of, stop_at
+from book.stage.explorers import PLACE
+
+PACKAGE = 'PACKAGE = ""'  # in the first code cell
+IDENT = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+PAGE_LINK = re.compile(r"\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])+)\]\([^)\s:]+\)")
+DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+")
+ONLY_HERE = re.compile(r"^(?:!!!|\?\?\?)|\[@|\{ ?[#.]|\]\((?:claim|figure|chart):|8<", re.MULTILINE)
+SVG = "image/svg+xml"
+WIDEST = 79  # characters of a line of code, which is read in a column of the site
+# As Markdown renders it.
+IMAGE = re.compile(r'<p><img alt="(?P<alt>[^"]*)" src="cell:(?P<id>[a-z0-9-]+)" ?/?></p>')
+WORDS = {
+    "pt": {
+        "download": "Baixar este caderno",
+        "alone": "Ele roda sozinho: a primeira célula instala o que falta. O que se vê abaixo de "
+        "cada célula é o que ela produziu aqui; os testes a rodam de novo e comparam.",
+    },
+    "en": {
+        "download": "Download this notebook",
+        "alone": "It runs by itself: the first cell installs what is missing. What you see below "
+        "a cell is what it put out here; the tests run it again, and compare.",
+    },
+}
+
+
+def is_notebook(page: Page) -> bool:
+    return page.file.src_uri.endswith(".ipynb")
+
+
+def read(text: str) -> nbformat.NotebookNode:
+    notebook: nbformat.NotebookNode = nbformat.reads(text, as_version=nbformat.NO_CONVERT)
+    return notebook
+
+
+def problems(page: Path, text: str, root: Path) -> list[Problem]:
+    """All that is wrong with a notebook as it is kept, without running it."""
+    notebook = read(text)
+    lines = text.split("\n")
+    found = []
+
+    def note(cell: nbformat.NotebookNode | None, message: str) -> None:
+        mark = f'"id": "{cell.id}"' if cell else ""
+        number = next((n for n, line in enumerate(lines, 1) if mark and mark in line), 1)
+        found.append(Problem(page, number, message))
+
+    if (notebook.nbformat, notebook.nbformat_minor) != (4, 5):
+        note(None, "expected a notebook of format 4.5, whose cells have ids")
+        return found
+    if not 30 <= len(notebook.metadata.get("description", "")) <= 200:
+        note(None, "expected a description of 30 to 200 characters in the notebook's metadata")
+    if unknown := sorted(
+        notebook.metadata.keys() - {"agrees", "description", "files", "kernelspec", "language_info"}
+    ):
+        note(None, f"metadata {unknown[0]!r}: expected description, kernelspec and language_info")
+    first = notebook.cells[0]
+    if first.cell_type != "markdown" or not first.source.startswith("# "):
+        note(first, "expected a first cell that begins with # and the title")
+    for cell in notebook.cells:
+        if not IDENT.fullmatch(cell.id):
+            note(cell, f"id {cell.id!r}: expected English words with hyphens, as in to-the-query")
+        if cell.cell_type == "code":
+            if cell.execution_count is not None or "files" not in notebook.metadata:
+                note(cell, "outputs are written by make record, and counts of runs are left out")
+            if wide := [line for line in cell.source.split("\n") if len(line) > WIDEST]:
+                note(cell, f"expected lines of {WIDEST} characters at most: {wide[0]!r}")
+        else:
+            for message in _prose_problems(cell.source):
+                note(cell, message)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    if not code or code[0].source.count(PACKAGE) != 1:
+        note(code[0] if code else None, f"expected a first code cell that installs, with {PACKAGE}")
+    return found
+
+
+def _prose_problems(source: str) -> Iterator[str]:
+    if any(heading.line > 1 for heading in headings(source)):
+        yield "expected a heading at the beginning of its cell, whose id becomes its anchor"
+    if any("$" in heading.title for heading in headings(source)):
+        yield "expected a heading without formulas"
+    if only := ONLY_HERE.search(source):
+        yield f"{only[0]!r} means nothing in Jupyter, where this file is read, too"
+    if number := DECIMAL.search(re.sub(r"`[^`]*`", "", source)):
+        yield f"{number[0]} is typed: let a cell print it, and say it in words"
+
+
+def on_pre_page(page: Page, config: MkDocsConfig, files: Files) -> Page:
+    if is_notebook(page):
+        page.__dict__.pop("render", None)  # that of mkdocs-jupyter, with a look of its own
+    return page
+
+
+def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
+    if not is_notebook(page):
+        return None
+    stop_at(problems, page)
+    path = path_of(page)
+    notebook = read(path.read_text(encoding="utf-8"))
+    return markdown(path, notebook, Path(config.docs_dir).name)
+
+
+def markdown(path: Path, notebook: nbformat.NotebookNode, language: str) -> str:
+    """The page: prose, code, and what the code put out."""
+    title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
+    meta = {"title": title, "description": notebook.metadata["description"]}
+    parts = [f"---\n{yaml.safe_dump(meta, allow_unicode=True)}---"]
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            first, newline, rest = cell.source.partition("\n")
+            ident = f" {{#{cell.id}}}" if headings(first) else ""
+            parts.append(first + ident + newline + rest)
+            if cell is notebook.cells[0]:
+                parts.append(_download(path, WORDS[language]))
+        else:
+            parts.append(_fence("python", cell.source))
+            parts += output_blocks(path, cell)
+    return "\n\n".join(parts) + "\n"
+
+
+def _download(path: Path, words: dict[str, str]) -> str:
+    button = f'<a class="md-button" href="{path.name}" download>{words["download"]}</a>'
+    return f'<p class="notebook">{button}<br>{words["alone"]}</p>'
+
+
+def output_blocks(path: Path, cell: nbformat.NotebookNode) -> Iterator[str]:
+    """What a cell has put out, as Markdown."""
+    alt, outputs = cell.metadata.get("alt", ""), put_out(cell.outputs)
+    drawn = sum(kind == "svg" for kind, _ in outputs)
+    if drawn != bool(alt) or re.search(r"[$`*\[\]\"]", alt):
+        raise PluginError(
+            f"{path}: cell {cell.id!r} drew {drawn} figures: expected one, with its alternative "
+            "text in plain words as alt in the cell's metadata, or none and no alt"
+        )
+    for kind, content in outputs:
+        yield _fence("text", content) if kind == "text" else f"![{alt}](cell:{cell.id})"
+
+
+def put_out(outputs: list[nbformat.NotebookNode]) -> list[tuple[str, str]]:
+    """Of each output its kind, ``text`` or ``svg``, and what it is."""
+    found = []
+    for output in outputs:
+        data = output.get("data", {})
+        drawn = SVG in data
+        text = data[SVG] if drawn else output.get("text") or data["text/plain"]
+        found.append(("svg" if drawn else "text", text))
+    return found
+
+
+def _fence(language: str, content: str) -> str:
+    return f"```{language}\n{content.rstrip()}\n```"
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    if not is_notebook(page):
+        return output
+    path = path_of(page)
+    text = path.read_text(encoding="utf-8")
+    target = Path(page.file.abs_dest_path or "").with_name(path.name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(bundle(text), encoding="utf-8")
+    cells = {cell.id: cell for cell in read(text).cells}
+
+    def show(match: re.Match[str]) -> str:
+        outputs = put_out(cells[match["id"]].outputs)
+        (drawing,) = (content for kind, content in outputs if kind == "svg")
+        return (
+            f'<figure class="figure" id="figure-{match["id"]}"><div class="drawing" role="img" '
+            f'aria-label="{match["alt"]}" tabindex="0">{drawing}</div></figure>'
+        )
+
+    return IMAGE.sub(show, output)
+
+
+def bundle(text: str, root: Path = ROOT) -> str:
+    """The notebook as it is downloaded: with attnref, and without what only pages have."""
+    notebook = read(text)
+    # An explorer is of the page: in Jupyter its section would speak of what is not there.
+    notebook.cells = [cell for cell in notebook.cells if not PLACE.search(cell.source)]
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = PAGE_LINK.sub(r"\g<text>", cell.source)
+    setup = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    packed = base64.b85encode(_zip_files(notebook.metadata.pop("files"), root)).decode()
+    setup.source = setup.source.replace(PACKAGE, f'{PACKAGE[:-1]}{packed}"')
+    return f"{nbformat.writes(notebook)}\n"
+
+
+def _zip_files(names: list[str], root: Path) -> bytes:
+    """The files under their names, the same bytes at each run."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as package:
+        for name in names:
+            entry = zipfile.ZipInfo(name)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            package.writestr(entry, (root / name).read_bytes())
+    return stream.getvalue()
