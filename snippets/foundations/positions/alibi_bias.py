@@ -1,10 +1,9 @@
-"""Biases by distance: ALiBi's, head by head, and the buckets of T5."""
+"""The bias of ALiBi, head by head."""
 
 # --8<-- [start:example]
 import attnref
 import torch
 from attnref.minimal.alibi import alibi, alibi_slopes
-from attnref.minimal.relative_buckets import relative_buckets
 
 heads, n = 4, 6
 slopes = alibi_slopes(heads)
@@ -17,8 +16,4 @@ weights = attnref.attention_weights(x, x, alibi(heads, n), is_causal=True)
 for head in range(heads):
     row = "  ".join(f"{weight:.3f}" for weight in weights[0, head, -1])
     print(f"head {head}: {row}")
-
-back = torch.tensor([0, 1, 15, 16, 18, 19, 127, 1000])
-print("distances:", *back.tolist())
-print("buckets:  ", *relative_buckets(-back).tolist())
 # --8<-- [end:example]
