@@ -171,7 +171,8 @@ def trace(script: Path, root: Path) -> tuple[dict[str, str], list[str]]:
     elif script.suffix == ".ipynb":
         from book.make import notebook  # with Jupyter's client, which nothing else here wants
 
-        files = notebook.texts(script, root)
+        with _extend_path(root / "docs" / "figures" / "room" / "name"):  # as figures do
+            files = notebook.texts(script, root)
         content = json.loads(files[script])
         read |= {root / name for name in content["metadata"]["files"]}
     elif script.name in ("values.py", PACKAGE):
