@@ -10,7 +10,8 @@
   matter of a page is one more factor.
 
 The index is read by docs/shared/style/search-worker.js, in the place of the theme's worker, when
-the search is opened.
+the search is opened: first the names of sections, with the words with which each begins, and then
+the whole texts, which are most of it.
 """
 
 import json
@@ -36,6 +37,8 @@ ALSO_CALLED = ROOT / "docs" / "also-called.yml"
 ON_DEMAND = ROOT / "book" / "templates" / "search-on-demand.js"
 WORKER = re.compile(r"assets/javascripts/workers/search\.\w+\.min\.js")
 OWN_WORKER = "style/search-worker.js"
+TEXTS = "search_text.json"  # beside the index
+BEGINNING = 100  # characters
 # The first that the path of a page begins with.
 WEIGHTS = {
     "reference/api/": 0.6,
@@ -97,13 +100,27 @@ def on_post_build(config: MkDocsConfig) -> None:
     index = json.loads(path.read_text(encoding="utf-8"))
     called, said = names(), api.sentences(ROOT)
     index["docs"] = [entry for url in _places for entry in _entries.get(url, ())]
-    for entry in index["docs"]:
+    for place, entry in enumerate(index["docs"]):
         found = called.get(entry["location"], [])
         if sentence := said.get(entry["location"].partition("#attnref.")[2]):
             found = [*found, sentence]
-        if found:
-            entry["names"] = found
-    path.write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
+        known = {"names": found} if found else {}
+        index["docs"][place] = entry | known | {"text": beginning(entry["text"])}
+    texts = [entry["text"] for url in _places for entry in _entries.get(url, ())]
+    index.setdefault("config", {})["texts"] = f"../search/{TEXTS}"  # from the worker
+    for name, content in ((path.name, index), (TEXTS, texts)):
+        path.with_name(name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+
+def beginning(text: str) -> str:
+    """The first words of a text, as many as a result needs to show.
+
+    >>> beginning("one two three " * 10)[-10:]
+    'two three…'
+    """
+    if len(text) <= BEGINNING:
+        return text
+    return f"{text[:BEGINNING].rpartition(' ')[0]}…"
 
 
 def entries(html: str, url: str) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 NAME = "attnref"
 WORKER = ROOT / "docs" / "disk" / "worker.js"
 INDEX = Path("search", "search_index.json")
+TEXTS = Path("search", "search_text.json")
 # The switch of language, the links to this, and what a browser takes from a server alone.
 LEFT_OUT = (
     ".md-header__option:has(> .md-select), "
@@ -42,10 +43,14 @@ def copy_for_disk(site: Path, language: str, folder: Path) -> Path:
     for path in pages.rglob("*.html"):
         path.write_text(rewrite_links(path, pages), encoding="utf-8")
     index = json.loads((pages / INDEX).read_text(encoding="utf-8"))
-    for entry in index["docs"]:
+    texts = json.loads((pages / TEXTS).read_text(encoding="utf-8"))
+    index["config"].pop("texts")  # a page that is read from a disk asks for nothing more
+    for entry, text in zip(index["docs"], texts, strict=True):
+        entry["text"] = text
         place, hash_, anchor = entry["location"].partition("#")
         entry["location"] = f"{place}index.html{hash_}{anchor}"
     (pages / INDEX).unlink()
+    (pages / TEXTS).unlink()
     fonts = pages / "fonts" / "fonts.css"
     # Without the links that ask for them ahead, fonts come too late for what makes them optional.
     text = fonts.read_text(encoding="utf-8")

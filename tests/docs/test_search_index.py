@@ -64,7 +64,10 @@ def indexed(tmp_path, monkeypatch):
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"docs": ["the theme's"]}), encoding="utf-8")
         search_index.on_post_build(SimpleNamespace(site_dir=tmp_path))
-        return json.loads(path.read_text(encoding="utf-8"))["docs"]
+        docs = json.loads(path.read_text(encoding="utf-8"))["docs"]
+        texts = json.loads(path.with_name(search_index.TEXTS).read_text(encoding="utf-8"))
+        assert [doc["text"] for doc in docs] == [search_index.beginning(text) for text in texts]
+        return docs
 
     return index
 

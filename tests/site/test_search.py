@@ -17,13 +17,13 @@ GOLDEN = yaml.safe_load(Path(__file__).with_name("golden_queries.yml").read_text
 ASK = """async ([root, first, queries]) => {
   const index = await (await fetch(`${root}/search/search_index.json`)).json()
   const worker = new Worker(`${root}/style/search-worker.js${first}`), found = {}
-  const answer = (type, data) => new Promise(done => {
-    worker.onmessage = event => done(event.data.data)
+  const answer = (type, data, awaited) => new Promise(done => {
+    worker.onmessage = ({ data: { type, data } }) => type === awaited && done(data)
     worker.postMessage({ type, data })
   })
-  await answer(0, index)
+  await answer(0, index, 4)  // when it has the texts as well
   for (const query of queries)
-    found[query] = (await answer(2, query)).items.map(places => places.map(one => one.location))
+    found[query] = (await answer(2, query, 3)).items.map(places => places.map(one => one.location))
   worker.terminate()
   return found
 }"""

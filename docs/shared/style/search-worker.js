@@ -2,20 +2,35 @@
 // A page is found by its names (title, headings, what docs/also-called.yml and the glossary call it)
 // and by its text; book/finish/search_index.py writes both into the index.
 importScripts("search-words.js");
+// Names, and how each section begins, are a tenth of it all: with them a first answer comes at once.
+// The texts follow, and what was asked meanwhile is answered again.
 var SETUP = 0, READY = 1, QUERY = 2, RESULT = 3; // messages, as the theme numbers them
+var WHOLE = 4; // of ours: the texts are there
 var FIRST = new URLSearchParams(self.location.search).get("first"); // the room that is asked, if one is
 var pages, sections, names;
 var words; // {word: {section: how often}}
+var last; // what was asked last
 
 self.onmessage = function (event) {
   var message = event.data;
   if (message.type === SETUP) {
-    build(message.data.docs);
+    var docs = message.data.docs, texts = message.data.config.texts;
+    build(docs);
     postMessage({ type: READY });
+    if (texts) fetch(new URL(texts, self.location)).then(function (found) { return found.json(); }).then(function (all) {
+      all.forEach(function (text, i) { docs[i].text = text; });
+      build(docs);
+      postMessage({ type: WHOLE });
+      if (last) answer();
+    });
   } else if (message.type === QUERY) {
-    postMessage({ type: RESULT, data: { items: search(message.data) } });
+    last = message.data;
+    answer();
   }
 };
+function answer() {
+  postMessage({ type: RESULT, data: { items: search(last) } });
+}
 
 function build(docs) {
   pages = new Map(), sections = [], names = [], words = new Map();
