@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 from playwright.sync_api import expect
-from test_pitfall_search import with_other_numbers
 
 from tests.docs import pitfall_messages
+from tests.site.test_pitfall_search import with_other_numbers
 
 LANGUAGES = ("pt", "en")
 GOLDEN = yaml.safe_load(Path(__file__).with_name("golden_queries.yml").read_text("utf-8"))
