@@ -6,9 +6,9 @@ import pytest
 import typeface
 from fontTools.ttLib import TTFont
 from selectolax.lexbor import LexborHTMLParser
-from test_every_page import PROBLEMS_OF_FIGURES, VIEWS, show
 
 from tests.site import machines
+from tests.site.test_every_page import PROBLEMS_OF_FIGURES, VIEWS, show
 
 FAMILIES = {"attnref Sans", "attnref Mono"}
 FORMULAS = ("attnref Formulas", "KaTeX_")

@@ -9,7 +9,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from PIL import Image
 from playwright.sync_api import expect
-from test_weight import SHIFTS
 
 from book.stage import explorers
 from tests.site.explorers import contract
@@ -28,6 +27,7 @@ from tests.site.explorers.contract import (
     problem,
     wake,
 )
+from tests.site.test_weight import SHIFTS
 
 SCRIPTS = explorers.ROOT / "docs" / "shared" / "explorers"
 IMPORT = re.compile(r'(?:from|import) ?\(?"(?P<path>\.{1,2}/[^"]+)"')
