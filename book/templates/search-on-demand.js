@@ -1,3 +1,15 @@
+// What the book does not speak of is said above what was found by the other words.
+function tellUnknown(words) {
+  if (!words) return;
+  var place = document.querySelector(".md-search-result__unknown");
+  if (!place) {
+    place = document.createElement("p");
+    place.className = "md-search-result__unknown";
+    document.querySelector(".md-search-result__meta").after(place);
+  }
+  var isPortuguese = document.documentElement.lang.startsWith("pt");
+  place.textContent = words.length ? (isPortuguese ? "Não está neste livro: " : "Not in this book: ") + words.join(", ") : "";
+}
 // The search's index is larger than a page with all that belongs to it. The theme's request for it,
 // and the worker that reads it, wait until the search is opened, or an address brings words.
 // A search begun in the reference of the package puts its entries first: the worker is told so.
@@ -27,6 +39,7 @@
       soon(function () {
         self.worker = new Worker(url + first);
         self.worker.onmessage = function (event) {
+          tellUnknown(event.data.data && event.data.data.unknown);
           self.dispatchEvent(new MessageEvent("message", { data: event.data }));
         };
         self.sent.forEach(function (message) { self.worker.postMessage(message); });

@@ -126,11 +126,23 @@ def test_a_result_names_its_place_and_leads_there_by_a_clean_address(searching, 
     place = {"en": "Learn › Foundations ›", "pt": "Aprender › Fundamentos ›"}[language]
     expect(result).to_have_text(re.compile(f"^{place} (Masks|Máscaras)"))  # when all is typed
     expect(result.locator("mark").first).to_be_visible()
+    expect(page.locator(".md-search-result__unknown")).to_be_empty()
     scores = page.locator(".md-search-result__item").evaluate_all(SCORES)
     assert len(scores) > 5
     assert scores == sorted(scores, reverse=True)  # the highest is where Enter leads
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: url.split("#")[0].endswith(f"/{language}/foundations/masks/"))
+
+
+def test_a_result_says_by_which_name_it_was_found_and_what_is_not_in_the_book(searching):
+    page = searching("pt")
+    page.keyboard.type("mapa de atenção xylofonista")
+    expect(page.locator(".md-search-result__unknown")).to_have_text(
+        "Não está neste livro: xylofonista"
+    )
+    page.locator("input.md-search__input").fill("MQA")
+    named = page.locator(".md-search-result__item").first.locator(".md-search-result__called")
+    expect(named.first).to_have_text("(MQA)")
 
 
 def test_a_pasted_traceback_is_asked_by_the_error_that_ends_it(searching):

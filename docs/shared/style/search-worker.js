@@ -10,15 +10,18 @@ var FIRST = new URLSearchParams(self.location.search).get("first"); // the room 
 var pages, sections, names;
 var words; // {word: {section: how often}}
 var last; // what was asked last
+var isWhole; // whether the texts are there
 
 self.onmessage = function (event) {
   var message = event.data;
   if (message.type === SETUP) {
     var docs = message.data.docs, texts = message.data.config.texts;
+    isWhole = !texts;
     build(docs);
     postMessage({ type: READY });
     if (texts) fetch(new URL(texts, self.location)).then(function (found) { return found.json(); }).then(function (all) {
       all.forEach(function (text, i) { docs[i].text = text; });
+      isWhole = true;
       build(docs);
       postMessage({ type: WHOLE });
       if (last) answer();
@@ -29,7 +32,7 @@ self.onmessage = function (event) {
   }
 };
 function answer() {
-  postMessage({ type: RESULT, data: { items: search(last) } });
+  postMessage({ type: RESULT, data: search(last) });
 }
 
 function build(docs) {
@@ -50,17 +53,18 @@ function build(docs) {
     });
     name(doc.title, section, isPage ? 1 : 0.6);
     if (doc.where) name(doc.where.split("›").pop() + " " + doc.title, section, 0.8); // "Pitfalls: masks"
-    (doc.names || []).forEach(function (text) { name(text, section, 1); });
+    (doc.names || []).forEach(function (text) { name(text, section, 1, text); });
   });
 }
 function add(word, section) {
   if (!words.has(word)) words.set(word, new Map());
   if (section) words.get(word).set(section, (words.get(word).get(section) || 0) + 1);
 }
-function name(text, section, strength) {
+// ``called`` where it is not the title: a result says then by which name it was found.
+function name(text, section, strength, called) {
   var all = tokens(text.replace(/_/g, " ")), said = all.filter(function (word) { return all.length === 1 || !STOP.has(word); });
   said.forEach(function (word) { add(word); });
-  if (said.length) names.push({ words: said, section: section, strength: strength });
+  if (said.length) names.push({ words: said, section: section, strength: strength, called: called });
 }
 // What it tells that a word is said which so many sections say.
 function worth(count) {
@@ -116,7 +120,9 @@ function asked(query) {
     var exact = words.has(term.word) ? words.get(term.word).size : 0;
     term.worth = worth(exact ? Math.max(exact, term.in.size / 2) : term.in.size);
   });
-  return { words: all, terms: terms.filter(function (term) { return term.means.size; }) };
+  function isKnown(term) { return term.means.size; }
+  var unknown = terms.filter(function (term) { return !isKnown(term); });
+  return { words: all, terms: terms.filter(isKnown), unknown: unknown.map(function (term) { return term.word; }) };
 }
 
 function search(query) {
@@ -124,7 +130,7 @@ function search(query) {
   var texts = inTexts(terms), named = inNames(terms), found = [];
   pages.forEach(function (page) {
     var places = page.sections.map(function (section) {
-      var place = { section: section, text: texts.sections.get(section) || 0, name: named.get(section) || 0 };
+      var place = { section: section, text: texts.sections.get(section) || 0, name: named.get(section) || 0, called: named.called.get(section) };
       place.phrase = place.text > 0.1 ? phrase(question.words, section) : 0;
       place.score = place.name + 0.8 * place.text + place.phrase;
       return place;
@@ -135,8 +141,9 @@ function search(query) {
     if (score) found.push({ page: page, score: score, places: places });
   });
   found.sort(function (a, b) { return b.score - a.score; });
-  return found.filter(function (one) { return one.score > 0.2 * found[0].score; }).slice(0, 20)
-    .map(function (one, i, kept) { return shown(one, terms, kept.length - i); });
+  found = found.filter(function (one) { return one.score > 0.2 * found[0].score; }).slice(0, 20);
+  var items = found.map(function (one, i) { return shown(one, terms, found.length - i); });
+  return { items: items, unknown: isWhole ? question.unknown : [] };
 }
 // How much of what is looked for each section says, and each page as a whole, from 0 to 1.
 function inTexts(terms) {
@@ -158,6 +165,7 @@ function inTexts(terms) {
 // query that the name answers.
 function inNames(terms) {
   var found = new Map(), whole = sum(terms, function (term) { return term.worth; });
+  found.called = new Map();
   names.forEach(function (name) {
     function sure(word, term) { return term.means.get(word) || 0; }
     function surest(values) { return Math.max.apply(null, values); }
@@ -169,7 +177,9 @@ function inNames(terms) {
     var answered = sum(terms, function (term) {
       return term.worth * surest(name.words.map(function (word) { return sure(word, term); }));
     });
-    raise(found, name.section, name.strength * said / sum(name.words, value) * answered / whole);
+    var fits = name.strength * said / sum(name.words, value) * answered / whole;
+    if (fits > (found.get(name.section) || 0)) found.called.set(name.section, name.called);
+    raise(found, name.section, fits);
   });
   return found;
 }
@@ -192,6 +202,8 @@ function shown(found, terms, rank) {
     var doc = place.section.doc, title = escaped(doc.title);
     if (place === head && found.page.where)
       title = '<span class="md-search-result__where">' + escaped(found.page.where) + " ›</span> " + title;
+    if (place.called && place.name > 0.5)
+      title += ' <span class="md-search-result__called">(' + escaped(place.called) + ")</span>";
     return { location: doc.location, title: title, text: excerpt(doc.text, terms), score: rank + place.score / most / 2, terms: {} };
   });
 }
