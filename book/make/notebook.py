@@ -84,6 +84,7 @@ def run(path: Path, root: Path = ROOT) -> Run:
     notebook = nbformat.v4.new_notebook(cells=cells)
     places = [str(root), str(root / "docs" / "figures"), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    env["OMP_NUM_THREADS"] = "1"  # each thread has memory of its own, and its order of sums
     with tempfile.TemporaryDirectory() as folder:
         # The kernel is reached through files, where nobody else on the machine can listen.
         config = Config(KernelManager={"transport": "ipc", "ip": f"{folder}/kernel"})

@@ -96,10 +96,10 @@ def test_a_notebook_puts_out_what_is_recorded(name):
             assert [kind for kind, _ in recorded] == [kind for kind, _ in now], cell.id
             for (kind, was), (_, text) in zip(recorded, now, strict=True):
                 if "measured" in cell.metadata.get("tags", ()):  # times are of their machine
-                    same = kind == "svg" or wordy(was) == wordy(text)
+                    assert kind == "svg" or wordy(was) == wordy(text), cell.id
                 else:
-                    same = not list(contracts.differences(was, text, drawn=kind == "svg"))
-                assert same, f"{name}, {cell.id}: run make record"
+                    different = list(contracts.differences(was, text, drawn=kind == "svg"))
+                    assert not different, f"{name}, {cell.id}, run make record: {different[0]}"
 
 
 def wordy(text: str) -> list[str]:
