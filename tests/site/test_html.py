@@ -43,8 +43,11 @@ def ours(pages, language) -> dict[str, LexborHTMLParser]:
 @pytest.fixture
 def indexed(site, language) -> list[dict]:
     """What the search of one language holds."""
-    text = (site / language / "search/search_index.json").read_text("utf-8")
-    return json.loads(text)["docs"]
+    index, texts = (
+        json.loads((site / language / f"search/{name}.json").read_text("utf-8"))
+        for name in ("search_index", "search_text")
+    )
+    return [entry | {"text": text} for entry, text in zip(index["docs"], texts, strict=True)]
 
 
 def index_ids(page: LexborHTMLParser) -> dict[str, list[LexborNode]]:
@@ -248,7 +251,7 @@ def test_figures_stand_in_the_page_and_have_a_name(ours):
 
 
 def test_the_search_index_holds_no_labels_of_figures(site, language):
-    index = (site / language / "search/search_index.json").read_text("utf-8")
+    index = (site / language / "search/search_text.json").read_text("utf-8")
     page = (site / language / "foundations/six-words/index.html").read_text("utf-8")
     label = {"pt": "Cada linha soma 1; em negrito", "en": "Each row sums to 1; in bold"}[language]
     assert label in page
