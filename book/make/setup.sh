@@ -44,6 +44,6 @@ else
 fi
 # shellcheck disable=SC2086 # two words, or none
 .venv/bin/python -m pip install --disable-pip-version-check --quiet \
-    --constraint constraints.txt --requirement .venv/docs.txt $package ||
+    --no-compile --constraint constraints.txt --requirement .venv/docs.txt $package ||
     fail "the installation failed; the lines above say why. Fix it (often the network or the disk) and run make again."
 touch "$@"

@@ -5,10 +5,9 @@ import re
 
 
 def definitions(tree: ast.Module) -> dict[str, ast.AST]:
-    """The functions of a file, and the expressions that it binds to a name."""
-    nodes = list(ast.walk(tree))
-    found: dict[str, ast.AST] = {name: value for node in nodes for name, value in _bindings(node)}
-    return found | {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+    """The functions of a file, and the expressions that it binds to a name, at its top level."""
+    found: dict[str, ast.AST] = dict(pair for node in tree.body for pair in _bindings(node))
+    return found | {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def asserts(test: ast.FunctionDef, helpers: dict[str, ast.AST]) -> bool:
@@ -24,6 +23,7 @@ def asserts(test: ast.FunctionDef, helpers: dict[str, ast.AST]) -> bool:
 
     nodes = list(ast.walk(test))
     bound = [pair for node in nodes for pair in _bindings(node)]
+    helpers = helpers | dict(bound)
     # A name may depend on one that is bound further down, in a loop.
     while found := {name for name, value in bound if name not in computed and depends(value)}:
         computed |= found

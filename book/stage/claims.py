@@ -83,7 +83,8 @@ def _find_tests(path: Path, changed: int) -> list[tuple[str, str, str, int, bool
     lines = text.split("\n")
     tree = ast.parse(text)
     helpers = definitions(tree)
-    for node in ast.walk(tree):
+    inside = [node for each in tree.body if isinstance(each, ast.ClassDef) for node in each.body]
+    for node in (*tree.body, *inside):
         if not isinstance(node, ast.FunctionDef):
             continue
         for call in node.decorator_list:
