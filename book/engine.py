@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-gc.set_threshold(100_000, 50, 50)  # a build makes much and drops little: a twelfth of its time
 # Whoever types mkdocs, and not python -m mkdocs, does not have this folder among Python's.
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -41,6 +40,8 @@ from book.stage import (
     results,
     snippet_list,
 )
+
+gc.set_threshold(100_000, 50, 50)  # a build makes much and drops little: a twelfth of its time
 
 PASSES = (
     theme,
@@ -81,29 +82,17 @@ def _in_turn(event: str) -> Callable[..., Any]:
     functions = [found for one in PASSES if (found := getattr(one, event, None))]
 
     def call(*about: Any, **known: Any) -> Any:
+        answer = about[0] if about else None
         for function in functions:
-            answer = function(*about, **known)
-            if answer is not None and about:
-                about = (answer,)
-        return about[0] if about else None
+            found = function(*about, **known)
+            if found is not None:
+                answer = found
+                about = about and (found,)
+        return answer
 
     return call
 
 
-on_config = _in_turn("on_config")
-on_pre_build = _in_turn("on_pre_build")
-on_files = _in_turn("on_files")
-on_nav = _in_turn("on_nav")
-on_env = _in_turn("on_env")
-on_pre_page = _in_turn("on_pre_page")
-on_page_markdown = _in_turn("on_page_markdown")
-on_page_content = _in_turn("on_page_content")
-on_page_context = _in_turn("on_page_context")
-on_post_page = _in_turn("on_post_page")
-on_post_build = _in_turn("on_post_build")
-on_shutdown = _in_turn("on_shutdown")
-
-
-def on_page_read_source(**known: Any) -> str | None:
-    """The Markdown of a notebook; MkDocs reads the other pages itself."""
-    return notebooks.on_page_read_source(**known)
+EVENTS = "config pre_build files nav env pre_page page_read_source page_markdown page_content"
+for _name in f"{EVENTS} page_context post_page post_build shutdown".split():
+    globals()[f"on_{_name}"] = _in_turn(f"on_{_name}")
