@@ -1,15 +1,16 @@
-"""What the hooks and the contracts both need to know of a Markdown page.
+"""A page of the book, and how its Markdown is read.
 
 Fenced blocks, headings and links are told by markdown-it, with the line where each begins. What
-a hook replaces in running text it finds with a pattern: tokens do not know their column.
+a pass replaces in running text it finds with a pattern: tokens do not know their column.
 """
 
 import json
+import posixpath
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,6 @@ from markdown_it.token import Token
 from mdit_py_plugins.admon import admon_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 # Within a line, for what replaces text beside them.
@@ -44,17 +43,83 @@ class Problem:
         return f"{self.path}:{self.line}: {self.message}"
 
 
-def stop_at(problems: Callable[[Path, str, Path], list[Problem]], page: Page) -> None:
-    """Stops the build if ``problems`` finds any in the page's file, as its author wrote it."""
-    path = path_of(page)
-    found = problems(path, path.read_text(encoding="utf-8"), ROOT)
-    if found:
-        raise PluginError("\n".join(map(str, found)))
+class BookError(Exception):
+    """The book cannot be made: what is wrong, where, and how to fix it."""
 
 
-def path_of(page: Page) -> Path:
-    """The file of a page, as its author wrote it."""
-    return Path(page.file.abs_src_path or "")
+@dataclass(eq=False)
+class Page:
+    """A page of one language: where it stands, and what its author wrote.
+
+    Attributes:
+        uri: its path below the folder of its language, ``foundations/masks.md``.
+        path: its file.
+        source: what is in it; of a notebook that is JSON.
+    """
+
+    uri: str
+    path: Path
+    source: str
+
+    @cached_property
+    def matter(self) -> dict[str, Any]:
+        """What it says of itself before its first line."""
+        if not self.is_notebook:
+            return front_matter(self.source)
+        notebook = json.loads(self.source)
+        heading = "".join(notebook["cells"][0]["source"]).partition("\n")[0]
+        return {**notebook["metadata"], "title": heading.removeprefix("# ")}
+
+    @property
+    def is_notebook(self) -> bool:
+        return self.uri.endswith(".ipynb")
+
+    @property
+    def staged(self) -> str:
+        """Where its Markdown is staged: that of a notebook beside it, out of an engine's sight."""
+        if not self.is_notebook:
+            return self.uri
+        folder, _, name = self.uri.rpartition("/")
+        return f"{folder}/.{name.removesuffix('.ipynb')}.md"
+
+    @property
+    def title(self) -> str:
+        return str(self.matter.get("title", self.uri))
+
+    @property
+    def name(self) -> str:
+        """What the navigation calls it: its title, or a shorter one."""
+        return str(self.matter.get("nav", self.title))
+
+    @property
+    def url(self) -> str:
+        """Where it is published: ``foundations/masks/``."""
+        place = self.uri.rpartition(".")[0]
+        return "" if place == "index" else f"{place.removesuffix('/index')}/"
+
+    def address(self, place: str) -> str:
+        """The address of something published, as its HTML has to name it.
+
+        >>> Page("variants/ring.md", Path(), "").address("code/ring.py")
+        '../../code/ring.py'
+        """
+        ends = "/" if place.endswith("/") else ""
+        return posixpath.relpath(place or ".", self.url or ".") + ends
+
+    def link(self, uri: str) -> str:
+        """The way from its file to another of the same language, as Markdown has to name it.
+
+        >>> Page("variants/ring.md", Path(), "").link("foundations/masks.md#causal")
+        '../foundations/masks.md#causal'
+        """
+        uri, hash_sign, place = uri.partition("#")
+        return posixpath.relpath(uri, posixpath.dirname(self.uri) or ".") + hash_sign + place
+
+    def fill(self, markdown: str, place: str, content: str) -> str:
+        """The page with ``content`` in its place, which its author marked with a comment."""
+        if place not in markdown:
+            raise BookError(f"{self.path}:1: expected the line {place}")
+        return markdown.replace(place, content)
 
 
 def locate(path: Path, text: str, root: Path = ROOT) -> tuple[Path, int]:
@@ -72,13 +137,6 @@ def locate(path: Path, text: str, root: Path = ROOT) -> tuple[Path, int]:
         if lines:
             return file, lines[0]
     return path, 1
-
-
-def fill(markdown: str, place: str, content: str, page: Page) -> str:
-    """The page with ``content`` in its place, which its author marked with a comment."""
-    if place not in markdown:
-        raise PluginError(f"{path_of(page)}:1: expected the line {place}")
-    return markdown.replace(place, content)
 
 
 @dataclass(frozen=True)

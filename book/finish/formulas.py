@@ -1,7 +1,6 @@
 """Renders formulas when the site is built: KaTeX, in a JavaScript engine inside Python.
 
-Readers get HTML and MathML and need no JavaScript. It runs after the search index is made, or
-each formula would be indexed several times over. A malformed formula stops the build.
+Readers get HTML and MathML and need no JavaScript. A malformed formula stops the build.
 """
 
 import atexit
@@ -10,12 +9,10 @@ import json
 import re
 from xml.etree import ElementTree
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.pages import Page
 from py_mini_racer import MiniRacer
 
-from book.page import ROOT, Problem, locate, path_of
+from book.edition import Edition
+from book.page import ROOT, BookError, Page, Problem, locate
 
 FORMULA = re.compile(
     r"(?P<before>[(“]?)"
@@ -29,6 +26,7 @@ FIXED = ("mfrac", "mroot", "msub", "msup", "msubsup", "munder", "mover", "munder
 APPLIED = "\u2061"  # the sign, unseen, between a function and its argument
 # As many signs as fit on a line of every screen: a shorter formula is not broken.
 SHORT = 16
+AFTER = ("drawings", "explorers")
 KATEX = ROOT / "docs" / "math" / "katex.min.js"
 
 ElementTree.register_namespace("", MATHML)
@@ -100,11 +98,7 @@ def close() -> None:
         _engine = None
 
 
-def on_shutdown() -> None:
-    close()
-
-
-def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+def whole(output: str, page: Page, edition: Edition) -> str:
     render_all([_asked(match) for match in FORMULA.finditer(output)])
 
     def show(match: re.Match[str]) -> str:
@@ -112,8 +106,8 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
         try:
             rendered = render(tex, display)
         except ValueError as error:
-            place = locate(path_of(page), tex.split("\n")[0])
-            raise PluginError(str(Problem(*place, f"formula {tex!r}: {error}"))) from None
+            place = locate(page.path, tex.split("\n")[0])
+            raise BookError(str(Problem(*place, f"formula {tex!r}: {error}"))) from None
         # A wide formula scrolls in its own box, which the keyboard must be able to reach.
         focus = ' tabindex="0"' if match["tag"] == "div" else ""
         formula = f'<{match["tag"]} class="formula"{focus}>{rendered}</{match["tag"]}>'

@@ -10,12 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.pages import Page
+from book.edition import Edition
+from book.page import ROOT, BookError, Page, Problem, locate
 
-from book.page import ROOT, Problem, locate, path_of
-
+AFTER = ("slim", "theme", "search_index")
 SCHEMES = ("http", "https", "mailto", "data")
 ADDRESS = re.compile(
     r"\s(?:href|src)\s*=\s*[\"']?(?P<address>(?P<scheme>[a-z][\w+.-]*):[^\"'\s<>]*)", re.IGNORECASE
@@ -47,9 +45,9 @@ LEFT = {
 LEFTOVER = re.compile("|".join(f"({pattern})" for pattern in LEFT))
 
 
-def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    if found := problems(path_of(page), output, ROOT):
-        raise PluginError("\n".join(map(str, found)))
+def whole(output: str, page: Page, edition: Edition) -> str:
+    if found := problems(page.path, output, ROOT):
+        raise BookError("\n".join(map(str, found)))
     return output
 
 

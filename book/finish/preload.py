@@ -1,10 +1,9 @@
 """Asks for the fonts of a page with the page itself, before the styles that name them are read."""
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.pages import Page
-from mkdocs.utils import get_relative_url
+from book.edition import Edition
+from book.page import BookError, Page
 
+AFTER = ("formulas",)
 # What a page holds that is set in a font; the text is on each.
 FONTS = {
     "fonts/common/sans-regular.woff2": "",
@@ -17,11 +16,11 @@ FONTS = {
 STYLES = '<link rel="stylesheet"'
 
 
-def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+def whole(output: str, page: Page, edition: Edition) -> str:
     if STYLES not in output:
-        raise PluginError("book/finish/preload.py: the theme links its styles in another way")
+        raise BookError("book/finish/preload.py: the theme links its styles in another way")
     links = "".join(
-        f'<link rel="preload" href="{get_relative_url(font, page.url)}" as="font" '
+        f'<link rel="preload" href="{page.address(font)}" as="font" '
         'type="font/woff2" crossorigin>\n'
         for font, mark in FONTS.items()
         if mark in output

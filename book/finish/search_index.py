@@ -21,15 +21,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import Files
-from mkdocs.structure.nav import Navigation
-from mkdocs.structure.pages import Page
 from pylatexenc.latex2text import LatexNodes2Text
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from book.page import ROOT, read_yaml, strip_accents
+from book.edition import Edition
+from book.page import ROOT, BookError, Page, read_yaml, strip_accents
 from book.stage import api
 from book.stage.glossary import OTHER, forms, read_glossary
 
@@ -55,58 +51,46 @@ WEIGHTS = {
 FORMULA = re.compile(r"\\\((?P<inline>.*?)\\\)|\\\[(?P<display>.*?)\\\]", re.DOTALL)
 HEADINGS = frozenset(f"h{level}" for level in range(1, 7))
 CODE = frozenset(("code", "pre"))
-LEFT_OUT = frozenset(("object", "script", "style", "svg"))
+LEFT_OUT = frozenset(("figcaption", "object", "script", "style", "svg"))
 OUT_OF_TEXT = frozenset(("headerlink", "linenodiv"))  # classes
 # Between the words of these and what is beside them there is a blank.
 APART = frozenset(("br", "dd", "dt", "li", "p", "sub", "summary", "sup", "td", "th", *CODE))
 
 _to_text = LatexNodes2Text().latex_to_text
-_places: dict[str, str] = {}  # by the address of a page
 _entries: dict[str, list[dict[str, Any]]] = {}  # what the index says of each page, by its address
 
 
-def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
-    _places.clear()
-    for page in nav.pages:
-        rooms = [str(room.title) for room in page.ancestors]  # the innermost first
-        _places[page.url] = " › ".join(rooms[::-1])
-    for gone in _entries.keys() - _places.keys():
-        del _entries[gone]
-
-
-def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    told = page.meta.get("search", {})
+def content(html: str, page: Page, edition: Edition) -> str:
+    told = page.matter.get("search", {})
     _entries[page.url] = [] if told.get("exclude") else entries(html, page.url)
     for entry in _entries[page.url][:1]:
-        entry["title"] = entry["title"] or str(page.title)
-        entry["where"] = _places.get(page.url, "")
+        entry["title"] = entry["title"] or page.name
+        entry["where"] = " › ".join(edition.rooms_of(page))
         entry["weight"] = weight(page.url) * told.get("boost", 1)
-    page.meta["search"] = {"exclude": True}  # from what the theme would read
     return html
 
 
-def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+def whole(output: str, page: Page, edition: Edition) -> str:
     output, workers = WORKER.subn(OWN_WORKER, output)
     if workers != 1:
-        raise PluginError(
-            "book/finish/search_index.py: the theme names its search worker otherwise"
-        )
+        raise BookError("book/finish/search_index.py: the theme names its search worker otherwise")
     script = f"<script>{ON_DEMAND.read_text(encoding='utf-8')}</script>"
     return output.replace("</head>", f"{script}</head>", 1)
 
 
-def on_post_build(config: MkDocsConfig) -> None:
-    path = Path(config.site_dir, "search", "search_index.json")
+def after(site: Path, edition: Edition) -> None:
+    path = site / "search" / "search_index.json"
     index = json.loads(path.read_text(encoding="utf-8"))
     called, said = names(), api.sentences(ROOT)
-    index["docs"] = [entry for url in _places for entry in _entries.get(url, ())]
+    every = [entry for page in edition.pages.values() for entry in _entries.get(page.url, ())]
+    index["docs"] = list(every)
     for place, entry in enumerate(index["docs"]):
         found = called.get(entry["location"], [])
         if sentence := said.get(entry["location"].partition("#attnref.")[2]):
             found = [*found, sentence]
         known = {"names": found} if found else {}
         index["docs"][place] = entry | known | {"text": beginning(entry["text"])}
-    texts = [entry["text"] for url in _places for entry in _entries.get(url, ())]
+    texts = [entry["text"] for entry in every]
     index.setdefault("config", {})["texts"] = f"../search/{TEXTS}"  # from the worker
     for name, content in ((path.name, index), (TEXTS, texts)):
         path.with_name(name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")

@@ -14,16 +14,15 @@ scheme of colours, which the script adds to the page: it gets a name that browse
 ``site.css`` says which scheme is shown.
 """
 
-import os
 import re
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.pages import Page
 from pygments.lexer import Lexer
 from pygments.lexers import CssLexer, JavascriptLexer
 from pygments.token import Comment
+
+from book.edition import Edition
+from book.page import BookError, Page
 
 PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
 AS_IT_IS = re.compile(r"(<(pre|script|textarea)\b.*?</\2>)", re.DOTALL)
@@ -44,10 +43,11 @@ OFF = re.compile(
     r"md-(?:annotation|banner|consent|feedback|progress|source|status|tag|version)|mermaid|tabbed"
 )
 
+AFTER = ("preload",)
 SCHEME, UNKNOWN = 'name:"color-scheme"', 'name:"scheme"'
 
 
-def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+def whole(output: str, page: Page, edition: Edition) -> str:
     return flush(PLAIN.sub(r"\1", output))
 
 
@@ -63,17 +63,16 @@ def flush(page: str) -> str:
     return "".join(pieces)
 
 
-def on_post_build(config: MkDocsConfig) -> None:
-    if os.environ.get("ATTNREF_PAGE") or os.environ.get("ATTNREF_LIVE"):
+def after(site: Path, edition: Edition) -> None:
+    if edition.alone or edition.again:
         return  # what the other pages show is not known, or about to change
-    site = Path(config.site_dir)
     sheets = {path: path.read_text("utf-8") for path in sorted(site.glob("assets/**/*.css"))}
     if not sheets:
-        raise PluginError("book/finish/slim.py: no style sheets of the theme in assets/")
+        raise BookError("book/finish/slim.py: no style sheets of the theme in assets/")
     for path in site.glob("assets/javascripts/bundle*.js"):
         script = path.read_text("utf-8")
         if SCHEME not in script and UNKNOWN not in script:
-            raise PluginError("book/finish/slim.py: the theme's script names its scheme otherwise")
+            raise BookError("book/finish/slim.py: the theme's script names its scheme otherwise")
         path.write_text(script.replace(SCHEME, UNKNOWN), encoding="utf-8")
     for path in site.glob("explorers/**/*.js"):
         path.write_text(strip_comments(path.read_text("utf-8")), encoding="utf-8")

@@ -7,15 +7,13 @@ how a page is corrected there. While they are empty, a page says what works with
 import re
 import subprocess
 import tomllib
-from pathlib import Path
+from functools import cache
 from typing import Any
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
+from book.edition import Edition
+from book.page import ROOT, Page
 
-from book.page import ROOT
-
+AFTER = ("citations",)
 CLONE, WHEEL = "<!-- clone -->", "<!-- wheel -->"
 TORCH = re.compile(r"^torch==([\d.]+)", re.MULTILINE)
 WORDS = {
@@ -39,26 +37,26 @@ def wheel(told: dict[str, Any]) -> str:
     return f"{told['name']}-{told['version']}-py3-none-any.whl"
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
+def built_of(language: str) -> str:
+    """What stands at the foot of each page."""
     told, commit = project(), short_commit()
     pinned = TORCH.search((ROOT / "constraints.txt").read_text(encoding="utf-8"))
     assert pinned
-    config.copyright = WORDS[Path(config.docs_dir).name]["foot"].format(
+    return WORDS[language]["foot"].format(
         version=f"{told['name']} {told['version']}" + (f" ({commit})" if commit else ""),
         licence=told["license"],
         torch=pinned[1],
     )
-    return config
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def stage(markdown: str, page: Page, edition: Edition) -> str:
     if CLONE not in markdown and WHEEL not in markdown:
         return markdown
-    words, name = WORDS[Path(config.docs_dir).name], wheel(project())
+    words, name = WORDS[edition.language], wheel(project())
     clone = words["clone"]
-    if config.repo_url:
-        folder = config.repo_url.rstrip("/").rpartition("/")[2]
-        clone = "\n\n" + _bash(f"git clone {config.repo_url}", f"cd {folder}")
+    if edition.repo_url:
+        folder = edition.repo_url.rstrip("/").rpartition("/")[2]
+        clone = "\n\n" + _bash(f"git clone {edition.repo_url}", f"cd {folder}")
     place = f"{'../' * (page.url.count('/') + 1)}dist/{name}"  # beside the folder of the language
     said = words["wheel"].format(link=f'<a href="{place}"><code>{name}</code></a>')
     install = _bash(f"pip install {name}", f"pip install './{name}[cli]'  # {words['command']}")
@@ -69,6 +67,7 @@ def _bash(*lines: str) -> str:
     return "\n".join(("```bash", *lines, "```"))
 
 
+@cache
 def project() -> dict[str, Any]:
     """What pyproject.toml says of the project."""
     told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -76,6 +75,7 @@ def project() -> dict[str, Any]:
     return told
 
 
+@cache
 def short_commit() -> str:
     """The commit of which the site is built; nothing outside of a clone."""
     command = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]

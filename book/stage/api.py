@@ -8,22 +8,20 @@ link to its entry, and each page ends with the names that its snippets use.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import griffe
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import Files
-from mkdocs.structure.nav import Navigation
-from mkdocs.structure.pages import Page
 
 from attnref.copying.catalogue import entries
-from book.page import ROOT, Problem, front_matter, read_yaml, stop_at, title
+from book.edition import Edition
+from book.page import ROOT, BookError, Page, Problem, front_matter, read_yaml
 from book.stage import docstrings, guide, names
 
 FOLDER = "reference/api/"
+AFTER = ("cores", "marks")
 PLACE = "<!-- every name -->"
 ASKED = re.compile(r"^::: (?P<path>[\w.]+?)(?P<rest>\.\*)?$", re.MULTILINE)
 ENGLISH = "en"  # the language of the docstrings
@@ -85,9 +83,9 @@ def places(texts: Mapping[str, str], package: griffe.Module) -> dict[str, str]:
     return found
 
 
-def problems(page: Path, text: str, package: griffe.Module) -> list[Problem]:
+def page_problems(page: Path, text: str, package: griffe.Module) -> list[Problem]:
     """Names that there are not, and what asks for an entry of anything but a public module."""
-    found, known = names.problems(page, text, package), names.modules(package)
+    found, known = names.misspellings(page, text, package), names.modules(package)
     for match in ASKED.finditer(text):
         path, rest = match["path"], match["rest"]
         if not any(one.startswith(f"{path}.") if rest else one == path for one in known):
@@ -95,6 +93,14 @@ def problems(page: Path, text: str, package: griffe.Module) -> list[Problem]:
             message = f"{match[0]}: expected one of {', '.join(known)}"
             found.append(Problem(page, line, message))
     return found
+
+
+def edition_problems(edition: Edition) -> list[Problem]:
+    return [
+        found
+        for page in edition.pages.values()
+        for found in page_problems(page.path, page.source, edition.package)
+    ]
 
 
 def sentence_problems(root: Path, package: griffe.Module) -> list[str]:
@@ -157,11 +163,11 @@ def _name(path: str) -> str:
 
 
 @dataclass(frozen=True)
-class Book:
-    """What is known of the package and the pages while one language is built.
+class Reference:
+    """What is known of the package and of the pages that have it.
 
     Attributes:
-        package: as mkdocstrings has read it.
+        package: as it is read.
         places: the page of the reference that has each module.
         language: of the pages.
     """
@@ -170,13 +176,20 @@ class Book:
     places: dict[str, str]
     language: str
 
-    def index(self) -> str:
+    def names(self, page: str) -> list[str]:
+        """The paths of all that a page has."""
+        inside = tuple(f"{module}." for module, there in self.places.items() if there == page)
+        return [path for path in names.public_names(self.package) if f"{path}.".startswith(inside)]
+
+    def index(self, link: Callable[[str], str]) -> str:
         """All names with what they do: those of the package itself, and a list for each room."""
         top = f"## `{self.package.name}` {{#{self.package.name}}}"
         own, parts = [top, WORDS[self.language]["top"]], list[str]()
         for module in self.places:
             inside = [path for path in names.entries(self.package) if path.startswith(f"{module}.")]
-            lines = "\n".join(f"- [`{_name(one)}`][{one}]: {self._summary(one)}" for one in inside)
+            lines = "\n".join(
+                f"- [`{_name(one)}`]({link(one)}): {self._summary(one)}" for one in inside
+            )
             if self._is_room(module):
                 heading = f"## `{module}` {{#{_key(module).replace('.', '-')}}}"
                 parts += [heading, self._summary(module), lines]
@@ -209,25 +222,39 @@ class Book:
         return _name(path) if own else ".".join(path.split(".")[-2:])
 
 
-_book: Book | None = None
+@cache
+def reference(edition: Edition) -> Reference:
+    """That of a language."""
+    package = edition.package
+    return Reference(package, places(edition.texts, package), edition.language)
 
 
-def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
-    """Reads the package, and prepares what mkdocstrings will show of it: it reads it only once."""
-    global _book
-    docs = Path(config.docs_dir)
-    package, language = names.read(config), docs.name
-    if _book and _book.package is package:  # make live; the package is as it was
-        return
+def address(path: str, edition: Edition) -> str:
+    """Where the entry of a name is published."""
+    return f"{edition.pages[_place(path, edition)].url}#{path}"
+
+
+def link(page: Page, edition: Edition) -> Callable[[str], str]:
+    """How a page names the entry of each path."""
+    return lambda path: page.link(f"{_place(path, edition)}#{path}")
+
+
+def _place(path: str, edition: Edition) -> str:
+    """The page that has the entry: that of the innermost module."""
+    known = reference(edition).places
+    return known[max((one for one in known if f"{path}.".startswith(f"{one}.")), key=len)]
+
+
+def tell(package: griffe.Module, edition: Edition) -> None:
+    """Gives each entry what its templates show: its sentence, its docstring, its foot."""
+    language, texts = edition.language, edition.texts
     if found := sentence_problems(ROOT, package):
-        raise PluginError("\n".join(found))
-    order = [page.file.src_uri for page in nav.pages if page.file.src_uri.endswith(".md")]
-    texts = {page: (docs / page).read_text(encoding="utf-8") for page in order}
-    _book = Book(package, places(texts, package), language)
-    if lost := names.modules(package).keys() - _book.places.keys():
-        raise PluginError(f"{docs / FOLDER}: no page has ::: {', '.join(sorted(lost))}")
-
-    links = {page: (title(docs / page), f"../../../{files.src_uris[page].url}") for page in order}
+        raise BookError("\n".join(found))
+    known = places(texts, package)
+    if lost := names.modules(package).keys() - known.keys():
+        raise BookError(f"{edition.docs / FOLDER}: no page has ::: {', '.join(sorted(lost))}")
+    room = Reference(package, known, language)
+    links = {uri: (edition.pages[uri].title, f"../../../{edition.pages[uri].url}") for uri in texts}
     speaking = names.speaking(texts, ROOT, package)
     shorter = entries()
     said = sentences(ROOT) if language != ENGLISH else {}
@@ -241,7 +268,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
         one.docstring.value = text
     for path, one in names.entries(package).items():
         explains = explained(_key(path))
-        called = f"{package.name}.{_book.short_name(path)}"
+        called = f"{package.name}.{room.short_name(path)}"
         foot = {
             "tests": [(test, "") for test in tests(path, one.path, ROOT)],
             "copy": [
@@ -257,26 +284,24 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
         }
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    assert _book
-    book, package = _book, _book.package
-    stop_at(lambda path, text, root: problems(path, text, package), page)
-    used = names.snippet_uses(markdown, ROOT, package)
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    known, package, to = reference(edition), edition.package, link(page, edition)
+    used = names.snippet_uses(page.source, ROOT, package, "snippets/")
 
     def expand(match: re.Match[str]) -> str:
-        here, start = page.file.src_uri, f"{match['path']}."
-        inside = [path for path, there in book.places.items() if there == here]
+        start = f"{match['path']}."
+        inside = [path for path, there in known.places.items() if there == page.uri]
         shown = (
             [path for path in inside if path.startswith(start)] if match["rest"] else [start[:-1]]
         )
-        return "\n\n".join(map(book.request, shown))
+        return "\n\n".join(map(known.request, shown))
 
-    markdown = ASKED.sub(expand, names.add_links(markdown, package))
-    if page.file.src_uri.startswith(FOLDER) and PLACE in markdown:
-        markdown = markdown.replace(PLACE, book.index())
+    markdown = ASKED.sub(expand, names.add_links(markdown, package, to))
+    if page.uri.startswith(FOLDER) and PLACE in markdown:
+        markdown = markdown.replace(PLACE, known.index(to))
     if used:
-        shown = ", ".join(f"[`{book.short_name(path)}`][{path}]" for path in used)
+        shown = ", ".join(f"[`{known.short_name(path)}`]({to(path)})" for path in used)
         # The search would find every page that uses a name before the entry of the name itself.
         attributes = "{ .api-uses data-search-exclude='' }"
-        markdown += f"\n\n{WORDS[Path(config.docs_dir).name]['here']}: {shown}.\n{attributes}"
+        markdown += f"\n\n{WORDS[edition.language]['here']}: {shown}.\n{attributes}"
     return markdown

@@ -12,8 +12,8 @@ each with what its functions answered:
     projects: all
     ```
 
-Every word and number is read from docs/behaviours, which ``make behaviours`` writes. Like results,
-tables are put there after the search index is made. A block that no record answers stops the build.
+Every word and number is read from docs/behaviours, which ``make behaviours`` writes. A block that
+no record answers stops the build.
 
 The theme's script looks at each ``details`` and each ``pre > code`` of a page, which takes a
 telephone seconds where there are hundreds. So there is one ``details`` for each question, or
@@ -29,15 +29,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
-from mkdocs.utils import get_relative_url
 
-from book.page import ROOT, Block, Problem, blocks, stop_at
+from book.edition import Edition
+from book.page import ROOT, Block, Page, Problem, blocks
 
-# As Markdown renders what this hook writes for a block.
-IMAGE = re.compile(r'<p><img alt="" src="behaviours:(?P<kind>\w+)\?(?P<which>\w+)" ?/?></p>')
+AFTER = ("citations",)
 OTHER, ABSENT = "other", "absent"
 WORDS = {
     "pt": {
@@ -110,11 +106,6 @@ def places(root: Path) -> dict[str, str]:
     return found
 
 
-def on_pre_build(config: MkDocsConfig) -> None:
-    for kept in (questions, records, issues, places):
-        kept.cache_clear()
-
-
 def wish(block: Block, root: Path) -> tuple[str, str]:
     """What a block asks for; ValueError says what is wrong with it."""
     lines = [line.strip() for line in block.body if line.strip()]
@@ -153,30 +144,20 @@ def outputs(text: str, root: Path) -> Iterator[str]:
                 yield from (cell.get("output", "") for cell in shown)
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    stop_at(problems, page)
-    lines = markdown.split("\n")
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if "```behaviours" not in markdown:
+        return markdown
+    lines, language = markdown.split("\n"), edition.language
     for block in reversed(list(_blocks(markdown))):
         kind, which = wish(block, ROOT)
-        image = ["", f"![](behaviours:{kind}?{which})", ""]
-        lines[block.line - 1 : block.line + len(block.body) + 1] = image
+        if kind == "question":
+            there = page.address(INDEX)
+            shown = [answer_list(which, ROOT, language), programs(which, ROOT, language, there)]
+        else:
+            there = {question: page.address(place) for question, place in places(ROOT).items()}
+            shown = [project_answers(record, ROOT, language, there) for record in records(ROOT)]
+        lines[block.line - 1 : block.line + len(block.body) + 1] = ["", *shown, ""]
     return "\n".join(lines)
-
-
-def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    language = Path(config.docs_dir).name
-
-    def show(match: re.Match[str]) -> str:
-        if match["kind"] == "question":
-            question = match["which"]
-            table = answer_list(question, ROOT, language)
-            return table + programs(question, ROOT, language, get_relative_url(INDEX, page.url))
-        there = {
-            question: get_relative_url(place, page.url) for question, place in places(ROOT).items()
-        }
-        return "".join(project_answers(record, ROOT, language, there) for record in records(ROOT))
-
-    return IMAGE.sub(show, output)
 
 
 def answer_list(question: str, root: Path, language: str) -> str:
@@ -205,7 +186,8 @@ def answer_list(question: str, root: Path, language: str) -> str:
         note = WORDS[language]["count"].format(count=sum(map(len, absent.values())))
         note = f"<p><small>{note}</small></p>"
     return (
-        f'<div class="behaviours"><dl class="answers" aria-label="{title}">{"".join(rows)}</dl>'
+        f'<div class="behaviours" data-search-exclude><dl class="answers" aria-label="{title}">'
+        f"{''.join(rows)}</dl>"
         f"{note}</div>"
     )
 
@@ -229,7 +211,7 @@ def programs(question: str, root: Path, language: str, projects: str) -> str:
             )
     summary = words["programs"].format(count=len(parts))
     text = f"<summary>{summary}</summary>{''.join(parts)}"
-    return f'<details class="behaviours programs">{text}</details>'
+    return f'<details class="behaviours programs" data-search-exclude>{text}</details>'
 
 
 def answer(cell: Cell, question: str, root: Path, language: str) -> str:
@@ -258,7 +240,7 @@ def project_answers(
 ) -> str:
     """All answers of a project, folded; each leads to its program on the page of its question."""
     parts = [
-        f'<details class="behaviours"><summary>{escape(record["project"])} '
+        f'<details class="behaviours" data-search-exclude><summary>{escape(record["project"])} '
         f"<small>{escape(_version(record, language))}</small></summary>"
         f"<p>{escape(WORDS[language]['where'].format_map(record))}</p>"
     ]

@@ -5,7 +5,6 @@ comma, say where in it: ``[see @one, sec. 3; @other, p. 7]``. The one source is
 docs/references.bib; a key that is not in it stops the build.
 """
 
-import posixpath
 import re
 from functools import cache
 from pathlib import Path
@@ -13,16 +12,14 @@ from typing import Any
 
 import bibtexparser.entrypoint
 from bibtexparser import middlewares
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
 
-from book.page import ROOT, Problem, fill, find_in_prose, replace_in_prose, stop_at
+from book.edition import Edition
+from book.page import ROOT, BookError, Page, Problem, find_in_prose, replace_in_prose
 
 # Brackets with an @ that begins a word; what is written in them is judged source by source.
 CITATION = re.compile(r"\[(?P<sources>[^\[\]]*(?<![^\s\[;-])@\w[^\[\]]*)\](?!\()")
 SOURCE = re.compile(r"(?P<before>(?:[^@]*\s)?)@(?P<key>[\w-]+)(?:, *(?P<where>[^@]+))?")
+AFTER = ("claims",)
 PAGE = "reference/bibliography.md"
 PLACE = "<!-- every source -->"
 Entry = dict[str, Any]  # str; of "author" the names
@@ -49,7 +46,7 @@ def _entries(path: Path, changed: int) -> dict[str, Entry]:
     if library.failed_blocks:
         failed = library.failed_blocks[0]
         line = (failed.start_line or 0) + 1
-        raise PluginError(f"docs/references.bib:{line}: {failed.error}")
+        raise BookError(f"docs/references.bib:{line}: {failed.error}")
     return {
         entry.key: {field.key: field.value for field in entry.fields} for entry in library.entries
     }
@@ -83,22 +80,21 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     return found
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    stop_at(problems, page)
-    language = Path(config.docs_dir).name
-    target = posixpath.relpath(PAGE, posixpath.dirname(page.file.src_uri) or ".")
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    target = page.link(PAGE)
 
     def show(citation: re.Match[str]) -> str:
         shown = []
         for source in filter(None, _sources(citation)):
             entry = read_bibliography(ROOT)[source["key"]]
             year = ", ".join(filter(None, (entry["year"], source["where"])))
-            link = f"[{_authors(entry, language)} ({year})]({target}#{source['key']})"
+            link = f"[{_authors(entry, edition.language)} ({year})]({target}#{source['key']})"
             shown.append(source["before"] + link)
         return "; ".join(shown)
 
-    markdown = replace_in_prose(CITATION, show, markdown)
-    return fill(markdown, PLACE, _list(), page) if page.file.src_uri == PAGE else markdown
+    if "@" in markdown:
+        markdown = replace_in_prose(CITATION, show, markdown)
+    return page.fill(markdown, PLACE, _list()) if page.uri == PAGE else markdown
 
 
 def _authors(entry: Entry, language: str) -> str:

@@ -13,20 +13,18 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
-
-from book.page import ROOT, Problem, fill, find_in_prose, replace_in_prose, stop_at, title
+from book.edition import Edition
+from book.page import ROOT, Page, Problem, find_in_prose, replace_in_prose
 from book.stage.assertions import asserts, definitions
 
 # The statement may hold formulas with brackets of their own, one level deep. Any id is one.
 CLAIM = re.compile(r"\[(?P<statement>(?:[^\[\]]|\[[^\[\]]*\])+)\]\(claim:(?P<id>[^)]*)\)")
 IDENT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 PAGE = "reference/claims.md"
+AFTER = ("api",)
 PLACE, CHAPTERS = "<!-- every claim -->", "<!-- every chapter -->"
 # The chapter of what is in no chapter, the home page and what is tried out; and of pages that have
 # one of their own, or their chapter's list would be too heavy to load at once.
@@ -113,11 +111,7 @@ def leans(statement: str, language: str) -> bool:
 
 def problems(page: Path, text: str, root: Path) -> list[Problem]:
     """Each claim of a page that no test verifies, and each test of one that cannot fail."""
-    return _problems(page, text, root, tests_by_claim(root))
-
-
-def _problems(page: Path, text: str, root: Path, tests: dict[str, list[Test]]) -> list[Problem]:
-    found = []
+    tests, found = _tests(root), []
     for line, match in find_in_prose(CLAIM, text):
         claim = match["id"]
         if not IDENT.fullmatch(claim):
@@ -142,41 +136,27 @@ def chapter(uri: str) -> str:
     return CHAPTER.get(uri) or CHAPTER.get(room, room.removesuffix(".md"))
 
 
-_stated: dict[str, list[tuple[str, str]]] = {}
+@cache
+def _tests(root: Path) -> dict[str, list[Test]]:
+    return tests_by_claim(root)
 
 
 @cache
-def _tests() -> dict[str, list[Test]]:
-    return tests_by_claim(ROOT)
-
-
-def on_pre_build(config: MkDocsConfig) -> None:
-    _tests.cache_clear()
-
-
-def on_files(files: Files, config: MkDocsConfig) -> None:
-    _stated.clear()
-    _stated.update(collect_statements(files, config))
-
-
-def collect_statements(files: Files, config: MkDocsConfig) -> dict[str, list[tuple[str, str]]]:
-    """Each claim with the pages that state it and what they say, in the order of the pages."""
+def stated(edition: Edition) -> dict[str, list[tuple[str, str]]]:
+    """Each claim with the pages that state it and what they say, in the order of their paths."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
-        text = Path(config.docs_dir, file.src_uri).read_text(encoding="utf-8")
-        for claim, statement in claims_of(text):
-            found.setdefault(claim, []).append((file.src_uri, statement))
+    for uri in sorted(edition.pages):
+        for claim, statement in claims_of(edition.pages[uri].source):
+            found.setdefault(claim, []).append((uri, statement))
     return found
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    stop_at(partial(_problems, tests=_tests()), page)
-    here = posixpath.dirname(page.file.src_uri) or "."
+def stage(markdown: str, page: Page, edition: Edition) -> str:
     shown = set()
 
     def show(match: re.Match[str]) -> str:
-        test = _tests()[match["id"]][0].path
-        target = posixpath.relpath(_place(match["id"]), here)
+        test = _tests(ROOT)[match["id"]][0].path
+        target = page.link(_place(match["id"], edition))
         link = f'[✓]({target}#{match["id"]} "{test}"){{ .claim-test aria-label="{test}" }}'
         statement = f'<span class="claim-statement">{match["statement"]}</span>'
         ident = "" if match["id"] in shown else f' id="claim-{match["id"]}"'
@@ -184,49 +164,46 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f'<span class="claim"{ident}>{statement}\u2060{link}</span>'
 
     markdown = replace_in_prose(CLAIM, show, markdown)
-    uri, docs_dir = page.file.src_uri, Path(config.docs_dir)
-    if uri == PAGE:
-        return fill(markdown, CHAPTERS, _chapters(docs_dir), page)
-    if posixpath.dirname(uri) == PAGE.removesuffix(".md"):
-        return fill(markdown, PLACE, _catalogue(Path(uri).stem, docs_dir), page)
+    if page.uri == PAGE:
+        return page.fill(markdown, CHAPTERS, _chapters(edition))
+    if posixpath.dirname(page.uri) == PAGE.removesuffix(".md"):
+        return page.fill(markdown, PLACE, _catalogue(page, edition))
     return markdown
 
 
-def _place(claim: str) -> str:
+def _place(claim: str, edition: Edition) -> str:
     """The page that has the entry of a claim: that of the chapter which states it first."""
-    return f"{PAGE.removesuffix('.md')}/{chapter(_stated[claim][0][0])}.md"
+    return f"{PAGE.removesuffix('.md')}/{chapter(stated(edition)[claim][0][0])}.md"
 
 
-def _chapters(docs_dir: Path) -> str:
+def _chapters(edition: Edition) -> str:
     """A list of the pages of claims, and how many each has."""
-    count = Counter(map(_place, _stated))
-    words = WORDS[docs_dir.name]["count"]
+    count = Counter(_place(claim, edition) for claim in stated(edition))
+    words = WORDS[edition.language]["count"]
     return "\n".join(
-        f"- [{title(docs_dir / place)}]({posixpath.relpath(place, posixpath.dirname(PAGE))}): "
+        f"- [{edition.pages[place].title}]({posixpath.relpath(place, posixpath.dirname(PAGE))}): "
         f"{words.format(number)}"
         for place, number in count.items()
     )
 
 
-def _catalogue(name: str, docs_dir: Path) -> str:
+def _catalogue(page: Page, edition: Edition) -> str:
     """The claims of a chapter, as its pages come: statement, pages, tests with their code."""
-    words, parts = WORDS[docs_dir.name], []
-    for claim, places in _stated.items():
-        here = _place(claim)
-        if Path(here).stem != name:
+    words, parts = WORDS[edition.language], []
+    for claim, places in stated(edition).items():
+        if _place(claim, edition) != page.uri:
             continue
         statement = fullest_statement(said for _, said in places)
         statement = statement[0].upper() + statement[1:] + "."
         pages = ", ".join(
-            f"[{title(docs_dir / uri)}]({posixpath.relpath(uri, posixpath.dirname(here))}"
-            f"#claim-{claim})"
+            f"[{edition.pages[uri].title}]({page.link(uri)}#claim-{claim})"
             for uri in dict.fromkeys(uri for uri, _ in places)
         )
         parts.append(
             f'<div class="claim-entry" id="{claim}" markdown>\n\n**{statement}**\n\n'
             f"{words['stated']}: {pages}.\n"
         )
-        for test in _tests().get(claim, []):  # a claim without one is reported on its page
+        for test in _tests(ROOT).get(claim, []):  # a claim without one is reported on its page
             # Not in the index, where code would hide prose.
             parts.append(
                 f"<details data-search-exclude markdown>\n"

@@ -11,14 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
+from book.edition import Edition
+from book.page import ROOT, Block, Page, Problem, blocks
+from book.stage.includes import INCLUDE, program
+from book.stage.marks import lines_with
 
-from book.page import ROOT, Block, Problem, blocks, stop_at
-from book.stage.includes import INCLUDE, MARK, program
-from book.stage.marks import change_lines, lines_with
-
+AFTER = ("notebooks",)
 PACKAGE = "attnref/"
 ITEM = re.compile(r"^\d+\. +(?:(?P<ticks>`+) ?(?P<code>.+?) ?(?P=ticks)(?!`))?")
 
@@ -45,16 +43,14 @@ class Core(NamedTuple):
         return lines_with(note, self.code)
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    stop_at(problems, page)
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if f'--8<-- "{PACKAGE}' not in markdown:
+        return markdown
     lines = markdown.split("\n")
     for core in reversed(list(cores(markdown, ROOT))):
-        block = core.block
+        block, path = core.block, core.names[0][0]
         fence = lines[block.line - 1]
         indent = fence[: len(fence) - len(fence.lstrip())]
-        marks = [line for line in block.body if MARK.match(line)]
-        body = [f"{indent}{line}".rstrip() for line in (*core.code, *marks)]
-        path = core.names[0][0]
         if core.notes:
             numbers = " ".join(str(core.line_of(note)[0]) for _, note in core.notes)
             lines[core.end :] = ["</div>", "", *lines[core.end :]]
@@ -63,17 +59,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             fence = f'{indent}``` {{ .python title="{path}" data-notes="{numbers}" }}'
         else:
             fence = f'{indent}```python title="{path}"'
-        lines[block.line - 1 : block.end - 1] = [fence, *body]
+        lines[block.line - 1] = fence
     return "\n".join(lines)
-
-
-def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    return change_lines("data-notes", _add_number, html)
-
-
-def _add_number(line: str, note: int) -> str:
-    # By style alone, so that the button that copies the code leaves it out.
-    return f'<span class="note" data-note="{note}" aria-hidden="true"></span>{line}'
 
 
 def cores(text: str, root: Path) -> Iterator[Core]:

@@ -5,18 +5,15 @@ the next question, or to an end: a name, its call, what is given up. The browser
 that no JavaScript is needed.
 """
 
+import posixpath
 from pathlib import Path
 from typing import Any
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
-from mkdocs.utils import get_relative_url
-
-from book.page import ROOT, fill, read_yaml, title
+from book.edition import Edition
+from book.page import ROOT, BookError, Page, read_yaml, title
 from book.stage.guide import PAGE
 
+AFTER = ("citations",)
 PLACE = "<!-- the decision -->"
 FILE = "docs/decision.yml"
 LANGUAGES = {"pt", "en"}
@@ -32,28 +29,28 @@ def read(path: Path) -> Decision:
     """The questions and the ends; what is wrong with them stops the build."""
     decision: Decision = read_yaml(path.read_text(encoding="utf-8"))
     if not isinstance(decision, dict) or set(decision) != set(FIELDS):
-        raise PluginError(f"{path}: expected questions and ends")
+        raise BookError(f"{path}: expected questions and ends")
     for kind, fields in FIELDS.items():
         for name, entry in decision[kind].items():
             if set(entry) - OPTIONAL != fields:
-                raise PluginError(f"{path}: {name}: expected {', '.join(sorted(fields))}")
+                raise BookError(f"{path}: {name}: expected {', '.join(sorted(fields))}")
     for name, question in decision["questions"].items():
         _check_languages(path, name, question["short"], question["ask"])
         if len(question["answers"]) < 2:
-            raise PluginError(f"{path}: {name}: expected two answers or more")
+            raise BookError(f"{path}: {name}: expected two answers or more")
         for answer in question["answers"]:
             _check_languages(path, name, {key: answer[key] for key in answer if key != "to"})
             if answer.get("to") not in decision["questions"] | decision["ends"]:
-                raise PluginError(f"{path}: {name}: no question or end {answer.get('to')!r}")
+                raise BookError(f"{path}: {name}: no question or end {answer.get('to')!r}")
     recorded = calls()
     for name, end in decision["ends"].items():
         _check_languages(path, name, end["given up"])
         if "call" not in end and name not in recorded:
-            raise PluginError(f"{path}: {name}: expected a call, since {CALLS} has none")
+            raise BookError(f"{path}: {name}: expected a call, since {CALLS} has none")
     reached = {name for way in ways(decision, path) for name in way}
     for name in [*decision["questions"], *decision["ends"]]:
         if name not in reached:
-            raise PluginError(f"{path}: {name}: no answer leads there")
+            raise BookError(f"{path}: {name}: no answer leads there")
     return decision
 
 
@@ -74,7 +71,7 @@ def call(name: str, end: dict[str, Any]) -> str:
 def _check_languages(path: Path, name: str, *texts: dict[str, str]) -> None:
     for text in texts:
         if set(text) != LANGUAGES or not all(text.values()):
-            raise PluginError(f"{path}: {name}: expected a text in en and in pt, got {text}")
+            raise BookError(f"{path}: {name}: expected a text in en and in pt, got {text}")
 
 
 def ways(decision: Decision, path: Path) -> list[list[str]]:
@@ -85,7 +82,7 @@ def ways(decision: Decision, path: Path) -> list[list[str]]:
         if way[-1] in decision["ends"]:
             found.append(way)
         elif len(way) > LONGEST:
-            raise PluginError(f"{path}: {' > '.join(way)}: more than {LONGEST} questions")
+            raise BookError(f"{path}: {' > '.join(way)}: more than {LONGEST} questions")
         else:
             answers = decision["questions"][way[-1]]["answers"]
             open_ways += [[*way, answer["to"]] for answer in answers]
@@ -112,7 +109,7 @@ def end_lines(decision: Decision, name: str, language: str, folder: Path) -> lis
     """An end: its name and its page, the call, and what is given up."""
     end = decision["ends"][name]
     page, hash_sign, anchor = end["page"].partition("#")
-    link = get_relative_url(page, PAGE) + hash_sign + anchor
+    link = posixpath.relpath(page, posixpath.dirname(PAGE)) + hash_sign + anchor
     return [
         f"**`{name}`** · [{title(folder / page)}]({link})",
         "",
@@ -124,11 +121,10 @@ def end_lines(decision: Decision, name: str, language: str, folder: Path) -> lis
     ]
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    if page.file.src_uri != PAGE:
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if page.uri != PAGE:
         return markdown
-    decision, folder = read(ROOT / FILE), Path(config.docs_dir)
+    decision = read(ROOT / FILE)
     first = next(iter(decision["questions"]))
-    return fill(
-        markdown, PLACE, "\n".join(question_lines(decision, first, folder.name, folder)), page
-    )
+    asked = question_lines(decision, first, edition.language, edition.docs)
+    return page.fill(markdown, PLACE, "\n".join(asked))

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Iterable
 
 import griffe
-from mkdocs.exceptions import PluginError
 
+from book.page import BookError
 from book.stage.formulas_as_text import display, latex
 from book.stage.names import canonical
 
@@ -77,7 +77,7 @@ def _path(text: str, user: griffe.Object, package: griffe.Module, place: str) ->
     """Where the reference has what a role names, which it finds as Python would; None if nowhere.
 
     Raises:
-        PluginError: for a name that there is not.
+        BookError: for a name that there is not.
     """
     scope = user if user.is_class or user.is_module else user.parent
     first, _, rest = text.partition(".")
@@ -85,7 +85,7 @@ def _path(text: str, user: griffe.Object, package: griffe.Module, place: str) ->
         path = first if first == package.name else scope.resolve(first)  # type: ignore[union-attr]
         found = package.modules_collection.get_member(f"{path}.{rest}".rstrip("."))
     except (griffe.NameResolutionError, KeyError):
-        raise PluginError(f"{place}: `{text}`: there is no such name") from None
+        raise BookError(f"{place}: `{text}`: there is no such name") from None
     return canonical(package).get(found.canonical_path)
 
 

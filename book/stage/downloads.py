@@ -1,26 +1,20 @@
 """Publishes the code that the pages show, so that it can be taken.
 
-- ``source/`` has each file of the package and of the snippets; the title of a block leads to its
-  file.
+- ``source/`` has each file of the package and of the snippets; finish/titles.py leads to it.
 - ``code/`` has what ``attnref copy`` writes, a file a method; the page that explains one ends
   with a link to it, a button that copies it, and the name of what has every option.
 """
 
-import re
 from html import escape
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
-from mkdocs.utils import get_relative_url
-
 from attnref.copying.catalogue import Entry, entries, header
-from book.page import ROOT
-from book.stage import names
+from book.edition import Edition
+from book.page import ROOT, Page
+from book.stage import api, names
 
+AFTER = ("api",)
 SHOWN = ("attnref", "snippets")
-TITLE = re.compile(r'<span class="filename">(?P<path>(?:attnref|snippets)/[\w/]+\.py)</span>')
 WORDS = {
     "pt": {
         "take": "Para levar, o método em um só arquivo que pede apenas o PyTorch, sem avisos a "
@@ -41,47 +35,30 @@ WORDS = {
 }
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    published = {path: f"source/{path.relative_to(ROOT).as_posix()}" for path in sources()}
-    for path, name in published.items():
-        files.append(File.generated(config, name, abs_src_path=str(path)))
-    for entry in entries():
-        files.append(
-            File.generated(config, f"code/{entry.name}.py", content=header(entry) + entry.text)
-        )
-    return files
+def files() -> dict[str, Path | str]:
+    """What is published: each by its place, the file, or what is to be in it."""
+    shown: dict[str, Path | str] = {
+        f"source/{path.relative_to(ROOT).as_posix()}": path for path in sources()
+    }
+    return shown | {f"code/{entry.name}.py": header(entry) + entry.text for entry in entries()}
 
 
-def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    def link(match: re.Match[str]) -> str:
-        address = get_relative_url(f"source/{match['path']}", page.url)
-        return f'<span class="filename"><a href="{address}">{match["path"]}</a></span>'
-
-    words = WORDS[Path(config.docs_dir).name]
-    explained = [
-        (entry, names.resolve(entry.whole, names.read(config)))
-        for entry in entries()
-        if entry.page == page.url.rstrip("/")
-    ]
-    return TITLE.sub(link, html) + _take(page.url, explained, words)
-
-
-def _take(url: str, explained: list[tuple[Entry, str | None]], words: dict[str, str]) -> str:
-    """The files of the methods that a page explains, with the entries of what has every option."""
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    explained = [entry for entry in entries() if entry.page == page.url.rstrip("/")]
     if not explained:
-        return ""
-    items = []
-    for entry, path in explained:
-        address = get_relative_url(f"code/{entry.name}.py", url)
+        return markdown
+    words, items = WORDS[edition.language], []
+    for entry in explained:
+        address = page.address(f"code/{entry.name}.py")
         item = f'<a href="{address}" download>{entry.name}.py</a>'
-        if path:
-            link = f'<autoref identifier="{path}" optional><code>{entry.whole}</code></autoref>'
-            item += f" ({words['whole']}: {link})"
+        if path := names.resolve(entry.whole, edition.package):
+            there = page.address(api.address(path, edition))
+            item += f' ({words["whole"]}: <a href="{there}"><code>{entry.whole}</code></a>)'
         items.append(f"<li>{item}</li>")
     data = " ".join(f'data-{key}="{escape(words[key])}"' for key in ("copy", "copied", "failed"))
     return (
-        f'<div class="take" data-search-exclude {data}><p>{words["take"]}</p>'
-        f"<ul>{''.join(items)}</ul></div>"
+        f'{markdown}\n\n<div class="take" data-search-exclude {data}><p>{words["take"]}</p>'
+        f"<ul>{''.join(items)}</ul></div>\n"
     )
 
 

@@ -11,7 +11,7 @@ An explorer is a folder of docs/explorers, which holds what stands on the page w
 - ``texts.yml``: what it says, in both languages.
 
 What makes it move is the folder of the same name in docs/shared/explorers, loaded when the explorer
-comes into view. It is put there after the search index is made, which would hold its labels.
+comes into view; finish/explorers.py links it.
 """
 
 import importlib.util
@@ -25,65 +25,53 @@ from pathlib import Path
 from types import ModuleType
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.pages import Page
-from mkdocs.utils import get_relative_url
 
-from book.page import ROOT, locate, path_of, read_yaml
+from book.edition import Edition
+from book.page import ROOT, BookError, Page, locate, read_yaml
 
 PLACE = re.compile(r"<!-- explorer: (?P<name>[a-z-]+)(?P<small> small)? -->")
 FOLDER = ROOT / "docs" / "explorers"
 RECORDED = "shown.json"  # what values.py gives for the first state, by make record
 LANGUAGES = ("en", "pt")
-STYLE, SCRIPT = "explorers/explorers.css", "explorers/start.js"
+AFTER = ("citations",)
 
 
-def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    places = list(PLACE.finditer(output))
-    if not places:
-        return output
-    path, language, names = path_of(page), Path(config.docs_dir).name, set()
-    for place in places:
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    shown = set()
+    for place in PLACE.finditer(markdown):
         try:
-            if place["name"] in names:
-                raise PluginError("this explorer is on the page already")
-            made = explorer(place["name"], language, is_small=bool(place["small"]))
-        except PluginError as error:
-            file, line = locate(path, place[0])
-            raise PluginError(f"{file}:{line}: {place[0]}: {error}") from error
-        names.add(place["name"])
-        output = output.replace(place[0], made, 1)
-    styles = "".join(
-        f'<link rel="stylesheet" href="{get_relative_url(url, page.url)}">'
-        for url in (STYLE, *(f"explorers/{name}/style.css" for name in sorted(names)))
-    )
-    script = get_relative_url(SCRIPT, page.url)
-    head = f'{styles}<script type="module" src="{script}"></script>'
-    return output.replace("</head>", f"{head}</head>", 1)
+            if place["name"] in shown:
+                raise BookError("this explorer is on the page already")
+            made = explorer(place["name"], edition.language, is_small=bool(place["small"]))
+        except BookError as error:
+            file, line = locate(page.path, place[0])
+            raise BookError(f"{file}:{line}: {place[0]}: {error}") from error
+        shown.add(place["name"])
+        markdown = markdown.replace(place[0], made, 1)
+    return markdown
 
 
 def explorer(name: str, language: str, is_small: bool = False, folder: Path = FOLDER) -> str:
     """An explorer as it is before, or without, JavaScript.
 
     Raises:
-        PluginError: if it is not known, or asks for a text or a number that is not there.
+        BookError: if it is not known, or asks for a text or a number that is not there.
     """
     known = sorted(path.parent.name for path in folder.glob("*/picture.html"))
     if name not in known:
-        raise PluginError(f"no explorer {name!r} in docs/explorers; there are {', '.join(known)}")
+        raise BookError(f"no explorer {name!r} in docs/explorers; there are {', '.join(known)}")
     common = read_texts(folder / "texts.yml", language)
     texts, templates = read_texts(folder / name / "texts.yml", language), environment(folder)
     recorded = folder / name / RECORDED
     if not recorded.is_file():
-        raise PluginError(f"{recorded}: it is missing: run make record")
+        raise BookError(f"{recorded}: it is missing: run make record")
     first = json.loads(recorded.read_text(encoding="utf-8"))
     try:
         inside = templates.get_template(f"{name}/picture.html").render(
             **first[language], texts=texts, small=is_small, language=language
         )
     except UndefinedError as error:
-        raise PluginError(f"{folder / name / 'picture.html'}: {error}") from error
+        raise BookError(f"{folder / name / 'picture.html'}: {error}") from error
     return templates.get_template("frame.html").render(
         name=name,
         small=is_small,
@@ -130,7 +118,7 @@ def read_texts(path: Path, language: str) -> dict[str, str]:
     texts = read_yaml(path.read_text(encoding="utf-8"))
     for key, text in texts.items():
         if set(text) != set(LANGUAGES) or not all(text.values()):
-            raise PluginError(f"{path}: {key}: expected a text in en and in pt, got {text}")
+            raise BookError(f"{path}: {key}: expected a text in en and in pt, got {text}")
     return {key: text[language] for key, text in texts.items()}
 
 
@@ -154,7 +142,7 @@ def number_element(values: dict[str, float], name: str, digits: int = 4) -> str:
     '<span data-name="weight-2-1" data-value="0.13849" data-digits="4">0.1385</span>'
     """
     if name not in values:
-        raise PluginError(f"no number {name!r} in values.py; there are {', '.join(values)[:400]}")
+        raise BookError(f"no number {name!r} in values.py; there are {', '.join(values)[:400]}")
     value = float(values[name])
     return (
         f'<span data-name="{name}" data-value="{value!r}" data-digits="{digits}">'

@@ -1,28 +1,22 @@
 """Puts figures into the page: ``![alternative text](figure:name "Caption")``, alone on its line.
 
-The SVG stands in the HTML itself, because an image in a file of its own could not follow the
-reader's choice of light or dark. It is put there after the search index is made, or the index
-would hold the labels of the axes. What draws it, and in which language, is docs/figures.
+It becomes an image with its caption, whose drawing stands beside the staged pages; finish/drawings
+puts it into the page. What draws it, and in which language, is docs/figures.
 """
 
 import re
+from html import escape
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
-
-from book.page import ROOT, Problem, is_alone, lines_outside_blocks, stop_at
+from book.edition import Edition
+from book.page import ROOT, Page, Problem, is_alone, lines_outside_blocks
 
 LIKE = re.compile(r"\(\s*figure\s*:")
 FIGURE = re.compile(
     r'!\[(?P<alt>[^\]]*)\]\(figure:(?P<name>[a-z0-9-]+)(?: "(?P<caption>[^"]+)")?\)'
 )
-# As Markdown renders it.
-IMAGE = re.compile(
-    r'<p><img alt="(?P<alt>[^"]*)" src="figure:(?P<name>[a-z0-9-]+)"'
-    r'(?: title="(?P<caption>[^"]*)")? ?/?></p>'
-)
+FOLDER = "figures"  # of the drawings, below the staged pages
+AFTER = ("citations",)
 
 
 def drawing_path(root: Path, name: str, language: str) -> Path:
@@ -77,21 +71,22 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     return found
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> None:
-    stop_at(problems, page)
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if not LIKE.search(markdown):
+        return markdown
+    lines = markdown.split("\n")
+    for number, line in lines_outside_blocks(markdown):
+        if match := FIGURE.fullmatch(line.strip()):
+            drawn = drawing_path(ROOT, match["name"], edition.language)
+            place = f"{FOLDER}/{match['name']}.svg"
+            edition.files[place] = drawn
+            caption = escape(match["caption"] or "", quote=False)
+            lines[number - 1] = image(page, match["alt"], place, caption, match["name"])
+    return "\n".join(lines)
 
 
-def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    language = Path(config.docs_dir).name
-
-    def show(match: re.Match[str]) -> str:
-        drawing = drawing_path(ROOT, match["name"], language).read_text(encoding="utf-8")
-        caption = f"<figcaption>{match['caption']}</figcaption>" if match["caption"] else ""
-        # On a small screen a wide drawing scrolls, which the keyboard must be able to do, too.
-        return (
-            f'<figure class="figure" id="figure-{match["name"]}">'
-            f'<div class="drawing" role="img" aria-label="{match["alt"]}" tabindex="0">'
-            f"{drawing}</div>{caption}</figure>"
-        )
-
-    return IMAGE.sub(show, output)
+def image(page: Page, alt: str, place: str, caption: str, name: str = "") -> str:
+    """A drawing with its alternative text and its caption, on a line."""
+    kind = f'class="figure" id="figure-{name}"' if name else 'class="figure chart"'
+    below = f"<figcaption>{caption}</figcaption>" if caption else ""
+    return f'<figure {kind} markdown="span">![{alt}]({page.link(place)}){below}</figure>'

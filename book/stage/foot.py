@@ -7,18 +7,14 @@ last change. To both, version and commit of the build are added.
 
 import re
 from html import escape
-from pathlib import Path
 from urllib.parse import urlencode
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
-from mkdocs.utils import get_relative_url
-
-from book.page import ROOT, path_of, read_yaml
+from book.edition import Edition
+from book.page import ROOT, Page, read_yaml
 from book.stage.address import project, short_commit
 from book.stage.reading import commit_date
 
+AFTER = ("downloads",)
 CITATION = "<!-- citation -->"
 WORDS = {
     "pt": {
@@ -34,40 +30,38 @@ WORDS = {
 }
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    return markdown.replace(CITATION, f"```bibtex\n{book_entry(config)}\n```")
-
-
-def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    words = WORDS[Path(config.docs_dir).name]
-    repository = config.repo_url
-    there = get_relative_url("reference/contributing/", page.url)
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    words = WORDS[edition.language]
+    repository = edition.repo_url
+    there = page.address("reference/contributing/")
     if repository:
         folder = "/-" if "gitlab" in repository else ""
-        title = urlencode({"title": f"{Path(config.docs_dir).name}/{page.url}: "})
+        title = urlencode({"title": f"{edition.language}/{page.url}: "})
         there = f"{repository}{folder}/issues/new?{title}"
+    markdown = markdown.replace(CITATION, f"```bibtex\n{book_entry(edition)}\n```")
     return (
-        f'{html}<div class="foot" data-search-exclude>'
+        f'{markdown}\n\n<div class="foot" data-search-exclude>'
         f'<p><a href="{escape(there)}">{words["correct"]}</a></p>'
         f'<details class="quote"><summary>{words["cite"]}</summary>'
-        f"<pre><code>{escape(bibtex(page, config), quote=False)}</code></pre></details></div>"
+        f"<pre><code>{escape(bibtex(page, edition), quote=False)}</code></pre></details></div>\n"
     )
 
 
-def bibtex(page: Page, config: MkDocsConfig) -> str:
+def bibtex(page: Page, edition: Edition) -> str:
     """An entry for a list of references, in the words that BibTeX and BibLaTeX both know."""
-    title, day = str(page.meta.get("title") or page.title), commit_date(path_of(page))
-    return _entry(page.url, title, day, page.canonical_url or "", config)
+    url = edition.site_url and edition.address(page)
+    return _entry(page.url, page.title, commit_date(page.path), url, edition.language)
 
 
-def book_entry(config: MkDocsConfig) -> str:
+def book_entry(edition: Edition) -> str:
     """The entry of the whole book, as CITATION.cff has it."""
     told = read_yaml((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    return _entry("", told["title"], str(told["date-released"]), config.site_url or "", config)
+    day = str(told["date-released"])
+    return _entry("", told["title"], day, edition.site_url, edition.language)
 
 
-def _entry(place: str, title: str, day: str, url: str, config: MkDocsConfig) -> str:
-    told, language, commit = project(), Path(config.docs_dir).name, short_commit()
+def _entry(place: str, title: str, day: str, url: str, language: str) -> str:
+    told, commit = project(), short_commit()
     fields = {
         "title": f"{{{_tex(title)}}}",
         "author": " and ".join(f"{{{each['name']}}}" for each in told["authors"]),

@@ -9,19 +9,13 @@ variant -->`` below the head of its table.
 
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import Files
-from mkdocs.structure.nav import Navigation
-from mkdocs.structure.pages import Page
+from book.edition import Edition
+from book.page import BookError, Page, front_matter
 
-from book.page import fill, front_matter
-
+AFTER = ("citations",)
 PAGE = "variants/index.md"
 PLACE = "<!-- every variant -->"
 COLUMNS = ("need", "same as", "grows with")
-
-_order: list[str] = []
 
 
 def module(page: str) -> str:
@@ -44,9 +38,7 @@ def rows(docs_dir: Path, order: list[str]) -> list[str]:
             each = {module(page): said} if set(said) == set(COLUMNS) else said
             for variant, row in each.items():
                 if not isinstance(row, dict) or set(row) != set(COLUMNS):
-                    raise PluginError(
-                        f"{path}:1: variant: expected {', '.join(COLUMNS)}, got {said}"
-                    )
+                    raise BookError(f"{path}:1: variant: expected {', '.join(COLUMNS)}, got {said}")
                 own = (modules / f"{variant}.py").exists()
                 name = f"`{variant}`" if own else matter.get("nav", matter["title"])
                 link = f"[{name}]({path.name})"
@@ -54,11 +46,7 @@ def rows(docs_dir: Path, order: list[str]) -> list[str]:
     return made
 
 
-def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
-    _order[:] = [page.file.src_uri for page in nav.pages]
-
-
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    if page.file.src_uri != PAGE:
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if page.uri != PAGE:
         return markdown
-    return fill(markdown, PLACE, "\n".join(rows(Path(config.docs_dir), _order)), page)
+    return page.fill(markdown, PLACE, "\n".join(rows(edition.docs, list(edition.pages))))

@@ -1,15 +1,10 @@
 """Writes the numbers of the home page, which are counted while it is built."""
 
-from pathlib import Path
-
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.nav import Navigation
-from mkdocs.structure.pages import Page
-
-from book.page import ROOT, fill, of_the_package
+from book.edition import Edition
+from book.page import ROOT, Page, of_the_package
 from book.stage import claims
 
+AFTER = ("citations",)
 PAGE = "index.md"
 NUMBERS, ASKED = "<!-- numbers -->", "<!-- properties -->"
 WORDS = {
@@ -29,21 +24,14 @@ WORDS = {
     ),
 }
 
-_pages = 0
 
-
-def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
-    global _pages
-    _pages = len(nav.pages)
-
-
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    if page.file.src_uri != PAGE:
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if page.uri != PAGE:
         return markdown
     told = of_the_package()
     numbers = (
-        _pages,
-        len(claims.collect_statements(files, config)),
+        len(edition.pages),
+        len(claims.stated(edition)),
         len(
             [
                 path
@@ -54,10 +42,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         told["properties"],
         told["exercises"],
     )
-    words = WORDS[Path(config.docs_dir).name]
+    words = WORDS[edition.language]
     items = "".join(
         f"<li><strong>{number}</strong> {said}</li>"
         for number, said in zip(numbers, words, strict=True)
     )
-    markdown = fill(markdown, ASKED, str(told["properties"]), page)
-    return fill(markdown, NUMBERS, f'<ul class="numbers">{items}</ul>', page)
+    markdown = page.fill(markdown, ASKED, str(told["properties"]))
+    return page.fill(markdown, NUMBERS, f'<ul class="numbers">{items}</ul>')

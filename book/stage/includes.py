@@ -1,21 +1,18 @@
-"""Stops the build where an include is broken, also in the ways that pymdownx passes over.
+"""Puts code into the page where it includes some, and stops the build where an include is broken.
 
 Code reaches a page only as ``--8<-- "path:section"``, alone on its line in a fenced block: of a
 snippet a section between two markers, of the package a definition by its name. Beside it stands
-at most which of its lines are marked (book/stage/marks.py). The extension that inserts the first
-says nothing of a section that never ends, one defined twice, an empty one, or a marker with a slip
-in it; each of them would put wrong code on the page.
+at most which of its lines are marked (book/stage/marks.py). A section that never ends, one defined
+twice, an empty one, or a marker with a slip in it would put wrong code on the page.
 """
 
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
-
-from book.page import Block, Problem, blocks, stop_at
+from book.edition import Edition
+from book.page import ROOT, Block, Page, Problem, blocks
 from book.stage import bodies
 
 INCLUDE = re.compile(r'^\s*--8<-- "(?P<path>[^":]+)(?::(?P<section>[^":]+))?"$')
@@ -31,11 +28,27 @@ SOURCES = {
     "toml": ("snippets/",),
     "yaml": ("snippets/",),
 }
+AFTER = ("behaviour_tables", "figures", "results")  # a page is parsed without its programs
 TYPED = {"bash", "behaviours", "bibtex", "markdown", "results"}
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> None:
-    stop_at(problems, page)
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    lines = markdown.split("\n")
+    for block in reversed(blocks(markdown)):
+        fence = lines[block.line - 1]
+        indent = fence[: len(fence) - len(fence.lstrip())]
+        for number, line in reversed(list(enumerate(block.body, block.line + 1))):
+            if include := INCLUDE.match(line):
+                shown = _shown(ROOT, include["path"], include["section"])
+                lines[number - 1 : number] = [f"{indent}{each}".rstrip() for each in shown]
+    return "\n".join(lines)
+
+
+def _shown(root: Path, path: str, section: str | None) -> list[str]:
+    """What an include puts in its place: a section without its margin, or the whole file."""
+    if section is not None:
+        return textwrap.dedent("\n".join(_section_lines(root, path, section))).split("\n")
+    return (root / path).read_text(encoding="utf-8").rstrip("\n").split("\n")
 
 
 def problems(page: Path, text: str, root: Path) -> list[Problem]:

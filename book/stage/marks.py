@@ -6,17 +6,14 @@ both languages. So a mark cannot outlive its line, nor move to another one.
 """
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
-
-from book.page import ROOT, Block, Problem, blocks, stop_at
+from book.edition import Edition
+from book.page import ROOT, Block, Page, Problem, blocks
 from book.stage.includes import MARK, program
 
+AFTER = ("cores",)
 FENCE = re.compile(r"^(?P<start>\s*[`~]{3,}) *(?:\{ *\.)?(?P<rest>.*?) *\}?$")
 
 
@@ -27,8 +24,9 @@ class Mark(NamedTuple):
     code: str
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    stop_at(problems, page)
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if "mark `" not in markdown:
+        return markdown
     lines = markdown.split("\n")
     for block in reversed(blocks(markdown)):
         if marks := marks_of(block):
@@ -40,29 +38,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
                 rf'\g<start> {{ .\g<rest> data-marks="{numbers}" }}', lines[block.line - 1]
             )
     return "\n".join(lines)
-
-
-def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    return change_lines("data-marks", lambda line, _: f"<mark>{line}</mark>", html)
-
-
-def change_lines(attribute: str, change: Callable[[str, int], str], html: str) -> str:
-    """The page with some lines of its code changed: of each block those that an attribute names.
-
-    ``change`` gets the line, whose elements all end in it, and its place among those named.
-    """
-
-    def change_block(match: re.Match[str]) -> str:
-        lines = match["code"].split("\n")
-        for place, number in enumerate(map(int, match["lines"].split()), 1):
-            lines[number - 1] = change(lines[number - 1], place)
-        return match["start"] + "\n".join(lines) + match["end"]
-
-    block = (
-        rf'(?P<start><div[^>]* {attribute}="(?P<lines>[\d ]+)"[^>]*>.*?<code[^>]*>)'
-        r"(?P<code>.*?)(?P<end></code>)"
-    )
-    return re.sub(block, change_block, html, flags=re.DOTALL)
 
 
 def marks_of(block: Block) -> list[Mark]:

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import griffe
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocstrings import MkdocstringsPlugin
 
-from book.page import HEADING, LINK, ROOT, Problem, blocks, lines_outside_blocks
+from book.page import HEADING, LINK, Problem, blocks, lines_outside_blocks
 from book.stage.includes import INCLUDE
 
 CODE = re.compile(r"(?<!`)`(?P<code>[^`\n]+)`(?!`)")
@@ -25,38 +23,21 @@ SPAN = re.compile(f"{LINK.pattern}|{CODE.pattern}")
 NAME = re.compile(r"(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?P<call>\(.*\))?")
 FILE = re.compile(r"\.(?:py|pyc|md|yml|out|json|svg|toml|pt|en)$")
 TITLE = re.compile(r"\s*(?:\?\?\?|!!!|===)")  # of an admonition
-# What is known of the package is read in these.
-READ = ("attnref/**/*.py", "snippets/**/*.py", "docs/api.pt.yml")
 # Names that PyTorch has too, where nothing else is said.
 FOREIGN = {"scaled_dot_product_attention"}
 
-_kept: tuple[list[tuple[Path, int]], dict[str, Any]] = ([], {})
-_last: tuple[object, griffe.Module] | None = None  # of the build that is under way
 
-
-def read(config: MkDocsConfig) -> griffe.Module:
-    """The package as mkdocstrings has it while a site is built.
-
-    ``make live`` builds again and again: what was read is kept until a file of it changes.
-    """
-    global _kept, _last
-    plugin = config.plugins["mkdocstrings"]
-    assert isinstance(plugin, MkdocstringsPlugin)
-    handler = plugin.get_handler("python")
-    if _last and _last[0] is handler:
-        return _last[1]
-    sources = sorted(path for folder in READ for path in ROOT.glob(folder))
-    state = [(path, path.stat().st_mtime_ns) for path in sources]
-    collections = ("_modules_collection", "_lines_collection")
-    if state == _kept[0]:
-        vars(handler).update(_kept[1])  # each build has a new handler, which knows nothing
-    else:
-        for cached in CACHED:
-            cached.cache_clear()
-    package = handler.collect("attnref", handler.get_options({}))
+def load(root: Path, settings: Mapping[str, Any]) -> griffe.Module:
+    """The package, read as mkdocstrings would read it; ``settings`` are what it is told."""
+    loader = griffe.GriffeLoader(
+        extensions=griffe.load_extensions(),
+        search_paths=[root / path for path in settings.get("paths", ["."])],
+        docstring_parser=griffe.Parser.google,
+        docstring_options=settings.get("options", {}).get("docstring_options", {}),
+    )
+    package = loader.load("attnref", try_relative_path=False)
+    loader.resolve_aliases(implicit=False, external=False)
     assert isinstance(package, griffe.Module)
-    _kept = state, {name: vars(handler)[name] for name in collections}
-    _last = handler, package
     return package
 
 
@@ -178,7 +159,7 @@ def _one_call(arguments: str) -> bool:
     return False
 
 
-def problems(page: Path, text: str, package: griffe.Module) -> list[Problem]:
+def misspellings(page: Path, text: str, package: griffe.Module) -> list[Problem]:
     """Each name of the package, with the module or class that should have it, that there is not."""
     found = []
     for number, line in lines_outside_blocks(text):
@@ -238,9 +219,9 @@ def _is_layer(one: griffe.Object) -> bool:
     return isinstance(one, griffe.Class) and "nn.Module" in map(str, one.bases)
 
 
-def add_links(text: str, package: griffe.Module) -> str:
-    """The page with a link where each name first stands in a section."""
-    return _replace_names(text, package, lambda code, path: f"[`{code}`][{path}]")
+def add_links(text: str, package: griffe.Module, link: Callable[[str], str]) -> str:
+    """The page with a link where each name first stands in a section; ``link`` says whereto."""
+    return _replace_names(text, package, lambda code, path: f"[`{code}`]({link(path)})")
 
 
 def mentions(text: str, package: griffe.Module) -> list[str]:
@@ -270,14 +251,17 @@ def _replace_names(text: str, package: griffe.Module, show: Callable[[str, str],
     return "\n".join(lines)
 
 
-def snippet_uses(text: str, root: Path, package: griffe.Module) -> list[str]:
-    """The paths of all functions and classes that the snippets of a page use, in order."""
+def snippet_uses(text: str, root: Path, package: griffe.Module, folder: str = "") -> list[str]:
+    """The paths of all functions and classes that the programs of a page use, in order.
+
+    Those of one folder alone, where it is given.
+    """
     programs = [
         root / include["path"]
         for block in blocks(text)
         if block.language == "python"
         for line in block.body
-        if (include := INCLUDE.match(line))
+        if (include := INCLUDE.match(line)) and include["path"].startswith(folder)
     ]
     found = [path for one in programs if one.is_file() for path in program_uses(one, package)]
     return list(dict.fromkeys(found))
@@ -313,6 +297,3 @@ def speaking(pages: Mapping[str, str], root: Path, package: griffe.Module) -> di
             ):
                 found.setdefault(path, []).append(page)
     return found
-
-
-CACHED = (public_names, canonical, modules, entries, _endings, _holders, program_uses)

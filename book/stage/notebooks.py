@@ -22,12 +22,10 @@ from pathlib import Path
 
 import nbformat
 import yaml
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
 
-from book.page import ROOT, Problem, headings, path_of, stop_at
+from book.edition import Edition
+from book.page import ROOT, BookError, Page, Problem, headings
+from book.stage import figures
 from book.stage.explorers import PLACE
 
 PACKAGE = 'PACKAGE = ""'  # in the first code cell
@@ -37,8 +35,6 @@ DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+")
 ONLY_HERE = re.compile(r"^(?:!!!|\?\?\?)|\[@|\{ ?[#.]|\]\((?:claim|figure|chart):|8<", re.MULTILINE)
 SVG = "image/svg+xml"
 WIDEST = 79  # characters of a line of code, which is read in a column of the site
-# As Markdown renders it.
-IMAGE = re.compile(r'<p><img alt="(?P<alt>[^"]*)" src="cell:(?P<id>[a-z0-9-]+)" ?/?></p>')
 WORDS = {
     "pt": {
         "download": "Baixar este caderno",
@@ -51,10 +47,6 @@ WORDS = {
         "a cell is what it put out here; the tests run it again, and compare.",
     },
 }
-
-
-def is_notebook(page: Page) -> bool:
-    return page.file.src_uri.endswith(".ipynb")
 
 
 def read(text: str) -> nbformat.NotebookNode:
@@ -113,25 +105,16 @@ def _prose_problems(source: str) -> Iterator[str]:
         yield f"{number[0]} is typed: let a cell print it, and say it in words"
 
 
-def on_pre_page(page: Page, config: MkDocsConfig, files: Files) -> Page:
-    if is_notebook(page):
-        page.__dict__.pop("render", None)  # that of mkdocs-jupyter, with a look of its own
-    return page
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if not page.is_notebook:
+        return markdown
+    edition.files[page.uri] = bundle(page.source)
+    return as_page(page, read(page.source), edition)
 
 
-def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
-    if not is_notebook(page):
-        return None
-    stop_at(problems, page)
-    path = path_of(page)
-    notebook = read(path.read_text(encoding="utf-8"))
-    return markdown(path, notebook, Path(config.docs_dir).name)
-
-
-def markdown(path: Path, notebook: nbformat.NotebookNode, language: str) -> str:
+def as_page(page: Page, notebook: nbformat.NotebookNode, edition: Edition) -> str:
     """The page: prose, code, and what the code put out."""
-    title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
-    meta = {"title": title, "description": notebook.metadata["description"]}
+    meta = {"title": page.title, "description": notebook.metadata["description"]}
     parts = [f"---\n{yaml.safe_dump(meta, allow_unicode=True)}---"]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -139,10 +122,10 @@ def markdown(path: Path, notebook: nbformat.NotebookNode, language: str) -> str:
             ident = f" {{#{cell.id}}}" if headings(first) else ""
             parts.append(first + ident + newline + rest)
             if cell is notebook.cells[0]:
-                parts.append(_download(path, WORDS[language]))
+                parts.append(_download(page.path, WORDS[edition.language]))
         else:
             parts.append(_fence("python", cell.source))
-            parts += output_blocks(path, cell)
+            parts += output_blocks(page, cell, edition)
     return "\n\n".join(parts) + "\n"
 
 
@@ -151,17 +134,22 @@ def _download(path: Path, words: dict[str, str]) -> str:
     return f'<p class="notebook">{button}<br>{words["alone"]}</p>'
 
 
-def output_blocks(path: Path, cell: nbformat.NotebookNode) -> Iterator[str]:
+def output_blocks(page: Page, cell: nbformat.NotebookNode, edition: Edition) -> Iterator[str]:
     """What a cell has put out, as Markdown."""
     alt, outputs = cell.metadata.get("alt", ""), put_out(cell.outputs)
     drawn = sum(kind == "svg" for kind, _ in outputs)
     if drawn != bool(alt) or re.search(r"[$`*\[\]\"]", alt):
-        raise PluginError(
-            f"{path}: cell {cell.id!r} drew {drawn} figures: expected one, with its alternative "
-            "text in plain words as alt in the cell's metadata, or none and no alt"
+        raise BookError(
+            f"{page.path}: cell {cell.id!r} drew {drawn} figures: expected one, with its "
+            "alternative text in plain words as alt in the cell's metadata, or none and no alt"
         )
     for kind, content in outputs:
-        yield _fence("text", content) if kind == "text" else f"![{alt}](cell:{cell.id})"
+        if kind == "svg":
+            place = f"{figures.FOLDER}/{page.path.stem}-{cell.id}.svg"
+            edition.files[place] = content
+            yield figures.image(page, alt, place, "", cell.id)
+        else:
+            yield _fence("text", content)
 
 
 def put_out(outputs: list[nbformat.NotebookNode]) -> list[tuple[str, str]]:
@@ -177,27 +165,6 @@ def put_out(outputs: list[nbformat.NotebookNode]) -> list[tuple[str, str]]:
 
 def _fence(language: str, content: str) -> str:
     return f"```{language}\n{content.rstrip()}\n```"
-
-
-def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    if not is_notebook(page):
-        return output
-    path = path_of(page)
-    text = path.read_text(encoding="utf-8")
-    target = Path(page.file.abs_dest_path or "").with_name(path.name)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(bundle(text), encoding="utf-8")
-    cells = {cell.id: cell for cell in read(text).cells}
-
-    def show(match: re.Match[str]) -> str:
-        outputs = put_out(cells[match["id"]].outputs)
-        (drawing,) = (content for kind, content in outputs if kind == "svg")
-        return (
-            f'<figure class="figure" id="figure-{match["id"]}"><div class="drawing" role="img" '
-            f'aria-label="{match["alt"]}" tabindex="0">{drawing}</div></figure>'
-        )
-
-    return IMAGE.sub(show, output)
 
 
 def bundle(text: str, root: Path = ROOT) -> str:

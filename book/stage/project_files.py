@@ -11,14 +11,13 @@ from functools import cache
 from pathlib import Path
 
 from markdown.extensions.toc import slugify
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
 
-from book.page import ROOT, headings
-from book.stage.names import add_links, read
+from book.edition import Edition
+from book.page import ROOT, BookError, Page, headings
+from book.stage import api
+from book.stage.names import add_links
 
+AFTER = ("includes",)
 ENGLISH = "en"
 PLACE = re.compile(r"^<!-- file (?P<name>[\w.]+) -->$", re.MULTILINE)
 NOTE = re.compile(r"\n<!-- agrees: \w+ -->$")  # book/make/agree.py's
@@ -39,26 +38,19 @@ def section(root: Path, name: str, language: str) -> str:
     lines = path.read_text(encoding="utf-8").split("\n")
     _, *found = headings("\n".join(lines))
     if len(found) != len(known):
-        raise PluginError(
-            f"{path}:1: expected {len(known)} headings, as in {name}, got {len(found)}"
-        )
+        raise BookError(f"{path}:1: expected {len(known)} headings, as in {name}, got {len(found)}")
     for english, heading in zip(known, found, strict=True):
         lines[heading.line - 1] += f" {{#{slugify(english.title, '-')}}}"
     text = NOTE.sub("", "\n".join(lines[1:]).strip())
-    # What shows how to include a file must not include one; a line is escaped at its first marker.
-    text = re.sub(r"^(.*?)--8<--", r"\1;--8<--", text, flags=re.MULTILINE)
     if path == root / name and language != ENGLISH:
         return f'<div lang="{ENGLISH}" markdown>\n\n{text}\n\n</div>'
     return text
 
 
-def on_pre_build(config: MkDocsConfig) -> None:
-    section.cache_clear()
-
-
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    language = Path(config.docs_dir).name
-    package = read(config)
+def stage(markdown: str, page: Page, edition: Edition) -> str:
     return PLACE.sub(
-        lambda match: add_links(section(ROOT, match["name"], language), package), markdown
+        lambda match: add_links(
+            section(ROOT, match["name"], edition.language), edition.package, api.link(page, edition)
+        ),
+        markdown,
     )

@@ -5,12 +5,10 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
+from book.edition import Edition
+from book.page import ROOT, Page, lines_outside_blocks
 
-from book.page import ROOT, lines_outside_blocks, path_of
-
+AFTER = ("citations",)
 ROOMS = ("begin", "foundations", "scale", "complexity", "variants", "pitfalls", "practice")
 TITLE = re.compile(r"^# .*$", re.MULTILINE)
 WORD = re.compile(r"[^\W\d_]{2,}")
@@ -23,16 +21,12 @@ WORDS = {
 }
 
 
-def on_pre_build(config: MkDocsConfig) -> None:
-    dates.cache_clear()
-
-
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    if page.file.src_uri.partition("/")[0] not in ROOMS:
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if page.uri.partition("/")[0] not in ROOMS:
         return markdown
-    path, words = path_of(page), WORDS[Path(config.docs_dir).name]
-    said = [words["time"].format(minutes(path.read_text(encoding="utf-8")))]
-    if day := commit_date(path):
+    words = WORDS[edition.language]
+    said = [words["time"].format(minutes(page.source))]
+    if day := commit_date(page.path):
         said.append(words["changed"].format(day))
     line = f'<p class="reading" data-search-exclude>{" · ".join(said)}</p>'
     return TITLE.sub(lambda title: f"{title[0]}\n\n{line}", markdown, count=1)

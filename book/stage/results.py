@@ -14,10 +14,11 @@ named); a chart, alone on its line, chooses by the same names, but shows all len
 A block of a record of ranks may choose ranks and threads, too.
 
 What stands on a page is a wish, and every number is read from docs/results when the site is
-built. Like figures, tables and charts are put there after the search index is made. A wish that
-no record fulfils stops the build. A table can be sorted and sifted, which style/tables.js does.
+built. A wish that no record fulfils stops the build. A table can be sorted and sifted, which
+style/tables.js does.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,23 +27,21 @@ from html import escape, unescape
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
-
 from attnref.bench.chart import ENGLISH, chart
 from attnref.bench.digits import milliseconds, three_digits
 from attnref.bench.record import RankResult, RankSkipped, Record, Result, Skipped, stale_methods
+from book.edition import Edition
 from book.page import (
     ROOT,
     Block,
+    Page,
     Problem,
     blocks,
     is_alone,
     lines_outside_blocks,
     of_the_package,
-    stop_at,
 )
+from book.stage import figures
 from book.stage.rank_tables import WORDS as RANK_WORDS
 from book.stage.rank_tables import rank_table
 
@@ -51,11 +50,7 @@ LIKE = re.compile(r"\(\s*chart\s*:")
 CHART = re.compile(
     r"!\[(?P<alt>[^\]]*)\]\(chart:(?P<task>[a-z]+)(?:\?(?P<query>[a-z0-9_=&,-]+))?\)"
 )
-# As Markdown renders it; of a results block, as this hook writes it.
-IMAGE = re.compile(
-    r'<p><img alt="(?P<alt>[^"]*)" src="(?P<kind>chart|results):(?P<task>[a-z]+)'
-    r'(?:\?(?P<query>[^"]*))?" ?/?></p>'
-)
+AFTER = ("citations",)
 WORDS = {
     "pt": {
         "title": "{task}: tempo e comprimento",
@@ -287,38 +282,25 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
     return found
 
 
-def on_pre_build(config: MkDocsConfig) -> None:
-    _load.cache_clear()
-
-
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    stop_at(problems, page)
-    lines = markdown.split("\n")
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if not LIKE.search(markdown) and "```results" not in markdown:
+        return markdown
+    lines, language = markdown.split("\n"), edition.language
+    for number, line in lines_outside_blocks(markdown):
+        if match := CHART.fullmatch(line.strip()):
+            wish = understand(_options(match), ROOT)
+            drawn = chart(wish.record, wish.task, methods=wish.methods, words=WORDS[language])
+            digest = hashlib.sha256(drawn.encode()).hexdigest()[:8]
+            place = f"{figures.FOLDER}/{wish.task}-{digest}.svg"
+            edition.files[place] = drawn
+            caption = provenance(wish, language)
+            lines[number - 1] = figures.image(page, match["alt"], place, caption)
     for block in reversed(list(_results_blocks(markdown))):
-        options = options_of(block)
-        query = "&".join(f"{name}={value.replace(' ', '')}" for name, value in options.items())
+        shown = table(understand(options_of(block), ROOT), language)
         fence = lines[block.line - 1]
         indent = fence[: len(fence) - len(fence.lstrip())]
-        image = f"{indent}![](results:{options['task']}?{query})"
-        lines[block.line - 1 : block.line + len(block.body) + 1] = ["", image, ""]
+        lines[block.line - 1 : block.line + len(block.body) + 1] = ["", indent + shown, ""]
     return "\n".join(lines)
-
-
-def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    language = Path(config.docs_dir).name
-
-    def show(match: re.Match[str]) -> str:
-        wish = understand(_options(match), ROOT)
-        if match["kind"] == "results":
-            return table(wish, language)
-        drawn = chart(wish.record, wish.task, methods=wish.methods, words=WORDS[language])
-        return (
-            '<figure class="figure chart"><div class="drawing" role="img" '
-            f'aria-label="{match["alt"]}" tabindex="0">{drawn}</div>'
-            f"<figcaption>{provenance(wish, language)}</figcaption></figure>"
-        )
-
-    return IMAGE.sub(show, output)
 
 
 def table(wish: Wish, language: str) -> str:
@@ -328,7 +310,7 @@ def table(wish: Wish, language: str) -> str:
     if wish.rank_results:
         notes = [_left_out(wish, words), provenance(wish, language)]
         shown = rank_table(wish.record, wish.rank_results, language, notes)
-        return f'<div class="results" {sift}>{shown}</div>'
+        return f'<div class="results" data-search-exclude {sift}>{shown}</div>'
     baseline = of_the_package()["baselines"][wish.task]
     base = {
         result.n: result.median
@@ -356,7 +338,7 @@ def table(wish: Wish, language: str) -> str:
     against = words["speed against"].format(baseline=f"<code>{baseline}</code>")
     said = " ".join(filter(None, (against, _left_out(wish, words), provenance(wish, language))))
     return (
-        f'<div class="results" {sift}>'
+        f'<div class="results" data-search-exclude {sift}>'
         f"<table><caption><code>{wish.task}</code>: {question}</caption>"
         f"<thead><tr>{heads}</tr></thead>{''.join(parts)}</table><p>{said}</p></div>"
     )
@@ -433,7 +415,7 @@ def _results_blocks(text: str) -> Iterator[Block]:
 
 
 def _options(match: re.Match[str]) -> dict[str, str]:
-    """The options of a chart, and of a block as this hook passes them on."""
+    """The options of a chart."""
     query = dict(parse_qsl(unescape(match["query"] or ""), keep_blank_values=True))
     return {"task": match["task"]} | query
 

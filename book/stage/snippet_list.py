@@ -5,20 +5,14 @@ import posixpath
 from functools import cache
 from pathlib import Path
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.nav import Navigation
-from mkdocs.structure.pages import Page
-
-from book.page import ROOT, blocks, fill, headings, title
+from book.edition import Edition
+from book.page import ROOT, Page, blocks, headings, title
 from book.stage.includes import INCLUDE
 
+AFTER = ("citations",)
 PAGE = "reference/snippets.md"
 PLACE = "<!-- every snippet -->"
 ALSO = {"pt": "também em", "en": "also on"}
-
-
-_order: list[str] = []
 
 
 def shown_snippets(text: str) -> list[tuple[str, str, str]]:
@@ -46,18 +40,10 @@ def summary(root: Path, path: str) -> str:
     return " ".join(docstring.partition("\n\n")[0].split())
 
 
-def on_pre_build(config: MkDocsConfig) -> None:
-    summary.cache_clear()
-
-
-def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
-    _order[:] = [page.file.src_uri for page in nav.pages]
-
-
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    if page.file.src_uri != PAGE:
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if page.uri != PAGE:
         return markdown
-    return fill(markdown, PLACE, catalogue(ROOT, Path(config.docs_dir).name, _order), page)
+    return page.fill(markdown, PLACE, catalogue(ROOT, edition.language, list(edition.pages)))
 
 
 def catalogue(root: Path, language: str, order: list[str]) -> str:

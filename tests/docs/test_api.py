@@ -7,9 +7,9 @@ from pathlib import Path
 
 import griffe
 import pytest
-from mkdocs.exceptions import PluginError
 
 import attnref
+from book.page import BookError
 from book.stage import api, docstrings, names
 
 ROOT = Path(__file__).parent.parent.parent
@@ -335,7 +335,7 @@ def test_a_reference_to_nothing_stops_the_build_where_it_stands():
         message = re.escape(f"softmax.py:7: `{name}`: there is no")
         with (
             small(SOFTMAX.replace(":func:`plain`", f":func:`{name}`")) as package,
-            pytest.raises(PluginError, match=message),
+            pytest.raises(BookError, match=message),
         ):
             docstrings.markdown(package["softmax.bent"], package, "**Source:**")
 

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from mkdocs.exceptions import PluginError
 
 import attnref
 from attnref import masks, variants
 from attnref.record import Example
-from book.page import front_matter, headings
+from book.page import BookError, front_matter, headings
 from book.stage import decision
 
 ROOT = Path(__file__).parent.parent.parent
@@ -166,5 +165,5 @@ def test_a_decision_that_is_not_whole_stops_the_build(tmp_path, old, new, messag
     assert ways == [["a", "x"], ["a", "b", "x"], ["a", "b", "y"]]
     assert old in WHOLE
     path.write_text(WHOLE.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(PluginError, match=re.escape(f"{path}: {message}")):
+    with pytest.raises(BookError, match=re.escape(f"{path}: {message}")):
         decision.read(path)

@@ -4,8 +4,8 @@ import json
 import shutil
 
 import pytest
-from mkdocs.exceptions import PluginError
 
+from book.page import BookError
 from book.stage import explorers
 
 STATE = {"state": {"length": 3}, "values": {"half": 1.5}, "drawing": {}}
@@ -47,13 +47,13 @@ def test_what_is_not_there_is_told(folder):
         ("picture", '{{ values|shown("all") }}', "no number 'all' in values.py; there are half"),
     ):
         write(folder, **{part: text})
-        with pytest.raises(PluginError, match=problem):
+        with pytest.raises(BookError, match=problem):
             explorers.explorer("half", "en", folder=folder)
 
 
 def test_an_explorer_that_is_not_there_is_told(folder):
     (folder / "half" / "shown.json").unlink()
-    with pytest.raises(PluginError, match=r"shown\.json: it is missing: run make record"):
+    with pytest.raises(BookError, match=r"shown\.json: it is missing: run make record"):
         explorers.explorer("half", "en", folder=folder)
-    with pytest.raises(PluginError, match="no explorer 'third' in docs/explorers; there are half"):
+    with pytest.raises(BookError, match="no explorer 'third' in docs/explorers; there are half"):
         explorers.explorer("third", "en", folder=folder)

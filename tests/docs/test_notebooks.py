@@ -12,9 +12,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from mkdocs.exceptions import PluginError
 
 from book.make import notebook as execution
+from book.page import BookError
 from book.stage import notebooks
 from tests.docs import contracts
 
@@ -348,11 +348,11 @@ def test_what_comes_in_pieces_is_one_output(tmp_path, kernel):
 def test_a_figure_and_its_words_need_each_other():
     cell = nbformat.v4.new_code_cell("plot()", id="here")
     cell.metadata.alt = "A line that rises"
-    with pytest.raises(PluginError, match="drew 0 figures: expected one, with its alternative"):
+    with pytest.raises(BookError, match="drew 0 figures: expected one, with its alternative"):
         list(notebooks.output_blocks(Path("x.ipynb"), cell))
     cell.outputs = [nbformat.v4.new_output("display_data", data={notebooks.SVG: "<svg/>"})]
     shown = "![A line that rises](cell:here)"
     assert list(notebooks.output_blocks(Path("x.ipynb"), cell)) == [shown]
     del cell.metadata["alt"]
-    with pytest.raises(PluginError, match="drew 1 figures"):
+    with pytest.raises(BookError, match="drew 1 figures"):
         list(notebooks.output_blocks(Path("x.ipynb"), cell))

@@ -4,10 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from mkdocs.exceptions import PluginError
 
 from book.make import record
-from book.page import blocks, headings, lines_outside_blocks
+from book.page import BookError, blocks, headings, lines_outside_blocks
 from book.stage import project_files, snippet_list
 
 ROOT = Path(__file__).parent.parent.parent
@@ -100,7 +99,5 @@ def test_a_file_in_english_alone_is_marked_as_english():
 def test_a_section_in_one_language_only_stops_the_build(tmp_path):
     (tmp_path / "FILE.md").write_text("# A\n\n## B\n\n## C\n", encoding="utf-8")
     (tmp_path / "FILE.pt.md").write_text("# A\n\n## B\n", encoding="utf-8")
-    with pytest.raises(
-        PluginError, match=r"FILE.pt.md:1: expected 2 headings, as in FILE.md, got 1"
-    ):
+    with pytest.raises(BookError, match=r"FILE.pt.md:1: expected 2 headings, as in FILE.md, got 1"):
         project_files.section(tmp_path, "FILE.md", "pt")

@@ -96,5 +96,5 @@ def test_what_follows_a_box_belongs_to_what_is_before_it(indexed):
 
 
 def test_a_theme_that_names_its_worker_otherwise_stops_the_build():
-    with pytest.raises(search_index.PluginError, match="names its search worker otherwise"):
+    with pytest.raises(search_index.BookError, match="names its search worker otherwise"):
         search_index.on_post_page('<script>{"search": "other.js"}</script>', None, None)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from mkdocs.exceptions import PluginError
 
 from book.finish import theme
+from book.page import BookError
 from book.stage import api, guide
 
 ROOT = Path(__file__).parent.parent.parent
@@ -31,7 +31,7 @@ def test_a_row_that_is_not_whole_stops_the_build(tmp_path, said):
     page = tmp_path / "variants" / "fast.md"
     page.parent.mkdir()
     page.write_text(f"---\ntitle: Fast\nvariant: {said}\n---\n", encoding="utf-8")
-    with pytest.raises(PluginError, match=r"fast\.md:1: variant: expected need, same as"):
+    with pytest.raises(BookError, match=r"fast\.md:1: variant: expected need, same as"):
         guide.rows(tmp_path, ["variants/fast.md"])
 
 
