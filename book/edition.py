@@ -10,6 +10,7 @@ import griffe
 
 from book.page import BookError, Page
 
+SUFFIXES = (".md", ".ipynb")  # of pages
 Nav = list[Any]  # the paths of pages, and {name of a room: another such list}
 
 
@@ -65,7 +66,7 @@ class Edition:
         there = {
             path.relative_to(self.docs).as_posix(): path
             for path in sorted(self.docs.rglob("*.*"))
-            if path.suffix in (".md", ".ipynb")
+            if path.suffix in SUFFIXES
         }
         order = list(paths(complete(self.nav, sorted(there))))
         if lost := [uri for uri in order if uri not in there]:

@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-from book.edition import Edition
+from book.edition import SUFFIXES, Edition
 from book.page import ROOT, BookError, Page, Problem
 from book.passes import forget, passes
 from book.stage import downloads, notebooks
@@ -29,9 +29,10 @@ def stage(edition: Edition) -> None:
     if found := problems(edition):
         raise BookError("\n".join(map(str, found)))
     edition.files |= downloads.files()
-    edition.files |= {
-        path.relative_to(SHARED).as_posix(): path for path in SHARED.rglob("*") if path.is_file()
-    }
+    for folder in (SHARED, edition.docs):  # of the second what is no page
+        for path in folder.rglob("*"):
+            if path.is_file() and path.suffix not in SUFFIXES:
+                edition.files[path.relative_to(folder).as_posix()] = path
     for page in edition.pages.values():
         edition.files[page.staged] = ready(page, edition)
     write(edition)
