@@ -22,6 +22,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 ROOT = Path(__file__).parents[1]
+LANGUAGES = ("pt", "en")
 # Within a line, for what replaces text beside them.
 HEADING = re.compile(r"^(?P<level>#{1,6}) .*?(?:\{ ?#(?P<id>[\w-]+) ?\})?\s*$")
 LINK = re.compile(r"(?P<image>!?)\[(?:[^\[\]]|\[[^\[\]]*\])*\]\((?P<target>[^)\s]+)[^)]*\)")
@@ -120,6 +121,12 @@ class Page:
         if place not in markdown:
             raise BookError(f"{self.path}:1: expected the line {place}")
         return markdown.replace(place, content)
+
+
+def files(root: Path) -> list[Path]:
+    """The Markdown pages of both languages."""
+    folders = (root / "docs" / language for language in LANGUAGES)
+    return sorted(path for folder in folders for path in folder.rglob("*.md"))
 
 
 def locate(path: Path, text: str, root: Path = ROOT) -> tuple[Path, int]:

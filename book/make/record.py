@@ -16,7 +16,6 @@ import io
 import json
 import multiprocessing
 import os
-import re
 import runpy
 import sys
 import traceback
@@ -27,46 +26,11 @@ from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from book.page import ROOT
+from book.recorded import PACKAGE, figures, first_values, notebooks, page_scripts, snippets
+
 KEPT = ROOT / ".cache" / "recorded.json"
-PACKAGE = "package.py"
 VERSIONS = {name: version(name) for name in ("torch", "numpy", "matplotlib")}
-
-
-def snippets(root: Path = ROOT) -> list[Path]:
-    """The files with a section to show; others, without one, are what several of them share."""
-    return _holding("# --8<-- [start:", root / "snippets")
-
-
-def figures(root: Path = ROOT) -> list[Path]:
-    """The scripts with text to set in a drawing; others are what several of them share."""
-    return _holding("\nTEXT = {", root / "docs" / "figures")
-
-
-def notebooks(root: Path = ROOT) -> list[Path]:
-    """Those in English; what is put out is the same in each language."""
-    return sorted((root / "docs" / "en" / "notebooks").glob("*.ipynb"))
-
-
-def first_values(root: Path = ROOT) -> list[Path]:
-    """What computes the numbers that a page shows before a script has run."""
-    return [*sorted((root / "docs" / "explorers").glob("*/values.py")), root / "docs" / PACKAGE]
-
-
-def page_scripts(page: str, root: Path = ROOT) -> list[Path]:
-    """The scripts whose output or drawing a page shows, such as foundations/dropout."""
-    path = root / "docs" / "en" / f"{page}.md"
-    if path.with_suffix(".ipynb").is_file():
-        return [path.with_suffix(".ipynb")]
-    if not path.is_file():
-        raise ValueError(f"there is no page {path.relative_to(root)}; name one as folder/page")
-    text = path.read_text(encoding="utf-8")
-    shown = set(re.findall(r'--8<-- "(snippets/[\w/-]+)\.(?:py|out)', text))
-    drawn = set(re.findall(r"\]\(figure:([a-z0-9-]+)", text))
-    return [
-        *(path for path in snippets(root) if str(path.relative_to(root).with_suffix("")) in shown),
-        *(path for path in figures(root) if path.stem in drawn),
-    ]
 
 
 def run(snippet: Path) -> str:
@@ -109,12 +73,6 @@ def shown(script: Path) -> dict[Path, str]:
 
 def _json(content: object) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False, default=list) + "\n"
-
-
-def _holding(mark: str, folder: Path) -> list[Path]:
-    return [
-        path for path in sorted(folder.rglob("*.py")) if mark in path.read_text(encoding="utf-8")
-    ]
 
 
 def _shared_folders(script: Path) -> list[Path]:

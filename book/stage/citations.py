@@ -14,7 +14,7 @@ import bibtexparser.entrypoint
 from bibtexparser import middlewares
 
 from book.edition import Edition
-from book.page import ROOT, BookError, Page, Problem, find_in_prose, replace_in_prose
+from book.page import ROOT, BookError, Page, Problem, files, find_in_prose, replace_in_prose
 
 # Brackets with an @ that begins a word; what is written in them is judged source by source.
 CITATION = re.compile(r"\[(?P<sources>[^\[\]]*(?<![^\s\[;-])@\w[^\[\]]*)\](?!\()")
@@ -121,3 +121,12 @@ def _list() -> str:
             parts.append(f"<{entry['url']}>")
         lines.append(f'- <span id="{key}">{" ".join(parts)}</span>')
     return "\n".join(lines)
+
+
+def book_contract(root: Path) -> list[str]:
+    """Sources that no page cites."""
+    cited = set()
+    for page in files(root):
+        cited |= set(citation_keys(page.read_text(encoding="utf-8")))
+    uncited = sorted(read_bibliography(root).keys() - cited)
+    return [f"docs/references.bib: {key} is cited by no page" for key in uncited]

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from book.edition import Edition
-from book.page import ROOT, Page, Problem, find_in_prose, replace_in_prose
+from book.page import LANGUAGES, ROOT, Page, Problem, files, find_in_prose, replace_in_prose
 from book.stage.assertions import asserts, definitions
 
 # The statement may hold formulas with brackets of their own, one level deep. Any id is one.
@@ -212,3 +212,29 @@ def _catalogue(page: Page, edition: Edition) -> str:
             )
         parts.append("</div>\n")
     return "\n".join(parts)
+
+
+def book_contract(root: Path) -> list[Problem | str]:
+    found: list[Problem | str] = []
+    stated: dict[str, dict[str, list[str]]] = {language: {} for language in LANGUAGES}
+    for page in files(root):
+        text = page.read_text(encoding="utf-8")
+        language = page.relative_to(root / "docs").parts[0]
+        for claim, statement in claims_of(text):
+            stated[language].setdefault(claim, []).append(statement)
+    for language, there in stated.items():
+        for claim, statements in sorted(there.items()):
+            if leans(said := fullest_statement(statements), language):
+                found.append(
+                    f"docs/{language}: claim {claim!r} says {said!r}, which the page of claims "
+                    "shows by itself; let it name what it speaks of"
+                )
+    for claim in sorted(stated["pt"].keys() ^ stated["en"].keys()):
+        only = "pt" if claim in stated["pt"] else "en"
+        found.append(f"claim {claim!r} stands in docs/{only} only; state it in both languages")
+    for claim, tests in sorted(tests_by_claim(root).items()):
+        if claim not in stated["pt"].keys() | stated["en"].keys():
+            found.append(
+                f"{tests[0].path}: {tests[0].name} verifies {claim!r}, which no page claims"
+            )
+    return found

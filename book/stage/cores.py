@@ -11,13 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import griffe
+
 from book.edition import Edition
-from book.page import ROOT, Block, Page, Problem, blocks
+from book.page import ROOT, Block, Page, Problem, blocks, files, read_yaml
+from book.stage import bodies, names
 from book.stage.includes import INCLUDE, program
 from book.stage.marks import lines_with
 
 AFTER = ("notebooks",)
 PACKAGE = "attnref/"
+NOT_SHOWN = "docs/not-shown.yml"
 ITEM = re.compile(r"^\d+\. +(?:(?P<ticks>`+) ?(?P<code>.+?) ?(?P=ticks)(?!`))?")
 
 
@@ -113,4 +117,33 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
                 last = where[0]
                 continue
             found.append(Problem(page, line, message))
+    return found
+
+
+def book_contract(root: Path) -> list[Problem]:
+    """Public names whose code no page shows, and reasons that nothing needs."""
+    package = griffe.load("attnref", search_paths=[root], try_relative_path=False)
+    assert isinstance(package, griffe.Module)
+    shown = {
+        (path, name.partition(".")[0])
+        for page in files(root)
+        if "reference" not in page.parts
+        for core in cores(page.read_text(encoding="utf-8"), root)
+        for path, name in core.names
+    }
+    reasons = read_yaml((root / NOT_SHOWN).read_text(encoding="utf-8"))
+    found, unneeded, entries = [], dict(reasons), names.entries(package)
+    for path, one in entries.items():
+        name, file = path.removeprefix("attnref."), one.relative_package_filepath.as_posix()
+        text = (root / file).read_text(encoding="utf-8")
+        public = {other.name for other in entries.values() if other.module is one.module}
+        behind = bodies.dependencies(text, one.name, public)
+        if not shown & {(file, each) for each in behind}:
+            unneeded.pop(name, None)
+            if name not in reasons:
+                message = f"{one.name}: no page shows its body, or a function behind it"
+                found.append(Problem(root / file, one.lineno or 1, message))
+    for name in unneeded:
+        message = f"{name}: a page shows it, or there is no such public name; remove the line"
+        found.append(Problem(root / NOT_SHOWN, 1, message))
     return found

@@ -4,12 +4,14 @@ It becomes an image with its caption, whose drawing stands beside the staged pag
 puts it into the page. What draws it, and in which language, is docs/figures.
 """
 
+import ast
 import re
 from html import escape
 from pathlib import Path
 
+from book import recorded
 from book.edition import Edition
-from book.page import ROOT, Page, Problem, is_alone, lines_outside_blocks
+from book.page import LANGUAGES, ROOT, Page, Problem, files, is_alone, lines_outside_blocks
 
 LIKE = re.compile(r"\(\s*figure\s*:")
 FIGURE = re.compile(
@@ -90,3 +92,38 @@ def image(page: Page, alt: str, place: str, caption: str, name: str = "") -> str
     kind = f'class="figure" id="figure-{name}"' if name else 'class="figure chart"'
     below = f"<figcaption>{caption}</figcaption>" if caption else ""
     return f'<figure {kind} markdown="span">![{alt}]({page.link(place)}){below}</figure>'
+
+
+def book_contract(root: Path) -> list[Problem | str]:
+    found: list[Problem | str] = []
+    shown: dict[str, set[str]] = {language: set() for language in LANGUAGES}
+    for page in files(root):
+        text = page.read_text(encoding="utf-8")
+        shown[page.relative_to(root / "docs").parts[0]] |= set(figures_of(text))
+    expected = set()
+    for script in recorded.figures(root):
+        name = script.relative_to(root).as_posix()
+        found += text_problems(script)
+        for language in LANGUAGES:
+            path = drawing_path(root, script.stem, language)
+            expected.add(path)
+            if not path.is_file():
+                found.append(f"{name} is not recorded in {language!r}; run make record")
+            if script.stem not in shown[language]:
+                found.append(f"{name} is shown on no page of docs/{language}")
+    for path in sorted({*(root / "docs" / "figures").rglob("*.svg")} - expected):
+        found.append(f"{path.relative_to(root).as_posix()} has no script")
+    return found
+
+
+def text_problems(script: Path) -> list[Problem]:
+    """Text that a figure has in one language only."""
+    for node in ast.parse(script.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TEXT":
+            text = ast.literal_eval(node.value)
+            keys = {language: set(text.get(language, ())) for language in LANGUAGES}
+            return [
+                Problem(script, node.lineno, f"the text {key!r} is not in both languages")
+                for key in sorted(keys["pt"] ^ keys["en"])
+            ]
+    return [Problem(script, 1, "expected a dictionary TEXT of both languages")]

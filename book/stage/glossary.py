@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from book.edition import Edition
-from book.page import ROOT, Page, Problem, read_yaml, strip_accents
+from book.page import LANGUAGES, ROOT, Page, Problem, headings, read_yaml, strip_accents
 
 Entry = dict[str, Any]
 SOURCE = Path("docs", "glossary.yml")
@@ -68,6 +68,10 @@ def _lacks(entry: Entry) -> Iterator[str]:
             )
 
 
+def edition_problems(edition: Edition) -> list[Problem]:
+    return whole_problems(edition.root)
+
+
 def stage(markdown: str, page: Page, edition: Edition) -> str:
     if page.uri != PAGE:
         return markdown
@@ -95,3 +99,16 @@ def _list(language: str) -> str:
 
 def _order(term: str) -> str:
     return strip_accents(term).lower()
+
+
+def book_contract(root: Path) -> list[Problem | str]:
+    found: list[Problem | str] = [*whole_problems(root)]
+    for name, entry in read_glossary(root).items():
+        path, _, anchor = str(entry.get("page")).partition("#")
+        for language in LANGUAGES:
+            page = root / "docs" / language / path
+            if not page.is_file():
+                found.append(f"docs/glossary.yml: {name}: there is no page docs/{language}/{path}")
+            elif anchor and anchor not in [heading.id for heading in headings(page.read_text())]:
+                found.append(f"docs/glossary.yml: {name}: {page.name} has no heading {{#{anchor}}}")
+    return found

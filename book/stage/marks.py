@@ -5,6 +5,7 @@ code from exactly one line of the block; the marks follow the order of the lines
 both languages. So a mark cannot outlive its line, nor move to another one.
 """
 
+import itertools
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -77,3 +78,31 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
                 continue
             found.append(Problem(page, line, message))
     return found
+
+
+def book_contract(root: Path) -> list[Problem]:
+    """Where the two versions of a page mark different lines."""
+    found = []
+    for pt in sorted((root / "docs" / "pt").rglob("*.md")):
+        en = root / "docs" / "en" / pt.relative_to(root / "docs" / "pt")
+        if not en.is_file():
+            continue  # which parity_problems reports
+        for one, other in itertools.zip_longest(_marks(pt), _marks(en)):
+            if not (one and other and one[0] == other[0]):
+                here, (path, mark) = ((pt, one), (en, other)) if one else ((en, other), (pt, None))
+                there = f"{path}:{mark[1]} marks `{mark[2]}`" if mark else f"{path} does not"
+                message = (
+                    f"marks `{here[1][2]}`, but {there}; mark the same lines in both languages"
+                )
+                found.append(Problem(here[0], here[1][1], message))
+                break
+    return found
+
+
+def _marks(page: Path) -> list[tuple[tuple[int, str], int, str]]:
+    """Of each mark what must be the same in both languages, its line and the code it quotes."""
+    return [
+        ((number, code), line, code)
+        for number, block in enumerate(blocks(page.read_text(encoding="utf-8")))
+        for line, code in marks_of(block)
+    ]

@@ -422,3 +422,22 @@ def _options(match: re.Match[str]) -> dict[str, str]:
 
 def _list(options: dict[str, str], name: str) -> list[str]:
     return [value.strip() for value in options.get(name, "").split(",") if value.strip()]
+
+
+def book_contract(root: Path) -> list[Problem]:
+    """Records of code that no commit holds."""
+    found = []
+    for path in sorted((root / "docs" / "results").glob("*.json")):
+        kept = Record.load(path)
+        if kept.provenance["dirty"] is not False:
+            found.append(Problem(path, 1, "measured with uncommitted code; commit, run make bench"))
+    return found
+
+
+def stale_problems(root: Path) -> list[Problem]:
+    """Methods whose code has changed since; tables say so, and before a release it is measured."""
+    return [
+        Problem(path, 1, f"the code of {method} has changed since it was measured; run make bench")
+        for path in sorted((root / "docs" / "results").glob("*.json"))
+        for method in stale_methods(Record.load(path))
+    ]

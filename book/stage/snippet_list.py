@@ -5,6 +5,7 @@ import posixpath
 from functools import cache
 from pathlib import Path
 
+from book import recorded
 from book.edition import Edition
 from book.page import ROOT, Page, blocks, headings, title
 from book.stage.includes import INCLUDE
@@ -69,3 +70,21 @@ def catalogue(root: Path, language: str, order: list[str]) -> str:
         said = f'<span lang="en">{summary(root, path)}</span>'
         parts.append(f"- `{path}` · {links[0]}{also}<br>{said}")
     return "\n".join(parts)
+
+
+def book_contract(root: Path) -> list[str]:
+    """An output without a snippet, and a snippet whose page does not show it."""
+    snippets = recorded.snippets(root)
+    outputs = {snippet.with_suffix(".out") for snippet in snippets}
+    found = [
+        f"{output.relative_to(root).as_posix()} has no snippet"
+        for output in sorted(set((root / "snippets").rglob("*.out")) - outputs)
+    ]
+    for folder in sorted({snippet.parent for snippet in snippets}):
+        page = folder.relative_to(root / "snippets").as_posix()
+        here = {snippet for snippet in snippets if snippet.parent == folder}
+        shown = recorded.page_scripts(page, root) if (root / f"docs/en/{page}.md").is_file() else []
+        for snippet in sorted(here - set(shown)):
+            name = snippet.relative_to(root).as_posix()
+            found.append(f"{name}: docs/en/{page}.md does not show it; move it")
+    return found
