@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from book.page import blocks, links
 from book.stage import behaviour_tables
-from tests.docs import contracts
 
 ROOT = Path(__file__).parent.parent.parent
 DATA = ROOT / "docs" / "behaviours"
@@ -165,14 +165,12 @@ def test_the_pages_ask_every_question_once():
     asked = [
         behaviour_tables.wish(block, ROOT)
         for page in pages
-        for block in contracts.blocks(page.read_text(encoding="utf-8"))
+        for block in blocks(page.read_text(encoding="utf-8"))
         if block.language == "behaviours"
     ]
     assert sorted(asked) == sorted(("question", each) for each in behaviour_tables.questions(ROOT))
     text = index.read_text(encoding="utf-8")
-    assert [each.body for each in contracts.blocks(text) if each.language == "behaviours"] == [
+    assert [each.body for each in blocks(text) if each.language == "behaviours"] == [
         ("projects: all",)
     ]
-    assert not {f"behaviours/{page.name}" for page in pages} - {
-        link.target for link in contracts.links(text)
-    }
+    assert not {f"behaviours/{page.name}" for page in pages} - {link.target for link in links(text)}

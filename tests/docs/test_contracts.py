@@ -9,10 +9,10 @@ import pytest
 
 from attnref.bench.fingerprint import fingerprint
 from attnref.bench.record import Record
+from book import contracts
 from book import page as pages
-from book.make import agree, record
-from book.stage import claims
-from tests.docs import contracts
+from book.make import agree, compare, record
+from book.stage import claims, cores, figures, numbers, prose, results
 
 ROOT = Path(__file__).parent.parent.parent
 SIX = "foundations/six-words.md"
@@ -38,7 +38,7 @@ FILES = (
     "pyproject.toml",
     "tests/site/explorers/test_attention.py",
     "tests/theory/test_six_words.py",
-    *(f"docs/{language}/{page}.md" for language in contracts.LANGUAGES for page in PAGES),
+    *(f"docs/{language}/{page}.md" for language in pages.LANGUAGES for page in PAGES),
 )
 
 
@@ -105,11 +105,11 @@ def test_a_broken_include_is_found_where_it_stands(copy):
         ("## Four steps", "    print(1)\n\n## Four steps", "four blanks make code of this line"),
     ):
         with edited(page, old, new) as lines:
-            (problem, *_) = contracts.include_problems(copy)
+            (problem, *_) = contracts.problems("includes", copy)
         assert problem.path == page
         assert message in problem.message
         assert new.split("\n")[0].strip() in lines[problem.line - 1] or not new
-    assert contracts.include_problems(copy) == []
+    assert contracts.problems("includes", copy) == []
 
 
 def test_a_broken_section_is_found(copy):
@@ -129,7 +129,7 @@ def test_a_broken_section_is_found(copy):
         (whole, "", "the file is empty"),
     ):
         with edited(snippet, old, new) as lines:
-            problems = contracts.include_problems(copy)
+            problems = contracts.problems("includes", copy)
         expected = message.replace("LINE", str(lines.index(new) + 1 if new in lines else 0))
         assert {problem.path.parent.parent.name for problem in problems} == {"pt", "en"}, new
         assert all(expected in problem.message for problem in problems), messages(problems)
@@ -165,11 +165,11 @@ def test_a_body_that_no_page_shows_is_found(tmp_path):
         "docs/en/a.md": page.format("half"),
         "docs/pt/a.md": page.format("_behind"),
         "docs/en/reference/a.md": page.format("lost"),
-        contracts.NOT_SHOWN: "box.told: a reason\nbox.half: no reason\n",
+        cores.NOT_SHOWN: "box.told: a reason\nbox.half: no reason\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    body, reason = contracts.body_problems(tmp_path)
+    body, reason = contracts.problems("cores", tmp_path)
     assert (body.path, body.line) == (tmp_path / "attnref/box.py", 17)
     assert body.message == "lost: no page shows its body, or a function behind it"
     assert reason.message.startswith("box.half: a page shows it")
@@ -178,11 +178,11 @@ def test_a_body_that_no_page_shows_is_found(tmp_path):
 def test_an_empty_or_missing_output_is_found(copy):
     output = copy / "snippets/foundations/six-words/loop.out"
     output.write_text("\n")
-    assert "the file is empty" in messages(contracts.include_problems(copy))
+    assert "the file is empty" in messages(contracts.problems("includes", copy))
     output.unlink()
-    assert "no such file" in messages(contracts.include_problems(copy))
+    assert "no such file" in messages(contracts.problems("includes", copy))
     snippet = copy / "snippets/foundations/six-words/loop.py"
-    assert "no recorded output" in messages(contracts.output_problems(snippet, "x"))
+    assert "no recorded output" in messages(compare.output_problems(snippet, "x"))
 
 
 def test_outputs_agree_to_their_last_printed_digit():
@@ -201,7 +201,7 @@ def test_outputs_agree_to_their_last_printed_digit():
         ("-0.5", "0.5", False),
         ("a  0.5", "a 0.5", True),
     ):
-        assert (not list(contracts.differences(recorded, printed))) == same, printed
+        assert (not list(compare.differences(recorded, printed))) == same, printed
 
 
 @pytest.mark.claim("stale-output-is-found")
@@ -209,7 +209,7 @@ def test_a_stale_output_is_found(copy):
     snippet = copy / "snippets/foundations/six-words/loop.py"
     printed = snippet.with_suffix(".out").read_text()
     edit(snippet.with_suffix(".out"), "0.2379", "0.2479")
-    (problem,) = contracts.output_problems(snippet, printed)
+    (problem,) = compare.output_problems(snippet, printed)
     assert problem.line == 2
     assert "0.2479" in problem.message
 
@@ -217,11 +217,11 @@ def test_a_stale_output_is_found(copy):
 @pytest.mark.claim("unprinted-number-is-found")
 def test_a_figure_that_nothing_printed_is_found(copy):
     page = copy / "docs/en" / SIX
-    assert contracts.figure_problems(page, copy) == []
+    assert numbers.figure_problems(page, page.read_text(encoding="utf-8"), copy) == []
     for number in ("0.2397", "$0.2397$", "3.14", "**7.5**"):
         look = "Now look at the result"
         with edited(page, f"{look}.", f"{look}, {number}.") as lines:
-            (problem,) = contracts.figure_problems(page, copy)
+            (problem,) = numbers.figure_problems(page, page.read_text(encoding="utf-8"), copy)
         assert number.strip("$*") in problem.message
         assert number in lines[problem.line - 1]
 
@@ -229,18 +229,20 @@ def test_a_figure_that_nothing_printed_is_found(copy):
 def test_a_rounded_figure_is_accepted_and_a_misrounded_one_is_not(copy):
     page = copy / "docs/en" / SIX
     edit(page, "Now look at", "About 0.24 of it. Now look at")
-    assert not contracts.figure_problems(page, copy)
+    assert not numbers.figure_problems(page, page.read_text(encoding="utf-8"), copy)
     edit(page, "About 0.24", "About 0.23")  # 0.2333 was printed, too
-    assert not contracts.figure_problems(page, copy)
+    assert not numbers.figure_problems(page, page.read_text(encoding="utf-8"), copy)
     edit(page, "About 0.23", "About 0.19")
-    assert contracts.figure_problems(page, copy)
+    assert numbers.figure_problems(page, page.read_text(encoding="utf-8"), copy)
 
 
 def test_a_declared_figure_needs_a_source_that_exists_and_is_used(copy):
     page = copy / "docs/en" / SIX
     fact = "facts:\n", 'facts:\n  - {{value: "0.9999", source: "{}"}}\n'
     with edited(page, fact[0], fact[1].format("pyproject.toml")):
-        assert "declared and not used" in messages(contracts.figure_problems(page, copy))
+        assert "declared and not used" in messages(
+            numbers.figure_problems(page, page.read_text(encoding="utf-8"), copy)
+        )
     edit(page, "Now look at", "It was 0.9999. Now look at")
     for source, problem in {
         "@raschka2024": "",
@@ -251,7 +253,7 @@ def test_a_declared_figure_needs_a_source_that_exists_and_is_used(copy):
         "": "'' is no key",
     }.items():
         with edited(page, fact[0], fact[1].format(source)):
-            found = messages(contracts.figure_problems(page, copy))
+            found = messages(numbers.figure_problems(page, page.read_text(encoding="utf-8"), copy))
         assert (problem in found) if problem else not found, source
 
 
@@ -260,7 +262,7 @@ def test_a_line_that_one_language_alone_marks_is_found_where_it_is_marked(copy, 
     one, other = (copy / "docs" / language / SIX for language in (with_mark, without))
     last = 'mark `("softmax", lambda`'
     edit(other, last + "\n", "")
-    (problem,) = contracts.mark_problems(copy)
+    (problem,) = contracts.problems("marks", copy)
     assert problem.path == one
     assert one.read_text().split("\n")[problem.line - 1] == last
     assert problem.message == (
@@ -271,7 +273,7 @@ def test_a_line_that_one_language_alone_marks_is_found_where_it_is_marked(copy, 
 def test_another_line_that_one_language_marks_is_told_with_both_places(copy):
     pt, en = (copy / "docs" / language / SIX for language in ("pt", "en"))
     edit(en, "mark `context[p] += weights[word]`", "mark `context = [`")
-    (problem,) = contracts.mark_problems(copy)
+    (problem,) = contracts.problems("marks", copy)
     assert problem.path == pt
     line = en.read_text().split("\n").index("mark `context = [`") + 1
     assert f"marks `context[p] += weights[word]`, but {en}:{line} marks `context = [`" in str(
@@ -283,21 +285,21 @@ def test_another_line_that_one_language_marks_is_told_with_both_places(copy):
 def test_a_claim_without_a_test_is_found(copy):
     for language in ("pt", "en"):
         edit(copy / "docs" / language / SIX, "(claim:six-word-context)", "(claim:six-word-contest)")
-    found = messages(contracts.claim_problems(copy))
+    found = messages(contracts.problems("claims", copy))
     assert "claim 'six-word-contest' has no test" in found
     assert "verifies 'six-word-context', which no page claims" in found
 
 
 def test_a_claim_in_one_language_only_is_found(copy):
     edit(copy / "docs/en" / SIX, "](claim:rotation-changes-no-weight)", "](matrix-form.md)")
-    found = messages(contracts.claim_problems(copy))
+    found = messages(contracts.problems("claims", copy))
     assert "'rotation-changes-no-weight' stands in docs/pt only" in found
 
 
 def test_a_claim_that_cannot_be_read_alone_is_found(copy):
     edit(copy / "docs/en" / SIX, "[Rotating every embedding leaves", "[This leaves")
     edit(copy / "docs/pt" / SIX, "[Girar todos os embeddings", "[Isso")
-    found = messages(contracts.claim_problems(copy))
+    found = messages(contracts.problems("claims", copy))
     assert "docs/en: claim 'rotation-changes-no-weight' says 'This leaves every weight" in found
     assert "docs/pt: claim 'rotation-changes-no-weight' says 'Isso" in found
 
@@ -359,12 +361,12 @@ def test_a_difference_between_the_languages_is_found(copy):
         ("1.4950", "1.4754", "numbers differ"),
     ):
         with edited(copy / "docs/en" / SIX, old, new):
-            assert message in messages(contracts.parity_problems(copy)), new
+            assert message in messages(contracts.problems("parity", copy)), new
 
 
 def test_a_difference_is_told_in_a_sentence_and_a_missing_id_where_it_is_missing(copy):
     edit(copy / "docs/en" / SIX, " {#four-steps}", "")
-    found = messages(contracts.parity_problems(copy))
+    found = messages(contracts.problems("parity", copy))
     lines = (copy / "docs/en" / SIX).read_text().split("\n")
     line = lines.index("## Four steps for one word") + 1
     assert (
@@ -379,12 +381,12 @@ def test_words_inside_a_formula_may_differ(copy):
     page = "scale/scale-factor.md"
     assert r"\text{ senão }" in (copy / "docs/pt" / page).read_text()
     assert r"\text{ if }" in (copy / "docs/en" / page).read_text()
-    assert not contracts.parity_problems(copy)
+    assert not contracts.problems("parity", copy)
 
 
 def test_a_page_in_one_language_only_is_found(copy):
     (copy / "docs/en" / SIX).unlink()
-    found = messages(contracts.parity_problems(copy))
+    found = messages(contracts.problems("parity", copy))
     assert f"docs/pt/{SIX} has no counterpart docs/en/{SIX}" in found
 
 
@@ -402,23 +404,25 @@ def test_a_page_changed_in_one_language_is_reported_by_name(copy):
 
 def test_citations_must_resolve_and_sources_be_cited(copy):
     edit(copy / "docs/en" / SIX, "[@raschka2024]", "[@raschka2042]")
-    found = messages(contracts.citation_problems(copy))
+    found = messages(contracts.problems("citations", copy))
     assert "[@raschka2042] is not in docs/references.bib" in found
     edit(copy / "docs/references.bib", "@book{raschka2024,", "@book{raschka2025,")
-    found = messages(contracts.citation_problems(copy))
+    found = messages(contracts.problems("citations", copy))
     assert "raschka2025 is cited by no page" in found
 
 
 def test_an_output_whose_snippet_is_gone_is_found(copy):
     (copy / "snippets/orphan.out").write_text("1\n")
-    assert messages(contracts.snippet_problems(copy)) == "snippets/orphan.out has no snippet"
+    assert (
+        messages(contracts.problems("snippet_list", copy)) == "snippets/orphan.out has no snippet"
+    )
 
 
 def test_a_snippet_in_the_folder_of_another_page_is_found(copy):
     loop = copy / "snippets/foundations/six-words/loop.py"
     shutil.copy(loop, copy / "snippets/scale/scale-factor")
     assert "scale-factor/loop.py: docs/en/scale/scale-factor.md does not show it" in messages(
-        contracts.snippet_problems(copy)
+        contracts.problems("snippet_list", copy)
     )
 
 
@@ -436,13 +440,13 @@ def test_a_record_of_other_code_is_noticed(tmp_path):
     }
     path = tmp_path / "docs" / "results" / "cpu-float32.json"
     Record({"dirty": False}, {}, code).save(path)
-    text = messages(contracts.stale_problems(tmp_path))
+    text = messages(results.stale_problems(tmp_path))
     assert "the code of topk has changed since it was measured; run make bench" in text
     assert "the code of other has changed" in text
     assert "linear" not in text
-    assert contracts.result_problems(tmp_path) == []
+    assert contracts.problems("results", tmp_path) == []
     Record({"dirty": True}, {}, {}).save(path)
-    assert "measured with uncommitted code" in messages(contracts.result_problems(tmp_path))
+    assert "measured with uncommitted code" in messages(contracts.problems("results", tmp_path))
 
 
 MAP = "](figure:attention-map-six-words)"
@@ -463,35 +467,39 @@ def test_a_broken_figure_is_found_where_it_stands(copy):
         (f"{MAP}\n\n![ ](figure:saturation)", "'saturation' has no alternative text"),
     ):
         with edited(page, MAP, new) as lines:
-            found = contracts.drawing_problems(copy)
-        (problem,) = (each for each in found if isinstance(each, contracts.Problem))
+            found = contracts.problems("figures", copy)
+        (problem,) = (each for each in found if isinstance(each, pages.Problem))
         assert message in problem.message
         assert "figure:" in lines[problem.line - 1]
 
 
 def test_a_figure_with_a_caption_is_accepted(copy):
-    before = messages(contracts.drawing_problems(copy))
+    before = messages(contracts.problems("figures", copy))
     edit(copy / "docs/en" / SIX, MAP, MAP[:-1] + ' "Six words")')
-    assert messages(contracts.drawing_problems(copy)) == before
+    assert messages(contracts.problems("figures", copy)) == before
 
 
 def test_a_figure_that_no_page_shows_is_found(copy):
     edit(copy / "docs/en" / SIX, MAP, "](figure:attention-shapes)")
-    found = messages(contracts.drawing_problems(copy))
+    found = messages(contracts.problems("figures", copy))
     assert "attention-map-six-words.py is shown on no page of docs/en" in found
     assert "attention-map-six-words.py is shown on no page of docs/pt" not in found
 
 
 def test_a_page_without_a_figure_is_found(copy, monkeypatch):
     page = copy / "docs/en" / SIX
-    assert not contracts.prose_problems(page, copy)
-    monkeypatch.setitem(contracts.NO_FIGURE, SIX, "a reason")
-    assert "has a figure: remove its line" in messages(contracts.prose_problems(page, copy))
+    assert not prose.contract(page, page.read_text(encoding="utf-8"), copy)
+    monkeypatch.setitem(prose.NO_FIGURE, SIX, "a reason")
+    assert "has a figure: remove its line" in messages(
+        prose.contract(page, page.read_text(encoding="utf-8"), copy)
+    )
     edit(page, MAP, "](other.svg)")
     edit(page, "<!-- explorer: attention -->\n", "")
-    assert not contracts.prose_problems(page, copy)
-    monkeypatch.delitem(contracts.NO_FIGURE, SIX)
-    assert ":1: has no figure" in messages(contracts.prose_problems(page, copy))
+    assert not prose.contract(page, page.read_text(encoding="utf-8"), copy)
+    monkeypatch.delitem(prose.NO_FIGURE, SIX)
+    assert ":1: has no figure" in messages(
+        prose.contract(page, page.read_text(encoding="utf-8"), copy)
+    )
 
 
 PROSE = "word " * 300
@@ -517,7 +525,7 @@ def test_a_stretch_of_prose_alone_is_found_where_it_begins(copy):
     }.items():
         text = f"---\ntitle: T\n---\n\n![Map{MAP}\n\n{PROSE}\n\n{between}\n{PROSE}\n"
         page.write_text(text, encoding="utf-8")
-        problems = contracts.prose_problems(page, copy)
+        problems = prose.contract(page, page.read_text(encoding="utf-8"), copy)
         assert bool(problems) == found, between
         if found:
             assert problems[0].line == (9 if "?" in between else 7)
@@ -528,7 +536,7 @@ def test_a_drawing_and_its_script_need_each_other(copy):
     folder = copy / "docs/figures"
     (folder / "drawn/saturation.pt.svg").unlink()
     (folder / "foundations/attention-shapes.py").unlink()
-    found = messages(contracts.drawing_problems(copy))
+    found = messages(contracts.problems("figures", copy))
     assert "docs/figures/scale/saturation.py is not recorded in 'pt'; run make record" in found
     assert "docs/figures/drawn/attention-shapes.en.svg has no script" in found
 
@@ -536,10 +544,10 @@ def test_a_drawing_and_its_script_need_each_other(copy):
 def test_text_of_a_figure_in_one_language_only_is_found(copy):
     script = copy / "docs/figures/scale/saturation.py"
     edit(script, '"largest": "largest', '"biggest": "largest')
-    found = messages(contracts.drawing_problems(copy))
+    found = messages(contracts.problems("figures", copy))
     assert "the text 'largest' is not in both languages" in found
     script.write_text("# TEXT = {\n")
-    assert "expected a dictionary TEXT" in messages(contracts.text_problems(script))
+    assert "expected a dictionary TEXT" in messages(figures.text_problems(script))
 
 
 def test_a_stale_drawing_is_found(copy):
@@ -553,7 +561,7 @@ def test_a_stale_drawing_is_found(copy):
         ("</text>\n", "</text><path/>\n", False),
     ):
         with edited(recorded, old, new) as lines:
-            problems = contracts.redrawn_problems(recorded, drawn)
+            problems = compare.redrawn_problems(recorded, drawn)
         assert [lines[problem.line - 1] in problem.message for problem in problems] == (
             [] if same else [True]
         ), new
@@ -561,18 +569,18 @@ def test_a_stale_drawing_is_found(copy):
 
 def test_a_place_may_differ_by_its_last_digit(tmp_path):
     recorded = tmp_path / "x.svg"
-    assert "no recorded drawing" in messages(contracts.redrawn_problems(recorded, ""))
+    assert "no recorded drawing" in messages(compare.redrawn_problems(recorded, ""))
     recorded.write_text('<path d="M 1.5 2 L 3 4"/>\n')
     for moved, same in ((0.01, True), (0.02, False)):
         drawn = f'<path d="M 1.5 {2 + moved} L 3 4"/>\n'
-        assert (not contracts.redrawn_problems(recorded, drawn)) == same
+        assert (not compare.redrawn_problems(recorded, drawn)) == same
 
 
 def test_a_changed_script_is_found(copy):
     script = copy / "docs/figures/foundations/attention-map-six-words.py"
     edit(script, "scale=1.0", "scale=1.1")
     for path, drawn in record.draw(script).items():
-        assert contracts.redrawn_problems(path, drawn)
+        assert compare.redrawn_problems(path, drawn)
 
 
 QUERY = """    term: query
@@ -600,7 +608,7 @@ def test_an_entry_of_the_glossary_that_is_not_whole_is_found(copy):
         (page + after, f"matrix-form.md#roles{after}", "matrix-form.md has no heading {#roles}"),
     ):
         with edited(terms, old, new) as lines:
-            found = messages(contracts.glossary_problems(copy))
+            found = messages(contracts.problems("glossary", copy))
         assert message.replace("LINE", str(lines.index("query:") + 1)) in found, new
 
 
@@ -609,7 +617,7 @@ def test_a_language_missing_from_an_entry_is_found(copy):
     text = terms.read_text(encoding="utf-8")
     start = text.index("  en:", text.index("\nquery:"))
     terms.write_text(text[:start] + text[text.index("\n\n", start) :], encoding="utf-8")
-    found = messages(contracts.glossary_problems(copy))
+    found = messages(contracts.problems("glossary", copy))
     assert "query: en has no term" in found
     assert "query: en has no meaning" in found
 

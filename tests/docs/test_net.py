@@ -12,8 +12,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from book.finish import net
-from book.stage import citations, claims
-from tests.docs import contracts
+from book.stage import citations, claims, numbers
 
 ROOT = Path(__file__).parent.parent.parent
 PASSES = ("stage/citations", "stage/claims", "stage/figures", "finish/formulas", "finish/net")
@@ -180,6 +179,6 @@ def test_a_source_that_is_not_understood_is_refused():
 def test_a_place_in_a_source_is_no_figure(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A {#a}\n\nSee [@su2021, sec. 3.2] and [2.5](https://one.org/1.5).\n")
-    (problem,) = contracts.figure_problems(page, tmp_path)
+    (problem,) = numbers.figure_problems(page, page.read_text(encoding="utf-8"), tmp_path)
     assert problem.message.startswith("2.5 is in no output")
-    assert contracts.skeleton(page)["numbers"] == ["2.5"]
+    assert parity.skeleton(page)["numbers"] == ["2.5"]

@@ -4,8 +4,9 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from book.page import CODE, lines_outside_blocks
-from tests.docs.contracts import EQUATION, LANGUAGES, strip_front_matter
+from book.page import CODE, LANGUAGES, lines_outside_blocks
+from book.stage.numbers import strip_front_matter
+from book.stage.parity import EQUATION
 
 ROOT = Path(__file__).parent.parent.parent
 NOTATION = "reference/notation.md"

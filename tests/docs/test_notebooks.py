@@ -13,13 +13,13 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from book.make import compare
 from book.make import notebook as execution
-from book.page import BookError
-from book.stage import notebooks
-from tests.docs import contracts
+from book.page import LANGUAGES, BookError, headings, links
+from book.stage import notebooks, numbers, parity
 
 ROOT = Path(__file__).parent.parent.parent
-FOLDERS = {language: ROOT / "docs" / language / "notebooks" for language in contracts.LANGUAGES}
+FOLDERS = {language: ROOT / "docs" / language / "notebooks" for language in LANGUAGES}
 NAMES = sorted(path.stem for path in FOLDERS["en"].glob("*.ipynb"))
 PATHS = [folder / f"{name}.ipynb" for folder in FOLDERS.values() for name in NAMES]
 
@@ -41,11 +41,11 @@ def skeleton(notebook: nbformat.NotebookNode) -> dict[str, list]:
     return {
         "cells": [(cell.id, cell.cell_type, "alt" in cell.metadata) for cell in notebook.cells],
         "code": code,
-        "headings": [heading.level for heading in contracts.headings(text)],
+        "headings": [heading.level for heading in headings(text)],
         "equations": [
-            " ".join((one or other).split()) for one, other in contracts.EQUATION.findall(text)
+            " ".join((one or other).split()) for one, other in parity.EQUATION.findall(text)
         ],
-        "links": [link.target for link in contracts.links(text)],
+        "links": [link.target for link in links(text)],
     }
 
 
@@ -66,7 +66,7 @@ def test_notebooks_are_kept_as_they_should_be():
 
 def test_both_languages_have_the_same_code_and_the_same_skeleton():
     for name in NAMES:
-        pt, en = (skeleton(read(name, language)) for language in contracts.LANGUAGES)
+        pt, en = (skeleton(read(name, language)) for language in LANGUAGES)
         assert [part for part in pt if pt[part] != en[part]] == [], name
         assert read(name, "en").cells[-1].id == "summary"
 
@@ -87,7 +87,7 @@ LONG = "training"
 def test_a_notebook_puts_out_what_is_recorded(name):
     """Its code is the same in both languages, so it runs once."""
     ran = execution.run(FOLDERS["en"] / f"{name}.ipynb")
-    for language in contracts.LANGUAGES:
+    for language in LANGUAGES:
         notebook = read(name, language)
         assert notebook.metadata.files == ran.files, "run make record"
         for cell in code_cells(notebook):
@@ -98,13 +98,13 @@ def test_a_notebook_puts_out_what_is_recorded(name):
                 if "measured" in cell.metadata.get("tags", ()):  # times are of their machine
                     assert kind == "svg" or wordy(was) == wordy(text), cell.id
                 else:
-                    different = list(contracts.differences(was, text, drawn=kind == "svg"))
+                    different = list(compare.differences(was, text, drawn=kind == "svg"))
                     assert not different, f"{name}, {cell.id}, run make record: {different[0]}"
 
 
 def wordy(text: str) -> list[str]:
     """What is printed, without its numbers."""
-    return contracts.NUMBER.sub("#", text).split()
+    return numbers.NUMBER.sub("#", text).split()
 
 
 def test_what_is_drawn_has_its_alternative_text():

@@ -1,4 +1,4 @@
-"""The contracts hold for the pages as they are. One test a contract; contracts.py says how."""
+"""The contracts hold for the pages as they are. One test a pass; book/contracts.py says how."""
 
 import json
 import re
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from book.make import agree, record
-from book.stage import claims
-from tests.docs import contracts
+from book import contracts
+from book.make import agree, compare, record
+from book.page import Problem, files, front_matter
+from book.stage import claims, results
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -23,31 +24,14 @@ def listed(problems) -> str:
     return "\n" + "\n".join(map(str, problems))
 
 
-def of_pages(contract):
-    return lambda root: [found for page in contracts.pages(root) for found in contract(page, root)]
+@pytest.mark.parametrize("name", contracts.PASSES)
+def test_the_project_keeps_its_contracts(name):
+    problems = contracts.problems(name)
+    assert not problems, listed(problems)
 
 
-WHOLE = {
-    "agreement": agree.problems,
-    "bodies": contracts.body_problems,
-    "citations": contracts.citation_problems,
-    "claims": contracts.claim_problems,
-    "drawings": contracts.drawing_problems,
-    "figures": of_pages(contracts.figure_problems),
-    "glossary": contracts.glossary_problems,
-    "includes": contracts.include_problems,
-    "marks": contracts.mark_problems,
-    "measurements": of_pages(contracts.measured_problems),
-    "parity": contracts.parity_problems,
-    "prose": of_pages(contracts.prose_problems),
-    "results": contracts.result_problems,
-    "snippets": contracts.snippet_problems,
-}
-
-
-@pytest.mark.parametrize("contract", WHOLE)
-def test_the_project_keeps_its_contracts(contract):
-    problems = WHOLE[contract](ROOT)
+def test_both_languages_say_the_same():
+    problems = agree.problems(ROOT)
     assert not problems, listed(problems)
 
 
@@ -58,12 +42,12 @@ for one in record.snippets():
     SNIPPETS.setdefault(one.parent.relative_to(ROOT / "snippets").as_posix(), []).append(one)
 
 
-def printed(snippet: Path) -> list[contracts.Problem]:
+def printed(snippet: Path) -> list[Problem]:
     """What is otherwise; one that fails does not hide the others of its page."""
     try:
-        return contracts.output_problems(snippet, record.run(snippet))
+        return compare.output_problems(snippet, record.run(snippet))
     except Exception:
-        return [contracts.Problem(snippet, 1, traceback.format_exc())]
+        return [Problem(snippet, 1, traceback.format_exc())]
 
 
 @pytest.mark.parametrize("page", SNIPPETS)
@@ -83,19 +67,19 @@ def test_recorded_output_of_a_slow_snippet_is_what_it_prints(snippet):
 @pytest.mark.parametrize("script", record.figures(), ids=below("docs/figures"))
 def test_recorded_drawing_is_what_the_script_draws(script):
     made = record.draw(script).items()
-    problems = [p for path, now in made for p in contracts.redrawn_problems(path, now)]
+    problems = [p for path, now in made for p in compare.redrawn_problems(path, now)]
     assert not problems, listed(problems)
 
 
 @pytest.mark.parametrize("script", record.first_values(), ids=below("docs"))
 def test_what_a_page_first_shows_is_what_the_package_says(script):
     for path, now in record.shown(script).items():
-        assert contracts.same_values(json.loads(path.read_text("utf-8")), json.loads(now)), path
+        assert compare.same_values(json.loads(path.read_text("utf-8")), json.loads(now)), path
 
 
 @pytest.mark.audit
 def test_recorded_measurements_are_of_the_code_as_it_is():
-    problems = contracts.stale_problems(ROOT)
+    problems = results.stale_problems(ROOT)
     assert not problems, listed(problems)
 
 
@@ -113,8 +97,8 @@ def test_a_body_that_is_an_author_is_one_name():
 
 
 def test_every_page_has_a_title_and_a_description():
-    assert len(contracts.pages(ROOT)) >= 2 * 8
-    for page in contracts.pages(ROOT):
-        meta = contracts.front_matter(page.read_text(encoding="utf-8"))
+    assert len(files(ROOT)) >= 2 * 8
+    for page in files(ROOT):
+        meta = front_matter(page.read_text(encoding="utf-8"))
         assert meta.get("title"), page
         assert 30 <= len(meta.get("description", "")) <= 200, page

@@ -12,8 +12,9 @@ from attnref.bench.chart import ENGLISH
 from attnref.bench.problems import TASKS
 from attnref.bench.ranks.plan import SCALINGS
 from attnref.bench.record import RankSkipped, Record
+from book.page import Problem
 from book.stage import rank_tables, results
-from tests.docs import contracts
+from book.stage.numbers import measured_problems
 
 ROOT = Path(__file__).parent.parent.parent
 RECORD = ROOT / "docs" / "results" / "cpu-float32.json"
@@ -32,10 +33,15 @@ def tree(tmp_path):
     return page
 
 
-def problems(page: Path, old: str = "", new: str = "") -> list[contracts.Problem]:
+def problems(page: Path, old: str = "", new: str = "") -> list[Problem]:
     assert old in PAGE
     page.write_text(PAGE.replace(old, new, 1), encoding="utf-8")
-    return contracts.measured_problems(page, page.parent.parent.parent)
+    return problems_of(page)
+
+
+def problems_of(page: Path) -> list[Problem]:
+    text, root = page.read_text(encoding="utf-8"), page.parent.parent.parent
+    return results.problems(page, text, root) + measured_problems(page, text, root)
 
 
 def shown(page: Path, language: str = "en") -> str:
@@ -106,7 +112,7 @@ def test_a_measured_figure_that_is_typed_is_found(tree):
             [(5, True)] if refused else []
         ), typed
         tree.write_text(typed, encoding="utf-8")  # without measurements beside it
-        assert not contracts.measured_problems(tree, tree.parent.parent.parent)
+        assert not problems_of(tree)
 
 
 def test_a_quoted_figure_is_accepted_and_one_of_a_record_is_not(tree):
@@ -151,7 +157,7 @@ def test_the_table_shows_what_the_record_holds(tree):
 
 
 def test_both_languages_show_the_same_numbers_in_their_own_words(tree):
-    pt, en = (contracts.NUMBER.findall(shown(tree, language)) for language in ("pt", "en"))
+    pt, en = (numbers.NUMBER.findall(shown(tree, language)) for language in ("pt", "en"))
     assert pt == en
     assert "aceleração" in shown(tree, "pt")
     assert "cada consulta vê" in shown(tree, "pt")
@@ -199,7 +205,7 @@ OF_RANKS = f"task: strong\nmethods: sdpa, ring_zigzag\nranks: 1, 2\nthreads: 1\n
 
 def test_a_table_of_ranks_shows_what_the_record_holds(tree):
     tree.write_text(PAGE.replace(BLOCK, OF_RANKS).replace(CHART, ""), encoding="utf-8")
-    assert not contracts.measured_problems(tree, tree.parent.parent.parent)
+    assert not problems_of(tree)
     record = Record.load(ROOT / "docs" / "results" / f"{RANKS}.json")
     html = shown(tree)
     root = ET.fromstring(html[html.index("<div") : html.index("</div>") + 6])
@@ -224,7 +230,7 @@ def test_a_table_of_ranks_shows_what_the_record_holds(tree):
     assert f"{record.provenance['cores']} cores" in notes
     assert f"kept {record.provenance['busy_elsewhere']:.2f} of a core busy" in notes
     pt = shown(tree, "pt")
-    assert contracts.NUMBER.findall(pt) == contracts.NUMBER.findall(html)
+    assert numbers.NUMBER.findall(pt) == numbers.NUMBER.findall(html)
     assert "1 thread por rank" in pt
 
 
@@ -239,7 +245,7 @@ def test_a_wish_for_ranks_that_no_record_fulfils_is_found(tree):
         assert old in OF_RANKS
         text = PAGE.replace(BLOCK, OF_RANKS.replace(old, new)).replace(CHART, "")
         tree.write_text(text, encoding="utf-8")
-        (problem,) = contracts.measured_problems(tree, tree.parent.parent.parent)
+        (problem,) = problems_of(tree)
         assert message in problem.message
 
 

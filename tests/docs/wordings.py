@@ -15,8 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from book.page import CODE, Problem, blocks, read_yaml
-from tests.docs.contracts import LANGUAGES
+from book.page import CODE, LANGUAGES, Problem, blocks, read_yaml
 
 LIST = "docs/wordings.yml"
 NOT_PROSE = re.compile(
