@@ -47,14 +47,15 @@ test: .venv/ready  ## lint, types, every test but those of an audit
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal $(ARGS); \
 	tests=$$?; wait $$types && exit $$tests
 
-check: .venv/ready  ## verify one page in both languages: make check PAGE=foundations/dropout
+check: .venv/ready  ## the contracts of all pages, or all of one: make check PAGE=foundations/dropout
 	@OMP_NUM_THREADS=1 $(BIN)/python -m book.make.check "$(PAGE)"
 
 # What takes longer than its catch is worth at every landing: before a release.
 audit: .venv/ready $(if $(CLAIM),,site)  ## all tests, coverage, html, and claims whose test notices nothing
 	@export OMP_NUM_THREADS=1; status=0; $(if $(CLAIM),,\
 	$(BIN)/pytest -n auto --dist worksteal --audit --cov --cov-report=term || status=$$?; \
-	$(BIN)/python -m book.make.validity || status=$$?;) \
+	$(BIN)/python -m book.make.validity || status=$$?; \
+	$(BIN)/python -m book.make.other_engine || status=$$?;) \
 	$(BIN)/python -m book.make.audit $(CLAIM) && exit $$status
 
 html: site  ## list what is not valid in the site's HTML

@@ -5,7 +5,6 @@ a build (``problems``, ``edition_problems``), or with what its author should men
 of both languages together (``book_contract``).
 """
 
-import sys
 from pathlib import Path
 
 from book.edition import Edition
@@ -49,6 +48,3 @@ def main() -> int:
     print(*found, sep="\n") if found else print("attnref: the pages keep their contracts.")
     return bool(found)
 
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -188,7 +188,7 @@ def headings(text: str) -> list[Heading]:
     return _structure(text)[1]
 
 
-@lru_cache(maxsize=1000)  # each page is asked for by many hooks and contracts
+@lru_cache(maxsize=1000)  # each page is asked for by many passes
 def _structure(text: str) -> tuple[list[Block], list[Heading]]:
     blocks, headings = [], []
     parsed = _markdown(with_inline=False).parse(text)

@@ -1,8 +1,8 @@
-"""The last net: what no other hook has understood does not reach a reader.
+"""The last net: what no other pass has understood does not reach a reader.
 
-Each hook knows its own syntax when it is well written; a slip in it is plain text or an odd
+Each pass knows its own syntax when it is well written; a slip in it is plain text or an odd
 address to Markdown, and would be published. So the finished page is read once more. It runs after
-all other hooks, and stops the build with the line of the file in which the slip was made.
+all other passes, and stops the build with the line of the file in which the slip was made.
 """
 
 import html
@@ -29,7 +29,7 @@ HEADING = re.compile(r'<h[1-6][^>]*>(?:(?!</h).)*?x-tex">(?P<tex>[^<]*)<', re.DO
 OTHER = re.compile(r"<(?P<tag>code|pre|script|style|svg|math)\b.*?</(?P=tag)>", re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
-# What Markdown and the hooks leave of what they do not understand, and what it should have been.
+# What Markdown and the passes leave of what they do not understand, and what it should have been.
 # A NUL stands where a tag was.
 LEFT = {
     r"\[(?:[^\[\]\0\n]*[\s;-])?@[^\]\0\n]*\]?": "write [@key], [@one; @two] or [@key, sec. 3]",

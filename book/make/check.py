@@ -1,5 +1,6 @@
-"""Verifies one page in both languages by every contract that concerns it.
+"""Verifies one page in both languages by every contract that concerns it, or what is written.
 
+    python -m book.make.check                        the contracts of all pages, in half a minute
     python -m book.make.check foundations/dropout
 
 Its snippets run and its figures are drawn again, the tests of its claims run, it is built strictly,
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from book import contracts
 from book.make import record, serve
 from book.stage import claims
 
@@ -64,10 +66,12 @@ class OfPage:
 
 def main(page: str) -> int:
     """The exit status of pytest."""
-    path = next((ROOT / "docs" / "en").glob(f"{page}.*"), None) if page else None
+    if not page:
+        return contracts.main()
+    path = next((ROOT / "docs" / "en").glob(f"{page}.*"), None)
     if path is None:
         sys.exit(f"attnref: no page {page!r} below docs/en; make check PAGE=foundations/dropout.")
-    os.environ["ATTNREF_PAGE"] = page  # the site is built of it alone: see book/stage/alone.py
+    os.environ["ATTNREF_PAGE"] = page  # the site is built of it alone
     with tempfile.TemporaryDirectory() as folder:
         # Begun here, beside what pytest has to load.
         site = None if serve.is_current() else serve.Making(Path(folder, "site"))

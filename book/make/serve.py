@@ -222,10 +222,8 @@ def serve_live(language: str, port: int) -> None:
         known = " or ".join(CONFIGURATION)
         sys.exit(f"attnref: no language {language!r}; choose LANG={known}.")
     print(f"attnref: http://localhost:{port}/  (Ctrl+C ends it)", flush=True)
-    os.environ["ATTNREF_LIVE"] = "1"  # book/stage/live.py
-    watched = ("-w", "snippets", "-w", "attnref", "-w", "docs/figures")
     address = ("-a", f"localhost:{port}", "--livereload", "--dirty")
-    mkdocs(("serve", "-f", CONFIGURATION[language], *address, *watched))
+    mkdocs(("serve", "-f", CONFIGURATION[language], *address))
 
 
 def check_port(port: int) -> None:

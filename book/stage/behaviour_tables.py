@@ -204,6 +204,7 @@ def programs(question: str, root: Path, language: str, projects: str) -> str:
                 f'<a href="{projects}#{_id(record, name)}">{escape(_version(record, language))}</a>'
             )
             code = escape(f"{cell['program']}# {cell['output']}", quote=False)
+            code = code.replace("\n\n", "\n&#10;")  # an empty line would end the HTML
             parts.append(
                 f'<p id="{_program_id(question, record, name)}"><b>{escape(record["project"])}</b> '
                 f"<code>{escape(name)}</code> <small>{version}</small>"

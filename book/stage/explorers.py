@@ -34,6 +34,7 @@ FOLDER = ROOT / "docs" / "explorers"
 RECORDED = "shown.json"  # what values.py gives for the first state, by make record
 LANGUAGES = ("en", "pt")
 AFTER = ("citations",)
+EMPTY = re.compile(r"\n\s*\n")
 
 
 def stage(markdown: str, page: Page, edition: Edition) -> str:
@@ -47,6 +48,7 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
             file, line = locate(page.path, place[0])
             raise BookError(f"{file}:{line}: {place[0]}: {error}") from error
         shown.add(place["name"])
+        made = EMPTY.sub("\n", made)  # an empty line would end the HTML
         markdown = markdown.replace(place[0], made, 1)
     return markdown
 
