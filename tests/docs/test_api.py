@@ -9,7 +9,8 @@ import griffe
 import pytest
 
 import attnref
-from book.page import BookError
+from book.edition import Edition
+from book.page import BookError, Page
 from book.stage import api, docstrings, names
 
 ROOT = Path(__file__).parent.parent.parent
@@ -95,7 +96,7 @@ def test_every_name_of_the_package_on_a_page_exists(package):
         problem
         for language in LANGUAGES
         for page, text in texts(language).items()
-        for problem in api.problems(ROOT / "docs" / language / page, text, package)
+        for problem in api.page_problems(ROOT / "docs" / language / page, text, package)
     ]
     assert not found, "\n".join(map(str, found))
 
@@ -135,9 +136,16 @@ def test_variants_are_discovered(package):
     assert len(found) == len(list((ROOT / "attnref/variants").glob("[!_]*.py")))
 
 
+def test_a_page_has_all_names_of_its_modules(package):
+    """A build that leaves the page as it is tells the engine of them."""
+    shown = api.Reference(package, {"attnref.masks": "a.md", "attnref.oracle": "b.md"}, "en")
+    assert {"attnref.masks", "attnref.masks.causal"} <= {*shown.names("a.md")}
+    assert all(name.startswith("attnref.masks") for name in shown.names("a.md"))
+
+
 def test_what_is_no_public_module_is_refused_where_it_stands(package):
     for asked in ("attnref.mask", "attnref.checks", "attnref.scaling.*"):
-        (problem,) = api.problems(Path("a.md"), f"# A\n\n::: {asked}\n", package)
+        (problem,) = api.page_problems(Path("a.md"), f"# A\n\n::: {asked}\n", package)
         assert problem.line == 3
         said = f"::: {asked}: expected one of attnref.cache, "
         assert problem.message.startswith(said)
@@ -156,7 +164,7 @@ def test_a_misspelt_name_stops_the_build_where_it_stands(package):
         "conformance.chekc": "did you mean `conformance.check`?",
     }.items():
         text = f"# A {{#top}}\n\nWords, and `{code}`.\n\n```bash\n`{code}`\n```\n"
-        (problem,) = api.problems(Path("a.md"), text, package)
+        (problem,) = api.page_problems(Path("a.md"), text, package)
         assert problem.line == 3
         assert message in problem.message
 
@@ -173,7 +181,7 @@ def test_what_is_not_ours_to_know_is_let_be(package):
         "masks.causal(n).dence",  # of a value
         "oracle.np.zeros",
     )
-    assert [code for code in codes if api.problems(Path("a.md"), f"`{code}`", package)] == []
+    assert [code for code in codes if api.page_problems(Path("a.md"), f"`{code}`", package)] == []
 
 
 NAMED = {
@@ -226,12 +234,15 @@ def test_the_first_mention_in_a_section_becomes_a_link(package):
             "| `masks.causal` |",
         ]
     )
-    shown = names.add_links(text, package).split("\n")
+    page, edition = Page("scale/one.md", Path("one.md"), text), Edition("en", ROOT)
+    edition.package = package
+    shown = names.add_links(text, package, api.link(page, edition)).split("\n")
+    masks = "../reference/api/masks.md#attnref.masks"
     assert shown[1] == (
-        "[`masks.causal`][attnref.masks.causal] and `attnref.masks.causal`, "
-        "[`masks.padding`](x.md), [`masks.padding`][attnref.masks.padding]"
+        f"[`masks.causal`]({masks}.causal) and `attnref.masks.causal`, "
+        f"[`masks.padding`](x.md), [`masks.padding`]({masks}.padding)"
     )
-    assert shown[8] == "| [`masks.causal`][attnref.masks.causal] |"
+    assert shown[8] == f"| [`masks.causal`]({masks}.causal) |"
     assert shown[2:7] == text.split("\n")[2:7]
     assert shown[0] == "## `masks.causal` {#a}"
     assert names.mentions(text, package) == ["attnref.masks.causal", "attnref.masks.padding"]

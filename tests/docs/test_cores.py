@@ -2,6 +2,7 @@
 
 import pytest
 
+from book.finish import lines
 from book.stage import bodies, cores
 
 SOURCE = '''\
@@ -96,7 +97,7 @@ class TestNotes:
 
     def test_number_their_lines_in_the_margin(self):
         html = '<div class="x" data-notes="2 3"><pre><code>a\n<b>b</b>\nc</code></pre></div>'
-        first, second, third = cores.on_page_content(html, None, None, None).split("\n")
+        first, second, third = lines.content(html, None, None).split("\n")
         assert "note" not in first.partition("<code>")[2]
         assert second.startswith('<span class="note" data-note="1"')
         assert third.startswith('<span class="note" data-note="2"')

@@ -5,11 +5,12 @@ import re
 import pytest
 from bs4 import BeautifulSoup
 
+from book.finish import terms
 from book.stage import glossary
 
 
 def marked(html: str, language: str = "en") -> list[str]:
-    soup = BeautifulSoup(glossary.mark(html, language), "html.parser")
+    soup = BeautifulSoup(terms.mark(html, language), "html.parser")
     return [word.text for word in soup.select(".term-word")]
 
 
@@ -19,7 +20,7 @@ def meaning(name: str, language: str = "en") -> str:
 
 def test_the_first_occurrence_of_each_term_is_marked_with_its_meaning():
     html = "<h1>Query</h1><p>A <em>query</em> meets a key. The Queries, the keys.</p><p>A key.</p>"
-    found = glossary.mark(html, "en")
+    found = terms.mark(html, "en")
     assert marked(html) == ["query", "key"]
     soup = BeautifulSoup(found, "html.parser")
     word, tip = soup.select_one(".term-word"), soup.select_one(".term-meaning")
@@ -48,7 +49,7 @@ def test_nothing_but_running_text_is_marked():
         "<p><!-- softmax --></p>",
         "<p>softmax-like, unsoftmax, softmaxes</p>",
     ):
-        assert glossary.mark(html, "en") == html
+        assert terms.mark(html, "en") == html
         assert marked(html + "<p>softmax</p>") == ["softmax"], html
 
 
@@ -63,12 +64,12 @@ def test_the_longest_term_counts_in_the_words_of_the_page():
         ("en", "<p>the value and the mean</p>", []),
     ):
         assert marked(html, language) == words
-    assert "a &lt; b &amp; a " in glossary.mark("<p>a &lt; b &amp; a key</p>", "en")
+    assert "a &lt; b &amp; a " in terms.mark("<p>a &lt; b &amp; a key</p>", "en")
 
 
 def test_a_page_without_terms_stays_as_it_was():
     html = "<p>Nothing to <br> explain &quot;here&quot;.</p>"
-    assert glossary.mark(html, "en") == html
+    assert terms.mark(html, "en") == html
 
 
 @pytest.mark.parametrize("language", ["pt", "en"])

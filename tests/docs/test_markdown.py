@@ -1,4 +1,4 @@
-"""What a page holds, and on which lines, as the hooks and the contracts see it."""
+"""What a page holds, and on which lines, as the passes see it."""
 
 from book.page import Block, Heading, Link, blocks, headings, lines_outside_blocks, links
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from book.finish import lines
 from book.stage import marks
 
 SNIPPET = """\
@@ -44,12 +45,11 @@ def root(tmp_path, monkeypatch):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.setattr(marks, "ROOT", tmp_path)
-    monkeypatch.setattr(marks, "stop_at", lambda problems, page: None)
     return tmp_path
 
 
 def test_are_taken_out_of_the_block_and_kept_as_lines_of_its_code(root):
-    assert marks.on_page_markdown(PAGE, None, None, None).split("\n") == [
+    assert marks.stage(PAGE, None, None).split("\n") == [
         "- In a list:",
         "",
         '    ``` { .python title="snippets/room/page/name.py" data-marks="1 3" }',
@@ -65,21 +65,18 @@ def test_are_taken_out_of_the_block_and_kept_as_lines_of_its_code(root):
 
 def test_join_the_notes_of_a_core(root):
     noted = PAGE.replace("```python\n", '``` { .python title="x.py" data-notes="1" }\n')
-    assert '``` { .python title="x.py" data-notes="1" data-marks="3" }' in marks.on_page_markdown(
-        noted, None, None, None
-    )
+    shown = marks.stage(noted, None, None)
+    assert '``` { .python title="x.py" data-notes="1" data-marks="3" }' in shown
 
 
 def test_leave_other_blocks_as_they_are(root):
     text = "```text\nmark `x`\n```\n\n```python\nx\n```\n"
-    assert marks.on_page_markdown(text, None, None, None) == text
+    assert marks.stage(text, None, None) == text
 
 
 def test_are_elements_of_their_lines():
     html = '<div class="x" data-marks="2"><pre><code>a\n<b>b</b>\nc</code></pre></div>'
-    assert "<code>a\n<mark><b>b</b></mark>\nc</code>" in marks.on_page_content(
-        html, None, None, None
-    )
+    assert "<code>a\n<mark><b>b</b></mark>\nc</code>" in lines.content(html, None, None)
 
 
 def test_out_of_step_are_found_where_they_stand(root):

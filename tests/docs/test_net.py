@@ -1,29 +1,17 @@
-"""What no hook understands stops the build, with the line where it is written."""
+"""What no pass understands stops the build, with the line where it is written."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import mkdocs.config
 import pytest
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
 
-from book.finish import net
-from book.stage import citations, claims, numbers
+from book.edition import Edition
+from book.finish import formulas, net
+from book.page import BookError, Page
+from book.stage import citations, claims, figures, numbers, parity
+from tests.docs.rendering import to_html
 
 ROOT = Path(__file__).parent.parent.parent
-PASSES = ("stage/citations", "stage/claims", "stage/figures", "finish/formulas", "finish/net")
-CONFIGURATION = f"""
-site_name: x
-docs_dir: docs/en
-theme: {{name: material, font: false}}
-hooks: [{", ".join(f"book/{name}.py" for name in PASSES)}]
-markdown_extensions: [admonition, attr_list, footnotes, toc, pymdownx.superfences,
-  pymdownx.arithmatex: {{generic: true}}]
-"""
 # What is written, and what of it is left on the page.
 BROKEN = {
     "It [holds](clame:x), they say.": "clame:x",
@@ -51,44 +39,30 @@ FINE = r"""
 """
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory) -> Path:
-    root = tmp_path_factory.mktemp("net")
-    (root / "docs/en").mkdir(parents=True)
-    (root / "tests").mkdir()
-    for name in ("book", "docs/math"):
-        (root / name).symlink_to(ROOT / name)
-    (root / "docs/references.bib").write_text("@book{one, author={One, A.}, title={T}, year=2024}")
-    (root / "mkdocs.yml").write_text(CONFIGURATION)
-    return root
-
-
-def built(project: Path, text: str) -> tuple[int, str]:
-    (project / "docs/en/page.md").write_text(text, encoding="utf-8")
-    result = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict"],
-        cwd=project,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        encoding="utf-8",
-    )
-    return result.returncode, result.stdout + result.stderr
+def finish(path: Path, text: str) -> None:
+    """Takes a page the way of all pages as far as the net, with the passes that look into prose."""
+    path.write_text(text, encoding="utf-8")
+    page, edition = Page("page.md", path, text), Edition("en", ROOT)
+    for one in (claims, citations, figures):
+        text = one.stage(text, page, edition)
+    output = f"<article>{to_html(text)}</article>"
+    net.whole(formulas.whole(output, page, edition), page, edition)
 
 
 @pytest.mark.claim("broken-page-stops-the-build")
-def test_what_is_left_of_our_own_syntax_stops_the_build(project):
+def test_what_is_left_of_our_own_syntax_stops_the_build(tmp_path):
     text = f"# A page\n{FINE}\n" + "\n\n".join(BROKEN) + "\n"
-    status, said = built(project, text)
-    assert status != 0
+    with pytest.raises(BookError) as stopped:
+        finish(tmp_path / "page.md", text)
+    said = str(stopped.value)
     for written, left in BROKEN.items():
         line = text[: text.rindex(written)].count("\n") + 1
-        assert f"docs/en/page.md:{line}: {left}: " in said
+        assert f"page.md:{line}: {left}: " in said
     assert said.count("page.md:") == len(BROKEN)
 
 
-def test_what_is_understood_is_built(project):
-    status, said = built(project, f"# A page\n{FINE}")
-    assert status == 0, said
+def test_what_is_understood_is_built(tmp_path):
+    finish(tmp_path / "page.md", f"# A page\n{FINE}")
 
 
 @pytest.mark.claim("site-is-self-contained")
@@ -146,15 +120,10 @@ SOURCES = {
 }
 
 
-def test_sources_are_cited_as_in_pandoc(tmp_path):
-    config = mkdocs.config.load_config(str(ROOT / "mkdocs.en.yml"), plugins=[], hooks=[])
-    path = tmp_path / "page.md"
-    file = File("reference/page.md", str(tmp_path), str(tmp_path), False)
-    file.abs_src_path = str(path)
-    page = Page(None, file, config)
+def test_sources_are_cited_as_in_pandoc():
+    page, edition = Page("reference/page.md", Path("page.md"), ""), Edition("en", ROOT)
     for written, shown in SOURCES.items():
-        path.write_text(written, encoding="utf-8")
-        answer = citations.on_page_markdown(written, page, config, Files([]))
+        answer = citations.stage(written, page, edition)
         assert answer == shown.replace("(bibliography", "(bibliography.md")
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from book.edition import Edition
 from book.make import compare
 from book.make import notebook as execution
-from book.page import LANGUAGES, BookError, headings, links
+from book.page import LANGUAGES, BookError, Page, headings, links
 from book.stage import notebooks, numbers, parity
 
 ROOT = Path(__file__).parent.parent.parent
@@ -109,9 +110,15 @@ def wordy(text: str) -> list[str]:
 
 def test_what_is_drawn_has_its_alternative_text():
     for path in PATHS:
-        notebook = notebooks.read(path.read_text(encoding="utf-8"))
-        text = notebooks.markdown(path, notebook, path.parents[1].name)
-        assert text.count("](cell:") == sum("alt" in cell.metadata for cell in notebook.cells)
+        edition = Edition(path.parents[1].name, ROOT)
+        page = Page(f"notebooks/{path.name}", path, path.read_text(encoding="utf-8"))
+        text = notebooks.stage("", page, edition)
+        drawn = [cell for cell in notebooks.read(page.source).cells if "alt" in cell.metadata]
+        for cell in drawn:
+            place = f"figures/{path.stem}-{cell.id}.svg"
+            assert f"![{cell.metadata.alt}](../{place})" in text
+            assert "<svg" in edition.files.pop(place)
+        assert [*edition.files] == [page.uri]
 
 
 # As they are downloaded.
@@ -348,11 +355,13 @@ def test_what_comes_in_pieces_is_one_output(tmp_path, kernel):
 def test_a_figure_and_its_words_need_each_other():
     cell = nbformat.v4.new_code_cell("plot()", id="here")
     cell.metadata.alt = "A line that rises"
+    page, edition = Page("notebooks/x.ipynb", Path("x.ipynb"), ""), Edition("en", ROOT)
     with pytest.raises(BookError, match="drew 0 figures: expected one, with its alternative"):
-        list(notebooks.output_blocks(Path("x.ipynb"), cell))
+        list(notebooks.output_blocks(page, cell, edition))
     cell.outputs = [nbformat.v4.new_output("display_data", data={notebooks.SVG: "<svg/>"})]
-    shown = "![A line that rises](cell:here)"
-    assert list(notebooks.output_blocks(Path("x.ipynb"), cell)) == [shown]
+    (shown,) = notebooks.output_blocks(page, cell, edition)
+    assert "![A line that rises](../figures/x-here.svg)" in shown
+    assert edition.files == {"figures/x-here.svg": "<svg/>"}
     del cell.metadata["alt"]
     with pytest.raises(BookError, match="drew 1 figures"):
-        list(notebooks.output_blocks(Path("x.ipynb"), cell))
+        list(notebooks.output_blocks(page, cell, edition))

@@ -1,10 +1,11 @@
 """How long a page takes to read, and when it was changed."""
 
 import subprocess
-from types import SimpleNamespace
 
 import pytest
 
+from book.edition import Edition
+from book.page import Page
 from book.stage import reading
 
 PAGE = "---\ntitle: not read\n---\n\n# One {#top}\n\n" + "word " * 300
@@ -29,16 +30,14 @@ def test_a_page_says_when_it_was_committed_last(tmp_path, monkeypatch):
     path = tmp_path / "docs/en/scale/one.md"
     path.parent.mkdir(parents=True)
     path.write_text(PAGE, encoding="utf-8")
-    page = SimpleNamespace(file=SimpleNamespace(src_uri="scale/one.md", abs_src_path=str(path)))
-    config = SimpleNamespace(docs_dir=str(tmp_path / "docs/en"))
-    assert ">2 min read</p>" in reading.on_page_markdown(PAGE, page, config, None)
+    page, edition = Page("scale/one.md", path, PAGE), Edition("en", tmp_path)
+    assert ">2 min read</p>" in reading.stage(PAGE, page, edition)
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(tmp_path)]
     when = {"GIT_COMMITTER_DATE": "2026-03-01T12:00:00Z", "PATH": "/usr/bin:/bin"}
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "one"]):
         subprocess.run([*git, *command], check=True, env=when)
     reading.dates.cache_clear()
-    shown = reading.on_page_markdown(PAGE, page, config, None)
+    shown = reading.stage(PAGE, page, edition)
     assert "# One {#top}\n\n<p class=" in shown
     assert ">2 min read · changed on 2026-03-01</p>" in shown
-    page.file.src_uri = "reference/one.md"
-    assert reading.on_page_markdown(PAGE, page, config, None) == PAGE
+    assert reading.stage(PAGE, Page("reference/one.md", path, PAGE), edition) == PAGE

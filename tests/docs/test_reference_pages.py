@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 
+import griffe
 import pytest
 
-from book.make import record
-from book.page import BookError, blocks, headings, lines_outside_blocks
-from book.stage import project_files, snippet_list
+from book import passes, recorded
+from book.edition import Edition
+from book.page import BookError, Page, blocks, headings, lines_outside_blocks
+from book.stage import includes, project_files, snippet_list
 
 ROOT = Path(__file__).parent.parent.parent
 CONTRIBUTING = {"en": ROOT / "CONTRIBUTING.md", "pt": ROOT / "CONTRIBUTING.pt.md"}
@@ -23,7 +25,7 @@ def test_the_catalogue_names_every_snippet(language):
     listed = snippet_list.catalogue(ROOT, language, in_order())
     paths = re.findall(r"^- `([^`]+)` · \[", listed, re.MULTILINE)
     assert len(paths) == len(set(paths))
-    assert set(paths) == {path.relative_to(ROOT).as_posix() for path in record.snippets(ROOT)}
+    assert set(paths) == {path.relative_to(ROOT).as_posix() for path in recorded.snippets(ROOT)}
     for path in paths:
         assert snippet_list.summary(ROOT, path)[-1] in ".?", path
 
@@ -83,10 +85,14 @@ def test_sections_have_the_same_ids_in_both_languages():
 
 
 def test_an_include_that_is_only_shown_is_not_followed():
-    shown = project_files.section(ROOT, "CONTRIBUTING.md", "en")
-    assert ';--8<-- "snippets/folder/page/name.py:example"' in shown
-    assert not re.search(r'(?<!;)--8<-- "', shown)
-    assert "`# ;--8<-- [start:example]` and `# --8<-- [end:example]`" in shown
+    edition, shown = Edition("en", ROOT), "<!-- file CONTRIBUTING.md -->"
+    page = Page("reference/contributing.md", Path(), shown)
+    with griffe.temporary_visited_package("attnref", {"__init__.py": ""}) as edition.package:
+        for one in passes.passes("stage", ["stage"]):
+            if one in (includes, project_files):
+                shown = one.stage(shown, page, edition)
+    assert '\n        --8<-- "snippets/folder/page/name.py:example"\n' in shown
+    assert "`# --8<-- [start:example]` and `# --8<-- [end:example]`" in shown
 
 
 def test_a_file_in_english_alone_is_marked_as_english():

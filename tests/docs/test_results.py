@@ -12,9 +12,13 @@ from attnref.bench.chart import ENGLISH
 from attnref.bench.problems import TASKS
 from attnref.bench.ranks.plan import SCALINGS
 from attnref.bench.record import RankSkipped, Record
-from book.page import Problem
+from book import passes, staging
+from book.edition import Edition
+from book.finish import drawings, tables
+from book.page import Page, Problem
 from book.stage import rank_tables, results
-from book.stage.numbers import measured_problems
+from book.stage.numbers import NUMBER, measured_problems
+from tests.docs.rendering import to_html
 
 ROOT = Path(__file__).parent.parent.parent
 RECORD = ROOT / "docs" / "results" / "cpu-float32.json"
@@ -45,20 +49,12 @@ def problems_of(page: Path) -> list[Problem]:
 
 
 def shown(page: Path, language: str = "en") -> str:
-    """The text of a page as both hooks leave it."""
-    text = page.read_text(encoding="utf-8").partition("---\n\n")[2]
-    place = SimpleNamespace(file=SimpleNamespace(abs_src_path=str(page)))
-    config = SimpleNamespace(docs_dir=f"docs/{language}")
-    markdown = results.on_page_markdown(text, place, config, None)
-    html = "\n".join(
-        '<p><img alt="{}" src="{}" /></p>'.format(
-            *line.strip()[2:-1].replace("&", "&amp;").split("](")
-        )
-        if line.strip().startswith("![")
-        else line
-        for line in markdown.split("\n")
-    )
-    return results.on_post_page(html, place, config)
+    """The text of a page, staged and finished."""
+    text = page.read_text(encoding="utf-8")
+    ours, edition = Page("page.md", page, text), Edition(language, page.parents[2])
+    staged = results.stage(text.partition("---\n\n")[2], ours, edition)
+    staging.write(edition)
+    return drawings.whole(tables.content(to_html(staged), ours, edition), ours, edition)
 
 
 def test_a_wish_that_no_record_fulfils_is_found_where_it_stands(tree):
@@ -91,7 +87,7 @@ def test_a_wish_that_no_record_fulfils_is_found_where_it_stands(tree):
 
 def test_a_record_that_is_gone_is_found(tree):
     (tree.parent.parent / "results" / "cpu-float32.json").unlink()
-    results.on_pre_build(None)
+    passes.forget([results])
     assert [
         "file 'cpu-float32': no such record" in problem.message for problem in problems(tree)
     ] == [True, True]
@@ -132,7 +128,7 @@ def test_a_chart_of_all_methods_needs_no_options(tree):
 def test_the_table_shows_what_the_record_holds(tree):
     stored = json.loads(RECORD.read_text(encoding="utf-8"))
     html = shown(tree)
-    root = ET.fromstring(html[html.index("<div") : html.index("</div>") + 6])
+    root = ET.fromstring(html[html.index("<table") : html.index("</div>")].join(("<x>", "</x>")))
     rows = [["".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
     assert rows[0] == ["method", "time (ms)", "speedup", "error", "memory (MB)"]
     assert [row[0] for row in rows if len(row) == 1] == ["n = 1024", "n = 4096"]
@@ -157,7 +153,7 @@ def test_the_table_shows_what_the_record_holds(tree):
 
 
 def test_both_languages_show_the_same_numbers_in_their_own_words(tree):
-    pt, en = (numbers.NUMBER.findall(shown(tree, language)) for language in ("pt", "en"))
+    pt, en = (NUMBER.findall(shown(tree, language)) for language in ("pt", "en"))
     assert pt == en
     assert "aceleração" in shown(tree, "pt")
     assert "cada consulta vê" in shown(tree, "pt")
@@ -208,7 +204,7 @@ def test_a_table_of_ranks_shows_what_the_record_holds(tree):
     assert not problems_of(tree)
     record = Record.load(ROOT / "docs" / "results" / f"{RANKS}.json")
     html = shown(tree)
-    root = ET.fromstring(html[html.index("<div") : html.index("</div>") + 6])
+    root = ET.fromstring(html[html.index("<table") : html.index("</div>")].join(("<x>", "</x>")))
     rows = [["".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
     assert rows[0] == rank_tables.COLUMNS["en"]
     groups = [row[0] for row in rows if len(row) == 1]
@@ -230,7 +226,7 @@ def test_a_table_of_ranks_shows_what_the_record_holds(tree):
     assert f"{record.provenance['cores']} cores" in notes
     assert f"kept {record.provenance['busy_elsewhere']:.2f} of a core busy" in notes
     pt = shown(tree, "pt")
-    assert numbers.NUMBER.findall(pt) == numbers.NUMBER.findall(html)
+    assert NUMBER.findall(pt) == NUMBER.findall(html)
     assert "1 thread por rank" in pt
 
 
@@ -265,11 +261,9 @@ def test_what_ranks_could_not_do_is_told():
 
 def test_a_block_in_an_admonition_stays_in_it(tree):
     tree.write_text("---\nt: 1\n---\n\n??? note\n\n    ```results\n    task: window\n    ```\n")
-    place = SimpleNamespace(file=SimpleNamespace(abs_src_path=str(tree)))
-    config = SimpleNamespace(docs_dir="docs/en")
-    text = tree.read_text().partition("---\n\n")[2]
-    markdown = results.on_page_markdown(text, place, config, None)
-    assert "\n\n    ![](results:window?task=window)\n\n" in markdown
+    note = shown(tree).partition("<details")[2].partition("</details>")[0]
+    assert '</summary>\n<div class="results"' in note
+    assert note.endswith("</div>\n")
 
 
 def test_every_task_and_every_word_is_in_both_languages():

@@ -1,13 +1,14 @@
 """What the search knows of a page besides its text."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from book import page as pages
+from book.edition import Edition
 from book.finish import search_index
+from book.page import Page
 
 CALLED = yaml.safe_load(search_index.ALSO_CALLED.read_text(encoding="utf-8"))
 
@@ -55,15 +56,19 @@ def test_a_list_weighs_less_than_a_chapter():
 def indexed(tmp_path, monkeypatch):
     """Indexes a page; gives what the index then holds."""
     monkeypatch.setattr(search_index, "_entries", {})
-    monkeypatch.setattr(search_index, "_places", {"foundations/masks/": "Learn › Foundations"})
+    uri = "foundations/masks.md"
+    edition = Edition("en", tmp_path, nav=[{"learn": [{"foundations": [uri]}]}])
+    edition.rooms = {"learn": "Learn", "foundations": "Foundations"}
 
     def index(html, **told):
-        page = SimpleNamespace(url="foundations/masks/", title="Masks", meta={"search": told})
-        search_index.on_page_content(html, page, None, None)
+        matter = json.dumps({"title": "Masks", "search": told})
+        page = Page(uri, tmp_path / uri, f"---\n{matter}\n---\n")
+        edition.pages = {uri: page}
+        assert search_index.content(html, page, edition) == html
         path = tmp_path / "search/search_index.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"docs": ["the theme's"]}), encoding="utf-8")
-        search_index.on_post_build(SimpleNamespace(site_dir=tmp_path))
+        search_index.after(tmp_path, edition)
         docs = json.loads(path.read_text(encoding="utf-8"))["docs"]
         texts = json.loads(path.with_name(search_index.TEXTS).read_text(encoding="utf-8"))
         assert [doc["text"] for doc in docs] == [search_index.beginning(text) for text in texts]
@@ -97,4 +102,4 @@ def test_what_follows_a_box_belongs_to_what_is_before_it(indexed):
 
 def test_a_theme_that_names_its_worker_otherwise_stops_the_build():
     with pytest.raises(search_index.BookError, match="names its search worker otherwise"):
-        search_index.on_post_page('<script>{"search": "other.js"}</script>', None, None)
+        search_index.whole('<script>{"search": "other.js"}</script>', None, None)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from book.finish import theme
+from book.edition import complete
 from book.page import BookError
 from book.stage import api, guide
 
@@ -38,9 +38,9 @@ def test_a_row_that_is_not_whole_stops_the_build(tmp_path, said):
 def test_a_page_that_nav_does_not_list_follows_those_of_its_folder():
     more = {"more": ["variants/c.md"]}
     nav = ["index.md", {"variants": ["variants/a.md", "variants/b.md", more]}]
-    theme.complete(nav, ["index.md", "variants/new.md", *(f"variants/{x}.md" for x in "abc")])
+    pages = ["index.md", "variants/new.md", *(f"variants/{x}.md" for x in "abc")]
     listed = ["variants/a.md", "variants/b.md", "variants/new.md", more]
-    assert nav == ["index.md", {"variants": listed}]
+    assert complete(nav, pages) == ["index.md", {"variants": listed}]
 
 
 def test_the_description_of_its_page_is_a_sentence_for_a_new_variant(tmp_path):
