@@ -1,8 +1,8 @@
 """The contracts that keep pages and code one: the passes of staging, run without output.
 
-Each pass says what is wrong with its part: of a page with what would be put wrong on it, which stops
-a build (``problems``, ``edition_problems``), or with what its author should mend (``contract``); and
-of both languages together (``book_contract``).
+Each pass says what is wrong with its part: of a page what would be put wrong on it, which stops a
+build (``problems``, ``edition_problems``), or what its author should mend (``contract``); and of
+both languages together (``book_contract``).
 """
 
 from pathlib import Path
@@ -47,4 +47,3 @@ def main() -> int:
     found += agree.problems(ROOT)
     print(*found, sep="\n") if found else print("attnref: the pages keep their contracts.")
     return bool(found)
-

@@ -21,10 +21,10 @@ class Edition:
     Attributes:
         language: that of the pages, ``en`` or ``pt``.
         root: the folder of the project.
-        name: what the site is called.
-        description: what it is about.
         nav: the order of the pages, as the configuration has it.
         rooms: what the navigation calls each room.
+        site_name: what the site is called.
+        site_description: what it is about.
         site_url: where this language is on the web; empty where it is not.
         repo_url: where its code is on the web; empty where it is not.
         python: what the configuration tells mkdocstrings of reading the package.
@@ -35,10 +35,10 @@ class Edition:
 
     language: str
     root: Path
-    name: str = ""
-    description: str = ""
     nav: Nav = field(default_factory=list)
     rooms: dict[str, str] = field(default_factory=dict)
+    site_name: str = ""
+    site_description: str = ""
     site_url: str = ""
     repo_url: str = ""
     python: dict[str, Any] = field(default_factory=dict)

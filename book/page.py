@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from click import ClickException
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.admon import admon_plugin
@@ -44,7 +45,7 @@ class Problem:
         return f"{self.path}:{self.line}: {self.message}"
 
 
-class BookError(Exception):
+class BookError(ClickException):
     """The book cannot be made: what is wrong, where, and how to fix it."""
 
 

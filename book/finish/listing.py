@@ -17,7 +17,7 @@ def after(site: Path, edition: Edition) -> None:
 
 def lines(edition: Edition) -> list[str]:
     """A title, what the site is, then a heading for each room and a line for each page."""
-    found = [f"# {edition.name}", "", f"> {edition.description}", ""]
+    found = [f"# {edition.site_name}", "", f"> {edition.site_description}", ""]
     room = ""
     for page in edition.pages.values():
         here = page.uri.partition("/")[0]

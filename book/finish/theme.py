@@ -17,6 +17,8 @@ TAGS = {"pt": "pt-BR", "en": "en"}
 NAMES = {"pt": "Busca", "en": "Search"}
 PATH = re.compile(r'(<nav class="md-path") aria-label="[^"]*"')  # the theme calls all lists alike
 LANGUAGE = '<html lang="{}"'  # in the theme's texts it has no country
+# Leads to the front page of a language; both use the same paths.
+OTHER = re.compile(r'(href="(?:\.\./)+(?:pt|en)/)(" hreflang=)')
 PLACES = {"pt": "Onde você está", "en": "You are here"}
 
 
@@ -32,6 +34,7 @@ def whole(output: str, page: Page, edition: Edition) -> str:
         for name, place in (("manifest", MANIFEST), ("apple-touch-icon", ICON))
     )
     output = output.replace("</head>", f"{links}</head>", 1)
+    output = OTHER.sub(rf"\1{page.url}\2", output)
     # The theme's script asks each <link rel=alternate> for a sitemap, which only the two front
     # pages have. A space, without meaning in a list of words, hides the links from its selector.
     return output.replace('<link rel="alternate" ', '<link rel="alternate " ')

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from book import contracts
-from book.make import record, serve
+from book import contracts, recorded
+from book.make import serve
 from book.stage import claims
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ class OfPage:
         """Takes the English version of the page, and the site in which it is being built."""
         self.site = site
         self.page = path.relative_to(ROOT / "docs" / "en").with_suffix("").as_posix()
-        self.shown = set(record.page_scripts(self.page)) if path.suffix == ".md" else set()
+        self.shown = set(recorded.page_scripts(self.page)) if path.suffix == ".md" else set()
 
     def pytest_configure(self, config: pytest.Config) -> None:
         if self.site:

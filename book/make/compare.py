@@ -33,7 +33,7 @@ def redrawn_problems(recorded: Path, drawn: str) -> list[Problem]:
     ]
 
 
-def differences(recorded: str, now: str, *, drawn: bool = False):
+def differences(recorded: str, now: str, *, drawn: bool = False) -> Iterator[tuple[int, str, str]]:
     """Lines of an output, or of a drawing, that differ by more than rounding."""
     same = _same_element if drawn else _same_line
     for number, (was, is_now) in enumerate(_pairs(recorded.split("\n"), now.split("\n")), 1):
@@ -52,7 +52,7 @@ def same_values(was: object, now: object) -> bool:
     return was == now
 
 
-def _pairs(one: list, other: list) -> Iterator[tuple]:
+def _pairs(one: list[str], other: list[str]) -> Iterator[tuple[str, str]]:
     return itertools.zip_longest(one, other, fillvalue="(nothing)")
 
 

@@ -54,7 +54,7 @@ def build(language: str) -> list[str]:
     }
     file = edition.staged.parent / f"{language}.yml"
     file.write_text(yaml.safe_dump(settings, allow_unicode=True), encoding="utf-8")
-    command = [FOLDER / "bin" / "zensical", "build", "-f", file.name, "--clean"]
+    command = [str(FOLDER / "bin" / "zensical"), "build", "-f", file.name, "--clean"]
     subprocess.run(command, cwd=file.parent, check=True, capture_output=True)
     found = []
     for page in (page for page in edition.pages.values() if not page.is_notebook):

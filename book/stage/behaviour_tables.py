@@ -151,8 +151,8 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
     for block in reversed(list(_blocks(markdown))):
         kind, which = wish(block, ROOT)
         if kind == "question":
-            there = page.address(INDEX)
-            shown = [answer_list(which, ROOT, language), programs(which, ROOT, language, there)]
+            index = page.address(INDEX)
+            shown = [answer_list(which, ROOT, language), programs(which, ROOT, language, index)]
         else:
             there = {question: page.address(place) for question, place in places(ROOT).items()}
             shown = [project_answers(record, ROOT, language, there) for record in records(ROOT)]
