@@ -1,7 +1,6 @@
 """All that MkDocs is told of the book: the one hook of mkdocs.yml.
 
-It stages the pages before MkDocs looks for them, and finishes each when it is built. ``mkdocs
-serve``, typed by itself, does so too: it builds again what has changed.
+It stages the pages before MkDocs looks for them, and finishes each, also for plain ``mkdocs serve``.
 """
 
 import gc
