@@ -32,9 +32,9 @@ BUILDS = """
 import io, json, logging, os, sys
 from pathlib import Path
 
+from click import ClickException
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
-from mkdocs.exceptions import MkDocsException
 
 sys.modules["torch"] = None  # a build does without
 answers, page = [], Path(sys.argv[1])
@@ -48,7 +48,7 @@ for text, alone in json.load(sys.stdin):
         build(load_config("mkdocs.en.yml", strict=True))
         built = sorted(path.parent.name for path in Path("site").rglob("index.html"))
         answers.append([built, said.getvalue()])
-    except MkDocsException as error:
+    except ClickException as error:
         answers.append([[], f"{said.getvalue()}{error}"])
     logging.getLogger("mkdocs").removeHandler(handler)
 print(json.dumps(answers))
