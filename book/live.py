@@ -8,9 +8,10 @@ is made of all pages, as the list of claims, is as it was when ``make live`` beg
 import dataclasses
 from pathlib import Path
 
-from book import staging
+from book import finishing, staging
 from book.edition import Edition
 from book.page import ROOT
+from book.passes import forget
 
 WATCHED = ("docs", "snippets", "attnref", "tests")
 State = dict[Path, int]
@@ -32,6 +33,7 @@ def stage(new: Edition, is_dirty: bool) -> Edition:
             staging.stage_again(before, sorted({uri for some in pages for uri in some}))
             _last = before, now
             return before
+    forget(finishing.PASSES)
     staging.stage(edition)
     _last = edition, now
     return edition

@@ -267,9 +267,14 @@ def snippet_uses(text: str, root: Path, package: griffe.Module, folder: str = ""
     return list(dict.fromkeys(found))
 
 
-@cache
 def program_uses(program: Path, package: griffe.Module) -> list[str]:
     """The paths of all functions and classes that a program takes from the package."""
+    return _uses(program, program.stat().st_mtime_ns, package)
+
+
+@cache
+def _uses(program: Path, changed: int, package: griffe.Module) -> list[str]:
+    """The same; the program is read once a change."""
     bound: dict[str, str] = {}
     chains = []
     for node in ast.walk(ast.parse(program.read_text(encoding="utf-8"))):
