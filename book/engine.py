@@ -1,6 +1,6 @@
 """All that MkDocs is told of the book: the one hook of mkdocs.yml.
 
-It stages the pages before MkDocs looks for them, and finishes each; plain ``mkdocs serve`` does too.
+It stages the pages before MkDocs looks for them, and finishes each; plain ``mkdocs serve``, too.
 """
 
 import gc

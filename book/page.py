@@ -45,8 +45,13 @@ class Problem:
         return f"{self.path}:{self.line}: {self.message}"
 
 
-class BookError(ClickException):
-    """The book cannot be made: what is wrong, where, and how to fix it."""
+class BookError(ClickException, SystemExit):
+    """The book cannot be made: what is wrong, where, and how to fix it.
+
+    Commands say it without a trace, and so does ``mkdocs serve``, which goes on.
+    """
+
+    code = 1
 
 
 @dataclass(eq=False)
