@@ -42,11 +42,11 @@ def pytest_xdist_auto_num_workers() -> int:
 # What runs little of attnref, or again what the tests of its parts have run: to trace their lines
 # takes up to half as long again as they do, and finds none that is not covered.
 UNTRACED = (
-    "docs/test_build.py",
-    "docs/test_contracts.py",
-    "docs/test_net.py",
-    "docs/test_notebooks.py",
-    "docs/test_reference_pages.py",
+    "book/test_build.py",
+    "book/test_contracts.py",
+    "book/test_net.py",
+    "book/test_notebooks.py",
+    "book/test_reference_pages.py",
     "judges",
     "site",
 )

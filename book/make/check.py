@@ -21,11 +21,11 @@ from book.stage import claims
 
 ROOT = Path(__file__).parents[2]
 CONTRACTS = {
-    ".md": ["tests/docs/test_pages.py"],
-    ".ipynb": ["tests/docs/test_pages.py", "tests/docs/test_notebooks.py"],
+    ".md": ["tests/book/test_pages.py"],
+    ".ipynb": ["tests/book/test_pages.py", "tests/book/test_notebooks.py"],
 }
 # Asked of the records of all pages, before a release; on a page, its table says what is stale.
-STALE = "tests/docs/test_pages.py::test_recorded_measurements_are_of_the_code_as_it_is"
+STALE = "tests/book/test_pages.py::test_recorded_measurements_are_of_the_code_as_it_is"
 VISITS = "tests/site/test_every_page.py::test_page"
 
 
@@ -46,7 +46,7 @@ class OfPage:
         items[:] = [
             item
             for item in items
-            if item.path.parent.name not in ("docs", "site") or self._concerns_all(item)
+            if item.path.parent.name not in ("book", "site") or self._concerns_all(item)
         ]
 
     def _concerns_all(self, item: pytest.Item) -> bool:

@@ -12,7 +12,7 @@ from attnref.bench.chart import COLOURS, ENGLISH, INKS, PAPERS, _Axis, _ticks, c
 from attnref.bench.digits import milliseconds
 from attnref.bench.record import Record, Skipped
 from attnref.bench.table import left_out, tables
-from tests.docs.colours import contrast
+from tests.book.colours import contrast
 
 SVG = "{http://www.w3.org/2000/svg}"
 

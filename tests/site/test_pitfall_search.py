@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.docs import pitfall_messages
+from tests.book import pitfall_messages
 
 LANGUAGES = ("pt", "en")
 # Whether the page is one of the first three found, and the entry among what is shown of it.

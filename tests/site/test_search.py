@@ -7,7 +7,7 @@ import pytest
 import yaml
 from playwright.sync_api import expect
 
-from tests.docs import pitfall_messages
+from tests.book import pitfall_messages
 from tests.site.test_pitfall_search import with_other_numbers
 
 LANGUAGES = ("pt", "en")

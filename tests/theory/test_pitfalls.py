@@ -18,7 +18,7 @@ from attnref.conformance import Verdict, check
 from attnref.conformance.subject import CheckError
 from attnref.positions import rotary, sinusoidal
 from attnref.variants.linear import linear_attention
-from tests.docs import pitfall_messages
+from tests.book import pitfall_messages
 
 DOCS = Path(__file__).parents[2] / "docs"
 LANGUAGES = {"pt": "Verificação", "en": "Check"}

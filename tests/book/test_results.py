@@ -18,7 +18,7 @@ from book.finish import drawings, tables
 from book.page import Page, Problem
 from book.stage import rank_tables, results
 from book.stage.numbers import NUMBER, measured_problems
-from tests.docs.rendering import to_html
+from tests.book.rendering import to_html
 
 ROOT = Path(__file__).parent.parent.parent
 RECORD = ROOT / "docs" / "results" / "cpu-float32.json"

@@ -14,7 +14,7 @@ from fontTools.ttLib import TTFont
 from matplotlib.patches import Rectangle
 
 from book.make import record
-from tests.docs.colours import contrast
+from tests.book.colours import contrast
 
 ROOT = Path(__file__).parent.parent.parent
 CSS = (ROOT / "docs/shared/style/site.css").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from book.edition import Edition
 from book.finish import formulas, net
 from book.page import BookError, Page
 from book.stage import citations, claims, figures, numbers, parity
-from tests.docs.rendering import to_html
+from tests.book.rendering import to_html
 
 ROOT = Path(__file__).parent.parent.parent
 # What is written, and what of it is left on the page.

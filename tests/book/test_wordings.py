@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs import wordings
+from tests.book import wordings
 
 ROOT = Path(__file__).parent.parent.parent
 RULES = """\

@@ -9,8 +9,8 @@ import nbformat
 import pytest
 
 from book.stage import notebooks
-from tests.docs import small_project
-from tests.docs.small_project import FILES
+from tests.book import small_project
+from tests.book.small_project import FILES
 
 NOTEBOOK = "docs/en/notebooks/one.ipynb"
 INSTALL = f'{notebooks.PACKAGE}\nprint("installed")'

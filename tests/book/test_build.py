@@ -9,8 +9,8 @@ import pytest
 
 from book.finish import formulas
 from book.make import serve
-from tests.docs import small_project
-from tests.docs.small_project import FILES, PAGE
+from tests.book import small_project
+from tests.book.small_project import FILES, PAGE
 
 # Old, new, and what is said of it.
 BROKEN = [
