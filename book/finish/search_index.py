@@ -9,8 +9,7 @@
 - what it weighs: a chapter explains, a list only mentions; `search: {boost: 0.8}` in the front
   matter of a page is one more factor.
 
-The index is read by docs/shared/style/search-worker.js, in the place of the theme's worker, when
-the search is opened: first the names of sections, with the words with which each begins, and then
+The index is read by docs/shared/style/search-worker.js when the search is opened: first the names of sections, with the words with which each begins, and then
 the whole texts, which are most of it.
 """
 
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
@@ -34,9 +32,6 @@ from book.stage import api
 from book.stage.glossary import OTHER, forms, read_glossary
 
 ALSO_CALLED = ROOT / "docs" / "also-called.yml"
-ON_DEMAND = ROOT / "book" / "templates" / "search-on-demand.js"
-WORKER = re.compile(r"assets/javascripts/workers/search\.\w+\.min\.js")
-OWN_WORKER = "style/search-worker.js"
 TEXTS = "search_text.json"  # beside the index
 BEGINNING = 100  # characters
 # The first that the path of a page begins with.
@@ -83,16 +78,6 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         entry["weight"] = weight(page.url) * told.get("boost", 1)
     page.meta["search"] = {"exclude": True}  # from what the theme would read
     return html
-
-
-def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    output, workers = WORKER.subn(OWN_WORKER, output)
-    if workers != 1:
-        raise PluginError(
-            "book/finish/search_index.py: the theme names its search worker otherwise"
-        )
-    script = f"<script>{ON_DEMAND.read_text(encoding='utf-8')}</script>"
-    return output.replace("</head>", f"{script}</head>", 1)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

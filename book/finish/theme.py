@@ -45,6 +45,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if path.is_file():
             name = path.relative_to(SHARED).as_posix()
             files.append(File.generated(config, name, abs_src_path=str(path)))
+    for file in list(files):  # its script, see docs/theme/main.html
+        if file.src_uri.startswith("assets/javascripts/"):
+            files.remove(file)
     if config.nav is not None:
         complete(config.nav, [file.src_uri for file in files.documentation_pages()])
     return files
@@ -123,7 +126,4 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
         f'<link rel="{name}" href="{get_relative_url(place, page.url)}">'
         for name, place in (("manifest", MANIFEST), ("apple-touch-icon", ICON))
     )
-    output = output.replace("</head>", f"{links}</head>", 1)
-    # The theme's script asks each <link rel=alternate> for a sitemap, which only the two front
-    # pages have. A space, without meaning in a list of words, hides the links from its selector.
-    return output.replace('<link rel="alternate" ', '<link rel="alternate " ')
+    return output.replace("</head>", f"{links}</head>", 1)
