@@ -15,6 +15,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
 from py_mini_racer import MiniRacer
 
+from book.finish.lighten import lighten
 from book.page import ROOT, Problem, locate, path_of
 
 FORMULA = re.compile(
@@ -70,7 +71,7 @@ def render_all(formulas: list[tuple[str, bool]]) -> None:
     answers = json.loads(str(_engine.eval(f"renderAll({json.dumps(wanted)})")))
     for one, (rendered, reason) in zip(wanted, answers, strict=True):
         whole = re.sub("<math.*?</math>", lambda math: repair(math[0]), rendered, flags=re.DOTALL)
-        _rendered[one] = whole, reason
+        _rendered[one] = lighten(whole) if whole else "", reason
 
 
 def repair(math: str) -> str:
