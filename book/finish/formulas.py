@@ -117,7 +117,9 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
             raise PluginError(str(Problem(*place, f"formula {tex!r}: {error}"))) from None
         # A wide formula scrolls in its own box, which the keyboard must be able to reach.
         focus = ' tabindex="0"' if match["tag"] == "div" else ""
-        formula = f'<{match["tag"]} class="formula"{focus}>{rendered}</{match["tag"]}>'
+        formula = f'<div class="formula"{focus}>{rendered}</div>'
+        if match["tag"] == "span":
+            formula = rendered.replace('class="katex"', 'class="katex formula"', 1)
         formula = match["before"] + formula + match["after"]
         # Browsers would begin a line with the comma behind a formula.
         short = match["tag"] == "span" and _signs(rendered) <= SHORT

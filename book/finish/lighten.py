@@ -80,7 +80,9 @@ def _style(part: Element) -> Style:
 
 
 def _write(part: Element, style: Style) -> None:
-    part.set("style", "".join(f"{name}:{value};" for name, value in style.items() if value != "0em"))
+    part.set(
+        "style", "".join(f"{name}:{value};" for name, value in style.items() if value != "0em")
+    )
 
 
 def _sum(*lengths: str) -> str:

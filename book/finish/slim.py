@@ -5,6 +5,8 @@ are on a page, or if a script may put them there. One for a feature or for colou
 this site has not chosen, or for text from right to left, goes, and so does a variable not read.
 In code, a name, a sign, a blank and what is written as a word in a sign's place need no mark of
 their own: they have the colour of the code; and what follows something of its colour shares its mark.
+Where a page holds very many marks, in the reference of the package and of the claims, numbers go
+without, and types without their modules.
 Lines of a page begin without blanks, except in programs: the theme's templates indent each line.
 Scripts and the site's own styles go without their comments, a quarter of them.
 
@@ -29,8 +31,14 @@ PLAIN = re.compile(
     r'<span class="(?:n|nn|o|ow|p|w|kc|sa|fm|vm)">([^<]*|<(?:span|a)\b[^>]*>[^<]*</(?:span|a)>)</span>'
     r'|<span title="(\w+)">\2</span>'
 )
+NUMBER = re.compile(r'<span class="(?:mi|mf)">([^<]*)</span>')
+TYPE = re.compile(r'<span title="[\w.]+">(\w+)</span>')
+MARK = re.compile(r'<span class="[a-z][a-z\d]?">|<span title="')
+MANY = 600
 STRING = re.compile(r'<span class="(?:s1|si)">')  # in one colour with s2
-ALIKE = re.compile(r'(<span class="([a-z][a-z\d]?)">)[^<]*</span>(?:\s*<span class="\2">[^<]*</span>)+')
+ALIKE = re.compile(
+    r'(<span class="([a-z][a-z\d]?)">)[^<]*</span>(?:\s*<span class="\2">[^<]*</span>)+'
+)
 TAG = re.compile(r"<[^>]*>")
 AS_IT_IS = re.compile(r"(<(pre|script|textarea)\b.*?</\2>)", re.DOTALL)
 INDENT = re.compile(r"\n\s+")
@@ -56,6 +64,8 @@ FRAME = r'<div class="md-typeset__scrollwrap"><div class="md-typeset__table">\g<
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     button = BUTTON.format(COPY[str(config.theme["language"]).partition("-")[0]])
     output = STRING.sub('<span class="s2">', PLAIN.sub(r"\1\2", output))
+    if len(MARK.findall(output)) > MANY:
+        output = TYPE.sub(r"\1", NUMBER.sub(r"\1", output))
     output = ALIKE.sub(lambda all_: f"{all_[1]}{TAG.sub('', all_[0])}</span>", output)
     return flush(TABLE.sub(FRAME, PROGRAM.sub(button, output)))
 

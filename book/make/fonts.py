@@ -46,7 +46,10 @@ RANGES = (
 ASCII = {*range(0x20, 0x7F)}
 COMMON = ASCII | {0xA0, *map(ord, "ÀÁÂÃÇÉÊÍÓÔÕÚàáâãçéêíóôõöúüª°²·¶º×–—‘’“”…−√→↑↓↕✓∞≈≤≥")}
 # What a page writes now and then: letters of names, numbers above and below a line, Greek, operators.
-SELDOM = {*map(ord, "ÄÅÈËÌÏÑÒÖØÙÛÜÝßäåèëìïñòøùûýÿ¹³½¼¾±µ÷′″ℓ←↔∂∑∏∫∈≠⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"), *range(0x3B1, 0x3CA)}
+SELDOM = {
+    *map(ord, "ÄÅÈËÌÏÑÒÖØÙÛÜÝßäåèëìïñòøùûýÿ¹³½¼¾±µ÷′″ℓ←↔∂∑∏∫∈≠⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"),
+    *range(0x3B1, 0x3CA),
+}
 LETTERS = {*map(ord, ascii_letters)}
 GREEK = {*range(0x3B1, 0x3CA), *map(ord, "ϕϱϵ")}
 CODE_GREEK = {*range(0x384, 0x3CF)}
@@ -80,7 +83,7 @@ FORMULAS = {
     "Caligraphic-Regular": {*map(ord, "BLNO")},
     "AMS-Regular": {0xA0, *map(ord, "■□ENPRZ")},
     "Math-Italic": LETTERS | GREEK,
-    "Math-BoldItalic": {*map(ord, ascii_lowercase)},  # in headings of figures
+    "Math-BoldItalic": {*map(ord, ascii_lowercase + "μ")},  # in headings of figures and tables
     **dict.fromkeys((f"Size{size}-Regular" for size in (1, 2, 3, 4)), LARGE),
 }
 # A file of an installed package, or one of matplotlib by its name.
