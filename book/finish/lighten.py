@@ -1,8 +1,8 @@
 """Says with fewer elements what KaTeX draws: most of a page with formulas is what carries a letter.
 
 KaTeX puts every index and exponent into a table, eleven elements deep, since two of them may stand
-one above the other. One alone is as well moved up or down from its line. A gap becomes the margin of
-what is before it. In the MathML the source of a formula is an attribute, in the place of two
+one above the other. One alone is as well moved up or down from its line. A gap becomes the margin
+of what is before it. In the MathML the source of a formula is an attribute, in the place of two
 elements around it all. What is seen and what is heard stay as they are.
 """
 
@@ -75,8 +75,8 @@ def _close_gaps(whole: Element) -> None:
 
 
 def _style(part: Element) -> Style:
-    rules = (rule.split(":", 1) for rule in (part.get("style") or "").split(";") if rule)
-    return {name: value for name, value in rules}
+    rules = (part.get("style") or "").split(";")
+    return {name: value for name, _, value in (rule.partition(":") for rule in rules if rule)}
 
 
 def _write(part: Element, style: Style) -> None:

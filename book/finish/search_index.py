@@ -9,8 +9,8 @@
 - what it weighs: a chapter explains, a list only mentions; `search: {boost: 0.8}` in the front
   matter of a page is one more factor.
 
-The index is read by docs/shared/style/search-worker.js when the search is opened: first the names of sections, with the words with which each begins, and then
-the whole texts, which are most of it.
+The index is read by docs/shared/style/search-worker.js when the search is opened: first the names
+of sections, with the words with which each begins, and then the whole texts, which are most of it.
 """
 
 import json

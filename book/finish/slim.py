@@ -4,9 +4,9 @@ The theme's style sheets are for every site that could be made with it. A rule s
 are on a page, or if a script may put them there. One for a feature or for colours that
 this site has not chosen, or for text from right to left, goes, and so does a variable not read.
 In code, a name, a sign, a blank and what is written as a word in a sign's place need no mark of
-their own: they have the colour of the code; and what follows something of its colour shares its mark.
-Where a page holds very many marks, in the reference of the package and of the claims, numbers go
-without, and types without their modules.
+their own: they have the colour of the code; and what follows something of its colour shares its
+mark. Where a page holds very many marks, in the reference of the package and of the claims, numbers
+go without, and types without their modules.
 Lines of a page begin without blanks, except in programs: the theme's templates indent each line.
 Scripts and the site's own styles go without their comments, a quarter of them.
 
@@ -28,7 +28,8 @@ from pygments.lexers import CssLexer, JavascriptLexer
 from pygments.token import Comment
 
 PLAIN = re.compile(
-    r'<span class="(?:n|nn|o|ow|p|w|kc|sa|fm|vm)">([^<]*|<(?:span|a)\b[^>]*>[^<]*</(?:span|a)>)</span>'
+    r'<span class="(?:n|nn|o|ow|p|w|kc|sa|fm|vm)">'
+    r"([^<]*|<(?:span|a)\b[^>]*>[^<]*</(?:span|a)>)</span>"
     r'|<span title="(\w+)">\2</span>'
 )
 NUMBER = re.compile(r'<span class="(?:mi|mf)">([^<]*)</span>')

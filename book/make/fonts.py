@@ -45,7 +45,7 @@ RANGES = (
 # What a page needs no whole font for: the letters of both languages, and the common formulas.
 ASCII = {*range(0x20, 0x7F)}
 COMMON = ASCII | {0xA0, *map(ord, "ÀÁÂÃÇÉÊÍÓÔÕÚàáâãçéêíóôõöúüª°²·¶º×–—‘’“”…−√→↑↓↕✓∞≈≤≥")}
-# What a page writes now and then: letters of names, numbers above and below a line, Greek, operators.
+# What a page writes now and then: numbers above and below a line, Greek, operators, other letters.
 SELDOM = {
     *map(ord, "ÄÅÈËÌÏÑÒÖØÙÛÜÝßäåèëìïñòøùûýÿ¹³½¼¾±µ÷′″ℓ←↔∂∑∏∫∈≠⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"),
     *range(0x3B1, 0x3CA),

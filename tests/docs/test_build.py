@@ -77,6 +77,7 @@ OURS = (
     "docs/package.json",
     "docs/results",
     "docs/shared",
+    "docs/theme",
     "pyproject.toml",
 )
 # Old, new, and what is said of it.
@@ -203,7 +204,7 @@ def test_a_short_formula_keeps_its_comma_on_its_line():
         return formulas.on_post_page(text, page=None, config=None)
 
     short = shown(r'width (<span class="arithmatex">\(d_k\)</span>), of')
-    assert short.startswith('width <span class="unbroken">(<span class="formula">')
+    assert short.startswith('width <span class="unbroken">(<span class="katex formula">')
     assert short.endswith("</span>),</span> of")
     assert shown(r'one <span class="arithmatex">\(r\)</span>-th of').endswith("-th</span> of")
     # A long one may break, or it would not fit on a narrow screen; nor is a block of its own glued.

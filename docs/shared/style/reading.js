@@ -1,7 +1,6 @@
 // What moves with the reader: the title in the head, the list of contents, the button to the top,
 // the menu, folds. Nothing is measured before the page is scrolled.
 (function () {
-  document.documentElement.classList.remove("no-js");
   function all(selector) { return [...document.querySelectorAll(selector)]; }
   var drawer = document.getElementById("__drawer"), head = document.querySelector(".md-header");
   var top = document.querySelector(".md-top"), tabs = document.querySelector(".md-tabs");
@@ -11,7 +10,7 @@
       return { link: link, heading: document.getElementById(decodeURIComponent(link.hash.slice(1))) };
     }).filter(function (place) { return place.heading; });
   });
-  var before = scrollY, isDue = false;
+  var before = 0, isDue = false;
   addEventListener("scroll", function () {
     if (!isDue) requestAnimationFrame(follow);
     isDue = true;
