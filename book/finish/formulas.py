@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 from py_mini_racer import MiniRacer
 
 from book.edition import Edition
+from book.finish.lighten import lighten
 from book.page import ROOT, BookError, Page, Problem, locate
 
 FORMULA = re.compile(
@@ -68,7 +69,7 @@ def render_all(formulas: list[tuple[str, bool]]) -> None:
     answers = json.loads(str(_engine.eval(f"renderAll({json.dumps(wanted)})")))
     for one, (rendered, reason) in zip(wanted, answers, strict=True):
         whole = re.sub("<math.*?</math>", lambda math: repair(math[0]), rendered, flags=re.DOTALL)
-        _rendered[one] = whole, reason
+        _rendered[one] = lighten(whole) if whole else "", reason
 
 
 def repair(math: str) -> str:
@@ -110,7 +111,9 @@ def whole(output: str, page: Page, edition: Edition) -> str:
             raise BookError(str(Problem(*place, f"formula {tex!r}: {error}"))) from None
         # A wide formula scrolls in its own box, which the keyboard must be able to reach.
         focus = ' tabindex="0"' if match["tag"] == "div" else ""
-        formula = f'<{match["tag"]} class="formula"{focus}>{rendered}</{match["tag"]}>'
+        formula = f'<div class="formula"{focus}>{rendered}</div>'
+        if match["tag"] == "span":
+            formula = rendered.replace('class="katex"', 'class="katex formula"', 1)
         formula = match["before"] + formula + match["after"]
         # Browsers would begin a line with the comma behind a formula.
         short = match["tag"] == "span" and _signs(rendered) <= SHORT

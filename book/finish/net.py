@@ -24,7 +24,7 @@ ELSEWHERE = re.compile(
     r"[^>]*\bhref|(?!a\b)\w[^>]*\ssrc)\s*=\s*[\"']?(?P<address>(?:https?:)?//[^\"'\s<>]*)",
     re.IGNORECASE,
 )
-HEADING = re.compile(r'<h[1-6][^>]*>(?:(?!</h).)*?x-tex">(?P<tex>[^<]*)<', re.DOTALL)
+HEADING = re.compile(r'<h[1-6][^>]*>(?:(?!</h).)*?alttext="(?P<tex>[^"]*)"', re.DOTALL)
 # What is not running text: code, drawings, formulas, scripts.
 OTHER = re.compile(r"<(?P<tag>code|pre|script|style|svg|math)\b.*?</(?P=tag)>", re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

@@ -9,9 +9,8 @@
 - what it weighs: a chapter explains, a list only mentions; `search: {boost: 0.8}` in the front
   matter of a page is one more factor.
 
-The index is read by docs/shared/style/search-worker.js, in the place of the theme's worker, when
-the search is opened: first the names of sections, with the words with which each begins, and then
-the whole texts, which are most of it.
+The index is read by docs/shared/style/search-worker.js when the search is opened: first the names
+of sections, with the words with which each begins, and then the whole texts, which are most of it.
 """
 
 import json
@@ -25,14 +24,11 @@ from pylatexenc.latex2text import LatexNodes2Text
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from book.edition import Edition
-from book.page import ROOT, BookError, Page, read_yaml, strip_accents
+from book.page import ROOT, Page, read_yaml, strip_accents
 from book.stage import api
 from book.stage.glossary import OTHER, forms, read_glossary
 
 ALSO_CALLED = ROOT / "docs" / "also-called.yml"
-ON_DEMAND = ROOT / "book" / "templates" / "search-on-demand.js"
-WORKER = re.compile(r"assets/javascripts/workers/search\.\w+\.min\.js")
-OWN_WORKER = "style/search-worker.js"
 TEXTS = "search_text.json"  # beside the index
 BEGINNING = 100  # characters
 # The first that the path of a page begins with.
@@ -68,14 +64,6 @@ def content(html: str, page: Page, edition: Edition) -> str:
         entry["where"] = " › ".join(edition.rooms_of(page))
         entry["weight"] = weight(page.url) * told.get("boost", 1)
     return html
-
-
-def whole(output: str, page: Page, edition: Edition) -> str:
-    output, workers = WORKER.subn(OWN_WORKER, output)
-    if workers != 1:
-        raise BookError("book/finish/search_index.py: the theme names its search worker otherwise")
-    script = f"<script>{ON_DEMAND.read_text(encoding='utf-8')}</script>"
-    return output.replace("</head>", f"{script}</head>", 1)
 
 
 def after(site: Path, edition: Edition) -> None:

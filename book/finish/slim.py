@@ -1,17 +1,19 @@
 """Leaves out of the site what no page shows: of the theme's styles, of marks in code, of scripts.
 
 The theme's style sheets are for every site that could be made with it. A rule stays if its classes
-are on a page, or if the theme's script may put them there. One for a feature or for colours that
+are on a page, or if a script may put them there. One for a feature or for colours that
 this site has not chosen, or for text from right to left, goes, and so does a variable not read.
-In code, a name, a sign and a blank need no mark of their own: they have the colour of the code.
+In code, a name, a sign, a blank and what is written as a word in a sign's place need no mark of
+their own: they have the colour of the code; and what follows something of its colour shares its
+mark. Where a page holds very many marks, in the reference of the package and of the claims, numbers
+go without, and types without their modules.
 Lines of a page begin without blanks, except in programs: the theme's templates indent each line.
-The scripts of the explorers and the site's own styles go without their comments, a quarter of them.
+Scripts and the site's own styles go without their comments, a quarter of them.
 
-While a page loads, the theme's script makes changes for each of which a browser recalculates the
-style of the whole page. Three rules cause it that speak of any element below an attribute: here
-they name their element, or go where nothing on this site needs them. So does a ``<meta>`` with the
-scheme of colours, which the script adds to the page: it gets a name that browsers do not know, and
-``site.css`` says which scheme is shown.
+Each program gets the button that copies it, and each table the frame in which it scrolls, which the
+theme's script would make while the page loads. A few rules make a browser recalculate the style of
+the whole page when one element changes, as they speak of any element below an attribute: here they
+name their element, or go where nothing on this site needs them.
 """
 
 import re
@@ -24,7 +26,20 @@ from pygments.token import Comment
 from book.edition import Edition
 from book.page import BookError, Page
 
-PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w)">([^<]*)</span>')
+PLAIN = re.compile(
+    r'<span class="(?:n|nn|o|ow|p|w|kc|sa|fm|vm)">'
+    r"([^<]*|<(?:span|a)\b[^>]*>[^<]*</(?:span|a)>)</span>"
+    r'|<span title="(\w+)">\2</span>'
+)
+NUMBER = re.compile(r'<span class="(?:mi|mf)">([^<]*)</span>')
+TYPE = re.compile(r'<span title="[\w.]+">(\w+)</span>')
+MARK = re.compile(r'<span class="[a-z][a-z\d]?">|<span title="')
+MANY = 600
+STRING = re.compile(r'<span class="(?:s1|si)">')  # in one colour with s2
+ALIKE = re.compile(
+    r'(<span class="([a-z][a-z\d]?)">)[^<]*</span>(?:\s*<span class="\2">[^<]*</span>)+'
+)
+TAG = re.compile(r"<[^>]*>")
 AS_IT_IS = re.compile(r"(<(pre|script|textarea)\b.*?</\2>)", re.DOTALL)
 INDENT = re.compile(r"\n\s+")
 RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
@@ -38,17 +53,22 @@ IN_A_CELL = re.compile(r"(?<=:not\(\[class\]\) t[dh]>)(?=:(?:first|last)-child)"
 OPTIONAL = re.compile(r":(?:not|is|where)\([^()]*\)")
 EMPTY = re.compile(r"@[^{}]*\{\}")
 VARIABLE = re.compile(r"""(?<=[{;])(--[\w-]+):(?:"[^"]*"|[^;}"])*;?""")
-# What the theme's script knows, and this site has not switched on.
-OFF = re.compile(
-    r"md-(?:annotation|banner|consent|feedback|progress|source|status|tag|version)|mermaid|tabbed"
-)
 
 AFTER = ("preload",)
-SCHEME, UNKNOWN = 'name:"color-scheme"', 'name:"scheme"'
+PROGRAM = re.compile(r"(<pre\b[^>]*>)(?:<span></span>)?(?=<code\b)")
+COPY = {"pt": "Copiar", "en": "Copy"}
+BUTTON = r'\1<button class="md-code__button" data-md-type="copy" title="{}"></button>'
+TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+FRAME = r'<div class="md-typeset__scrollwrap"><div class="md-typeset__table">\g<0></div></div>'
 
 
 def whole(output: str, page: Page, edition: Edition) -> str:
-    return flush(PLAIN.sub(r"\1", output))
+    button = BUTTON.format(COPY[edition.language])
+    output = STRING.sub('<span class="s2">', PLAIN.sub(r"\1\2", output))
+    if len(MARK.findall(output)) > MANY:
+        output = TYPE.sub(r"\1", NUMBER.sub(r"\1", output))
+    output = ALIKE.sub(lambda all_: f"{all_[1]}{TAG.sub('', all_[0])}</span>", output)
+    return flush(TABLE.sub(FRAME, PROGRAM.sub(button, output)))
 
 
 def flush(page: str) -> str:
@@ -69,20 +89,14 @@ def after(site: Path, edition: Edition) -> None:
     sheets = {path: path.read_text("utf-8") for path in sorted(site.glob("assets/**/*.css"))}
     if not sheets:
         raise BookError("book/finish/slim.py: no style sheets of the theme in assets/")
-    for path in site.glob("assets/javascripts/bundle*.js"):
-        script = path.read_text("utf-8")
-        if SCHEME not in script and UNKNOWN not in script:
-            raise BookError("book/finish/slim.py: the theme's script names its scheme otherwise")
-        path.write_text(script.replace(SCHEME, UNKNOWN), encoding="utf-8")
-    for path in site.glob("explorers/**/*.js"):
+    for path in (*site.glob("explorers/**/*.js"), *site.glob("style/*.js")):
         path.write_text(strip_comments(path.read_text("utf-8")), encoding="utf-8")
     for path in site.glob("style/*.css"):
         path.write_text(strip_comments(path.read_text("utf-8"), CssLexer), encoding="utf-8")
     known = classes(site)
     kept = {path: slim(css, known) for path, css in sheets.items()}
     own = "".join(path.read_text("utf-8") for path in site.rglob("*.css") if path not in sheets)
-    script = "".join(path.read_text("utf-8") for path in site.glob("assets/**/*.js"))
-    everything = "".join(kept.values()) + own + script
+    everything = "".join(kept.values()) + own
     for path, css in kept.items():
         read = VARIABLE.sub(lambda one: one[0] if f"({one[1]}" in everything else "", css)
         path.write_text(EMPTY.sub("", read), encoding="utf-8")
@@ -102,14 +116,13 @@ def strip_comments(script: str, language: type[Lexer] = JavascriptLexer) -> str:
 
 
 def classes(site: Path) -> set[str]:
-    """Those on the pages, and those that the theme's script may put there."""
+    """Those on the pages, and those that a script may put there."""
     found: set[str] = set()
     for path in site.rglob("*.html"):
         for names in re.findall(r'class="?([^">]*)', path.read_text("utf-8")):
             found |= set(names.split())
-    for path in site.glob("assets/javascripts/bundle*.js"):
-        words = re.findall(r"[A-Za-z_][\w-]*", path.read_text("utf-8"))
-        found |= {word for word in words if not OFF.match(word)}
+    for path in site.glob("style/*.js"):
+        found |= set(re.findall(r"[A-Za-z_][\w-]*", path.read_text("utf-8")))
     return found
 
 
@@ -132,4 +145,5 @@ def slim(css: str, known: set[str]) -> str:
         selectors = [selector for selector in LIST.split(rule[1]) if can_match(selector)]
         return f"{','.join(selectors)}{{{rule[2]}}}" if selectors else ""
 
+    css = css.replace(".focus-visible", ":focus-visible")  # for browsers before 2022
     return EMPTY.sub("", RULE.sub(show, IN_A_CELL.sub("p", css)))

@@ -6,6 +6,8 @@
 """
 
 import re
+import shutil
+from pathlib import Path
 
 from book.edition import Edition
 from book.page import BookError, Page
@@ -33,8 +35,9 @@ def whole(output: str, page: Page, edition: Edition) -> str:
         f'<link rel="{name}" href="{page.address(place)}">'
         for name, place in (("manifest", MANIFEST), ("apple-touch-icon", ICON))
     )
-    output = output.replace("</head>", f"{links}</head>", 1)
     output = OTHER.sub(rf"\1{page.url}\2", output)
-    # The theme's script asks each <link rel=alternate> for a sitemap, which only the two front
-    # pages have. A space, without meaning in a list of words, hides the links from its selector.
-    return output.replace('<link rel="alternate" ', '<link rel="alternate " ')
+    return output.replace("</head>", f"{links}</head>", 1)
+
+
+def after(site: Path, edition: Edition) -> None:
+    shutil.rmtree(site / "assets" / "javascripts", ignore_errors=True)  # see docs/theme/main.html

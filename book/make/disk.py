@@ -28,8 +28,7 @@ LEFT_OUT = (
     'link:is([rel~="alternate"][hreflang], [rel="preload"], [rel="manifest"]), '
     'script[type="module"]'
 )
-# Of the theme's script: what nobody reads, and the search that the book's own one replaces.
-UNUSED = shutil.ignore_patterns("*.map", "lunr", "workers", "manifest.webmanifest")
+UNUSED = shutil.ignore_patterns("*.map", "manifest.webmanifest")
 WORD = "query"  # which both languages have
 PATIENCE = 30_000  # milliseconds for the search to find it
 
@@ -75,7 +74,6 @@ def rewrite_links(path: Path, pages: Path) -> str:
                 link = split._replace(path=f"{split.path.rstrip('/')}/index.html")
                 node.attrs[attribute] = link.geturl()
     worker = os.path.relpath(pages / "style" / WORKER.name, path.parent)
-    # Before the script in the head that puts off what the search needs.
     head = f'<head><script src="{worker}"></script>'
     return f"<!doctype html>\n{tree.html}\n".replace("<head>", head, 1)
 

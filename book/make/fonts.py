@@ -14,7 +14,8 @@ formula beside it.
 A font is cut down to what Western European languages and these pages write, and takes a name of
 its own, as its licence wants of what is changed: "Plex" is reserved. Its common characters, and
 those of the formulas' fonts, are cut once more, into files that a page can load before it is
-shown; the whole ones are asked for the rest. Text that is shown is never set again in another font:
+shown; so are the signs that few pages write in the regular one, and the whole ones are asked for
+the rest. Text that is shown is never set again in another font:
 while the common characters are on their way, the reader's own fonts stand in for them, stretched
 to the same width on average and the same height, and they remain if the wait is long. Labels of
 figures, which are measured, wait for the site's font under a name of their own.
@@ -44,12 +45,18 @@ RANGES = (
 # What a page needs no whole font for: the letters of both languages, and the common formulas.
 ASCII = {*range(0x20, 0x7F)}
 COMMON = ASCII | {0xA0, *map(ord, "ÀÁÂÃÇÉÊÍÓÔÕÚàáâãçéêíóôõöúüª°²·¶º×–—‘’“”…−√→↑↓↕✓∞≈≤≥")}
+# What a page writes now and then: numbers above and below a line, Greek, operators, other letters.
+SELDOM = {
+    *map(ord, "ÄÅÈËÌÏÑÒÖØÙÛÜÝßäåèëìïñòøùûýÿ¹³½¼¾±µ÷′″ℓ←↔∂∑∏∫∈≠⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"),
+    *range(0x3B1, 0x3CA),
+}
 LETTERS = {*map(ord, ascii_letters)}
-GREEK = {*range(0x3B1, 0x3CA), *map(ord, "ϕϵ")}
+GREEK = {*range(0x3B1, 0x3CA), *map(ord, "ϕϱϵ")}
 CODE_GREEK = {*range(0x384, 0x3CF)}
-SIGNS = ASCII | {0xA0, *map(ord, "±×ˉˊˆ˜¸…′∈∑−∗∘√∞∣∥∼≈≤≥⊤⋅⋯⌈⌉⌊⌋→∂ℓΔΣΠ∪∩←∝∫↦\ue020")}
+SIGNS = ASCII | {0xA0, *map(ord, "±×ˉˊˆ˜¸…′∈∑−∗∘√∞∣∥∼≈≤≥⊤⋅⋯⌈⌉⌊⌋→∂ℓΔΣΠ∪∩←∝∫↦⊙⟺≪∠⋮\ue020")}
 LARGE = {0xA0, *map(ord, "()[]{}/⌈⌉⌊⌋⟨⟩∑∏∫√∣∥⋃⋂̃̂")}
 NAMES = "ĀāĆćČčĞğıŁłŃńŐőŒœŘřŚśŞşŠšŸŹźŻżŽž"
+SELDOM |= {*map(ord, NAMES)}
 FEATURES = ["ccmp", "kern", "liga", "locl", "mark", "mkmk"]
 # What a font lacks, and what it has for it.
 STAND_INS = {"✗": "❌", "‑": "-"}
@@ -73,9 +80,10 @@ FORMULAS = {
     "Main-Regular": SIGNS,
     "Main-Bold": {*map(ord, digits + " ()+−=≤≥,.")},
     "Main-Italic": ASCII,
+    "Caligraphic-Regular": {*map(ord, "BLNO")},
     "AMS-Regular": {0xA0, *map(ord, "■□ENPRZ")},
     "Math-Italic": LETTERS | GREEK,
-    "Math-BoldItalic": {*map(ord, ascii_lowercase)},  # in headings of figures
+    "Math-BoldItalic": {*map(ord, ascii_lowercase + "μ")},  # in headings of figures and tables
     **dict.fromkeys((f"Size{size}-Regular" for size in (1, 2, 3, 4)), LARGE),
 }
 # A file of an installed package, or one of matplotlib by its name.
@@ -249,12 +257,19 @@ def main() -> None:
             "font_style": style,
         }
         whole = {"src": f'url({name}.woff2) format("woff2")', "font_display": "swap"}
-        whole["unicode_range"] = spans({*font.getBestCmap()} - COMMON)
+        seldom = SELDOM if name == "sans-regular" else set()
+        whole["unicode_range"] = spans({*font.getBestCmap()} - COMMON - seldom)
         rules.append(rule(**face, **whole))
+        if seldom:
+            rules.append(common_rule(file, seldom - COMMON, "seldom", **face, font_display="swap"))
         rules.append(common_rule(file, COMMON, **face, font_display="optional"))
         if family == "attnref Sans":
             face["font_family"] = '"attnref Labels"'
             rules.append(rule(**face, **whole))
+            if seldom:
+                rules.append(
+                    common_rule(file, seldom - COMMON, "seldom", **face, font_display="swap")
+                )
             rules.append(common_rule(file, COMMON, **face, font_display="swap"))
         rules.append(stand_in(family, weight, style, font, text))
     for name, signs in FORMULAS.items():

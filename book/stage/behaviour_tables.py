@@ -256,8 +256,8 @@ def project_answers(
             told = answer(cell, question, root, language)
             link = f"{there[question]}#{_program_id(question, record, name)}"
             parts.append(
-                f'<div><dt>{title}</dt><dd><a href="{link}">{told}</a>'
-                f"{_issue(root, record, name, question)}</dd></div>"
+                f'<dt>{title}</dt><dd><a href="{link}">{told}</a>'
+                f"{_issue(root, record, name, question)}</dd>"
             )
         parts.append("</dl>")
     return "".join([*parts, "</details>"])

@@ -68,6 +68,7 @@ OURS = (
     "docs/package.json",
     "docs/results",
     "docs/shared",
+    "docs/theme",
     "pyproject.toml",
 )
 

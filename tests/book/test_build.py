@@ -127,7 +127,7 @@ def test_a_short_formula_keeps_its_comma_on_its_line():
         return formulas.whole(text, page=None, edition=None)
 
     short = shown(r'width (<span class="arithmatex">\(d_k\)</span>), of')
-    assert short.startswith('width <span class="unbroken">(<span class="formula">')
+    assert short.startswith('width <span class="unbroken">(<span class="katex formula">')
     assert short.endswith("</span>),</span> of")
     assert shown(r'one <span class="arithmatex">\(r\)</span>-th of').endswith("-th</span> of")
     # A long one may break, or it would not fit on a narrow screen; nor is a block of its own glued.

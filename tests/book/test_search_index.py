@@ -98,8 +98,3 @@ def test_what_follows_a_box_belongs_to_what_is_before_it(indexed):
     page, inside = indexed("<h1 id=t>T</h1>a<div><h3 id=i>I</h3>b</div>c")
     assert (page["title"], page["text"]) == ("T", "ac")
     assert (inside["location"], inside["text"]) == ("foundations/masks/#i", "b")
-
-
-def test_a_theme_that_names_its_worker_otherwise_stops_the_build():
-    with pytest.raises(search_index.BookError, match="names its search worker otherwise"):
-        search_index.whole('<script>{"search": "other.js"}</script>', None, None)

@@ -41,7 +41,6 @@ def test_the_language_switch_keeps_the_page_without_javascript(new_page, address
         page.wait_for_url(f"{address}/{language}/scale/variance-proof/")
 
 
-# What is far away gets its height when it comes near, which moves the section once more.
 AT_THE_TOP = """id => {
   const {top} = document.getElementById(id).getBoundingClientRect()
   return top > -innerHeight / 10 && top < innerHeight / 4
@@ -326,9 +325,9 @@ def test_a_printed_page_reads_in_its_order_and_has_nothing_of_the_screen(new_pag
     page = new_page()
     page.goto(f"{address}/en/foundations/softmax-or-sum/")
     page.evaluate("document.fonts.ready")
-    page.locator(".md-code__nav").first.wait_for(state="attached")
+    assert page.locator(".md-code__button").count()
     page.emulate_media(media="print")
-    assert not page.locator(".md-code__nav:visible, .md-top:visible").count()
+    assert not page.locator(".md-code__button:visible, .md-top:visible").count()
     formulas = page.locator("div.formula").evaluate_all(
         "all => all.map(each => getComputedStyle(each).backgroundImage)"
     )

@@ -1,6 +1,14 @@
 // A table of results is sorted by a column's button, within each length, and sifted by what is typed
-// above it. Without this script it is the whole table, in the order of the page.
-document.querySelectorAll(".results[data-sift]").forEach(function (box) {
+// above it. Without this script it is the whole table, in the order of the page. A telephone takes a
+// second to lay out the tables of a page anew, so each has a frame of its own.
+(function next(boxes) {
+  if (!boxes.length) return;
+  requestAnimationFrame(function () {
+    mount(boxes[0]);
+    next(boxes.slice(1));
+  });
+})([...document.querySelectorAll(".results[data-sift]")]);
+function mount(box) {
   var table = box.querySelector("table"), words = box.dataset;
   var rows = [...table.querySelectorAll("tbody tr:has(td)")];
   var heads = [...table.querySelectorAll("thead th")];
@@ -42,4 +50,4 @@ document.querySelectorAll(".results[data-sift]").forEach(function (box) {
     var shown = rows.filter(function (row) { return !row.hidden; }).length;
     said.textContent = wanted && words.shown.replace("{shown}", shown).replace("{all}", rows.length);
   });
-});
+}
