@@ -6,8 +6,6 @@
 """
 
 import re
-import shutil
-from pathlib import Path
 
 from book.edition import Edition
 from book.page import BookError, Page
@@ -35,9 +33,7 @@ def whole(output: str, page: Page, edition: Edition) -> str:
         f'<link rel="{name}" href="{page.address(place)}">'
         for name, place in (("manifest", MANIFEST), ("apple-touch-icon", ICON))
     )
-    output = OTHER.sub(rf"\1{page.url}\2", output)
-    return output.replace("</head>", f"{links}</head>", 1)
-
-
-def after(site: Path, edition: Edition) -> None:
-    shutil.rmtree(site / "assets" / "javascripts", ignore_errors=True)  # see docs/theme/main.html
+    output = OTHER.sub(rf"\1{page.url}\2", output).replace("</head>", f"{links}</head>", 1)
+    # Whoever checks <link rel=alternate> wants a whole address, and the site need not have one. A
+    # space, without meaning in a list of words, hides the links from selectors.
+    return output.replace('<link rel="alternate" ', '<link rel="alternate " ')

@@ -61,7 +61,7 @@ def test_a_page_names_files_and_leaves_out_what_only_a_server_gives(tmp_path):
     page = tmp_path / "here" / "index.html"
     page.write_text(
         '<head><link rel="preload" href="a.woff2">'
-        '<link rel="alternate" hreflang="pt" href="../../pt">'
+        '<link rel="alternate " hreflang="pt" href="../../pt">'
         '</head><div class="md-header__option"><div class="md-select">pt</div></div>'
         '<form action="../there/"></form>'
         '<a href="../there/?q=1#x">1</a><a href=".">2</a><a href="#x">3</a><a href="a.py">4</a>',
