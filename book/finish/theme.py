@@ -1,17 +1,18 @@
-"""What the theme leaves to be done on a page.
+"""What the theme, and our part of it in docs/theme, leave to be done on a page.
 
-- It names what a telephone wants to know of the site, and its icon.
+- The switch of language, and hreflang, lead to the same page in the other language. Both languages
+  use the same paths, so the link is known here, and needs neither JavaScript nor a sitemap.
 - Portuguese is that of Brazil, which the theme does not tell from the other.
 - What has no name gets one, so that a screen reader can tell it.
 """
 
 import re
+import shutil
+from pathlib import Path
 
 from book.edition import Edition
 from book.page import BookError, Page
 
-MANIFEST = "manifest.webmanifest"  # in each language's folder
-ICON = "style/touch-icon.png"  # the favicon as a square of 180 pixels
 DIALOG = '<div class="md-search" data-md-component="search" role="dialog">'
 TAGS = {"pt": "pt-BR", "en": "en"}
 NAMES = {"pt": "Busca", "en": "Search"}
@@ -29,11 +30,8 @@ def whole(output: str, page: Page, edition: Edition) -> str:
     output = output.replace(LANGUAGE.format(language), LANGUAGE.format(TAGS[language]), 1)
     output = output.replace(DIALOG, f'{DIALOG[:-1]} aria-label="{name}">')
     output = PATH.sub(rf'\1 aria-label="{PLACES[language]}"', output)
-    links = "".join(
-        f'<link rel="{name}" href="{page.address(place)}">'
-        for name, place in (("manifest", MANIFEST), ("apple-touch-icon", ICON))
-    )
-    output = OTHER.sub(rf"\1{page.url}\2", output).replace("</head>", f"{links}</head>", 1)
-    # Whoever checks <link rel=alternate> wants a whole address, and the site need not have one. A
-    # space, without meaning in a list of words, hides the links from selectors.
-    return output.replace('<link rel="alternate" ', '<link rel="alternate " ')
+    return OTHER.sub(rf"\1{page.url}\2", output)
+
+
+def after(site: Path, edition: Edition) -> None:
+    shutil.rmtree(site / "assets" / "javascripts", ignore_errors=True)  # see docs/theme/main.html
