@@ -204,11 +204,12 @@ def _catalogue(page: Page, edition: Edition) -> str:
             f"{words['stated']}: {pages}.\n"
         )
         for test in _tests(ROOT).get(claim, []):  # a claim without one is reported on its page
-            # Not in the index, where code would hide prose.
+            # Not in the index, where code would hide prose; nor in colours, which weigh as much as
+            # all the code.
             parts.append(
                 f"<details data-search-exclude markdown>\n"
                 f"<summary>{words['test']}: <code>{test.path}::{test.name}</code></summary>\n\n"
-                f"```python\n{test.source}\n```\n\n</details>\n"
+                f"```text\n{test.source}\n```\n\n</details>\n"
             )
         parts.append("</div>\n")
     return "\n".join(parts)
