@@ -23,7 +23,7 @@ import matplotlib
 from cycler import cycler
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib_inline.backend_inline import set_matplotlib_formats
-import drawing
+from docs.figures import drawing
 
 ramp = [to_rgba(drawing.SHADE, 0), to_rgba(drawing.SHADE, 1)]
 matplotlib.colormaps.register(LinearSegmentedColormap.from_list("page", ramp))
@@ -82,7 +82,7 @@ def run(path: Path, root: Path = ROOT) -> Run:
     code = [(cell.id, cell.source) for cell in _read(path).cells if cell.cell_type == "code"]
     cells = [nbformat.v4.new_code_cell(source) for source in (BEFORE, *dict(code).values(), AFTER)]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    places = [str(root), str(root / "docs" / "figures"), os.environ.get("PYTHONPATH", "")]
+    places = [str(root), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     env["OMP_NUM_THREADS"] = "1"  # each thread has memory of its own, and its order of sums
     with tempfile.TemporaryDirectory() as folder:
@@ -138,7 +138,7 @@ def _output(path: Path, ident: str, output: nbformat.NotebookNode) -> nbformat.N
             raise ValueError(f"{path}: cell {ident!r} wrote to its error stream: {output.text}")
         return output
     if SVG in output.data:
-        import inline_svg  # beside the figures; with matplotlib
+        from docs.figures import inline_svg  # beside the figures; with matplotlib
 
         try:
             drawing = inline_svg.inline(output.data[SVG], ident)

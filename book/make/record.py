@@ -36,15 +36,20 @@ VERSIONS = {name: version(name) for name in ("torch", "numpy", "matplotlib")}
 def run(snippet: Path) -> str:
     """What the snippet prints when it is run as a script."""
     printed = io.StringIO()
-    with _extend_path(snippet), _forget_neighbours(snippet), contextlib.redirect_stdout(printed):
+    with (
+        _without_warnings(),
+        _extend_path(snippet),
+        _forget_neighbours(snippet),
+        contextlib.redirect_stdout(printed),
+    ):
         runpy.run_path(str(snippet), run_name="__main__")
     return printed.getvalue()
 
 
 def draw(script: Path) -> dict[Path, str]:
     """The figure in each language, as SVG, by the path where it is recorded."""
-    with _extend_path(script):
-        import inline_svg  # beside the figures; with matplotlib, which snippets do without
+    with _without_warnings():
+        from docs.figures import inline_svg  # with matplotlib, which snippets do without
 
         figure = runpy.run_path(str(script))
         return {
@@ -57,7 +62,7 @@ def draw(script: Path) -> dict[Path, str]:
 
 def shown(script: Path) -> dict[Path, str]:
     """What a page first shows, by the path where it is recorded."""
-    with _extend_path(script):
+    with _without_warnings():
         found = runpy.run_path(str(script))
     if script.name == PACKAGE:
         return {script.with_suffix(".json"): _json(found["told"]())}
@@ -81,13 +86,20 @@ def _shared_folders(script: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """They would go to stderr, not on the page."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
 def _extend_path(script: Path) -> Iterator[None]:
+    """As for a script that somebody runs, whose folder Python knows."""
     before = sys.path[:]
     sys.path[:0] = map(str, _shared_folders(script))
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they would go to stderr, not on the page
-            yield
+        yield
     finally:
         sys.path[:] = before
 
@@ -129,7 +141,7 @@ def trace(script: Path, root: Path) -> tuple[dict[str, str], list[str]]:
     elif script.suffix == ".ipynb":
         from book.make import notebook  # with Jupyter's client, which nothing else here wants
 
-        with _extend_path(root / "docs" / "figures" / "room" / "name"):  # as figures do
+        with _without_warnings():
             files = notebook.texts(script, root)
         content = json.loads(files[script])
         read |= {root / name for name in content["metadata"]["files"]}

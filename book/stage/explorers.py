@@ -14,11 +14,10 @@ What makes it move is the folder of the same name in docs/shared/explorers, load
 comes into view; finish/explorers.py links it.
 """
 
-import importlib.util
+import importlib
 import json
 import math
 import re
-import sys
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -101,18 +100,7 @@ def places(docs: Path) -> dict[tuple[str, bool], str]:
 @cache
 def source(folder: Path) -> ModuleType:
     """The module values.py of an explorer."""
-    name = f"explorers_{folder.name.replace('-', '_')}"
-    spec = importlib.util.spec_from_file_location(name, folder / "values.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    shared = str(folder.parent)
-    sys.path.insert(0, shared)
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(shared)
-    return module
+    return importlib.import_module(f"docs.explorers.{folder.name}.values")
 
 
 def read_texts(path: Path, language: str) -> dict[str, str]:

@@ -8,12 +8,13 @@ in the dark scheme. What is drawn must therefore not be called dark or light in 
 from collections.abc import Sequence
 from typing import Any
 
-import typeface
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import NullLocator
+
+from docs.figures import typeface
 
 typeface.register()
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 
 import matplotlib
-import typeface
-from drawing import NAMES, SMALL, STYLE
 from matplotlib.figure import Figure
+
+from docs.figures import typeface
+from docs.figures.drawing import NAMES, SMALL, STYLE
 
 SVG = "http://www.w3.org/2000/svg"
 HREF = "{http://www.w3.org/1999/xlink}href"

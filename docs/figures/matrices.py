@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
+
+from docs.figures.drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box
 
 ALL = slice(None)
 

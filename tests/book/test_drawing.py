@@ -5,15 +5,13 @@ import xml.etree.ElementTree as ET
 from itertools import groupby
 from pathlib import Path
 
-import drawing
-import inline_svg
 import matplotlib
 import pytest
-import typeface
 from fontTools.ttLib import TTFont
 from matplotlib.patches import Rectangle
 
 from book.make import record
+from docs.figures import drawing, inline_svg, typeface
 from tests.book.colours import contrast
 
 ROOT = Path(__file__).parent.parent.parent

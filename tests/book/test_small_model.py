@@ -1,8 +1,9 @@
 """The small model: its file is what the notebook's training gives, rounded to eight bits."""
 
 import pytest
-import small_model
 import torch
+
+from docs.explorers import small_model
 
 FACTOR = 32**-0.5
 

@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import multiprocessing
 
 import pytest
 from torch import Tensor
@@ -48,3 +49,11 @@ def ready_to_be_forked():
     importlib.import_module("torch._inductor")
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def no_process_stays():
+    """A test leaves no process behind; the ranks that other tests share were there before."""
+    before = set(multiprocessing.active_children())
+    yield
+    assert not set(multiprocessing.active_children()) - before

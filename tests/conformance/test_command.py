@@ -2,7 +2,6 @@
 
 import functools
 import json
-import multiprocessing
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
@@ -248,6 +247,7 @@ def test_one_root_cause_is_explained_once(odd):
         ("torch.set_grad_enabled(False)", None),
     ],
 )
+@pytest.mark.usefixtures("no_process_stays")
 def test_loading_is_guarded(odd, tmp_path, line, said):
     (tmp_path / "loads.py").write_text(f"{ODD}\n{line}\n", encoding="utf-8")
     start = time.monotonic()
@@ -261,7 +261,6 @@ def test_loading_is_guarded(odd, tmp_path, line, said):
         assert err.startswith("attnref check: function: expected loads.py:renamed to load")
         assert said in err
     assert not (tmp_path / "__pycache__").exists()
-    assert not multiprocessing.active_children()
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 from itertools import count
 
 import pytest
-import typeface
 from fontTools.ttLib import TTFont
 from selectolax.lexbor import LexborHTMLParser
 
+from docs.figures import typeface
 from tests.site import machines
 from tests.site.test_every_page import PROBLEMS_OF_FIGURES, VIEWS, show
 

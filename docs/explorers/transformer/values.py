@@ -7,9 +7,10 @@ attnref's attention and the factor and the mask of the state.
 from functools import cache
 from typing import Any
 
-import small_model
 import torch
 from torch import Tensor, nn
+
+from docs.explorers import small_model
 
 State = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """The rooms of the book: what rests on what, and in which order a student goes through them."""
 
-from drawing import INK, SHADE, SMALL, SOFT, arrow, box, canvas, new_figure
+from docs.figures.drawing import INK, SHADE, SMALL, SOFT, arrow, box, canvas, new_figure
 
 TEXT = {
     "pt": {

@@ -1,10 +1,10 @@
 """One head of the first program: five queries, seven keys and values, and their shapes."""
 
 import torch
-from drawing import STRONGEST, canvas, new_figure
-from matrices import WHOLE, Fill, product, row
 
 import attnref
+from docs.figures.drawing import STRONGEST, canvas, new_figure
+from docs.figures.matrices import WHOLE, Fill, product, row
 
 TEXT = {
     "pt": {

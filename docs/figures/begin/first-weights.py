@@ -1,9 +1,9 @@
 """The weights of one head of the first program: five queries look at seven keys."""
 
 import torch
-from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 import attnref
+from docs.figures.drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 TEXT = {
     "pt": {"key": "chaves →", "query": "consultas ↓"},

@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-from drawing import SECOND, SHADE, SMALL, SOFT, arrow, box, canvas, new_figure
-
 from attnref import attention_weights, oracle
+from docs.figures.drawing import SECOND, SHADE, SMALL, SOFT, arrow, box, canvas, new_figure
 
 TEXT = {
     "pt": {

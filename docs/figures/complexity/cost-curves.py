@@ -2,9 +2,19 @@
 
 from bisect import bisect_left
 
-from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new_figure, powers, ticks
-
 from attnref import cost
+from docs.figures.drawing import (
+    FIRST,
+    INK,
+    SECOND,
+    THIRD,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    powers,
+    ticks,
+)
 
 TEXT = {
     "pt": {

@@ -1,10 +1,10 @@
 """The ceiling of the exponentials over the width of a head, on two GPUs."""
 
 import torch
-from drawing import FIRST, INK, SECOND, axes, label, name_axes, new_figure, ticks
 
 from attnref import cost
 from attnref.roofline import Machine
+from docs.figures.drawing import FIRST, INK, SECOND, axes, label, name_axes, new_figure, ticks
 
 TEXT = {
     "pt": {

@@ -1,9 +1,20 @@
 """The share of the time in which a device computes, against the tokens that it holds."""
 
 import torch
-from drawing import FIRST, SECOND, SMALL, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
 
 from attnref import cost
+from docs.figures.drawing import (
+    FIRST,
+    SECOND,
+    SMALL,
+    SOFT,
+    THIRD,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    ticks,
+)
 
 TEXT = {
     "pt": {

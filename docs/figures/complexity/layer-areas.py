@@ -1,8 +1,7 @@
 """A layer as an area: tokens downwards, operations of each token across."""
 
-from drawing import FIRST, SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
-
 from attnref import cost
+from docs.figures.drawing import FIRST, SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
 
 TEXT = {
     "pt": {

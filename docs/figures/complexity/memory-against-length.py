@@ -1,9 +1,19 @@
 """Bytes against the length of the text: what is quadratic, and what only looks large."""
 
 import torch
-from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
 
 from attnref import cost
+from docs.figures.drawing import (
+    FIRST,
+    INK,
+    SECOND,
+    THIRD,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    ticks,
+)
 
 TEXT = {
     "pt": {

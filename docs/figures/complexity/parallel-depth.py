@@ -1,8 +1,7 @@
 """Attention and a recurrence: how many operations, and how many that wait for each other."""
 
-from drawing import FIRST, SECOND, axes, label, name_axes, new_figure, powers, ticks
-
 from attnref import cost
+from docs.figures.drawing import FIRST, SECOND, axes, label, name_axes, new_figure, powers, ticks
 
 TEXT = {
     "pt": {

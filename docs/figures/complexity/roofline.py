@@ -1,9 +1,19 @@
 """Under the roofline of an example machine: what waits for memory, and what for arithmetic."""
 
 import torch
-from drawing import FIRST, INK, SECOND, axes, label, name_axes, new_figure, powers, ticks
 
 from attnref import cost
+from docs.figures.drawing import (
+    FIRST,
+    INK,
+    SECOND,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    powers,
+    ticks,
+)
 
 TEXT = {
     "pt": {

@@ -1,10 +1,10 @@
 """Training, prefill and decoding: the scores that one pass computes, and what a token costs."""
 
 import torch
-from drawing import GROUND, SMALL, SOFT, box, canvas, new_figure
-from matrices import WHOLE, grid, mask
 
 from attnref import cost, masks
+from docs.figures.drawing import GROUND, SMALL, SOFT, box, canvas, new_figure
+from docs.figures.matrices import WHOLE, grid, mask
 
 TEXT = {
     "pt": {

@@ -1,9 +1,8 @@
 """Who looks at whom: the attention weights of the six words, as a map with its numbers."""
 
-from drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
-
 import attnref
 from attnref.exercises.samples import SIX_WORDS
+from docs.figures.drawing import GRID, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 TEXT = {
     "pt": {

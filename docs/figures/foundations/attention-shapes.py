@@ -1,10 +1,10 @@
 """The shapes of one attention, drawn from its matrices, and the way of one word through it."""
 
 import torch
-from drawing import SMALL, arrow, canvas, new_figure
-from matrices import WHOLE, matrix, product, row
 
 import attnref
+from docs.figures.drawing import SMALL, arrow, canvas, new_figure
+from docs.figures.matrices import WHOLE, matrix, product, row
 
 TEXT = {
     "pt": {

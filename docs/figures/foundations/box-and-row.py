@@ -1,10 +1,10 @@
 """Three sequences in a padded box and in a packed row, with the scores that each computes."""
 
 import torch
-from drawing import INK, SMALL, canvas, new_figure
-from matrices import Fill, grid, mask
 
 from attnref import cost, masks
+from docs.figures.drawing import INK, SMALL, canvas, new_figure
+from docs.figures.matrices import Fill, grid, mask
 
 TEXT = {
     "pt": {

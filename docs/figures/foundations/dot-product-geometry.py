@@ -3,9 +3,20 @@
 import math
 
 import torch
-from drawing import FIRST, GRID, GROUND, INK, SECOND, SMALL, SOFT, axes, label, new_figure
 
 from attnref import similarity
+from docs.figures.drawing import (
+    FIRST,
+    GRID,
+    GROUND,
+    INK,
+    SECOND,
+    SMALL,
+    SOFT,
+    axes,
+    label,
+    new_figure,
+)
 
 TEXT = {
     "pt": {

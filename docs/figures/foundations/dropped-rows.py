@@ -1,10 +1,10 @@
 """The weights of one query under dropout: each draw a bar, as long as its sum."""
 
 import torch
-from drawing import GRID, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 import attnref
 from attnref.exercises.samples import SIX_WORDS
+from docs.figures.drawing import GRID, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 TEXT = {
     "pt": {

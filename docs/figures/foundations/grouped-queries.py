@@ -1,10 +1,10 @@
 """Which query head reads which key head: multi-head, grouped and multi-query attention."""
 
 import torch
-from drawing import GROUND, INK, SHADE, SMALL, box, canvas, new_figure
 
 import attnref
 from attnref import KVCache, MultiHeadAttention
+from docs.figures.drawing import GROUND, INK, SHADE, SMALL, box, canvas, new_figure
 
 TEXT = {
     "pt": {

@@ -1,9 +1,9 @@
 """Decoding with a cache, step by step: what is kept, what is new, what is never read again."""
 
 import torch
-from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
 
 from attnref import KVCache, MultiHeadAttention
+from docs.figures.drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
 
 TEXT = {
     "pt": {

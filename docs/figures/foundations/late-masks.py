@@ -1,9 +1,19 @@
 """One causal mask in three places: before the softmax, after it, and along the wrong axis."""
 
 import torch
-from drawing import GRID, SECOND, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 from attnref.masks import causal
+from docs.figures.drawing import (
+    GRID,
+    SECOND,
+    SHADE,
+    SMALL,
+    SOFT,
+    STRONGEST,
+    box,
+    canvas,
+    new_figure,
+)
 
 TEXT = {
     "pt": {

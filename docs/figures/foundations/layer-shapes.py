@@ -1,9 +1,9 @@
 """The way through a layer of several heads: each tensor with its shape."""
 
 import torch
-from drawing import GROUND, INK, SHADE, SMALL, SOFT, arrow, box, canvas, new_figure
 
 import attnref
+from docs.figures.drawing import GROUND, INK, SHADE, SMALL, SOFT, arrow, box, canvas, new_figure
 
 TEXT = {
     "pt": {

@@ -1,8 +1,18 @@
 """The path back from the last position to the first word: along a recurrence, and by attention."""
 
-from drawing import GROUND, INK, SECOND, SHADE, SMALL, STRONGEST, arrow, box, canvas, new_figure
-
 from attnref.masks import causal, sliding_window
+from docs.figures.drawing import (
+    GROUND,
+    INK,
+    SECOND,
+    SHADE,
+    SMALL,
+    STRONGEST,
+    arrow,
+    box,
+    canvas,
+    new_figure,
+)
 
 TEXT = {
     "pt": {

@@ -1,9 +1,8 @@
 """A causal mask for fewer queries than keys, in its two meanings."""
 
-from drawing import GROUND, SMALL, canvas, new_figure
-from matrices import mask
-
 from attnref import masks
+from docs.figures.drawing import GROUND, SMALL, canvas, new_figure
+from docs.figures.matrices import mask
 
 TEXT = {
     "pt": {

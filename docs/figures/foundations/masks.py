@@ -1,9 +1,8 @@
 """Six masks side by side: a query a row, a key a column, filled where it may look."""
 
-from drawing import SMALL, canvas, new_figure
-from matrices import mask
-
 from attnref import masks
+from docs.figures.drawing import SMALL, canvas, new_figure
+from docs.figures.matrices import mask
 
 TEXT = {
     "pt": {

@@ -1,10 +1,10 @@
 """Heads as blocks: columns on the way in, rows on the way out."""
 
 import torch
-from drawing import FIRST, SECOND, SMALL, THIRD, canvas, new_figure
-from matrices import ALL, Fill, product
 
 from attnref import MultiHeadAttention
+from docs.figures.drawing import FIRST, SECOND, SMALL, THIRD, canvas, new_figure
+from docs.figures.matrices import ALL, Fill, product
 
 TEXT = {
     "pt": {

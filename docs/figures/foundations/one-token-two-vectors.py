@@ -1,9 +1,20 @@
 """One token in two sentences: its numbers before attention and after it, as strips of cells."""
 
 import torch
-from drawing import FIRST, GRID, SECOND, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
 
 import attnref
+from docs.figures.drawing import (
+    FIRST,
+    GRID,
+    SECOND,
+    SMALL,
+    SOFT,
+    STRONGEST,
+    arrow,
+    box,
+    canvas,
+    new_figure,
+)
 
 TEXT = {
     "pt": {

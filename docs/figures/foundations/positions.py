@@ -1,9 +1,19 @@
 """What a score knows of two positions: sinusoids added to the words, and rotations."""
 
 import torch
-from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
 
 from attnref import positions
+from docs.figures.drawing import (
+    FIRST,
+    SECOND,
+    SOFT,
+    THIRD,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    ticks,
+)
 
 TEXT = {
     "pt": {

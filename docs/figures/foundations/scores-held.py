@@ -1,7 +1,8 @@
 """What nine ways of writing multi-head attention hold of the scores at one time."""
 
 import torch
-from drawing import GROUND, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
+
+from docs.figures.drawing import GROUND, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 TEXT = {
     "pt": {

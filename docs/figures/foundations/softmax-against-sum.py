@@ -1,9 +1,9 @@
 """One score grows beside two fixed ones: its weight by the softmax, and by dividing by the sum."""
 
 import torch
-from drawing import FIRST, SECOND, SHADE, axes, label, name_axes, new_figure, ticks
 
 from attnref import softmax
+from docs.figures.drawing import FIRST, SECOND, SHADE, axes, label, name_axes, new_figure, ticks
 
 TEXT = {
     "pt": {

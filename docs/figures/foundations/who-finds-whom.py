@@ -1,9 +1,9 @@
 """Three words as queries and as keys: by their own vectors, and by two projections set by hand."""
 
 import torch
-from drawing import SHADE, SMALL, SOFT, STRONGEST, canvas, label, new_figure
 
 import attnref
+from docs.figures.drawing import SHADE, SMALL, SOFT, STRONGEST, canvas, label, new_figure
 
 TEXT = {
     "pt": {

@@ -1,11 +1,11 @@
 """Four experiments that need no right answer, and which of them notice a fault of each family."""
 
 import torch
-from drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
 from torch.nn import functional as F
 
 import attnref
 from attnref import masks
+from docs.figures.drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
 
 TEXT = {
     "pt": {

@@ -1,7 +1,8 @@
 """Shapes of masks lined up from the right under the shape of the scores, and what becomes of it."""
 
 import torch
-from drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
+
+from docs.figures.drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
 
 TEXT = {
     "pt": {

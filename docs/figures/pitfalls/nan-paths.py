@@ -1,9 +1,10 @@
 """Where a NaN ends up: from a row without keys, and from a value behind the mask."""
 
 import torch
-from drawing import SECOND, SMALL, canvas, new_figure
-from matrices import Fill, product
 from torch.nn import functional as F
+
+from docs.figures.drawing import SECOND, SMALL, canvas, new_figure
+from docs.figures.matrices import Fill, product
 
 TEXT = {
     "pt": {

@@ -1,7 +1,8 @@
 """Three ways to lose count of the positions, and the right count below each."""
 
 import torch
-from drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
+
+from docs.figures.drawing import SECOND, SHADE, SMALL, SOFT, box, canvas, new_figure
 
 TEXT = {
     "pt": {

@@ -1,8 +1,9 @@
 """What two heads get of four words: by a view and a transposition, and by a view alone."""
 
 import torch
-from drawing import FIRST, SECOND, SHADE, SMALL, THIRD, canvas, new_figure
-from matrices import Fill, grid
+
+from docs.figures.drawing import FIRST, SECOND, SHADE, SMALL, THIRD, canvas, new_figure
+from docs.figures.matrices import Fill, grid
 
 TEXT = {
     "pt": {

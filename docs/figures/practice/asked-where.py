@@ -1,10 +1,10 @@
 """The formula step by step, with the shape that each step gives, and what is asked at it."""
 
 import torch
-from drawing import SMALL, SOFT, arrow, canvas, new_figure
-from matrices import WHOLE, grid, mask
 
 from attnref import attention_weights, masks, scaled_dot_product_attention
+from docs.figures.drawing import SMALL, SOFT, arrow, canvas, new_figure
+from docs.figures.matrices import WHOLE, grid, mask
 
 TEXT = {
     "pt": {

@@ -1,6 +1,6 @@
 """The fourteen units of the course, and which of them the shorter plans take."""
 
-from drawing import FIRST, GROUND, SMALL, SOFT, box, canvas, new_figure
+from docs.figures.drawing import FIRST, GROUND, SMALL, SOFT, box, canvas, new_figure
 
 TEXT = {
     "pt": {

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import torch
 import yaml
-from drawing import SECOND, SMALL, STRONGEST, canvas, new_figure
-from matrices import Fill, grid
+
+from docs.figures.drawing import SECOND, SMALL, STRONGEST, canvas, new_figure
+from docs.figures.matrices import Fill, grid
 
 TEXT = {
     "pt": {

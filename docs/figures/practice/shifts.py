@@ -3,7 +3,8 @@
 import math
 
 import torch
-from drawing import FIRST, GRID, SECOND, SHADE, SMALL, axes, label, new_figure, ticks
+
+from docs.figures.drawing import FIRST, GRID, SECOND, SHADE, SMALL, axes, label, new_figure, ticks
 
 TEXT = {
     "pt": {

@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from drawing import FIRST, GROUND, SMALL, SOFT, box, canvas, new_figure
-
 from attnref.conformance import PROPERTIES, Result, Verdict
 from attnref.conformance.result import WORDS
 from attnref.conformance.verdict import Expectation, Finding
+from docs.figures.drawing import FIRST, GROUND, SMALL, SOFT, box, canvas, new_figure
 
 TEXT = {
     "pt": {"cases": "sem opções|--strict|esperado", "legend": "Cheio: o comando termina com 1."},

@@ -1,10 +1,10 @@
 """The letters of one attention at their places: a score is where its query meets its key."""
 
 import torch
-from drawing import SMALL, SOFT, arrow, canvas, new_figure
-from matrices import Fill, grid
 
 from attnref import attention_weights, scaled_dot_product_attention
+from docs.figures.drawing import SMALL, SOFT, arrow, canvas, new_figure
+from docs.figures.matrices import Fill, grid
 
 TEXT = {
     "pt": {

@@ -3,9 +3,9 @@
 import math
 
 import torch
-from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
 
 from attnref import softmax
+from docs.figures.drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
 
 TEXT = {
     "pt": {

@@ -3,10 +3,21 @@
 import math
 
 import torch
-from drawing import FIRST, INK, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
 
 import attnref
 from attnref import bounded_scores
+from docs.figures.drawing import (
+    FIRST,
+    INK,
+    SECOND,
+    SOFT,
+    THIRD,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    ticks,
+)
 
 TEXT = {
     "pt": {

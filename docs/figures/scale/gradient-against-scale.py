@@ -1,8 +1,9 @@
 """How much gradient comes through: the trace of the Jacobian, and what reaches the query."""
 
 import torch
-from drawing import FIRST, SECOND, SHADE, axes, label, name_axes, new_figure, ticks
-from factor_sweep import marks, sweep
+
+from docs.figures.drawing import FIRST, SECOND, SHADE, axes, label, name_axes, new_figure, ticks
+from docs.figures.factor_sweep import marks, sweep
 
 TEXT = {
     "pt": {

@@ -1,8 +1,20 @@
 """The variance of the first scores against the width of the model, by initialiser."""
 
 import torch
-from drawing import FIRST, INK, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
 from torch import nn
+
+from docs.figures.drawing import (
+    FIRST,
+    INK,
+    SECOND,
+    SOFT,
+    THIRD,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    ticks,
+)
 
 TEXT = {
     "pt": {

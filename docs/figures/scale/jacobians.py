@@ -1,7 +1,18 @@
 """The Jacobian of the softmax as a square of cells, below the weights it belongs to."""
 
 import torch
-from drawing import FIRST, SECOND, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
+
+from docs.figures.drawing import (
+    FIRST,
+    SECOND,
+    SHADE,
+    SMALL,
+    SOFT,
+    STRONGEST,
+    box,
+    canvas,
+    new_figure,
+)
 
 TEXT = {
     "pt": {

@@ -2,9 +2,18 @@
 
 from typing import Any
 
-from drawing import FIRST, SECOND, SMALL, SOFT, axes, label, name_axes, new_figure, ticks
-
 from attnref import scaling
+from docs.figures.drawing import (
+    FIRST,
+    SECOND,
+    SMALL,
+    SOFT,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    ticks,
+)
 
 TEXT = {
     "pt": {

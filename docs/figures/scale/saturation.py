@@ -1,7 +1,7 @@
 """What the factor does to the weights: the largest one, and over how many keys they spread."""
 
-from drawing import FIRST, SECOND, axes, name_axes, new_figure, ticks
-from factor_sweep import marks, sweep
+from docs.figures.drawing import FIRST, SECOND, axes, name_axes, new_figure, ticks
+from docs.figures.factor_sweep import marks, sweep
 
 TEXT = {
     "pt": {

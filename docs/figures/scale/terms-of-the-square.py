@@ -6,7 +6,8 @@ A cell is the mean of q_p k_p q_r k_r, counted over all outcomes of the random s
 import itertools
 
 import torch
-from drawing import SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
+
+from docs.figures.drawing import SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 TEXT = {
     "pt": {

@@ -1,7 +1,18 @@
 """The variance of the scores against the width of the head, for three factors and in theory."""
 
 import torch
-from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
+
+from docs.figures.drawing import (
+    FIRST,
+    SECOND,
+    SOFT,
+    THIRD,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    ticks,
+)
 
 TEXT = {
     "pt": {

@@ -1,11 +1,11 @@
 """A layout of blocks, and how the blocks that one row sees are laid side by side."""
 
 import torch
-from drawing import SECOND, SHADE, SMALL, STRONGEST, arrow, box, canvas, new_figure
 from matplotlib.patches import Rectangle
-from matrices import mask
 
 from attnref import masks
+from docs.figures.drawing import SECOND, SHADE, SMALL, STRONGEST, arrow, box, canvas, new_figure
+from docs.figures.matrices import mask
 
 TEXT = {
     "pt": {

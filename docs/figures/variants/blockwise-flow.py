@@ -1,9 +1,8 @@
 """Blockwise attention at work: one block of scores exists, and three numbers per query go on."""
 
-from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
-from matrices import Fill, grid
-
 from attnref import masks
+from docs.figures.drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
+from docs.figures.matrices import Fill, grid
 
 TEXT = {
     "pt": {

@@ -3,10 +3,10 @@
 import math
 
 import torch
-from drawing import SMALL, SOFT, canvas, new_figure
-from matrices import Fill, grid
 
 from attnref import gated_delta_attention
+from docs.figures.drawing import SMALL, SOFT, canvas, new_figure
+from docs.figures.matrices import Fill, grid
 
 TEXT = {
     "pt": {

@@ -1,9 +1,9 @@
 """Two maps over the same keys, and their difference: what both weigh alike goes away."""
 
 import torch
-from drawing import FIRST, INK, SECOND, axes, label, name_axes, new_figure, ticks
 
 from attnref import attention_weights
+from docs.figures.drawing import FIRST, INK, SECOND, axes, label, name_axes, new_figure, ticks
 
 TEXT = {
     "pt": {

@@ -1,7 +1,9 @@
 """A number for each distance lies on the diagonals of the table; the buckets of T5."""
 
 import torch
-from drawing import (
+
+from attnref.positions import distances, relative_buckets
+from docs.figures.drawing import (
     FIRST,
     SECOND,
     SHADE,
@@ -15,9 +17,7 @@ from drawing import (
     new_figure,
     ticks,
 )
-from matrices import Fill, grid
-
-from attnref.positions import distances, relative_buckets
+from docs.figures.matrices import Fill, grid
 
 TEXT = {
     "pt": {

@@ -1,10 +1,10 @@
 """A tree of drafts, its positions and its mask, and what the cache keeps of it."""
 
 import torch
-from drawing import GROUND, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
-from matrices import Fill, grid, mask
 
 from attnref import KVCache, masks
+from docs.figures.drawing import GROUND, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
+from docs.figures.matrices import Fill, grid, mask
 
 TEXT = {
     "pt": {

@@ -1,11 +1,11 @@
 """The error of Linformer and of the Nyström method against the rank, on both kinds of tokens."""
 
 import torch
-from drawing import FIRST, SECOND, axes, label, name_axes, new_figure, ticks
-from tokens import error, noise, waves
 
 import attnref
 from attnref import linformer_attention, mean_projection, nystrom_attention
+from docs.figures.drawing import FIRST, SECOND, axes, label, name_axes, new_figure, ticks
+from docs.figures.tokens import error, noise, waves
 
 TEXT = {
     "pt": {

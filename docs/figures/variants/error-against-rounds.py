@@ -1,11 +1,21 @@
 """The error of attention by hashing against the share of keys met, round by round."""
 
 import torch
-from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
-from tokens import error, noise, waves
 
 import attnref
 from attnref import lsh_attention, random_rotations
+from docs.figures.drawing import (
+    FIRST,
+    SECOND,
+    SOFT,
+    THIRD,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    ticks,
+)
+from docs.figures.tokens import error, noise, waves
 
 TEXT = {
     "pt": {

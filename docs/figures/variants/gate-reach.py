@@ -1,7 +1,10 @@
 """What a head can answer in two dimensions: a softmax, and what gates make of it."""
 
 import torch
-from drawing import (
+from matplotlib.patches import Polygon
+
+from attnref import scaled_dot_product_attention
+from docs.figures.drawing import (
     FIRST,
     INK,
     SECOND,
@@ -16,9 +19,6 @@ from drawing import (
     new_figure,
     ticks,
 )
-from matplotlib.patches import Polygon
-
-from attnref import scaled_dot_product_attention
 
 TEXT = {
     "pt": {

@@ -1,9 +1,9 @@
 """One decoding step with grouped queries: keys read once a query head, or once a group."""
 
 import torch
-from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
 
 from attnref import MultiHeadAttention
+from docs.figures.drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
 
 TEXT = {
     "pt": {

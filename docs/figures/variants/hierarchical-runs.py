@@ -1,10 +1,10 @@
 """Which keys share one score in hierarchical attention: runs, read off its weights."""
 
 import torch
-from drawing import GROUND, INK, SHADE, SMALL, SOFT, box, canvas, new_figure
-from tokens import noise
 
 from attnref import hierarchical_attention
+from docs.figures.drawing import GROUND, INK, SHADE, SMALL, SOFT, box, canvas, new_figure
+from docs.figures.tokens import noise
 
 TEXT = {
     "pt": {

@@ -1,6 +1,6 @@
 """Latent attention in two orders: keys and values are made, or the query goes to the latents."""
 
-from drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
+from docs.figures.drawing import INK, SHADE, SMALL, SOFT, STRONGEST, arrow, box, canvas, new_figure
 
 TEXT = {
     "pt": {

@@ -1,10 +1,11 @@
 """Linear attention: two orders of the same three factors, and what each forms in between."""
 
 import torch
-from drawing import SMALL, canvas, new_figure
-from matrices import WHOLE, product
-from tokens import noise
 from torch.nn.functional import elu
+
+from docs.figures.drawing import SMALL, canvas, new_figure
+from docs.figures.matrices import WHOLE, product
+from docs.figures.tokens import noise
 
 TEXT = {
     "pt": {

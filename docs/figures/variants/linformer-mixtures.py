@@ -1,11 +1,11 @@
 """Linformer: keys and values are mixed first, and queries meet the mixtures."""
 
 import torch
-from drawing import SMALL, canvas, new_figure
-from matrices import WHOLE, product
-from tokens import noise
 
 from attnref import mean_projection
+from docs.figures.drawing import SMALL, canvas, new_figure
+from docs.figures.matrices import WHOLE, product
+from docs.figures.tokens import noise
 
 TEXT = {
     "pt": {

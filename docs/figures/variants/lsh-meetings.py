@@ -1,11 +1,11 @@
 """Which pairs meet in attention by hashing: sorted by hash, and in the order of the text."""
 
 import torch
-from drawing import SMALL, canvas, new_figure
-from matrices import mask
-from tokens import noise
 
 from attnref import lsh_attention, random_rotations
+from docs.figures.drawing import SMALL, canvas, new_figure
+from docs.figures.matrices import mask
+from docs.figures.tokens import noise
 
 TEXT = {
     "pt": {

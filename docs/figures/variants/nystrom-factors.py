@@ -1,9 +1,10 @@
 """Nyström attention: three thin factors instead of a square of weights."""
 
 import torch
-from drawing import SMALL, canvas, new_figure
-from matrices import WHOLE, product
-from tokens import noise
+
+from docs.figures.drawing import SMALL, canvas, new_figure
+from docs.figures.matrices import WHOLE, product
+from docs.figures.tokens import noise
 
 TEXT = {
     "pt": {"legend": "$n = m = 12$ tokens e $r = 3$ marcos; só os fatores são formados"},

@@ -1,10 +1,10 @@
 """Three sequences: padded to one length, or packed with their borders."""
 
 import torch
-from drawing import SMALL, SOFT, canvas, new_figure
-from matrices import Fill, grid, mask
 
 from attnref import masks
+from docs.figures.drawing import SMALL, SOFT, canvas, new_figure
+from docs.figures.matrices import Fill, grid, mask
 
 TEXT = {
     "pt": {

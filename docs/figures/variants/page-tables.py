@@ -1,9 +1,9 @@
 """Three moments of a cache in pages: a fork, the copy before a write, and pages found again."""
 
 import torch
-from drawing import GRID, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 from attnref import PagedCache
+from docs.figures.drawing import GRID, INK, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
 
 TEXT = {
     "pt": {

@@ -1,11 +1,21 @@
 """Performer's error against the number of features, for tokens of three sizes."""
 
 import torch
-from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, ticks
-from tokens import error, noise
 
 import attnref
 from attnref import performer_attention, random_projection
+from docs.figures.drawing import (
+    FIRST,
+    SECOND,
+    SOFT,
+    THIRD,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    ticks,
+)
+from docs.figures.tokens import error, noise
 
 TEXT = {
     "pt": {

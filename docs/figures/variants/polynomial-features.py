@@ -2,7 +2,18 @@
 
 import math
 
-from drawing import FIRST, SECOND, SOFT, THIRD, axes, label, name_axes, new_figure, powers, ticks
+from docs.figures.drawing import (
+    FIRST,
+    SECOND,
+    SOFT,
+    THIRD,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    powers,
+    ticks,
+)
 
 TEXT = {
     "pt": {

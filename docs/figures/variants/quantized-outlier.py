@@ -1,11 +1,11 @@
 """Quantised attention's error against the size of one large channel of the keys."""
 
 import torch
-from drawing import FIRST, SECOND, axes, label, name_axes, new_figure, ticks
-from tokens import error, noise
 
 import attnref
 from attnref import quantized_attention
+from docs.figures.drawing import FIRST, SECOND, axes, label, name_axes, new_figure, ticks
+from docs.figures.tokens import error, noise
 
 TEXT = {
     "pt": {

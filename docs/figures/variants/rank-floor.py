@@ -1,9 +1,9 @@
 """How close a table of low rank can come to the weights of attention, at best."""
 
 import torch
-from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure
 
 from attnref import attention_weights
+from docs.figures.drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure
 
 TEXT = {
     "pt": {

@@ -1,10 +1,9 @@
 """A ring of four ranks step by step, and the pairs that each computes, in two layouts."""
 
-from drawing import INK, SECOND, SMALL, SOFT, arrow, canvas, new_figure
-from matrices import mask
-
 from attnref import masks
 from attnref.layouts import rank_positions
+from docs.figures.drawing import INK, SECOND, SMALL, SOFT, arrow, canvas, new_figure
+from docs.figures.matrices import mask
 
 TEXT = {
     "pt": {

@@ -1,10 +1,20 @@
 """The weight that is kept by chosen blocks, against the number of keys that are read."""
 
 import torch
-from drawing import FIRST, INK, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
 
 import attnref
 from attnref import masks, moba_choice
+from docs.figures.drawing import (
+    FIRST,
+    INK,
+    SECOND,
+    THIRD,
+    axes,
+    label,
+    name_axes,
+    new_figure,
+    ticks,
+)
 
 TEXT = {
     "pt": {

@@ -1,11 +1,11 @@
 """The error of ordinary rows against the number of tokens that share a step with large ones."""
 
 import torch
-from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
-from tokens import error, noise
 
 import attnref
 from attnref import quantized_attention
+from docs.figures.drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
+from docs.figures.tokens import error, noise
 
 TEXT = {
     "pt": {"x": "tokens que dividem um passo", "y": "erro relativo da saída"},

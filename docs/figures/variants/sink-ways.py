@@ -1,10 +1,10 @@
 """Two kinds of sink: where the weight of one row goes, and what a cache that forgets shows."""
 
 import torch
-from drawing import SECOND, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
-from matrices import mask
 
 from attnref import attention_weights, masks
+from docs.figures.drawing import SECOND, SHADE, SMALL, SOFT, STRONGEST, box, canvas, new_figure
+from docs.figures.matrices import mask
 
 TEXT = {
     "pt": {

@@ -1,10 +1,10 @@
 """The mass that top-k attention drops, against the number of keys that it keeps."""
 
 import torch
-from drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
-from tokens import noise, waves
 
 import attnref
+from docs.figures.drawing import FIRST, SECOND, THIRD, axes, label, name_axes, new_figure, ticks
+from docs.figures.tokens import noise, waves
 
 TEXT = {
     "pt": {

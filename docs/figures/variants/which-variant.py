@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import yaml
-from drawing import FIRST, INK, SMALL, canvas, new_figure
+
+from docs.figures.drawing import FIRST, INK, SMALL, canvas, new_figure
 
 TEXT = {"pt": {"language": "pt"}, "en": {"language": "en"}}
 

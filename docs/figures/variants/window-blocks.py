@@ -1,10 +1,10 @@
 """A sliding window computed in blocks: the band that counts, and the strips that are computed."""
 
-from drawing import SECOND, SMALL, box, canvas, new_figure
 from matplotlib.patches import Rectangle
-from matrices import mask
 
 from attnref import masks
+from docs.figures.drawing import SECOND, SMALL, box, canvas, new_figure
+from docs.figures.matrices import mask
 
 TEXT = {
     "pt": {

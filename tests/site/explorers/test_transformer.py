@@ -5,10 +5,10 @@ import random
 import re
 
 import pytest
-import small_model
 from playwright.sync_api import expect
 
 from book.stage import explorers
+from docs.explorers import small_model
 from tests.site.explorers.contract import (
     AT_REST,
     address_of,
