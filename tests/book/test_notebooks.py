@@ -91,8 +91,8 @@ def test_a_notebook_puts_out_what_is_recorded(name):
     try:
         ran = execution.run(path)
     except ValueError:
-        # Jupyter's kernel has threads. A process that the checker forks from it may wait for a lock
-        # that one of them holds, and is then said to hang: what fails twice is wrong.
+        # Seen once in three runs, and not explained: perhaps a process that the checker forks from
+        # Jupyter's kernel waits for a lock of one of its threads. What fails twice is wrong.
         ran = execution.run(path)
     for language in LANGUAGES:
         notebook = read(name, language)
