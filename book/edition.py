@@ -27,7 +27,7 @@ class Edition:
         site_description: what it is about.
         site_url: where this language is on the web; empty where it is not.
         repo_url: where its code is on the web; empty where it is not.
-        python: what the configuration tells mkdocstrings of reading the package.
+        reading: what the configuration tells mkdocstrings of reading the package.
         alone: the only page that is built, without its ending; empty where all are.
         again: whether it was built before, and only what has changed is built now.
         files: what is published beside the pages, by its place: a file, or what is to be in one.
@@ -41,7 +41,7 @@ class Edition:
     site_description: str = ""
     site_url: str = ""
     repo_url: str = ""
-    python: dict[str, Any] = field(default_factory=dict)
+    reading: dict[str, Any] = field(default_factory=dict)
     alone: str = ""
     again: bool = False
     files: dict[str, Path | str] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Edition:
         """The package, as it is read without importing it, with what the pages say of it."""
         from book.stage import api, names  # which ask for the pages
 
-        package = names.load(self.root, self.python)
+        package = names.load(self.root, self.reading)
         api.tell(package, self)
         return package
 

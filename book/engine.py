@@ -44,7 +44,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     new = Edition(Path(config.docs_dir).name, ROOT, config.nav or [], config.extra["rooms"])
     for name in ("site_name", "site_description", "site_url", "repo_url"):
         setattr(new, name, config[name] or "")
-    new.python, new.alone = python.config.handlers["python"], os.environ.get(ALONE, "")
+    new.reading, new.alone = python.config.handlers["python"], os.environ.get(ALONE, "")
     _edition = live.stage(new, _is_dirty)
     config.docs_dir, config.nav = str(_edition.staged), _edition.named()
     config.copyright = built_of(_edition.language)

@@ -1,19 +1,18 @@
 """Leaves out of the site what no page shows: of the theme's styles, of marks in code, of scripts.
 
 The theme's style sheets are for every site that could be made with it. A rule stays if its classes
-are on a page, or if a script may put them there. One for a feature or for colours that
-this site has not chosen, or for text from right to left, goes, and so does a variable not read.
-In code, a name, a sign, a blank and what is written as a word in a sign's place need no mark of
-their own: they have the colour of the code; and what follows something of its colour shares its
-mark. Where a page holds very many marks, in the reference of the package and of the claims, numbers
-go without, and types without their modules.
+are on a page, or if a script may put them there. One for a feature or for colours that this site
+has not chosen, or for text from right to left, goes, and so does a variable not read. In code, a
+name, a sign, a blank and what is written as a word in a sign's place need no mark of their own:
+they have the colour of the code; and what follows something of its colour shares its mark. Where a
+page holds very many marks, in the reference of the package, numbers go without, and types without
+their modules.
 Lines of a page begin without blanks, except in programs: the theme's templates indent each line.
 Scripts and the site's own styles go without their comments, a quarter of them.
 
-Each program gets the button that copies it, and each table the frame in which it scrolls, which the
-theme's script would make while the page loads. A few rules make a browser recalculate the style of
-the whole page when one element changes, as they speak of any element below an attribute: here they
-name their element, or go where nothing on this site needs them.
+A few rules make a browser recalculate the style of the whole page when one element changes, as they
+speak of any element below an attribute: here they name their element, or go where nothing on this
+site needs them.
 """
 
 import re
@@ -55,20 +54,14 @@ EMPTY = re.compile(r"@[^{}]*\{\}")
 VARIABLE = re.compile(r"""(?<=[{;])(--[\w-]+):(?:"[^"]*"|[^;}"])*;?""")
 
 AFTER = ("preload",)
-PROGRAM = re.compile(r"(<pre\b[^>]*>)(?:<span></span>)?(?=<code\b)")
-COPY = {"pt": "Copiar", "en": "Copy"}
-BUTTON = r'\1<button class="md-code__button" data-md-type="copy" title="{}"></button>'
-TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
-FRAME = r'<div class="md-typeset__scrollwrap"><div class="md-typeset__table">\g<0></div></div>'
 
 
 def whole(output: str, page: Page, edition: Edition) -> str:
-    button = BUTTON.format(COPY[edition.language])
     output = STRING.sub('<span class="s2">', PLAIN.sub(r"\1\2", output))
     if len(MARK.findall(output)) > MANY:
         output = TYPE.sub(r"\1", NUMBER.sub(r"\1", output))
     output = ALIKE.sub(lambda all_: f"{all_[1]}{TAG.sub('', all_[0])}</span>", output)
-    return flush(TABLE.sub(FRAME, PROGRAM.sub(button, output)))
+    return flush(output)
 
 
 def flush(page: str) -> str:

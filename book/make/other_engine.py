@@ -22,8 +22,6 @@ from book.page import ROOT, headings
 ENGINE = "zensical==0.0.73"
 FOLDER = ROOT / ".cache" / ENGINE
 PYTHON = FOLDER / "bin" / "python"
-# What staging leaves to an engine is what the configuration of this site gives it.
-KEPT = ("toc", "attr_list", "md_in_html", "admonition", "def_list", "footnotes", "tables")
 
 
 def install() -> None:
@@ -42,14 +40,17 @@ def build(language: str) -> list[str]:
     staging.stage(edition)
     site = edition.staged.parent / f"{language}-site"
     shutil.rmtree(site, ignore_errors=True)
-    extensions = [name for name in told.markdown_extensions if name in KEPT or "." in name]
     settings = {
         "site_name": told.site_name,
         "docs_dir": language,
         "site_dir": site.name,
         "nav": _without_notebooks(edition.named()),
         "theme": {"name": "material", "language": language},
-        "markdown_extensions": [{name: told.mdx_configs.get(name, {})} for name in extensions],
+        "markdown_extensions": [
+            {name: told.mdx_configs.get(name, {})}
+            for name in told.markdown_extensions
+            if name != "fenced_code"  # MkDocs' own, in the place of which the site has another
+        ],
         "plugins": [{"mkdocstrings": {"handlers": {"python": {"paths": [str(ROOT)]}}}}],
     }
     file = edition.staged.parent / f"{language}.yml"
@@ -62,9 +63,9 @@ def build(language: str) -> list[str]:
         html = path.read_text(encoding="utf-8") if path.is_file() else ""
         staged = (edition.staged / page.staged).read_text(encoding="utf-8")
         lost = [head.id for head in headings(staged) if f'id="{head.id}"' not in html]
-        if not html or lost:
-            found.append(f"{language}/{page.uri}: {'no such places: ' if html else 'not built'}")
-            found[-1] += ", ".join(map(str, lost)) if html else ""
+        if lost or not html:
+            what = f"no such places: {', '.join(map(str, lost))}" if html else "not built"
+            found.append(f"{language}/{page.uri}: {what}")
     return found
 
 

@@ -41,7 +41,7 @@ changes, anew = json.load(sys.stdin)
 for name, change in changes.items():
     for file, text in change.items():
         Path(file).unlink() if text is None else Path(file).write_text(text, encoding="utf-8")
-    edition = live.stage(Edition("en", ROOT, python={"paths": ["package"]}), name not in anew)
+    edition = live.stage(Edition("en", ROOT, reading={"paths": ["package"]}), name not in anew)
     now = {
         path.relative_to(edition.staged).as_posix(): path.stat().st_ctime_ns
         for path in edition.staged.rglob("*")
