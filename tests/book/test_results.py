@@ -57,6 +57,14 @@ def shown(page: Path, language: str = "en") -> str:
     return drawings.whole(tables.content(to_html(staged), ours, edition), ours, edition)
 
 
+def parsed(html: str) -> ET.Element:
+    """The first table and what is said below it, without the frame in which the table scrolls."""
+    end = html.index("</table>") + len("</table>")
+    notes = html.index("<p>", end)
+    table, said = html[html.index("<table") : end], html[notes : html.index("</div>", notes)]
+    return ET.fromstring(f"<x>{table}{said}</x>")
+
+
 def test_a_wish_that_no_record_fulfils_is_found_where_it_stands(tree):
     for old, new, message in (
         ("task: window", "task: widow", "task 'widow': expected one of dense, causal, window"),
@@ -128,7 +136,7 @@ def test_a_chart_of_all_methods_needs_no_options(tree):
 def test_the_table_shows_what_the_record_holds(tree):
     stored = json.loads(RECORD.read_text(encoding="utf-8"))
     html = shown(tree)
-    root = ET.fromstring(html[html.index("<table") : html.index("</div>")].join(("<x>", "</x>")))
+    root = parsed(html)
     rows = [["".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
     assert rows[0] == ["method", "time (ms)", "speedup", "error", "memory (MB)"]
     assert [row[0] for row in rows if len(row) == 1] == ["n = 1024", "n = 4096"]
@@ -204,7 +212,7 @@ def test_a_table_of_ranks_shows_what_the_record_holds(tree):
     assert not problems_of(tree)
     record = Record.load(ROOT / "docs" / "results" / f"{RANKS}.json")
     html = shown(tree)
-    root = ET.fromstring(html[html.index("<table") : html.index("</div>")].join(("<x>", "</x>")))
+    root = parsed(html)
     rows = [["".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
     assert rows[0] == rank_tables.COLUMNS["en"]
     groups = [row[0] for row in rows if len(row) == 1]
