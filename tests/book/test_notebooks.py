@@ -91,8 +91,8 @@ def test_a_notebook_puts_out_what_is_recorded(name):
     try:
         ran = execution.run(path)
     except ValueError:
-        # Seen once in three runs, and not explained: perhaps a process that the checker forks from
-        # Jupyter's kernel waits for a lock of one of its threads. What fails twice is wrong.
+        # The checker failed a right function once here, beside other tests: not explained, and not
+        # brought about in 17 trials. What fails twice is wrong.
         ran = execution.run(path)
     for language in LANGUAGES:
         notebook = read(name, language)
