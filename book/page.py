@@ -51,7 +51,10 @@ class BookError(ClickException, SystemExit):
     Commands say it without a trace, and so does ``mkdocs serve``, which goes on.
     """
 
-    code = 1
+    @property
+    def code(self) -> str:  # type: ignore[override]
+        """What Python says when nothing has caught it; the status is then 1."""
+        return f"attnref: {self.format_message()}"
 
 
 @dataclass(eq=False)
@@ -72,7 +75,7 @@ class Page:
     def matter(self) -> dict[str, Any]:
         """What it says of itself before its first line."""
         if not self.is_notebook:
-            return front_matter(self.source)
+            return front_matter(self.source, self.path)
         notebook = json.loads(self.source)
         heading = "".join(notebook["cells"][0]["source"]).partition("\n")[0]
         return {**notebook["metadata"], "title": heading.removeprefix("# ")}
@@ -286,10 +289,15 @@ def is_alone(lines: list[str], number: int) -> bool:
     return not any(map(str.strip, before + after))
 
 
-def front_matter(text: str) -> dict[str, Any]:
-    """What a page says of itself before its first line."""
+def front_matter(text: str, path: Path) -> dict[str, Any]:
+    """What the page in this file says of itself before its first line."""
     match = FRONT_MATTER.match(text)
-    return read_yaml(match[1]) if match else {}
+    try:
+        return read_yaml(match[1]) if match else {}
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 2 if error.problem_mark else 1
+        message = f"no YAML, {error.problem}: put a text with a colon between quotation marks"
+        raise BookError(str(Problem(path, line, message))) from None
 
 
 def read_yaml(text: str) -> Any:
@@ -305,7 +313,7 @@ def of_the_package() -> dict[str, Any]:
 
 def title(path: Path) -> str:
     """What the front matter of a page calls it."""
-    return str(front_matter(path.read_text(encoding="utf-8"))["title"])
+    return str(front_matter(path.read_text(encoding="utf-8"), path)["title"])
 
 
 def strip_accents(word: str) -> str:

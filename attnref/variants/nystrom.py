@@ -1,9 +1,4 @@
-r"""Nyström attention: the matrix of weights rebuilt from a few of its rows and columns.
-
-    P̃ = softmax(c QK̃ᵀ) softmax(c Q̃K̃ᵀ)⁺ softmax(c Q̃Kᵀ)
-
-where the landmarks are means of consecutive queries and keys.
-"""
+"""Nyström attention: the matrix of weights rebuilt from a few of its rows and columns."""
 
 from typing import Any
 

@@ -122,7 +122,7 @@ def sentences(root: Path) -> dict[str, str]:
     """
     said: dict[str, str] = {}
     for page in sorted((root / "docs" / "pt" / "variants").glob("*.md")):
-        description = front_matter(page.read_text(encoding="utf-8")).get("description", "")
+        description = front_matter(page.read_text(encoding="utf-8"), page).get("description", "")
         name = guide.module(page.name)
         said |= dict.fromkeys(
             (f"variants.{name}", f"variants.{name}.{name}_attention"), description

@@ -29,7 +29,7 @@ def rows(docs_dir: Path, order: list[str]) -> list[str]:
     for page in order:
         path = docs_dir / page
         if page.startswith("variants/") and path.suffix == ".md":
-            matter = front_matter(path.read_text(encoding="utf-8"))
+            matter = front_matter(path.read_text(encoding="utf-8"), path)
             said = matter.get("variant")
             if said is None:
                 continue  # a page on all of them

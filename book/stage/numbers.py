@@ -52,7 +52,7 @@ def _pinned_versions(root: Path) -> list[str]:
 
 
 def figure_problems(page: Path, text: str, root: Path) -> list[Problem]:
-    meta = front_matter(text)
+    meta = front_matter(text, page)
     found, declared = [], set()
     for fact in meta.get("facts", []):
         source, value = str(fact.get("source", "")), str(fact.get("value", ""))
@@ -126,7 +126,7 @@ def measured_problems(page: Path, text: str, root: Path) -> list[Problem]:
     source elsewhere is quoted; neither is a measurement of this project.
     """
     found = []
-    facts = front_matter(text).get("facts", [])
+    facts = front_matter(text, page).get("facts", [])
     for fact in facts:
         if str(fact.get("source", "")).startswith("docs/results"):
             message = f"fact {fact.get('value')}: show it with a results block instead"

@@ -48,7 +48,7 @@ def skeleton(page: Path) -> dict[str, list[str]]:
         "numbers": sorted(set(numbers)),
         "facts": [
             f"{fact.get('value')} of {fact.get('source')}"
-            for fact in front_matter(text).get("facts", [])
+            for fact in front_matter(text, page).get("facts", [])
         ],
     }
 

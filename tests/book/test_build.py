@@ -22,6 +22,7 @@ BROKEN = [
     ("## What", "```behaviours\nquestion: x\n```\n\n## What", f"{PAGE}:LINE: question 'x': exp"),
     (r"\sum_{p=1}^{3}", r"\sun_{p=1}^{3}", f"{PAGE}:LINE: formula"),
     ("$d = 3$", "$d = {3$", f"{PAGE}:LINE: formula"),
+    ("title: ", "title: one: ", f"{PAGE}:LINE: no YAML, mapping values are not allowed"),
     ("Go on", "Go [on][nowhere]", f"{PAGE}:LINE: [on][nowhere]: no line [name]: address"),
     ("](other.md)", "](another.md)", "another.md"),
     ("](other.md#end)", "](other.md#the-end)", "#the-end"),

@@ -105,7 +105,7 @@ def test_each_end_leads_to_its_page(language):
     for name, end in MADE["ends"].items():
         path, _, anchor = end["page"].partition("#")
         text = (ROOT / "docs" / language / path).read_text(encoding="utf-8")
-        assert front_matter(text)["title"]
+        assert front_matter(text, ROOT / "docs" / language / path)["title"]
         assert not anchor or anchor in [heading.id for heading in headings(text)]
         if name.removesuffix("_attention") in variants.records():
             assert f'"attnref/variants/{name.removesuffix("_attention")}.py:' in text  # its core

@@ -99,6 +99,6 @@ def test_a_body_that_is_an_author_is_one_name():
 def test_every_page_has_a_title_and_a_description():
     assert len(files(ROOT)) >= 2 * 8
     for page in files(ROOT):
-        meta = front_matter(page.read_text(encoding="utf-8"))
+        meta = front_matter(page.read_text(encoding="utf-8"), page)
         assert meta.get("title"), page
         assert 30 <= len(meta.get("description", "")) <= 200, page

@@ -17,11 +17,8 @@ FIRST_VIEW = {
     "reference/claims/foundations/": 150,
 }
 HTML, NOTEBOOK = 60, 100
-# Elements of a page. All measurements side by side have more, and so has one part of the reference
-# in Portuguese, where each label says that it is no English.
 ELEMENT = re.compile(rb"<[a-z]")
-MOST = 5000
-MORE = {"variants/benchmark": 7500, "pt/reference/api/variants-approximate": 5200}
+MOST = 5000  # elements of a page
 
 
 def compressed(path):
@@ -74,8 +71,7 @@ def test_no_page_has_very_many_elements(site):
         for path in site.rglob("*.html")
     }
     assert max(found.values()) > 3000
-    allowed = {path: next((MORE[end] for end in MORE if f"{end}/" in path), MOST) for path in found}
-    assert {path: number for path, number in found.items() if number > allowed[path]} == {}
+    assert {path: number for path, number in found.items() if number > MOST} == {}
 
 
 # Sums what has moved without a reader's doing.
