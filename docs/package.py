@@ -5,14 +5,14 @@ from typing import Any
 from attnref.bench.plan import methods
 from attnref.bench.problems import TASKS
 from attnref.conformance import PROPERTIES
-from attnref.exercises.exercise import all_exercises
+from attnref.exercises.course import COURSE
 
 
 def told() -> dict[str, Any]:
-    """Counts for the home page; what measurements are compared with, and what methods need."""
+    """For the home page, the exercises of each page, and the tables of results and of methods."""
     return {
         "properties": len(PROPERTIES),
-        "exercises": len(all_exercises()),
+        "course": COURSE,
         "baselines": {name: task.baseline for name, task in TASKS.items()},
         "needs": {name: method.needs for name, method in methods().items() if method.needs},
     }

@@ -17,16 +17,16 @@ AFTER = ("api",)
 SHOWN = ("attnref", "snippets")
 WORDS = {
     "pt": {
-        "take": "Para levar, o método em um só arquivo que pede apenas o PyTorch, sem avisos a "
-        "conservar:",
+        "title": "Para levar",
+        "take": "O método num só arquivo, que pede apenas o PyTorch, sem avisos a conservar:",
         "whole": "com todas as opções",
         "copy": "Copiar",
         "copied": "Copiado",
         "failed": "Não foi possível copiar; baixe o arquivo",
     },
     "en": {
-        "take": "Take it with you, the method in one file that needs nothing but PyTorch, without "
-        "a notice to keep:",
+        "title": "Take it with you",
+        "take": "The method in one file that needs nothing but PyTorch, without a notice to keep:",
         "whole": "with every option",
         "copy": "Copy",
         "copied": "Copied",
@@ -57,7 +57,8 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
         items.append(f"<li>{item}</li>")
     data = " ".join(f'data-{key}="{escape(words[key])}"' for key in ("copy", "copied", "failed"))
     return (
-        f'{markdown}\n\n<div class="take" data-search-exclude {data}><p>{words["take"]}</p>'
+        f"{markdown}\n\n## {words['title']} {{#take data-search-exclude=''}}\n\n"
+        f'<div class="take" data-search-exclude {data}><p>{words["take"]}</p>'
         f"<ul>{''.join(items)}</ul></div>\n"
     )
 

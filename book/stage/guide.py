@@ -40,7 +40,7 @@ def rows(docs_dir: Path, order: list[str]) -> list[str]:
                 if not isinstance(row, dict) or set(row) != set(COLUMNS):
                     raise BookError(f"{path}:1: variant: expected {', '.join(COLUMNS)}, got {said}")
                 own = (modules / f"{variant}.py").exists()
-                name = f"`{variant}`" if own else matter.get("nav", matter["title"])
+                name = f"`{variant}`" if own else matter["title"]
                 link = f"[{name}]({path.name})"
                 made.append(f"| {row['need']} | {link} | {row['same as']} | {row['grows with']} |")
     return made

@@ -40,7 +40,7 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
             ]
         ),
         told["properties"],
-        told["exercises"],
+        sum(map(len, told["course"].values())),
     )
     words = WORDS[edition.language]
     items = "".join(

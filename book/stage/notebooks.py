@@ -32,6 +32,7 @@ PACKAGE = 'PACKAGE = ""'  # in the first code cell
 IDENT = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 PAGE_LINK = re.compile(r"\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])+)\]\([^)\s:]+\)")
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+")
+KEPT = ("description", "needs", "kernelspec", "language_info", "agrees", "files")  # of metadata
 ONLY_HERE = re.compile(r"^(?:!!!|\?\?\?)|\[@|\{ ?[#.]|\]\((?:claim|figure|chart):|8<", re.MULTILINE)
 SVG = "image/svg+xml"
 WIDEST = 79  # characters of a line of code, which is read in a column of the site
@@ -70,10 +71,8 @@ def problems(page: Path, text: str, root: Path) -> list[Problem]:
         return found
     if not 30 <= len(notebook.metadata.get("description", "")) <= 200:
         note(None, "expected a description of 30 to 200 characters in the notebook's metadata")
-    if unknown := sorted(
-        notebook.metadata.keys() - {"agrees", "description", "files", "kernelspec", "language_info"}
-    ):
-        note(None, f"metadata {unknown[0]!r}: expected description, kernelspec and language_info")
+    if unknown := sorted(notebook.metadata.keys() - {*KEPT}):
+        note(None, f"metadata {unknown[0]!r}: expected {', '.join(KEPT)}")
     first = notebook.cells[0]
     if first.cell_type != "markdown" or not first.source.startswith("# "):
         note(first, "expected a first cell that begins with # and the title")

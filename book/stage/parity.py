@@ -24,7 +24,9 @@ def skeleton(page: Path) -> dict[str, list[str]]:
     text = page.read_text(encoding="utf-8")
     prose = "\n".join(line for _, line in lines_outside_blocks(strip_front_matter(text)))
     numbers = DECIMAL.findall(strip_sources(prose))
+    matter = front_matter(text, page)
     return {
+        "level and needs": [str(matter.get("level")), *matter.get("needs", ())],
         "headings": [f"{'#' * head.level} {head.id or 'without id'}" for head in headings(text)],
         # Words inside a formula are in the reader's language.
         "equations": [
@@ -47,8 +49,7 @@ def skeleton(page: Path) -> dict[str, list[str]]:
         "citations": citations.citation_keys(text),
         "numbers": sorted(set(numbers)),
         "facts": [
-            f"{fact.get('value')} of {fact.get('source')}"
-            for fact in front_matter(text, page).get("facts", [])
+            f"{fact.get('value')} of {fact.get('source')}" for fact in matter.get("facts", [])
         ],
     }
 

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from book.page import Problem, links, tokens
-from book.stage import explorers
+from book.stage import cards, explorers
 
-# Pages outside of the reference, and why no figure would teach anything there.
-NO_FIGURE = {
+# Pages outside of the reference, and why no figure would teach anything there. A map of a room has
+# none either.
+NO_FIGURE = {"begin/how-to-read.md": "the map of the book is the first page of Learn"} | {
     f"practice/behaviours/{name}.md": "what there is to see are the recorded answers, a table"
     for name in (
         "alignment",
@@ -32,7 +33,7 @@ def contract(page: Path, text: str, root: Path) -> list[Problem]:
     """A page without a figure, and prose that goes on too long beside nothing."""
     found = []
     name = page.relative_to(root / "docs").as_posix().partition("/")[2]
-    if not name.startswith("reference/"):
+    if not name.startswith("reference/") and cards.PLACE not in text:
         has_figure = bool(explorers.PLACE.search(text)) or any(
             FIGURE.match(link.target) for link in links(text) if link.is_image
         )

@@ -31,13 +31,12 @@ def test_a_page_says_when_it_was_committed_last(tmp_path, monkeypatch):
     path.parent.mkdir(parents=True)
     path.write_text(PAGE, encoding="utf-8")
     page, edition = Page("scale/one.md", path, PAGE), Edition("en", tmp_path)
-    assert ">2 min read</p>" in reading.stage(PAGE, page, edition)
+    assert "\n\n2 min read\n{: .reading" in reading.stage(PAGE, page, edition)
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(tmp_path)]
     when = {"GIT_COMMITTER_DATE": "2026-03-01T12:00:00Z", "PATH": "/usr/bin:/bin"}
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "one"]):
         subprocess.run([*git, *command], check=True, env=when)
     reading.dates.cache_clear()
     shown = reading.stage(PAGE, page, edition)
-    assert "# One {#top}\n\n<p class=" in shown
-    assert ">2 min read · changed on 2026-03-01</p>" in shown
+    assert "# One {#top}\n\n2 min read · changed on 2026-03-01\n{: .reading " in shown
     assert reading.stage(PAGE, Page("reference/one.md", path, PAGE), edition) == PAGE

@@ -1,0 +1,62 @@
+"""Puts the map of a room on its first page: ``<!-- cards -->``, a card for what is in it.
+
+A card of a page has its title and description; one of a group has its pages, with the time that
+each takes, for whom they are, and what the front matter says of the group, ``cards: {masks: what
+it is good for}``.
+"""
+
+from book.edition import Edition, Nav, paths
+from book.page import BookError, Page, locate
+from book.stage.reading import LEVELS, SPECIALIST, is_chapter, minutes
+
+AFTER = ("citations",)
+PLACE = "<!-- cards -->"
+
+
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if PLACE not in markdown:
+        return markdown
+    told = page.matter.get("cards", {})
+    cards = []
+    for item in _beside(edition.nav, page.uri):
+        if isinstance(item, str):
+            other = edition.pages[item]
+            cards.append((_link(other, page), str(other.matter.get("description", ""))))
+        else:
+            for room, inside in item.items():
+                if room not in told:
+                    file, line = locate(page.path, PLACE)
+                    raise BookError(f"{file}:{line}: cards: nothing is said of the group {room!r}")
+                cards.append(_group(edition, room, inside, page, told[room]))
+    items = "\n".join(f"- **{name}**\n\n{_indent(text)}\n" for name, text in cards)
+    box = '<div class="grid cards" markdown data-search-exclude>'
+    return page.fill(markdown, PLACE, f"{box}\n\n{items}\n</div>")
+
+
+def _group(edition: Edition, room: str, inside: Nav, page: Page, told: str) -> tuple[str, str]:
+    pages = [edition.pages[uri] for uri in paths(inside)]
+    special = [other for other in pages if other.matter.get("level") == SPECIALIST]
+    mark = f" · {LEVELS[edition.language][SPECIALIST].lower()}"
+    lines = []
+    for other in pages:
+        own = mark if other in special and special != pages else ""
+        time = f" · {minutes(other.source)}\u00a0min" if is_chapter(other) else ""
+        lines.append(f"- {_link(other, page)}{own}{time}")
+    name = edition.rooms[room] + (mark if special == pages else "")
+    return name, f"{told}\n\n" + "\n".join(lines)
+
+
+def _beside(nav: Nav, uri: str) -> Nav:
+    """What stands behind a page in its room."""
+    if uri in nav:
+        return nav[nav.index(uri) + 1 :]
+    rooms = (room for item in nav if isinstance(item, dict) for room in item.values())
+    return next((found for room in rooms if (found := _beside(room, uri))), [])
+
+
+def _link(other: Page, page: Page) -> str:
+    return f"[{other.title}]({page.link(other.uri)})"
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in text.split("\n"))

@@ -1,0 +1,66 @@
+"""Says at the head and at the foot of a page what a reader can do with it: ``Do it``.
+
+Exercises know the page that explains them. Explorers, notebooks and comparisons of libraries name
+in their front matter, as ``needs``, the pages that they build on; those lead to them. What can be
+taken is linked by downloads.py, below the page.
+"""
+
+from attnref.copying.catalogue import entries
+from book.edition import Edition
+from book.page import Page, of_the_package
+from book.stage.reading import TITLE
+
+AFTER = ("citations",)
+EXERCISES = "practice/exercises.md"
+# By folder, what the pages are that can be done.
+WORDS = {
+    "pt": {
+        "do": "Pratique",
+        "exercise": "exercício",
+        "exercises": "exercícios",
+        "explore/": "explorador",
+        "complexity/calculator.md": "explorador",
+        "notebooks/": "caderno",
+        "practice/behaviours/": "em outras bibliotecas:",
+        "take": "[leve o código](#take)",
+    },
+    "en": {
+        "do": "Do it",
+        "exercise": "exercise",
+        "exercises": "exercises",
+        "explore/": "explorer",
+        "complexity/calculator.md": "explorer",
+        "notebooks/": "notebook",
+        "practice/behaviours/": "in other libraries:",
+        "take": "[take the code](#take)",
+    },
+}
+
+
+def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if not (found := todo(page, edition)):
+        return markdown
+    do, line = WORDS[edition.language]["do"], " · ".join(found)
+    head = f'{do}: {line}\n{{: .reading data-search-exclude="" }}'
+    markdown = TITLE.sub(lambda title: f"{title[0]}\n\n{head}", markdown, count=1)
+    return f'{markdown}\n\n**{do}.** {line}\n{{: data-search-exclude="" }}\n'
+
+
+def todo(page: Page, edition: Edition) -> list[str]:
+    """What can be done with a page, as links."""
+    words = WORDS[edition.language]
+    found: list[str] = []
+    for topic, course in of_the_package()["course"].items():
+        if mine := [name for name, explained in course.items() if f"{explained}.md" == page.uri]:
+            names = ", ".join(f"`{name}`" for name in mine)
+            many = words["exercises" if len(mine) > 1 else "exercise"]
+            found.append(f"{many} [{names}]({page.link(EXERCISES)}#{topic})")
+    links: dict[str, list[str]] = {}
+    for uri, other in edition.pages.items():
+        kind = next((word for start, word in words.items() if uri.startswith(start)), "")
+        if kind and page.uri in other.matter.get("needs", ()):
+            links.setdefault(kind, []).append(f"[{other.title}]({page.link(uri)})")
+    found += [f"{kind} {', '.join(links[kind])}" for kind in links]
+    if any(entry.page == page.url.rstrip("/") for entry in entries()):
+        found.append(words["take"])
+    return found

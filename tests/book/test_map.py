@@ -1,0 +1,76 @@
+"""The map of the book: for whom a page is, what it builds on, what can be done with it, its room."""
+
+import pytest
+
+from book.edition import Edition
+from book.page import BookError
+from book.stage import cards, doing, reading
+
+NAV = ["learn/index.md", {"layer": ["foundations/masks.md", "scale/proof.md"]}, "explore/rain.md"]
+PAGES = {
+    "learn/index.md": "cards: {layer: Write a layer.}\n---\n# Learn {#top}\n\n<!-- cards -->\n",
+    "foundations/masks.md": "level: core\n---\n# Masks {#top}\n",
+    "scale/proof.md": "level: specialist\nneeds: [foundations/masks.md]\n---\n# Proof {#top}\n",
+    "explore/rain.md": "needs: [scale/proof.md]\ndescription: Drops.\n---\n# Rain {#top}\n",
+}
+
+
+def book(root, **changed):
+    """A book of these pages, some of them with one text for another."""
+    for uri, text in PAGES.items():
+        path = root / "docs" / "en" / uri
+        path.parent.mkdir(parents=True, exist_ok=True)
+        name = path.stem
+        old, new = changed.get(name, ("", ""))
+        path.write_text(f"---\ntitle: {name}\n{text.replace(old, new, 1)}", encoding="utf-8")
+    return Edition("en", root, NAV, {"layer": "To a layer"})
+
+
+@pytest.fixture
+def ready(tmp_path):
+    """What a pass makes of a page."""
+    edition = book(tmp_path)
+    return lambda one, uri: one.stage(edition.pages[uri].source, edition.pages[uri], edition)
+
+
+def test_a_page_says_for_whom_it_is_and_what_it_builds_on(ready):
+    shown = ready(reading, "scale/proof.md")
+    assert "\nSpecialist · 1 min read · builds on [masks](../foundations/masks.md)\n{: " in shown
+    assert shown.startswith("---\nstatus: specialist\ntitle: ")
+    assert "\nCore · 1 min read\n{: " in ready(reading, "foundations/masks.md")
+
+
+def test_a_page_leads_to_what_can_be_done_with_it(ready):
+    assert ready(doing, "scale/proof.md").count("explorer [rain](../explore/rain.md)") == 2
+    shown = ready(doing, "foundations/masks.md")
+    assert "Do it: exercises [`causal_mask`, `masked_attention`, " in shown
+    assert "(../practice/exercises.md#masks) · [take the code](#take)\n{: .reading " in shown
+
+
+def test_a_room_shows_its_groups_and_its_pages(ready):
+    shown = ready(cards, "learn/index.md")
+    assert "- **To a layer**\n\n    Write a layer.\n\n    - [masks](../foundations/masks.md) · 1" in shown
+    assert "    - [proof](../scale/proof.md) · specialist · 1\u00a0min\n" in shown
+    assert "- **[rain](../explore/rain.md)**\n\n    Drops.\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("masks", "core", "easy", "expected one of first steps, core, specialist, got 'easy'"),
+        ("masks", "level: core\n", "", "expected one of first steps, core, specialist, got ''"),
+        ("masks", "core", "core\nneeds: [scale/nothing.md]", "there is no page scale/nothing.md"),
+        ("masks", "core", "core\nneeds: [scale/proof.md]", "scale/proof.md comes later in"),
+    ],
+)
+def test_a_level_and_a_page_to_have_read_are_known(tmp_path, name, old, new, message):
+    assert reading.edition_problems(book(tmp_path)) == []
+    found = reading.edition_problems(book(tmp_path, **{name: (old, new)}))
+    assert [f"{name}.md:1: " in str(one) and message in str(one) for one in found] == [True]
+
+
+def test_something_is_said_of_each_group(tmp_path):
+    edition = book(tmp_path, index=("layer:", "other:"))
+    page = edition.pages["learn/index.md"]
+    with pytest.raises(BookError, match=r"index\.md:7: cards: nothing is said of .* 'layer'"):
+        cards.stage(page.source, page, edition)
