@@ -1,4 +1,4 @@
-"""The map of the book: for whom a page is, what it builds on, what can be done with it, its room."""
+"""The map: for whom a page is, what it builds on, what can be done with it, what is in a room."""
 
 import pytest
 
@@ -49,7 +49,10 @@ def test_a_page_leads_to_what_can_be_done_with_it(ready):
 
 def test_a_room_shows_its_groups_and_its_pages(ready):
     shown = ready(cards, "learn/index.md")
-    assert "- **To a layer**\n\n    Write a layer.\n\n    - [masks](../foundations/masks.md) · 1" in shown
+    assert (
+        "- **To a layer**\n\n    Write a layer.\n\n    - [masks](../foundations/masks.md) · 1"
+        in shown
+    )
     assert "    - [proof](../scale/proof.md) · specialist · 1\u00a0min\n" in shown
     assert "- **[rain](../explore/rain.md)**\n\n    Drops.\n" in shown
 
