@@ -1,5 +1,7 @@
 """Puts explorers into the page: ``<!-- explorer: name -->``, or ``<!-- explorer: name small -->``.
 
+The small one is in the running text, and links to the page of the whole one.
+
 An explorer is a folder of docs/explorers, which holds what stands on the page without JavaScript:
 
 - ``values.py``: ``STATE``, what it shows first, and ``SPOKEN``, what of it is different in a
@@ -42,7 +44,8 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
         try:
             if place["name"] in shown:
                 raise BookError("this explorer is on the page already")
-            made = explorer(place["name"], edition.language, is_small=bool(place["small"]))
+            whole = whole_address(place["name"], page, edition) if place["small"] else None
+            made = explorer(place["name"], edition.language, whole)
         except BookError as error:
             file, line = locate(page.path, place[0])
             raise BookError(f"{file}:{line}: {place[0]}: {error}") from error
@@ -52,8 +55,20 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
     return markdown
 
 
-def explorer(name: str, language: str, is_small: bool = False, folder: Path = FOLDER) -> str:
-    """An explorer as it is before, or without, JavaScript.
+def whole_address(name: str, page: Page, edition: Edition) -> str:
+    """Where the whole of an explorer is, as a page has to name it.
+
+    Raises:
+        BookError: if it is on no page.
+    """
+    for other in edition.pages.values():
+        if f"<!-- explorer: {name} -->" in other.source:
+            return page.address(other.url)
+    raise BookError(f"no page has the whole of it: expected one with <!-- explorer: {name} -->")
+
+
+def explorer(name: str, language: str, whole: str | None = None, folder: Path = FOLDER) -> str:
+    """An explorer as it is before, or without, JavaScript; small where ``whole`` is an address.
 
     Raises:
         BookError: if it is not known, or asks for a text or a number that is not there.
@@ -69,24 +84,27 @@ def explorer(name: str, language: str, is_small: bool = False, folder: Path = FO
     first = json.loads(recorded.read_text(encoding="utf-8"))
     try:
         inside = templates.get_template(f"{name}/picture.html").render(
-            **first[language], texts=texts, small=is_small, language=language
+            **first[language], texts=texts, small=bool(whole), language=language
         )
     except UndefinedError as error:
         raise BookError(f"{folder / name / 'picture.html'}: {error}") from error
     return templates.get_template("frame.html").render(
         name=name,
-        small=is_small,
+        whole=whole,
         inside=inside,
         words=json.dumps({**common, **texts}, ensure_ascii=False).replace("<", "\\u003c"),
         texts=common,
         title=texts["title"],
         state=escape(json.dumps(first[language]["state"])),
-        program=first["program"] and not is_small,
+        program=first["program"] and not whole,
     )
 
 
 def places(docs: Path) -> dict[tuple[str, bool], str]:
-    """The pages of the explorers, by name and whether it is small there, as below the site."""
+    """The pages of the explorers, by name and whether it is small there, as below the site.
+
+    Of several pages with a small one it is the last.
+    """
     return {
         (place["name"], bool(place["small"])): (
             f"{path.relative_to(docs).with_suffix('').as_posix()}/".removesuffix("index/")

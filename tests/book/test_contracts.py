@@ -238,7 +238,7 @@ def test_a_rounded_figure_is_accepted_and_a_misrounded_one_is_not(copy):
 
 def test_a_declared_figure_needs_a_source_that_exists_and_is_used(copy):
     page = copy / "docs/en" / SIX
-    fact = "facts:\n", 'facts:\n  - {{value: "0.9999", source: "{}"}}\n'
+    fact = "\nagrees:", '\nfacts:\n  - {{value: "0.9999", source: "{}"}}\nagrees:'
     with edited(page, fact[0], fact[1].format("pyproject.toml")):
         assert "declared and not used" in messages(
             numbers.figure_problems(page, page.read_text(encoding="utf-8"), copy)
@@ -495,7 +495,7 @@ def test_a_page_without_a_figure_is_found(copy, monkeypatch):
         prose.contract(page, page.read_text(encoding="utf-8"), copy)
     )
     edit(page, MAP, "](other.svg)")
-    edit(page, "<!-- explorer: attention -->\n", "")
+    edit(page, "<!-- explorer: attention small -->\n", "")
     assert not prose.contract(page, page.read_text(encoding="utf-8"), copy)
     monkeypatch.delitem(prose.NO_FIGURE, SIX)
     assert ":1: has no figure" in messages(

@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 
-from book.page import BookError
+from book.edition import Edition
+from book.page import ROOT, BookError
 from book.stage import explorers
 
 STATE = {"state": {"length": 3}, "values": {"half": 1.5}, "drawing": {}}
@@ -35,9 +36,11 @@ def test_an_explorer_stands_without_javascript(folder):
     assert 'aria-label="Um título"' in html
     assert 'data-state="{&quot;length&quot;: 3}"' in html
     assert "Mostre o programa" in html
-    small = explorers.explorer("half", "pt", is_small=True, folder=folder)
+    assert "explorer-whole" not in html
+    small = explorers.explorer("half", "pt", "../../explore/half/", folder)
     assert " data-small " in small
     assert '<details class="explorer-program"' not in small
+    assert '<a class="explorer-whole" href="../../explore/half/">Abrir o explorador' in small
 
 
 def test_what_is_not_there_is_told(folder):
@@ -57,3 +60,16 @@ def test_an_explorer_that_is_not_there_is_told(folder):
         explorers.explorer("half", "en", folder=folder)
     with pytest.raises(BookError, match="no explorer 'third' in docs/explorers; there are half"):
         explorers.explorer("third", "en", folder=folder)
+
+
+def test_a_small_explorer_leads_to_the_page_of_the_whole_one():
+    edition = Edition("en", ROOT)
+    for uri, address in (
+        ("index.md", "explore/attention/"),
+        ("foundations/six-words.md", "../../explore/attention/"),
+    ):
+        page = edition.pages[uri]
+        staged = explorers.stage("<!-- explorer: attention small -->", page, edition)
+        assert f'class="explorer-whole" href="{address}"' in staged
+    with pytest.raises(BookError, match="no page has the whole of it: expected one with"):
+        explorers.whole_address("fourth", page, edition)

@@ -139,6 +139,8 @@ export function explorer(root, { check, draw, tell }) {
     }
   });
   root.addEventListener("click", async ({ target }) => {
+    const whole = /** @type {HTMLElement} */ (target).closest(".explorer-whole");
+    if (whole) /** @type {HTMLAnchorElement} */ (whole).search = location.search; // the view comes along
     const action = /** @type {HTMLElement} */ (target).closest("button")?.dataset.do;
     if (action === "reset") change(first);
     if (action === "share") said.textContent = texts[(await share(name, state, first, root.id)) ? "shared" : "not-shared"];

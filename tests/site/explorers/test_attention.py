@@ -344,8 +344,8 @@ def test_the_small_one_shows_the_same_numbers(visit):
 
 def test_what_the_pages_invite_to_try_is_so():
     """The numbers in the sentences below the picture, and on the home page."""
-    text = (explorers.ROOT / "docs/en/foundations/six-words.md").read_text("utf-8")
-    section = text.partition("{#explorer}")[2].partition("\n## ")[0]
+    text = (explorers.ROOT / "docs/en/explore/attention.md").read_text("utf-8")
+    section = text.partition("{#try}")[2]
 
     def row(query, **options):
         return attnref.attention_weights(SIX_WORDS, SIX_WORDS, **options)[query].tolist()

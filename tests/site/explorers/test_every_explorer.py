@@ -223,13 +223,21 @@ def pressed(page, name, is_each=False):
             yield label
 
 
-@by_name
-def test_each_control_has_a_label_and_what_it_changes_is_said(request, visit, name):
-    page = visit(name)
+@pytest.mark.parametrize(("name", "is_small"), contract.PLACES)
+def test_each_control_has_a_label_and_what_it_changes_is_said(request, visit, name, is_small):
+    page = visit(name, is_small=is_small)
     first = page.url
     for label in pressed(page, name, is_each=request.config.getoption("--audit")):
         assert problem(page, name).text_content() == "", label
     assert page.url != first
+    if is_small:  # what was changed is seen in the whole one, too
+        page.wait_for_function(AT_REST, arg=name)
+        page.evaluate("addEventListener('click', event => event.preventDefault(), {once: true})")
+        whole = page.locator(f"#explorer-{name} .explorer-whole")
+        whole.click()
+        _, _, path, query, _ = urlsplit(whole.evaluate("link => link.href"))
+        assert path.endswith(f"/en/{page_of(name)}")
+        assert query == urlsplit(page.url).query
 
 
 # Of a field and what is said to be wrong with it, and whether both are in sight.

@@ -18,7 +18,7 @@ const PAUSE = 1200; // milliseconds between two steps that play by themselves
 /** @param {HTMLElement} root */
 export function start(root) {
   const texts = textsOf(root), drawRow = row(root, texts), drawTable = table(root), drawNumbers = written(root, texts);
-  const field = /** @type {HTMLInputElement} */ (part(root, ".blockwise-score")), play = part(root, ".blockwise-play");
+  const field = /** @type {HTMLInputElement | null} */ (root.querySelector(".blockwise-score")), play = part(root, ".blockwise-play");
   let selected = 1; // the key whose score the field shows
   /** @type {Numbers} */
   let found;
@@ -33,8 +33,8 @@ export function start(root) {
     tell(state) {
       drawControls(root, texts, found);
       tell(root, "score-label", filled(texts["score-of"], { key: selected }));
-      field.disabled = isForbidden(state, selected);
-      if (document.activeElement !== field) field.value = scoreText(found.scores[selected - 1]);
+      if (field) field.disabled = isForbidden(state, selected);
+      if (field && document.activeElement !== field) field.value = scoreText(found.scores[selected - 1]);
       drawNumbers(found);
       return { said: said(found, texts), program: program(state) };
     },
@@ -56,7 +56,7 @@ export function start(root) {
     selected = key;
     view.change({});
   });
-  field.addEventListener("input", () => {
+  field?.addEventListener("input", () => {
     const typed = field.value.trim().replace(",", ".").replace("−", "-");
     const s = /^-(∞|inf)$/i.test(typed) ? null : typed ? rounded(Number(typed) - view.state().shift) : NaN;
     setScore(selected, s);
@@ -140,7 +140,7 @@ function drawControls(root, texts, { state, blocks, step }) {
     button.toggleAttribute("disabled", step === (button.dataset.step === "1" ? count : 0));
   }
   for (const [name, max] of Object.entries({ block: state.keys, row: state.keys, step: count })) {
-    set(part(root, `[name="${name}"]`), { max });
+    for (const control of all(root, `[name="${name}"]`)) set(control, { max });
   }
   const told = { block: sizeOf(state), row: rowOf(state), shift: state.shift, step: filled(texts.of, { step, count }) };
   for (const [name, text] of Object.entries(told)) tell(root, name, String(text));

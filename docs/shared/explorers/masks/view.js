@@ -28,9 +28,11 @@ const nearest = (share, count) => Math.max(0, Math.min(count - 1, Math.floor(sha
 
 /** @param {HTMLElement} root */
 export function start(root) {
-  const [handle, each, pointed] = ["[data-drag]", "tbody[data-part]", ".masks-pointed"].map((one) => part(root, one));
-  grow(each, MOST);
-  for (const [i, line] of [...each.children].entries()) {
+  const [handle, pointed] = ["[data-drag]", ".masks-pointed"].map((one) => part(root, one));
+  // The small picture has neither this table nor the strips.
+  const each = root.querySelector("tbody[data-part]"), hasStrips = Boolean(root.querySelector("[data-part=strips]"));
+  if (each) grow(each, MOST);
+  for (const [i, line] of [...each?.children ?? []].entries()) {
     part(line, "th").textContent = String(i);
     part(line, "span").dataset.name = `row-${i}`;
   }
@@ -59,7 +61,7 @@ export function start(root) {
   /** @param {State} wanted */
   function tell(wanted) {
     const { may, rows, values, query, isSquare } = now, { layers } = wanted;
-    for (const [i, line] of [...each.children].entries()) {
+    for (const [i, line] of [...each?.children ?? []].entries()) {
       line.toggleAttribute("hidden", i >= rows);
       if (i < rows) say(line.children[2], ranges(may[i]) || texts.nothing);
     }
@@ -75,8 +77,10 @@ export function start(root) {
       /** @type {HTMLInputElement} */ (setting.previousElementSibling).disabled = !isUsed;
       say(setting, isUsed ? String(wanted[name]) : name === "layers" ? "1" : texts.unused);
     }
-    say(pieces.heard, filled(texts.strips, { query }));
-    say(pieces.joined, filled(texts.linked, { layers }));
+    if (hasStrips) {
+      say(pieces.heard, filled(texts.strips, { query }));
+      say(pieces.joined, filled(texts.linked, { layers }));
+    }
     set(handle, { "aria-valuetext": seen(query) });
     point();
     const reach = isSquare ? ` ${filled(texts["said-reach"], { layers, reach: values[`reach-${layers}`] })}` : "";
@@ -88,18 +92,19 @@ export function start(root) {
   function place(cell, layer) {
     const { rows, columns, query, isSquare } = now, count = now.layers.length;
     set(pieces.table, { transform: `translate(${LEFT} ${TOP}) scale(${short(cell)})` });
-    set(pieces.strips, { transform: `translate(${LEFT} ${short(TOP + rows * cell + BELOW)})` });
-    set(pieces.cells, { transform: `scale(${short(cell)} ${STRIP})` });
     set(pieces.ground, { width: columns, height: rows });
     set(pieces.row, { width: columns, y: query });
-    set(pieces.bottom, { width: columns, height: count });
-    set(pieces.layer, { width: columns, y: layer });
-    set(pieces.labels, { visibility: isSquare ? "visible" : "hidden" });
     set(pieces.last, { x: short(LEFT + columns * cell) });
     say(pieces.last, `0 … ${columns - 1}`);
     set(handle, { transform: `translate(0 ${short(TOP + (query + 0.5) * cell)})`,
       "aria-valuemax": rows - 1, "aria-valuenow": query });
     say(part(handle, "text"), String(query));
+    if (!hasStrips) return;
+    set(pieces.strips, { transform: `translate(${LEFT} ${short(TOP + rows * cell + BELOW)})` });
+    set(pieces.cells, { transform: `scale(${short(cell)} ${STRIP})` });
+    set(pieces.bottom, { width: columns, height: count });
+    set(pieces.layer, { width: columns, y: layer });
+    set(pieces.labels, { visibility: isSquare ? "visible" : "hidden" });
   }
 
   /** Draws the paths.  @param {number} side of a block */
@@ -120,7 +125,7 @@ export function start(root) {
       indirect: runs(count, columns, (i, j) => layers[i][query][j] && !may[query][j]),
       between: lines(count, columns),
     };
-    for (const [name, d] of Object.entries(drawn)) set(pieces[name], { d });
+    for (const [name, d] of Object.entries(drawn)) if (name in pieces) set(pieces[name], { d });
   }
 
   /** @param {number} query */

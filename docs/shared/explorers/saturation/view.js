@@ -54,7 +54,7 @@ export function start(root) {
   }
   // Who types a factor means to see it.
   part(root, "[name=own]").addEventListener("input", () => change({ factor: "own" }));
-  part(root, "[data-draw]").addEventListener("click", () => change({ seed: state().seed % 9999 + 1 }));
+  root.querySelector("[data-draw]")?.addEventListener("click", () => change({ seed: state().seed % 9999 + 1 }));
   for (const plot of /** @type {NodeListOf<SVGRectElement>} */ (root.querySelectorAll("[data-drag]"))) {
     /** @param {PointerEvent} event */
     const follow = ({ clientX }) => {

@@ -21,9 +21,9 @@ export function start(root) {
   const keys = all(map, ".key"), queries = all(map, ".query"), given = all(map, ".given > g");
   const shades = NAMES.map((name) => all(root, `#transformer-${name} path`));
   const thumbs = all(root, ".transformer-heads svg"), next = all(root, ".transformer-next > g");
-  const loss = part(root, "[data-name=loss]"), body = part(root, "tbody");
-  const rows = Array.from({ length: WINDOW }, (_, place) => /** @type {HTMLElement} */ (
-    body.children[place] ?? rowOf(/** @type {HTMLElement} */ (body.lastElementChild), place + 1)));
+  const loss = part(root, "[data-name=loss]"), body = root.querySelector("tbody"); // the small one has none
+  const rows = Array.from({ length: body ? WINDOW : 0 }, (_, place) => /** @type {HTMLElement} */ (
+    body?.children[place] ?? rowOf(/** @type {HTMLElement} */ (body?.lastElementChild), place + 1)));
 
   /** @type {Model | undefined} */
   let model;
@@ -105,8 +105,8 @@ export function start(root) {
     }
     for (const thumb of thumbs) thumb.setAttribute("viewBox", `0 0 ${size} ${size}`);
     weights.flat().forEach((matrix, place) => shade(matrix, shades[place]));
-    tokens.forEach((token, place) => { part(rows[place], "th").textContent = spoken(token); });
-    if (body.children.length !== count) body.replaceChildren(...rows.slice(0, count));
+    rows.slice(0, count).forEach((row, place) => { part(row, "th").textContent = spoken(tokens[place]); });
+    if (body && body.children.length !== count) body.replaceChildren(...rows.slice(0, count));
     slider.setAttribute("min", String(1 - count));
   }
 
