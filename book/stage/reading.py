@@ -42,7 +42,8 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
         said.append(words["changed"].format(day))
     if page.matter.get("level") == SPECIALIST and not page.is_notebook:
         markdown = markdown.replace("---\n", f"---\nstatus: {SPECIALIST}\n", 1)
-    line = f'{" · ".join(said)}\n{{: .reading data-search-exclude="" }}'
+    line = " · ".join(said)
+    line = f'{line[:1].upper()}{line[1:]}\n{{: .reading data-search-exclude="" }}'
     return TITLE.sub(lambda title: f"{title[0]}\n\n{line}" if said else title[0], markdown, count=1)
 
 
