@@ -52,7 +52,9 @@ def _prose(text: str, root: Path) -> Iterator[tuple[str, bool]]:
 
 
 def main() -> None:
-    table = Table("page", *(f"{language}{what}" for language in LANGUAGES for what in ("", " fold")))
+    table = Table(
+        "page", *(f"{language}{what}" for language in LANGUAGES for what in ("", " fold"))
+    )
     rows, whole = [], [0] * 4
     for page in sorted((ROOT / "docs" / "en").rglob("*.md")):
         name = page.relative_to(ROOT / "docs" / "en").as_posix()

@@ -4,13 +4,14 @@ import pytest
 
 from book.edition import Edition
 from book.page import BookError
-from book.stage import cards, doing, reading
+from book.stage import cards, doing, questions, reading
 
 NAV = ["learn/index.md", {"layer": ["foundations/masks.md", "scale/proof.md"]}, "explore/rain.md"]
 PAGES = {
     "learn/index.md": "cards: {layer: Write a layer.}\n---\n# Learn {#top}\n\n<!-- cards -->\n",
     "foundations/masks.md": "level: core\n---\n# Masks {#top}\n",
-    "scale/proof.md": "level: specialist\nneeds: [foundations/masks.md]\n---\n# Proof {#top}\n",
+    "scale/proof.md": "level: specialist\nneeds: [foundations/masks.md]\n---\n# Proof {#top}\n\n"
+    '## Step {#step}\n\n??? question "Why?"\n    Because.\n',
     "explore/rain.md": "needs: [scale/proof.md]\ndescription: Drops.\n---\n# Rain {#top}\n",
 }
 
@@ -55,6 +56,12 @@ def test_a_room_shows_its_groups_and_its_pages(ready):
     )
     assert "    - [proof](../scale/proof.md) · specialist · 1\u00a0min\n" in shown
     assert "- **[rain](../explore/rain.md)**\n\n    Drops.\n" in shown
+
+
+def test_questions_are_listed_by_group_with_their_place(tmp_path):
+    edition = book(tmp_path, rain=("# Rain", "<!-- every question -->"))
+    shown = questions.stage("<!-- every question -->", edition.pages["explore/rain.md"], edition)
+    assert "\n\n**To a layer**\n\n- [Why?](../scale/proof.md#step)\n\n" in shown
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ def pages(request, site, tmp_path_factory):
 def test_a_folder_needs_no_server(pages, browser):
     disk.verify(pages, browser)
     # No folder stands for its index.html, and no page asks for what a disk does not give.
-    assert 'href="../softmax-or-sum/index.html"' in (
-        pages / "foundations/masks/index.html"
-    ).read_text("utf-8")
+    assert 'href="../mask-traps/index.html"' in (pages / "foundations/masks/index.html").read_text(
+        "utf-8"
+    )
 
 
 def test_formulas_letters_and_buttons_are_there(pages, new_page):

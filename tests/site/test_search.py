@@ -123,7 +123,10 @@ def test_a_result_names_its_place_and_leads_there_by_a_clean_address(searching, 
     page = searching(language)
     page.keyboard.type(query)
     result = page.locator(".md-search-result__link").first
-    place = {"en": "Learn › Foundations ›", "pt": "Aprender › Fundamentos ›"}[language]
+    place = {
+        "en": "Learn › From the formula to a layer ›",
+        "pt": "Aprender › Da fórmula a uma camada ›",
+    }[language]
     expect(result).to_have_text(re.compile(f"^{place} (Masks|Máscaras)"))  # when all is typed
     expect(result.locator("mark").first).to_be_visible()
     expect(page.locator(".md-search-result__unknown")).to_be_empty()

@@ -105,7 +105,7 @@ export function start(root) {
     }
     for (const thumb of thumbs) thumb.setAttribute("viewBox", `0 0 ${size} ${size}`);
     weights.flat().forEach((matrix, place) => shade(matrix, shades[place]));
-    rows.slice(0, count).forEach((row, place) => { part(row, "th").textContent = spoken(tokens[place]); });
+    rows.slice(0, count).forEach((line, place) => { part(line, "th").textContent = spoken(tokens[place]); });
     if (body && body.children.length !== count) body.replaceChildren(...rows.slice(0, count));
     slider.setAttribute("min", String(1 - count));
   }
