@@ -20,6 +20,10 @@ PATH = re.compile(r'(<nav class="md-path") aria-label="[^"]*"')  # the theme cal
 LANGUAGE = '<html lang="{}"'  # in the theme's texts it has no country
 # Leads to the front page of a language; both use the same paths.
 OTHER = re.compile(r'(href="(?:\.\./)+(?:pt|en)/)(" hreflang=)')
+# A room with a first page has its name in a link; the theme names its list by the arrow beside it.
+ROOM = re.compile(
+    r'(<div class="md-nav__link md-nav__container">\s*<a )(.*?)( id="\w+_label")', re.DOTALL
+)
 PLACES = {"pt": "Onde você está", "en": "You are here"}
 
 
@@ -30,6 +34,7 @@ def whole(output: str, page: Page, edition: Edition) -> str:
     output = output.replace(LANGUAGE.format(language), LANGUAGE.format(TAGS[language]), 1)
     output = output.replace(DIALOG, f'{DIALOG[:-1]} aria-label="{name}">')
     output = PATH.sub(rf'\1 aria-label="{PLACES[language]}"', output)
+    output = ROOM.sub(r"\1\3 \2", output)
     return OTHER.sub(rf"\1{page.url}\2", output)
 
 
