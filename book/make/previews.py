@@ -6,15 +6,17 @@ different: ``python -m book.make.previews``.
 
 import sys
 import threading
+from io import BytesIO
 
-from playwright.sync_api import sync_playwright
+from PIL import Image
+from playwright.sync_api import FloatRect, sync_playwright
 
 from book.make import chromium, serve
 from book.make.frames import AWAKE, DOCS
 from book.stage import explorers
 
 WIDTH, HEIGHT = 800, 420
-FILE = "preview.png"
+COLOURS = 32
 
 
 def main() -> None:
@@ -32,11 +34,10 @@ def main() -> None:
             page.wait_for_function(AWAKE, arg=name)
             drawing = figure.locator("svg, canvas").first.bounding_box() or {"x": 0, "y": 0}
             top = page.evaluate("scrollY") + drawing["y"] - 24
-            page.screenshot(
-                path=explorers.SCRIPTS / name / FILE,
-                clip={"x": 0, "y": max(top, 0), "width": WIDTH, "height": HEIGHT},
-                full_page=True,
-            )
+            clip = FloatRect(x=0, y=max(top, 0), width=WIDTH, height=HEIGHT)
+            taken = Image.open(BytesIO(page.screenshot(clip=clip, full_page=True)))
+            few = taken.convert("RGB").quantize(COLOURS)
+            few.save(explorers.SCRIPTS / name / explorers.PREVIEW, optimize=True)
             print(f"attnref: {name}", flush=True)
         browser.close()
         server.shutdown()

@@ -1,12 +1,13 @@
 """Puts the map of a room on its first page: ``<!-- cards -->``, a card for what is in it.
 
-A card of a page has its title and description; one of a group has its pages, with the time that
-each takes, for whom they are, and what the front matter says of the group, ``cards: {masks: what
-it is good for}``.
+A card of a page has its title, its description and, if it is for an explorer, its picture. One of a
+group has its pages, with the time that each takes, for whom they are, and what the front matter
+says of the group, ``cards: {masks: what it is good for}``.
 """
 
 from book.edition import Edition, Nav, paths
 from book.page import BookError, Page, locate
+from book.stage import explorers
 from book.stage.reading import LEVELS, SPECIALIST, is_chapter, minutes
 
 AFTER = ("citations",)
@@ -21,7 +22,8 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
     for item in _beside(edition.nav, page.uri):
         if isinstance(item, str):
             other = edition.pages[item]
-            cards.append((_link(other, page), str(other.matter.get("description", ""))))
+            told_of = str(other.matter.get("description", ""))
+            cards.append((_link(other, page), f"{_preview(other, page)}{told_of}"))
         else:
             for room, inside in item.items():
                 if room not in told:
@@ -52,6 +54,16 @@ def _beside(nav: Nav, uri: str) -> Nav:
         return nav[nav.index(uri) + 1 :]
     rooms = (room for item in nav if isinstance(item, dict) for room in item.values())
     return next((found for room in rooms if (found := _beside(room, uri))), [])
+
+
+def _preview(other: Page, page: Page) -> str:
+    """The picture of the explorer that a page is for."""
+    place = explorers.PLACE.search(other.source)
+    if place is None or place["small"]:
+        return ""
+    picture = page.address(f"explorers/{place['name']}/{explorers.PREVIEW}")
+    size = 'width="800" height="420"'
+    return f'<img class="preview" src="{picture}" alt="" loading="lazy" {size}>\n\n'
 
 
 def _link(other: Page, page: Page) -> str:

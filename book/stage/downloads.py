@@ -13,7 +13,7 @@ from book.edition import Edition
 from book.page import ROOT, Page
 from book.stage import api, names
 
-AFTER = ("api",)
+AFTER = ("api", "doing")
 SHOWN = ("attnref", "snippets")
 WORDS = {
     "pt": {

@@ -33,6 +33,7 @@ from book.page import ROOT, BookError, Page, locate, read_yaml
 PLACE = re.compile(r"<!-- explorer: (?P<name>[a-z-]+)(?P<small> small)? -->")
 FOLDER = ROOT / "docs" / "explorers"
 SCRIPTS = ROOT / "docs" / "shared" / "explorers"  # what makes them move, and their previews
+PREVIEW = "preview.png"  # by python -m book.make.previews
 RECORDED = "shown.json"  # what values.py gives for the first state, by make record
 LANGUAGES = ("en", "pt")
 AFTER = ("citations",)
