@@ -43,7 +43,7 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
     do, line = WORDS[edition.language]["do"], " · ".join(found)
     head = f'{do}: {line}\n{{: .reading data-search-exclude="" }}'
     markdown = TITLE.sub(lambda title: f"{title[0]}\n\n{head}", markdown, count=1)
-    return f'{markdown}\n\n**{do}.** {line}\n{{: data-search-exclude="" }}\n'
+    return f'{markdown}\n\n**{do}:** {line}\n{{: data-search-exclude="" }}\n'
 
 
 def todo(page: Page, edition: Edition) -> list[str]:
