@@ -18,6 +18,7 @@ from book.stage.reading import NO_WORDS
 
 MOST, MOST_FOLDED = 2000, 600
 WORD = re.compile(r"[^\W_][\w’'-]*")
+DISPLAYED = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 FOLD = re.compile(r"^\?\?\?")
 
 
@@ -42,7 +43,8 @@ def _prose(text: str, root: Path) -> Iterator[tuple[str, bool]]:
         for line in range(core.notes[0][0], core.end + 1)
     }
     is_folded = False
-    for number, line in lines_outside_blocks(strip_front_matter(text)):
+    text = DISPLAYED.sub(lambda formula: "\n" * formula[0].count("\n"), strip_front_matter(text))
+    for number, line in lines_outside_blocks(text):
         if FOLD.match(line):
             is_folded = True
             continue
