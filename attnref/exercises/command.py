@@ -43,6 +43,15 @@ WRITTEN = Text(
     en="Wrote {path}. Write the function in it, then: {check}",
     pt="{path} está pronto. Escreva a função que está nele; depois: {check}",
 )
+COUNT = Text(en="{solved} of {all} solved.", pt="{solved} de {all} resolvidos.")
+GO_ON = Text(
+    en="Next is {path}, which you have started. To check it: {check}",
+    pt="O próximo é {path}, que você já começou. Para verificar: {check}",
+)
+NONE_LEFT = Text(
+    en="No exercise is left. What comes next is your own attention: {page}",
+    pt="Não falta nenhum exercício. O próximo passo é sua própria atenção: {page}",
+)
 NEXT = Text(en="Next: {command}", pt="Próximo: {command}")
 EARLIER = Text(
     en="Before this one, not known to be solved: {count}, the first {first}. See: {list}",
@@ -209,21 +218,54 @@ def start(
     path = folder / each.file
     if path.exists() and not force:
         learner.refuse(EXISTS, path=path)
+    print(_start(each, learner))
+
+
+def _start(each: Exercise, learner: _Learner) -> str:
+    """Writes its file, and says how to go on."""
+    path = learner.folder / each.file
     heading = learner.say(
         HEADING,
         title=each.text(learner.lang).title,
         number=each.number,
         all=len(all_exercises()),
         page=page_address(each.page, learner.lang),
-        check=f"attnref exercise check {name}",
-        hint=f"attnref exercise hint {name}",
+        check=f"attnref exercise check {each.name}",
+        hint=f"attnref exercise hint {each.name}",
     )
     text = source.starter(each, learner.lang, heading, learner.say(REMINDER))
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         learner.refuse(NOT_WRITTEN, path=path, error=error.strerror)
-    print(learner.say(WRITTEN, path=path, check=learner.command("check", name)))
+    return learner.say(WRITTEN, path=path, check=learner.command("check", each.name))
+
+
+@exercise.command("next")
+@add_portuguese(
+    pt="""Começa o próximo exercício por resolver, e diz quantos já estão resolvidos.
+
+    Se o arquivo dele já está na pasta, só diz qual é.
+    """
+)
+def next_(folder: Folder = _HERE, lang: Language = None) -> None:
+    """Start the next exercise that is not solved, and say how many are.
+
+    If its file is in the folder already, only say which it is.
+    """
+    learner = _Learner(lang, folder)
+    states = {each: _state(each, folder / each.file) for each in all_exercises()}
+    first = next((each for each, state in states.items() if state != SOLVED), None)
+    if first is None:
+        page = page_address("practice/checker", learner.lang)
+        step = learner.say(NONE_LEFT, page=page)
+    elif states[first] == STARTED:
+        check = learner.command("check", first.name)
+        step = learner.say(GO_ON, path=folder / first.file, check=check)
+    else:
+        step = _start(first, learner)
+    print(learner.say(COUNT, solved=list(states.values()).count(SOLVED), all=len(states)))
+    print(step)
 
 
 @exercise.command()

@@ -158,14 +158,51 @@ def test_the_solution_solves_the_exercise(exercise, tmp_path):
         assert exercise("check", "rotary")[0] == 0
 
 
-def test_what_comes_next_is_the_next_that_is_not_solved(exercise, tmp_path, monkeypatch):
-    """With files that are judged at once, by their first letter."""
+@pytest.fixture
+def judged_at_once(monkeypatch):
+    """A file is solved if it begins with #."""
 
     def judged(each, path):
         solved = path.read_text(encoding="utf-8").startswith("#")
         return [Outcome(FILE, None if solved else failure(findings.SYNTAX, error="", line=1))]
 
     monkeypatch.setattr(command, "judge", judged)
+
+
+@pytest.mark.usefixtures("judged_at_once")
+def test_next_starts_the_first_that_is_not_solved_and_writes_over_none(exercise, tmp_path):
+    said = "Write the function in it, then: attnref exercise check"
+    assert exercise("next") == (
+        0,
+        f"0 of 42 solved.\nWrote dot_scores.py. {said} dot_scores\n",
+        "",
+    )
+    text = (tmp_path / "dot_scores.py").read_text(encoding="utf-8")
+    assert TO_WRITE in text
+    (tmp_path / "rotary.py").write_text("#\n", encoding="utf-8")
+    assert exercise("next", "--lang", "pt") == (
+        0,
+        "1 de 42 resolvidos.\nO próximo é dot_scores.py, que você já começou. "
+        "Para verificar: attnref exercise check dot_scores --lang pt\n",
+        "",
+    )
+    assert (tmp_path / "dot_scores.py").read_text(encoding="utf-8") == text
+    (tmp_path / "dot_scores.py").write_text("#\n", encoding="utf-8")
+    assert exercise("next")[1] == (
+        f"2 of 42 solved.\nWrote sum_normalise.py. {said} sum_normalise\n"
+    )
+    for name in COURSE:
+        (tmp_path / f"{name}.py").write_text("#\n", encoding="utf-8")
+    assert exercise("next") == (
+        0,
+        "42 of 42 solved.\nNo exercise is left. What comes next is your own attention: "
+        "the page practice/checker of the attnref book\n",
+        "",
+    )
+
+
+@pytest.mark.usefixtures("judged_at_once")
+def test_what_comes_next_is_the_next_that_is_not_solved(exercise, tmp_path):
     names = list(COURSE)
 
     def next_after(number, *options):
@@ -287,6 +324,7 @@ REFUSED = {
     "start rotary --folder none": "folder: expected an existing folder, got 'none'. Make it first.",
     "list --folder nada --lang pt": "folder: o esperado era uma pasta que exista, veio "
     "'nada'. Crie-a antes.",
+    "next --folder none": "folder: expected an existing folder, got 'none'. Make it first.",
     "list --lang fr": "lang: expected one of en, pt, got 'fr'.\n",
     "hint rotary 4": "number: expected one from 1 to 3, got 4.\n",
     "hint rotary 0 --lang pt": "number: o esperado era um de 1 a 3, veio 0.\n",
@@ -386,7 +424,7 @@ def test_the_starter_names_its_commands():
 def test_without_a_subcommand_it_explains_itself(exercise):
     status, out, err = exercise()
     assert status == 2
-    for word in ("list", "start", "check", "hint", "solution"):
+    for word in ("list", "next", "start", "check", "hint", "solution"):
         assert f"\n  {word} " in out + err
 
 
