@@ -4,7 +4,7 @@ import difflib
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -161,24 +161,35 @@ class _Learner:
     pt="""Mostra todos os exercícios, e quais estão começados e resolvidos na pasta.
 
     Para isso, os arquivos da pasta são executados, menos os que já foram resolvidos e não mudaram.
+
+    Os pontos dizem quanto cada um é difícil, de • a •••.
     """
 )
 def list_(folder: Folder = _HERE, lang: Language = None) -> None:
     """Name all exercises, and say which are started and which are solved in the folder.
 
     The files in the folder are run to see it, except those solved before and unchanged since.
+
+    Dots say how hard each is, from • to •••.
     """
     learner = _Learner(lang, folder)
     width = max(len(each.name) for each in all_exercises())
     words = max(len(learner.say(word)) for word in (STARTED, SOLVED))
-    topic = ""
+    topic, states = "", []
     for each in all_exercises():
         if each.topic != topic:
             topic = each.topic
             print(f"{'' if each.number == 1 else chr(10)}{learner.say(TOPICS[topic])}")
-        state = learner.say(_state(each, folder / each.file))
+        states.append(_state(each, folder / each.file))
+        state, dots = learner.say(states[-1]), "•" * each.difficulty
         title = each.text(learner.lang).title
-        print(f"{each.number:4}  {state:{words}}  {each.name:{width}}  {title}")
+        print(f"{each.number:4}  {state:{words}}  {dots:3}  {each.name:{width}}  {title}")
+    print(f"\n{_count(states, learner)}")
+
+
+def _count(states: Collection[Text], learner: _Learner) -> str:
+    solved = sum(state == SOLVED for state in states)
+    return learner.say(COUNT, solved=solved, all=len(states))
 
 
 def _state(each: Exercise, path: Path) -> Text:
@@ -264,7 +275,7 @@ def next_(folder: Folder = _HERE, lang: Language = None) -> None:
         step = learner.say(GO_ON, path=folder / first.file, check=check)
     else:
         step = _start(first, learner)
-    print(learner.say(COUNT, solved=list(states.values()).count(SOLVED), all=len(states)))
+    print(_count(states.values(), learner))
     print(step)
 
 

@@ -245,8 +245,8 @@ def test_a_solved_file_is_run_again_only_when_it_has_changed(exercise, tmp_path,
         "def dot_scores(query, key):\n    return SIGN * (key @ query)\n"
     )
     path.write_text(right, encoding="utf-8")
-    solved = "   1  solved   dot_scores "
-    started = "   1  started  dot_scores "
+    solved = "   1  solved   •    dot_scores "
+    started = "   1  started  •    dot_scores "
     ran = []
 
     def noted(each, path):
@@ -281,13 +281,16 @@ def test_the_list_sees_what_the_folder_holds(exercise, tmp_path):
     lines = out.splitlines()
     assert lines[:3] == [
         "Six words",
-        "   1  solved   dot_scores               Dot-product scores",
-        "   2           sum_normalise            Scores divided by their sum",
+        "   1  solved   •    dot_scores               Dot-product scores",
+        "   2           •    sum_normalise            Scores divided by their sum",
     ]
-    assert "   7  started  causal_mask              The causal mask" in lines
-    assert "  28  started  entropy                  How spread the weights are" in lines
-    assert sum("solved" in line for line in lines) == 1
-    assert [line for line in lines if line and line[0] != " "] == [
+    assert "   7  started  •    causal_mask              The causal mask" in lines
+    assert "  12           ••   safe_softmax             A row with nothing to see" in lines
+    assert "  28  started  •    entropy                  How spread the weights are" in lines
+    assert {each.difficulty for each in COURSE.values()} == {1, 2, 3}
+    assert sum("solved" in line for line in lines) == 2
+    assert lines[-2:] == ["", "1 of 42 solved."]
+    assert [line for line in lines[:-1] if line and line[0] != " "] == [
         *("Six words", "The formula", "Masks", "Heads"),
         *("Positions", "In blocks", "Training", "Linear attention", "Today's models"),
     ]
@@ -295,8 +298,9 @@ def test_the_list_sees_what_the_folder_holds(exercise, tmp_path):
         each.text("en").title.split()[-1] for each in COURSE.values()
     ]
     portuguese = exercise("list", "--lang", "pt")[1]
-    assert "   1  resolvido  dot_scores               Escores por produto escalar\n" in portuguese
-    assert "   7  começado   causal_mask              A máscara causal\n" in portuguese
+    assert "   1  resolvido  •    dot_scores               Escores por produto esc" in portuguese
+    assert "   7  começado   •    causal_mask              A máscara causal\n" in portuguese
+    assert portuguese.endswith("\n\n1 de 42 resolvidos.\n")
 
 
 @pytest.mark.claim("started-files-are-kept")
