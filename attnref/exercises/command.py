@@ -4,6 +4,7 @@ import difflib
 import os
 import shlex
 import sys
+import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -15,6 +16,7 @@ from attnref.exercises import memory, source
 from attnref.exercises.exercise import Exercise, all_exercises
 from attnref.exercises.judging import FILE, Outcome, judge
 from attnref.exercises.report import report
+from attnref.exercises.watching import stamp, wait_for_save
 from attnref.text import LANGUAGES, Text, add_portuguese, choose_help, one_of, preferred_language
 
 TOPICS = {
@@ -42,6 +44,10 @@ REMINDER = Text(en="yours to write", pt="é a sua vez")
 WRITTEN = Text(
     en="Wrote {path}. Write the function in it, then: {check}",
     pt="{path} está pronto. Escreva a função que está nele; depois: {check}",
+)
+WATCHING = Text(
+    en="Save {path} to have it checked again; Ctrl-C ends.",
+    pt="Salve {path} para verificar de novo; Ctrl-C encerra.",
 )
 COUNT = Text(en="{solved} of {all} solved.", pt="{solved} de {all} resolvidos.")
 GO_ON = Text(
@@ -287,7 +293,23 @@ def next_(folder: Folder = _HERE, lang: Language = None) -> None:
     O que a sua função imprime não aparece: para ver isso, execute o próprio arquivo.
     """
 )
-def check(name: Name, folder: Folder = _HERE, lang: Language = None) -> None:
+def check(
+    name: Name,
+    folder: Folder = _HERE,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help=choose_help(
+                en="Judge it after each save, until it is solved; of the rules, show only the "
+                "first that is broken.",
+                pt="Julga a cada vez que você salva, até estar resolvido; das regras, mostra só "
+                "a primeira que foi quebrada.",
+            ),
+        ),
+    ] = False,
+    lang: Language = None,
+) -> None:
     """Judge what you have written.
 
     The exit status is 0 when it is solved, 1 when it is not yet, 2 when it could not be judged.
@@ -298,14 +320,35 @@ def check(name: Name, folder: Folder = _HERE, lang: Language = None) -> None:
     path = folder / each.file
     if not path.exists():
         learner.refuse(NOT_STARTED, path=path, start=learner.command("start", name))
-    solved, outcomes = _judge(each, path)
-    print(report(each, outcomes, learner.lang), end="")
+    raise typer.Exit(_watch(each, learner) if watch else _check(each, learner))
+
+
+def _check(each: Exercise, learner: _Learner, *, brief: bool = False) -> int:
+    """Says what is to be said of the file; the exit status."""
+    solved, outcomes = _judge(each, learner.folder / each.file)
+    print(report(each, outcomes, learner.lang, brief=brief), end="")
     if not solved:
         unjudged = outcomes[-1].name == FILE
-        raise typer.Exit(2 if unjudged else 1)
+        return 2 if unjudged else 1
     print(f"\n{source.fill(each.text(learner.lang).why)}\n")
     for line in _next_steps(each, learner):
         print(line)
+    return 0
+
+
+def _watch(each: Exercise, learner: _Learner) -> int:
+    """Checks after each save until it is solved, or until Ctrl-C; the last exit status."""
+    path, status = learner.folder / each.file, 1
+    try:
+        seen = stamp(path)
+        while status := _check(each, learner, brief=True):
+            print(f"\n{learner.say(WATCHING, path=path)}", flush=True)
+            wait_for_save(path, seen)
+            seen = stamp(path)
+            print(f"\n── {time.strftime('%H:%M:%S')} {'─' * 76}")
+    except KeyboardInterrupt:
+        print()
+    return status
 
 
 def _next_steps(solved: Exercise, learner: _Learner) -> Iterator[str]:

@@ -1,15 +1,17 @@
 """The command line, in a temporary folder: what it writes, prints and answers."""
 
 import functools
+import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from attnref.book import page_address
-from attnref.exercises import command, findings, memory, source
+from attnref.exercises import command, findings, memory, source, watching
 from attnref.exercises.command import HEADING, REMINDER
 from attnref.exercises.exercise import all_exercises
 from attnref.exercises.findings import failure
@@ -88,6 +90,57 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
     assert out.startswith("dot_scores is solved: 3 of 3 checks passed.\n\n✓ There is one score")
     assert "\nA score is a sum over the d components" in out
     assert out.endswith("\n\nNext: attnref exercise start sum_normalise\n")
+
+
+def test_watching_checks_after_each_save_until_it_is_solved(exercise, tmp_path, monkeypatch):
+    """The clock of the watch saves the file, in pieces too, instead of waiting for it."""
+    path = tmp_path / "dot_scores.py"
+    head = "def dot_scores(query, key):\n    return "
+    saved = iter(
+        [
+            lambda: None,
+            path.unlink,
+            lambda: path.write_text("", encoding="utf-8"),  # not left so, and so not judged
+            lambda: path.write_text(f"{head}(key\n", encoding="utf-8"),
+            lambda: None,
+            lambda: path.write_text(f"{head}key @ query\n", encoding="utf-8"),
+            lambda: None,
+        ]
+    )
+    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=lambda _: next(saved)()))
+    path.write_text(f"{head}(key @ query).abs()\n", encoding="utf-8")
+    status, out, err = exercise("check", "dot_scores", "--watch")
+    assert (status, err, list(saved)) == (0, "", [])
+    first, second, third = re.split(r"\n── \d\d:\d\d:\d\d ─{76}\n", out)
+    assert first.startswith(
+        "dot_scores is not solved yet: 2 of 3 checks passed.\n"
+        "\n"
+        "✗ Keys that point away from the query get a negative score.\n"
+        "\n"
+        "    The result is wrong in"
+    )
+    waiting = "\n\nSave dot_scores.py to have it checked again; Ctrl-C ends.\n"
+    assert first.endswith(
+        f"Explained in: the page foundations/six-words of the attnref book{waiting}"
+    )
+    assert "✓" not in first
+    assert second == (
+        "dot_scores could not be judged.\n\nThe file is not valid Python: '(' was never closed, "
+        f"in line 2: return (key{waiting}"
+    )
+    assert third.startswith("dot_scores is solved: 3 of 3 checks passed.\n\nA score is a sum")
+    assert third.endswith("\n\nNext: attnref exercise start sum_normalise\n")
+
+
+def test_watching_ends_with_ctrl_c_and_the_last_status(exercise, tmp_path, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=interrupt))
+    (tmp_path / "rotary.py").write_text("def rotary(x)\n", encoding="utf-8")
+    status, out, err = exercise("check", "rotary", "--watch", "--lang", "pt")
+    assert (status, err) == (2, "")
+    assert out.endswith("\n\nSalve rotary.py para verificar de novo; Ctrl-C encerra.\n\n")
 
 
 def test_an_exercise_in_portuguese(exercise, tmp_path):
@@ -324,6 +377,7 @@ REFUSED = {
     "check zzz": "name: expected the name of an exercise, got 'zzz'. See: attnref exercise list\n",
     "solution zzz --lang pt": "name: o esperado era o nome de um exercício, veio 'zzz'. Veja: "
     "attnref exercise list",
+    "check rotary --watch": "rotary.py does not exist. Begin with: attnref exercise start rotary\n",
     "check rotary": "rotary.py does not exist. Begin with: attnref exercise start rotary\n",
     "start rotary --folder none": "folder: expected an existing folder, got 'none'. Make it first.",
     "list --folder nada --lang pt": "folder: o esperado era uma pasta que exista, veio "
