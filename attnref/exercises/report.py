@@ -51,7 +51,7 @@ def report(
     if file.finding is not None:
         return f"{UNJUDGED.say(lang, named)}\n\n{_fill(_sentence(file.finding, lang))}\n"
     if any(each.finding is not None and each.finding.text == UNWRITTEN for each in outcomes):
-        return f"{TO_BE_WRITTEN.say(lang, named)}\n"
+        return f"{TO_BE_WRITTEN.say(lang, named)}\n\n{_explained(exercise, lang)}\n"
     rules = _rules(exercise, lang)
     passed = sum(outcome.passed for outcome in found.values())
     verdict = SOLVED if passed == len(rules) else NOT_YET

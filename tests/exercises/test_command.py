@@ -55,7 +55,8 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
     )
     assert exercise("check", "dot_scores") == (
         1,
-        "dot_scores is not written yet: replace the line that raises NotImplementedError.\n",
+        "dot_scores is not written yet: replace the line that raises NotImplementedError.\n\n"
+        "Explained in: the page foundations/six-words of the attnref book\n",
         "",
     )
     write(tmp_path, "dot_scores", TO_WRITE, "return (key @ query).abs()")
