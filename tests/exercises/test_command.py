@@ -93,6 +93,7 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
     assert out.endswith("\n\nNext: attnref exercise start sum_normalise\n")
 
 
+@pytest.mark.claim("watch-follows-saves")
 def test_watching_checks_after_each_save_until_it_is_solved(exercise, tmp_path, monkeypatch):
     """The clock of the watch saves the file, in pieces too, instead of waiting for it."""
     path = tmp_path / "dot_scores.py"
@@ -223,6 +224,7 @@ def judged_at_once(monkeypatch):
     monkeypatch.setattr(command, "judge", judged)
 
 
+@pytest.mark.claim("started-files-are-kept")
 @pytest.mark.usefixtures("judged_at_once")
 def test_next_starts_the_first_that_is_not_solved_and_writes_over_none(exercise, tmp_path):
     said = "Write the function in it, then: attnref exercise check"
