@@ -168,7 +168,7 @@ class _Learner:
 
     Para isso, os arquivos da pasta são executados, menos os que já foram resolvidos e não mudaram.
 
-    Os pontos dizem quanto cada um é difícil, de • a •••.
+    Os pontos dizem quão difícil é cada um, de • a •••.
     """
 )
 def list_(folder: Folder = _HERE, lang: Language = None) -> None:
