@@ -12,7 +12,10 @@ def told() -> dict[str, Any]:
     """For the home page, the exercises of each page, and the tables of results and of methods."""
     return {
         "properties": len(PROPERTIES),
-        "course": COURSE,
+        "course": {
+            topic: {name: page for name, (page, _) in exercises.items()}
+            for topic, exercises in COURSE.items()
+        },
         "baselines": {name: task.baseline for name, task in TASKS.items()},
         "needs": {name: method.needs for name, method in methods().items() if method.needs},
     }

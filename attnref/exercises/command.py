@@ -4,7 +4,8 @@ import difflib
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -15,6 +16,7 @@ from attnref.exercises import memory, source
 from attnref.exercises.exercise import Exercise, all_exercises
 from attnref.exercises.judging import FILE, Outcome, judge
 from attnref.exercises.report import report
+from attnref.exercises.watching import stamp, wait_for_save
 from attnref.text import LANGUAGES, Text, add_portuguese, choose_help, one_of, preferred_language
 
 TOPICS = {
@@ -42,6 +44,19 @@ REMINDER = Text(en="yours to write", pt="é a sua vez")
 WRITTEN = Text(
     en="Wrote {path}. Write the function in it, then: {check}",
     pt="{path} está pronto. Escreva a função que está nele; depois: {check}",
+)
+WATCHING = Text(
+    en="Save {path} to have it checked again; Ctrl-C ends.",
+    pt="Salve {path} para verificar de novo; Ctrl-C encerra.",
+)
+COUNT = Text(en="{solved} of {all} solved.", pt="{solved} de {all} resolvidos.")
+GO_ON = Text(
+    en="Next is {path}, which you have started. To check it: {check}",
+    pt="O próximo é {path}, que você já começou. Para verificar: {check}",
+)
+NONE_LEFT = Text(
+    en="No exercise is left. What comes next is your own attention: {page}",
+    pt="Não falta nenhum exercício. O próximo passo é sua própria atenção: {page}",
 )
 NEXT = Text(en="Next: {command}", pt="Próximo: {command}")
 EARLIER = Text(
@@ -152,24 +167,35 @@ class _Learner:
     pt="""Mostra todos os exercícios, e quais estão começados e resolvidos na pasta.
 
     Para isso, os arquivos da pasta são executados, menos os que já foram resolvidos e não mudaram.
+
+    Os pontos dizem quão difícil é cada um, de • a •••.
     """
 )
 def list_(folder: Folder = _HERE, lang: Language = None) -> None:
     """Name all exercises, and say which are started and which are solved in the folder.
 
     The files in the folder are run to see it, except those solved before and unchanged since.
+
+    Dots say how hard each is, from • to •••.
     """
     learner = _Learner(lang, folder)
     width = max(len(each.name) for each in all_exercises())
     words = max(len(learner.say(word)) for word in (STARTED, SOLVED))
-    topic = ""
+    topic, states = "", []
     for each in all_exercises():
         if each.topic != topic:
             topic = each.topic
             print(f"{'' if each.number == 1 else chr(10)}{learner.say(TOPICS[topic])}")
-        state = learner.say(_state(each, folder / each.file))
+        states.append(_state(each, folder / each.file))
+        state, dots = learner.say(states[-1]), "•" * each.difficulty
         title = each.text(learner.lang).title
-        print(f"{each.number:4}  {state:{words}}  {each.name:{width}}  {title}")
+        print(f"{each.number:4}  {state:{words}}  {dots:3}  {each.name:{width}}  {title}")
+    print(f"\n{_count(states, learner)}")
+
+
+def _count(states: Collection[Text], learner: _Learner) -> str:
+    solved = sum(state == SOLVED for state in states)
+    return learner.say(COUNT, solved=solved, all=len(states))
 
 
 def _state(each: Exercise, path: Path) -> Text:
@@ -209,21 +235,54 @@ def start(
     path = folder / each.file
     if path.exists() and not force:
         learner.refuse(EXISTS, path=path)
+    print(_start(each, learner))
+
+
+def _start(each: Exercise, learner: _Learner) -> str:
+    """Writes its file, and says how to go on."""
+    path = learner.folder / each.file
     heading = learner.say(
         HEADING,
         title=each.text(learner.lang).title,
         number=each.number,
         all=len(all_exercises()),
         page=page_address(each.page, learner.lang),
-        check=f"attnref exercise check {name}",
-        hint=f"attnref exercise hint {name}",
+        check=f"attnref exercise check {each.name}",
+        hint=f"attnref exercise hint {each.name}",
     )
     text = source.starter(each, learner.lang, heading, learner.say(REMINDER))
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         learner.refuse(NOT_WRITTEN, path=path, error=error.strerror)
-    print(learner.say(WRITTEN, path=path, check=learner.command("check", name)))
+    return learner.say(WRITTEN, path=path, check=learner.command("check", each.name))
+
+
+@exercise.command("next")
+@add_portuguese(
+    pt="""Começa o próximo exercício por resolver, e diz quantos já estão resolvidos.
+
+    Se o arquivo dele já está na pasta, só diz qual é.
+    """
+)
+def next_(folder: Folder = _HERE, lang: Language = None) -> None:
+    """Start the next exercise that is not solved, and say how many are.
+
+    If its file is in the folder already, only say which it is.
+    """
+    learner = _Learner(lang, folder)
+    states = {each: _state(each, folder / each.file) for each in all_exercises()}
+    first = next((each for each, state in states.items() if state != SOLVED), None)
+    if first is None:
+        page = page_address("practice/checker", learner.lang)
+        step = learner.say(NONE_LEFT, page=page)
+    elif states[first] == STARTED:
+        check = learner.command("check", first.name)
+        step = learner.say(GO_ON, path=folder / first.file, check=check)
+    else:
+        step = _start(first, learner)
+    print(_count(states.values(), learner))
+    print(step)
 
 
 @exercise.command()
@@ -234,7 +293,23 @@ def start(
     O que a sua função imprime não aparece: para ver isso, execute o próprio arquivo.
     """
 )
-def check(name: Name, folder: Folder = _HERE, lang: Language = None) -> None:
+def check(
+    name: Name,
+    folder: Folder = _HERE,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help=choose_help(
+                en="Judge it after each save, until it is solved; of the rules, show only the "
+                "first that is broken.",
+                pt="Julga a cada vez que você salva, até estar resolvido; das regras, mostra só "
+                "a primeira que foi quebrada.",
+            ),
+        ),
+    ] = False,
+    lang: Language = None,
+) -> None:
     """Judge what you have written.
 
     The exit status is 0 when it is solved, 1 when it is not yet, 2 when it could not be judged.
@@ -245,14 +320,35 @@ def check(name: Name, folder: Folder = _HERE, lang: Language = None) -> None:
     path = folder / each.file
     if not path.exists():
         learner.refuse(NOT_STARTED, path=path, start=learner.command("start", name))
-    solved, outcomes = _judge(each, path)
-    print(report(each, outcomes, learner.lang), end="")
+    raise typer.Exit(_watch(each, learner) if watch else _check(each, learner))
+
+
+def _check(each: Exercise, learner: _Learner, *, brief: bool = False) -> int:
+    """Says what is to be said of the file; the exit status."""
+    solved, outcomes = _judge(each, learner.folder / each.file)
+    print(report(each, outcomes, learner.lang, brief=brief), end="")
     if not solved:
         unjudged = outcomes[-1].name == FILE
-        raise typer.Exit(2 if unjudged else 1)
+        return 2 if unjudged else 1
     print(f"\n{source.fill(each.text(learner.lang).why)}\n")
     for line in _next_steps(each, learner):
         print(line)
+    return 0
+
+
+def _watch(each: Exercise, learner: _Learner) -> int:
+    """Checks after each save until it is solved, or until Ctrl-C; the last exit status."""
+    path, status = learner.folder / each.file, 1
+    try:
+        seen = stamp(path)
+        while status := _check(each, learner, brief=True):
+            print(f"\n{learner.say(WATCHING, path=path)}", flush=True)
+            wait_for_save(path, seen)
+            seen = stamp(path)
+            print(f"\n── {time.strftime('%H:%M:%S')} {'─' * 76}")
+    except KeyboardInterrupt:
+        print()
+    return status
 
 
 def _next_steps(solved: Exercise, learner: _Learner) -> Iterator[str]:

@@ -48,16 +48,17 @@ class ExerciseText(NamedTuple):
 class Exercise:
     """One exercise; ``name`` is also that of the learner's file and of the function in it.
 
-    ``page`` of the book explains what it is about.
+    ``page`` of the book explains what it is about; ``difficulty`` is 1, 2 or 3.
 
     Examples:
-        >>> Exercise("softmax", "formula", "foundations/softmax-or-sum", number=1).file
+        >>> Exercise("softmax", "formula", "foundations/softmax-or-sum", 1, number=1).file
         'softmax.py'
     """
 
     name: str
     topic: str
     page: str
+    difficulty: int
     number: int
 
     @property
@@ -105,11 +106,9 @@ def all_exercises() -> tuple[Exercise, ...]:
     """All of them, in the order of the course.
 
     Examples:
-        >>> all_exercises()[0]
-        Exercise(name='dot_scores', topic='words', page='foundations/six-words', number=1)
+        >>> first = all_exercises()[0]
+        >>> first.name, first.topic, first.page, first.difficulty, first.number
+        ('dot_scores', 'words', 'foundations/six-words', 1, 1)
     """
-    named = [(*each, topic) for topic, pages in COURSE.items() for each in pages.items()]
-    return tuple(
-        Exercise(name, topic, page, number)
-        for number, (name, page, topic) in enumerate(named, start=1)
-    )
+    named = [(name, topic, *rest) for topic in COURSE for name, rest in COURSE[topic].items()]
+    return tuple(Exercise(*each, number) for number, each in enumerate(named, start=1))

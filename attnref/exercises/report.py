@@ -38,15 +38,20 @@ _WIDTH = 88
 _PASSED, _FAILED, _UNASKED = "✓", "✗", "·"
 
 
-def report(exercise: Exercise, outcomes: Sequence[Outcome], lang: str) -> str:
-    """The verdict, a line for each check, and under the first that failed all there is to say."""
+def report(
+    exercise: Exercise, outcomes: Sequence[Outcome], lang: str, *, brief: bool = False
+) -> str:
+    """The verdict, a line for each check, and under the first that failed all there is to say.
+
+    In ``brief``, the verdict and the first check that failed.
+    """
     named = {"name": exercise.name}
     found = {outcome.name: outcome for outcome in outcomes}
     file = found.pop(FILE)
     if file.finding is not None:
         return f"{UNJUDGED.say(lang, named)}\n\n{_fill(_sentence(file.finding, lang))}\n"
     if any(each.finding is not None and each.finding.text == UNWRITTEN for each in outcomes):
-        return f"{TO_BE_WRITTEN.say(lang, named)}\n"
+        return f"{TO_BE_WRITTEN.say(lang, named)}\n\n{_explained(exercise, lang)}\n"
     rules = _rules(exercise, lang)
     passed = sum(outcome.passed for outcome in found.values())
     verdict = SOLVED if passed == len(rules) else NOT_YET
@@ -54,15 +59,20 @@ def report(exercise: Exercise, outcomes: Sequence[Outcome], lang: str) -> str:
     explained = False
     for name, rule in rules.items():
         outcome = found.get(name)
+        if brief and (explained or outcome is None or outcome.passed):
+            continue
         mark = _UNASKED if outcome is None else _PASSED if outcome.passed else _FAILED
         lines.append(_fill(rule, first=f"{mark} ", rest="  "))
         if outcome is not None and not outcome.passed and not explained:
             lines += ["", *_explain(exercise, outcome, lang), ""]
             explained = True
     if explained:
-        page = page_address(exercise.page, lang)
-        lines += ["", _fill(EXPLAINED.say(lang, {"where": page}))]
+        lines += [*([""] if lines[-1] else []), _explained(exercise, lang)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _explained(exercise: Exercise, lang: str) -> str:
+    return _fill(EXPLAINED.say(lang, {"where": page_address(exercise.page, lang)}))
 
 
 def _rules(exercise: Exercise, lang: str) -> dict[str, str]:

@@ -1,15 +1,17 @@
 """The command line, in a temporary folder: what it writes, prints and answers."""
 
 import functools
+import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from attnref.book import page_address
-from attnref.exercises import command, findings, memory, source
+from attnref.exercises import command, findings, memory, source, watching
 from attnref.exercises.command import HEADING, REMINDER
 from attnref.exercises.exercise import all_exercises
 from attnref.exercises.findings import failure
@@ -53,7 +55,8 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
     )
     assert exercise("check", "dot_scores") == (
         1,
-        "dot_scores is not written yet: replace the line that raises NotImplementedError.\n",
+        "dot_scores is not written yet: replace the line that raises NotImplementedError.\n\n"
+        "Explained in: the page foundations/six-words of the attnref book\n",
         "",
     )
     write(tmp_path, "dot_scores", TO_WRITE, "return (key @ query).abs()")
@@ -88,6 +91,58 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
     assert out.startswith("dot_scores is solved: 3 of 3 checks passed.\n\n✓ There is one score")
     assert "\nA score is a sum over the d components" in out
     assert out.endswith("\n\nNext: attnref exercise start sum_normalise\n")
+
+
+@pytest.mark.claim("watch-follows-saves")
+def test_watching_checks_after_each_save_until_it_is_solved(exercise, tmp_path, monkeypatch):
+    """The clock of the watch saves the file, in pieces too, instead of waiting for it."""
+    path = tmp_path / "dot_scores.py"
+    head = "def dot_scores(query, key):\n    return "
+    saved = iter(
+        [
+            lambda: None,
+            path.unlink,
+            lambda: path.write_text("", encoding="utf-8"),  # not left so, and so not judged
+            lambda: path.write_text(f"{head}(key\n", encoding="utf-8"),
+            lambda: None,
+            lambda: path.write_text(f"{head}key @ query\n", encoding="utf-8"),
+            lambda: None,
+        ]
+    )
+    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=lambda _: next(saved)()))
+    path.write_text(f"{head}(key @ query).abs()\n", encoding="utf-8")
+    status, out, err = exercise("check", "dot_scores", "--watch")
+    assert (status, err, list(saved)) == (0, "", [])
+    first, second, third = re.split(r"\n── \d\d:\d\d:\d\d ─{76}\n", out)
+    assert first.startswith(
+        "dot_scores is not solved yet: 2 of 3 checks passed.\n"
+        "\n"
+        "✗ Keys that point away from the query get a negative score.\n"
+        "\n"
+        "    The result is wrong in"
+    )
+    waiting = "\n\nSave dot_scores.py to have it checked again; Ctrl-C ends.\n"
+    assert first.endswith(
+        f"Explained in: the page foundations/six-words of the attnref book{waiting}"
+    )
+    assert "✓" not in first
+    assert second == (
+        "dot_scores could not be judged.\n\nThe file is not valid Python: '(' was never closed, "
+        f"in line 2: return (key{waiting}"
+    )
+    assert third.startswith("dot_scores is solved: 3 of 3 checks passed.\n\nA score is a sum")
+    assert third.endswith("\n\nNext: attnref exercise start sum_normalise\n")
+
+
+def test_watching_ends_with_ctrl_c_and_the_last_status(exercise, tmp_path, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=interrupt))
+    (tmp_path / "rotary.py").write_text("def rotary(x)\n", encoding="utf-8")
+    status, out, err = exercise("check", "rotary", "--watch", "--lang", "pt")
+    assert (status, err) == (2, "")
+    assert out.endswith("\n\nSalve rotary.py para verificar de novo; Ctrl-C encerra.\n\n")
 
 
 def test_an_exercise_in_portuguese(exercise, tmp_path):
@@ -158,14 +213,52 @@ def test_the_solution_solves_the_exercise(exercise, tmp_path):
         assert exercise("check", "rotary")[0] == 0
 
 
-def test_what_comes_next_is_the_next_that_is_not_solved(exercise, tmp_path, monkeypatch):
-    """With files that are judged at once, by their first letter."""
+@pytest.fixture
+def judged_at_once(monkeypatch):
+    """A file is solved if it begins with #."""
 
     def judged(each, path):
         solved = path.read_text(encoding="utf-8").startswith("#")
         return [Outcome(FILE, None if solved else failure(findings.SYNTAX, error="", line=1))]
 
     monkeypatch.setattr(command, "judge", judged)
+
+
+@pytest.mark.claim("started-files-are-kept")
+@pytest.mark.usefixtures("judged_at_once")
+def test_next_starts_the_first_that_is_not_solved_and_writes_over_none(exercise, tmp_path):
+    said = "Write the function in it, then: attnref exercise check"
+    assert exercise("next") == (
+        0,
+        f"0 of 42 solved.\nWrote dot_scores.py. {said} dot_scores\n",
+        "",
+    )
+    text = (tmp_path / "dot_scores.py").read_text(encoding="utf-8")
+    assert TO_WRITE in text
+    (tmp_path / "rotary.py").write_text("#\n", encoding="utf-8")
+    assert exercise("next", "--lang", "pt") == (
+        0,
+        "1 de 42 resolvidos.\nO próximo é dot_scores.py, que você já começou. "
+        "Para verificar: attnref exercise check dot_scores --lang pt\n",
+        "",
+    )
+    assert (tmp_path / "dot_scores.py").read_text(encoding="utf-8") == text
+    (tmp_path / "dot_scores.py").write_text("#\n", encoding="utf-8")
+    assert exercise("next")[1] == (
+        f"2 of 42 solved.\nWrote sum_normalise.py. {said} sum_normalise\n"
+    )
+    for name in COURSE:
+        (tmp_path / f"{name}.py").write_text("#\n", encoding="utf-8")
+    assert exercise("next") == (
+        0,
+        "42 of 42 solved.\nNo exercise is left. What comes next is your own attention: "
+        "the page practice/checker of the attnref book\n",
+        "",
+    )
+
+
+@pytest.mark.usefixtures("judged_at_once")
+def test_what_comes_next_is_the_next_that_is_not_solved(exercise, tmp_path):
     names = list(COURSE)
 
     def next_after(number, *options):
@@ -208,8 +301,8 @@ def test_a_solved_file_is_run_again_only_when_it_has_changed(exercise, tmp_path,
         "def dot_scores(query, key):\n    return SIGN * (key @ query)\n"
     )
     path.write_text(right, encoding="utf-8")
-    solved = "   1  solved   dot_scores "
-    started = "   1  started  dot_scores "
+    solved = "   1  solved   •    dot_scores "
+    started = "   1  started  •    dot_scores "
     ran = []
 
     def noted(each, path):
@@ -244,13 +337,16 @@ def test_the_list_sees_what_the_folder_holds(exercise, tmp_path):
     lines = out.splitlines()
     assert lines[:3] == [
         "Six words",
-        "   1  solved   dot_scores               Dot-product scores",
-        "   2           sum_normalise            Scores divided by their sum",
+        "   1  solved   •    dot_scores               Dot-product scores",
+        "   2           •    sum_normalise            Scores divided by their sum",
     ]
-    assert "   7  started  causal_mask              The causal mask" in lines
-    assert "  28  started  entropy                  How spread the weights are" in lines
-    assert sum("solved" in line for line in lines) == 1
-    assert [line for line in lines if line and line[0] != " "] == [
+    assert "   7  started  •    causal_mask              The causal mask" in lines
+    assert "  12           ••   safe_softmax             A row with nothing to see" in lines
+    assert "  28  started  •    entropy                  How spread the weights are" in lines
+    assert {each.difficulty for each in COURSE.values()} == {1, 2, 3}
+    assert sum("solved" in line for line in lines) == 2
+    assert lines[-2:] == ["", "1 of 42 solved."]
+    assert [line for line in lines[:-1] if line and line[0] != " "] == [
         *("Six words", "The formula", "Masks", "Heads"),
         *("Positions", "In blocks", "Training", "Linear attention", "Today's models"),
     ]
@@ -258,8 +354,9 @@ def test_the_list_sees_what_the_folder_holds(exercise, tmp_path):
         each.text("en").title.split()[-1] for each in COURSE.values()
     ]
     portuguese = exercise("list", "--lang", "pt")[1]
-    assert "   1  resolvido  dot_scores               Escores por produto escalar\n" in portuguese
-    assert "   7  começado   causal_mask              A máscara causal\n" in portuguese
+    assert "   1  resolvido  •    dot_scores               Escores por produto esc" in portuguese
+    assert "   7  começado   •    causal_mask              A máscara causal\n" in portuguese
+    assert portuguese.endswith("\n\n1 de 42 resolvidos.\n")
 
 
 @pytest.mark.claim("started-files-are-kept")
@@ -283,10 +380,12 @@ REFUSED = {
     "check zzz": "name: expected the name of an exercise, got 'zzz'. See: attnref exercise list\n",
     "solution zzz --lang pt": "name: o esperado era o nome de um exercício, veio 'zzz'. Veja: "
     "attnref exercise list",
+    "check rotary --watch": "rotary.py does not exist. Begin with: attnref exercise start rotary\n",
     "check rotary": "rotary.py does not exist. Begin with: attnref exercise start rotary\n",
     "start rotary --folder none": "folder: expected an existing folder, got 'none'. Make it first.",
     "list --folder nada --lang pt": "folder: o esperado era uma pasta que exista, veio "
     "'nada'. Crie-a antes.",
+    "next --folder none": "folder: expected an existing folder, got 'none'. Make it first.",
     "list --lang fr": "lang: expected one of en, pt, got 'fr'.\n",
     "hint rotary 4": "number: expected one from 1 to 3, got 4.\n",
     "hint rotary 0 --lang pt": "number: o esperado era um de 1 a 3, veio 0.\n",
@@ -386,7 +485,7 @@ def test_the_starter_names_its_commands():
 def test_without_a_subcommand_it_explains_itself(exercise):
     status, out, err = exercise()
     assert status == 2
-    for word in ("list", "start", "check", "hint", "solution"):
+    for word in ("list", "next", "start", "check", "hint", "solution"):
         assert f"\n  {word} " in out + err
 
 
