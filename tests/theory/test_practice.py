@@ -37,7 +37,7 @@ def page(language, name):
 @pytest.mark.claim("answers-are-backed")
 def test_every_answer_has_a_test_or_a_source_and_leads_on():
     found = {language: QUESTION.findall(page(language, "questions")) for language in LANGUAGES}
-    assert len(found["pt"]) == len(found["en"]) >= 28
+    assert len(found["pt"]) == len(found["en"]) >= 27
     for language, answers in found.items():
         for answer in answers:
             said, _, link = answer.strip().rpartition("\n\n")
