@@ -2,7 +2,8 @@
 
 A card of a page has its title, its description and, if it is for an explorer, its picture. One of a
 group has its pages, with the time that each takes, for whom they are, and what the front matter
-says of the group, ``cards: {masks: what it is good for}``.
+says of the group, ``cards: {masks: what it is good for}``. ``<!-- time -->`` is that of all pages
+but the specialists'.
 """
 
 from book.edition import Edition, Nav, paths
@@ -11,15 +12,16 @@ from book.stage import explorers
 from book.stage.reading import LEVELS, SPECIALIST, is_chapter, minutes
 
 AFTER = ("citations",)
-PLACE = "<!-- cards -->"
+PLACE, TIME = "<!-- cards -->", "<!-- time -->"
 
 
 def stage(markdown: str, page: Page, edition: Edition) -> str:
     if PLACE not in markdown:
         return markdown
+    beside = _beside(edition.nav, page.uri)
     told = page.matter.get("cards", {})
     cards = []
-    for item in _beside(edition.nav, page.uri):
+    for item in beside:
         if isinstance(item, str):
             other = edition.pages[item]
             told_of = str(other.matter.get("description", ""))
@@ -30,6 +32,9 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
                     file, line = locate(page.path, PLACE)
                     raise BookError(f"{file}:{line}: cards: nothing is said of the group {room!r}")
                 cards.append(_group(edition, room, inside, page, told[room]))
+    core = [edition.pages[uri] for uri in paths(beside)]
+    time = sum(minutes(one.source) for one in core if one.matter.get("level") != SPECIALIST)
+    markdown = markdown.replace(TIME, f"{time // 60} h {time % 60:02} min")
     items = "\n".join(f"- **{name}**\n\n{_indent(text)}\n" for name, text in cards)
     box = '<div class="grid cards" markdown data-search-exclude>'
     return page.fill(markdown, PLACE, f"{box}\n\n{items}\n</div>")
