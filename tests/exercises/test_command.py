@@ -278,18 +278,16 @@ def test_a_started_file_is_not_written_over(exercise, tmp_path):
 
 
 REFUSED = {
-    "start dot-scores": "name: expected the name of an exercise, got 'dot-scores'. Did you "
+    "start dot-scores": "There is no exercise 'dot-scores'. Did you "
     "mean dot_scores? See: attnref exercise list",
-    "check zzz": "name: expected the name of an exercise, got 'zzz'. See: attnref exercise list\n",
-    "solution zzz --lang pt": "name: o esperado era o nome de um exercício, veio 'zzz'. Veja: "
-    "attnref exercise list",
+    "check zzz": "There is no exercise 'zzz'. See: attnref exercise list\n",
+    "solution zzz --lang pt": "Não existe exercício chamado 'zzz'. Veja: attnref exercise list",
     "check rotary": "rotary.py does not exist. Begin with: attnref exercise start rotary\n",
-    "start rotary --folder none": "folder: expected an existing folder, got 'none'. Make it first.",
-    "list --folder nada --lang pt": "folder: o esperado era uma pasta que exista, veio "
-    "'nada'. Crie-a antes.",
+    "start rotary --folder none": "The folder 'none' does not exist. Create it first.",
+    "list --folder nada --lang pt": "A pasta 'nada'. Crie-a antes.",
     "list --lang fr": "lang: expected one of en, pt, got 'fr'.\n",
-    "hint rotary 4": "number: expected one from 1 to 3, got 4.\n",
-    "hint rotary 0 --lang pt": "number: o esperado era um de 1 a 3, veio 0.\n",
+    "hint rotary 4": "There is no hint 4. Choose one from 1 to 3.\n",
+    "hint rotary 0 --lang pt": "Não existe a dica 0. Escolha uma de 1 a 3.\n",
 }
 
 
@@ -307,7 +305,7 @@ def test_a_file_that_cannot_be_judged_is_status_2(exercise, tmp_path):
         ("def rotate(x): pass\n", "The file has no function rotary. It has: rotate."),
     ):
         (tmp_path / "rotary.py").write_text(body, encoding="utf-8")
-        assert exercise("check", "rotary") == (2, f"rotary could not be judged.\n\n{said}\n", "")
+        assert exercise("check", "rotary") == (2, f"rotary could not be graded.\n\n{said}\n", "")
 
 
 def test_a_call_that_hangs_is_told_without_a_slip(exercise, tmp_path, monkeypatch):
@@ -322,7 +320,7 @@ def test_a_call_that_hangs_is_told_without_a_slip(exercise, tmp_path, monkeypatc
         "\n"
         "✗ Position 0 is left as it is, and a lone row is position 0.\n"
         "\n"
-        "    It did not come back within 1 s, and was stopped.\n"
+        "    It did not return within 1 s, and was stopped.\n"
         "\n"
         "· The rotation goes from the first component of a pair towards the second.\n"
         "· A pair is two neighbours, 2i and 2i + 1, with the frequency w_i.\n"

@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path):
 def test_a_file_that_never_ends_is_stopped(tmp_path):
     before = time.monotonic()
     answer = only(tmp_path, "while True: pass\n", limit=0.5)
-    assert answer == "It did not come back within 0.5 s, and was stopped."
+    assert answer == "It did not return within 0.5 s, and was stopped."
     assert time.monotonic() - before < 10
 
 
@@ -87,7 +87,7 @@ def test_a_function_that_never_ends_is_stopped_and_asked_no_more(tmp_path):
         ("one_score_a_key", True),
         ("sign", False),
     ]
-    assert said(found[-1].finding, "pt") == "Ela não voltou em 1 s, e foi interrompida."
+    assert said(found[-1].finding, "pt") == "Ela não terminou em 1 s, e foi interrompida."
 
 
 @pytest.mark.claim("crashing-solutions-fail-one-rule")
