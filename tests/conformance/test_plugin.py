@@ -118,7 +118,9 @@ def test_its_own_names_its_seed_and_its_limit(run):
 def test_a_layer_is_given_what_it_needs(run):
     layer = ("--attention", "mine:Layer", "-k", "row_sums", "--attention-with")
     assert "1 passed" in run(*layer, "temperature=1.0")[1]
-    assert "ERROR: --attention, with: expected name=value" in run(*layer, "temperature")[1]
+    assert (
+        "ERROR: --attention, with: 'temperature' is not name=value" in run(*layer, "temperature")[1]
+    )
 
 
 def test_it_stands_beside_other_tests(run, tmp_path):

@@ -75,7 +75,7 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
         "    expected  tensor([-1.0000,  0.0000,  0.6000])\n"
         "    returned  tensor([1.0000, 0.0000, 0.6000])\n"
         "\n"
-        "    The usual slip: An absolute value or a square somewhere. Less than 0 is a score like\n"
+        "    Common mistake: An absolute value or a square somewhere. Less than 0 is a score like\n"
         "    any other: it says that the angle exceeds 90°.\n"
         "\n"
         "✓ A key twice as long scores twice as much.\n"
@@ -284,7 +284,7 @@ REFUSED = {
     "solution zzz --lang pt": "Não existe exercício chamado 'zzz'. Veja: attnref exercise list",
     "check rotary": "rotary.py does not exist. Begin with: attnref exercise start rotary\n",
     "start rotary --folder none": "The folder 'none' does not exist. Create it first.",
-    "list --folder nada --lang pt": "A pasta 'nada'. Crie-a antes.",
+    "list --folder nada --lang pt": "A pasta 'nada' não existe. Crie-a antes.",
     "list --lang fr": "lang: expected one of en, pt, got 'fr'.\n",
     "hint rotary 4": "There is no hint 4. Choose one from 1 to 3.\n",
     "hint rotary 0 --lang pt": "Não existe a dica 0. Escolha uma de 1 a 3.\n",
@@ -361,14 +361,14 @@ def test_the_usual_slip_is_told_where_it_explains_what_came(exercise, tmp_path):
             "(d := torch.arange(n)[:, None] - torch.arange(n)) >= 0 & d < window",
             "What to do: Python asked a whole tensor for a single True or False. `if`, `and`,",
         ),
-        ("dot_scores", "(key * query)", "The usual slip: Stopping at the products, which"),
+        ("dot_scores", "(key * query)", "Common mistake: Stopping at the products, which"),
     ):
         assert exercise("start", name)[0] == 0
         write(tmp_path, name, TO_WRITE, f"return {body}")
         status, out, _ = exercise("check", name)
         assert status == 1
         assert f"    {advice}" in out
-        assert ("usual slip" in out) == ("usual slip" in advice)
+        assert ("Common mistake" in out) == ("Common mistake" in advice)
 
 
 def test_the_starter_names_its_commands():

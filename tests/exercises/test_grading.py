@@ -60,10 +60,14 @@ TOLD = [
     (
         lambda x: 2 * x + ROW // 2,
         "is wrong in 1 of 2 numbers, first at",
-        "em 1 de 2 números, o primeiro em [1]: esperado 4, veio 5.",
+        "em 1 de 2 números, o primeiro em [1]: deveria ser 4, mas é 5.",
     ),
-    (lambda x: 2 * x + ROW // 2, "at [1]: expected 4, got 5.", "em [1]: esperado 4, veio 5."),
-    (lambda x: 2 * x / 0, "first at [0]: expected 2, got inf.", "em [0]: esperado 2, veio inf."),
+    (lambda x: 2 * x + ROW // 2, "at [1]: expected 4, got 5.", "em [1]: deveria ser 4, mas é 5."),
+    (
+        lambda x: 2 * x / 0,
+        "first at [0]: expected 2, got inf.",
+        "em [0]: deveria ser 2, mas é inf.",
+    ),
     (
         lambda x: 2 * x[None],
         "has shape (1, 2), expected (2,).",

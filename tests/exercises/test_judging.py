@@ -54,8 +54,8 @@ CANNOT = [
     ("dot_scores = 3\n", "The file has no function dot_scores. It has: –."),
     (
         "def dot_scores(query): pass\n",
-        "Expected dot_scores(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor, found "
-        "dot_scores(query). Leave the parameters as they were.",
+        "The signature must be dot_scores(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor, "
+        "but is dot_scores(query). Leave the parameters as they were.",
     ),
     ("import os\nos._exit(3)\n", "It ended its process: exit status 3."),
 ]
