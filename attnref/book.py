@@ -14,7 +14,7 @@ _IN_THE_BOOK = {
 _INSTALL = {
     "en": "Run pip install '.[{0}]' in a clone, or pip install './WHEEL[{0}]' with the site's "
     "wheel.",
-    "pt": "Rode pip install '.[{0}]' em um clone, ou pip install './WHEEL[{0}]' com o arquivo "
+    "pt": "Rode pip install '.[{0}]' num clone, ou pip install './WHEEL[{0}]' com o arquivo "
     "WHEEL do site.",
 }
 

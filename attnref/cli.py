@@ -23,17 +23,16 @@ NO_TYPER = Text(
     pt=f"a linha de comando precisa de typer e rich. {install('cli', 'pt')}",
 )
 CLOSED = Text(
-    en="expected a standard output to print to, got a closed one. Redirect it to a file.",
-    pt="o esperado era uma saída padrão em que imprimir, veio uma fechada. Redirecione-a para um "
-    "arquivo.",
+    en="standard output is closed. Redirect it to a file.",
+    pt="a saída padrão está fechada. Redirecione-a para um arquivo.",
 )
 BROKE = Text(
-    en="this is no finding: the lines above say what broke.",
-    pt="isto não é um veredito: as linhas acima dizem o que quebrou.",
+    en="this is not a finding: an error occurred, shown above.",
+    pt="isto não é um veredito: houve um erro, mostrado acima.",
 )
 LOST = Text(
-    en="{error}. What was to be written is not, or not whole.",
-    pt="{error}. O que devia ser escrito não foi, ou não por inteiro.",
+    en="{error}. The output was not written, or only in part.",
+    pt="{error}. A saída não foi escrita, ou só em parte.",
 )
 
 
@@ -65,12 +64,12 @@ def main() -> None:
         "--version",
         callback=show_version,
         is_eager=True,
-        help=choose_help(en="Print it.", pt="Imprime a versão."),
+        help=choose_help(en="Print the version.", pt="Imprime a versão."),
     )
 
-    @add_portuguese(pt="Atenção por produto escalar escalado: a referência, julgada e medida.")
+    @add_portuguese(pt="Atenção por produto escalar escalado: a referência, testada e medida.")
     def attnref_(version: Annotated[bool, version] = False) -> None:
-        """Scaled dot-product attention: the reference, judged and measured."""
+        """Scaled dot-product attention: the reference, tested and measured."""
 
     # Plain text without boxes: an error is a line to read, or to search for.
     app = typer.Typer(

@@ -47,12 +47,12 @@ class Text(NamedTuple):
 
 
 class Refusal(Exception):
-    """What was asked for cannot be done; it says what was expected, what came, and how to fix it.
+    """What was asked for cannot be done; it says what is wrong and how to fix it.
 
     Examples:
-        >>> refusal = Refusal(en="n: expected 1, got 0.", pt="n: o esperado era 1, veio 0.")
+        >>> refusal = Refusal(en="n: expected 1, got 0.", pt="n deve ser 1, mas é 0.")
         >>> str(refusal), refusal.say("pt")
-        ('n: expected 1, got 0.', 'n: o esperado era 1, veio 0.')
+        ('n: expected 1, got 0.', 'n deve ser 1, mas é 0.')
     """
 
     def __init__(self, en: str, pt: str) -> None:
@@ -77,7 +77,7 @@ def one_of(name: str, known: Iterable[str], got: object) -> Text:
     names = ", ".join(known)
     return Text(
         en=f"{name}: expected one of {names}, got {got!r}.",
-        pt=f"{name}: o esperado era um entre {names}, veio {got!r}.",
+        pt=f"{name}: {got!r} não é um valor válido. Escolha entre {names}.",
     )
 
 

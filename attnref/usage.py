@@ -27,10 +27,10 @@ PHRASES = {
     r"^Option ('.+?') does not take a value\.": r"A opção \1 não recebe valor.",
     r"^Got unexpected extra argument(?:s|\(s\))? \((.+)\)": r"Argumentos a mais: \1",
     r"^Invalid value for ('.+?'): ": r"Valor inválido para \1: ",
-    r"Input should be a valid integer.*": "o esperado era um número inteiro.",
-    r"Input should be a valid number.*": "o esperado era um número.",
-    r"('[^']*') is not a valid integer\.": r"o esperado era um número inteiro, veio \1.",
-    r"('[^']*') is not a valid float\.": r"o esperado era um número, veio \1.",
+    r"Input should be a valid integer.*": "deve ser um número inteiro.",
+    r"Input should be a valid number.*": "deve ser um número.",
+    r"('[^']*') is not a valid integer\.": r"\1 não é um número inteiro.",
+    r"('[^']*') is not a valid float\.": r"\1 não é um número.",
 }
 COMPLETION = {
     "install_completion": "Instala o autocompletar no shell atual.",

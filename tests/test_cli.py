@@ -62,8 +62,8 @@ CHECK, LIST = "check mine.py:attention --only shape", "exercise list"
 @pytest.mark.parametrize(
     ("command", "redirection", "said"),
     [
-        (CHECK, ">/dev/full", b"attnref: [Errno 28] No space left on device. What was to be"),
-        (LIST, ">&-", b"attnref: expected a standard output to print to, got a closed one. Redi"),
+        (CHECK, ">/dev/full", b"attnref: [Errno 28] No space left on device. The output was"),
+        (LIST, ">&-", b"attnref: standard output is closed. Redirect it"),
         (CHECK, ">&- 2>&-", b""),
         (CHECK, "2>&-", None),
     ],
@@ -134,7 +134,7 @@ def test_what_breaks_is_status_2(odd):
     assert status == 2
     assert err.startswith("Traceback")
     assert err.endswith(
-        "ZeroDivisionError: oh\nattnref: this is no finding: the lines above say what broke.\n"
+        "ZeroDivisionError: oh\nattnref: this is not a finding: an error occurred, shown above.\n"
     )
 
 
@@ -142,8 +142,8 @@ def test_what_cannot_be_written_is_said(odd):
     status, _, err = odd(raises(OSError(28, "No space left on device")))
     assert (status, err) == (
         2,
-        "attnref: [Errno 28] No space left on device. What was to be written is not, or not "
-        "whole.\n",
+        "attnref: [Errno 28] No space left on device. The output was not written, or only "
+        "in part.\n",
     )
 
 

@@ -26,14 +26,16 @@ from attnref.text import add_portuguese, choose_help, preferred_language
 _DEFAULTS = Settings()
 
 
-@add_portuguese(pt="Mede métodos de atenção lado a lado, com erro e memória junto de cada tempo.")
+@add_portuguese(
+    pt="Mede métodos de atenção lado a lado, com o erro e a memória ao lado de cada tempo."
+)
 def bench(
     method: Annotated[
         list[str] | None,
         typer.Argument(
             help=choose_help(
-                en="What to measure; all, when none is named.",
-                pt="O que medir; todos, se nenhum for indicado.",
+                en="Methods to measure (default: all).",
+                pt="Métodos a medir (padrão: todos).",
             )
         ),
     ] = None,
@@ -43,8 +45,8 @@ def bench(
             "--task",
             "-t",
             help=choose_help(
-                en=f"{', '.join(TASKS)}; with --ranks {', '.join(SCALINGS)}; may be repeated.",
-                pt=f"{', '.join(TASKS)}; com --ranks {', '.join(SCALINGS)}; pode ser repetida.",
+                en=f"{', '.join(TASKS)}; with --ranks {', '.join(SCALINGS)}. Can be repeated.",
+                pt=f"{', '.join(TASKS)}; com --ranks {', '.join(SCALINGS)}. Pode ser repetida.",
             ),
         ),
     ] = None,
@@ -54,8 +56,8 @@ def bench(
             "--n",
             "-n",
             help=choose_help(
-                en="Number of keys, in weak of a rank; may be repeated.",
-                pt="Número de chaves, em weak de um rank; pode ser repetida.",
+                en="Number of keys; in weak, keys per rank. Can be repeated.",
+                pt="Número de chaves; em weak, por rank. Pode ser repetida.",
             ),
         ),
     ] = None,
@@ -75,26 +77,32 @@ def bench(
         int, typer.Option(help=choose_help(en="Number of heads.", pt="Número de cabeças."))
     ] = _DEFAULTS.heads,
     head_dim: Annotated[
-        int, typer.Option(help=choose_help(en="Width of a head.", pt="Largura de uma cabeça."))
+        int, typer.Option(help=choose_help(en="Width of each head.", pt="Largura de cada cabeça."))
     ] = _DEFAULTS.head_dim,
     seed: Annotated[
         int,
-        typer.Option(
-            help=choose_help(en="Of all random numbers.", pt="De todos os números aleatórios.")
-        ),
+        typer.Option(help=choose_help(en="Random seed.", pt="Semente dos números aleatórios.")),
     ] = _DEFAULTS.seed,
     repeats: Annotated[
-        int, typer.Option(help=choose_help(en="Samples at most.", pt="Amostras, no máximo."))
+        int,
+        typer.Option(
+            help=choose_help(en="Maximum number of samples.", pt="Número máximo de amostras.")
+        ),
     ] = _DEFAULTS.repeats,
     budget: Annotated[
-        float, typer.Option(help=choose_help(en="Seconds for all of it.", pt="Segundos para tudo."))
+        float,
+        typer.Option(
+            help=choose_help(
+                en="Total time budget, in seconds.", pt="Tempo total disponível, em segundos."
+            )
+        ),
     ] = _DEFAULTS.budget,
     backward: Annotated[
         bool,
         typer.Option(
             "--backward",
             help=choose_help(
-                en="Time the gradients of the inputs too.",
+                en="Also time the gradients of the inputs.",
                 pt="Mede também os gradientes das entradas.",
             ),
         ),
@@ -104,8 +112,8 @@ def bench(
         typer.Option(
             "--ranks",
             help=choose_help(
-                en="Start so many processes that share a sequence; may be repeated.",
-                pt="Inicia tantos processos, que dividem uma sequência; pode ser repetida.",
+                en="Number of processes that share a sequence. Can be repeated.",
+                pt="Número de processos que dividem uma sequência. Pode ser repetida.",
             ),
         ),
     ] = None,
@@ -114,8 +122,8 @@ def bench(
         typer.Option(
             "--threads",
             help=choose_help(
-                en="Threads of a rank, 1 when not given; may be repeated.",
-                pt="Threads de um rank, 1 se não indicado; pode ser repetida.",
+                en="Threads per rank (default: 1). Can be repeated.",
+                pt="Threads por rank (padrão: 1). Pode ser repetida.",
             ),
         ),
     ] = None,
@@ -125,7 +133,8 @@ def bench(
             "--output",
             "-o",
             help=choose_help(
-                en="Where to write the record, as JSON.", pt="Onde escrever o registro, em JSON."
+                en="Destination file of the record, as JSON.",
+                pt="Arquivo de destino do registro, em JSON.",
             ),
         ),
     ] = None,
@@ -134,8 +143,8 @@ def bench(
         typer.Option(
             "--charts",
             help=choose_help(
-                en="Folder for a chart of each task, as SVG.",
-                pt="Pasta para um gráfico de cada tarefa, em SVG.",
+                en="Folder for the charts, one SVG per task.",
+                pt="Pasta para os gráficos, um SVG por tarefa.",
             ),
         ),
     ] = None,
@@ -144,8 +153,8 @@ def bench(
         typer.Option(
             "--list",
             help=choose_help(
-                en="Name all methods and their tasks, measure nothing.",
-                pt="Mostra todos os métodos e suas tarefas, sem medir.",
+                en="List all methods and their tasks; measure nothing.",
+                pt="Lista todos os métodos e suas tarefas, sem medir.",
             ),
         ),
     ] = False,
@@ -214,17 +223,17 @@ def _check_ranks(ranks: list[int] | None, threads: list[int] | None, charts: Pat
     """Options that say nothing without ranks, or with them."""
     if threads and not ranks:
         raise BenchError(
-            en=f"threads: expected them with --ranks, got {', '.join(map(str, threads))} alone. "
-            "Add --ranks, or set OMP_NUM_THREADS for a measurement in this process.",
-            pt=f"threads: o esperado era vir com --ranks, veio só {', '.join(map(str, threads))}. "
-            "Acrescente --ranks ou, para medir neste processo, defina OMP_NUM_THREADS.",
+            en=f"threads: {', '.join(map(str, threads))} was given without --ranks. Add --ranks, "
+            "or set OMP_NUM_THREADS for a measurement in this process.",
+            pt=f"threads: {', '.join(map(str, threads))} veio sem --ranks. Acrescente --ranks ou, "
+            "para medir neste processo, defina OMP_NUM_THREADS.",
         )
     if charts and ranks:
         raise BenchError(
-            en="charts: expected no ranks, for a chart shows time against length, got both. Leave "
-            "--charts out; --output keeps all numbers.",
-            pt="charts: o esperado era que não houvesse ranks, porque um gráfico mostra o tempo em "
-            "função do comprimento, vieram os dois. Tire --charts; --output guarda tudo.",
+            en="charts: cannot be combined with ranks, because a chart shows time against length. "
+            "Leave --charts out; --output keeps all numbers.",
+            pt="charts: não combina com ranks, porque um gráfico mostra o tempo em função do "
+            "comprimento. Tire --charts; --output guarda todos os números.",
         )
 
 
@@ -238,8 +247,8 @@ def _check_places(output: Path | None, charts: Path | None) -> None:
             continue
         if not folder.is_dir():
             raise BenchError(
-                en=f"{name}: expected an existing folder, got {folder}. Make it first.",
-                pt=f"{name}: o esperado era uma pasta que exista, veio {folder}. Crie-a antes.",
+                en=f"{name}: the folder {folder} does not exist. Create it first.",
+                pt=f"{name}: a pasta {folder} não existe. Crie-a antes.",
             )
         try:
             if place is output and place.exists():
@@ -248,8 +257,7 @@ def _check_places(output: Path | None, charts: Path | None) -> None:
                 tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
             raise BenchError(
-                en=f"{name}: expected a place to write to, got {place}: {error.strerror}. Choose "
-                "another.",
-                pt=f"{name}: o esperado era um lugar em que se possa escrever, veio {place}: "
-                f"{error.strerror}. Escolha outro.",
+                en=f"{name}: cannot write to {place}: {error.strerror}. Choose another place.",
+                pt=f"{name}: não foi possível escrever em {place}: {error.strerror}. Escolha "
+                "outro lugar.",
             ) from None

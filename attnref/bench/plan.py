@@ -85,10 +85,10 @@ def plan(settings: Settings) -> tuple[list[Point], list[Skipped]]:
     if not points and not skipped:
         able_tasks = sorted({task for name in chosen for task in known[name].cases})
         raise BenchError(
-            en=f"task: expected one of {', '.join(able_tasks)} for method {', '.join(chosen)}, got "
-            f"{', '.join(tasks)}.",
-            pt=f"task: o esperado era uma de {', '.join(able_tasks)} para o método "
-            f"{', '.join(chosen)}, veio {', '.join(tasks)}.",
+            en=f"task: {', '.join(chosen)} cannot do {', '.join(tasks)}. Choose from "
+            f"{', '.join(able_tasks)}.",
+            pt=f"task: {', '.join(tasks)} não está entre as tarefas de {', '.join(chosen)}. "
+            f"Escolha entre {', '.join(able_tasks)}.",
         )
     return points, skipped
 
@@ -100,12 +100,12 @@ def check(settings: Settings) -> tuple[torch.dtype, torch.device]:
         if count < 1:
             raise BenchError(
                 en=f"{name}: expected a number of at least 1, got {count}.",
-                pt=f"{name}: o esperado era um número a partir de 1, veio {count}.",
+                pt=f"{name} deve ser um número a partir de 1, mas é {count}.",
             )
     if not settings.budget > 0:
         raise BenchError(
-            en=f"budget: expected seconds above 0, got {settings.budget}.",
-            pt=f"budget: o esperado eram segundos acima de 0, veio {settings.budget}.",
+            en=f"budget: expected a positive number of seconds, got {settings.budget}.",
+            pt=f"budget deve ser um número de segundos maior que 0, mas é {settings.budget}.",
         )
     _check_names("dtype", [settings.dtype], DTYPES)
     try:
@@ -115,14 +115,14 @@ def check(settings: Settings) -> tuple[torch.dtype, torch.device]:
     if device.type not in ("cpu", "cuda"):
         raise BenchError(
             en=f"device: expected cpu, cuda or cuda:<number>, got {settings.device!r}.",
-            pt=f"device: o esperado era cpu, cuda ou cuda:<número>, veio {settings.device!r}.",
+            pt=f"device deve ser cpu, cuda ou cuda:<número>, mas é {settings.device!r}.",
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise BenchError(
-            en=f"device: expected one that PyTorch sees, got {settings.device!r}; it sees "
+            en=f"device: PyTorch does not see {settings.device!r}; it sees "
             f"{torch.cuda.device_count()} CUDA devices.",
-            pt=f"device: o esperado era um que o PyTorch veja, veio {settings.device!r}; ele vê "
-            f"{torch.cuda.device_count()} dispositivos CUDA.",
+            pt=f"device: o PyTorch não vê {settings.device!r}; ele vê {torch.cuda.device_count()} "
+            "dispositivos CUDA.",
         )
     return DTYPES[settings.dtype], device
 
@@ -138,12 +138,12 @@ def check_memory(
     free = memory.free_bytes(device)
     if free is not None and needed > KEPT_FREE * free:
         raise BenchError(
-            en=f"n: expected a length whose inputs and exact answer fit in the {free / 1e9:.1f} GB "
-            f"that are free, got {point.n}, which needs {needed / 1e9:.1f} GB for task "
-            f"{point.task!r}. Lower --n, --heads or --head-dim.",
-            pt=f"n: o esperado era um comprimento cujas entradas e resposta exata caibam nos "
-            f"{free / 1e9:.1f} GB livres, veio {point.n}, que precisa de {needed / 1e9:.1f} GB "
-            f"para a tarefa {point.task!r}. Diminua --n, --heads ou --head-dim.",
+            en=f"n: the inputs and the exact answer do not fit in the {free / 1e9:.1f} GB that "
+            f"are free: with n = {point.n}, task {point.task!r} needs {needed / 1e9:.1f} GB. "
+            "Lower --n, --heads or --head-dim.",
+            pt=f"n: as entradas e a resposta exata não cabem nos {free / 1e9:.1f} GB livres: com "
+            f"n = {point.n}, a tarefa {point.task!r} precisa de {needed / 1e9:.1f} GB. Diminua "
+            "--n, --heads ou --head-dim.",
         )
 
 

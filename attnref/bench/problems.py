@@ -148,7 +148,7 @@ def packed(shape: Shape) -> Problem:
     if shape.n <= sum(rest):
         raise BenchError(
             en=f"n: expected at least 8 for task 'packed', got {shape.n}. Raise --n.",
-            pt=f"n: o esperado era ao menos 8 para a tarefa 'packed', veio {shape.n}. Aumente --n.",
+            pt=f"n deve ser no mínimo 8 na tarefa 'packed', mas é {shape.n}. Aumente --n.",
         )
     lengths = (shape.n - sum(rest), *rest)
     borders = torch.tensor((0, *lengths)).cumsum(0).to(shape.device)
@@ -172,8 +172,7 @@ def drafts(shape: Shape) -> Problem:
     if shape.n < DRAFTS:
         raise BenchError(
             en=f"n: expected at least {DRAFTS} for task 'drafts', got {shape.n}. Raise --n.",
-            pt=f"n: o esperado era ao menos {DRAFTS} para a tarefa 'drafts', veio {shape.n}. "
-            "Aumente --n.",
+            pt=f"n deve ser no mínimo {DRAFTS} na tarefa 'drafts', mas é {shape.n}. Aumente --n.",
         )
     step = decode(shape)
     generator = torch.Generator(shape.device).manual_seed(shape.seed + 1)

@@ -21,7 +21,7 @@ def found_axes(
         expected = about.layout or "cu_seqlens in its signature"
         refusal = CheckError(
             en=f"layout: expected {expected} for {about.name}, got {said.layout!r}.",
-            pt=f"layout: o esperado era {expected} para {about.name}, veio {said.layout!r}.",
+            pt=f"layout de {about.name} deve ser {expected}, mas é {said.layout!r}.",
         )
         raise Raised(refusal, about.name)
     if said.layout is None and about.layout is not None:

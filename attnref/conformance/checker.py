@@ -244,21 +244,20 @@ def recognise(
         assert isinstance(hint, Text)
         if isinstance(about, StepSubject):
             raise CheckError(
-                en=f"function: expected {about.name} to answer a step with query, key and value of "
-                f"shape {_STEP_SHAPE}, got {error} (at {values['place']}). Fix it; where its first "
-                "cache is not None, say what makes it: --cache module:factory.",
-                pt=f"function: o esperado era que {about.name} respondesse a um passo com query, "
-                f"key e value de forma {_STEP_SHAPE}, veio {error} (em {values['place']}). "
-                "Conserte-a; se o primeiro cache não for None, diga o que o cria: "
-                "--cache módulo:fábrica.",
+                en=f"function: {about.name} failed in a step with query, key and value of shape "
+                f"{_STEP_SHAPE}: {error} (at {values['place']}). Fix it; if its first cache is "
+                "not None, say what makes it: --cache module:factory.",
+                pt=f"function: {about.name} falhou num passo com query, key e value de forma "
+                f"{_STEP_SHAPE}: {error} (em {values['place']}). Conserte-a; se o primeiro cache "
+                "não for None, diga o que o cria: --cache módulo:fábrica.",
             )
         raise CheckError(
-            en=f"function: expected {about.name} to answer a call with query, key and value of "
-            f"shape {_SHAPE}, got {error} (at {values['place']}). Fix it, or wrap it in a function "
-            f"that takes tensors of this shape.{hint.en}",
-            pt=f"function: o esperado era que {about.name} respondesse a uma chamada com query, "
-            f"key e value de forma {_SHAPE}, veio {error} (em {values['place']}). Conserte-a, ou "
-            f"envolva-a em uma função que receba tensores dessa forma.{hint.pt}",
+            en=f"function: {about.name} failed in a call with query, key and value of shape "
+            f"{_SHAPE}: {error} (at {values['place']}). Fix it, or wrap it in a function that "
+            f"takes tensors of this shape.{hint.en}",
+            pt=f"function: {about.name} falhou numa chamada com query, key e value de forma "
+            f"{_SHAPE}: {error} (em {values['place']}). Conserte-a, ou envolva-a numa função que "
+            f"receba tensores dessa forma.{hint.pt}",
         )
     found = values.get("reading", said)
     assert isinstance(found, Reading)
@@ -317,12 +316,12 @@ def check_settings(
     if limit is not None and not 0 < limit < math.inf:
         raise CheckError(
             en=f"limit: expected a positive, finite number of seconds, got {limit}.",
-            pt=f"limit: o esperado era um número positivo e finito de segundos, veio {limit}.",
+            pt=f"limit deve ser um número positivo e finito de segundos, mas é {limit}.",
         )
     if not 0 <= seed < _SEEDS:
         raise CheckError(
             en=f"seed: expected a number from 0 to {_SEEDS - 1}, got {seed}.",
-            pt=f"seed: o esperado era um número de 0 a {_SEEDS - 1}, veio {seed}.",
+            pt=f"seed deve ser um número de 0 a {_SEEDS - 1}, mas é {seed}.",
         )
     _device(device)
 
@@ -365,17 +364,15 @@ def select(
     wanted = list(rules if only is None else only)
     if not wanted:
         raise CheckError(
-            en=f"{setting}: expected the name of a property at least, got none. Leave it out to "
-            "ask for all.",
-            pt=f"{setting}: o esperado era ao menos o nome de uma propriedade, e não veio nenhum. "
-            "Sem a opção, todas são testadas.",
+            en=f"{setting}: no property is named. Name at least one, or leave it out to test all.",
+            pt=f"{setting}: nenhuma propriedade foi indicada. Indique ao menos uma, ou omita a "
+            "opção para testar todas.",
         )
     for name in wanted:
         if name not in rules:
             raise CheckError(
-                en=f"{setting}: expected names of properties, got {name!r}. There are: "
-                f"{', '.join(rules)}.",
-                pt=f"{setting}: o esperado eram nomes de propriedades, veio {name!r}. Existem: "
+                en=f"{setting}: there is no property {name!r}. There are: {', '.join(rules)}.",
+                pt=f"{setting}: não existe propriedade chamada {name!r}. Existem: "
                 f"{', '.join(rules)}.",
             )
     return [name for name in rules if name in wanted]
@@ -391,9 +388,8 @@ def _device(name: str) -> torch.device:
         device = _NOWHERE
     if device == _NOWHERE:  # it holds no numbers
         raise CheckError(
-            en=f"device: expected the name of a device, got {name!r}. Write cpu, cuda or cuda:1.",
-            pt=f"device: o esperado era o nome de um dispositivo, veio {name!r}. Escreva cpu, cuda "
-            "ou cuda:1.",
+            en=f"device: {name!r} is not the name of a device. Write cpu, cuda or cuda:1.",
+            pt=f"device: {name!r} não é nome de dispositivo. Escreva cpu, cuda ou cuda:1.",
         )
     return device
 
@@ -404,8 +400,8 @@ def _reach(device: torch.device) -> None:
     except Exception as error:
         reason = str(error).strip().splitlines()[0]
         raise CheckError(
-            en=f"device: expected one that PyTorch can compute on here, got {str(device)!r}: "
-            f"{reason}. Leave it out for the CPU.",
-            pt=f"device: o esperado era um em que o PyTorch calcule aqui, veio {str(device)!r}: "
-            f"{reason}. Sem a opção, é a CPU.",
+            en=f"device: PyTorch cannot compute on {str(device)!r} here: {reason}. Leave it out "
+            "for the CPU.",
+            pt=f"device: o PyTorch não consegue calcular em {str(device)!r} aqui: {reason}. Omita "
+            "a opção para usar a CPU.",
         ) from None

@@ -28,10 +28,10 @@ from attnref.conformance.table import tables
 from attnref.text import LANGUAGES, Text, add_portuguese, choose_help, one_of, preferred_language
 
 BROKEN = Text(
-    en="{error}\nThis is no verdict: the checker could not go on. Functions that change PyTorch "
-    "for all, its default device or its tensors, can cause that.",
-    pt="{error}\nIsto não é um veredito: o verificador não pôde continuar. Funções que mudam o "
-    "PyTorch para todos, o dispositivo padrão ou os tensores, podem causar isso.",
+    en="{error}\nThis is not a verdict: the checker could not go on. A function that changes "
+    "PyTorch globally, its default device or its tensors, can cause that.",
+    pt="{error}\nIsto não é um veredito: o verificador não pôde continuar. Uma função que altera "
+    "o PyTorch globalmente, o dispositivo padrão ou os tensores, pode causar isso.",
 )
 _OF_STEPS = [name for name in STEP_PROPERTIES if name not in PROPERTIES]
 # What is said for all functions of a project at once.
@@ -40,7 +40,7 @@ FORMATS = ("text", "json", "junit")
 
 
 @add_portuguese(
-    pt="""Julga uma função de atenção pelas regras do próprio attnref, ou um passo com cache.
+    pt="""Verifica uma função de atenção pelas regras do próprio attnref, ou um passo com cache.
 
     As listas são separadas por vírgulas. O que o pyproject.toml diz de uma função vale, se
     nenhuma opção disser outra coisa. O código de saída é 0 quando não há erro, 1 quando há, ou
@@ -52,10 +52,10 @@ def check(
         str | None,
         typer.Argument(
             help=choose_help(
-                en="module:function or path/to/file.py:function; or a class of layers. Without it: "
-                "those of [tool.attnref.check] in pyproject.toml.",
-                pt="módulo:função ou caminho/do/arquivo.py:função; ou uma classe de camadas. Sem "
-                "ela: as de [tool.attnref.check] no pyproject.toml.",
+                en="module:function or path/to/file.py:function, or a class of layers (default: "
+                "those of [tool.attnref.check] in pyproject.toml).",
+                pt="módulo:função ou caminho/do/arquivo.py:função, ou uma classe de camadas "
+                "(padrão: as de [tool.attnref.check] no pyproject.toml).",
             ),
             show_default=False,
         ),
@@ -64,8 +64,9 @@ def check(
         list[str] | None,
         typer.Option(
             help=choose_help(
-                en=f"Options that it takes, if not those of its signature: {', '.join(OPTIONS)}.",
-                pt=f"Opções que ela recebe, se não forem as da assinatura: {', '.join(OPTIONS)}.",
+                en="Options that it accepts (default: those of its signature): "
+                f"{', '.join(OPTIONS)}.",
+                pt=f"Opções que ela aceita (padrão: as da assinatura): {', '.join(OPTIONS)}.",
             )
         ),
     ] = None,
@@ -74,8 +75,8 @@ def check(
         typer.Option(
             "--map",
             help=choose_help(
-                en="attn_mask=mask: the function's own name of an option; may be repeated.",
-                pt="attn_mask=mask: o nome que a função dá a uma opção; pode ser repetida.",
+                en="attn_mask=mask: the function's own name for an option. Can be repeated.",
+                pt="attn_mask=mask: o nome que a função dá a uma opção. Pode ser repetida.",
             ),
         ),
     ] = None,
@@ -83,8 +84,8 @@ def check(
         str | None,
         typer.Option(
             help=choose_help(
-                en=f"Axes of its tensors: {', '.join(LAYOUTS)}. Without it: recognised.",
-                pt=f"Eixos dos tensores: {', '.join(LAYOUTS)}. Sem ela: reconhecidos.",
+                en=f"Axes of its tensors: {', '.join(LAYOUTS)} (default: recognised).",
+                pt=f"Eixos dos tensores: {', '.join(LAYOUTS)} (padrão: reconhecidos).",
             )
         ),
     ] = None,
@@ -92,8 +93,8 @@ def check(
         str | None,
         typer.Option(
             help=choose_help(
-                en=f"What its mask says: {', '.join(MEANINGS)}. Without it: recognised.",
-                pt=f"O que a máscara diz: {', '.join(MEANINGS)}. Sem ela: reconhecido.",
+                en=f"Meaning of its mask: {', '.join(MEANINGS)} (default: recognised).",
+                pt=f"Significado da máscara: {', '.join(MEANINGS)} (padrão: reconhecido).",
             )
         ),
     ] = None,
@@ -102,8 +103,8 @@ def check(
         typer.Option(
             "--always-causal/--not-always-causal",
             help=choose_help(
-                en="That it cannot be asked without causality. Without it: recognised.",
-                pt="Que ela não se deixa chamar sem causalidade. Sem a opção: reconhecido.",
+                en="The function is always causal, or not (default: recognised).",
+                pt="A função é sempre causal, ou não (padrão: reconhecido).",
             ),
         ),
     ] = None,
@@ -112,8 +113,8 @@ def check(
         typer.Option(
             "--approximate",
             help=choose_help(
-                en="It promises no formula: its error is told.",
-                pt="Ela não promete a fórmula: o erro é informado.",
+                en="The function is approximate: report its error instead of failing.",
+                pt="A função é aproximada: informa o erro, em vez de reprovar.",
             ),
         ),
     ] = False,
@@ -122,8 +123,10 @@ def check(
         typer.Option(
             "--step",
             help=choose_help(
-                en="It is a decoding step, step(query, key, value, cache): output, cache.",
-                pt="É um passo de decodificação, step(query, key, value, cache): output, cache.",
+                en="The function is a decoding step, step(query, key, value, cache): output, "
+                "cache.",
+                pt="A função é um passo de decodificação, step(query, key, value, cache): output, "
+                "cache.",
             ),
         ),
     ] = False,
@@ -131,8 +134,8 @@ def check(
         str | None,
         typer.Option(
             help=choose_help(
-                en="module:function that makes a step's first cache, if that is not None; it is "
-                f"given what it takes among {', '.join(SIZES)}. Implies --step.",
+                en="module:function that makes a step's first cache, if that is not None; it "
+                f"receives what it asks for among {', '.join(SIZES)}. Implies --step.",
                 pt="módulo:função que cria o primeiro cache de um passo, se não for None; recebe o "
                 f"que pede entre {', '.join(SIZES)}. Implica --step.",
             )
@@ -143,9 +146,10 @@ def check(
         typer.Option(
             "--with",
             help=choose_help(
-                en="block_size=256: what a layer needs beside widths and heads; may be repeated.",
-                pt="block_size=256: o que uma camada pede além de larguras e cabeças; pode ser "
-                "repetida.",
+                en="block_size=256: an argument that a layer needs besides width and heads. Can "
+                "be repeated.",
+                pt="block_size=256: um argumento de que a camada precisa além da largura e das "
+                "cabeças. Pode ser repetida.",
             ),
         ),
     ] = None,
@@ -153,8 +157,9 @@ def check(
         list[str] | None,
         typer.Option(
             help=choose_help(
-                en=f"Properties: {', '.join(PROPERTIES)}; of a step also {', '.join(_OF_STEPS)}.",
-                pt=f"Propriedades: {', '.join(PROPERTIES)}; de um passo também "
+                en=f"Properties to test: {', '.join(PROPERTIES)}; for a step also "
+                f"{', '.join(_OF_STEPS)}.",
+                pt=f"Propriedades a testar: {', '.join(PROPERTIES)}; num passo, também "
                 f"{', '.join(_OF_STEPS)}.",
             )
         ),
@@ -162,25 +167,24 @@ def check(
     skip: Annotated[
         list[str] | None,
         typer.Option(
-            help=choose_help(
-                en="Properties that are not asked.", pt="Propriedades que não são testadas."
-            )
+            help=choose_help(en="Properties not to test.", pt="Propriedades a não testar.")
         ),
     ] = None,
     strict: Annotated[
         bool,
         typer.Option(
             "--strict",
-            help=choose_help(en="What is unsafe fails, too.", pt="O inseguro também falha."),
+            help=choose_help(en="Treat unsafe as a failure.", pt="Considera inseguro como falha."),
         ),
     ] = False,
     dtype: Annotated[
         str | None,
         typer.Option(
             help=choose_help(
-                en=f"One of {', '.join(DTYPES)}; without it: {DTYPES[0]}, or the half it takes.",
-                pt=f"Um entre {', '.join(DTYPES)}; sem ela: {DTYPES[0]}, ou a meia precisão que a "
-                "função recebe.",
+                en=f"One of {', '.join(DTYPES)} (default: {DTYPES[0]}, or the half precision that "
+                "the function accepts).",
+                pt=f"Um entre {', '.join(DTYPES)} (padrão: {DTYPES[0]}, ou a meia precisão que a "
+                "função aceita).",
             )
         ),
     ] = None,
@@ -188,8 +192,8 @@ def check(
         str | None,
         typer.Option(
             help=choose_help(
-                en="cpu, cuda or cuda:<number>; without it: cpu.",
-                pt="cpu, cuda ou cuda:<número>; sem ela: cpu.",
+                en="cpu, cuda or cuda:<number> (default: cpu).",
+                pt="cpu, cuda ou cuda:<número> (padrão: cpu).",
             )
         ),
     ] = None,
@@ -197,8 +201,8 @@ def check(
         int | None,
         typer.Option(
             help=choose_help(
-                en="Of all random numbers; without it: 0.",
-                pt="De todos os números aleatórios; sem ela: 0.",
+                en="Random seed (default: 0).",
+                pt="Semente dos números aleatórios (padrão: 0).",
             )
         ),
     ] = None,
@@ -206,8 +210,8 @@ def check(
         float | None,
         typer.Option(
             help=choose_help(
-                en=f"Seconds for a property; without it: {LIMIT:g}.",
-                pt=f"Segundos por propriedade; sem ela: {LIMIT:g}.",
+                en=f"Seconds per property (default: {LIMIT:g}).",
+                pt=f"Segundos por propriedade (padrão: {LIMIT:g}).",
             )
         ),
     ] = None,
@@ -215,8 +219,8 @@ def check(
         str | None,
         typer.Option(
             help=choose_help(
-                en=f"{' or '.join(LANGUAGES)}; without it, the language of the locale.",
-                pt=f"{' ou '.join(LANGUAGES)}; sem ela, o idioma do sistema.",
+                en=f"{' or '.join(LANGUAGES)} (default: the system language).",
+                pt=f"{' ou '.join(LANGUAGES)} (padrão: o idioma do sistema).",
             )
         ),
     ] = None,
@@ -224,7 +228,8 @@ def check(
         str,
         typer.Option(
             help=choose_help(
-                en=f"One of {', '.join(FORMATS)}.", pt=f"Um entre {', '.join(FORMATS)}."
+                en=f"Format of the report: {', '.join(FORMATS)}.",
+                pt=f"Formato do relatório: {', '.join(FORMATS)}.",
             )
         ),
     ] = FORMATS[0],
@@ -234,13 +239,13 @@ def check(
             "--output",
             "-o",
             help=choose_help(
-                en="Where to write the report; - prints it.",
-                pt="Onde escrever o relatório; - o imprime.",
+                en="Destination file of the report ('-' prints it).",
+                pt="Arquivo de destino do relatório ('-' o imprime).",
             ),
         ),
     ] = None,
 ) -> None:
-    """Judge an attention function by the rules that attnref itself keeps, or a step with a cache.
+    """Check an attention function by the rules that attnref itself keeps, or a step with a cache.
 
     Lists are separated by commas. What pyproject.toml says of a function counts where no option
     says otherwise. The exit status is 0 when nothing is wrong, 1 when something is, or is not what
@@ -255,10 +260,10 @@ def check(
             output = None
         if output is not None and (output.is_dir() or not output.parent.is_dir()):
             raise CheckError(
-                en=f"output: expected a file in an existing folder, got {str(output)!r}. Make the "
+                en=f"output: {str(output)!r} is not a file in an existing folder. Create the "
                 "folder first, and name a file in it.",
-                pt=f"output: o esperado era um arquivo em uma pasta que exista, veio "
-                f"{str(output)!r}. Crie a pasta antes, e indique um arquivo nela.",
+                pt=f"output: {str(output)!r} não é um arquivo numa pasta que exista. Crie a pasta "
+                "antes, e indique um arquivo nela.",
             )
         options: dict[str, Any] = {
             "supports": _split(supports),
@@ -314,10 +319,10 @@ def _project(function: str | None, said: Mapping[str, object]) -> Project:
         if name not in _OF_ALL:
             option = {"names": "map", "given": "with"}.get(name, name).replace("_", "-")
             raise CheckError(
-                en=f"{option}: expected a function beside it, for it is about one. Name it, or "
-                f'write {option} in [tool.attnref.check."module:function"] of {NAME}.',
-                pt=f"{option}: o esperado era uma função ao lado, pois trata de uma só. Indique-a, "
-                f'ou escreva {option} em [tool.attnref.check."módulo:função"] de {NAME}.',
+                en=f"{option}: applies to one function only. Name the function, or write {option} "
+                f'in [tool.attnref.check."module:function"] of {NAME}.',
+                pt=f"{option}: vale para uma só função. Indique a função, ou escreva {option} em "
+                f'[tool.attnref.check."módulo:função"] de {NAME}.',
             )
     return project()
 
@@ -350,10 +355,9 @@ def _write(text: str, output: Path | None) -> None:
         output.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise CheckError(
-            en=f"output: expected a file to write to, got {str(output)!r}: {error.strerror}. "
-            "Choose another.",
-            pt=f"output: o esperado era um arquivo em que se possa escrever, veio {str(output)!r}: "
-            f"{error.strerror}. Escolha outro.",
+            en=f"output: cannot write to {str(output)!r}: {error.strerror}. Choose another file.",
+            pt=f"output: não foi possível escrever em {str(output)!r}: {error.strerror}. Escolha "
+            "outro arquivo.",
         ) from None
 
 

@@ -23,8 +23,8 @@ REFUSED = Text(
     pt="Ela recusa com um erro claro: {error}",
 )
 CANNOT_SAY = Text(
-    en="Its mask {what}, and this takes more.",
-    pt="A sua máscara {what}, e isto pede mais.",
+    en="Its mask {what}, which is not enough here.",
+    pt="Sua máscara {what}, o que não basta aqui.",
 )
 NOT_MADE = Text(
     en="It is not made for this: {error}",
@@ -39,28 +39,29 @@ NOT_IMPLEMENTED = Text(
     pt="Ela ainda não foi escrita: lançou NotImplementedError (em {place}).",
 )
 UNFIT = Text(
-    en="It is asked with lengths that are multiples of {step} and vectors of {width} alone, which "
-    "this does not go with: {error}",
-    pt="Ela só é testada com comprimentos múltiplos de {step} e vetores de {width}, com o que "
-    "isto não combina: {error}",
+    en="It is tested only with lengths that are multiples of {step} and vectors of {width}, which "
+    "does not suit this property: {error}",
+    pt="Ela só é testada com comprimentos múltiplos de {step} e vetores de {width}, o que não "
+    "serve a esta propriedade: {error}",
 )
 UNASKED = Text(
-    en="It is asked only with lengths that are multiples of {step} and vectors of {width} numbers.",
-    pt="Ela só é testada com múltiplos de {step} por comprimento e vetores de {width} números.",
+    en="It is tested only with lengths that are multiples of {step} and vectors of {width} "
+    "numbers.",
+    pt="Ela só é testada com comprimentos múltiplos de {step} e vetores de {width} números.",
 )
 NO_SOFTMAX = Text(
-    en="This is no softmax attention, not judged here: {what}.",
+    en="This is not softmax attention, and is not judged here: {what}.",
     pt="Isto não é atenção com softmax, e não é julgado aqui: {what}.",
 )
 APPROXIMATE = Text(
-    en="Not asked: it is approximate, and this holds of the exact formula.",
-    pt="Não testado: ela é aproximada, e isto vale para a fórmula exata.",
+    en="Not tested: it is approximate, and this property holds for the exact formula.",
+    pt="Não testado: ela é aproximada, e esta propriedade vale para a fórmula exata.",
 )
 ERRORS = Text(
     en="Approximate: its relative error is {few:.2g} for n = {n_few} and {many:.2g} for n = "
     "{n_many}, with standard normal inputs and d_k = {d_k}.",
-    pt="Aproximada: o seu erro relativo é {few:.2g} para n = {n_few} e {many:.2g} para n = "
-    "{n_many}, com entradas normais padrão e d_k = {d_k}.",
+    pt="Aproximada: o erro relativo é {few:.2g} para n = {n_few} e {many:.2g} para n = {n_many}, "
+    "com entradas normais padrão e d_k = {d_k}.",
 )
 SHARED = Text(
     en="PyTorch's own function does so too.",

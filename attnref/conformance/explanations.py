@@ -71,11 +71,11 @@ WAYS: dict[Text, _Way] = {
     ): lambda q, k, v: _scores(q, k) @ v,
     Text(
         en="the scores were divided by their sum, without the exponential of softmax",
-        pt="os escores fossem divididos pela sua soma, sem a exponencial da softmax",
+        pt="os escores fossem divididos por sua soma, sem a exponencial da softmax",
     ): lambda q, k, v: _scores(q, k) / _scores(q, k).sum(-1, keepdim=True) @ v,
     Text(
         en="the exponentials were not divided by their sum",
-        pt="as exponenciais não fossem divididas pela sua soma",
+        pt="as exponenciais não fossem divididas por sua soma",
     ): lambda q, k, v: torch.exp(_scores(q, k)) @ v,
     Text(
         en="the weights were sigmoids of the scores",
@@ -90,8 +90,8 @@ WAYS: dict[Text, _Way] = {
         pt="os escores tivessem o sinal oposto",
     ): lambda q, k, v: torch.softmax(-_scores(q, k), -1) @ v,
     Text(
-        en="1 were added to the sum of the exponentials",
-        pt="se somasse 1 à soma das exponenciais",
+        en="1 were added to the sum of exponentials",
+        pt="se somasse 1 à soma de exponenciais",
     ): lambda q, k, v: (
         torch.exp(_scores(q, k)) / (1 + torch.exp(_scores(q, k)).sum(-1, keepdim=True)) @ v
     ),

@@ -29,8 +29,8 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 HUNG = Text(
-    en="It did not come back within {limit:g} s, and was stopped.",
-    pt="Ela não voltou em {limit:g} s, e foi interrompida.",
+    en="It did not return within {limit:g} s, and was stopped.",
+    pt="Ela não terminou em {limit:g} s, e foi interrompida.",
 )
 CRASHED = Text(
     en="It ended its process: {how}.",
@@ -41,12 +41,12 @@ OUT_OF_MEMORY = Text(
     pt="Ela ficou sem memória (em {place}).",
 )
 NOT_ASKED = Text(
-    en="Not asked: it has not come back within {limit:g} s a single time, in {count}.",
-    pt="Não testado: ela não voltou em {limit:g} s nenhuma vez, em {count}.",
+    en="Not tested: none of the first {count} properties finished within {limit:g} s.",
+    pt="Não testado: nenhuma das {count} primeiras propriedades terminou em {limit:g} s.",
 )
 LATE = Text(
-    en="Not asked: the properties before it took {whole:g} s, the limit of them all.",
-    pt="Não testado: as propriedades anteriores levaram {whole:g} s, o limite de todas.",
+    en="Not tested: the earlier properties took {whole:g} s, the limit for all of them.",
+    pt="Não testado: as propriedades anteriores levaram {whole:g} s, o limite para todas.",
 )
 
 # Names a property, and yields what is found, each answer better than the one before.

@@ -31,10 +31,11 @@ def load(target: str) -> Callable[..., Any]:
     place, colon, attribute = target.rpartition(":")
     if not (place and colon and attribute):
         raise CheckError(
-            en=f"function: expected module:function or path/to/file.py:function, got {target!r}. "
+            en=f"function: {target!r} is neither module:function nor path/to/file.py:function. "
             "Write for example torch.nn.functional:scaled_dot_product_attention.",
-            pt="function: o esperado era módulo:função ou caminho/do/arquivo.py:função, veio "
-            f"{target!r}. Escreva, por exemplo, torch.nn.functional:scaled_dot_product_attention.",
+            pt=f"function: {target!r} não tem a forma módulo:função nem "
+            "caminho/do/arquivo.py:função. Escreva, por exemplo, "
+            "torch.nn.functional:scaled_dot_product_attention.",
         )
     module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     found: Any = module
@@ -44,10 +45,10 @@ def load(target: str) -> Callable[..., Any]:
                 each for each, value in vars(module).items() if _may_be_meant(each, value)
             )
             raise CheckError(
-                en=f"function: expected {attribute!r} in {place}, which has no {name!r}. "
-                f"It has: {', '.join(there) or 'no function'}.",
-                pt=f"function: o esperado era {attribute!r} em {place}, que não tem {name!r}. "
-                f"Tem: {', '.join(there) or 'nenhuma função'}.",
+                en=f"function: {place} has no {attribute!r}. It has: "
+                f"{', '.join(there) or 'no function'}.",
+                pt=f"function: {place} não tem {attribute!r}. Tem: "
+                f"{', '.join(there) or 'nenhuma função'}.",
             )
         found = getattr(found, name)
     function: Callable[..., Any] = found
@@ -68,10 +69,10 @@ def _load_module(name: str) -> Any:
         if not f"{name}.".startswith(f"{cause.name}."):  # something that the module imports
             raise
         raise CheckError(
-            en=f"function: expected a module that can be imported, got {name!r}: there is no "
-            f"{cause.name!r}. Start where it lies, install it, or give its path: "
+            en=f"function: the module {name!r} cannot be imported: there is no {cause.name!r}. "
+            "Start in the folder where it is, install it, or give its path: "
             "path/to/file.py:function.",
-            pt=f"function: o esperado era um módulo que se possa importar, veio {name!r}: não há "
+            pt=f"function: não foi possível importar o módulo {name!r}: não existe "
             f"{cause.name!r}. Comece na pasta em que ele está, instale-o, ou dê o caminho: "
             "caminho/do/arquivo.py:função.",
         ) from None
@@ -80,10 +81,10 @@ def _load_module(name: str) -> Any:
 def _load_file(path: Path) -> Any:
     if not path.is_file():
         raise CheckError(
-            en=f"function: expected a file, got {str(path)!r}, which does not exist seen from "
-            f"{Path.cwd()}. Check the path.",
-            pt=f"function: o esperado era um arquivo, veio {str(path)!r}, que não existe, visto de "
-            f"{Path.cwd()}. Confira o caminho.",
+            en=f"function: the file {str(path)!r} does not exist, seen from {Path.cwd()}. Check "
+            "the path.",
+            pt=f"function: o arquivo {str(path)!r} não existe, visto de {Path.cwd()}. Confira o "
+            "caminho.",
         )
     name = f"checked_{path.stem}"  # so as not to hide a module of the same name
     spec = importlib.util.spec_from_file_location(name, path)
@@ -106,10 +107,10 @@ def _loading(place: str) -> Iterator[None]:
         raise
     except BaseException as error:  # SystemExit, and pytest's own, with which it skips a module
         raise CheckError(
-            en=f"function: expected {place} to load, got {type(error).__name__}: {error}. "
-            "Fix it, so that it can be imported by itself.",
-            pt=f"function: o esperado era que {place} carregasse, veio {type(error).__name__}: "
-            f"{error}. Conserte o arquivo, para que se possa importá-lo sozinho.",
+            en=f"function: {place} could not be loaded: {type(error).__name__}: {error}. Fix it, "
+            "so that it can be imported by itself.",
+            pt=f"function: não foi possível carregar {place}: {type(error).__name__}: {error}. "
+            "Conserte o arquivo, para que possa ser importado sozinho.",
         ) from error
 
 

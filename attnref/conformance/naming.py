@@ -48,11 +48,10 @@ def judge_named(
         for seconds in (loading, None):  # to load it, and to ask
             if not process.connection.poll(seconds):
                 raise CheckError(
-                    en=f"function: expected {target} to load within {loading:g} s, and it is not "
-                    "done. Fix it, so that it can be imported by itself, or give it more --limit.",
-                    pt=f"function: o esperado era que {target} carregasse em {loading:g} s, e "
-                    "ainda não terminou. Conserte o arquivo, para que se possa importá-lo "
-                    "sozinho, ou aumente --limit.",
+                    en=f"function: {target} did not load within {loading:g} s. Fix it, so that it "
+                    "can be imported by itself, or give it more --limit.",
+                    pt=f"function: {target} não carregou em {loading:g} s. Conserte o arquivo, "
+                    "para que possa ser importado sozinho, ou aumente --limit.",
                 )
             kind, said = process.connection.recv()
             if kind == "refused":
@@ -64,10 +63,10 @@ def judge_named(
     except EOFError:
         ended = process.how_it_ended()
         raise CheckError(
-            en=f"function: expected {target} to load and to be asked, but it ended its process: "
-            f"{ended}. Fix it, so that it can be imported by itself.",
-            pt=f"function: o esperado era que {target} carregasse e respondesse, mas encerrou o "
-            f"próprio processo: {ended}. Conserte o arquivo, para que se possa importá-lo sozinho.",
+            en=f"function: {target} ended its process before it could be tested: {ended}. Fix it, "
+            "so that it can be imported by itself.",
+            pt=f"function: {target} encerrou o próprio processo antes de poder ser testada: "
+            f"{ended}. Conserte o arquivo, para que possa ser importado sozinho.",
         ) from None
     finally:
         process.end()

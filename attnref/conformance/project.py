@@ -29,20 +29,20 @@ verdict = "unsafe"
 reason = "cada consulta nossa tem uma chave\"""",
 )
 NO_FILE = Text(
-    en="function: expected module:function or path/to/file.py:function, or a {file} in {folder} or "
-    "above it, which says what to check. Write there for example:\n\n{example}",
-    pt="function: o esperado era módulo:função ou caminho/do/arquivo.py:função, ou um {file} em "
-    "{folder} ou acima, que diga o que verificar. Escreva nele, por exemplo:\n\n{example}",
+    en="function: none is named, and there is no {file} in {folder} or above it that says what to "
+    "check. Name module:function or path/to/file.py:function, or write there for example:\n\n"
+    "{example}",
+    pt="function: nenhuma foi indicada, e não há em {folder} nem acima um {file} que diga o que "
+    "verificar. Indique módulo:função ou caminho/do/arquivo.py:função, ou escreva nele, por "
+    "exemplo:\n\n{example}",
 )
 NO_SECTION = Text(
-    en="{place}: expected a table that says what to check, got none. Write for example:\n\n"
-    "{example}",
-    pt="{place}: o esperado era uma tabela que dissesse o que verificar, e não há nenhuma. "
-    "Escreva, por exemplo:\n\n{example}",
+    en="{place}: no table says what to check. Write for example:\n\n{example}",
+    pt="{place}: nenhuma tabela diz o que verificar. Escreva, por exemplo:\n\n{example}",
 )
 NOT_READ = Text(
-    en="{place}: expected a file of TOML, got {error}. Fix that first.",
-    pt="{place}: o esperado era um arquivo TOML, veio {error}. Conserte isso primeiro.",
+    en="{place}: this is not a valid TOML file: {error}. Fix that first.",
+    pt="{place}: este não é um arquivo TOML válido: {error}. Conserte isso primeiro.",
 )
 
 

@@ -28,30 +28,30 @@ CUT = Text(
 )
 SHARES = Text(
     en="fewer key heads are shared without a flag",
-    pt="menos cabeças de chaves são divididas sem pedir",
+    pt="menos cabeças de chaves são compartilhadas sem que se peça",
 )
 NEEDS = Text(
-    en="{parameter} given {value} where none is asked",
-    pt="{parameter} recebe {value} onde nada é pedido",
+    en="{parameter} is given {value} if none is requested",
+    pt="{parameter} recebe {value} se nada for pedido",
 )
 ALL = Text(en="a mask that allows all", pt="uma máscara que permite tudo")
 PAIR = Text(
     en="{parameter} is {option}, as keys to the left and right",
     pt="{parameter} é {option}, em chaves à esquerda e à direita",
 )
-NOT_ASKED = Text(en="{parameter} not asked", pt="{parameter} não testado")
+NOT_ASKED = Text(en="{parameter} not tested", pt="{parameter} não testado")
 CAUSAL = Text(en="always causal", pt="sempre causal")
 SIZED = Text(
     en="lengths that are multiples of {step}, vectors of {width}",
     pt="comprimentos múltiplos de {step}, vetores de {width}",
 )
-IN_HALF = Text(en="{dtype}, for it takes no float32", pt="{dtype}, pois não aceita float32")
+IN_HALF = Text(en="{dtype}, because it takes no float32", pt="{dtype}, pois não aceita float32")
 COMPILED = Text(
     en="compiled again for other shapes, and given {times} times the limit",
     pt="recompilada para outras formas, e com {times} vezes o limite",
 )
 WINDOW = Text(
-    en="its own window, not judged: asked within {reach} positions, where it hides nothing",
+    en="its own window, not judged: tested within {reach} positions, where it hides nothing",
     pt="uma janela própria, que não é julgada: testada em até {reach} posições, em que ela nada "
     "esconde",
 )

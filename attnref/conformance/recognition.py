@@ -45,8 +45,8 @@ _OTHER_ATTENTION = Text(
     "com médias por exponenciais dos escores. Se for uma aproximação: --approximate.",
 )
 _UNSAID = Text(
-    en=" What has no default value was given None: {names}.",
-    pt=" O que não tem valor padrão recebeu None: {names}.",
+    en=" Parameters without a default value were given None: {names}.",
+    pt=" Parâmetros sem valor padrão receberam None: {names}.",
 )
 
 

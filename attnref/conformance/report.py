@@ -17,19 +17,20 @@ SETTINGS = Text(
 )
 READ = Text(en="read as: {as}", pt="lida assim: {as}")
 UNPROTECTED = Text(
-    en="Asked in this very process: nothing would have stopped a call that hangs or crashes.",
-    pt="Testada neste mesmo processo: nada teria parado uma chamada que trava ou o derruba.",
+    en="Tested in this very process: nothing would have stopped a call that hangs or crashes.",
+    pt="Testada neste mesmo processo: nada teria parado uma chamada que trava ou derruba o "
+    "processo.",
 )
 OVERLOOKED = Text(
     en="No {option} was tested: it takes {parameter}. If they mean the same: --map "
     "{option}={parameter}",
-    pt="Nenhum {option} foi testado: ela recebe {parameter}. Se querem dizer o mesmo: --map "
+    pt="Nenhum {option} foi testado: ela recebe {parameter}. Se significam o mesmo: --map "
     "{option}={parameter}",
 )
-ALL_RIGHT = Text(en="Right in all that was asked.", pt="Certa em tudo o que se testou.")
+ALL_RIGHT = Text(en="Right in all that was tested.", pt="Certa em tudo o que se testou.")
 UNSAFE = Text(
-    en="Right where inputs are tame; unsafe in {names}.",
-    pt="Certa onde as entradas são mansas; insegura em {names}.",
+    en="Right for ordinary inputs; unsafe in {names}.",
+    pt="Certa para entradas comuns; insegura em {names}.",
 )
 WRONG = Text(en="Wrong in {names}.", pt="Errada em {names}.")
 FIX_FIRST = Text(
@@ -45,20 +46,20 @@ UNSAFE_TOO = Text(
 )
 ACCEPTED = Text(en="As expected: {names}.", pt="Como esperado: {names}.")
 STALE = Text(
-    en="No longer as expected: {names}. Bring expect up to date.",
+    en="No longer as expected: {names}. Update expect.",
     pt="Diferente do esperado: {names}. Atualize expect.",
 )
 UNASKED = Text(
-    en="Not asked: {options}, which it may take by another name.",
+    en="Not tested: {options}, which it may take by another name.",
     pt="Não testado: {options}, que ela talvez receba com outro nome.",
 )
 UNFINISHED = Text(
-    en="Not all was asked: it took too long; --limit gives it more time.",
+    en="Not everything was tested: it took too long; --limit gives it more time.",
     pt="Nem tudo foi testado: ela demorou demais; --limit lhe dá mais tempo.",
 )
 MORE = Text(en="{count} more", pt="{count} outras")
 DECLINED = Text(
-    en="Not taken: {options}; each call with it raised an error.",
+    en="Not accepted: {options}; each call with it raised an error.",
     pt="Não aceito: {options}; cada chamada com ele lançou um erro.",
 )
 

@@ -17,7 +17,7 @@ WORDS = {
     Verdict.UNSAFE: Text(en="unsafe", pt="inseguro"),
     Verdict.CONVENTION: Text(en="convention", pt="convenção"),
     Verdict.NOT_CLAIMED: Text(en="not claimed", pt="não promete"),
-    Verdict.NOT_ASKED: Text(en="not asked", pt="não testado"),
+    Verdict.NOT_ASKED: Text(en="not tested", pt="não testado"),
 }
 FOLLOWS = Text(en="may follow from {cause}", pt="pode vir de {cause}")
 AS_EXPECTED = Text(en="expected: {reason}", pt="esperado: {reason}")

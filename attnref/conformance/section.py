@@ -12,15 +12,14 @@ from attnref.text import Text
 SECTION = ("tool", "attnref", "check")
 
 NO_NAME = Text(
-    en="{place}: expected the name of a function in quotes, module:function or "
-    'path/to/file.py:function, got {name}. Write for example [tool.attnref.check."my:attention"].',
-    pt="{place}: o esperado era o nome de uma função entre aspas, módulo:função ou "
-    "caminho/do/arquivo.py:função, veio {name}. Escreva, por exemplo, "
-    '[tool.attnref.check."meu:atencao"].',
+    en="{place}: {name} is not the name of a function in quotes, module:function or "
+    'path/to/file.py:function. Write for example [tool.attnref.check."my:attention"].',
+    pt="{place}: {name} não é o nome de uma função entre aspas, módulo:função ou "
+    'caminho/do/arquivo.py:função. Escreva, por exemplo, [tool.attnref.check."meu:atencao"].',
 )
 UNKNOWN = Text(
-    en="{place}: expected {what}, got {name}. {remedy}",
-    pt="{place}: o esperado era {what}, veio {name}. {remedy}",
+    en="{place}: {name} is not {what}. {remedy}",
+    pt="{place}: {name} não é {what}. {remedy}",
 )
 KEY = Text(en="the name of a key", pt="o nome de uma chave")
 PROPERTY = Text(en="the name of a property", pt="o nome de uma propriedade")
@@ -29,19 +28,19 @@ NEAR = Text(en="Did you mean {name}?", pt="Seria {name}?")
 THERE = Text(en="There are: {names}.", pt="Existem: {names}.")
 OF_KIND = Text(
     en="{place}: expected {kind}, got {value}. Write for example {key} = {example}",
-    pt="{place}: o esperado era {kind}, veio {value}. Escreva, por exemplo, {key} = {example}",
+    pt="{place}: o valor deve ser {kind}, mas é {value}. Escreva, por exemplo, {key} = {example}",
 )
 NO_REASON = Text(
-    en="{place}: expected the reason why this is accepted, got none. Write for example "
-    'reason = "each of our queries has a key"',
-    pt="{place}: o esperado era a razão de aceitar isso, e não há nenhuma. Escreva, por exemplo, "
-    'reason = "cada consulta nossa tem uma chave"',
+    en='{place}: the reason why this is accepted is missing. Write for example reason = "each of '
+    'our queries has a key"',
+    pt='{place}: falta a razão de aceitar isso. Escreva, por exemplo, reason = "cada consulta '
+    'nossa tem uma chave"',
 )
 LEFT_OUT = Text(
-    en="{place}: expected a property that is tested, got one that only or skip leaves out. Remove "
-    "it here or there.",
-    pt="{place}: o esperado era uma propriedade testada, veio uma que only ou skip deixa de fora. "
-    "Tire-a daqui ou de lá.",
+    en="{place}: only or skip leaves this property out, so it is not tested. Remove it here or "
+    "there.",
+    pt="{place}: only ou skip deixa esta propriedade de fora, e ela não é testada. Tire-a daqui "
+    "ou de lá.",
 )
 
 

@@ -161,8 +161,8 @@ class Step:
             raise CheckError(
                 en=f"cache: expected a pair of {' and '.join(self.parameters)}, got "
                 f"{type(made).__name__}. Return both.",
-                pt=f"cache: o esperado era um par de {' e '.join(self.parameters)}, veio "
-                f"{type(made).__name__}. Devolva os dois.",
+                pt=f"cache: a função deve devolver um par de {' e '.join(self.parameters)}, mas "
+                f"devolveu {type(made).__name__}. Devolva os dois.",
             )
         return made
 
@@ -227,12 +227,12 @@ class Step:
             return output, [cache, *others, *same][-1]  # it changes the one that it was given
         if not rest:
             raise CheckError(
-                en=f"function: expected (output, cache), got {type(returned).__name__}. Return the "
-                "cache too; or, where a step changes it in place, say what makes the first one: "
+                en=f"function: expected (output, cache), got {type(returned).__name__}. Return "
+                "the cache too; or, if a step changes it in place, say what makes the first one: "
                 "--cache module:factory.",
-                pt=f"function: o esperado era (output, cache), veio {type(returned).__name__}. "
-                "Devolva também o cache; ou, se o passo o altera no lugar, diga o que cria o "
-                "primeiro: --cache módulo:fábrica.",
+                pt="function: o passo deve devolver (output, cache), mas devolveu "
+                f"{type(returned).__name__}. Devolva também o cache; ou, se o passo o altera no "
+                "lugar, diga o que cria o primeiro: --cache módulo:fábrica.",
             )
         return output, (others or rest)[-1]
 

@@ -47,7 +47,7 @@ def load_step(target: str, cache: str | None) -> tuple[Callable[..., Any], Any]:
     except CheckError as error:
         raise CheckError(
             *(
-                each.replace("function:", "cache:", 1).replace(f" {module},", f" {place},")
+                each.replace("function:", "cache:", 1).replace(f" {module} ", f" {place} ")
                 for each in (error.en, error.pt)
             )
         ) from None
@@ -114,9 +114,8 @@ def _check_parameter(signature: inspect.Signature, said: str, name: str) -> str:
     known = list(signature.parameters)
     if said not in known:
         raise CheckError(
-            en=f"map: expected a parameter of {name}, which has {', '.join(known)}, got {said!r}.",
-            pt=f"map: o esperado era um parâmetro de {name}, que tem {', '.join(known)}, veio "
-            f"{said!r}.",
+            en=f"map: {name} has no parameter {said!r}; it has {', '.join(known)}.",
+            pt=f"map: {name} não tem o parâmetro {said!r}; tem {', '.join(known)}.",
         )
     return said
 
@@ -138,12 +137,12 @@ def _cache_of(signature: inspect.Signature, said: str | None, name: str) -> tupl
     if found is None:
         perhaps = known[3] if len(known) > 3 else "its_name"
         raise CheckError(
-            en=f"function: expected a step with a parameter for its cache ({', '.join(CACHES)}), "
-            f"got {name}{signature}. If it has one by another name, say which: "
-            f"--map cache={perhaps}.",
-            pt=f"function: o esperado era um passo com um parâmetro para o cache "
-            f"({', '.join(CACHES)}), veio {name}{signature}. Se houver um com outro nome, diga "
-            f"qual: --map cache={perhaps}.",
+            en=f"function: {name}{signature} has no parameter for the cache of a step "
+            f"({', '.join(CACHES)}). If it has one by another name, say which: --map "
+            f"cache={perhaps}.",
+            pt=f"function: {name}{signature} não tem parâmetro para o cache de um passo "
+            f"({', '.join(CACHES)}). Se houver um com outro nome, diga qual: --map "
+            f"cache={perhaps}.",
         )
     return found
 
@@ -153,10 +152,12 @@ def _check_factory(cache: Callable[..., Any] | None) -> None:
         return
     if not callable(cache):
         raise CheckError(
-            en=f"cache: expected a function that makes the first cache, got "
-            f"{type(cache).__name__}. Give the function itself, for each sequence needs a new one.",
-            pt=f"cache: o esperado era uma função que cria o primeiro cache, veio "
-            f"{type(cache).__name__}. Dê a própria função, pois cada sequência precisa de um novo.",
+            en="cache: expected a function that makes the first cache, got "
+            f"{type(cache).__name__}. Give the function itself, because each sequence needs a new "
+            "cache.",
+            pt="cache deve ser uma função que cria o primeiro cache, mas é "
+            f"{type(cache).__name__}. Dê a própria função, pois cada sequência precisa de um "
+            "cache novo.",
         )
     name = getattr(cache, "__qualname__", type(cache).__name__)
     signature = inspect.signature(cache)
@@ -164,10 +165,9 @@ def _check_factory(cache: Callable[..., Any] | None) -> None:
         signature.bind(**{size: None for size in SIZES if size in signature.parameters})
     except TypeError as error:
         raise CheckError(
-            en=f"cache: expected a function of nothing, or of what it needs among "
-            f"{', '.join(SIZES)}, got {name}{signature}: {error}. Give whatever else it takes "
-            "a default value.",
-            pt=f"cache: o esperado era uma função de nada, ou do que precisa entre "
-            f"{', '.join(SIZES)}, veio {name}{signature}: {error}. Dê um valor padrão ao que mais "
-            "ela recebe.",
+            en="cache: expected a function without arguments, or with some of "
+            f"{', '.join(SIZES)}, got {name}{signature}: {error}. Give its other parameters "
+            "default values.",
+            pt=f"cache deve ser uma função sem argumentos, ou com alguns de {', '.join(SIZES)}, "
+            f"mas é {name}{signature}: {error}. Dê valores padrão aos outros parâmetros.",
         ) from None

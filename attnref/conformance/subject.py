@@ -137,9 +137,8 @@ def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         if not all(pair.partition("=")):
             raise CheckError(
-                en=f"map: expected option=parameter, got {pair!r}. Write for example "
-                "attn_mask=mask.",
-                pt=f"map: o esperado era opção=parâmetro, veio {pair!r}. Escreva, por exemplo, "
+                en=f"map: {pair!r} is not option=parameter. Write for example attn_mask=mask.",
+                pt=f"map: {pair!r} não tem a forma opção=parâmetro. Escreva, por exemplo, "
                 "attn_mask=mask.",
             )
     return dict(pair.split("=", 1) for pair in pairs)
@@ -160,27 +159,27 @@ def subject(
     """
     if inspect.isclass(function):
         raise CheckError(
-            en=f"function: expected a function, got the class {function.__name__}. Name an "
-            "instance of it, or a function that makes one and calls it.",
-            pt=f"function: o esperado era uma função, veio a classe {function.__name__}. Indique "
-            "uma instância dela, ou uma função que crie uma e a chame.",
+            en=f"function: {function.__name__} is a class, not a function. Name an instance of "
+            "it, or a function that makes one and calls it.",
+            pt=f"function: {function.__name__} é uma classe, e não uma função. Indique uma "
+            "instância dela, ou uma função que crie uma e a chame.",
         )
     library = None
     if is_session(function):
         function, library = adapt_session(function), "numpy"
     if not callable(function):
         raise CheckError(
-            en=f"function: expected something to call, got {type(function).__name__}. "
-            "Name the function itself.",
-            pt=f"function: o esperado era algo que se possa chamar, veio "
-            f"{type(function).__name__}. Indique a própria função.",
+            en=f"function: an object of type {type(function).__name__} cannot be called. Name the "
+            "function itself.",
+            pt=f"function: um objeto do tipo {type(function).__name__} não pode ser chamado. "
+            "Indique a própria função.",
         )
     name = name or _name(function)
     unknown = [option for option in supports or () if option not in OPTIONS]
     if unknown:
         raise CheckError(
-            en=f"supports: expected names among {', '.join(OPTIONS)}, got {unknown[0]!r}.",
-            pt=f"supports: o esperado eram nomes entre {', '.join(OPTIONS)}, veio {unknown[0]!r}.",
+            en=f"supports: there is no option {unknown[0]!r}. There are: {', '.join(OPTIONS)}.",
+            pt=f"supports: não existe opção chamada {unknown[0]!r}. Existem: {', '.join(OPTIONS)}.",
         )
     signature, layout, sinks = signature_of(function), None, dict[str, str]()
     if signature is not None and list(signature.parameters)[:4] == interface.PARAMETERS:
@@ -218,10 +217,10 @@ def subject(
     missing = [option for option in supports or () if option not in offered]
     if missing:
         raise CheckError(
-            en=f"supports: expected options that {name} takes, got {missing[0]!r}; its parameters "
-            f"are {', '.join(named)}. Add it to them, or leave it out.",
-            pt=f"supports: o esperado eram opções que {name} recebe, veio {missing[0]!r}; os "
-            f"parâmetros são {', '.join(named)}. Acrescente-a a eles, ou deixe-a de fora.",
+            en=f"supports: {name} does not take {missing[0]!r}; its parameters are "
+            f"{', '.join(named)}. Add it to them, or leave it out.",
+            pt=f"supports: {name} não recebe {missing[0]!r}; os parâmetros são "
+            f"{', '.join(named)}. Acrescente-a a eles, ou deixe-a de fora.",
         )
     return Subject(
         function,
@@ -250,15 +249,15 @@ def _check_names(names: Mapping[str, str], signature: inspect.Signature | None, 
     for option, parameter in names.items():
         if option not in OPTIONS:
             raise CheckError(
-                en=f"map: expected an option, {', '.join(OPTIONS)}, got {option!r}.",
-                pt=f"map: o esperado era uma opção, {', '.join(OPTIONS)}, veio {option!r}.",
+                en=f"map: there is no option {option!r}. There are: {', '.join(OPTIONS)}.",
+                pt=f"map: não existe opção chamada {option!r}. Existem: {', '.join(OPTIONS)}.",
             )
         if signature is not None and parameter not in signature.parameters:
             raise CheckError(
-                en=f"map: expected a parameter of {name}, which has "
-                f"{', '.join(signature.parameters)}, got {parameter!r}.",
-                pt=f"map: o esperado era um parâmetro de {name}, que tem "
-                f"{', '.join(signature.parameters)}, veio {parameter!r}.",
+                en=f"map: {name} has no parameter {parameter!r}; it has "
+                f"{', '.join(signature.parameters)}.",
+                pt=f"map: {name} não tem o parâmetro {parameter!r}; tem "
+                f"{', '.join(signature.parameters)}.",
             )
 
 
@@ -323,21 +322,20 @@ def _check_three(signature: inspect.Signature, name: str) -> None:
         signature.bind(None, None, None)
     except TypeError as error:
         raise CheckError(
-            en=f"function: expected one that can be called as f(query, key, value), got "
-            f"{name}{signature}: {error}. Give whatever else it takes a default value, or wrap "
-            "it in a function of these three.",
-            pt=f"function: o esperado era uma que se chame como f(query, key, value), veio "
-            f"{name}{signature}: {error}. Dê um valor padrão ao que mais ela recebe, ou envolva-a "
-            "em uma função desses três.",
+            en=f"function: {name}{signature} cannot be called as f(query, key, value): {error}. "
+            "Give its other parameters default values, or wrap it in a function of these three.",
+            pt=f"function: {name}{signature} não pode ser chamada como f(query, key, value): "
+            f"{error}. Dê valores padrão aos outros parâmetros, ou envolva-a numa função desses "
+            "três.",
         ) from None
     known = {*OPTIONS, *(synonym for synonyms in SYNONYMS.values() for synonym in synonyms)}
     for place in list(signature.parameters)[1:3]:
         if place in known:
             raise CheckError(
-                en=f"function: expected one that can be called as f(query, key, value), got "
-                f"{name}{signature}, whose {place} is no tensor to attend to. Where it is a layer, "
-                "wrap what it does between its projections in a function of these three.",
-                pt=f"function: o esperado era uma que se chame como f(query, key, value), veio "
-                f"{name}{signature}, em que {place} não é um tensor para o qual se olhe. Se for "
-                "uma camada, envolva o que ela faz entre as projeções em uma função desses três.",
+                en=f"function: {name}{signature} cannot be called as f(query, key, value): its "
+                f"{place} is not a tensor to attend to. If it is a layer, wrap what it does "
+                "between its projections in a function of these three.",
+                pt=f"function: {name}{signature} não pode ser chamada como f(query, key, value): "
+                f"{place} não é um tensor para o qual se olhe. Se for uma camada, envolva o que "
+                "ela faz entre as projeções numa função desses três.",
             )

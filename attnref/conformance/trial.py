@@ -33,8 +33,8 @@ NOT_A_TENSOR = Text(
 )
 STRANGE_TENSOR = Text(
     en="It returned a tensor of {dtype} and {layout}, expected floating numbers, torch.strided.",
-    pt="Ela devolveu um tensor de {dtype} e {layout}; o esperado são números de ponto flutuante, "
-    "torch.strided.",
+    pt="Ela devolveu um tensor de {dtype} e {layout}, mas deveria devolver números de ponto "
+    "flutuante, torch.strided.",
 )
 WRONG_DEVICE = Text(
     en="For inputs on {given} it returned its output on {got}. Make new tensors with "
@@ -44,18 +44,18 @@ WRONG_DEVICE = Text(
 )
 WRONG_SHAPE = Text(
     en="It returned shape {got}, expected {expected}: (batch, heads, n, d_v).",
-    pt="Ela devolveu a forma {got}; o esperado era {expected}: (lote, cabeças, n, d_v).",
+    pt="Ela devolveu a forma {got}, mas deveria ser {expected}: (lote, cabeças, n, d_v).",
 )
 MISSING = Text(
     en="It takes no {missing}; its parameters are {parameters}.",
-    pt="Ela não recebe {missing}; os seus parâmetros são {parameters}.",
+    pt="Ela não recebe {missing}; os parâmetros são {parameters}.",
 )
 
 
 PERHAPS = Text(
-    en="Its {parameter} may be {option}, and was not asked: --map {option}={parameter}, if it is.",
-    pt="O seu {parameter} pode ser {option}, e não foi testado: --map {option}={parameter}, se "
-    "for.",
+    en="Its {parameter} may be {option}, and was not tested: --map {option}={parameter}, if it is.",
+    pt="O parâmetro {parameter} pode ser {option}, e não foi testado: --map {option}={parameter}, "
+    "se for.",
 )
 
 

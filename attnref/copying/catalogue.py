@@ -66,7 +66,9 @@ def find(name: str) -> Entry:
     raise no_such(
         name,
         [entry.name for entry in known],
-        what=Text(en="a method on one screen", pt="nenhum método em uma tela se chama"),
+        what=Text(
+            en="there is no method on one screen called", pt="nenhum método numa tela se chama"
+        ),
         where=Text(
             en="attnref copy --list names them all; what has every option comes with --whole.",
             pt="attnref copy --list mostra todos; o que tem todas as opções vem com --whole.",
@@ -77,10 +79,11 @@ def find(name: str) -> Entry:
 def no_such(name: str, known: list[str], *, what: Text, where: Text) -> Refusal:
     """That a name is none of those that are known, with those that look like it or hold it.
 
-    >>> what, where = Text(en="a method", pt="nenhum método se chama"), Text(en="Look.", pt="Veja.")
+    >>> what = Text(en="no method is called", pt="nenhum método se chama")
+    >>> where = Text(en="Look.", pt="Veja.")
     >>> refusal = no_such("casual", ["causal", "moba"], what=what, where=where)
     >>> print(refusal.en)
-    NAME: expected a method, got 'casual'. Did you mean causal? Look.
+    NAME: no method is called 'casual'. Did you mean causal? Look.
     >>> print(refusal.pt)
     NAME: nenhum método se chama 'casual'. Seria causal? Veja.
     """
@@ -89,7 +92,7 @@ def no_such(name: str, known: list[str], *, what: Text, where: Text) -> Refusal:
     holding = (one for one in known if asked in one)
     near = list(dict.fromkeys([*alike, *holding]))[:_SUGGESTIONS]
     return Refusal(
-        en=f"NAME: expected {what.en}, got {name!r}. "
+        en=f"NAME: {what.en} {name!r}. "
         + (f"Did you mean {' or '.join(near)}? " if near else "")
         + where.en,
         pt=f"NAME: {what.pt} {name!r}. "

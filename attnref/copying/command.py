@@ -15,7 +15,7 @@ from attnref.copying.catalogue import Entry, entries, find, header
 from attnref.text import Refusal, add_portuguese, choose_help, preferred_language
 
 
-@add_portuguese(pt="Escreve um método que cabe em uma tela em um arquivo que só pede o torch.")
+@add_portuguese(pt="Escreve um método que cabe numa tela num arquivo que só precisa do torch.")
 def copy(
     name: Annotated[
         str | None,
@@ -30,8 +30,9 @@ def copy(
         str | None,
         typer.Argument(
             help=choose_help(
-                en="Where to: a file, NAME.py without it, - prints it; with --whole a folder.",
-                pt="Para onde: um arquivo, NAME.py sem ele, - imprime; com --whole, uma pasta.",
+                en="Destination file (default: NAME.py; '-' prints it); with --whole, a folder.",
+                pt="Arquivo de destino (padrão: NAME.py; '-' imprime a cópia); com --whole, uma "
+                "pasta.",
             )
         ),
     ] = None,
@@ -57,20 +58,19 @@ def copy(
         typer.Option(
             "--list",
             help=choose_help(
-                en="Say what can be copied: its lines, what it is, what it leaves out.",
-                pt="Diz o que se pode copiar: linhas, o que é (em inglês), o que deixa de fora.",
+                en="List what can be copied: its lines, what it is, what it leaves out.",
+                pt="Lista o que se pode copiar: linhas, o que é (em inglês), o que deixa de fora.",
             ),
         ),
     ] = False,
 ) -> None:
-    """Write a method that fits on a screen into a file that asks for torch alone."""
+    """Write a method that fits on one screen into a file that needs torch alone."""
     try:
         if show:
             typer.echo("".join(map(_describe, entries())).encode(), nl=False)
         elif name is None:
             raise Refusal(
-                en="NAME: expected the method to copy, got none. attnref copy --list names them "
-                "all.",
+                en="NAME: the method to copy is missing. attnref copy --list names them all.",
                 pt="NAME: falta o método a copiar. attnref copy --list mostra todos.",
             )
         elif whole:
@@ -97,8 +97,7 @@ def _copy_minimal(entry: Entry, place: str | None, *, replace: bool) -> None:
     path = Path(place or f"{entry.name}.py")
     if os.path.isdir(path):
         raise Refusal(
-            en=f"FILE: expected a file, got the folder {path}. Name the file in it: "
-            f"{path / entry.name}.py",
+            en=f"FILE: {path} is a folder. Name the file in it: {path / entry.name}.py",
             pt=f"FILE: {path} é uma pasta. Indique o arquivo nela: {path / entry.name}.py",
         )
     _write({path: text}, replace=replace)
@@ -111,9 +110,12 @@ def _copy_whole(name: str, place: str | None, *, replace: bool) -> None:
     module, inside = path_of(name)
     if place is None or os.path.isfile(place) or place == "-":
         raise Refusal(
-            en=f"DIR: expected a folder for the modules of {name}, got "
-            f"{'none' if place is None else place}. For example: attnref copy --whole {name} "
-            "vendor",
+            en=(
+                f"DIR: the folder for the modules of {name} is missing"
+                if place is None
+                else f"DIR: {place} is not a folder"
+            )
+            + f". For example: attnref copy --whole {name} vendor",
             pt=(
                 f"DIR: falta a pasta para os módulos de {name}"
                 if place is None
@@ -161,8 +163,7 @@ def _write(texts: dict[Path, str], *, replace: bool) -> None:
             if isinstance(error, FileExistsError) and not replace:
                 raise _taken(path) from None
             raise Refusal(
-                en=f"FILE: expected a place to write to, got {path}: {error.strerror}. Choose "
-                "another.",
+                en=f"FILE: cannot write to {path}: {error.strerror}. Choose another place.",
                 pt=f"FILE: não foi possível escrever em {path}: {error.strerror}. Escolha outro "
                 "lugar.",
             ) from None
@@ -170,7 +171,6 @@ def _write(texts: dict[Path, str], *, replace: bool) -> None:
 
 def _taken(path: Path) -> Refusal:
     return Refusal(
-        en=f"FILE: expected a name that is free, got {path}, which exists. Choose another, or "
-        "replace it with --force.",
+        en=f"FILE: {path} already exists. Choose another name, or replace it with --force.",
         pt=f"FILE: {path} já existe. Escolha outro nome, ou substitua o arquivo com --force.",
     )

@@ -38,7 +38,7 @@ def path_of(name: str) -> tuple[str, str]:
         name,
         [*shorter, *attnref.__all__],
         what=Text(
-            en="a function or class of the package",
+            en="the package has no function or class called",
             pt="nenhuma função ou classe do pacote se chama",
         ),
         where=Text(en="dir(attnref) names them all.", pt="dir(attnref) mostra todas."),

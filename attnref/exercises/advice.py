@@ -12,7 +12,7 @@ SHAPE = Text(
     "maximum drops its dimension unless it has keepdim=True, and broadcasting adds dimensions in "
     "front.",
     pt="Compare a forma com a da docstring, dimensão por dimensão. Uma soma ou um máximo elimina "
-    "a sua dimensão se não tem keepdim=True, e o broadcasting acrescenta dimensões na frente.",
+    "essa dimensão se não tem keepdim=True, e o broadcasting acrescenta dimensões na frente.",
 )
 BOOLS = Text(
     en="The values may be right, but the caller counts on bool. A comparison gives bool; "

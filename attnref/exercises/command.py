@@ -75,14 +75,13 @@ NO_MORE = Text(
     pt="Essa era a última dica. A solução: {solution}",
 )
 UNKNOWN = Text(
-    en="name: expected the name of an exercise, got {name!r}. {near}See: attnref exercise list",
-    pt="name: o esperado era o nome de um exercício, veio {name!r}. {near}"
-    "Veja: attnref exercise list",
+    en="There is no exercise {name!r}. {near}See: attnref exercise list",
+    pt="Não existe exercício chamado {name!r}. {near}Veja: attnref exercise list",
 )
 NEAR = Text(en="Did you mean {name}? ", pt="Seria {name}? ")
 NO_FOLDER = Text(
-    en="folder: expected an existing folder, got {folder!r}. Make it first.",
-    pt="folder: o esperado era uma pasta que exista, veio {folder!r}. Crie-a antes.",
+    en="The folder {folder!r} does not exist. Create it first.",
+    pt="A pasta {folder!r} não existe. Crie-a antes.",
 )
 EXISTS = Text(
     en="{path} exists already. To write over it, and lose what is in it, pass --force.",
@@ -97,14 +96,14 @@ NOT_STARTED = Text(
     pt="{path} não existe. Comece com: {start}",
 )
 NO_HINT = Text(
-    en="number: expected one from 1 to {all}, got {number}.",
-    pt="number: o esperado era um de 1 a {all}, veio {number}.",
+    en="There is no hint {number}. Choose one from 1 to {all}.",
+    pt="Não existe a dica {number}. Escolha uma de 1 a {all}.",
 )
 
 exercise = typer.Typer(
     help=choose_help(
-        en="Learn attention by writing it, and have what you write judged.",
-        pt="Ensina a atenção: você a escreve, e o que você escreve é julgado.",
+        en="Learn attention by writing it: a program grades what you write.",
+        pt="Aprenda atenção escrevendo-a: um programa avalia o que você escreve.",
     ),
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -112,18 +111,20 @@ exercise = typer.Typer(
 
 Name = Annotated[
     str,
-    typer.Argument(help=choose_help(en="Of the exercise.", pt="Do exercício."), show_default=False),
+    typer.Argument(
+        help=choose_help(en="Name of the exercise.", pt="Nome do exercício."), show_default=False
+    ),
 ]
 Folder = Annotated[
     Path,
-    typer.Option(help=choose_help(en="Where your files are.", pt="Onde estão os seus arquivos.")),
+    typer.Option(help=choose_help(en="Folder of your files.", pt="Pasta de seus arquivos.")),
 ]
 Language = Annotated[
     str | None,
     typer.Option(
         help=choose_help(
-            en="en or pt; without it, the language of the locale.",
-            pt="en ou pt; sem ela, o idioma do sistema.",
+            en="en or pt (default: the system language).",
+            pt="en ou pt (padrão: o idioma do sistema).",
         )
     ),
 ]
@@ -172,7 +173,7 @@ class _Learner:
     """
 )
 def list_(folder: Folder = _HERE, lang: Language = None) -> None:
-    """Name all exercises, and say which are started and which are solved in the folder.
+    """List all exercises, with those started and those solved in the folder.
 
     The files in the folder are run to see it, except those solved before and unchanged since.
 
@@ -214,7 +215,7 @@ def _judge(each: Exercise, path: Path) -> tuple[bool, list[Outcome]]:
 
 
 @exercise.command()
-@add_portuguese(pt="Põe na pasta o arquivo de um exercício, com a função por escrever.")
+@add_portuguese(pt="Cria na pasta o arquivo de um exercício, com a função por escrever.")
 def start(
     name: Name,
     folder: Folder = _HERE,
@@ -222,14 +223,12 @@ def start(
         bool,
         typer.Option(
             "--force",
-            help=choose_help(
-                en="Write over a file of yours.", pt="Escreve por cima de um arquivo seu."
-            ),
+            help=choose_help(en="Overwrite your file.", pt="Substitui seu arquivo."),
         ),
     ] = False,
     lang: Language = None,
 ) -> None:
-    """Put the file of an exercise into the folder, its function to be written."""
+    """Create the file of an exercise in the folder, its function to be written."""
     learner = _Learner(lang, folder)
     each = learner.exercise(name)
     path = folder / each.file
@@ -287,10 +286,10 @@ def next_(folder: Folder = _HERE, lang: Language = None) -> None:
 
 @exercise.command()
 @add_portuguese(
-    pt="""Julga o que você escreveu.
+    pt="""Avalia o que você escreveu.
 
-    O código de saída é 0 quando está resolvido, 1 quando ainda não, 2 quando não pôde ser julgado.
-    O que a sua função imprime não aparece: para ver isso, execute o próprio arquivo.
+    O código de saída é 0 quando está resolvido, 1 quando ainda não, 2 quando não pôde ser avaliado.
+    O que sua função imprime não aparece: para ver isso, execute o próprio arquivo.
     """
 )
 def check(
@@ -301,18 +300,18 @@ def check(
         typer.Option(
             "--watch",
             help=choose_help(
-                en="Judge it after each save, until it is solved; of the rules, show only the "
+                en="Grade it after each save, until it is solved; of the rules, show only the "
                 "first that is broken.",
-                pt="Julga a cada vez que você salva, até estar resolvido; das regras, mostra só "
+                pt="Avalia a cada vez que você salva, até estar resolvido; das regras, mostra só "
                 "a primeira que foi quebrada.",
             ),
         ),
     ] = False,
     lang: Language = None,
 ) -> None:
-    """Judge what you have written.
+    """Grade what you have written.
 
-    The exit status is 0 when it is solved, 1 when it is not yet, 2 when it could not be judged.
+    The exit status is 0 when it is solved, 1 when it is not yet, 2 when it could not be graded.
     What your function prints is not shown: to see that, run the file itself.
     """
     learner = _Learner(lang, folder)
@@ -378,7 +377,9 @@ def hint(
     number: Annotated[
         int,
         typer.Argument(
-            help=choose_help(en="Which one; each tells more.", pt="Qual; cada uma diz mais.")
+            help=choose_help(
+                en="Number of the hint; each tells more.", pt="Número da dica; cada uma diz mais."
+            )
         ),
     ] = 1,
     lang: Language = None,

@@ -21,28 +21,28 @@ THE_BLOCKS = Text(
 VALUE = Text(
     en="{which} is wrong in {wrong} of {all} numbers, first at {where}: "
     "expected {expected}, got {came}.",
-    pt="{which} está errado em {wrong} de {all} números, o primeiro em {where}: "
-    "esperado {expected}, veio {came}.",
+    pt="{which} está errado em {wrong} de {all} números, o primeiro em {where}: deveria ser "
+    "{expected}, mas é {came}.",
 )
 NUMBER = Text(
     en="{which} is {came}, expected {expected}.",
-    pt="{which} é {came}; o esperado era {expected}.",
+    pt="{which} é {came}, mas deveria ser {expected}.",
 )
 AT_MOST = Text(
     en="{which} is {came}, expected at most {expected}.",
-    pt="{which} é {came}; o esperado era no máximo {expected}.",
+    pt="{which} é {came}, mas deveria ser no máximo {expected}.",
 )
 SHAPE = Text(
     en="{which} has shape {came}, expected {expected}.",
-    pt="{which} tem a forma {came}; o esperado era {expected}.",
+    pt="{which} tem a forma {came}, mas deveria ser {expected}.",
 )
 DTYPE = Text(
     en="{which} is of {came}, expected {expected}.",
-    pt="{which} é de {came}; o esperado era {expected}.",
+    pt="{which} é de {came}, mas deveria ser de {expected}.",
 )
 TYPE = Text(
     en="{which} is of type {came}, expected {expected}.",
-    pt="{which} é do tipo {came}; o esperado era {expected}.",
+    pt="{which} é do tipo {came}, mas deveria ser {expected}.",
 )
 NOTHING = Text(
     en="{which} is None. Does every path end in return?",
@@ -50,7 +50,7 @@ NOTHING = Text(
 )
 CHANGED = Text(
     en="It changed its argument {argument}. Make a new tensor instead of writing into that one.",
-    pt="Ela alterou o seu argumento {argument}. Crie um tensor novo em vez de escrever naquele.",
+    pt="Ela alterou o argumento {argument}. Crie um tensor novo em vez de escrever naquele.",
 )
 SHORTCUT = Text(
     en="It calls {called}. That is what you are to write yourself.",
@@ -85,8 +85,10 @@ NO_FUNCTION = Text(
     pt="O arquivo não tem a função {name}. Ele tem: {there}.",
 )
 SIGNATURE = Text(
-    en="Expected {name}{expected}, found {name}{came}. Leave the parameters as they were.",
-    pt="O esperado era {name}{expected}, veio {name}{came}. Deixe os parâmetros como estavam.",
+    en="The signature must be {name}{expected}, but is {name}{came}. Leave the parameters as they "
+    "were.",
+    pt="A assinatura deve ser {name}{expected}, mas é {name}{came}. Deixe os parâmetros como "
+    "estavam.",
 )
 
 

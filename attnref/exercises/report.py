@@ -26,11 +26,11 @@ TO_BE_WRITTEN = Text(
     pt="{name} ainda não foi escrito: troque a linha que lança NotImplementedError.",
 )
 UNJUDGED = Text(
-    en="{name} could not be judged.",
+    en="{name} could not be graded.",
     pt="{name} não pôde ser avaliado.",
 )
 CALLED = Text(en="called with", pt="chamada com")
-SLIP = Text(en="The usual slip: {slip}", pt="O deslize habitual: {slip}")
+SLIP = Text(en="Common mistake: {slip}", pt="Erro comum: {slip}")
 ADVICE = Text(en="What to do: {advice}", pt="O que fazer: {advice}")
 EXPLAINED = Text(en="Explained in: {where}", pt="Onde se explica: {where}")
 

@@ -15,13 +15,13 @@ WRONG = [
     ({"dtype": "int8"}, "dtype: expected one of float64, float32, bfloat16, float16, got 'int8'."),
     ({"device": "gpu"}, f"{NAMES} 'gpu'."),
     ({"device": "meta"}, f"{NAMES} 'meta'."),
-    ({"device": "cuda:99"}, "device: expected one that PyTorch sees, got 'cuda:99'; it sees "),
+    ({"device": "cuda:99"}, "device: PyTorch does not see 'cuda:99'; it sees "),
     ({"heads": 0}, "heads: expected a number of at least 1, got 0."),
     ({"head_dim": -1}, "head-dim: expected a number of at least 1, got -1."),
     ({"repeats": 0}, "repeats: expected a number of at least 1, got 0."),
     ({"lengths": [5, 0]}, "n: expected a number of at least 1, got 0."),
-    ({"budget": 0.0}, "budget: expected seconds above 0, got 0.0."),
-    ({"budget": float("nan")}, "budget: expected seconds above 0, got nan."),
+    ({"budget": 0.0}, "budget: expected a positive number of seconds, got 0.0."),
+    ({"budget": float("nan")}, "budget: expected a positive number of seconds, got nan."),
 ]
 
 
@@ -38,7 +38,7 @@ def test_what_is_wrong_is_said(options, message):
         ({"tasks": ["nope"]}, r"task: expected one of dense, .*, got 'nope'\.$"),
         (
             {"methods": ["kv_cache"], "tasks": ["window"]},
-            r"task: expected one of decode for method kv_cache, got window\.$",
+            r"task: kv_cache cannot do window\. Choose from decode\.$",
         ),
     ],
 )
@@ -94,8 +94,8 @@ def test_inputs_must_fit_in_memory(monkeypatch, device):
     monkeypatch.setattr(memory, "free_bytes", lambda device: 10**6)
     assert refused("dense", 700) is None  # 32 numbers per token, each 16 + 16 bytes
     assert refused("dense", 800) == (
-        "n: expected a length whose inputs and exact answer fit in the 0.0 GB that are free, got "
-        "800, which needs 0.0 GB for task 'dense'. Lower --n, --heads or --head-dim."
+        "n: the inputs and the exact answer do not fit in the 0.0 GB that are free: with n = 800, "
+        "task 'dense' needs 0.0 GB. Lower --n, --heads or --head-dim."
     )
     assert refused("window", 700) is not None  # holds an n × n mask too
     monkeypatch.setattr(memory, "free_bytes", lambda device: None)

@@ -133,9 +133,7 @@ def test_what_a_method_cannot_do_ends_nobody_elses_run(tiny, monkeypatch):
     assert [(skip.method, skip.n, skip.reason) for skip in record.skipped] == [
         ("failing", 23, "RuntimeError: cannot")
     ]
-    message = (
-        "method: expected one that can be measured here, got none. failing: RuntimeError: cannot."
-    )
+    message = "method: none of the methods can be measured here. failing: RuntimeError: cannot."
     with pytest.raises(BenchError, match=f"^{re.escape(message)}$"):
         measure(dataclasses.replace(settings, methods=["failing"]))
 
@@ -194,7 +192,7 @@ def test_a_call_that_takes_too_long_is_not_repeated(tiny, monkeypatch):
     monkeypatch.setattr(runner, "_SOON", 0.0)
     settings = dataclasses.replace(tiny, methods=["slow"], budget=1e-9)
     message = (
-        r"got none\. slow: takes \S+ s a call; raise the budget; slow: might take \S+ s a call"
+        r"measured here\. slow: takes \S+ s a call; raise the budget; slow: might take \S+ s a call"
     )
     with pytest.raises(BenchError, match=message):
         measure(settings)

@@ -50,7 +50,7 @@ def test_what_it_raises_is_reported_with_its_place():
 
 
 def test_what_never_answers_is_said_once():
-    with pytest.raises(CheckError, match=r"to answer a call .* got IndexError: too many indices"):
+    with pytest.raises(CheckError, match=r"failed in a call .*: IndexError: too many indices"):
         check(raising(IndexError("too many indices")), limit=None)
 
 
@@ -290,8 +290,8 @@ def test_an_option_that_raises_in_each_call_is_named_in_the_verdict():
     report = check(attention, only=rules, limit=None)
     assert report.declined == ("attn_mask", "is_causal")
     assert report.verdict("en") == (
-        "Right in all that was asked. "
-        "Not taken: attn_mask, is_causal; each call with it raised an error."
+        "Right in all that was tested. "
+        "Not accepted: attn_mask, is_causal; each call with it raised an error."
     )
     half = raising(NotImplementedError("no masks"), attn_mask=True)
     assert check(half, only=rules, limit=None).declined == ("attn_mask",)

@@ -60,8 +60,8 @@ def test_one_that_hangs_is_stopped_and_the_next_is_asked():
     assert time.monotonic() - start < 20.0
     assert found["row_sums"].verdict is found["rectangular"].verdict is Verdict.PASS
     assert found["causality"].verdict is Verdict.WRONG
-    assert found["causality"].diagnosis("en") == "It did not come back within 1 s, and was stopped."
-    assert found["causality"].diagnosis("pt") == "Ela não voltou em 1 s, e foi interrompida."
+    assert found["causality"].diagnosis("en") == "It did not return within 1 s, and was stopped."
+    assert found["causality"].diagnosis("pt") == "Ela não terminou em 1 s, e foi interrompida."
 
 
 def test_one_that_is_held_up_once_is_asked_again(tmp_path):
@@ -105,7 +105,7 @@ def test_one_that_never_comes_back_is_not_asked_for_ever():
     found = asked(lambda query, key, value: time.sleep(60), *names, limit=0.3)
     assert [found[name].finding.text for name in names] == [HUNG] * 3 + [NOT_ASKED] * 2
     assert found["convexity"].diagnosis("en") == (
-        "Not asked: it has not come back within 0.3 s a single time, in 3."
+        "Not tested: none of the first 3 properties finished within 0.3 s."
     )
 
 
@@ -226,10 +226,10 @@ def test_what_is_too_slow_in_all_is_asked_as_long_as_its_time_lasts(monkeypatch)
     report = check(fused, only=["shape"])
     assert report.passed()
     assert report.verdict() == (
-        "Right in all that was asked. Not all was asked: it took too long; --limit gives it more "
-        "time."
+        "Right in all that was tested. Not everything was tested: it took too long; --limit "
+        "gives it more time."
     )
-    assert report.results[0].diagnosis("pt").endswith("levaram 0 s, o limite de todas.")
+    assert report.results[0].diagnosis("pt").endswith("levaram 0 s, o limite para todas.")
 
 
 def nothing(name):
@@ -265,7 +265,7 @@ def test_then_it_is_asked_in_this_process(monkeypatch):
     assert set(seen) == {os.getpid()}
     assert report.limit is None
     assert report.summary("en").endswith(
-        "Asked in this very process: nothing would have stopped a call that hangs or crashes."
+        "Tested in this very process: nothing would have stopped a call that hangs or crashes."
     )
 
 

@@ -253,8 +253,8 @@ def of_arrays(query, key, value, mask=None):
         (Session("input.1", "input.2", "input.3", compute=of_arrays), "arrays of NumPy"),
         (
             Session("mask", "query", "key", "value", compute=lambda m, *x: of_arrays(*x, m)),
-            "mask is attn_mask, True = may attend; mask given a mask that allows all where none "
-            "is asked; arrays of NumPy",
+            "mask is attn_mask, True = may attend; mask is given a mask that allows all if none "
+            "is requested; arrays of NumPy",
         ),
     ],
 )

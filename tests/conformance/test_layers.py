@@ -492,7 +492,7 @@ def test_the_layer_of_pytorch_ignores_is_causal_beside_a_mask():
     report = check(nn.MultiheadAttention, **SETTINGS)
     assert report.read_as() == (
         "a layer: its projections are the identity, axes (n, b, h·d); attn_mask is attn_mask, "
-        "True = forbidden; key_padding_mask not asked"
+        "True = forbidden; key_padding_mask not tested"
     )
     assert report.read_as("pt").startswith("uma camada: suas projeções são a identidade, eixos")
     assert [each.property for each in report.failures] == ["mask_with_causal", "silent_arguments"]
@@ -570,65 +570,64 @@ def attention(query, key, value):
     return fused(query, key, value)
 
 
-MAKES_NONE = "with: expected a class of layers, or a function make(width, heads) that returns one, "
-PROJECTIONS = "to have projections of the query, the key and the value, fused or not, and at most "
+MAKES_NONE = "is neither a class of layers nor a function make(width, heads) that returns a layer. "
+PROJECTIONS = "must have projections of the query, the key and the value, fused or not, and at "
 REFUSED = [
     (
         Bare,
         {},
-        "with: expected a value for temperature, which Bare needs, got none. Write --with "
-        "temperature",
+        "with: Bare needs a value for temperature. Write --with temperature",
     ),
     (
         GPT,
         {"bias": False},
-        "function: expected GPT to make a layer of 3 heads of 8, got AttributeError: "
+        "function: GPT could not make a layer of 3 heads of 8: AttributeError: "
         "'types.SimpleNamespace' object has no attribute 'block_size'.",
     ),
     (
         GPT,
         {"bias": False},
-        "no attribute 'block_size'. Give what it misses, --with name=value, in ",
+        "no attribute 'block_size'. Supply the missing arguments, --with name=value, in ",
     ),
-    (UnnamedAttention, {}, "no attribute 'known_to_nobody'. Give what it misses"),
-    (Demanding, {}, "with: expected a value for size, which Demanding.forward needs, got none. "),
+    (UnnamedAttention, {}, "no attribute 'known_to_nobody'. Supply the missing "),
+    (Demanding, {}, "with: Demanding.forward needs a value for size. "),
     (Demanding, {}, "or wrap what it does between its projections in a function of query, key "),
     (
         ViT,
         {"qkv_bais": True},
-        "with: expected parameters of ViT or of its forward, got 'qkv_bais'.",
+        "with: 'qkv_bais' is not a parameter of ViT or of its forward.",
     ),
-    (attention, {"heads": 3}, f"{MAKES_NONE}got attention. Leave it out."),
-    (no_layer, {"heads": 3}, f"{MAKES_NONE}got no_layer. Leave it out."),
-    (Perceptron, {}, f"function: expected Perceptron, made for 3 heads of 8, {PROJECTIONS}one of"),
+    (attention, {"heads": 3}, f"with: attention {MAKES_NONE}Leave this"),
+    (no_layer, {"heads": 3}, f"with: no_layer {MAKES_NONE}Leave this"),
+    (Perceptron, {}, f"function: Perceptron, made for 3 heads of 8, {PROJECTIONS}most one"),
     (
         Perceptron,
         {},
-        "got up (96, 24), down (24, 96). Wrap what it does between its projections in",
+        "but it has up (96, 24), down (24, 96). Wrap what it does between its projections in",
     ),
     # Its matrix is not called.
-    (Weights, {}, f"function: expected Weights, made for 3 heads of 8, {PROJECTIONS}one of the ou"),
-    (Folding, {"qkv_bias": False}, f"function: expected Folding to answer where {QKV}, got ValueE"),
+    (Weights, {}, f"function: Weights, made for 3 heads of 8, {PROJECTIONS}most one o"),
+    (Folding, {"qkv_bias": False}, f"function: Folding was read so: {QKV}; but then it fails: V"),
     (
         NoProjections,
         {},
-        "function: expected NoProjections to have projections, or to be "
-        "called with query, key and value, got a forward of x.",
+        "function: NoProjections has no projections, and its forward does "
+        "not take query, key and value but x.",
     ),
     (
         NoProjections,
         {},
-        "query, key and value, got a forward of x. Wrap what it does between its p",
+        "query, key and value but x. Wrap what it does between its p",
     ),
     (
         Spatial,
         {},
-        "function: expected Spatial to take a sequence of shape (2, 7, 24), got ValueError",
+        "function: Spatial does not take a sequence of shape (2, 7, 24): ValueError",
     ),
     (
         Spatial,
         {},
-        "to unpack (expected 4, got 3). Give what it misses, --with name=value, in Python",
+        "to unpack (expected 4, got 3). Supply the missing arguments, --with name=value, in Python",
     ),
 ]
 
@@ -655,7 +654,7 @@ def test_what_is_no_literal_is_refused():
         with pytest.raises(CheckError) as raised:
             literals([pair])
         assert str(raised.value) == (
-            f"with: expected name=value, with a value as Python writes it, got {pair!r}. Write for "
+            f"with: {pair!r} is not name=value, with a value as Python writes it. Write for "
             "example block_size=256."
         )
 
@@ -687,6 +686,6 @@ def test_the_command_asks_a_layer(attnref, monkeypatch, tmp_path):
     assert "read as: a layer: qkv gives (q, k, v); always causal" in out
     status, out, err = attnref("check", "mine.py:Attention", *settings)
     assert (status, out) == (2, "")
-    assert "attnref check: with: expected a value for causal, which mine.py:Attention nee" in err
+    assert "attnref check: with: mine.py:Attention needs a value for causal" in err
     status, _, err = attnref("check", "mine.py:Attention", "--with", "causal")
-    assert (status, "with: expected name=value" in err) == (2, True)
+    assert (status, "is not name=value" in err) == (2, True)

@@ -84,7 +84,7 @@ def test_a_report_comes_out_as_it_would_here():
 
 @pytest.mark.usefixtures("no_process_stays")
 def test_it_may_hang_or_end_while_it_is_asked():
-    with pytest.raises(CheckError, match=r"it ended its process: exit status 3\. Fix it"):
+    with pytest.raises(CheckError, match=r"before it could be tested: exit status 3\. Fix it"):
         naming.judge_named("mine", found, lambda about: os._exit(3), 60.0)
     with pytest.raises(RuntimeError, match="itself broke"):
         naming.judge_named("mine", found, break_off, 60.0)

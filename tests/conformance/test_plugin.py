@@ -68,7 +68,7 @@ def test_a_failure_shows_its_diagnosis(run):
     assert status == pytest.ExitCode.TESTS_FAILED
     assert "mine:wrong scale" in out
     assert (
-        "\nCom d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125.\n"
+        "\nCom d_k = 64 ela se comporta como 1/d_k = 0.0156, mas deveria ser 1/sqrt(d_k) = 0.125.\n"
         in out
     )
     assert "\n  devolveu [[[[" in out
@@ -78,7 +78,7 @@ def test_a_failure_shows_its_diagnosis(run):
 def test_its_language_is_that_of_the_locale(run, monkeypatch):
     monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
     out = run(*SCALE)[1]
-    assert "\nCom d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é" in out
+    assert "\nCom d_k = 64 ela se comporta como 1/d_k = 0.0156, mas deveria ser" in out
 
 
 def test_its_options(run):
@@ -93,11 +93,11 @@ def test_its_options(run):
 
 def test_an_option_that_is_wrong_is_said_once(run, subtests):
     for option, said in {
-        "device=gpu": "device: expected the name of a device, got 'gpu'.",
+        "device=gpu": "device: 'gpu' is not the name of a device.",
         "dtype=int8": "dtype: expected one of float32, float64, bfloat16, float16, got 'int8'.",
         "seed=-1": "seed: expected a number from 0 to 9223372036854775807, got -1.",
         "limit=0": "limit: expected a positive, finite number of seconds, got 0.0.",
-        "map=mask": "map: expected option=parameter, got 'mask'.",
+        "map=mask": "map: 'mask' is not option=parameter.",
     }.items():
         with subtests.test(option):
             status, out = run("--attention", "mine:leaks", f"--attention-{option}")
@@ -118,7 +118,9 @@ def test_its_own_names_its_seed_and_its_limit(run):
 def test_a_layer_is_given_what_it_needs(run):
     layer = ("--attention", "mine:Layer", "-k", "row_sums", "--attention-with")
     assert "1 passed" in run(*layer, "temperature=1.0")[1]
-    assert "ERROR: --attention, with: expected name=value" in run(*layer, "temperature")[1]
+    assert (
+        "ERROR: --attention, with: 'temperature' is not name=value" in run(*layer, "temperature")[1]
+    )
 
 
 def test_it_stands_beside_other_tests(run, tmp_path):
@@ -141,11 +143,11 @@ def test_what_breaks_in_the_checker_shows_its_traceback(run, monkeypatch):
 
 def test_what_does_not_load_is_said_in_one_message(run, tmp_path, subtests):
     for line, said in {
-        "raise ValueError('no data')": "to load, got ValueError: no data. Fix it",
-        "import pytest; pytest.skip('x', allow_module_level=True)": "to load, got Skipped: ",
+        "raise ValueError('no data')": "could not be loaded: ValueError: no data. Fix it",
+        "import pytest; pytest.skip('x', allow_module_level=True)": "could not be loaded: Skipped",
         "class Odd(Exception):\n    def __str__(self): 1 / 0\nraise Odd": "ZeroDivisionError",
-        "import os; os._exit(3)": "it ended its process: exit status 3. Fix it",
-        "": "expected 'attention' in ",
+        "import os; os._exit(3)": "process before it could be tested: exit status 3. Fix it",
+        "": " has no 'attention'. It has: ",
     }.items():
         with subtests.test(said):
             (tmp_path / "odd.py").write_text(line, encoding="utf-8")
@@ -202,7 +204,7 @@ def test_all_functions_that_the_project_names_are_collected(run, tmp_path):
 
 def test_a_project_that_cannot_be_collected_is_a_usage_error(run, tmp_path):
     for said, error in (
-        ("", "--attention, pyproject.toml: expected a table that says what to check, got none."),
+        ("", "--attention, pyproject.toml: no table says what to check."),
         (f"{PROJECT}[tool.attnref.check.'mine.py:gone']", "--attention, mine.py:gone: function: "),
     ):
         (tmp_path / "pyproject.toml").write_text(said, encoding="utf-8")
@@ -214,7 +216,7 @@ def test_a_project_that_cannot_be_collected_is_a_usage_error(run, tmp_path):
 def test_an_id_of_no_property_is_a_usage_error(run):
     status, out = run("mine:wrong::no_such")
     assert status == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: --attention, only: expected names of properties, got 'no_such'." in out
+    assert "ERROR: --attention, only: there is no property 'no_such'." in out
 
 
 def test_an_id_of_another_function_is_no_file(run):

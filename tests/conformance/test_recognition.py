@@ -42,25 +42,25 @@ def keys_that_count(q, k, v, key_mask):
     [
         (
             without_defaults,
-            "mask is attn_mask, True = forbidden; scale given 1/sqrt(d_k) where none is asked; "
-            "mask given a mask that allows all where none is asked",
+            "mask is attn_mask, True = forbidden; scale is given 1/sqrt(d_k) if none is requested; "
+            "mask is given a mask that allows all if none is requested",
             {"fully_masked", "fully_masked_gradient", "nan_behind_mask", "half_precision"},
         ),
         (
             with_a_bias,
-            "attn_mask is attn_mask, added to the scores; attn_mask given a mask that allows all "
-            "where none is asked",
+            "attn_mask is attn_mask, added to the scores; attn_mask is given a mask that allows all "
+            "if none is requested",
             {"fully_masked", "fully_masked_gradient", "nan_behind_mask", "half_precision"},
         ),
         (
             with_a_factor,
-            "softmax_scale is scale; softmax_scale given 1/sqrt(d_k) where none is asked",
+            "softmax_scale is scale; softmax_scale is given 1/sqrt(d_k) if none is requested",
             {"half_precision"},
         ),
         (
             keys_that_count,
-            "key_mask is attn_mask, True = may attend, (b, m); key_mask given a mask that allows "
-            "all where none is asked; arrays of NumPy",
+            "key_mask is attn_mask, True = may attend, (b, m); key_mask is given a mask that allows "
+            "all if none is requested; arrays of NumPy",
             {"nan_behind_mask", "half_precision"},
         ),
     ],
@@ -162,7 +162,7 @@ def test_a_second_mask_is_asked_with_the_numbers_that_it_adds():
     report = check(of_two_masks, limit=None)
     assert report.read_as("en") == (
         "mask is attn_mask, True = may attend; bias is attn_mask, added to the scores; "
-        "key_padding_mask not asked"
+        "key_padding_mask not tested"
     )
     assert report.passed(), report.text()
     found = {each.property: each.verdict for each in report.results}
@@ -183,7 +183,7 @@ def test_a_second_mask_is_asked_with_the_numbers_that_it_adds():
 @pytest.mark.parametrize("function", [of_a_mask_and_garbage, of_a_bias_twice])
 def test_a_second_mask_that_is_none_is_named(function):
     report = check(function, limit=None, only=["mask_polarity", "float_mask"])
-    assert report.read_as("en") == "mask is attn_mask, True = may attend; bias not asked"
+    assert report.read_as("en") == "mask is attn_mask, True = may attend; bias not tested"
     assert report.read_as("pt").endswith("; bias não testado")
 
 
@@ -273,11 +273,11 @@ def gated_delta_heads_third(query, key, value):
     return gated_delta(*(x.transpose(1, 2) for x in (query, key, value))).transpose(1, 2)
 
 
-NO_SOFTMAX = "This is no softmax attention, not judged here: {}."
+NO_SOFTMAX = "This is not softmax attention, and is not judged here: {}."
 OF_THEIR_OWN = {
-    "window": (window_by_default, "asked within 128 positions", None),
-    "window, short": (window_of_short_texts, "asked within 4 positions", None),
-    "window around": (around_by_default, "asked within 4 positions", None),
+    "window": (window_by_default, "tested within 128 positions", None),
+    "window, short": (window_of_short_texts, "tested within 4 positions", None),
+    "window around": (around_by_default, "tested within 4 positions", None),
     "absorbed": (absorbed, "one factor for all widths, 0.267, not judged", None),
     "absorbed, unsaid": (absorbed_without_a_word, "one factor for all widths, 0.267", None),
     "YaRN": (yarn, "its own factor, 1.87/sqrt(d_k), not judged", None),
@@ -300,7 +300,7 @@ def test_what_a_right_function_has_of_its_own_is_not_judged(function, read, othe
     assert report.passed(), report.text()
     assert read in report.read_as("en")
     assert "{" not in report.read_as("pt") + report.verdict("pt")
-    assert ("no softmax" in report.verdict("en")) == (other is not None)
+    assert ("not softmax" in report.verdict("en")) == (other is not None)
     if other is not None:
         assert f"not judged here: {other}" in report.verdict("en")
         assert "não é julgado aqui" in report.verdict("pt")

@@ -46,7 +46,7 @@ def test_results_say_what_was_found(report):
         "With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125."
     )
     assert failure.diagnosis("pt") == (
-        "Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é 1/sqrt(d_k) = 0.125."
+        "Com d_k = 64 ela se comporta como 1/d_k = 0.0156, mas deveria ser 1/sqrt(d_k) = 0.125."
     )
     assert report.results[0].diagnosis() == report.results[0].rule.statement.en
 
@@ -69,7 +69,7 @@ def test_the_counterexample_is_small_and_true(report):
 
 EN = """\
 attention · float32 · cpu · seed 0
-Wrong in scale. Not asked: window, which it may take by another name.
+Wrong in scale. Not tested: window, which it may take by another name.
 
 pass         shape: The output has one row for each query and the width of the values.
 wrong        scale: With d_k = 64 it behaves as 1/d_k = 0.0156, expected 1/sqrt(d_k) = 0.125.
@@ -81,7 +81,7 @@ attention · float32 · cpu · semente 0
 Errada em scale. Não testado: window, que ela talvez receba com outro nome.
 
 passa        shape: A saída tem uma linha por consulta e a largura dos valores.
-errado       scale: Com d_k = 64 ela se comporta como 1/d_k = 0.0156; o esperado é \
+errado       scale: Com d_k = 64 ela se comporta como 1/d_k = 0.0156, mas deveria ser \
 1/sqrt(d_k) = 0.125.
              menor chamada encontrada:
                query = """

@@ -456,7 +456,7 @@ def delta_rule(query, key, value, state=None):
     return torch.cat(outputs, -2), state
 
 
-OWN = "its own window, not judged: asked within {} positions, where it hides nothing"
+OWN = "its own window, not judged: tested within {} positions, where it hides nothing"
 OF_THEIR_OWN = {
     "window": (seeing_a_few, None, OWN.format(4)),
     "static": (sliding, in_slots, OWN.format(48)),
@@ -469,7 +469,7 @@ def test_a_right_step_of_another_formula_is_not_called_wrong(step, cache, read):
     report = check_steps(step, cache=cache, limit=None)
     assert report.passed(), report.text()
     if read is None:
-        assert "This is no softmax attention, not judged here" in report.verdict("en")
+        assert "This is not softmax attention, and is not judged here" in report.verdict("en")
         assert "Isto não é atenção com softmax" in report.verdict("pt")
     else:
         assert read in report.read_as("en")
@@ -582,9 +582,9 @@ def test_other_functions_are_not_asked_what_steps_are():
         *("past_kept", "pieces", "sequences_apart", "long_caches", "cache_owns"),
         *("cache_unchanged", "step_gradients"),
     }
-    with pytest.raises(CheckError, match="expected names of properties, got 'pieces'"):
+    with pytest.raises(CheckError, match="there is no property 'pieces'"):
         check(fused, only=["pieces"])
-    with pytest.raises(CheckError, match="expected names of properties, got 'rectangular'"):
+    with pytest.raises(CheckError, match="there is no property 'rectangular'"):
         check_steps(concatenating, only=["rectangular"])
 
 
@@ -597,52 +597,55 @@ def named(query, key, value, cache, where):
 
 
 REFUSED = [
-    (no_cache, {}, "function: expected a step with a parameter for its cache (cache, past_key_val"),
-    (no_cache, {}, "got no_cache(query, key, value, memory). If it has one by another name, say "),
+    (no_cache, {}, ") has no parameter for the cache of a step (cache, past_key_value, "),
+    (no_cache, {}, "function: no_cache(query, key, value, memory) has no parameter for the cache "),
     (no_cache, {}, ": --map cache=memory."),
     (lambda query, key, value: fused(query, key, value), {}, "--map cache=its_name."),
     (
         no_cache,
         {"names": {"cache": "past"}},
-        "map: expected a parameter of no_cache, which has query, key, value, memory, got 'past'.",
+        "map: no_cache has no parameter 'past'; it has query, key, value, memory.",
     ),
-    (named, {"names": {"position": "at"}}, "query, key, value, cache, where, got 'at'."),
-    (Buffers, {}, "function: expected a function, got the class Buffers."),
-    (3, {}, "function: expected something to call, got int. Name the function itself."),
+    (
+        named,
+        {"names": {"position": "at"}},
+        "map: named has no parameter 'at'; it has query, key, value, cache, where.",
+    ),
+    (Buffers, {}, "function: Buffers is a class, not a function."),
+    (3, {}, "function: an object of type int cannot be called. Name the function itself."),
     (lambda query, key, value, cache: value, {}, "function: expected (output, cache), got Tensor."),
     (
         lambda query, key, value, cache: (value, None),
         {},
         "expected (output, cache), got tuple. Ret",
     ),
-    (lambda query, key, value, cache: value, {}, "Return the cache too; or, where a step changes "),
+    (lambda query, key, value, cache: value, {}, "Return the cache too; or, if a step changes "),
     (
         of_attnref,
         {},
-        "function: expected of_attnref to answer a step with query, key and value of ",
+        "function: of_attnref failed in a step with query, key and value of ",
     ),
     (
         of_attnref,
         {},
-        "of shape (2, 3, 1, 8), got AttributeError: 'NoneType' object has no attribute "
-        "'append' (at ",
+        "of shape (2, 3, 1, 8): AttributeError: 'NoneType' object has no attribute 'append' (at ",
     ),
     (
         of_attnref,
         {},
-        "Fix it; where its first cache is not None, say what makes it: --cache module:factory.",
+        "Fix it; if its first cache is not None, say what makes it: --cache module:factory.",
     ),
     (
         of_attnref,
         {"cache": KVCache()},
         "cache: expected a function that makes the first "
-        "cache, got KVCache. Give the function itself, for each sequence needs a new one.",
+        "cache, got KVCache. Give the function itself, because each sequence needs a new cache.",
     ),
     (
         of_attnref,
         {"cache": lambda size: []},
-        "cache: expected a function of nothing, or of "
-        "what it needs among batch, heads, max_len, head_dim, dtype, device, got <lambda>(size): "
+        "cache: expected a function without arguments, or with some of "
+        "batch, heads, max_len, head_dim, dtype, device, got <lambda>(size): "
         "missing a required argument: 'size'.",
     ),
     (of_attnref, {"cache": lambda size: []}, "missing a required argument: 'size'. Give whatever "),
@@ -680,9 +683,9 @@ def test_a_factory_is_loaded_with_the_step(tmp_path, monkeypatch):
     assert step() is cache
     assert load_step(f"{path}:step", None)[1] is None
     assert load_step(f"{path}:step", "attnref:KVCache")[1] is KVCache
-    with pytest.raises(CheckError, match=r"^cache: expected 'nothing' in attnref"):
+    with pytest.raises(CheckError, match=r"^cache: attnref has no 'nothing'"):
         load_step(f"{path}:step", "attnref:nothing")
-    with pytest.raises(CheckError, match=rf"^cache: expected 'nothing' in {path}, which has no"):
+    with pytest.raises(CheckError, match=rf"^cache: {path} has no 'nothing'"):
         load_step(f"{path}:step", f"{path}:nothing")
 
 
@@ -759,6 +762,6 @@ def test_the_command_refuses_with_2(run):
     status, _, err = run("mine.py:forgetful", "--step")
     assert (status, "--map cache=memory" in err) == (2, True)
     status, _, err = run("mine.py:step", "--cache", "mine.py:nothing")
-    assert (status, err.startswith("attnref check: cache: expected 'nothing' in")) == (2, True)
+    assert (status, err.startswith("attnref check: cache: mine.py has no 'n")) == (2, True)
     status, _, err = run("mine.py:alone", "--only", "pieces")
-    assert (status, "only: expected names of properties, got 'pieces'" in err) == (2, True)
+    assert (status, "only: there is no property 'pieces'" in err) == (2, True)

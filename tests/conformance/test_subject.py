@@ -70,16 +70,17 @@ def test_ctrl_c_while_it_loads_is_ctrl_c(tmp_path):
 
 
 NOT_FOUND = {
-    "attention": "expected module:function or path/to/file.py:function, got 'attention'. Write for",
-    "no_such:f": "expected a module that can be imported, got 'no_such': there is no "
-    "'no_such'. Start where it lies, install it, or give its path: path/to/file.py:function.",
-    "torch.no_such:f": "a module that can be imported, got 'torch.no_such': there is no 'torch.no_",
-    "broken:f": "expected broken to load, got ZeroDivisionError: division by zero. Fix it, so that",
-    "wants:f": "expected wants to load, got ModuleNotFoundError: No module named 'nowhere'. Fix it",
-    "leaves.py:f": "expected leaves.py to load, got SystemExit: 3. Fix it, so that it can be",
-    "my_module:atention": "in my_module, which has no 'atention'. It has: attention.",
-    "broken_too.py:layer.forward": "in broken_too.py, which has no 'layer'. It has: no function.",
-    "no/such.py:f": "a file, got 'no/such.py', which does not exist seen from {}. Check the path.",
+    "attention": "'attention' is neither module:function nor path/to/file.py:function. Write for",
+    "no_such:f": "the module 'no_such' cannot be imported: there is no "
+    "'no_such'. Start in the folder where it is, install it, or give its path: "
+    "path/to/file.py:function.",
+    "torch.no_such:f": "the module 'torch.no_such' cannot be imported: there is no 'torch.no_",
+    "broken:f": "broken could not be loaded: ZeroDivisionError: division by zero. Fix it, so that",
+    "wants:f": "wants could not be loaded: ModuleNotFoundError: No module named 'nowhere'. Fix it",
+    "leaves.py:f": "leaves.py could not be loaded: SystemExit: 3. Fix it, so that it can be",
+    "my_module:atention": "my_module has no 'atention'. It has: attention.",
+    "broken_too.py:layer.forward": "broken_too.py has no 'layer.forward'. It has: no function.",
+    "no/such.py:f": "the file 'no/such.py' does not exist, seen from {}. Check the path.",
 }
 
 
@@ -94,7 +95,7 @@ def test_what_is_not_found_is_said(folder):
         (folder / name).write_text(text, encoding="utf-8")
     for target, said in NOT_FOUND.items():
         told = refusal(load, target)
-        assert told.startswith("function: expected ")
+        assert told.startswith("function: ")
         assert said.format(folder) in told
 
 
@@ -159,44 +160,46 @@ def strange(query, key, value): ...
 
 
 WRONG = [
-    (subject, Layer, {}, "function: expected a function, got the class Layer. Name an instance of"),
-    (subject, 3, {}, "function: expected something to call, got int. Name the function itself."),
-    (subject, takes_two, {}, "function: expected one that can be called as f(query, key, value), "),
+    (subject, Layer, {}, "function: Layer is a class, not a function. Name an instance of"),
+    (subject, 3, {}, "function: an object of type int cannot be called. Name the function itself."),
+    (subject, takes_two, {}, "cannot be called as f(query, key, value): "),
     (
         subject,
         takes_two,
         {},
-        "got takes_two(query, key): too many positional arguments. Give "
-        "whatever else it takes a default value, or wrap it in a function of these three.",
+        "function: takes_two(query, key) cannot be called as f(query, key, value): too many "
+        "positional arguments. Give its other parameters default values, or wrap it in a "
+        "function of these three.",
     ),
-    (subject, of_parameters, {}, "missing a required argument: 'value'. Give whatever else it "),
+    (subject, of_parameters, {}, "missing a required argument: 'value'. Give its other "),
     (
         subject,
         takes_any,
         {"supports": ["mask"]},
-        "supports: expected names among attn_mask, "
-        "is_causal, scale, enable_gqa, dropout_p, softcap, window, got 'mask'.",
+        "supports: there is no option 'mask'. There are: attn_mask, "
+        "is_causal, scale, enable_gqa, dropout_p, softcap, window.",
     ),
-    (subject, strange, {"supports": ["scale"]}, "supports: expected options that strange takes, g"),
+    (subject, strange, {"supports": ["scale"]}, "supports: strange does not take "),
     (
         subject,
         strange,
         {"supports": ["scale"]},
-        "got 'scale'; its parameters are query, key, value. Add it to them, or leave it out.",
+        "does not take 'scale'; its parameters are query, key, value. Add it to them, or "
+        "leave it out.",
     ),
     (
         subject,
         strange,
         {"names": {"mask": "mask"}},
-        "map: expected an option, attn_mask, is_causal, scale, enable_gqa, ",
+        "map: there is no option 'mask'. There are: attn_mask, is_causal, ",
     ),
-    (subject, strange, {"names": {"scale": "c"}}, "map: expected a parameter of strange, which ha"),
-    (parse_pairs, ["attn_mask="], {}, "map: expected option=parameter, got 'attn_mask='"),
+    (subject, strange, {"names": {"scale": "c"}}, "map: strange has no parameter 'c'; it has"),
+    (parse_pairs, ["attn_mask="], {}, "map: 'attn_mask=' is not option=parameter"),
     (
         check,
         fused,
         {"only": ["causalty"]},
-        "only: expected names of properties, got 'causalty'. There are: shape, dtype, ",
+        "only: there is no property 'causalty'. There are: shape, dtype, ",
     ),
     (check, fused, {"dtype": "int8"}, "dtype: expected one of float32, float64, bfloat16, float16"),
     (
@@ -209,9 +212,9 @@ WRONG = [
         check,
         fused,
         {"device": "gpu"},
-        "device: expected the name of a device, got 'gpu'. Write cpu, cuda or cuda:1.",
+        "device: 'gpu' is not the name of a device. Write cpu, cuda or cuda:1.",
     ),
-    (check, fused, {"device": "cuda:99"}, "device: expected one that PyTorch can compute on here,"),
+    (check, fused, {"device": "cuda:99"}, "device: PyTorch cannot compute on 'cuda:99' here"),
 ]
 
 
@@ -267,7 +270,7 @@ def test_a_layer_that_takes_one_tensor_is_told_from_a_function_of_three():
     def forward(x, attn_mask=None, is_causal=False):
         return x
 
-    with pytest.raises(CheckError, match="whose attn_mask is no tensor to attend to"):
+    with pytest.raises(CheckError, match="its attn_mask is not a tensor to attend to"):
         subject(forward)
 
 

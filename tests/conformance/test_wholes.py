@@ -11,7 +11,7 @@ from attnref.conformance.properties.wholes import OF_WHOLES
 from attnref.conformance.subject import CheckError
 
 READY = (
-    "a layer: judged as a whole, for it is one layer, ready made: name its class to have it judged "
+    "a layer: judged as a whole, for it is a ready-made layer: name its class to have it judged "
     "behind its projections"
 )
 
@@ -246,7 +246,7 @@ FOUND = {
     "single_token": (OverPositions, Verdict.WRONG, "For a sequence of one position"),
     "other_sizes": (ByLength, Verdict.WRONG, "though no position sees its future"),
     "nan_behind_mask": (Both, Verdict.UNSAFE, "reaches position"),
-    "fully_masked": (Both, Verdict.UNSAFE, "Where every position is hidden the output is NaN."),
+    "fully_masked": (Both, Verdict.UNSAFE, "If every position is hidden, the output is NaN."),
     "key_permutation": (Placed, Verdict.NOT_CLAIMED, "It knows the order of its positions"),
 }
 
@@ -291,7 +291,7 @@ def test_a_mask_that_is_not_recognised_is_not_asked():
     report = judge(Oddly(), only=["mask_polarity"])
     assert report.results[0].verdict is Verdict.NOT_ASKED
     assert report.verdict() == (
-        "Right in all that was asked. Not asked: attn_mask, which it may take by another name."
+        "Right in all that was tested. Not tested: attn_mask, which it may take by another name."
     )
 
 
@@ -318,7 +318,7 @@ def test_many_that_are_not_asked_share_a_line():
     unasked = [each for each in report.results if each.verdict is Verdict.NOT_ASKED]
     assert len(unasked) == len(PROPERTIES) - len(OF_WHOLES) - 2
     line = next(each for each in report.text().splitlines() if f"{len(unasked)} more" in each)
-    assert line.startswith("not asked    35 more: Not asked: of this layer, query, key and value")
+    assert line.startswith("not tested   35 more: Not tested: query, key and value cannot")
     assert line.endswith("silent_arguments, memory_growth)")
 
 
@@ -343,11 +343,11 @@ class Narrow(NoMixing):
 
 @pytest.mark.parametrize("make", [NoMixing, Needing, Narrow])
 def test_what_is_no_attention_is_refused(make):
-    with pytest.raises(CheckError, match=r"^function: expected one that can be called as f"):
+    with pytest.raises(CheckError, match=r"^function: .* cannot be called as f"):
         judge(make())
 
 
 def test_names_that_are_said_are_those_of_a_function():
     layer = Block()
-    with pytest.raises(CheckError, match=r"^function: expected one that can be called as f"):
+    with pytest.raises(CheckError, match=r"^function: .* cannot be called as f"):
         judge(layer, names={"attn_mask": "mask"})

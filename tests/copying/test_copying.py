@@ -63,8 +63,8 @@ def test_what_exists_stays_unless_it_is_to_be_replaced(attnref, here):
     (here / "real.py").chmod(0o640)
     (here / "causal.py").symlink_to("real.py")
     message = (
-        "attnref copy: FILE: expected a name that is free, got causal.py, which exists. Choose "
-        "another, or replace it with --force.\n"
+        "attnref copy: FILE: causal.py already exists. Choose another name, "
+        "or replace it with --force.\n"
     )
     assert attnref("copy", "causal") == (2, "", message)
     assert (here / "real.py").read_text() == "mine"
@@ -88,8 +88,8 @@ def test_a_file_is_written_whole_or_not_at_all(attnref, here, monkeypatch, optio
 
     monkeypatch.setattr(Path, "write_bytes", broken)
     message = (
-        "attnref copy: FILE: expected a place to write to, got causal.py: No space left on "
-        "device. Choose another.\n"
+        "attnref copy: FILE: cannot write to causal.py: No space left on device. "
+        "Choose another place.\n"
     )
     assert attnref("copy", "causal", *options) == (2, "", message)
     assert os.listdir(here) == before
@@ -107,21 +107,20 @@ def test_somebody_who_was_faster_keeps_the_name(attnref, here, monkeypatch):
 
 
 REFUSED = {
-    (): "NAME: expected the method to copy, got none. attnref copy --list names them all.",
-    ("casual",): "NAME: expected a method on one screen, got 'casual'. Did you mean causal? "
+    (): "NAME: the method to copy is missing. attnref copy --list names them all.",
+    ("casual",): "NAME: there is no method on one screen called 'casual'. Did you mean causal? "
     "attnref copy --list names them all; what has every option comes with --whole.",
-    ("x",): "NAME: expected a method on one screen, got 'x'. Did you mean",
-    ("causal", "."): f"FILE: expected a file, got the folder .. Name the file in it: "
-    f"{Path('causal.py')}",
-    ("causal", "no/such.py"): f"FILE: expected a place to write to, got {Path('no/such.py')}: No "
-    "such file or directory. Choose another.",
-    ("causal", "x" * 300): f"FILE: expected a place to write to, got {'x' * 300}: File name too "
-    "long. Choose another.",
-    ("--whole", "masks.casual", "vendor"): "NAME: expected a function or class of the package, got "
+    ("x",): "NAME: there is no method on one screen called 'x'. Did you mean",
+    ("causal", "."): f"FILE: . is a folder. Name the file in it: {Path('causal.py')}",
+    ("causal", "no/such.py"): f"FILE: cannot write to {Path('no/such.py')}: No "
+    "such file or directory. Choose another place.",
+    ("causal", "x" * 300): f"FILE: cannot write to {'x' * 300}: File name too "
+    "long. Choose another place.",
+    ("--whole", "masks.casual", "vendor"): "NAME: the package has no function or class called "
     "'masks.casual'. ",
-    ("--whole", "nothing_like", "vendor"): "NAME: expected a function or class of the package, got "
+    ("--whole", "nothing_like", "vendor"): "NAME: the package has no function or class called "
     "'nothing_like'. dir(attnref) names them all.",
-    ("--whole", "oracle"): "DIR: expected a folder for the modules of oracle, got none. For "
+    ("--whole", "oracle"): "DIR: the folder for the modules of oracle is missing. For "
     "example: attnref copy --whole oracle vendor",
 }
 
@@ -135,7 +134,7 @@ def test_a_wrong_wish_is_one_line_and_status_2(attnref, here, arguments):
 
 
 PORTUGUESE = {
-    ("casual",): "NAME: nenhum método em uma tela se chama 'casual'. Seria causal? attnref copy "
+    ("casual",): "NAME: nenhum método numa tela se chama 'casual'. Seria causal? attnref copy "
     "--list mostra todos; o que tem todas as opções vem com --whole.",
     ("causal", "."): f"FILE: . é uma pasta. Indique o arquivo nela: {Path('causal.py')}",
     ("causal", "no/such.py"): f"FILE: não foi possível escrever em {Path('no/such.py')}: No such "
@@ -207,5 +206,5 @@ def test_what_is_taken_whole_needs_nothing_else(tmp_path):
 
 
 def test_a_name_of_a_room_that_is_none(here):
-    with pytest.raises(Refusal, match="expected a function or class"):
+    with pytest.raises(Refusal, match="has no function or class"):
         path_of("torch.nn")

@@ -78,7 +78,7 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
         "    expected  tensor([-1.0000,  0.0000,  0.6000])\n"
         "    returned  tensor([1.0000, 0.0000, 0.6000])\n"
         "\n"
-        "    The usual slip: An absolute value or a square somewhere. Less than 0 is a score like\n"
+        "    Common mistake: An absolute value or a square somewhere. Less than 0 is a score like\n"
         "    any other: it says that the angle exceeds 90°.\n"
         "\n"
         "✓ A key twice as long scores twice as much.\n"
@@ -127,7 +127,7 @@ def test_watching_checks_after_each_save_until_it_is_solved(exercise, tmp_path, 
     )
     assert "✓" not in first
     assert second == (
-        "dot_scores could not be judged.\n\nThe file is not valid Python: '(' was never closed, "
+        "dot_scores could not be graded.\n\nThe file is not valid Python: '(' was never closed, "
         f"in line 2: return (key{waiting}"
     )
     assert third.startswith("dot_scores is solved: 3 of 3 checks passed.\n\nA score is a sum")
@@ -375,20 +375,18 @@ def test_a_started_file_is_not_written_over(exercise, tmp_path):
 
 
 REFUSED = {
-    "start dot-scores": "name: expected the name of an exercise, got 'dot-scores'. Did you "
+    "start dot-scores": "There is no exercise 'dot-scores'. Did you "
     "mean dot_scores? See: attnref exercise list",
-    "check zzz": "name: expected the name of an exercise, got 'zzz'. See: attnref exercise list\n",
-    "solution zzz --lang pt": "name: o esperado era o nome de um exercício, veio 'zzz'. Veja: "
-    "attnref exercise list",
-    "check rotary --watch": "rotary.py does not exist. Begin with: attnref exercise start rotary\n",
+    "check zzz": "There is no exercise 'zzz'. See: attnref exercise list\n",
+    "solution zzz --lang pt": "Não existe exercício chamado 'zzz'. Veja: attnref exercise list",
     "check rotary": "rotary.py does not exist. Begin with: attnref exercise start rotary\n",
-    "start rotary --folder none": "folder: expected an existing folder, got 'none'. Make it first.",
-    "list --folder nada --lang pt": "folder: o esperado era uma pasta que exista, veio "
-    "'nada'. Crie-a antes.",
-    "next --folder none": "folder: expected an existing folder, got 'none'. Make it first.",
+    "start rotary --folder none": "The folder 'none' does not exist. Create it first.",
+    "list --folder nada --lang pt": "A pasta 'nada' não existe. Crie-a antes.",
+    "check rotary --watch": "rotary.py does not exist. Begin with: attnref exercise start rotary\n",
+    "next --folder none": "The folder 'none' does not exist. Create it first.",
     "list --lang fr": "lang: expected one of en, pt, got 'fr'.\n",
-    "hint rotary 4": "number: expected one from 1 to 3, got 4.\n",
-    "hint rotary 0 --lang pt": "number: o esperado era um de 1 a 3, veio 0.\n",
+    "hint rotary 4": "There is no hint 4. Choose one from 1 to 3.\n",
+    "hint rotary 0 --lang pt": "Não existe a dica 0. Escolha uma de 1 a 3.\n",
 }
 
 
@@ -406,7 +404,7 @@ def test_a_file_that_cannot_be_judged_is_status_2(exercise, tmp_path):
         ("def rotate(x): pass\n", "The file has no function rotary. It has: rotate."),
     ):
         (tmp_path / "rotary.py").write_text(body, encoding="utf-8")
-        assert exercise("check", "rotary") == (2, f"rotary could not be judged.\n\n{said}\n", "")
+        assert exercise("check", "rotary") == (2, f"rotary could not be graded.\n\n{said}\n", "")
 
 
 def test_a_call_that_hangs_is_told_without_a_slip(exercise, tmp_path, monkeypatch):
@@ -421,7 +419,7 @@ def test_a_call_that_hangs_is_told_without_a_slip(exercise, tmp_path, monkeypatc
         "\n"
         "✗ Position 0 is left as it is, and a lone row is position 0.\n"
         "\n"
-        "    It did not come back within 1 s, and was stopped.\n"
+        "    It did not return within 1 s, and was stopped.\n"
         "\n"
         "· The rotation goes from the first component of a pair towards the second.\n"
         "· A pair is two neighbours, 2i and 2i + 1, with the frequency w_i.\n"
@@ -462,14 +460,14 @@ def test_the_usual_slip_is_told_where_it_explains_what_came(exercise, tmp_path):
             "(d := torch.arange(n)[:, None] - torch.arange(n)) >= 0 & d < window",
             "What to do: Python asked a whole tensor for a single True or False. `if`, `and`,",
         ),
-        ("dot_scores", "(key * query)", "The usual slip: Stopping at the products, which"),
+        ("dot_scores", "(key * query)", "Common mistake: Stopping at the products, which"),
     ):
         assert exercise("start", name)[0] == 0
         write(tmp_path, name, TO_WRITE, f"return {body}")
         status, out, _ = exercise("check", name)
         assert status == 1
         assert f"    {advice}" in out
-        assert ("usual slip" in out) == ("usual slip" in advice)
+        assert ("Common mistake" in out) == ("Common mistake" in advice)
 
 
 def test_the_starter_names_its_commands():

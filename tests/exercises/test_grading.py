@@ -60,26 +60,30 @@ TOLD = [
     (
         lambda x: 2 * x + ROW // 2,
         "is wrong in 1 of 2 numbers, first at",
-        "em 1 de 2 números, o primeiro em [1]: esperado 4, veio 5.",
+        "em 1 de 2 números, o primeiro em [1]: deveria ser 4, mas é 5.",
     ),
-    (lambda x: 2 * x + ROW // 2, "at [1]: expected 4, got 5.", "em [1]: esperado 4, veio 5."),
-    (lambda x: 2 * x / 0, "first at [0]: expected 2, got inf.", "em [0]: esperado 2, veio inf."),
+    (lambda x: 2 * x + ROW // 2, "at [1]: expected 4, got 5.", "em [1]: deveria ser 4, mas é 5."),
+    (
+        lambda x: 2 * x / 0,
+        "first at [0]: expected 2, got inf.",
+        "em [0]: deveria ser 2, mas é inf.",
+    ),
     (
         lambda x: 2 * x[None],
         "has shape (1, 2), expected (2,).",
-        "a forma (1, 2); o esperado era (2,)",
+        "a forma (1, 2), mas deveria ser (2,)",
     ),
     (
         lambda x: 2 * x.double(),
         "is of torch.float64, expected torch.float32.",
-        "é de torch.float64; o esperado",
+        "é de torch.float64, mas deveria",
     ),
     (lambda x: [2.0, 4.0], "of type list(float, float), expected Tensor(2,)", "do tipo list(float"),
     (lambda x: None, "The result is None. Does every", "é None. Todo caminho termina em return?"),
     (
         lambda x: x.mul_(2),
         "It changed its argument x. Make a new",
-        "Ela alterou o seu argumento x. ",
+        "Ela alterou o argumento x. ",
     ),
 ]
 
@@ -323,7 +327,7 @@ def test_the_largest_tensor_can_be_looked_at():
     finding = found(spread, Case({"x": ROW}, 9, largest_tensor(9)))
     expected = "The largest tensor that it makes, in numbers, is 10, expected at most 9."
     assert said(finding) == expected
-    assert said(finding, "pt").endswith("é 10; o esperado era no máximo 9.")
+    assert said(finding, "pt").endswith("é 10, mas deveria ser no máximo 9.")
 
 
 def test_expanding_makes_no_tensor():

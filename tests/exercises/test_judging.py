@@ -54,8 +54,8 @@ CANNOT = [
     ("dot_scores = 3\n", "The file has no function dot_scores. It has: –."),
     (
         "def dot_scores(query): pass\n",
-        "Expected dot_scores(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor, found "
-        "dot_scores(query). Leave the parameters as they were.",
+        "The signature must be dot_scores(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor, "
+        "but is dot_scores(query). Leave the parameters as they were.",
     ),
     ("import os\nos._exit(3)\n", "It ended its process: exit status 3."),
 ]
@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path):
 def test_a_file_that_never_ends_is_stopped(tmp_path):
     before = time.monotonic()
     answer = only(tmp_path, "while True: pass\n", limit=0.5)
-    assert answer == "It did not come back within 0.5 s, and was stopped."
+    assert answer == "It did not return within 0.5 s, and was stopped."
     assert time.monotonic() - before < 10
 
 
@@ -87,7 +87,7 @@ def test_a_function_that_never_ends_is_stopped_and_asked_no_more(tmp_path):
         ("one_score_a_key", True),
         ("sign", False),
     ]
-    assert said(found[-1].finding, "pt") == "Ela não voltou em 1 s, e foi interrompida."
+    assert said(found[-1].finding, "pt") == "Ela não terminou em 1 s, e foi interrompida."
 
 
 @pytest.mark.claim("crashing-solutions-fail-one-rule")

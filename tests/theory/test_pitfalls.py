@@ -237,7 +237,7 @@ FAULTS = {
 def test_the_properties_named_in_an_entry_find_its_fault(place):
     wrong, mended, verdicts = FAULTS[place]
     if None in verdicts.values():  # it answers no call at all, which is said first
-        with pytest.raises(CheckError, match="to answer a call with query, key and value"):
+        with pytest.raises(CheckError, match="failed in a call with query, key and value"):
             check(wrong, only=list(verdicts), limit=None)
     else:
         report = check(wrong, only=list(verdicts), limit=None)

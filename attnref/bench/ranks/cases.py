@@ -76,7 +76,7 @@ def pytorch_ring(part: Part) -> Run:
     if part.n % chunks:
         raise BenchError(
             en=f"n: expected a multiple of {chunks}, two chunks for each rank, got {part.n}",
-            pt=f"n: o esperado era um múltiplo de {chunks}, dois pedaços por rank, veio {part.n}",
+            pt=f"n deve ser múltiplo de {chunks}, dois pedaços por rank, mas é {part.n}",
         )
     from torch.distributed.tensor.experimental._context_parallel import _attention as theirs
 

@@ -70,10 +70,10 @@ def plan_ranks(settings: RankSettings) -> tuple[list[RankPoint], list[str], list
             methods.append(name)
     if not methods:
         raise BenchError(
-            en=f"method: expected one that runs on {device} with {_list(settings.ranks)} ranks, "
-            f"got {', '.join(chosen)}. Leave the methods out to measure all that do.",
-            pt=f"method: o esperado era um que rode em {device} com {_list(settings.ranks)} ranks, "
-            f"veio {', '.join(chosen)}. Não indique nenhum para medir todos os que rodam.",
+            en=f"method: not available on {device} with {_list(settings.ranks)} ranks: "
+            f"{', '.join(chosen)}. Leave the methods out to measure all that are.",
+            pt=f"method: indisponível em {device} com {_list(settings.ranks)} ranks: "
+            f"{', '.join(chosen)}. Não indique nenhum para medir todos os disponíveis.",
         )
     points = [
         RankPoint(task, n) for task in tasks for n in sorted(settings.lengths or [SCALINGS[task].n])
@@ -89,22 +89,22 @@ def check_ranks(settings: RankSettings) -> tuple[torch.dtype, torch.device]:
             if count < 1:
                 raise BenchError(
                     en=f"{name}: expected a number of at least 1, got {count}.",
-                    pt=f"{name}: o esperado era um número a partir de 1, veio {count}.",
+                    pt=f"{name} deve ser um número a partir de 1, mas é {count}.",
                 )
     most = max(settings.ranks)
     if device.index is not None:
         raise BenchError(
-            en=f"device: expected cpu or cuda, for rank r takes GPU r, got {settings.device!r}. "
-            "Leave the number out.",
-            pt=f"device: o esperado era cpu ou cuda, porque o rank r usa a GPU r, veio "
+            en="device: with ranks it must be cpu or cuda, because rank r uses GPU r, got "
+            f"{settings.device!r}. Leave the number out.",
+            pt="device: com ranks, deve ser cpu ou cuda, porque o rank r usa a GPU r, mas é "
             f"{settings.device!r}. Tire o número.",
         )
     if device.type == "cuda" and most > torch.cuda.device_count():
         raise BenchError(
-            en=f"ranks: expected at most {torch.cuda.device_count()}, the GPUs that PyTorch sees, "
-            f"one for each rank, got {most}. Lower --ranks, or measure with --device cpu.",
-            pt=f"ranks: o esperado eram no máximo {torch.cuda.device_count()}, as GPUs que o "
-            f"PyTorch vê, uma por rank, veio {most}. Diminua --ranks ou meça com --device cpu.",
+            en=f"ranks: expected at most {torch.cuda.device_count()}, one for each GPU that "
+            f"PyTorch sees, got {most}. Lower --ranks, or measure with --device cpu.",
+            pt=f"ranks deve ser no máximo {torch.cuda.device_count()}, um por GPU que o PyTorch "
+            f"vê, mas é {most}. Diminua --ranks ou meça com --device cpu.",
         )
     return dtype, device
 
@@ -121,14 +121,12 @@ def check_memory_of_ranks(
         needed = each * (1 if device.type == "cuda" else ranks)
         if free is not None and needed > KEPT_FREE * free:
             raise BenchError(
-                en=f"n: expected a length whose inputs {ranks} ranks can hold in the "
-                f"{free / 1e9:.1f} GB that are free, got {point.length(ranks)} for task "
-                f"{point.task!r}, which needs {needed / 1e9:.1f} GB. Lower --n, --ranks, --heads "
-                "or --head-dim.",
-                pt=f"n: o esperado era um comprimento cujas entradas caibam, com {ranks} ranks, "
-                f"nos {free / 1e9:.1f} GB livres, veio {point.length(ranks)} para a tarefa "
-                f"{point.task!r}, que precisa de {needed / 1e9:.1f} GB. Diminua --n, --ranks, "
-                "--heads ou --head-dim.",
+                en=f"n: with {ranks} ranks the inputs do not fit in the {free / 1e9:.1f} GB that "
+                f"are free: with n = {point.length(ranks)}, task {point.task!r} needs "
+                f"{needed / 1e9:.1f} GB. Lower --n, --ranks, --heads or --head-dim.",
+                pt=f"n: com {ranks} ranks, as entradas não cabem nos {free / 1e9:.1f} GB livres: "
+                f"com n = {point.length(ranks)}, a tarefa {point.task!r} precisa de "
+                f"{needed / 1e9:.1f} GB. Diminua --n, --ranks, --heads ou --head-dim.",
             )
 
 

@@ -98,9 +98,8 @@ class Pool:
     def _refusal_error(self, refused: dict[int, str]) -> BenchError:
         said = "; ".join(f"rank {rank}: {reason}" for rank, reason in refused.items())
         return BenchError(
-            en=f"ranks: expected {self.size} that go on together, but not all did. {said}.",
-            pt=f"ranks: o esperado eram {self.size} que seguissem juntos, mas nem todos seguiram. "
-            f"{said}.",
+            en=f"ranks: not all of the {self.size} ranks went on together. {said}.",
+            pt=f"ranks: nem todos os {self.size} ranks seguiram juntos. {said}.",
         )
 
 

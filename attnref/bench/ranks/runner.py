@@ -115,8 +115,8 @@ def measure_ranks(
     if not record.results:
         reasons = "; ".join(dict.fromkeys(f"{skip.method}: {skip.reason}" for skip in skipped))
         raise BenchError(
-            en=f"method: expected one that can be measured here, got none. {reasons}.",
-            pt=f"method: o esperado era um que se possa medir aqui, e não há nenhum. {reasons}.",
+            en=f"method: none of the methods can be measured here. {reasons}.",
+            pt=f"method: nenhum dos métodos pode ser medido aqui. {reasons}.",
         )
     known = [load for load in elsewhere if load is not None]
     record.provenance["busy_elsewhere"] = max(known) if known else None

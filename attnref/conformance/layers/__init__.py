@@ -42,10 +42,10 @@ def make_subject(
     if attention is None:
         if arguments:
             raise CheckError(
-                en="with: expected a class of layers, or a function make(width, heads) that "
-                f"returns one, got {called}. Leave it out.",
-                pt="with: o esperado era uma classe de camadas, ou uma função make(width, heads) "
-                f"que devolva uma, veio {called}. Deixe-o de fora.",
+                en=f"with: {called} is neither a class of layers nor a function make(width, "
+                "heads) that returns a layer. Leave this option out.",
+                pt=f"with: {called} não é uma classe de camadas, nem uma função make(width, "
+                "heads) que devolva uma camada. Tire esta opção.",
             )
         try:
             return subject(function, supports, name, names)
@@ -90,10 +90,10 @@ def literals(pairs: Sequence[str]) -> dict[str, Any]:
             name = ""
         if not name.isidentifier():
             raise CheckError(
-                en=f"with: expected name=value, with a value as Python writes it, got {pair!r}. "
-                "Write for example block_size=256.",
-                pt=f"with: o esperado era nome=valor, com o valor como Python o escreve, veio "
-                f"{pair!r}. Escreva, por exemplo, block_size=256.",
+                en=f"with: {pair!r} is not name=value, with a value as Python writes it. Write "
+                "for example block_size=256.",
+                pt=f"with: {pair!r} não tem a forma nome=valor, com o valor como Python o "
+                "escreve. Escreva, por exemplo, block_size=256.",
             )
     return values
 

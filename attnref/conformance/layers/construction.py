@@ -149,14 +149,12 @@ class Maker:
             filled[missing.pop()] = shape.width
         if missing:
             raise CheckError(
-                en=f"with: expected a value for {', '.join(missing)}, which {self.name} needs, got "
-                f"none. Write --with {missing[0]}=…, in Python arguments={{"
-                f'"{missing[0]}": …}}, or name a function make(width, heads) that returns the '
-                "layer.",
-                pt=f"with: o esperado era um valor para {', '.join(missing)}, de que {self.name} "
-                f"precisa, e não veio nenhum. Escreva --with {missing[0]}=…, em Python arguments={{"
-                f'"{missing[0]}": …}}, ou indique uma função make(width, heads) que devolva a '
-                "camada.",
+                en=f"with: {self.name} needs a value for {', '.join(missing)}. Write --with "
+                f'{missing[0]}=…, in Python arguments={{"{missing[0]}": …}}, or name a function '
+                "make(width, heads) that returns the layer.",
+                pt=f"with: {self.name} precisa de um valor para {', '.join(missing)}. Escreva "
+                f'--with {missing[0]}=…, em Python arguments={{"{missing[0]}": …}}, ou indique '
+                "uma função make(width, heads) que devolva a camada.",
             )
         return filled
 

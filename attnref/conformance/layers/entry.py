@@ -81,13 +81,12 @@ class Entry(NamedTuple):
                 fixed[each] = None
             elif each not in (context, *rotations):
                 raise CheckError(
-                    en=f"with: expected a value for {each}, which {name}.forward needs, got none. "
-                    f'Write --with {each}=…, in Python arguments={{"{each}": …}}, or wrap what it '
-                    "does between its projections in a function of query, key and value.",
-                    pt=f"with: o esperado era um valor para {each}, de que {name}.forward precisa, "
-                    f"e não veio nenhum. Escreva --with {each}=…, em Python "
-                    f'arguments={{"{each}": …}}, ou envolva o que ela faz entre as projeções em '
-                    "uma função de query, key e value.",
+                    en=f"with: {name}.forward needs a value for {each}. Write --with {each}=…, in "
+                    f'Python arguments={{"{each}": …}}, or wrap what it does between its '
+                    "projections in a function of query, key and value.",
+                    pt=f"with: {name}.forward precisa de um valor para {each}. Escreva --with "
+                    f'{each}=…, em Python arguments={{"{each}": …}}, ou envolva o que ela faz '
+                    "entre as projeções numa função de query, key e value.",
                 )
         needed = context is not None and parameters[context].default is inspect.Parameter.empty
         return Entry(tensors, context, options, rotations, fixed, needed)

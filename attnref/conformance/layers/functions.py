@@ -15,10 +15,10 @@ from attnref.conformance.subject import CheckError
 from attnref.text import Text
 
 OF_ONE = Text(
-    en="function: expected {name} to have projections, or to be called with query, key and value, "
-    "got a forward of {there}. {wrap}",
-    pt="function: o esperado era que {name} tivesse projeções, ou fosse chamada com query, key e "
-    "value, veio um forward de {there}. {wrap}",
+    en="function: {name} has no projections, and its forward does not take query, key and value "
+    "but {there}. {wrap}",
+    pt="function: {name} não tem projeções, e seu forward não recebe query, key e value, mas "
+    "{there}. {wrap}",
 )
 NOTHING = Text(en="nothing", pt="nada")
 
@@ -80,12 +80,14 @@ def first_layer(maker: Maker) -> tuple[Shape, Any]:
         raise
     except Exception as error:
         raise CheckError(
-            en=f"function: expected {maker.name} to make a layer of {heads} heads of 8, got "
-            f"{type(error).__name__}: {error}. Give what it misses, --with name=value, in Python "
-            "arguments={…}, or name a function make(width, heads) that returns the layer.",
-            pt=f"function: o esperado era que {maker.name} criasse uma camada de {heads} cabeças "
-            f"de 8, veio {type(error).__name__}: {error}. Dê o que falta, --with nome=valor, em "
-            "Python arguments={…}, ou indique uma função make(width, heads) que devolva a camada.",
+            en=f"function: {maker.name} could not make a layer of {heads} heads of 8: "
+            f"{type(error).__name__}: {error}. Supply the missing arguments, --with name=value, "
+            f"in Python arguments={{…}}, or name a function make(width, heads) that returns the "
+            "layer.",
+            pt=f"function: {maker.name} não conseguiu criar uma camada de {heads} cabeças de 8: "
+            f"{type(error).__name__}: {error}. Forneça os argumentos que faltam, --with "
+            f"nome=valor, em Python arguments={{…}}, ou indique uma função make(width, heads) que "
+            "devolva a camada.",
         ) from error
 
 
@@ -93,10 +95,10 @@ def _check_arguments(arguments: Mapping[str, Any], known: set[str], name: str) -
     unknown = [each for each in arguments if each not in known]
     if unknown:
         raise CheckError(
-            en=f"with: expected parameters of {name} or of its forward, got {unknown[0]!r}. Leave "
-            "it out, or check its spelling.",
-            pt=f"with: o esperado eram parâmetros de {name} ou do seu forward, veio "
-            f"{unknown[0]!r}. Deixe-o de fora, ou confira a grafia.",
+            en=f"with: {unknown[0]!r} is not a parameter of {name} or of its forward. Leave it "
+            "out, or check its spelling.",
+            pt=f"with: {unknown[0]!r} não é parâmetro de {name} nem do forward dela. Tire-o, ou "
+            "confira a grafia.",
         )
 
 

@@ -19,16 +19,15 @@ from attnref.text import Text
 WRAP = Text(
     en="Wrap what it does between its projections in a function of query, key and value, or name a "
     "function make(width, heads) that returns a layer of that kind.",
-    pt="Envolva o que ela faz entre as projeções em uma função de query, key e value, ou indique "
+    pt="Envolva o que ela faz entre as projeções numa função de query, key e value, ou indique "
     "uma função make(width, heads) que devolva uma camada desse tipo.",
 )
 NOT_FOUND = Text(
-    en="function: expected {name}, made for {heads} heads of {width}, to have projections of the "
-    "query, the key and the value, fused or not, and at most one of the output, got {there}. "
+    en="function: {name}, made for {heads} heads of {width}, must have projections of the query, "
+    "the key and the value, fused or not, and at most one of the output, but it has {there}. "
     "{wrap}",
-    pt="function: o esperado era que {name}, criada para {heads} cabeças de {width}, tivesse "
-    "projeções da consulta, da chave e do valor, juntas ou não, e no máximo uma da saída, veio "
-    "{there}. {wrap}",
+    pt="function: {name}, criada para {heads} cabeças de {width}, deve ter projeções da consulta, "
+    "da chave e do valor, juntas ou não, e no máximo uma da saída, mas tem {there}. {wrap}",
 )
 GIVES = Text(en="{name} gives {roles}", pt="{name} dá {roles}")
 GIVES_AS = Text(en="{name} gives {roles} as {axes}", pt="{name} dá {roles} como {axes}")

@@ -26,15 +26,14 @@ from attnref.conformance.trial import Raised, Stopped, Trial
 from attnref.text import Text
 
 NO_ANSWER = Text(
-    en="function: expected {name} to answer where {said}, got {error} (at {place}). {wrap}",
-    pt="function: o esperado era que {name} respondesse quando {said}, veio {error} (em {place}). "
-    "{wrap}",
+    en="function: {name} was read so: {said}; but then it fails: {error} (at {place}). {wrap}",
+    pt="function: {name} foi lida assim: {said}; mas então falha: {error} (em {place}). {wrap}",
 )
 IS_MORE = Text(
-    en="function: expected {name} to be attention between its projections ({said}), got another "
-    "answer, which may be due to {more}. {wrap}",
-    pt="function: o esperado era que {name} fosse a atenção entre as suas projeções ({said}), veio "
-    "outra resposta, talvez por causa de {more}. {wrap}",
+    en="function: {name} is not attention between its projections ({said}): the answer is "
+    "different, perhaps because of {more}. {wrap}",
+    pt="function: {name} não é a atenção entre suas projeções ({said}): a resposta é outra, "
+    "talvez por causa de {more}. {wrap}",
 )
 REPLACED = Text(
     en="it raises {error} when they are replaced",
@@ -42,7 +41,7 @@ REPLACED = Text(
 )
 MORE = Text(
     en="besides its projections its output depends on {more}",
-    pt="além das projeções, a sua saída depende de {more}",
+    pt="além das projeções, a saída depende de {more}",
 )
 
 _CPU = torch.device("cpu")
@@ -170,14 +169,14 @@ def _output_widths(layer: Layer, shape: Shape, case: Case) -> dict[str, int]:
             made(**layer.entry.fill_inputs(sequences, torch.zeros(n, d), b, n))
     except Exception as error:
         raise CheckError(
-            en=f"function: expected {layer.maker.name} to take a sequence of shape "
-            f"({b}, {n}, {shape.width}), got {type(error).__name__}: {error}. Give what it misses, "
-            "--with name=value, in Python arguments={…}, or wrap what it does between its "
+            en=f"function: {layer.maker.name} does not take a sequence of shape ({b}, {n}, "
+            f"{shape.width}): {type(error).__name__}: {error}. Supply the missing arguments, "
+            f"--with name=value, in Python arguments={{…}}, or wrap what it does between its "
             "projections in a function of query, key and value.",
-            pt=f"function: o esperado era que {layer.maker.name} recebesse uma sequência de forma "
-            f"({b}, {n}, {shape.width}), veio {type(error).__name__}: {error}. Dê o que falta, "
-            "--with nome=valor, em Python arguments={…}, ou envolva o que ela faz entre as "
-            "projeções em uma função de query, key e value.",
+            pt=f"function: {layer.maker.name} não aceita uma sequência de forma ({b}, {n}, "
+            f"{shape.width}): {type(error).__name__}: {error}. Forneça os argumentos que faltam, "
+            f"--with nome=valor, em Python arguments={{…}}, ou envolva o que ela faz entre as "
+            "projeções numa função de query, key e value.",
         ) from error
     finally:
         for hook in hooks:

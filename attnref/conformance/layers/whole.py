@@ -23,7 +23,7 @@ AS_A_WHOLE = Text(
     pt="julgada como um todo, pois {why}",
 )
 READY_MADE = Text(
-    en="it is one layer, ready made: name its class to have it judged behind its projections",
+    en="it is a ready-made layer: name its class to have it judged behind its projections",
     pt="ela já vem pronta: dê o nome da classe para que seja julgada por trás das projeções",
 )
 LENGTH_FIRST = Text(en="axes (n, b, width)", pt="eixos (n, b, largura)")

@@ -14,13 +14,13 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 NONE = Text(
-    en="No gradient arrives at {name}: the way from it to the output is cut, by detach(), "
+    en="No gradient arrives at {name}: the path from it to the output is cut, by detach(), "
     "no_grad(), .data or a detour outside of PyTorch.",
     pt="Nenhum gradiente chega a {name}: o caminho dele até a saída está cortado, por detach(), "
     "no_grad(), .data ou um desvio para fora do PyTorch.",
 )
 INFERENCE = Text(
-    en="Its output has no gradient at all: it is for inference, or its way is cut by detach(), "
+    en="Its output has no gradient at all: it is for inference, or its path is cut by detach(), "
     "no_grad(), .data or a detour outside of PyTorch. A loss that depends on nothing else raises "
     "in backward().",
     pt="A saída não tem gradiente algum: ela serve à inferência, ou o caminho está cortado por "
@@ -30,29 +30,29 @@ INFERENCE = Text(
 OTHER = Text(
     en="The gradient of {name} at {index} is {got:.6g}, expected {expected:.6g} "
     "(allowed error {allowed:.1e}).",
-    pt="O gradiente de {name} em {index} é {got:.6g}; o esperado é {expected:.6g} "
-    "(erro permitido {allowed:.1e}).",
+    pt="O gradiente de {name} em {index} é {got:.6g}, mas deveria ser {expected:.6g} (erro "
+    "permitido {allowed:.1e}).",
 )
 
 LOST = Text(
-    en="A gradient penalty is lost without a word: the gradient of {name} has no gradient of its "
-    "own. Drop once_differentiable, or raise where torch.is_grad_enabled() in backward().",
+    en="A gradient penalty is lost without a word: the gradient of {name} has no gradient itself. "
+    "Drop once_differentiable, or raise an error in backward() if torch.is_grad_enabled().",
     pt="Uma penalidade sobre o gradiente se perde sem aviso: o gradiente de {name} não tem "
-    "gradiente próprio. Tire once_differentiable, ou lance um erro onde torch.is_grad_enabled() "
-    "no backward().",
+    "gradiente próprio. Tire once_differentiable, ou lance um erro no backward() se "
+    "torch.is_grad_enabled().",
 )
 OTHER_SECOND = Text(
     en="The gradient of a gradient penalty to {name} at {index} is {got:.6g}, expected "
     "{expected:.6g} (allowed error {allowed:.1e}).",
     pt="O gradiente de uma penalidade sobre o gradiente em relação a {name} em {index} é "
-    "{got:.6g}; o esperado é {expected:.6g} (erro permitido {allowed:.1e}).",
+    "{got:.6g}, mas deveria ser {expected:.6g} (erro permitido {allowed:.1e}).",
 )
 
 MASK_CUT = Text(
-    en="No gradient arrives at a mask of numbers, which is added to the scores: a bias that is "
-    "learned, as that of relative positions, stays as it is.",
-    pt="Nenhum gradiente chega a uma máscara de números, somada aos escores: um viés que se "
-    "aprende, como o de posições relativas, fica como está.",
+    en="No gradient arrives at a mask of numbers, which is added to the scores: a learned bias, "
+    "such as one for relative positions, stays as it is.",
+    pt="Nenhum gradiente chega a uma máscara de números, somada aos escores: um viés aprendido, "
+    "como o de posições relativas, fica como está.",
 )
 
 
@@ -139,7 +139,7 @@ def _check_gradients(trial: Trial, case: Case, **options: Any) -> Finding | None
 @rule(
     statement=Text(
         en="A mask of numbers, such as a learned bias, gets the gradient of the scores.",
-        pt="Uma máscara de números, como um viés que se aprende, recebe o gradiente dos escores.",
+        pt="Uma máscara de números, como um viés aprendido, recebe o gradiente dos escores.",
     ),
     formula=r"\partial L / \partial M = P \circ (dP - \mathrm{rowsum}(P \circ dP))",
     page="foundations/masks",

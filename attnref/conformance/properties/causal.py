@@ -17,8 +17,8 @@ from attnref.text import Text
 IGNORED = Text(
     en="is_causal=True is accepted but ignored: query {i} gives key {j}, which is in its future, "
     "the weight {weight:.3g}, as it does without is_causal.",
-    pt="is_causal=True é aceito mas ignorado: a consulta {i} dá à chave {j}, que está no seu "
-    "futuro, o peso {weight:.3g}, o mesmo de quando não é pedido.",
+    pt="is_causal=True é aceito mas ignorado: a consulta {i} dá à chave {j}, que está em seu "
+    "futuro, o peso {weight:.3g}, o mesmo que sem is_causal.",
 )
 FUTURE = Text(
     en="The future moves the past: query {i} gives key {j} the weight {weight:.3g}.",
@@ -31,10 +31,10 @@ MOVED = Text(
     "{expected:.6g} a {got:.6g}.",
 )
 STRICT = Text(
-    en="Query {i} does not see its own key: the diagonal is masked too. Allow j <= i; what to "
-    "forbid is torch.triu(…, diagonal=1).",
-    pt="A consulta {i} não vê a própria chave: a diagonal também está mascarada. Permita j <= i; "
-    "o que se proíbe é torch.triu(…, diagonal=1).",
+    en="Query {i} does not see its own key: the diagonal is masked too. Allow j <= i: forbid "
+    "torch.triu(…, diagonal=1).",
+    pt="A consulta {i} não vê a própria chave: a diagonal também está mascarada. Permita j <= i: "
+    "proíba torch.triu(…, diagonal=1).",
 )
 SOME_STRICT = Text(
     en="Query {i} does not see its own key, though others see theirs ({count} of {n} do not): a "
@@ -46,23 +46,23 @@ SOME_STRICT = Text(
 PAST = Text(
     en="With is_causal query {i} gives key {j} the weight {weight:.3g}, expected {right:.3g}: its "
     "own weights for the keys up to {i}, normalised again.",
-    pt="Com is_causal, a consulta {i} dá à chave {j} o peso {weight:.3g}; o esperado é "
-    "{right:.3g}: os seus próprios pesos das chaves até {i}, normalizados de novo.",
+    pt="Com is_causal, a consulta {i} dá à chave {j} o peso {weight:.3g}, mas deveria ser "
+    "{right:.3g}: os próprios pesos das chaves até {i}, normalizados de novo.",
 )
 TOP_LEFT = Text(
     en="With n ≠ m is_causal is aligned top-left: query i sees the keys j <= i, both sequences "
-    "begin together. So does PyTorch. For decoding with a cache one wants bottom-right.",
+    "begin together. So does PyTorch. For decoding with a cache, use bottom-right.",
     pt="Com n ≠ m, is_causal se alinha no canto superior esquerdo (top-left): a consulta i vê as "
     "chaves j <= i, as duas sequências começam juntas. Assim faz o PyTorch. Para decodificar com "
-    "um cache o que se quer é bottom-right.",
+    "um cache, use bottom-right.",
 )
 BOTTOM_RIGHT = Text(
     en="With n ≠ m is_causal is aligned bottom-right: query i sees the keys j <= i + m - n, both "
-    "sequences end together. So does FlashAttention, and decoding with a cache wants it; PyTorch's "
-    "is_causal is top-left.",
+    "sequences end together. So does FlashAttention, and decoding with a cache needs it; "
+    "PyTorch's is_causal is top-left.",
     pt="Com n ≠ m, is_causal se alinha no canto inferior direito (bottom-right): a consulta i vê "
-    "as chaves j <= i + m - n, as duas sequências terminam juntas. Assim faz a FlashAttention, e é "
-    "o que a decodificação com cache quer; o is_causal do PyTorch é top-left.",
+    "as chaves j <= i + m - n, as duas sequências terminam juntas. Assim faz a FlashAttention, e "
+    "a decodificação com cache precisa disso; o is_causal do PyTorch é top-left.",
 )
 NEITHER = Text(
     en="For n = {n} and m = {m} query {i} sees the keys {keys}; the queries together are aligned "
@@ -71,16 +71,16 @@ NEITHER = Text(
     "alinham nem em top-left (j <= i) nem em bottom-right (j <= i + m - n).",
 )
 KEYLESS = Text(
-    en="Aligned bottom-right, for n = {n} and m = {m}, query {i} has no key; its output must be 0, "
-    "and is {got:.4g}.",
+    en="Aligned bottom-right, for n = {n} and m = {m}, query {i} has no key; its output must be "
+    "0, but is {got:.4g}.",
     pt="Alinhada no canto inferior direito, para n = {n} e m = {m}, a consulta {i} não tem chave; "
-    "a sua saída deve ser 0, e é {got:.4g}.",
+    "a saída dela deveria ser 0, mas é {got:.4g}.",
 )
 MIXED = Text(
-    en="is_causal is aligned bottom-right with one of n < m and n > m, and top-left with the "
-    "other. Choose one of them.",
-    pt="is_causal se alinha no canto inferior direito em um dos casos n < m e n > m, e no superior "
-    "esquerdo no outro. Escolha um dos dois.",
+    en="is_causal is aligned bottom-right for one of the cases n < m and n > m, and top-left for "
+    "the other. Use the same alignment for both.",
+    pt="is_causal se alinha no canto inferior direito num dos casos n < m e n > m, e no superior "
+    "esquerdo no outro. Use o mesmo alinhamento nos dois.",
 )
 
 _WEIGHTLESS = 1e-6  # of normal queries and keys no key that may be seen weighs less

@@ -29,13 +29,14 @@ ON_OUTPUT = Text(
 )
 SHARE = Text(
     en="In {calls} calls dropout_p={p} drops {share:.0%} of the weights, expected {p:.0%}.",
-    pt="Em {calls} chamadas, dropout_p={p} descarta {share:.0%} dos pesos; o esperado é {p:.0%}.",
+    pt="Em {calls} chamadas, dropout_p={p} descarta {share:.0%} dos pesos, mas deveria descartar "
+    "{p:.0%}.",
 )
 KEPT = Text(
     en="In {calls} calls dropout_p={p} multiplies the weights that it keeps by {least:.3g} to "
     "{most:.3g}, expected 1/(1 - p) = {right:.3g}, which keeps their expected value.",
     pt="Em {calls} chamadas, dropout_p={p} multiplica os pesos que mantém por {least:.3g} a "
-    "{most:.3g}; o esperado é 1/(1 - p) = {right:.3g}, o que preserva o seu valor esperado.",
+    "{most:.3g}, mas deveria ser por 1/(1 - p) = {right:.3g}, o que preserva o valor esperado.",
 )
 
 REPEATED = Text(

@@ -55,9 +55,9 @@ NOT_FINITE = Text(
 )
 NOT_STILL = Text(
     en="A query whose mask forbids all keys gets the gradient {got:.4g} at {index}; its output "
-    "does not depend on it, so that must be 0.",
+    "does not depend on it, so the gradient must be 0.",
     pt="Uma consulta cuja máscara proíbe todas as chaves recebe o gradiente {got:.4g} em {index}; "
-    "a sua saída não depende dela, e por isso ele deve ser 0.",
+    "a saída não depende dela, e por isso o gradiente deve ser 0.",
 )
 LEAKS = Text(
     en="{bad} in the {name} of a key that {mask} forbids reaches query {i}: a weight of 0 times "
@@ -73,26 +73,26 @@ CHANGES = Text(
 )
 
 YES_OR_NO = Text(
-    en="It takes a float mask for a yes and no, so its least number cannot be asked about.",
+    en="It takes a float mask for a yes and no, so its least number cannot be tested.",
     pt="Ela interpreta a máscara de floats como sim ou não, e o menor número não pode ser testado.",
 )
 FORBIDS = Text(
     en="A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets zeros, "
     "expected the mean of the values: only -inf forbids.",
     pt="Uma linha cuja máscara de floats é toda {least:.4g}, o menor número de {dtype}, recebe "
-    "zeros; o esperado é a média dos valores: só -inf proíbe.",
+    "zeros, mas deveria receber a média dos valores: só -inf proíbe.",
 )
 OVERFLOWS = Text(
     en="A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets "
     "{got:.4g}, expected the mean of the values: the sum with the scores overflows.",
     pt="Uma linha cuja máscara de floats é toda {least:.4g}, o menor número de {dtype}, recebe "
-    "{got:.4g}; o esperado é a média dos valores: a soma com os escores estoura.",
+    "{got:.4g}, mas deveria receber a média dos valores: a soma com os escores estoura.",
 )
 NOT_THE_MEAN = Text(
     en="A row whose float mask is {least:.4g} throughout, the least number of {dtype}, gets "
     "{got:.4g} at {index}, expected {expected:.4g}, the mean of the values.",
     pt="Uma linha cuja máscara de floats é toda {least:.4g}, o menor número de {dtype}, recebe "
-    "{got:.4g} em {index}; o esperado é {expected:.4g}, a média dos valores.",
+    "{got:.4g} em {index}, mas deveria receber {expected:.4g}, a média dos valores.",
 )
 
 OF_THE_SINK = Text(

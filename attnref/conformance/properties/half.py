@@ -19,7 +19,7 @@ from attnref.text import Text
 ROUGH = Text(
     en="In {dtype} {how} the output at {index} is {got:.6g}, expected {expected:.6g} (allowed "
     "error {allowed:.1e}), though in float32 it is right.",
-    pt="Em {dtype} {how} a saída em {index} é {got:.6g}; o esperado é {expected:.6g} (erro "
+    pt="Em {dtype} {how} a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g} (erro "
     "permitido {allowed:.1e}), embora em float32 esteja certa.",
 )
 RAISES = Text(
@@ -38,7 +38,7 @@ NOT_TAKEN = Text(
     en="It takes neither bfloat16 nor float16.", pt="Ela não aceita nem bfloat16 nem float16."
 )
 OTHER_DTYPE = Text(
-    en="Asked beside float32 alone.",
+    en="Tested beside float32 alone.",
     pt="Testado só ao lado de float32.",
 )
 PLAIN = Text(en="without options", pt="sem opções")

@@ -13,9 +13,9 @@ from attnref.text import Text
 TILED = Text(
     en="Query head {head} reads another key head than {right}: the key heads are laid out 0, 1, 0, "
     "1, …, expected 0, 0, 1, 1, …. Use repeat_interleave instead of repeat.",
-    pt="A cabeça {head} das consultas lê outra cabeça de chaves que não a {right}: as cabeças de "
-    "chaves são dispostas 0, 1, 0, 1, …; o esperado é 0, 0, 1, 1, …. Use repeat_interleave em vez "
-    "de repeat.",
+    pt="A cabeça {head} das consultas não lê a cabeça {right} das chaves, mas outra: as cabeças "
+    "de chaves são dispostas em 0, 1, 0, 1, …, mas deveriam estar em 0, 0, 1, 1, …. Use "
+    "repeat_interleave em vez de repeat.",
 )
 OTHER = Text(
     en="Query head {head} does not read key head {right}: the output at {index} is {got:.6g}, with "

@@ -32,20 +32,20 @@ TRANSPOSED = Text(en="transposed views", pt="vistas transpostas")
 SLICED = Text(en="every second column", pt="uma coluna sim, uma não")
 EXPANDED = Text(en="one head expanded to all", pt="uma cabeça expandida para todas")
 DIFFERS = Text(
-    en="Asked the same twice, with another question in between, it answers {expected:.9g} and "
-    "{got:.9g} at {index}: it keeps something between calls, or draws random numbers. Fix this "
-    "first; what other properties say may come from it.",
-    pt="À mesma pergunta, feita duas vezes com outra no meio, ela responde {expected:.9g} e "
-    "{got:.9g} em {index}: guarda algo entre chamadas, ou sorteia números. Conserte isto primeiro; "
-    "o que dizem outras propriedades pode vir daqui.",
+    en="Called twice with the same inputs, and with others in between, it answers {expected:.9g} "
+    "and {got:.9g} at {index}: it keeps something between calls, or draws random numbers. Fix "
+    "this first; what other properties say may come from it.",
+    pt="Chamada duas vezes com as mesmas entradas, e com outras no meio, ela responde "
+    "{expected:.9g} e {got:.9g} em {index}: guarda algo entre chamadas, ou sorteia números. "
+    "Conserte isto primeiro; o que dizem outras propriedades pode vir daqui.",
 )
 REMEMBERED = Text(
-    en="Asked with new numbers in the same tensors it answers {got:.6g} at {index}, expected "
+    en="Called with new numbers in the same tensors it answers {got:.6g} at {index}, expected "
     "{expected:.6g}: it keeps something of an earlier call. Fix this first; what other properties "
     "say may come from it.",
-    pt="Ao receber números novos nos mesmos tensores, ela responde {got:.6g} em {index}; o "
-    "esperado é {expected:.6g}: ela guarda algo de uma chamada anterior. Conserte isto primeiro; o "
-    "que dizem outras propriedades pode vir daqui.",
+    pt="Ao receber números novos nos mesmos tensores, ela responde {got:.6g} em {index}, mas "
+    "deveria responder {expected:.6g}: ela guarda algo de uma chamada anterior. Conserte isto "
+    "primeiro; o que dizem outras propriedades pode vir daqui.",
 )
 OVERWRITTEN = Text(
     en="The next call overwrites the result of the one before: at {index} it goes from "
@@ -62,8 +62,8 @@ SILENT_BESIDE = Text(
     pt="{option} não muda nada quando {other} é dado. Obedeça aos dois, ou lance um erro.",
 )
 UNASKED = Text(
-    en="No option that was asked is accepted and then ignored. Not asked, and so left as they are "
-    "by default: {names}.",
+    en="No option that was tested is accepted and then ignored. Not tested, and so left at their "
+    "defaults: {names}.",
     pt="Nenhuma opção testada é aceita e depois ignorada. Não testados, deixados em seu valor "
     "padrão: {names}.",
 )
@@ -252,7 +252,7 @@ def _is_close(one: Tensor | None, other: Tensor | None) -> bool:
 @rule(
     statement=Text(
         en="How its memory grows with the length; reported, not judged.",
-        pt="Como a sua memória cresce com o comprimento; relatado, não julgado.",
+        pt="Como a memória dela cresce com o comprimento; relatado, não julgado.",
     ),
     formula=r"O(n \, m) \text{ for all weights at once}, \quad O(n) \text{ block by block}",
     page="complexity/memory",

@@ -13,8 +13,8 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 ROWS = Text(
-    en="For n = {n} and m = {m} the output at {index} is {got:.6g}; asked for m queries at a time "
-    "it is {expected:.6g}.",
+    en="For n = {n} and m = {m} the output at {index} is {got:.6g}; with m queries at a time it "
+    "is {expected:.6g}.",
     pt="Para n = {n} e m = {m}, a saída em {index} é {got:.6g}; com m consultas de cada vez, é "
     "{expected:.6g}.",
 )
@@ -31,8 +31,8 @@ CAUSAL = Text(
 ONE_KEY = Text(
     en="For n = {n} and a single key the output at {index} is {got:.6g}, expected {expected:.6g}, "
     "the value of that key.",
-    pt="Para n = {n} e uma só chave, a saída em {index} é {got:.6g}; o esperado é {expected:.6g}, "
-    "o valor dessa chave.",
+    pt="Para n = {n} e uma só chave, a saída em {index} é {got:.6g}, mas deveria ser "
+    "{expected:.6g}, o valor dessa chave.",
 )
 ONE_QUERY = Text(
     en="For one query among {m} keys the output at {index} is {got:.6g}, beside other queries "
@@ -48,7 +48,7 @@ ONE_MASKED = Text(
 )
 NO_KEYS = Text(
     en="Without keys each output must be 0, the empty sum; it is {got:.4g}.",
-    pt="Sem chaves, cada saída deve ser 0, a soma vazia; ela é {got:.4g}.",
+    pt="Sem chaves, cada saída deveria ser 0, a soma vazia, mas é {got:.4g}.",
 )
 EMPTY_RAISES = Text(
     en="For {what} it raises {error}. Nothing is silently wrong, but an empty batch or sequence "
@@ -56,7 +56,7 @@ EMPTY_RAISES = Text(
     pt="Para {what} ela lança {error}. Nada sai errado em silêncio, mas um lote ou uma sequência "
     "vazios precisam ser tratados antes.",
 )
-NO_SAMPLES = Text(en="a batch of none", pt="um lote sem amostras")
+NO_SAMPLES = Text(en="an empty batch", pt="um lote vazio")
 NO_QUERIES = Text(en="no queries", pt="nenhuma consulta")
 NOTHING = Text(en="no keys", pt="nenhuma chave")
 

@@ -29,8 +29,8 @@ ADDED_BOOL = Text(
     "scores.masked_fill(~attn_mask, -inf).",
 )
 NUMBERS_ALONE = Text(
-    en="Its mask is numbers to add to the scores, and no bools.",
-    pt="A sua máscara são números a somar aos escores, e não booleanos.",
+    en="Its mask consists of numbers to add to the scores, not of bools.",
+    pt="A máscara dela são números a somar aos escores, e não booleanos.",
 )
 TRANSPOSED = Text(
     en="It reads the mask transposed. Row i is for query i, column j for key j.",
@@ -49,8 +49,8 @@ LEAK = Text(
 OTHER = Text(
     en="Under the mask the output at {index} is {got:.6g}, expected {expected:.6g} "
     "(allowed error {allowed:.1e}).",
-    pt="Sob a máscara, a saída em {index} é {got:.6g}; o esperado é {expected:.6g} "
-    "(erro permitido {allowed:.1e}).",
+    pt="Sob a máscara, a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g} (erro "
+    "permitido {allowed:.1e}).",
 )
 AS_BOOL = Text(
     en="It takes the float mask for a yes and no (not 0 = may attend) instead of adding it to the "
@@ -65,8 +65,8 @@ SUBTRACTED = Text(
 NOT_ADDED = Text(
     en="The float mask is not simply added to the scores: the output at {index} is {got:.6g}, "
     "expected {expected:.6g}.",
-    pt="A máscara de floats não é simplesmente somada aos escores: a saída em {index} é {got:.6g}; "
-    "o esperado é {expected:.6g}.",
+    pt="A máscara de floats não é simplesmente somada aos escores: a saída em {index} é "
+    "{got:.6g}, mas deveria ser {expected:.6g}.",
 )
 BROADCAST = Text(
     en="A mask of shape {shape} and the same one expanded to {full} give different outputs: "
@@ -77,7 +77,7 @@ BROADCAST = Text(
 EACH = Text(
     en="In a mask of shape {full} sample {sample} and head {head} do not obey their own part: the "
     "output at {index} is {got:.6g}, with that part as the mask of all {expected:.6g}.",
-    pt="Em uma máscara de forma {full}, a amostra {sample} e a cabeça {head} não obedecem à sua "
+    pt="Numa máscara de forma {full}, a amostra {sample} e a cabeça {head} não obedecem à "
     "própria parte: a saída em {index} é {got:.6g}; com essa parte como máscara de todas, "
     "{expected:.6g}.",
 )
@@ -132,7 +132,7 @@ def some_mask(case: Case, shape: tuple[int, ...]) -> Tensor:
 @rule(
     statement=Text(
         en="In a bool mask True means may attend, and what is False gets no weight.",
-        pt="Em uma máscara booleana, True significa “pode olhar”, e o que é False não recebe peso.",
+        pt="Numa máscara booleana, True significa “pode olhar”, e o que é False não recebe peso.",
     ),
     formula=r"M_{ij} = \mathrm{False} \implies p_{ij} = 0",
     page="foundations/masks",

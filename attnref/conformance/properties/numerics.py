@@ -18,7 +18,7 @@ VANISHED = Text(
     en="With all scores at {score:.4g} the output at {index} is {got:.9g}, expected "
     "{expected:.9g}, the mean of the values: all exponentials vanish. Subtract the row's largest "
     "score first.",
-    pt="Com todos os escores em {score:.4g}, a saída em {index} é {got:.9g}; o esperado é "
+    pt="Com todos os escores em {score:.4g}, a saída em {index} é {got:.9g}, mas deveria ser "
     "{expected:.9g}, a média dos valores: todas as exponenciais somem. Subtraia antes o maior "
     "escore da linha.",
 )
@@ -26,28 +26,29 @@ OUTDONE = Text(
     en="With allowed scores at {score:.4g} the forbidden keys win: the output at {index} is "
     "{got:.9g}, expected {expected:.9g}. {option} is not obeyed, or puts a number above them in "
     "place of -inf.",
-    pt="Com os escores permitidos em {score:.4g}, as chaves proibidas vencem: a saída em {index} é "
-    "{got:.9g}; o esperado é {expected:.9g}. {option} não é obedecido, ou põe um número maior que "
-    "eles no lugar de -inf.",
+    pt="Com os escores permitidos em {score:.4g}, as chaves proibidas vencem: a saída em {index} "
+    "é {got:.9g}, mas deveria ser {expected:.9g}. {option} não é obedecido, ou põe um número "
+    "maior que eles no lugar de -inf.",
 )
-CAUSAL_MASK = Text(en="Its causal mask", pt="O seu mascaramento causal")
+CAUSAL_MASK = Text(en="Its causal mask", pt="O mascaramento causal")
 TOUCHED = Text(
     en="With allowed scores at {score:.4g} the forbidden keys keep some weight: the output at "
     "{index} is {got:.4g}, expected 0. {option} puts a finite number in place of -inf.",
     pt="Com os escores permitidos em {score:.4g}, as chaves proibidas ficam com algum peso: a "
-    "saída em {index} é {got:.4g}; o esperado é 0. {option} põe um número finito no lugar de -inf.",
+    "saída em {index} é {got:.4g}, mas deveria ser 0. {option} põe um número finito no "
+    "lugar de -inf.",
 )
 OTHER = Text(
     en="With scores of {score:.4g} the output at {index} is {got:.9g}, expected {expected:.9g} "
     "(allowed error {allowed:.1e}).",
-    pt="Com escores de {score:.4g}, a saída em {index} é {got:.9g}; o esperado é {expected:.9g} "
-    "(erro permitido {allowed:.1e}).",
+    pt="Com escores de {score:.4g}, a saída em {index} é {got:.9g}, mas deveria ser "
+    "{expected:.9g} (erro permitido {allowed:.1e}).",
 )
 OVERFLOW = Text(
     en="With scores of {score:.4g} the output at {index} is {got:.9g}, expected {expected:.9g}: "
     "the exponential overflows. Subtract the row's largest score first.",
-    pt="Com escores de {score:.4g}, a saída em {index} é {got:.9g}; o esperado é {expected:.9g}: a "
-    "exponencial estoura. Subtraia antes o maior escore da linha.",
+    pt="Com escores de {score:.4g}, a saída em {index} é {got:.9g}, mas deveria ser "
+    "{expected:.9g}: a exponencial estoura. Subtraia antes o maior escore da linha.",
 )
 CLAMPED = Text(
     en="Two scores that differ by 1 weigh differently at {low:.4g} and at {high:.4g}: the output "
@@ -60,13 +61,13 @@ CLAMPED = Text(
 NEITHER = Text(
     en="With scores of {score:.4g} the output at {index} is {got:.4g}, expected {expected:.4g}; "
     "with scores of 0 it is not the mean of the values either.",
-    pt="Com escores de {score:.4g}, a saída em {index} é {got:.4g}; o esperado é {expected:.4g}; "
-    "com escores 0 ela também não é a média dos valores.",
+    pt="Com escores de {score:.4g}, a saída em {index} é {got:.4g}, mas deveria ser "
+    "{expected:.4g}; com escores 0 ela também não é a média dos valores.",
 )
 HIDDEN = Text(
     en="NaN in a value that query {i} sees leaves {got:.4g} in its output at {index}: it is "
     "hidden, by nan_to_num perhaps, and so is the fault that it comes from.",
-    pt="NaN em um valor que a consulta {i} vê deixa {got:.4g} em sua saída em {index}: fica "
+    pt="NaN num valor que a consulta {i} vê deixa {got:.4g} em sua saída em {index}: fica "
     "escondido, talvez por nan_to_num, e com ele o defeito de que vem.",
 )
 
@@ -246,7 +247,7 @@ def _check_clamping(trial: Trial, case: Case) -> Finding | None:
 @rule(
     statement=Text(
         en="NaN in a value that a query sees is seen in its output.",
-        pt="NaN em um valor que uma consulta vê aparece em sua saída.",
+        pt="NaN num valor que uma consulta vê aparece em sua saída.",
     ),
     formula=r"v_{jc} = \mathrm{NaN}, \; p_{ij} > 0 \implies o_{ic} = \mathrm{NaN}",
     page="pitfalls/numerics",

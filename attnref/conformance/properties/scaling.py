@@ -18,27 +18,27 @@ from attnref.text import Text
 
 BEHAVES = Text(
     en="With d_k = {d_k} it behaves as {name} = {factor:.3g}, expected 1/sqrt(d_k) = {right:.3g}.",
-    pt="Com d_k = {d_k} ela se comporta como {name} = {factor:.3g}; o esperado é 1/sqrt(d_k) = "
+    pt="Com d_k = {d_k} ela se comporta como {name} = {factor:.3g}, mas deveria ser 1/sqrt(d_k) = "
     "{right:.3g}.",
 )
 BEHAVES_UNNAMED = Text(
     en="With d_k = {d_k} it behaves as a factor of {factor:.3g}, expected 1/sqrt(d_k) = "
     "{right:.3g}.",
-    pt="Com d_k = {d_k} ela se comporta como um fator {factor:.3g}; o esperado é 1/sqrt(d_k) = "
+    pt="Com d_k = {d_k} ela se comporta como um fator {factor:.3g}, mas deveria ser 1/sqrt(d_k) = "
     "{right:.3g}.",
 )
 FIXED = Text(
-    en="It multiplies the scores by the same factor, {factor:.3g}, for every d_k (asked with "
-    "{widths}), though scale=None stands for 1/sqrt(d_k). Where the heads have another width than "
-    "the query that comes in (absorbed into a latent, padded), let the caller give scale.",
+    en="It multiplies the scores by the same factor, {factor:.3g}, for every d_k (tested with "
+    "{widths}), though scale=None stands for 1/sqrt(d_k). If the heads have another width than "
+    "the incoming query (absorbed into a latent, padded), let the caller give scale.",
     pt="Ela multiplica os escores pelo mesmo fator, {factor:.3g}, seja qual for d_k (testado com "
     "{widths}), embora scale=None queira dizer 1/sqrt(d_k). Se a largura das cabeças for outra que "
     "a da consulta recebida (absorvida num latente, preenchida), receba scale de quem chama.",
 )
 OWN_FIXED = Text(
-    en="It multiplies the scores by {factor:.3g} whatever d_k is, and has no scale=None that would "
-    "stand for 1/sqrt(d_k). Not judged: the heads may have another width than the query that comes "
-    "in, as where they are absorbed into a latent. All else is judged with this factor.",
+    en="It multiplies the scores by {factor:.3g} whatever d_k is, and has no scale=None that "
+    "would stand for 1/sqrt(d_k). Not judged: the heads may have another width than the incoming "
+    "query, as when they are absorbed into a latent. All else is judged with this factor.",
     pt="Ela multiplica os escores por {factor:.3g} seja qual for d_k, e não tem um scale=None que "
     "queira dizer 1/sqrt(d_k). Isto não é julgado: a largura das cabeças pode ser outra que a da "
     "consulta recebida, como nas absorvidas num latente. O resto é julgado com esse fator.",
@@ -85,18 +85,18 @@ OTHER_FACTOR = Text(
 MASK_SCALED = Text(
     en="The float mask is multiplied by {factor:.3g}, expected 1: it must be added after the "
     "scores are scaled by 1/sqrt(d_k) = {right:.3g}.",
-    pt="A máscara de floats é multiplicada por {factor:.3g}; o esperado é 1: ela deve ser somada "
-    "depois de os escores serem escalados por 1/sqrt(d_k) = {right:.3g}.",
+    pt="A máscara de floats é multiplicada por {factor:.3g}, mas deveria ser por 1: ela deve ser "
+    "somada depois de os escores serem escalados por 1/sqrt(d_k) = {right:.3g}.",
 )
 OVERFLOW = Text(
     en="Products of {product:.6g} overflow float16 before 1/sqrt(d_k) makes them {score:.6g}: at "
     "{index} the output is {got:.4g}, expected {expected:.4g}. Scale the query first.",
     pt="Produtos de {product:.6g} estouram em float16 antes que 1/sqrt(d_k) os torne {score:.6g}: "
-    "em {index} a saída é {got:.4g}; o esperado é {expected:.4g}. Escale a consulta antes.",
+    "em {index} a saída é {got:.4g}, mas deveria ser {expected:.4g}. Escale a consulta antes.",
 )
 NO_ORDER = Text(
     en="Without attn_mask, and in a dtype whose products do not overflow, no order can be seen.",
-    pt="Sem attn_mask, e em um dtype cujos produtos não estouram, não há ordem que se veja.",
+    pt="Sem attn_mask, e num dtype cujos produtos não estouram, não há ordem que se veja.",
 )
 NOT_ADDED = Text(
     en="The float mask is not added to the scores, not even by a factor; no order can be seen.",
@@ -106,7 +106,7 @@ NOT_ADDED = Text(
 CAUSAL_SCALE = Text(
     en="With is_causal and scale={asked} the output is {got:.4g} at {index}, expected "
     "{expected:.4g}: the -inf of the mask is multiplied by the factor. Mask after scaling.",
-    pt="Com is_causal e scale={asked} a saída é {got:.4g} em {index}; o esperado é "
+    pt="Com is_causal e scale={asked} a saída é {got:.4g} em {index}, mas deveria ser "
     "{expected:.4g}: o -inf da máscara é multiplicado pelo fator. Mascare depois de escalar.",
 )
 # Where the usual mistakes are far apart. What is found there names its sizes, for the call that is

@@ -12,13 +12,13 @@ from attnref.text import Text
 SWAPPED = Text(
     en="It returned shape {got}, expected {expected}: the axes of heads and positions are "
     "swapped. Move the heads back with transpose(-3, -2).",
-    pt="Ela devolveu a forma {got}; o esperado era {expected}: os eixos das cabeças e das "
-    "posições estão trocados. Devolva as cabeças ao seu lugar com transpose(-3, -2).",
+    pt="Ela devolveu a forma {got}, mas deveria ser {expected}: os eixos das cabeças e das "
+    "posições estão trocados. Recoloque as cabeças com transpose(-3, -2).",
 )
 MERGED = Text(
     en="It returned shape {got}, expected {expected}: the heads are already merged. That belongs "
     "to the layer around the attention.",
-    pt="Ela devolveu a forma {got}; o esperado era {expected}: as cabeças já vêm unidas. Isso "
+    pt="Ela devolveu a forma {got}, mas deveria ser {expected}: as cabeças já vêm unidas. Isso "
     "cabe à camada em volta da atenção.",
 )
 PAIR = Text(

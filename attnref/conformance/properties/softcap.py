@@ -20,7 +20,7 @@ IGNORED = Text(
 )
 AFTER_MASK = Text(
     en="softcap={cap} is applied after the mask, so that -inf becomes -{cap}: query {i} gives key "
-    "{j}, which is forbidden, the weight {weight:.3g}. Cap first, mask then.",
+    "{j}, which is forbidden, the weight {weight:.3g}. Cap first, then mask.",
     pt="softcap={cap} é aplicado depois da máscara, e -inf vira -{cap}: a consulta {i} dá à chave "
     "{j}, que é proibida, o peso {weight:.3g}. Limite antes, mascare depois.",
 )
@@ -32,16 +32,17 @@ BEFORE_SCALE = Text(
 )
 CLAMPS = Text(
     en="softcap={cap} cuts the scores off at ±{cap}; expected softcap · tanh(score / softcap).",
-    pt="softcap={cap} corta os escores em ±{cap}; o esperado é softcap · tanh(escore / softcap).",
+    pt="softcap={cap} corta os escores em ±{cap}, mas deveria calcular softcap · tanh(escore / "
+    "softcap).",
 )
 FLOATS = Text(
-    en="softcap={cap} bounds the float mask together with the scores. Cap first, add then.",
+    en="softcap={cap} bounds the float mask together with the scores. Cap first, then add.",
     pt="softcap={cap} limita a máscara de floats junto com os escores. Limite antes, some depois.",
 )
 OTHER = Text(
     en="With softcap={cap} the output at {index} is {got:.6g}, expected {expected:.6g}, from "
     "softcap · tanh(score / softcap).",
-    pt="Com softcap={cap}, a saída em {index} é {got:.6g}; o esperado é {expected:.6g}, de "
+    pt="Com softcap={cap}, a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g}, de "
     "softcap · tanh(escore / softcap).",
 )
 

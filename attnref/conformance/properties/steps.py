@@ -46,7 +46,7 @@ ONE_FEWER = Text(
 ONE_MORE = Text(
     en="Inside a piece the positions are off by one: query i sees key i + 1, in its future.",
     pt="Dentro de um pedaço as posições estão deslocadas de um: a consulta i vê a chave i + 1, que "
-    "está no seu futuro.",
+    "está em seu futuro.",
 )
 PIECE_ALONE = Text(
     en="The keys of a piece are all that its queries see: the cache is not read.",
@@ -69,7 +69,7 @@ FIRST_ALONE = Text(
     "is aligned top-left. It must see the keys j <= i + m - n, bottom-right; the cache may be "
     "right.",
     pt="A consulta {i}, dada sozinha, vê a chave 0 e nenhuma outra, como se o cache estivesse "
-    "vazio: a sua máscara causal está em top-left. Ela deve ver as chaves j <= i + m - n, "
+    "vazio: sua máscara causal está em top-left. Ela deve ver as chaves j <= i + m - n, "
     "bottom-right; o cache pode estar certo.",
 )
 NEWEST = Text(
@@ -86,7 +86,7 @@ SHARED_CACHE = Text(
     en="Two sequences that are decoded in turn, with a cache each, mix: the output at {index} is "
     "{got:.6g}, alone {expected:.6g}. Something is kept outside the cache, or all get the same "
     "one.",
-    pt="Duas sequências decodificadas alternadamente, cada uma com o seu cache, se misturam: a "
+    pt="Duas sequências decodificadas alternadamente, cada uma com seu cache, se misturam: a "
     "saída em {index} é {got:.6g}; sozinha, {expected:.6g}. Algo é guardado fora do cache, ou "
     "todas recebem o mesmo.",
 )
@@ -107,8 +107,8 @@ ALIASED = Text(
 LONG = Text(
     en="At position {position} the output at {index} is {got:.6g}, expected {expected:.6g}, though "
     "short sequences are answered right.",
-    pt="Na posição {position}, a saída em {index} é {got:.6g}; o esperado é {expected:.6g}, embora "
-    "sequências curtas tenham a resposta certa.",
+    pt="Na posição {position}, a saída em {index} é {got:.6g}, mas deveria ser {expected:.6g}, "
+    "embora sequências curtas tenham a resposta certa.",
 )
 FORGETS = Text(
     en="At position {position} only the last {kept} of {all} keys count; the first are gone, "
@@ -136,7 +136,7 @@ WITHOUT = Text(
 GRADIENT = Text(
     en="Through the steps the gradient of {name} at {index} is {got:.6g}, expected {expected:.6g} "
     "(allowed error {allowed:.1e}).",
-    pt="Através dos passos, o gradiente de {name} em {index} é {got:.6g}; o esperado é "
+    pt="Através dos passos, o gradiente de {name} em {index} é {got:.6g}, mas deveria ser "
     "{expected:.6g} (erro permitido {allowed:.1e}).",
 )
 
@@ -148,7 +148,7 @@ _PAGE = "foundations/kv-cache"
 @rule(
     statement=Text(
         en="However a sequence is cut into pieces, each position gets the same output.",
-        pt="Como quer que se corte a sequência em pedaços, cada posição tem a mesma saída.",
+        pt="Seja qual for o corte da sequência em pedaços, cada posição tem a mesma saída.",
     ),
     formula=r"f(Q_{1 \ldots n}) = [f(Q_{1 \ldots a}); f(Q_{a+1 \ldots b}); \ldots]",
     page=_PAGE,
@@ -279,7 +279,7 @@ def _check_same(trial: Trial, case: Case, text: Text, **flags: object) -> Findin
 @rule(
     statement=Text(
         en="Sequences that are decoded in turn, with a cache each, do not notice each other.",
-        pt="Sequências decodificadas alternadamente, cada uma com o seu cache, não se notam.",
+        pt="Sequências decodificadas alternadamente, cada uma com seu cache, não se notam.",
     ),
     formula=r"\partial O / \partial (Q, K, V)' = 0",
     page=_PAGE,

@@ -23,7 +23,7 @@ CAUSAL = Text(
 SHIFT = Text(
     en="When the scores of each row all grow by one number, the output at {index} goes from "
     "{expected:.6g} to {got:.6g}: the weights are not those of a softmax.",
-    pt="Quando os escores de cada linha aumentam todos em um mesmo número, a saída em {index} vai "
+    pt="Quando os escores de cada linha aumentam todos num mesmo número, a saída em {index} vai "
     "de {expected:.6g} a {got:.6g}: os pesos não são os de uma softmax.",
 )
 NOT_LINEAR = Text(
@@ -60,7 +60,7 @@ def coarsen(tensor: Tensor) -> Tensor:
 @rule(
     statement=Text(
         en="The order of the keys does not matter as long as each keeps its value.",
-        pt="A ordem das chaves não importa, desde que cada uma fique com o seu valor.",
+        pt="A ordem das chaves não importa, desde que cada uma fique com seu valor.",
     ),
     formula=r"f(Q, \Pi K, \Pi V) = f(Q, K, V)",
     page="foundations/positions",
@@ -152,7 +152,7 @@ def value_linearity(trial: Trial, case: Case) -> Finding | None:
 @rule(
     statement=Text(
         en="A sample does not notice its neighbours in the batch.",
-        pt="Uma amostra não percebe as suas vizinhas no lote.",
+        pt="Uma amostra não percebe as vizinhas no lote.",
     ),
     formula=r"b' \ne b \implies \partial O_b / \partial (Q, K, V)_{b'} = 0",
     page="foundations/batches-and-padding",

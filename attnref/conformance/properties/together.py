@@ -18,13 +18,13 @@ from attnref.text import Text
 TOGETHER = Text(
     en="With {options}, n = {n} and m = {m}, the output at {index} is {got:.6g}, expected "
     "{expected:.6g}, though each of them is right by itself.",
-    pt="Com {options}, n = {n} e m = {m}, a saída em {index} é {got:.6g}; o esperado é "
+    pt="Com {options}, n = {n} e m = {m}, a saída em {index} é {got:.6g}, mas deveria ser "
     "{expected:.6g}, embora cada um esteja certo sozinho.",
 )
 OTHER_LENGTHS = Text(
     en="With {options}, n = {n} and m = {m}, the output at {index} is {got:.6g}, expected "
     "{expected:.6g}, though it is right for n = m.",
-    pt="Com {options}, n = {n} e m = {m}, a saída em {index} é {got:.6g}; o esperado é "
+    pt="Com {options}, n = {n} e m = {m}, a saída em {index} é {got:.6g}, mas deveria ser "
     "{expected:.6g}, embora esteja certa para n = m.",
 )
 CRASHES = Text(
@@ -36,20 +36,21 @@ CRASHES = Text(
 BLIND = Text(
     en="In a batch padded on the left, with is_causal, query {i} may attend to nothing and gets "
     "{got:.4g} at {index}. It must get zeros.",
-    pt="Em um lote preenchido à esquerda, com is_causal, a consulta {i} não pode olhar para nada e "
+    pt="Num lote preenchido à esquerda, com is_causal, a consulta {i} não pode olhar para nada e "
     "recebe {got:.4g} em {index}. Ela deve receber zeros.",
 )
 PADDED = Text(
     en="In a batch padded on the left, with is_causal, the output at {index} is {got:.6g}, "
     "expected {expected:.6g}.",
-    pt="Em um lote preenchido à esquerda, com is_causal, a saída em {index} é {got:.6g}; o "
-    "esperado é {expected:.6g}.",
+    pt="Num lote preenchido à esquerda, com is_causal, a saída em {index} é {got:.6g}, mas "
+    "deveria ser {expected:.6g}.",
 )
 SIZES = Text(
     en="For {batch} samples, {heads} heads, n = {n}, m = {m} and d_k = {d_k} the output at {index} "
     "is {got:.6g}, expected {expected:.6g}, though small inputs are answered right.",
-    pt="Para {batch} amostras, {heads} cabeças, n = {n}, m = {m} e d_k = {d_k}, a saída em {index} "
-    "é {got:.6g}; o esperado é {expected:.6g}, embora entradas pequenas tenham a resposta certa.",
+    pt="Para {batch} amostras, {heads} cabeças, n = {n}, m = {m} e d_k = {d_k}, a saída em "
+    "{index} é {got:.6g}, mas deveria ser {expected:.6g}, embora entradas pequenas tenham a "
+    "resposta certa.",
 )
 
 

@@ -14,7 +14,7 @@ from attnref.text import Text
 
 OTHER_SUM = Text(
     en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1.",
-    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}; o esperado é 1.",
+    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}, mas deveriam somar 1.",
 )
 NOT_FINITE = Text(
     en="For finite numbers the output at {index} is {got:.4g}, whatever the values: no weights sum "
@@ -27,8 +27,8 @@ NOT_FINITE = Text(
 OTHER_AXIS = Text(
     en="The weights of the rows sum to {least:.4g} at least and {most:.4g} at most, expected 1; it "
     "is the sum over the {axis} that is 1. Take the softmax over the keys, dim=-1.",
-    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}; o esperado é 1, e o que soma 1 é "
-    "{axis}. Tome a softmax sobre as chaves, dim=-1.",
+    pt="Os pesos das linhas somam de {least:.4g} a {most:.4g}, mas deveriam somar 1, e o que soma "
+    "1 é {axis}. Tome a softmax sobre as chaves, dim=-1.",
 )
 AXES = {
     -2: Text(en="queries (dim=-2)", pt="cada coluna, sobre as consultas (dim=-2)"),
@@ -61,24 +61,24 @@ BESIDES = Text(
 )
 OTHER = Text(
     en="At {index} the output is {got:.6g}, expected {expected:.6g} (allowed error {allowed:.1e}).",
-    pt="Em {index} a saída é {got:.6g}; o esperado é {expected:.6g} (erro permitido "
+    pt="Em {index} a saída é {got:.6g}, mas deveria ser {expected:.6g} (erro permitido "
     "{allowed:.1e}).",
 )
 LONG = Text(
     en="For n = {n}, {heads} heads and d_k = {d_k} the output at {index} is {got:.6g}, expected "
     "{expected:.6g}, though small inputs are answered right.",
-    pt="Para n = {n}, {heads} cabeças e d_k = {d_k}, a saída em {index} é {got:.6g}; o esperado é "
-    "{expected:.6g}, embora entradas pequenas tenham a resposta certa.",
+    pt="Para n = {n}, {heads} cabeças e d_k = {d_k}, a saída em {index} é {got:.6g}, mas deveria "
+    "ser {expected:.6g}, embora entradas pequenas tenham a resposta certa.",
 )
 LONG_CAUSAL = Text(
     en="With is_causal, for n = {n}, {heads} heads and d_k = {d_k}, the output at {index} is "
     "{got:.6g}, expected {expected:.6g}, though small inputs are answered right.",
     pt="Com is_causal, para n = {n}, {heads} cabeças e d_k = {d_k}, a saída em {index} é "
-    "{got:.6g}; o esperado é {expected:.6g}, embora entradas pequenas tenham a resposta certa.",
+    "{got:.6g}, mas deveria ser {expected:.6g}, embora entradas pequenas tenham a resposta certa.",
 )
 AS_IF = Text(
     en="At {index} the output is {got:.6g}, expected {expected:.6g}. It behaves as if {way}.",
-    pt="Em {index} a saída é {got:.6g}; o esperado é {expected:.6g}. Ela se comporta como se "
+    pt="Em {index} a saída é {got:.6g}, mas deveria ser {expected:.6g}. Ela se comporta como se "
     "{way}.",
 )
 

@@ -20,7 +20,7 @@ from attnref.conformance.verdict import Finding, Verdict
 from attnref.text import Text
 
 APART = Text(
-    en="Not asked: of this layer, query, key and value cannot be given apart.",
+    en="Not tested: query, key and value cannot be given apart to this layer.",
     pt="Não testado: a esta camada não se pode dar consulta, chave e valor em separado.",
 )
 SEES_ALL = Text(
@@ -62,14 +62,15 @@ NAN_THROUGH = Text(
     "Substitua os valores escondidos antes do produto.",
 )
 NAN_HIDDEN = Text(
-    en="Where every position is hidden the output is NaN.",
-    pt="Onde todas as posições estão escondidas, a saída é NaN.",
+    en="If every position is hidden, the output is NaN.",
+    pt="Se todas as posições estão escondidas, a saída é NaN.",
 )
 DIFFERS = Text(
-    en="Asked the same twice, with another sequence in between, it answers {expected:.9g} and "
-    "{got:.9g} at {index}: it keeps something between calls, or draws random numbers.",
-    pt="À mesma sequência, dada duas vezes com outra no meio, ela responde {expected:.9g} e "
-    "{got:.9g} em {index}: guarda algo entre chamadas, ou sorteia números.",
+    en="Called twice with the same sequence, and with another in between, it answers "
+    "{expected:.9g} and {got:.9g} at {index}: it keeps something between calls, or draws random "
+    "numbers.",
+    pt="Chamada duas vezes com a mesma sequência, e com outra no meio, ela responde "
+    "{expected:.9g} e {got:.9g} em {index}: guarda algo entre chamadas, ou sorteia números.",
 )
 STRIDES = Text(
     en="For a sequence that is not contiguous in memory the output at {index} is {got:.6g}, for "
@@ -151,7 +152,7 @@ def shape(trial: Trial, case: Case) -> Finding | None:
 @rule(
     statement=Text(
         en="A sample does not notice its neighbours in the batch.",
-        pt="Uma amostra não percebe as suas vizinhas no lote.",
+        pt="Uma amostra não percebe as vizinhas no lote.",
     ),
     formula=r"b' \ne b \implies \partial O_b / \partial X_{b'} = 0",
     page="foundations/batches-and-padding",
@@ -280,8 +281,8 @@ def nan_behind_mask(trial: Trial, case: Case) -> Finding | None:
 
 @rule(
     statement=Text(
-        en="Where every position is hidden the output is a number.",
-        pt="Onde todas as posições estão escondidas, a saída é um número.",
+        en="If every position is hidden, the output is a number.",
+        pt="Se todas as posições estão escondidas, a saída é um número.",
     ),
     formula=r"M = 0 \implies O \in \mathbb{R}^{n \times w}",
     page="foundations/mask-traps",

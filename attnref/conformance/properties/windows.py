@@ -27,7 +27,7 @@ IGNORED = Text(
 OTHER = Text(
     en="With window={window} query {i} sees the keys {keys}, expected {window} keys of which its "
     "own is the last, or the middle one.",
-    pt="Com window={window}, a consulta {i} vê as chaves {keys}; o esperado são {window} chaves, "
+    pt="Com window={window}, a consulta {i} vê as chaves {keys}, mas deveria ver {window} chaves, "
     "das quais a própria é a última, ou a do meio.",
 )
 CAUSAL = Text(

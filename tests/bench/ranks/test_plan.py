@@ -60,8 +60,8 @@ NO_CPU = {"methods": ["sdpa", "context_parallel"], "ranks": [2, 4]}
         ({"tasks": ["dense"]}, "task: expected one of strong, weak, got 'dense'."),
         (
             NO_CPU,
-            "method: expected one that runs on cpu with 2, 4 ranks, got sdpa, "
-            "context_parallel. Leave the methods out to measure all that do.",
+            "method: not available on cpu with 2, 4 ranks: sdpa, "
+            "context_parallel. Leave the methods out to measure all that are.",
         ),
     ],
 )
@@ -87,9 +87,11 @@ def test_what_is_wrong_is_named(options, message):
 def test_each_rank_needs_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert check_ranks(settings(device="cuda"))[1] == torch.device("cuda")
-    with pytest.raises(BenchError, match=r"^ranks: expected at most 2, the GPUs .*, got 4\. Low"):
+    with pytest.raises(
+        BenchError, match=r"^ranks: expected at most 2, one for each .*, got 4\. Low"
+    ):
         check_ranks(settings(device="cuda", ranks=[1, 4]))
-    with pytest.raises(BenchError, match=r"^device: expected cpu or cuda, for .*, got 'cuda:1'\."):
+    with pytest.raises(BenchError, match=r"^device: with ranks it must be cpu .*, got 'cuda:1'\."):
         check_ranks(settings(device="cuda:1"))
 
 
@@ -98,7 +100,7 @@ def test_all_ranks_have_to_fit(monkeypatch):
     point, options = RankPoint("weak", 1000), settings(ranks=[1, 4], heads=2, head_dim=8)
     each = 4 * 1000 * 2 * 8 * (6 * 4 + 16)  # bytes of a process that draws 4000 positions
     monkeypatch.setattr(memory, "free_bytes", lambda device: 3 * each)
-    message = r"^n: expected a length whose inputs 4 ranks can hold .*, got 4000 for task 'weak', "
+    message = r"^n: with 4 ranks the inputs do not fit in .*: with n = 4000, task 'weak' needs "
     with pytest.raises(BenchError, match=message):
         check_memory_of_ranks(point, options, torch.float32, CPU)
     check_memory_of_ranks(point, options, torch.float32, torch.device("cuda"))

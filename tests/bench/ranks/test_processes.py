@@ -65,9 +65,7 @@ def test_what_all_refuse_can_be_left_out(pool):
 def test_what_some_refuse_ends_the_measurement(other, pool):
     ranks = pool((False, "MemoryError: full"), other)
     said = "" if other[0] else "; rank 1: DistError: late"
-    message = (
-        f"ranks: expected 2 that go on together, but not all did. rank 0: MemoryError: full{said}."
-    )
+    message = f"ranks: not all of the 2 ranks went on together. rank 0: MemoryError: full{said}."
     with pytest.raises(BenchError, match=f"^{re.escape(message)}$"):
         ranks.ask("prepare")
     ranks.close()

@@ -106,7 +106,7 @@ def test_what_takes_too_long_is_left_out(asked, monkeypatch):
         raise BenchError(en="takes 9 s a call; raise the budget", pt="")
 
     message = (
-        "method: expected one that can be measured here, got none. sdpa: takes 9 s a call; raise "
+        "method: none of the methods can be measured here. sdpa: takes 9 s a call; raise "
         "the budget; ring_zigzag: takes 9 s a call; raise the budget; gather: cannot."
     )
     with pytest.raises(BenchError, match=f"^{re.escape(message)}$"):
