@@ -48,8 +48,8 @@ def keys_that_count(q, k, v, key_mask):
         ),
         (
             with_a_bias,
-            "attn_mask is attn_mask, added to the scores; attn_mask is given a mask that allows all "
-            "if none is requested",
+            "attn_mask is attn_mask, added to the scores; attn_mask is given a mask that allows "
+            "all if none is requested",
             {"fully_masked", "fully_masked_gradient", "nan_behind_mask", "half_precision"},
         ),
         (
@@ -59,8 +59,8 @@ def keys_that_count(q, k, v, key_mask):
         ),
         (
             keys_that_count,
-            "key_mask is attn_mask, True = may attend, (b, m); key_mask is given a mask that allows "
-            "all if none is requested; arrays of NumPy",
+            "key_mask is attn_mask, True = may attend, (b, m); key_mask is given a mask that "
+            "allows all if none is requested; arrays of NumPy",
             {"nan_behind_mask", "half_precision"},
         ),
     ],

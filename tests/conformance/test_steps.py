@@ -648,7 +648,11 @@ REFUSED = [
         "batch, heads, max_len, head_dim, dtype, device, got <lambda>(size): "
         "missing a required argument: 'size'.",
     ),
-    (of_attnref, {"cache": lambda size: []}, "missing a required argument: 'size'. Give whatever "),
+    (
+        of_attnref,
+        {"cache": lambda size: []},
+        "missing a required argument: 'size'. Give its other ",
+    ),
     (told_lengths, {"cache": lambda: torch.zeros(2, 3, 8, 8)}, "cache: expected a pair of k_cache"),
 ]
 
