@@ -113,7 +113,7 @@ def test_watching_checks_after_each_save_until_it_is_solved(exercise, tmp_path, 
     path.write_text(f"{head}(key @ query).abs()\n", encoding="utf-8")
     status, out, err = exercise("check", "dot_scores", "--watch")
     assert (status, err, list(saved)) == (0, "", [])
-    first, second, third = re.split(r"\n── \d\d:\d\d:\d\d ─{76}\n", out)
+    first, second, third = re.split(r"\n\u2500\u2500 \d\d:\d\d:\d\d \u2500{76}\n", out)
     assert first.startswith(
         "dot_scores is not solved yet: 2 of 3 checks passed.\n"
         "\n"

@@ -267,7 +267,9 @@ def memory_growth(trial: Trial, case: Case) -> Finding | None:
         inputs = [trial.cast(torch.zeros(1, 1, n, case.query.shape[-1])) for _ in range(3)]
         try:
             seconds = _work(trial, inputs)
-            peaks[n] = peak_bytes(partial(trial.output, *inputs), trial.device)
+            measured = (peak_bytes(partial(trial.output, *inputs), trial.device) for _ in range(3))
+            # A stalled machine may have the profiler lose what it recorded.
+            peaks[n] = next(filter(None, measured), 0)
         except Raised as raised:
             error = f"{type(raised.error).__name__}: {raised.error}"
             return Finding(Verdict.NOT_CLAIMED, UNMEASURED, {"error": error})
