@@ -18,7 +18,6 @@ from book.stage.reading import NO_WORDS
 
 MOST, MOST_FOLDED = 2000, 600
 WORD = re.compile(r"[^\W_][\w’'-]*")
-DISPLAYED = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 FOLD = re.compile(r"^\?\?\?")
 
 
@@ -28,10 +27,10 @@ def count(text: str, root: Path = ROOT) -> tuple[int, int]:
     >>> count("---\\ntitle: no\\n---\\n# One $x$\\n\\n??? note\\n    two words\\n\\nthree")
     (2, 2)
     """
-    shown = folded = 0
+    prose: dict[bool, list[str]] = {False: [], True: []}
     for line, is_folded in _prose(text, root):
-        words = len(WORD.findall(NO_WORDS.sub(" ", line)))
-        shown, folded = shown + words * (not is_folded), folded + words * is_folded
+        prose[is_folded].append(line)
+    shown, folded = (len(WORD.findall(NO_WORDS.sub(" ", "\n".join(prose[x])))) for x in prose)
     return shown, folded
 
 
@@ -43,8 +42,7 @@ def _prose(text: str, root: Path) -> Iterator[tuple[str, bool]]:
         for line in range(core.notes[0][0], core.end + 1)
     }
     is_folded = False
-    text = DISPLAYED.sub(lambda formula: "\n" * formula[0].count("\n"), strip_front_matter(text))
-    for number, line in lines_outside_blocks(text):
+    for number, line in lines_outside_blocks(strip_front_matter(text)):
         if FOLD.match(line):
             is_folded = True
             continue

@@ -63,10 +63,9 @@ def _beside(nav: Nav, uri: str) -> Nav:
 
 def _preview(other: Page, page: Page) -> str:
     """The picture of the explorer that a page is for."""
-    place = explorers.PLACE.search(other.source)
-    if place is None or place["small"]:
+    if (name := explorers.whole_on(other)) is None:
         return ""
-    picture = page.address(f"explorers/{place['name']}/{explorers.PREVIEW}")
+    picture = page.address(f"explorers/{name}/{explorers.PREVIEW}")
     size = 'width="800" height="420"'
     return f'<img class="preview" src="{picture}" alt="" loading="lazy" {size}>\n\n'
 

@@ -8,30 +8,28 @@ taken is linked by downloads.py, below the page.
 from attnref.copying.catalogue import entries
 from book.edition import Edition
 from book.page import Page, of_the_package
+from book.stage import explorers
 from book.stage.reading import TITLE
 
 AFTER = ("citations",)
 EXERCISES = "practice/exercises.md"
-# By folder, what the pages are that can be done.
 WORDS = {
     "pt": {
         "do": "Pratique",
         "exercise": "exercício",
         "exercises": "exercícios",
-        "explore/": "explorador",
-        "complexity/calculator.md": "explorador",
-        "notebooks/": "caderno",
-        "practice/behaviours/": "em outras bibliotecas:",
+        "explorer": "explorador",
+        "notebooks": "caderno",
+        "practice/behaviours": "em outras bibliotecas:",
         "take": "[leve o código](#take)",
     },
     "en": {
         "do": "Do it",
         "exercise": "exercise",
         "exercises": "exercises",
-        "explore/": "explorer",
-        "complexity/calculator.md": "explorer",
-        "notebooks/": "notebook",
-        "practice/behaviours/": "in other libraries:",
+        "explorer": "explorer",
+        "notebooks": "notebook",
+        "practice/behaviours": "in other libraries:",
         "take": "[take the code](#take)",
     },
 }
@@ -57,9 +55,9 @@ def todo(page: Page, edition: Edition) -> list[str]:
             found.append(f"{many} [{names}]({page.link(EXERCISES)}#{topic})")
     links: dict[str, list[str]] = {}
     for uri, other in edition.pages.items():
-        kind = next((word for start, word in words.items() if uri.startswith(start)), "")
-        if kind and page.uri in other.matter.get("needs", ()):
-            links.setdefault(kind, []).append(f"[{other.title}]({page.link(uri)})")
+        kind = "explorer" if explorers.whole_on(other) else uri.rpartition("/")[0]
+        if kind in words and page.uri in other.matter.get("needs", ()):
+            links.setdefault(words[kind], []).append(f"[{other.title}]({page.link(uri)})")
     found += [f"{kind} {', '.join(links[kind])}" for kind in links]
     if any(entry.page == page.url.rstrip("/") for entry in entries()):
         found.append(words["take"])

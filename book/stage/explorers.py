@@ -57,6 +57,11 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
     return markdown
 
 
+def whole_on(page: Page) -> str | None:
+    """The explorer whose whole is on a page."""
+    return next((one["name"] for one in PLACE.finditer(page.source) if not one["small"]), None)
+
+
 def whole_address(name: str, page: Page, edition: Edition) -> str:
     """Where the whole of an explorer is, as a page has to name it.
 
@@ -64,7 +69,7 @@ def whole_address(name: str, page: Page, edition: Edition) -> str:
         BookError: if it is on no page.
     """
     for other in edition.pages.values():
-        if f"<!-- explorer: {name} -->" in other.source:
+        if whole_on(other) == name:
             return page.address(other.url)
     raise BookError(f"no page has the whole of it: expected one with <!-- explorer: {name} -->")
 

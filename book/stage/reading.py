@@ -16,7 +16,7 @@ AFTER = ("citations", "doing")
 ROOMS = ("begin", "foundations", "scale", "complexity", "variants", "pitfalls", "practice")
 TITLE = re.compile(r"^# .*$", re.MULTILINE)
 WORD = re.compile(r"[^\W\d_]{2,}")
-NO_WORDS = re.compile(r"\]\([^)]*\)|\$[^$]*\$|^---\n.*?\n---\n", re.DOTALL)
+NO_WORDS = re.compile(r"\]\([^)]*\)|\$\$.*?\$\$|\$[^$]*\$|^---\n.*?\n---\n", re.DOTALL)
 # Words a minute: that of prose with formulas to think about, not that of a novel.
 PACE = 150
 WORDS = {

@@ -12,7 +12,8 @@ PAGES = {
     "foundations/masks.md": "level: core\n---\n# Masks {#top}\n",
     "scale/proof.md": "level: specialist\nneeds: [foundations/masks.md]\n---\n# Proof {#top}\n\n"
     '## Step {#step}\n\n??? question "Why?"\n    Because.\n',
-    "explore/rain.md": "needs: [scale/proof.md]\ndescription: Drops.\n---\n# Rain {#top}\n",
+    "explore/rain.md": "needs: [scale/proof.md]\ndescription: Drops.\n---\n# Rain {#top}\n\n"
+    "<!-- explorer: rain -->\n",
 }
 
 
@@ -55,7 +56,9 @@ def test_a_room_shows_its_groups_and_its_pages(ready):
         in shown
     )
     assert "    - [proof](../scale/proof.md) · specialist · 1\u00a0min\n" in shown
-    assert "- **[rain](../explore/rain.md)**\n\n    Drops.\n" in shown
+    assert '- **[rain](../explore/rain.md)**\n\n    <img class="preview" src="../explorers' in shown
+    assert '/rain/preview.png" alt="" ' in shown
+    assert ">\n\n    Drops.\n" in shown
 
 
 def test_questions_are_listed_by_group_with_their_place(tmp_path):
