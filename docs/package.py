@@ -5,17 +5,14 @@ from typing import Any
 from attnref.bench.plan import methods
 from attnref.bench.problems import TASKS
 from attnref.conformance import PROPERTIES
-from attnref.exercises.course import COURSE
+from attnref.exercises.exercise import all_exercises
 
 
 def told() -> dict[str, Any]:
     """For the home page, the exercises of each page, and the tables of results and of methods."""
     return {
         "properties": len(PROPERTIES),
-        "course": {
-            topic: {name: page for name, (page, _) in exercises.items()}
-            for topic, exercises in COURSE.items()
-        },
+        "exercises": {each.name: each.page for each in all_exercises()},
         "baselines": {name: task.baseline for name, task in TASKS.items()},
         "needs": {name: method.needs for name, method in methods().items() if method.needs},
     }

@@ -5,6 +5,8 @@ in their front matter, as ``needs``, the pages that they build on; those lead to
 taken is linked by downloads.py, below the page.
 """
 
+import re
+
 from attnref.copying.catalogue import entries
 from book.edition import Edition
 from book.page import Page, of_the_package
@@ -13,6 +15,7 @@ from book.stage.reading import TITLE
 
 AFTER = ("citations",)
 EXERCISES = "practice/exercises.md"
+ROW = re.compile(r"^(\| \d+\. )`(\w+)`", re.MULTILINE)
 WORDS = {
     "pt": {
         "do": "Pratique",
@@ -36,6 +39,8 @@ WORDS = {
 
 
 def stage(markdown: str, page: Page, edition: Edition) -> str:
+    if page.uri == EXERCISES:
+        markdown = ROW.sub(r'\1<code id="\2">\2</code>', markdown)  # and no name of the package
     if not (found := todo(page, edition)):
         return markdown
     do, line = WORDS[edition.language]["do"], " · ".join(found)
@@ -48,11 +53,10 @@ def todo(page: Page, edition: Edition) -> list[str]:
     """What can be done with a page, as links."""
     words = WORDS[edition.language]
     found: list[str] = []
-    for topic, course in of_the_package()["course"].items():
-        if mine := [name for name, explained in course.items() if f"{explained}.md" == page.uri]:
-            names = ", ".join(f"`{name}`" for name in mine)
-            many = words["exercises" if len(mine) > 1 else "exercise"]
-            found.append(f"{many} [{names}]({page.link(EXERCISES)}#{topic})")
+    exercises = of_the_package()["exercises"].items()
+    if mine := [name for name, explained in exercises if f"{explained}.md" == page.uri]:
+        names = ", ".join(f"[`{name}`]({page.link(EXERCISES)}#{name})" for name in mine)
+        found.append(f"{words['exercises' if len(mine) > 1 else 'exercise']} {names}")
     links: dict[str, list[str]] = {}
     for uri, other in edition.pages.items():
         kind = "explorer" if explorers.whole_on(other) else uri.rpartition("/")[0]

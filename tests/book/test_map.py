@@ -45,8 +45,8 @@ def test_a_page_says_for_whom_it_is_and_what_it_builds_on(ready):
 def test_a_page_leads_to_what_can_be_done_with_it(ready):
     assert ready(doing, "scale/proof.md").count("explorer [rain](../explore/rain.md)") == 2
     shown = ready(doing, "foundations/masks.md")
-    assert "Do it: exercises [`causal_mask`, `masked_attention`, " in shown
-    assert "(../practice/exercises.md#masks) · [take the code](#take)\n{: .reading " in shown
+    assert "Do it: exercises [`causal_mask`](../practice/exercises.md#causal_mask), [`" in shown
+    assert "#biased_attention) · [take the code](#take)\n{: .reading " in shown
 
 
 def test_a_room_shows_its_groups_and_its_pages(ready):
