@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-from torch.profiler import ProfilerActivity, profile
+
+# That of torch.profiler loads PyTorch's compiler first, which takes seconds.
+from torch.autograd.profiler import profile
 
 _MEMINFO = Path("/proc/meminfo")
 
@@ -31,7 +33,7 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device) - before
     with (
         _silence_stderr(),
-        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded,
+        profile(profile_memory=True) as recorded,
     ):
         run()
     with tempfile.TemporaryDirectory() as folder:

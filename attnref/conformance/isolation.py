@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import faulthandler
 import functools
+import importlib
 import math
 import multiprocessing
 import os
@@ -84,6 +85,8 @@ def run_isolated(
     used = device.type == "cuda" and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     if sys.platform != "linux" or used or _jax_has_computed():
         raise Unusable
+    # PyTorch loads this for its first gradient, for seconds: here once, and in no property's time.
+    importlib.import_module("torch.fx.experimental.symbolic_shapes")
     child, hung, end = _Child(ask, device), 0, time.monotonic() + whole
     try:
         for count, name in enumerate(names):

@@ -78,28 +78,16 @@ def test_all_notebooks_install_in_the_same_way():
     assert len({cell.source for cell in cells}) == 1
 
 
-# Trained on another processor, its losses end otherwise: that takes a minute, too. And on a slow
-# machine, beside other tests, a forked process of the checker hangs in a kernel now and then.
-LONG = ("training", "your-attention")
+# Trained on another processor, its losses end otherwise: that takes a minute, too.
+LONG = "training"
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.audit] * (name in LONG)) for name in NAMES]
+    "name", [pytest.param(name, marks=[pytest.mark.audit] * (name == LONG)) for name in NAMES]
 )
 def test_a_notebook_puts_out_what_is_recorded(name):
-    """Its code is the same in both languages, so it runs once.
-
-    Beside other tests on a slow machine, the checker has answered otherwise now and then, which is
-    not explained, and was not brought about in some thirty trials. What fails twice is wrong.
-    """
-    path = FOLDERS["en"] / f"{name}.ipynb"
-    try:
-        compare_with_recorded(name, execution.run(path))
-    except (AssertionError, ValueError):
-        compare_with_recorded(name, execution.run(path))
-
-
-def compare_with_recorded(name: str, ran: execution.Run) -> None:
+    """Its code is the same in both languages, so it runs once."""
+    ran = execution.run(FOLDERS["en"] / f"{name}.ipynb")
     for language in LANGUAGES:
         notebook = read(name, language)
         assert notebook.metadata.files == ran.files, "run make record"
