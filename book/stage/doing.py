@@ -15,7 +15,8 @@ from book.stage.reading import TITLE
 
 AFTER = ("citations",)
 EXERCISES = "practice/exercises.md"
-ROW = re.compile(r"^(\| \d+\. )`(\w+)`", re.MULTILINE)
+# An exercise may have the name of a function of the package, to whose entry api.py has linked it.
+ROW = re.compile(r"^(\| \d+\. )\[?`(\w+)`(?:\]\([^)]*\))?", re.MULTILINE)
 WORDS = {
     "pt": {
         "do": "Pratique",
@@ -40,7 +41,7 @@ WORDS = {
 
 def stage(markdown: str, page: Page, edition: Edition) -> str:
     if page.uri == EXERCISES:
-        markdown = ROW.sub(r'\1<code id="\2">\2</code>', markdown)  # and no name of the package
+        markdown = ROW.sub(r'\1<code id="\2">\2</code>', markdown)
     if not (found := todo(page, edition)):
         return markdown
     do, line = WORDS[edition.language]["do"], " · ".join(found)
