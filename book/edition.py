@@ -122,6 +122,14 @@ def paths(nav: Nav) -> Iterator[str]:
                 yield from paths(inside)
 
 
+def beside(nav: Nav, uri: str) -> Nav:
+    """What stands behind a page in its room."""
+    if uri in nav:
+        return nav[nav.index(uri) + 1 :]
+    rooms = (room for item in nav if isinstance(item, dict) for room in item.values())
+    return next((found for room in rooms if (found := beside(room, uri))), [])
+
+
 def _way(nav: Nav, page: str) -> list[str] | None:
     for item in nav:
         if item == page:

@@ -6,7 +6,7 @@ says of the group, ``cards: {masks: what it is good for}``. ``<!-- time -->`` is
 but the specialists'.
 """
 
-from book.edition import Edition, Nav, paths
+from book.edition import Edition, Nav, beside, paths
 from book.page import BookError, Page, locate
 from book.stage import explorers
 from book.stage.reading import LEVELS, SPECIALIST, is_chapter, minutes
@@ -18,10 +18,10 @@ PLACE, TIME = "<!-- cards -->", "<!-- time -->"
 def stage(markdown: str, page: Page, edition: Edition) -> str:
     if PLACE not in markdown:
         return markdown
-    beside = _beside(edition.nav, page.uri)
+    others = beside(edition.nav, page.uri)
     told = page.matter.get("cards", {})
     cards = []
-    for item in beside:
+    for item in others:
         if isinstance(item, str):
             other = edition.pages[item]
             told_of = str(other.matter.get("description", ""))
@@ -32,7 +32,7 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
                     file, line = locate(page.path, PLACE)
                     raise BookError(f"{file}:{line}: cards: nothing is said of the group {room!r}")
                 cards.append(_group(edition, room, inside, page, told[room]))
-    core = [edition.pages[uri] for uri in paths(beside)]
+    core = [edition.pages[uri] for uri in paths(others)]
     time = sum(minutes(one.source) for one in core if one.matter.get("level") != SPECIALIST)
     markdown = markdown.replace(TIME, f"{time // 60} h {time % 60:02} min")
     items = "\n".join(f"- **{name}**\n\n{_indent(text)}\n" for name, text in cards)
@@ -51,14 +51,6 @@ def _group(edition: Edition, room: str, inside: Nav, page: Page, told: str) -> t
         lines.append(f"- {_link(other, page)}{own}{time}")
     name = edition.rooms[room] + (mark if special == pages else "")
     return name, f"{told}\n\n" + "\n".join(lines)
-
-
-def _beside(nav: Nav, uri: str) -> Nav:
-    """What stands behind a page in its room."""
-    if uri in nav:
-        return nav[nav.index(uri) + 1 :]
-    rooms = (room for item in nav if isinstance(item, dict) for room in item.values())
-    return next((found for room in rooms if (found := _beside(room, uri))), [])
 
 
 def _preview(other: Page, page: Page) -> str:

@@ -6,6 +6,7 @@ taken is linked by downloads.py, below the page.
 """
 
 import re
+from collections.abc import Sequence
 
 from attnref.copying.catalogue import entries
 from book.edition import Edition
@@ -56,8 +57,9 @@ def todo(page: Page, edition: Edition) -> list[str]:
     found: list[str] = []
     exercises = of_the_package()["exercises"].items()
     if mine := [name for name, explained in exercises if f"{explained}.md" == page.uri]:
-        names = ", ".join(f"[`{name}`]({page.link(EXERCISES)}#{name})" for name in mine)
-        found.append(f"{words['exercises' if len(mine) > 1 else 'exercise']} {names}")
+        found.append(
+            f"{words['exercises' if len(mine) > 1 else 'exercise']} {exercise_links(mine, page)}"
+        )
     links: dict[str, list[str]] = {}
     for uri, other in edition.pages.items():
         kind = "explorer" if explorers.whole_on(other) else uri.rpartition("/")[0]
@@ -67,3 +69,8 @@ def todo(page: Page, edition: Edition) -> list[str]:
     if any(entry.page == page.url.rstrip("/") for entry in entries()):
         found.append(words["take"])
     return found
+
+
+def exercise_links(names: Sequence[str], page: Page) -> str:
+    """To the places of these on their page."""
+    return ", ".join(f"[`{name}`]({page.link(EXERCISES)}#{name})" for name in names)

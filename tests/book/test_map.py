@@ -4,11 +4,13 @@ import pytest
 
 from book.edition import Edition
 from book.page import BookError
-from book.stage import cards, doing, questions, reading
+from book.stage import cards, chapters, doing, questions, reading
 
 NAV = ["learn/index.md", {"layer": ["foundations/masks.md", "scale/proof.md"]}, "explore/rain.md"]
 PAGES = {
-    "learn/index.md": "cards: {layer: Write a layer.}\n---\n# Learn {#top}\n\n<!-- cards -->\n",
+    "learn/index.md": "cards: {layer: Write a layer.}\n"
+    "ends: {layer: ['[A row](foundations/masks.md#row) may be empty.']}\n"
+    "---\n# Learn {#top}\n\n<!-- cards -->\n",
     "foundations/masks.md": "level: core\n---\n# Masks {#top}\n",
     "scale/proof.md": "level: specialist\nneeds: [foundations/masks.md]\n---\n# Proof {#top}\n\n"
     '## Step {#step}\n\n??? question "Why?"\n    Because.\n',
@@ -61,6 +63,20 @@ def test_a_room_shows_its_groups_and_its_pages(ready):
     assert ">\n\n    Drops.\n" in shown
 
 
+def test_a_chapter_opens_and_ends(ready):
+    shown = ready(chapters, "foundations/masks.md")
+    assert '# Masks {#top}\n\n!!! abstract "Chapter: To a layer · 2 min"\n    Write a' in shown
+    shown = ready(chapters, "scale/proof.md")
+    assert "{#chapter}\n\n- [A row](../foundations/masks.md#row) may be empty.\n\nExer" in shown
+    assert "[`causal_mask`](../practice/exercises.md#causal_mask)" in shown
+
+
+def test_a_room_ends_all_of_its_chapters_or_none(tmp_path):
+    assert chapters.edition_problems(book(tmp_path)) == []
+    (found,) = chapters.edition_problems(book(tmp_path, index=("{layer: [", "{later: [")))
+    assert "index.md:1: ends: expected layer, got later" in str(found)
+
+
 def test_questions_are_listed_by_group_with_their_place(tmp_path):
     edition = book(tmp_path, rain=("# Rain", "<!-- every question -->"))
     shown = questions.stage("<!-- every question -->", edition.pages["explore/rain.md"], edition)
@@ -85,5 +101,5 @@ def test_a_level_and_a_page_to_have_read_are_known(tmp_path, name, old, new, mes
 def test_something_is_said_of_each_group(tmp_path):
     edition = book(tmp_path, index=("layer:", "other:"))
     page = edition.pages["learn/index.md"]
-    with pytest.raises(BookError, match=r"index\.md:7: cards: nothing is said of .* 'layer'"):
+    with pytest.raises(BookError, match=r"index\.md:8: cards: nothing is said of .* 'layer'"):
         cards.stage(page.source, page, edition)
