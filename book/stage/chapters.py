@@ -11,9 +11,10 @@ import re
 from book.edition import Edition, Nav, beside, paths
 from book.page import Page, Problem, of_the_package
 from book.stage.doing import exercise_links
-from book.stage.reading import TITLE, is_chapter, minutes
+from book.stage.reading import is_chapter, minutes
 
-AFTER = ("citations",)
+AFTER = ("downloads", "reading")
+HEAD = re.compile(r"^# .*$(?:\n\n.*\n\{: \.reading .*\}$)*", re.MULTILINE)  # with what reading says
 LINK = re.compile(r"\]\((?P<uri>[\w/-]+\.\w+)")
 WORDS = {
     "pt": {
@@ -37,7 +38,7 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
             inside = chapter(edition, front, name)
             if name and inside[0] == page:
                 head = _opening(inside, edition.rooms[name], front.matter["cards"][name], edition)
-                title = TITLE.search(markdown)
+                title = HEAD.search(markdown)
                 assert title is not None  # as the pass on headings demands
                 markdown = f"{markdown[: title.end()]}\n\n{head}{markdown[title.end() :]}"
             if inside[-1] == page:

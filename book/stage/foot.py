@@ -14,7 +14,7 @@ from book.page import ROOT, Page, read_yaml
 from book.stage.address import project, short_commit
 from book.stage.reading import commit_date
 
-AFTER = ("downloads",)
+AFTER = ("chapters",)
 CITATION = "<!-- citation -->"
 WORDS = {
     "pt": {
