@@ -118,6 +118,8 @@ def test_what_the_weights_leave_of_the_memory_is_shared_by_tokens_or_by_sequence
         assert found["room-batch"] == free // (token * of["n"])
         assert (found["machines"] == 1) == (free >= token * of["n"])
     assert module.fit(state | {"attention": "grouped"})["room-tokens"] == 487_819
+    for bounded in ("window", "linear"):
+        assert "room-tokens" not in module.fit(state | {"attention": bounded})
 
 
 def test_the_other_sizes_are_those_of_other_pages():
