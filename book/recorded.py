@@ -29,7 +29,7 @@ def first_values(root: Path = ROOT) -> list[Path]:
 
 
 def page_scripts(page: str, root: Path = ROOT) -> list[Path]:
-    """The scripts whose output or drawing a page shows, such as foundations/dropout."""
+    """The scripts whose output, drawing or first view a page shows, such as foundations/dropout."""
     path = root / "docs" / "en" / f"{page}.md"
     if path.with_suffix(".ipynb").is_file():
         return [path.with_suffix(".ipynb")]
@@ -38,9 +38,11 @@ def page_scripts(page: str, root: Path = ROOT) -> list[Path]:
     text = path.read_text(encoding="utf-8")
     shown = set(re.findall(r'--8<-- "(snippets/[\w/-]+)\.(?:py|out)', text))
     drawn = set(re.findall(r"\]\(figure:([a-z0-9-]+)", text))
+    moving = re.findall(r"<!-- explorer: ([a-z-]+)", text)
     return [
         *(path for path in snippets(root) if str(path.relative_to(root).with_suffix("")) in shown),
         *(path for path in figures(root) if path.stem in drawn),
+        *(path for path in first_values(root) if path.parent.name in moving),
     ]
 
 

@@ -4,14 +4,17 @@
   use the same paths, so the link is known here, and needs neither JavaScript nor a sitemap.
 - Portuguese is that of Brazil, which the theme does not tell from the other.
 - What has no name gets one, so that a screen reader can tell it.
+- Where the foot of a page leads to a specialist's, it says so, unless the page is one itself.
 """
 
+import posixpath
 import re
 import shutil
 from pathlib import Path
 
 from book.edition import Edition
 from book.page import BookError, Page
+from book.stage.reading import LEVELS, SPECIALIST
 
 DIALOG = '<div class="md-search" data-md-component="search" role="dialog">'
 TAGS = {"pt": "pt-BR", "en": "en"}
@@ -24,6 +27,12 @@ OTHER = re.compile(r'(href="(?:\.\./)+(?:pt|en)/)(" hreflang=)')
 ROOM = re.compile(
     r'(<div class="md-nav__link md-nav__container">\s*<a )(.*?)( id="\w+_label")', re.DOTALL
 )
+# Of the page before or after this one: its address, and the word that is said and shown.
+FOOT = re.compile(
+    r'(<a href="([^"]*)" class="md-footer__link [^"]*" aria-label=")([^:"]+)'
+    r'(: [^"]*">.*?<span class="md-footer__direction">\s*)\3',
+    re.DOTALL,
+)
 PLACES = {"pt": "Onde você está", "en": "You are here"}
 
 
@@ -35,7 +44,21 @@ def whole(output: str, page: Page, edition: Edition) -> str:
     output = output.replace(DIALOG, f'{DIALOG[:-1]} aria-label="{name}">')
     output = PATH.sub(rf'\1 aria-label="{PLACES[language]}"', output)
     output = ROOM.sub(r"\1\3 \2", output)
+    if page.matter.get("level") != SPECIALIST:
+        output = mark_specialist(output, page, edition)
     return OTHER.sub(rf"\1{page.url}\2", output)
+
+
+def mark_specialist(output: str, page: Page, edition: Edition) -> str:
+    special = {one.url for one in edition.pages.values() if one.matter.get("level") == SPECIALIST}
+
+    def marked(found: re.Match[str]) -> str:
+        way = found[3]
+        if posixpath.normpath(posixpath.join(page.url, found[2])) + "/" in special:
+            way += f" · {LEVELS[edition.language][SPECIALIST].lower()}"
+        return f"{found[1]}{way}{found[4]}{way}"
+
+    return FOOT.sub(marked, output)
 
 
 def after(site: Path, edition: Edition) -> None:

@@ -10,11 +10,13 @@ cell, as ``alt``, and what the page is about in those of the notebook, as ``desc
 
 The file that readers download has in its first code cell what it loads of attnref, modules and
 texts, which is how it runs alone: attnref is in no registry. Which they are is noted when it runs,
-as ``files`` of the notebook's metadata.
+as ``files`` of the notebook's metadata. Below its title it says of what book it is, and its links
+lead there once the book is on the web. Colab opens the file that is kept, if the code is on GitHub.
 """
 
 import base64
 import io
+import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
@@ -24,13 +26,14 @@ import nbformat
 import yaml
 
 from book.edition import Edition
-from book.page import ROOT, BookError, Page, Problem, headings
+from book.page import BookError, Page, Problem, headings
 from book.stage import figures
 from book.stage.explorers import PLACE
 
 PACKAGE = 'PACKAGE = ""'  # in the first code cell
+GITHUB, COLAB = "https://github.com/", "https://colab.research.google.com/github/"
 IDENT = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-PAGE_LINK = re.compile(r"\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])+)\]\([^)\s:]+\)")
+PAGE_LINK = re.compile(r"\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])+)\]\((?P<target>[^)\s:]+)\)")
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+")
 KEPT = ("description", "needs", "kernelspec", "language_info", "agrees", "files")  # of metadata
 ONLY_HERE = re.compile(r"^(?:!!!|\?\?\?)|\[@|\{ ?[#.]|\]\((?:claim|figure|chart):|8<", re.MULTILINE)
@@ -39,11 +42,15 @@ WIDEST = 79  # characters of a line of code, which is read in a column of the si
 WORDS = {
     "pt": {
         "download": "Baixar este caderno",
+        "colab": "Abrir no Colab",
+        "from": "Este caderno é uma página de {book}",
         "alone": "Ele roda sozinho: a primeira célula instala o que falta. O que se vê abaixo de "
         "cada célula é o que ela produziu aqui; os testes a rodam de novo e comparam.",
     },
     "en": {
         "download": "Download this notebook",
+        "colab": "Open in Colab",
+        "from": "This notebook is a page of {book}",
         "alone": "It runs by itself: the first cell installs what is missing. What you see below "
         "a cell is what it put out here; the tests run it again, and compare.",
     },
@@ -107,7 +114,7 @@ def _prose_problems(source: str) -> Iterator[str]:
 def stage(markdown: str, page: Page, edition: Edition) -> str:
     if not page.is_notebook:
         return markdown
-    edition.files[page.uri] = bundle(page.source)
+    edition.files[page.uri] = bundle(page, edition)
     return as_page(page, read(page.source), edition)
 
 
@@ -121,16 +128,21 @@ def as_page(page: Page, notebook: nbformat.NotebookNode, edition: Edition) -> st
             ident = f" {{#{cell.id}}}" if headings(first) else ""
             parts.append(first + ident + newline + rest)
             if cell is notebook.cells[0]:
-                parts.append(_download(page.path, WORDS[edition.language]))
+                parts.append(_download(page, edition))
         else:
             parts.append(_fence("python", cell.source))
             parts += output_blocks(page, cell, edition)
     return "\n\n".join(parts) + "\n"
 
 
-def _download(path: Path, words: dict[str, str]) -> str:
-    button = f'<a class="md-button" href="{path.name}" download>{words["download"]}</a>'
-    return f'<p class="notebook">{button}<br>{words["alone"]}</p>'
+def _download(page: Page, edition: Edition) -> str:
+    words, name = WORDS[edition.language], page.path.name
+    buttons = f'<a class="md-button" href="{name}" download>{words["download"]}</a>'
+    if edition.repo_url.startswith(GITHUB):
+        repository = edition.repo_url.removeprefix(GITHUB).strip("/")
+        address = f"{COLAB}{repository}/blob/main/docs/{edition.language}/notebooks/{name}"
+        buttons += f' <a class="md-button" href="{address}">{words["colab"]}</a>'
+    return f'<p class="notebook">{buttons}<br>{words["alone"]}</p>'
 
 
 def output_blocks(page: Page, cell: nbformat.NotebookNode, edition: Edition) -> Iterator[str]:
@@ -166,16 +178,27 @@ def _fence(language: str, content: str) -> str:
     return f"```{language}\n{content.rstrip()}\n```"
 
 
-def bundle(text: str, root: Path = ROOT) -> str:
+def bundle(page: Page, edition: Edition) -> str:
     """The notebook as it is downloaded: with attnref, and without what only pages have."""
-    notebook = read(text)
+
+    def link(found: re.Match[str]) -> str:
+        path, mark, anchor = found["target"].partition("#")
+        uri = posixpath.normpath(f"{posixpath.dirname(page.uri)}/{path}") if path else page.uri
+        address = edition.address(edition.pages[uri]) + mark + anchor
+        return f"[{found['text']}]({address})" if edition.site_url else found["text"]
+
+    notebook = read(page.source)
     # An explorer is of the page: in Jupyter its section would speak of what is not there.
     notebook.cells = [cell for cell in notebook.cells if not PLACE.search(cell.source)]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = PAGE_LINK.sub(r"\g<text>", cell.source)
+            cell.source = PAGE_LINK.sub(link, cell.source)
+    book = f"[{edition.site_name}]({edition.site_url})" if edition.site_url else edition.site_name
+    way = " › ".join((WORDS[edition.language]["from"].format(book=book), *edition.rooms_of(page)))
+    title, newline, rest = notebook.cells[0].source.partition("\n")
+    notebook.cells[0].source = f"{title}\n\n*{way}.*\n{newline}{rest.lstrip()}"
     setup = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    packed = base64.b85encode(_zip_files(notebook.metadata.pop("files"), root)).decode()
+    packed = base64.b85encode(_zip_files(notebook.metadata.pop("files"), edition.root)).decode()
     setup.source = setup.source.replace(PACKAGE, f'{PACKAGE[:-1]}{packed}"')
     return f"{nbformat.writes(notebook)}\n"
 

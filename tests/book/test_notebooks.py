@@ -75,7 +75,9 @@ def test_both_languages_have_the_same_code_and_the_same_skeleton():
 def test_all_notebooks_install_in_the_same_way():
     cells = [code_cells(read(path.stem, path.parent.parent.name))[0] for path in PATHS]
     assert {cell.id for cell in cells} == {"install"}
-    assert len({cell.source for cell in cells}) == 1
+    (source,) = {cell.source for cell in cells}
+    known = re.search(r"^repo_url: (\S*)", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert f'REPOSITORY = "{known[1] if known else ""}"' in source, "as repo_url in mkdocs.yml"
 
 
 # Trained on another processor, its losses end otherwise: that takes a minute, too.
@@ -154,12 +156,22 @@ print(json.dumps(answers))
 """
 
 
+PIP = re.compile(r"%pip .*")
+
+
+def downloaded(name: str, language: str, **known: str) -> nbformat.NotebookNode:
+    """The file of a page in an edition of which this is known."""
+    edition = Edition(language, ROOT, site_name="attnref", **known)
+    page = edition.pages[f"notebooks/{name}.ipynb"]
+    text = notebooks.bundle(page, edition)
+    assert len(text) < 500_000
+    return notebooks.read(text)
+
+
 def program(name: str, *, whole: bool) -> str:
     """The code of the downloaded file: all of it, or what it imports."""
-    path = FOLDERS["en"] / f"{name}.ipynb"
-    file = notebooks.bundle(path.read_text(encoding="utf-8"))
-    setup, *rest = (cell.source for cell in code_cells(nbformat.reads(file, as_version=4)))
-    setup = setup.replace('%pip install --quiet {" ".join(missing)}', "raise SystemExit(missing)")
+    setup, *rest = (cell.source for cell in code_cells(downloaded(name, "en")))
+    setup = PIP.sub("raise SystemExit(missing)", setup)
     text = "\n\n".join([setup, *rest])
     if whole:
         return text
@@ -200,32 +212,55 @@ def test_each_downloaded_notebook_holds_what_it_imports(tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_downloaded_notebook_is_the_one_that_is_kept_with_attnref_in_it(name):
-    for folder in FOLDERS.values():
-        path = folder / f"{name}.ipynb"
-        kept = notebooks.read(path.read_text(encoding="utf-8"))
-        text = notebooks.bundle(path.read_text(encoding="utf-8"))
-        assert len(text) < 500_000
-        published = notebooks.read(text)
+    for language in LANGUAGES:
+        kept, published = read(name, language), downloaded(name, language)
         nbformat.validate(published)
         # All but the sections of explorers, which only the page has.
         cells = [cell for cell in kept.cells if "<!-- explorer:" not in cell.source]
         assert [cell.id for cell in published.cells] == [cell.id for cell in cells]
         for ours, theirs in zip(cells, published.cells, strict=True):
             if ours.id == "install":
-                before, after = ours.source.split('""')
+                before, after = ours.source.split('""', 1)
                 assert theirs.source.startswith(before)
                 assert theirs.source.endswith(after)
                 packed = theirs.source.removeprefix(before).removesuffix(after).strip('"')
                 with zipfile.ZipFile(io.BytesIO(base64.b85decode(packed))) as package:
-                    assert package.namelist() == kept.metadata.files, path
+                    assert package.namelist() == kept.metadata.files, name
             elif ours.cell_type == "code":
-                assert theirs.source == ours.source
+                assert (theirs.source, theirs.outputs) == (ours.source, ours.outputs)
             else:
-                assert ".md" not in theirs.source
+                assert not links(theirs.source)
+        assert any(cell.outputs for cell in code_cells(published))
+
+
+def test_a_downloaded_notebook_leads_back_to_the_book():
+    first = downloaded("training", "en").cells[0].source
+    assert first.startswith(
+        "# Training with five scale factors\n\n*This notebook is a page of attn"
+    )
+    assert "[" not in first
+    published = downloaded("training", "en", site_url="https://book.example/en/")
+    first, *_, last = (cell.source for cell in published.cells)
+    assert "*This notebook is a page of [attnref](https://book.example/en/).*" in first
+    place = "https://book.example/en/scale/initialisation-and-training/"
+    for text in (first, last):
+        assert f"[Initialisation and training]({place})" in text
+
+
+def test_colab_opens_what_is_on_github_and_nothing_else():
+    path = "blob/main/docs/en/notebooks/variance.ipynb"
+    for address, expected in (
+        ("https://github.com/owner/name/", [f"{notebooks.COLAB}owner/name/{path}"]),
+        ("https://gitlab.com/owner/name", []),
+        ("", []),
+    ):
+        edition = Edition("en", ROOT, repo_url=address)
+        text = notebooks.stage("", edition.pages["notebooks/variance.ipynb"], edition)
+        assert re.findall(r'href="(https://colab[^"]+)"', text) == expected
 
 
 def test_without_attnref_and_without_the_package_the_first_cell_says_what_to_do(tmp_path):
-    source = code_cells(read("variance", "en"))[0].source.replace("%pip", "# %pip\n    pass #")
+    source = PIP.sub("pass", code_cells(read("variance", "en"))[0].source)
     program = source.replace('find_spec("attnref") is None', "True")
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.returncode == 1

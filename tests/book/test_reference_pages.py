@@ -91,7 +91,7 @@ def test_an_include_that_is_only_shown_is_not_followed():
         for one in passes.passes("stage", ["stage"]):
             if one in (includes, project_files):
                 shown = one.stage(shown, page, edition)
-    assert '\n        --8<-- "snippets/folder/page/name.py:example"\n' in shown
+    assert '\n--8<-- "snippets/folder/page/name.py:example"\n' in shown
     assert "`# --8<-- [start:example]` and `# --8<-- [end:example]`" in shown
 
 

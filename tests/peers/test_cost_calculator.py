@@ -22,6 +22,7 @@ CONFIGURATIONS = {
     "gpt-oss-120b": "GptOssConfig",
     "deepseek-v3": "DeepseekV3Config",
 }
+HIDDEN = {"llama-3.1-8b": 14_336, "llama-3.1-70b": 28_672, "llama-3.1-405b": 53_248}
 
 
 @pytest.mark.claim("calculator-knows-models")
@@ -42,7 +43,33 @@ def test_the_sizes_are_the_defaults_of_transformers(name):
         head_dim = config.v_head_dim
     before = getattr(config, "q_lora_rank", 0)
     expected = (config.num_hidden_layers, width, heads, kv_heads, head_dim, before)
-    assert MODELS[name][1:] == expected
+    assert MODELS[name][1:7] == expected
+
+
+@pytest.mark.claim("calculator-knows-weights")
+@every("name", MODELS)
+def test_the_parameters_are_those_of_the_models_of_transformers(name):
+    """Which are made without memory; a table that two layers share is counted once."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    _, layers, width, heads, kv_heads, *_, parameters = MODELS[name]
+    kind, settings = CONFIGURATIONS.get(name), {}
+    if name == "gpt-3":  # the words of GPT-2
+        kind = "GPT2Config"
+        settings = {"n_layer": layers, "n_embd": width, "n_head": heads, "n_positions": 2048}
+    if name in HIDDEN:
+        kind = "LlamaConfig"
+        settings = {
+            "num_hidden_layers": layers,
+            "hidden_size": width,
+            "num_attention_heads": heads,
+            "num_key_value_heads": kv_heads,
+            "intermediate_size": HIDDEN[name],
+            "vocab_size": 128_256,
+        }
+    of = transformers.AutoModelForMaskedLM if "bert" in name else transformers.AutoModelForCausalLM
+    with torch.device("meta"):
+        model = of.from_config(getattr(transformers, kind)(**settings))
+    assert sum(one.numel() for one in model.parameters()) == parameters
 
 
 @pytest.mark.claim("calculator-knows-models")
@@ -74,16 +101,39 @@ def test_a_layer_of_falcon_has_one_key_head_and_the_latent_one_the_projections_c
     assert counted.operations.matmul == weights(deepseek, leave=("kv_b_proj",))
 
 
+@pytest.mark.claim("what-weights-leave")
+@every("attention", ("grouped", "multi-head", "multi-query", "latent"))
+def test_what_the_weights_leave_of_the_memory_is_shared_by_tokens_or_by_sequences(attention):
+    module = explorers.source(explorers.FOLDER / "cost")
+    state = {**module.STATE, "attention": attention, "model": "llama-3.1-8b", "n": 131_072}
+    for changed in ({}, {"dtype": "float8_e4m3fn"}, {"machine": "B200"}, {"n": 8191}):
+        of = state | changed
+        size = module.DTYPES[of["dtype"]].itemsize
+        free = module.GIGABYTES[of["machine"]] * 10**9 - 8_030_261_248 * size
+        token = module.cache(of, attention, 1)
+        if attention == "grouped":  # keys and values of 8 heads of 128 numbers, in 32 layers
+            assert token == 2 * 8 * 128 * 32 * size
+        found = module.fit(of)
+        assert found["room-tokens"] == free // token
+        assert found["room-batch"] == free // (token * of["n"])
+        assert (found["machines"] == 1) == (free >= token * of["n"])
+    assert module.fit(state | {"attention": "grouped"})["room-tokens"] == 487_819
+    for bounded in ("window", "linear"):
+        assert "room-tokens" not in module.fit(state | {"attention": bounded})
+
+
 def test_the_other_sizes_are_those_of_other_pages():
     ours = {sizes[0]: sizes for sizes in MODELS.values()}
+    key_of = {sizes[0]: key for key, sizes in MODELS.items()}
     caches = runpy.run_path(str(SNIPPETS / "foundations/kv-cache/models.py"))["MODELS"]
     shares = runpy.run_path(str(SNIPPETS / "complexity/when-quadratic/models.py"))["MODELS"]
     names = {"GPT-3 175B", "Llama 3.1 8B", "Llama 3.1 70B", "Llama 3.1 405B"}
     assert names <= caches.keys() & shares.keys() & ours.keys()
     for name in names:
-        _, layers, width, heads, kv_heads, head_dim, before = ours[name]
+        _, layers, width, heads, kv_heads, head_dim, before, _ = ours[name]
         assert caches[name][:4] == (layers, kv_heads, head_dim, head_dim)
         assert shares[name][:3] == (width, heads, kv_heads)
+        assert shares[name][3] == HIDDEN.get(key_of[name], 4 * width)
         assert (head_dim, before) == (width // heads, 0)
 
 
@@ -108,3 +158,4 @@ def test_the_speeds_are_those_of_the_page_about_the_roofline():
         "B200": (2250.0, 8.0, 2250.0 * 16 / 8192),
         "example": (100.0, 1.0, None),
     }
+    assert module.GIGABYTES.keys() == module.MACHINES.keys()

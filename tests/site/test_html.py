@@ -136,6 +136,15 @@ def test_each_page_says_its_language_title_and_description(ours, language):
             assert target + "index.html" == f"/{other}/{rest}", name
 
 
+def test_the_foot_of_a_page_says_that_it_leads_to_a_specialist_s(ours, language):
+    _, way = ours[f"{language}/foundations/kv-cache/index.html"].css(".md-footer__link")
+    said = {"pt": "Próximo · especialista", "en": "Next · specialist"}[language]
+    assert " ".join(way.css_first(".md-footer__direction").text().split()) == said
+    assert way.attributes["aria-label"].startswith(f"{said}: ")
+    among = ours[f"{language}/scale/factors-compared/index.html"].css(".md-footer__direction")
+    assert not [one for one in among if "·" in one.text()]  # the reader is there already
+
+
 def text_without_formulas(tag: LexborNode) -> Iterator[str]:
     """The text of a tag, without going into formulas, which are most of its nodes."""
     for child in tag.iter(include_text=True):

@@ -165,3 +165,14 @@ def test_a_pasted_traceback_is_asked_by_the_error_that_ends_it(searching):
     expect(field).to_have_value(message)
     found = page.locator('.md-search-result__link[href*="shapes/#width"]')
     expect(found.first).to_be_attached()
+
+
+def test_before_anything_is_typed_it_says_what_can_be(browser, address):
+    page = browser.new_page()
+    page.goto(f"{address}/en/")
+    page.keyboard.press("f")
+    hint = page.locator(".md-search-result__unknown")
+    expect(hint).to_contain_text("A term, a name from code or a whole error message")
+    page.keyboard.type("softmax")
+    expect(hint).to_have_text("")
+    page.close()

@@ -1,5 +1,7 @@
 """The cost of attention in a model: operations, bytes, memory and time, at a length and over all.
 
+First of all it says whether the model fits: its weights, and what it keeps of the tokens.
+
 The reader chooses a model or types its sizes, a phase, an attention and a machine. The chosen
 attention is compared with full attention, causal and with a key head for each head, and with the
 projections around it; feed-forward layers are left out. Numbers are of all layers, and of the whole
@@ -18,22 +20,22 @@ from attnref.roofline import Machine, Roofline
 
 State = dict[str, Any]
 
-# Name, then layers, width, heads, key heads, width of a head, and the numbers through which the
-# queries of a latent layer pass. tests/peers/test_cost_calculator.py says where they are from.
+# Name, then layers, width, heads, key heads, width of a head, the numbers through which the queries
+# of a latent layer pass, and all parameters; tests/peers/test_cost_calculator.py has their source.
 MODELS = {
-    "bert-base": ("BERT-base", 12, 768, 12, 12, 64, 0),
-    "gpt-2": ("GPT-2", 12, 768, 12, 12, 64, 0),
-    "gpt-j": ("GPT-J 6B", 28, 4096, 16, 16, 256, 0),
-    "gpt-3": ("GPT-3 175B", 96, 12_288, 96, 96, 128, 0),
-    "falcon-7b": ("Falcon 7B", 32, 4544, 71, 1, 64, 0),
-    "gemma-7b": ("Gemma 7B", 28, 3072, 16, 16, 256, 0),
-    "llama-2-7b": ("Llama 2 7B", 32, 4096, 32, 32, 128, 0),
-    "mistral-7b": ("Mistral 7B", 32, 4096, 32, 8, 128, 0),
-    "llama-3.1-8b": ("Llama 3.1 8B", 32, 4096, 32, 8, 128, 0),
-    "llama-3.1-70b": ("Llama 3.1 70B", 80, 8192, 64, 8, 128, 0),
-    "llama-3.1-405b": ("Llama 3.1 405B", 126, 16_384, 128, 8, 128, 0),
-    "gpt-oss-120b": ("gpt-oss 120B", 36, 2880, 64, 8, 64, 0),
-    "deepseek-v3": ("DeepSeek-V3", 61, 7168, 128, 128, 128, 1536),
+    "bert-base": ("BERT-base", 12, 768, 12, 12, 64, 0, 109_514_298),
+    "gpt-2": ("GPT-2", 12, 768, 12, 12, 64, 0, 124_439_808),
+    "gpt-j": ("GPT-J 6B", 28, 4096, 16, 16, 256, 0, 6_050_882_784),
+    "gpt-3": ("GPT-3 175B", 96, 12_288, 96, 96, 128, 0, 174_604_259_328),
+    "falcon-7b": ("Falcon 7B", 32, 4544, 71, 1, 64, 0, 6_921_720_704),
+    "gemma-7b": ("Gemma 7B", 28, 3072, 16, 16, 256, 0, 8_537_680_896),
+    "llama-2-7b": ("Llama 2 7B", 32, 4096, 32, 32, 128, 0, 6_738_415_616),
+    "mistral-7b": ("Mistral 7B", 32, 4096, 32, 8, 128, 0, 7_241_732_096),
+    "llama-3.1-8b": ("Llama 3.1 8B", 32, 4096, 32, 8, 128, 0, 8_030_261_248),
+    "llama-3.1-70b": ("Llama 3.1 70B", 80, 8192, 64, 8, 128, 0, 70_553_706_496),
+    "llama-3.1-405b": ("Llama 3.1 405B", 126, 16_384, 128, 8, 128, 0, 405_853_388_800),
+    "gpt-oss-120b": ("gpt-oss 120B", 36, 2880, 64, 8, 64, 0, 116_829_156_672),
+    "deepseek-v3": ("DeepSeek-V3", 61, 7168, 128, 128, 128, 1536, 671_026_404_352),
 }
 FIELDS = ("layers", "width", "heads", "kv_heads", "head_dim")
 ROTARY_DIM = 64  # of the latent attention, as in DeepSeek-V3
@@ -45,17 +47,20 @@ MACHINES: dict[str, tuple[float, float, float | None]] = {
     "B200": (2250.0, 8.0, 2250.0 * 16 / 8192),
     "example": (100.0, 1.0, None),
 }
+GIGABYTES = {"A100": 80, "H100": 80, "B200": 180, "example": 100}  # of 10^9 bytes each
 DTYPES = {
     str(one).removeprefix("torch."): one
     for one in (torch.float32, torch.bfloat16, torch.float8_e4m3fn)
 }
 LONGEST = 2**20
+ENDLESS = 2**50  # tokens or sequences: if so many fit, any number does
 OCTAVES = range(4, 21)  # of the chart: 16 to 1048576 tokens
 COLUMNS = ("core", "full", "projections")
 
 STATE: State = {
     "model": "mistral-7b",
-    **dict(zip(FIELDS, MODELS["mistral-7b"][1:-1], strict=True)),
+    **dict(zip(FIELDS, MODELS["mistral-7b"][1:6], strict=True)),
+    "parameters": 7.242,
     "phase": "prefill",
     "n": 32_768,
     "batch": 1,
@@ -67,6 +72,7 @@ STATE: State = {
     "machine": "H100",
     "speed": 100,
     "bandwidth": 1,
+    "gigabytes": 80,
     "quantity": "operations",
 }
 PROGRAM = True
@@ -92,7 +98,7 @@ def values(state: State) -> dict[str, float]:
             value = quantity(state, column, length)
             found[f"{column}-at-{length}"] = brief(value, f"{column}-{state['quantity']}")[0]
     found["ridge"] = roofline(state, costs["core"]).balance
-    return found | crossings(state)
+    return found | crossings(state) | fit(state)
 
 
 def model(state: State) -> tuple[int, int, int, int, int, int]:
@@ -100,7 +106,12 @@ def model(state: State) -> tuple[int, int, int, int, int, int]:
     if state["model"] == "own":
         layers, width, heads, kv_heads, head_dim = (state[field] for field in FIELDS)
         return layers, width, heads, kv_heads, head_dim, 0
-    return MODELS[state["model"]][1:]
+    return MODELS[state["model"]][1:7]
+
+
+def parameters(state: State) -> int:
+    own = round(state["parameters"] * 1e9)
+    return own if state["model"] == "own" else MODELS[state["model"]][7]
 
 
 def kind_of(state: State, column: str) -> str:
@@ -199,6 +210,37 @@ def cache(state: State, kind: str, length: int) -> int:
     return model(state)[0] * each
 
 
+def fit(state: State) -> dict[str, float]:
+    """Weights and cache beside the memory of a machine, and for what else one has room."""
+    memory = int(GIGABYTES.get(state["machine"]) or state["gigabytes"]) * 10**9
+    weights = parameters(state) * DTYPES[state["dtype"]].itemsize
+
+    def held(n: int, batch: int) -> int:
+        return weights + cache(state | {"batch": batch}, state["attention"], n)
+
+    n, batch = state["n"], state["batch"]
+    sizes = {"weights": weights, "kept": held(n, batch) - weights, "memory": memory}
+    sizes["held"] = held(n, batch)
+    found: dict[str, float] = {f"{name}-GB": size / 1e9 for name, size in sizes.items()}
+    rooms = {
+        "machines": -(-held(n, batch) // memory),
+        "room-tokens": most(lambda length: held(length, batch) <= memory),
+        "room-batch": most(lambda sequences: held(n, sequences) <= memory),
+    }
+    return found | {name: count for name, count in rooms.items() if count is not None}
+
+
+def most(holds: Callable[[int], bool]) -> int | None:
+    """The largest number for which it holds, as for all below; None if for any, 0 if for none."""
+    if holds(ENDLESS):
+        return None
+    low, high = 0, ENDLESS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
 def roofline(state: State, of: cost.Cost) -> Roofline:
     """Arithmetic at the speed for 16 bits, whatever the numbers are stored in."""
     name = state["machine"]
@@ -252,8 +294,8 @@ UNITS = {
     "operations": (1000, ("", "k", "M", "G", "T", "P", "E", "Z", "Y")),
     "intensity": (1000, ("", "k", "M", "G", "T", "P")),
     "bytes": (1000, ("B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")),
-    "cache": (1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")),
-    "scores": (1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")),
+    "cache": (1000, ("B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")),
+    "scores": (1000, ("B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")),
     "seconds": (1000, ("ns", "µs", "ms", "s")),
 }
 
@@ -327,6 +369,8 @@ def drawing(state: State) -> dict[str, Any]:
         "bounds": {one: roofline(state, spent(state, one, n)).bound for one in COLUMNS},
         "models": MODELS,
         "machines": MACHINES,
-        "sizes": dict(zip(FIELDS, model(state), strict=False)),
+        "gigabytes": GIGABYTES,
+        "sizes": dict(zip(FIELDS, model(state), strict=False))
+        | {"billions": f"{parameters(state) / 1e9:.2f}"},
         "octaves": OCTAVES,
     }

@@ -8,6 +8,7 @@
   var list = box.querySelector(".md-search-result__list"), told = box.querySelector(".md-search-result__meta");
   var config = JSON.parse(document.getElementById("__config").textContent), texts = config.texts;
   var base = new URL(config.base.replace(/\/*$/, "/"), location);
+  var isPortuguese = document.documentElement.lang.startsWith("pt");
   var unknown = document.createElement("p"), worker, isReady = false, asked;
   unknown.className = "md-search-result__unknown";
   told.after(unknown);
@@ -40,8 +41,15 @@
     asked = field.value;
     worker.postMessage({ type: 2, data: asked });
   }
+  // What can be typed, as long as nothing is.
+  function hint() {
+    unknown.textContent = isPortuguese
+      ? "Um termo, um nome do código ou uma mensagem de erro inteira: “cache KV”, “is_causal”, “NaN na softmax”."
+      : "A term, a name from code or a whole error message: “KV cache”, “is_causal”, “NaN in softmax”.";
+  }
   function open() {
     toggle.checked = true;
+    if (!field.value) hint();
     list.setAttribute("role", "list");
     list.hidden = false;
     start();
@@ -68,7 +76,7 @@
   });
 
   function show(answer) {
-    var count = answer.items.length, isPortuguese = document.documentElement.lang.startsWith("pt");
+    var count = answer.items.length;
     told.textContent = !asked ? texts.placeholder
       : count === 0 ? texts.none
       : count === 1 ? texts.one
@@ -76,6 +84,7 @@
     // What the book does not speak of is said above what was found by the other words.
     unknown.textContent = answer.unknown && answer.unknown.length
       ? (isPortuguese ? "Não está neste livro: " : "Not in this book: ") + answer.unknown.join(", ") : "";
+    if (!asked) hint();
     list.innerHTML = answer.items.map(item).join("");
   }
   // A page: itself, with its best sections; and the others, folded.

@@ -28,6 +28,7 @@ ATTENTIONS = (
     *("window", "latent", "linear", "quantized"),
 )
 PHASES = ("training", "prefill", "decoding")
+FORMATS = ("bfloat16", "float8_e4m3fn")
 QUANTITIES = ("operations", "bytes", "cache", "seconds")
 ROOT = f"#explorer-{NAME}"
 
@@ -74,6 +75,8 @@ def random_states(count, seed):
             "machine": draw.choice((*MODULE.MACHINES, "own")),
             "speed": round(draw.uniform(0.01, 5000), 3),
             "bandwidth": round(draw.uniform(0.01, 20), 3),
+            "parameters": round(10 ** draw.uniform(-3, 4), 3),
+            "gigabytes": draw.choice((1, 24, 80, 100_000)),
             "quantity": draw.choice(QUANTITIES),
         }
         if not is_refused(state):
@@ -107,13 +110,22 @@ def test_numbers_and_units_are_as_the_package_says(page, count, seed):
     assert compared > 200
 
 
+# A gigabyte of weights, and another of keys and values, in two.
+FULL = {"model": "own", "layers": 1, "heads": 1, "kv_heads": 1, "head_dim": 1000, "n": 250_000}
+FULL |= {"parameters": 0.5, "machine": "own", "gigabytes": 2, "attention": "grouped"}
+
+
 @pytest.mark.parametrize(
     ("right", "mistake", "state"),
     first_and_more(
         # A crossing is at the first length at which it holds.
-        ("return high;", "return low;", {"attention": "window"}),
-        # Binary prefixes go by 1024.
-        ("base: 1024", "base: 1000", {}),
+        ("LONGEST) + 1", "LONGEST)", {"attention": "window"}),
+        # Weights are stored in the chosen format.
+        ("parameters * BYTES[dtype]", "parameters * 2", {"dtype": "float32"}),
+        # A machine that is full to the last byte is one machine.
+        ("Math.ceil(all / memory)", "Math.floor(all / memory) + 1", FULL),
+        # What fits is counted to the last token.
+        ("length, batch) <= memory", "length, batch) < memory", FULL),
         # A causal mask leaves n (n + 1) / 2 pairs, not half of n².
         ("n * (n + 1) / 2", "n * n / 2", {"n": 17, "attention": "grouped"}),
         # Keys that heads share are read once.
@@ -174,6 +186,8 @@ def test_the_program_prints_what_is_shown(page):
             assert told == words[limit], state
         kept = re.search(r"cache: (\d+) bytes, full: (\d+) bytes", printed)
         assert [found["core-cache"], found["full-cache"]] == [int(one) for one in kept.groups()]
+        held = re.search(r"weights and cache: (\d+) bytes, of (\d+)", printed)
+        assert [found["held-GB"], found["memory-GB"]] == [int(one) / 1e9 for one in held.groups()]
         scores = re.search(r"scores of a layer: (\d+) bytes", printed)
         assert found["full-scores"] == int(scores[1])
 
@@ -255,7 +269,8 @@ def test_own_sizes_begin_with_those_of_the_model_and_heads_change_together(page)
     page.select_option(f"{ROOT} [name=model]", "llama-3.1-70b")
     page.select_option(f"{ROOT} [name=model]", "own")
     expect(page.locator(f"{ROOT} [name=layers]")).to_be_visible()
-    sizes = dict(zip(MODULE.FIELDS, MODULE.MODELS["llama-3.1-70b"][1:-1], strict=True))
+    sizes = dict(zip(MODULE.FIELDS, MODULE.MODELS["llama-3.1-70b"][1:6], strict=True))
+    sizes["parameters"] = 70.554
     for field, size in sizes.items():
         expect(page.locator(f"{ROOT} [name={field}]")).to_have_value(str(size))
     page.fill(f"{ROOT} [name=heads]", "12")
@@ -284,6 +299,48 @@ def test_only_what_matters_is_asked(page):
         page.select_option(f"{ROOT} [name=attention]", attention)
         for field in ("window", "latent", "bits"):
             expect(page.locator(f"{ROOT} [name={field}]")).to_be_visible(visible=field in fields)
+
+
+def test_the_answer_is_the_first_thing_one_reads(page):
+    verdict = page.locator(f"{ROOT} .cost-verdict > :not([hidden])")
+    asked = "Inference with {}: {} tokens, a batch of 1, H100."
+    for model, n, answer in (
+        (
+            "Mistral 7B",
+            32768,
+            "It fits.|Weights 14.5 GB + KV cache 0.54 GB = 15.0 of 80 GB."
+            "|One machine has room for any number of tokens, or for a batch of 122.",
+        ),
+        (
+            "Llama 3.1 8B",
+            131072,
+            "It fits.|Weights 16.1 GB + KV cache 17.2 GB = 33.2 of 80 GB."
+            "|One machine has room for 487819 tokens, or for a batch of 3.",
+        ),
+        (
+            "Llama 3.1 8B",
+            1048576,
+            "It does not fit: it takes at least 2 machines."
+            "|Weights 16.1 GB + KV cache 137 GB = 153 of 80 GB."
+            "|One machine has room for 487819 tokens.",
+        ),
+        (
+            "Llama 3.1 70B",
+            16,
+            "It does not fit: it takes at least 2 machines."
+            "|Weights 141 GB + KV cache 0.01 GB = 141 of 80 GB."
+            "|The weights alone are larger than the memory of one machine.",
+        ),
+    ):
+        page.select_option(f"{ROOT} [name=model]", label=model)
+        kind = "window" if "Mistral" in model else "grouped"
+        page.select_option(f"{ROOT} [name=attention]", kind)
+        page.fill(f"{ROOT} [name=n]", str(n))
+        expect(verdict).to_have_text(
+            [asked.format(model, n), *answer.split("|")], use_inner_text=True
+        )
+    said = page.locator(f"{ROOT} .explorer-said")
+    expect(said).to_contain_text("It does not fit: it takes at least 2 machines.")
 
 
 def test_what_the_page_says_of_it_is_so():
@@ -323,9 +380,8 @@ def test_what_the_page_says_of_it_is_so():
     assert [one["core-intensity"] > one["ridge"] for one in earlier] == [False, True]
     assert int(earlier[0]["ridge"]) == 295
     assert {limit(2**octave, **gpt) for octave in range(4, 21)} == {"memory"}
-    window = at(n=131072)
-    trillions = {
-        name: round(window[f"{name}-operations"] / 1e12) for name in ("core", "full", "projections")
-    }
-    assert trillions == {"core": 279, "full": 4539, "projections": 352}
-    assert round((4539 + 352) / (279 + 352)) == 8
+    large = {"model": "llama-3.1-70b", "attention": "grouped", "n": 131072}
+    wide, narrow = (MODULE.fit({**MODULE.STATE, **large, "dtype": one}) for one in FORMATS)
+    assert [round(wide[f"{name}-GB"]) for name in ("weights", "kept")] == [141, 43]
+    assert (wide["machines"], narrow["machines"], narrow["room-tokens"]) == (3, 2, 57655)
+    assert round(narrow["weights-GB"]) == 71

@@ -294,7 +294,14 @@ def test_a_view_is_shared_by_its_address(visit, new_page, bare, name):
     page.wait_for_function("!location.search")
 
 
-FRACTIONS = ("bandwidth", "own", "shift", "speed", "temperature")  # need not be whole numbers
+FRACTIONS = (
+    "bandwidth",
+    "own",
+    "parameters",
+    "shift",
+    "speed",
+    "temperature",
+)  # need not be whole numbers
 
 
 @by_name

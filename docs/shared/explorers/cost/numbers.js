@@ -1,4 +1,4 @@
-// What attention costs in a model, as attnref.cost and attnref.roofline count it: of all layers.
+// What attention costs in a model, as attnref.cost and attnref.roofline count it: of all layers; and whether it fits.
 
 /** @typedef {import("../explorer.js").State} State */
 /**
@@ -8,7 +8,7 @@
  */
 /** @typedef {"core" | "full" | "projections"} Column */
 
-const ROTARY = 64, LONGEST = 2 ** 20, TERA = 1e12;
+const ROTARY = 64, LONGEST = 2 ** 20, ENDLESS = 2 ** 50, GIGA = 1e9, TERA = 1e12;
 const BYTES = /** @type {Record<string, number>} */ ({ float32: 4, bfloat16: 2, float8_e4m3fn: 1 });
 export const OCTAVES = Array.from({ length: 17 }, (_, place) => place + 4);
 /** @type {Column[]} */
@@ -121,6 +121,27 @@ function cache(state, kind, length) {
     : kind === "quantized" ? stored(of, state.bits) : size * 2 * b * kv * m * d);
 }
 
+/** Weights and cache beside the memory of a machine, and for what else one has room. @param {State} state */
+export function fit(state) {
+  const { n, batch, parameters, dtype } = state, memory = state.memory * GIGA, weights = parameters * BYTES[dtype];
+  const held = (/** @type {number} */ length, /** @type {number} */ sequences) =>
+    weights + cache({ ...state, batch: sequences }, state.attention, length);
+  const all = held(n, batch), parts = { weights, kept: all - weights, held: all, memory };
+  return {
+    gigabytes: Object.fromEntries(Object.entries(parts).map(([name, size]) => [`${name}-GB`, size / GIGA])),
+    rooms: {
+      machines: Math.ceil(all / memory),
+      "room-tokens": largest((length) => held(length, batch) <= memory),
+      "room-batch": largest((sequences) => held(n, sequences) <= memory),
+    },
+  };
+}
+
+/** The largest number for which it holds, if not for any. @param {(count: number) => boolean} holds */
+function largest(holds) {
+  return holds(ENDLESS) ? undefined : last(holds, ENDLESS);
+}
+
 /** @param {State} state  @param {Cost} of */
 function roofline({ speeds: [speed, memory, rate] }, { operations, exponentials, bytes }) {
   const all = /** @type {[string, number][]} */ ([
@@ -145,23 +166,27 @@ export function quantity(state, column, length) {
 
 /** A length at which it holds, and not one token before. @param {(length: number) => boolean} holds */
 function crossing(holds) {
-  if (!holds(LONGEST)) return undefined;
-  let low = 0, high = LONGEST;
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (holds(middle)) high = middle;
-    else low = middle;
-  }
-  return high;
+  return holds(LONGEST) ? last((length) => !holds(length), LONGEST) + 1 : undefined;
 }
 
-const SI = ["", "k", "M", "G", "T", "P", "E", "Z", "Y"], BYTE = SI.slice(0, 8).map((prefix) => `${prefix}B`);
-const HELD = { base: 1024, names: ["B", ...["K", "M", "G", "T", "P", "E"].map((prefix) => `${prefix}iB`)], first: 1 };
+/** The last number below `high` for which it holds. @param {(count: number) => boolean} holds  @param {number} high */
+function last(holds, high) {
+  let low = 0;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (holds(middle)) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+const SI = ["", "k", "M", "G", "T", "P", "E", "Z", "Y"];
+const IN_BYTES = { base: 1000, names: SI.slice(0, 8).map((prefix) => `${prefix}B`), first: 1 };
 
 /** Of each quantity the base of its units, their names, and the size of the first. */
 export const UNITS = /** @type {Record<string, { base: number, names: string[], first: number }>} */ ({
   operations: { base: 1000, names: SI, first: 1 }, intensity: { base: 1000, names: SI.slice(0, 6), first: 1 },
-  bytes: { base: 1000, names: BYTE, first: 1 }, cache: HELD, scores: HELD,
+  bytes: IN_BYTES, cache: IN_BYTES, scores: IN_BYTES,
   seconds: { base: 1000, names: ["ns", "µs", "ms", "s"], first: 1e-9 },
 });
 

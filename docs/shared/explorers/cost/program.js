@@ -54,6 +54,8 @@ for name, layer in {
     print(f"  {found.intensity} per byte, {found.seconds} s, limited by {found.bound}")
 kept = ${kept}
 print(f"cache: {${state.layers} * kept} bytes, full: {${state.layers} * full_sizes.cache_bytes} bytes")
+held = ${state.parameters} * sizes.dtype.itemsize + ${state.layers} * kept
+print(f"weights and cache: {held} bytes, of {${state.memory} * 10**9}")
 print(f"scores of a layer: {full_sizes.score_bytes} bytes")
 `;
 }

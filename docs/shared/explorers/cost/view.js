@@ -1,7 +1,7 @@
 // The calculator: the sizes of the model and of the machine, the chart over lengths, and its tables.
 import { explorer, filled, inRange, oneOf, part, Refused, textsOf } from "../explorer.js";
 import { say, set, write } from "../draw.js";
-import { brief, COLUMNS, crossings, now, OCTAVES, quantity, shownColumns, UNITS } from "./numbers.js";
+import { brief, COLUMNS, crossings, fit, now, OCTAVES, quantity, shownColumns, UNITS } from "./numbers.js";
 import { programOf } from "./program.js";
 
 /** @typedef {import("../explorer.js").State} State */
@@ -19,6 +19,7 @@ export function start(root) {
   /** @type {(selector: string) => any[]} */
   const all = (selector) => [...root.querySelectorAll(selector)];
   const models = optionsOf("model", "sizes"), machines = optionsOf("machine", "speeds"), texts = textsOf(root);
+  const memories = optionsOf("machine", "memory"), rooms = all("[data-room]"), answers = all("[data-fits]");
   const named = Object.fromEntries(all("[data-name]").map((element) => [element.dataset.name, element]));
   const controls = all(".explorer-controls [name]"), own = part(root, "[data-when='model=own']");
   const chart = part(root, ".cost-chart"), handle = part(root, ".cost-handle");
@@ -30,7 +31,9 @@ export function start(root) {
   // heads are changed together with key heads, which must divide them.
   part(root, "[name=model]").addEventListener("input", (event) => {
     const { value } = /** @type {HTMLSelectElement} */ (event.target), full = complete(state());
-    if (value === "own") change(Object.fromEntries(FIELDS.map((field) => [field, full[field]])));
+    if (value !== "own") return;
+    const sizes = FIELDS.map((field) => [field, full[field]]);
+    change({ ...Object.fromEntries(sizes), parameters: Math.round(full.parameters / 1e6) / 1e3 });
   });
   own.addEventListener("input", () => {
     const typed = controls.filter((control) => own.contains(control) && control.checkValidity());
@@ -60,10 +63,11 @@ export function start(root) {
 
   /** A state with the sizes of its model and the speeds of its machine. @param {State} given  @returns {State} */
   function complete(given) {
-    const sizes = models[given.model] ?? FIELDS.map((field) => given[field]);
-    const [layers, width, heads, kv_heads, head_dim, query_latent = 0] = sizes;
+    const sizes = models[given.model] ?? [...FIELDS.map((field) => given[field]), 0, Math.round(given.parameters * 1e9)];
+    const [layers, width, heads, kv_heads, head_dim, query_latent, parameters] = sizes;
+    const [memory] = memories[given.machine] ?? [given.gigabytes];
     const speeds = machines[given.machine] ?? [given.speed, given.bandwidth];
-    return { ...given, layers, width, heads, kv_heads, head_dim, query_latent, speeds };
+    return { ...given, layers, width, heads, kv_heads, head_dim, query_latent, parameters, speeds, memory };
   }
 
   /** @param {State} given */
@@ -89,9 +93,30 @@ export function start(root) {
     handle.setAttribute("aria-valuetext", `${n} ${texts.tokens}: ${spoken(quantity(full, "core", n), given.quantity)}`);
     const said = Object.fromEntries(["operations", "bytes", "seconds"]
       .map((kind) => [kind, spoken(found[`core-${kind}`], kind)]));
-    const model = all("[name=model] option").find(({ value }) => value === given.model).text;
-    Object.assign(said, { model, n, phase: texts[given.phase], limit: texts[limits.core] });
+    const [model, machine] = ["model", "machine"].map((name) =>
+      all(`[name=${name}] option`).find(({ value }) => value === given[name]).text);
+    const fits = tellFit(full, filled(texts.asked, { ...given, model, machine }));
+    Object.assign(said, { model, n, phase: texts[given.phase], limit: texts[limits.core], fits });
     return { said: filled(texts.said, said), program: programOf(full) };
+  }
+
+  /** Writes whether it fits, and gives the answer. @param {State} full  @param {string} asked */
+  function tellFit(full, asked) {
+    const { gigabytes, rooms: counts } = fit(full), least = counts.machines;
+    part(root, ".cost-asked").textContent = asked;
+    for (const [name, size] of Object.entries(gigabytes)) {
+      write(named[name], name, size, name === "memory-GB" ? 0 : digits(size));
+    }
+    for (const [name, count] of Object.entries(counts)) {
+      const place = part(root, `[data-at=${name}]`), isAny = count === undefined;
+      fill(place, name, count, 0, isAny ? texts["any-tokens"] : texts.tokens);
+      if (!isAny) say(place, String(count)); // all digits, however large
+    }
+    const batch = counts["room-batch"] !== 0, some = batch || counts["room-tokens"] !== 0;
+    const seen = /** @type {Record<string, boolean>} */ ({ batch, some, none: !some });
+    for (const one of rooms) one.hidden = !seen[one.dataset.room];
+    for (const one of answers) one.hidden = (one.dataset.fits === "yes") !== (least === 1);
+    return least === 1 ? texts.fits : `${texts["fits-not"]} ${least} ${texts.machines}`;
   }
 
   /** What does not depend on the length. @param {State} full */
@@ -100,7 +125,7 @@ export function start(root) {
       const [name, value] = node.dataset.when.split("=");
       node.hidden = full[name] !== value;
     }
-    part(root, ".cost-sizes").textContent = filled(texts.sizes, full);
+    part(root, ".cost-sizes").textContent = filled(texts.sizes, { ...full, billions: (full.parameters / 1e9).toFixed(2) });
     part(root, ".cost-overtakes").hidden = full.quantity === "cache"; // which projections do not have
     const columns = shownColumns(full);
     const every = columns.map((column) => LENGTHS.map((length) => quantity(full, column, Math.round(length))));
