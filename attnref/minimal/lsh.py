@@ -8,17 +8,17 @@ from torch.nn.functional import pad
 
 
 def lsh_attention(query, key, value, rotations, block_size):
-    """In each round queries and keys are sorted by hash, and a chunk sees the keys around it.
+    """In each round queries and keys are sorted by hash, and a block sees the keys around it.
 
         h(x) = arg max [x R; -x R],   o_i = Σ_{j in P_i} p_ij v_j
-        P_i: the keys that are within one chunk of query i in some round
+        P_i: the keys that are within one block of query i in some round
 
     ``query``, ``key``: ``(..., n, d)``; ``value``: ``(..., n, d_v)``; ``rotations``: R of each
     round, ``(rounds, d, buckets / 2)``, Gaussian. A pair that meets in several rounds counts once:
     each of its c scores is lowered by ln c. Time and memory grow with n times ``block_size``, the
-    size C of a chunk.
-    Left out: causality, masks; keys with large scores that never share a chunk are lost.
-    Source: Kitaev et al. 2020, arXiv 2001.04451, section 2, with both neighbours of a chunk;
+    size C of a block.
+    Left out: causality, masks; keys with large scores that never share a block are lost.
+    Source: Kitaev et al. 2020, arXiv 2001.04451, section 2, with both neighbours of a block;
     hashing: Andoni et al. 2015, arXiv 1509.02897.
 
     >>> x = torch.tensor([[9.0, 0.0], [0.0, 9.0], [9.0, 0.0]])
@@ -28,25 +28,25 @@ def lsh_attention(query, key, value, rotations, block_size):
             [9., 0.]])
     """
     n, d = query.shape[-2:]
-    size, chunks = block_size, -(-n // block_size)
-    fill = chunks * size - n
+    size, blocks = block_size, -(-n // block_size)
+    fill = blocks * size - n
     query_order, key_order = (_sort_by_hash(x, rotations) for x in (query, key))
     query_place, key_place = query_order.argsort(-1), key_order.argsort(-1)  # (..., rounds, n)
 
-    # Each token takes its chunks along, those of all rounds, (..., n, rounds).
-    q, q_chunk = (_take(x, query_order) for x in (query / d**0.5, query_place.mT // size))
-    k, v, k_chunk = (_take(x, key_order) for x in (key, value, key_place.mT // size))
-    q = pad(q, (0, 0, 0, fill)).unflatten(-2, (chunks, size))  # (..., rounds, chunks, C, d)
-    q_chunk = pad(q_chunk, (0, 0, 0, fill), value=chunks - 1).unflatten(-2, (chunks, size))
-    k_chunk = pad(k_chunk, (0, 0, size, size + fill), value=-2)  # filled in: never met
+    # Each token takes its blocks along, those of all rounds, (..., n, rounds).
+    q, q_block = (_take(x, query_order) for x in (query / d**0.5, query_place.mT // size))
+    k, v, k_block = (_take(x, key_order) for x in (key, value, key_place.mT // size))
+    q = pad(q, (0, 0, 0, fill)).unflatten(-2, (blocks, size))  # (..., rounds, blocks, C, d)
+    q_block = pad(q_block, (0, 0, 0, fill), value=blocks - 1).unflatten(-2, (blocks, size))
+    k_block = pad(k_block, (0, 0, size, size + fill), value=-2)  # filled in: never met
     k, v = (pad(x, (0, 0, size, size + fill)) for x in (k, v))
-    k, v, k_chunk = (x.unfold(-2, 3 * size, size) for x in (k, v, k_chunk))
-    # Now (..., rounds, chunks, d, 3 C): each chunk with the one before and the one after.
+    k, v, k_block = (x.unfold(-2, 3 * size, size) for x in (k, v, k_block))
+    # Now (..., rounds, blocks, d, 3 C): each block with the one before and the one after.
 
-    near = (q_chunk[..., None] - k_chunk[..., None, :, :]).abs() <= 1  # (..., C, rounds, 3 C)
-    meetings = near.sum(-2).to(q.dtype)  # (..., rounds, chunks, C, 3 C)
+    near = (q_block[..., None] - k_block[..., None, :, :]).abs() <= 1  # (..., C, rounds, 3 C)
+    meetings = near.sum(-2).to(q.dtype)  # (..., rounds, blocks, C, 3 C)
     scores = (q @ k - meetings.log()).masked_fill(meetings == 0, float("-inf"))
-    outputs = torch.softmax(scores, dim=-1) @ v.mT  # (..., rounds, chunks, C, d_v)
+    outputs = torch.softmax(scores, dim=-1) @ v.mT  # (..., rounds, blocks, C, d_v)
     lse = scores.logsumexp(-1, keepdim=True)
     outputs, lse = (
         torch.take_along_dim(x.flatten(-3, -2), query_place[..., None], -2) for x in (outputs, lse)

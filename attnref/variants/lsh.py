@@ -43,7 +43,7 @@ def lsh_attention(
         P_i = ⋃_ρ {j : |⌊π_ρ(q_i)/C⌋ - ⌊π_ρ(k_j)/C⌋| ≤ 1}
 
     In round ``ρ`` queries and keys are each sorted by hash, equal ones by position;
-    ``π_ρ`` is the place in that order and C the size of a chunk. A pair that meets in
+    ``π_ρ`` is the place in that order and C the size of a block. A pair that meets in
     several rounds counts once.
 
     Args:
@@ -61,7 +61,7 @@ def lsh_attention(
             same ones give the same output. None draws those of four rounds, with a bucket for two
             blocks, by :func:`random_rotations`.
         generator: what draws them; None is one of seed 0, which draws the same at each call.
-        block_size: the number C of tokens; about two chunks per bucket leave few keys behind.
+        block_size: the number C of tokens; about two blocks per bucket leave few keys behind.
 
     Returns:
         ``(..., n, d_v)`` in the dtype of ``query``; zeros for a query that met no key, which
@@ -76,16 +76,16 @@ def lsh_attention(
     how much is dropped is not bounded, for hashes find equal directions, not large
     products. Reformer ties the key to ``query / |query|``, so that both are sorted alike and
     every query meets itself, and leaves that own key out wherever another is found; where
-    queries and keys are spread differently over the buckets, chunks drift apart. If causal, later
+    queries and keys are spread differently over the buckets, blocks drift apart. If causal, later
     tokens have no weight, but are sorted among the others, and so decide too which of the
-    earlier keys a query meets. A NaN or inf reaches the queries of its chunk and its neighbours,
+    earlier keys a query meets. A NaN or inf reaches the queries of its block and its neighbours,
     the earlier ones too. Hashing has no gradient; half precision is computed in float32.
 
     Time ``6 r n C (d_k + d_v)`` operations in r rounds, ``r n log n`` to sort and ``3 r² n C``
     comparisons to count pairs once; memory ``O(n (r + d_k + d_v))``, on a GPU ``O(n C)`` and with
     gradients r times that.
 
-    Source: Kitaev et al. 2020, arXiv 2001.04451, section 2, with both neighbours of a chunk
+    Source: Kitaev et al. 2020, arXiv 2001.04451, section 2, with both neighbours of a block
     whatever their hash; hashing: Andoni et al. 2015, arXiv 1509.02897.
 
     Examples:
@@ -99,7 +99,7 @@ def lsh_attention(
     *lead, n, m = call.shape
     if n != m:
         raise ValueError(
-            f"key: expected {n} tokens, as query has, got {m}. Chunks of sorted queries and of "
+            f"key: expected {n} tokens, as query has, got {m}. Blocks of sorted queries and of "
             "sorted keys are set side by side: pad the shorter sequence, or use another method."
         )
     advice = "A query meets three times as many keys a round."
@@ -151,7 +151,7 @@ def _attend(
             _take(query, query_order),
             _take(key, key_order),
             _take(value, key_order),
-            # Position and chunks of each token, one row each, in the order of this round.
+            # Position and blocks of each token, one row each, in the order of this round.
             torch.stack(
                 [query_order, *(p.gather(-1, query_order) // block_size for p in query_places)]
             ),
@@ -227,29 +227,29 @@ def _meet(
     size: int,
     is_causal: bool,
 ) -> Partial:
-    """Attention of sorted tokens to their chunk and its neighbours, a pair shared by its rounds."""
+    """Attention of sorted tokens to their block and its neighbours, a pair shared by its rounds."""
     n = query.shape[-2]
-    chunks = max(1, -(-n // size))
-    fill = chunks * size - n
-    q = torch.unflatten(pad(query, (0, 0, 0, fill)), -2, (chunks, size))  # (..., chunks, C, d_k)
-    row = torch.unflatten(pad(query_ids.int(), (0, fill)), -1, (chunks, size))
-    # With a chunk before the first and one after the last, windows of three need no copies.
+    blocks = max(1, -(-n // size))
+    fill = blocks * size - n
+    q = torch.unflatten(pad(query, (0, 0, 0, fill)), -2, (blocks, size))  # (..., blocks, C, d_k)
+    row = torch.unflatten(pad(query_ids.int(), (0, fill)), -1, (blocks, size))
+    # With a block before the first and one after the last, windows of three need no copies.
     k, v = (
         pad(tokens, (0, 0, size, size + fill)).unfold(-2, 3 * size, size) for tokens in (key, value)
-    )  # (..., chunks, d, 3 C)
+    )  # (..., blocks, d, 3 C)
     column = pad(key_ids.int(), (size, size + fill), value=-1).unfold(-1, 3 * size, size)
 
-    # A chunk and its scores fit a processor's cache. With gradients each piece would send back a
+    # A block and its scores fit a processor's cache. With gradients each piece would send back a
     # tensor of the whole size, and a GPU is only filled by all of them.
     alone = query.device.type == "cpu" and not torch.is_grad_enabled()
-    step = 1 if alone else chunks
+    step = 1 if alone else blocks
     parts = []
-    for start in range(0, chunks, step):
+    for start in range(0, blocks, step):
         part = slice(start, start + step)
-        i, *query_chunks = row[..., part, :, None]  # each (..., step, C, 1)
-        j, *key_chunks = column[..., part, None, :]  # each (..., step, 1, 3 C)
+        i, *query_blocks = row[..., part, :, None]  # each (..., step, C, 1)
+        j, *key_blocks = column[..., part, None, :]  # each (..., step, 1, 3 C)
         allowed = (j >= 0) & (j <= i) if is_causal else j >= 0
-        rounds = zip(query_chunks, key_chunks, strict=True)
+        rounds = zip(query_blocks, key_blocks, strict=True)
         meetings = torch.stack([(one - other).abs() <= 1 for one, other in rounds]).sum(0)
         # Fillings may meet in no round; they are forbidden anyway.
         bias = -meetings.clamp(min=1).to(q.dtype).log()  # (..., step, C, 3 C)
@@ -262,14 +262,14 @@ def _meet(
 
 
 def _rounds(given: Example) -> dict[str, Any]:
-    """About two chunks a bucket, in four rounds."""
+    """About two blocks a bucket, in four rounds."""
     size = 64 if given.m >= 256 else 4
     buckets = 2 * max(1, given.m // (2 * size))
     rotations = random_rotations(4, given.d_k, num_buckets=buckets, generator=given.generator)
     return {"rotations": rotations.to(given.query), "block_size": size}
 
 
-def _one_chunk(given: Example) -> dict[str, Any]:
+def _one_block(given: Example) -> dict[str, Any]:
     return {
         "rotations": given.query.new_ones(1, given.d_k, 1),
         "block_size": given.all_keys,
@@ -281,7 +281,7 @@ METHOD = Method(
     page="variants/lsh",
     formula=None,
     example=_rounds,
-    plain=_one_chunk,
+    plain=_one_block,
     lengths="equal",
     peers=("reformer-pytorch",),
     masks="keys",

@@ -32,17 +32,17 @@ def met(query, key, rotations, block_size):
         zip(query.reshape(-1, n, query.shape[-1]), key.reshape(-1, n, key.shape[-1]), strict=True)
     ):
         for rotation in rotations:
-            chunks = []
+            blocks = []
             for tokens in (q, k):
                 products = (tokens @ rotation).tolist()
                 hashes = [
                     max(range(2 * len(p)), key=(p + [-x for x in p]).__getitem__) for p in products
                 ]
                 order = sorted(range(n), key=lambda i: (hashes[i], i))
-                chunks.append({token: place // block_size for place, token in enumerate(order)})
+                blocks.append({token: place // block_size for place, token in enumerate(order)})
             for i in range(n):
                 for j in range(n):
-                    if abs(chunks[0][i] - chunks[1][j]) <= 1:
+                    if abs(blocks[0][i] - blocks[1][j]) <= 1:
                         flat[matrix, i, j] = True
     return allowed.to(query.device)
 
@@ -63,7 +63,7 @@ def test_values_and_gradients_are_those_of_a_mask_of_the_met(
         *inputs, rotations=rotations, is_causal=is_causal, scale=0.7, block_size=block_size
     )
     expected = attnref.scaled_dot_product_attention(*inputs, mask, is_causal=is_causal, scale=0.7)
-    with torch.no_grad():  # chunk by chunk
+    with torch.no_grad():  # block by block
         alone = lsh_attention(
             *inputs, rotations=rotations, is_causal=is_causal, scale=0.7, block_size=block_size
         )
@@ -139,7 +139,7 @@ def test_the_causal_form_does_not_read_later_values(randn, rotate):
 
 
 def test_a_query_that_meets_no_key_is_zero(device):
-    """Queries to one side, keys to the other: causal chunks may hold only the future."""
+    """Queries to one side, keys to the other: causal blocks may hold only the future."""
     n = 8
     query = torch.ones(n, 1, device=device, dtype=torch.float64)
     key = query.clone()
@@ -170,7 +170,7 @@ def test_rotations_are_gaussian_and_repeatable(device):
 @every(
     ("change", "message"),
     [
-        ({"key": (7, 3), "value": (7, 3)}, "key: expected 5 tokens, as query has, got 7. Chunks"),
+        ({"key": (7, 3), "value": (7, 3)}, "key: expected 5 tokens, as query has, got 7. Blocks"),
         ({"rotations": (2, 7, 2)}, "rotations: expected shape (rounds, 3, buckets"),
         ({"rotations": (3, 2)}, "rotations: expected shape (rounds, 3, buckets"),
         ({"rotations": (0, 3, 2)}, "rotations: expected shape (rounds, 3, buckets"),
