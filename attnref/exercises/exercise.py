@@ -48,18 +48,24 @@ class ExerciseText(NamedTuple):
 class Exercise:
     """One exercise; ``name`` is also that of the learner's file and of the function in it.
 
-    ``page`` of the book explains what it is about; ``difficulty`` is 1, 2 or 3.
+    The first of the ``pages`` of the book explains what it is about, and it is practice for all of
+    them; ``difficulty`` is 1, 2 or 3.
 
     Examples:
-        >>> Exercise("softmax", "formula", "foundations/softmax-or-sum", 1, number=1).file
+        >>> Exercise("softmax", "formula", 1, ("foundations/softmax-or-sum",), number=1).file
         'softmax.py'
     """
 
     name: str
     topic: str
-    page: str
     difficulty: int
+    pages: tuple[str, ...]
     number: int
+
+    @property
+    def page(self) -> str:
+        """The page that explains it."""
+        return self.pages[0]
 
     @property
     def file(self) -> str:
@@ -111,4 +117,7 @@ def all_exercises() -> tuple[Exercise, ...]:
         ('dot_scores', 'words', 'foundations/six-words', 1, 1)
     """
     named = [(name, topic, *rest) for topic in COURSE for name, rest in COURSE[topic].items()]
-    return tuple(Exercise(*each, number) for number, each in enumerate(named, start=1))
+    return tuple(
+        Exercise(name, topic, difficulty, tuple(pages), number)
+        for number, (name, topic, difficulty, *pages) in enumerate(named, start=1)
+    )

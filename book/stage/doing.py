@@ -1,8 +1,8 @@
 """Says at the head and at the foot of a page what a reader can do with it: ``Do it``.
 
-Exercises know the page that explains them. Explorers, notebooks and comparisons of libraries name
-in their front matter, as ``needs``, the pages that they build on; those lead to them. What can be
-taken is linked by downloads.py, below the page.
+Exercises know the pages for which they are practice. Explorers, notebooks and comparisons of
+libraries name in their front matter, as ``needs``, the pages that they build on; those lead to
+them. What can be taken is linked by downloads.py, below the page.
 """
 
 import re
@@ -55,7 +55,7 @@ def todo(page: Page, edition: Edition) -> list[str]:
     words = WORDS[edition.language]
     found: list[str] = []
     exercises = of_the_package()["exercises"].items()
-    if mine := [name for name, explained in exercises if f"{explained}.md" == page.uri]:
+    if mine := [name for name, pages in exercises if page.uri.removesuffix(".md") in pages]:
         names = ", ".join(f"[`{name}`]({page.link(EXERCISES)}#{name})" for name in mine)
         found.append(f"{words['exercises' if len(mine) > 1 else 'exercise']} {names}")
     links: dict[str, list[str]] = {}

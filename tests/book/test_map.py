@@ -49,6 +49,13 @@ def test_a_page_leads_to_what_can_be_done_with_it(ready):
     assert "#biased_attention) · [take the code](#take)\n{: .reading " in shown
 
 
+def test_an_exercise_is_practice_for_several_pages(ready, monkeypatch):
+    pages = ["foundations/kv-cache", "foundations/masks", "scale/proof"]
+    monkeypatch.setattr(doing, "of_the_package", lambda: {"exercises": {"rotary": pages}})
+    for uri in ("scale/proof.md", "foundations/masks.md"):
+        assert "Do it: exercise [`rotary`](../practice/exercises.md#rotary)" in ready(doing, uri)
+
+
 def test_a_room_shows_its_groups_and_its_pages(ready):
     shown = ready(cards, "learn/index.md")
     assert (
