@@ -15,8 +15,11 @@ from book.stage.reading import TITLE
 
 AFTER = ("citations",)
 EXERCISES = "practice/exercises.md"
+TEACHERS = "practice/teachers.md"
 # An exercise may have the name of a function of the package, to whose entry api.py has linked it.
-ROW = re.compile(r"^(\| \d+\. )\[?`(\w+)`(?:\]\([^)]*\))?", re.MULTILINE)
+NAMED = r"\[?`(\w+)`(?:\]\([^)]*\))?"
+ROW = re.compile(rf"^(\| \d+\. ){NAMED}", re.MULTILINE)
+NAME = re.compile(NAMED)
 WORDS = {
     "pt": {
         "do": "Pratique",
@@ -42,12 +45,21 @@ WORDS = {
 def stage(markdown: str, page: Page, edition: Edition) -> str:
     if page.uri == EXERCISES:
         markdown = ROW.sub(r'\1<code id="\2">\2</code>', markdown)
+    if page.uri in (EXERCISES, TEACHERS):
+        markdown = NAME.sub(lambda name: _linked(name, page), markdown)
     if not (found := todo(page, edition)):
         return markdown
     do, line = WORDS[edition.language]["do"], " · ".join(found)
     head = f'{do}: {line}\n{{: .reading data-search-exclude="" }}'
     markdown = TITLE.sub(lambda title: f"{title[0]}\n\n{head}", markdown, count=1)
     return f'{markdown}\n\n**{do}:** {line}\n{{: data-search-exclude="" }}\n'
+
+
+def _linked(name: re.Match[str], page: Page) -> str:
+    """The name of an exercise with a link to its place, anything else as it is."""
+    if name[1] not in of_the_package()["exercises"]:
+        return name[0]
+    return f"[`{name[1]}`]({page.link(EXERCISES)}#{name[1]})"
 
 
 def todo(page: Page, edition: Edition) -> list[str]:

@@ -56,6 +56,18 @@ def test_an_exercise_is_practice_for_several_pages(ready, monkeypatch):
         assert "Do it: exercise [`rotary`](../practice/exercises.md#rotary)" in ready(doing, uri)
 
 
+def test_names_of_exercises_lead_to_their_place(tmp_path):
+    """And those of the package, to whose entries they have been linked, do so no more."""
+    uri = "practice/teachers.md"
+    row = "| [`entropy`](../reference/api/softmax.md#attnref.entropy), `rotary` | `torch` |"
+    (tmp_path / "docs/en/practice").mkdir(parents=True)
+    (tmp_path / "docs/en" / uri).write_text("---\ntitle: teach\n---\n# T {#top}\n", "utf-8")
+    edition = Edition("en", tmp_path, [uri], {})
+    assert doing.stage(row, edition.pages[uri], edition) == (
+        "| [`entropy`](exercises.md#entropy), [`rotary`](exercises.md#rotary) | `torch` |"
+    )
+
+
 def test_a_room_shows_its_groups_and_its_pages(ready):
     shown = ready(cards, "learn/index.md")
     assert (
