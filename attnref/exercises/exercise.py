@@ -34,7 +34,8 @@ class CheckText(NamedTuple):
 class ExerciseText(NamedTuple):
     """All that an exercise says in one language.
 
-    ``task`` is the docstring of the learner's function, ``why`` explains the solution.
+    ``task`` is the docstring of the learner's function, ``why`` explains the solution; ``given``
+    has the docstrings of the functions that stand in the learner's file already.
     """
 
     title: str
@@ -42,6 +43,7 @@ class ExerciseText(NamedTuple):
     hints: tuple[str, ...]
     why: str
     checks: dict[str, CheckText]
+    given: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Exercise:
             hints=tuple(found["hints"]),
             why=found["why"].strip(),
             checks={name: CheckText(**texts) for name, texts in found["checks"].items()},
+            given=found.get("given", {}),
         )
 
     @property

@@ -80,4 +80,13 @@ COURSE: dict[str, dict[str, tuple[int, str, *tuple[str, ...]]]] = {
         "lazy_rescaling": (3, "complexity/roofline"),
         "zigzag_positions": (2, "variants/ring", "complexity/across-devices"),
     },
+    "assembled": {
+        "model": (
+            3,
+            "foundations/kv-cache",
+            "complexity/training-prefill-decoding",
+            "complexity/parallel-and-sequential",
+            "explore/transformer",
+        ),
+    },
 }
