@@ -12,7 +12,7 @@ def told() -> dict[str, Any]:
     """For the home page, the exercises of each page, and the tables of results and of methods."""
     return {
         "properties": len(PROPERTIES),
-        "exercises": {each.name: each.page for each in all_exercises()},
+        "exercises": {each.name: each.pages for each in all_exercises()},
         "baselines": {name: task.baseline for name, task in TASKS.items()},
         "needs": {name: method.needs for name, method in methods().items() if method.needs},
     }

@@ -14,7 +14,8 @@ import typer
 from attnref.book import page_address
 from attnref.exercises import memory, source
 from attnref.exercises.exercise import Exercise, all_exercises
-from attnref.exercises.judging import FILE, Outcome, judge
+from attnref.exercises.findings import PARTS
+from attnref.exercises.judging import FILE, Outcome, judge, parts
 from attnref.exercises.report import report
 from attnref.exercises.watching import stamp, wait_for_save
 from attnref.text import LANGUAGES, Text, add_portuguese, choose_help, one_of, preferred_language
@@ -29,6 +30,7 @@ TOPICS = {
     "training": Text(en="Training", pt="Treinamento"),
     "linear": Text(en="Linear attention", pt="Atenção linear"),
     "today": Text(en="Today's models", pt="Modelos de hoje"),
+    "assembled": Text(en="Assembled", pt="Tudo junto"),
 }
 NEW, STARTED, SOLVED = (
     Text(en="", pt=""),
@@ -235,6 +237,16 @@ def start(
     if path.exists() and not force:
         learner.refuse(EXISTS, path=path)
     print(_start(each, learner))
+    unsolved = [part for part in parts(path) if _state(part, folder / part.file) != SOLVED]
+    if unsolved:
+        print(learner.say(PARTS, names=", ".join(part.name for part in unsolved)))
+        _say_how_to_solve(unsolved, learner)
+
+
+def _say_how_to_solve(unsolved: Collection[Exercise], learner: _Learner) -> None:
+    for each in unsolved:
+        started = (learner.folder / each.file).exists()
+        print(f"  {learner.command('check' if started else 'start', each.name)}")
 
 
 def _start(each: Exercise, learner: _Learner) -> str:
@@ -327,8 +339,11 @@ def _check(each: Exercise, learner: _Learner, *, brief: bool = False) -> int:
     solved, outcomes = _judge(each, learner.folder / each.file)
     print(report(each, outcomes, learner.lang, brief=brief), end="")
     if not solved:
-        unjudged = outcomes[-1].name == FILE
-        return 2 if unjudged else 1
+        last = outcomes[-1]
+        if last.finding is not None and last.finding.text == PARTS:
+            names = str(last.finding.values["names"]).split(", ")
+            _say_how_to_solve([learner.exercise(name) for name in names], learner)
+        return 2 if last.name == FILE else 1
     print(f"\n{source.fill(each.text(learner.lang).why)}\n")
     for line in _next_steps(each, learner):
         print(line)

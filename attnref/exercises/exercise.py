@@ -34,7 +34,8 @@ class CheckText(NamedTuple):
 class ExerciseText(NamedTuple):
     """All that an exercise says in one language.
 
-    ``task`` is the docstring of the learner's function, ``why`` explains the solution.
+    ``task`` is the docstring of the learner's function, ``why`` explains the solution; ``given``
+    has the docstrings of the functions that stand in the learner's file already.
     """
 
     title: str
@@ -42,24 +43,31 @@ class ExerciseText(NamedTuple):
     hints: tuple[str, ...]
     why: str
     checks: dict[str, CheckText]
+    given: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Exercise:
     """One exercise; ``name`` is also that of the learner's file and of the function in it.
 
-    ``page`` of the book explains what it is about; ``difficulty`` is 1, 2 or 3.
+    The first of the ``pages`` of the book explains what it is about, and it is practice for all of
+    them; ``difficulty`` is 1, 2 or 3.
 
     Examples:
-        >>> Exercise("softmax", "formula", "foundations/softmax-or-sum", 1, number=1).file
+        >>> Exercise("softmax", "formula", 1, ("foundations/softmax-or-sum",), number=1).file
         'softmax.py'
     """
 
     name: str
     topic: str
-    page: str
     difficulty: int
+    pages: tuple[str, ...]
     number: int
+
+    @property
+    def page(self) -> str:
+        """The page that explains it."""
+        return self.pages[0]
 
     @property
     def file(self) -> str:
@@ -82,6 +90,7 @@ class Exercise:
             hints=tuple(found["hints"]),
             why=found["why"].strip(),
             checks={name: CheckText(**texts) for name, texts in found["checks"].items()},
+            given=found.get("given", {}),
         )
 
     @property
@@ -111,4 +120,7 @@ def all_exercises() -> tuple[Exercise, ...]:
         ('dot_scores', 'words', 'foundations/six-words', 1, 1)
     """
     named = [(name, topic, *rest) for topic in COURSE for name, rest in COURSE[topic].items()]
-    return tuple(Exercise(*each, number) for number, each in enumerate(named, start=1))
+    return tuple(
+        Exercise(name, topic, difficulty, tuple(pages), number)
+        for number, (name, topic, difficulty, *pages) in enumerate(named, start=1)
+    )

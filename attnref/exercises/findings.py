@@ -17,6 +17,15 @@ THE_BLOCKS = Text(
     en="The largest count of blocks that it holds at a time",
     pt="O maior total de blocos que ela guarda de uma vez",
 )
+THE_PAST = Text(
+    en="The change of the earlier logits when the last letter changes",
+    pt="A mudança dos logits anteriores quando a última letra muda",
+)
+THE_LOSS = Text(en="The loss after training", pt="A perda depois do treinamento")
+THE_CACHE = Text(
+    en="The change that the cache makes to the logits",
+    pt="A mudança que o cache faz nos logits",
+)
 
 VALUE = Text(
     en="{which} is wrong in {wrong} of {all} numbers, first at {where}: "
@@ -83,6 +92,10 @@ FILE_RAISED = Text(
 NO_FUNCTION = Text(
     en="The file has no function {name}. It has: {there}.",
     pt="O arquivo não tem a função {name}. Ele tem: {there}.",
+)
+PARTS = Text(
+    en="The file uses functions of yours, and in its folder these are not solved: {names}.",
+    pt="O arquivo usa funções suas, e na pasta dele estas não estão resolvidas: {names}.",
 )
 SIGNATURE = Text(
     en="The signature must be {name}{expected}, but is {name}{came}. Leave the parameters as they "

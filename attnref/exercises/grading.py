@@ -244,6 +244,8 @@ def is_same(one: Any, other: Any) -> bool:
         return one.shape == other.shape and torch.allclose(one, other, 0.0, 0.0, equal_nan=True)
     if isinstance(one, list):
         return len(one) == len(other) and all(map(is_same, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(is_same(one[key], other[key]) for key in one)
     return bool(one == other)
 
 
@@ -251,7 +253,7 @@ def difference(expected: Any, came: Any, which: Text = findings.THE_RESULT) -> F
     """The first difference, or None."""
     if came is None:
         return failure(findings.NOTHING, which=which)
-    if isinstance(expected, int):
+    if isinstance(expected, int | float):
         bound = {"expected": expected, "came": came}
         return None if came == expected else failure(findings.AT_MOST, which=which, **bound)
     if isinstance(expected, tuple) and isinstance(came, tuple | list):
@@ -309,6 +311,8 @@ def format_value(value: Any) -> str:
     if isinstance(value, tuple | list):
         left, right = "()" if isinstance(value, tuple) else "[]"
         return left + ",\n ".join(map(format_value, value)) + right
+    if isinstance(value, dict):
+        return "{" + ",\n ".join(f"{key!r}: {format_value(value[key])}" for key in value) + "}"
     return repr(value)
 
 

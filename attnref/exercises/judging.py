@@ -14,10 +14,11 @@ from attnref.conformance.isolation import HUNG, Unusable, run_isolated
 from attnref.conformance.reading import Reading
 from attnref.conformance.subject import subject
 from attnref.conformance.verdict import Finding, Verdict
-from attnref.exercises.exercise import Exercise
-from attnref.exercises.findings import UNWRITTEN
+from attnref.exercises.exercise import Exercise, all_exercises
+from attnref.exercises.findings import PARTS, UNWRITTEN, failure
 from attnref.exercises.grading import Function, grade
 from attnref.exercises.learner import UnfitError, load
+from attnref.exercises.memory import import_names
 
 # Asked before all checks: whether there is a function to be judged.
 FILE = "file"
@@ -73,6 +74,15 @@ def judge(exercise: Exercise, path: Path, limit: float = LIMIT) -> Iterator[Outc
             return
 
 
+def parts(path: Path) -> list[Exercise]:
+    """The exercises whose functions a learner's file imports."""
+    try:
+        names = set(import_names(path.read_bytes()))
+    except (OSError, SyntaxError, ValueError):
+        return []
+    return [each for each in all_exercises() if each.name in names and each.file != path.name]
+
+
 def _answers(
     names: list[str], ask: Callable[[str], Iterator[Finding | None]], limit: float
 ) -> Iterator[Finding | None]:
@@ -87,9 +97,16 @@ def _asker(exercise: Exercise, path: Path) -> Callable[[str], Iterator[Finding |
     """Answers by name. The file is loaded by whoever asks first, in the process where that is."""
     checks = {check.__name__: check for check in exercise.grader.checks}
     grader = exercise.grader
-    learned = functools.cache(
-        lambda: load(path, exercise.name, inspect.signature(exercise.solution()))
-    )
+    used = [(part, part.grader) for part in parts(path)]  # loaded before the clock runs
+
+    @functools.cache
+    def learned() -> Function:
+        unsolved = [
+            part.name for part, _ in used if not _is_solved(part, path.with_name(part.file))
+        ]
+        if unsolved:
+            raise UnfitError(failure(PARTS, names=", ".join(unsolved)))
+        return load(path, exercise.name, inspect.signature(exercise.solution()))
 
     def ask(name: str) -> Iterator[Finding | None]:
         try:
@@ -105,6 +122,16 @@ def _asker(exercise: Exercise, path: Path) -> Callable[[str], Iterator[Finding |
                 yield _property(name, _fix_arguments(function, grader.fixed))
 
     return ask
+
+
+def _is_solved(part: Exercise, path: Path) -> bool:
+    """Whether a file passes its own checks, as it is now; it is then what others import."""
+    try:
+        function = load(path, part.name, inspect.signature(part.solution()))
+    except UnfitError:
+        return False
+    grader = part.grader
+    return all(grade(check, function, str(path), grader.without) is None for check in grader.checks)
 
 
 def _fix_arguments(function: Function, fixed: tuple[object, ...]) -> Function:

@@ -62,6 +62,7 @@ def load(path: Path, name: str, parameters: inspect.Signature) -> Callable[..., 
         names = ", ".join(there) or "–"
         raise UnfitError(failure(findings.NO_FUNCTION, name=name, there=names))
     _check_parameters(function, name, parameters)
+    sys.modules[name] = module  # a file beside it that imports it gets this one
     return function
 
 

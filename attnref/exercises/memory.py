@@ -73,7 +73,7 @@ def _collect(path: Path, sources: dict[Path, bytes]) -> None:
     if path in sources:
         return
     sources[path] = path.read_bytes()
-    for name in _import_names(ast.parse(sources[path])):
+    for name in import_names(sources[path]):
         beside = path.with_name(f"{name}.py")
         if name in _KNOWN:
             continue
@@ -82,8 +82,13 @@ def _collect(path: Path, sources: dict[Path, bytes]) -> None:
         _collect(beside, sources)
 
 
-def _import_names(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def import_names(source: bytes) -> Iterator[str]:
+    """The modules that it imports, each by the first part of its name.
+
+    Raises:
+        SyntaxError: when it is not Python; or ValueError.
+    """
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

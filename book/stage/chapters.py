@@ -95,7 +95,8 @@ def _ending(inside: list[Page], lines: list[str], edition: Edition) -> str:
     items = [LINK.sub(lambda link: f"]({page.link(link['uri'])}", line) for line in lines]
     parts = [f"\n\n## {words['ends']} {{#chapter}}", "\n".join(f"- {item}" for item in items)]
     exercises = of_the_package()["exercises"].items()
-    names = [name for name, of in exercises if any(of == one.uri[:-3] for one in inside)]
+    here = {one.uri.removesuffix(".md") for one in inside}
+    names = [name for name, pages in exercises if pages[0] in here]  # each once
     if names:
         parts.append(f"{words['exercises']} {exercise_links(names, page)}.")
     return "\n\n".join(parts) + "\n"

@@ -1,8 +1,8 @@
 """Says at the head and at the foot of a page what a reader can do with it: ``Do it``.
 
-Exercises know the page that explains them. Explorers, notebooks and comparisons of libraries name
-in their front matter, as ``needs``, the pages that they build on; those lead to them. What can be
-taken is linked by downloads.py, below the page.
+Exercises know the pages for which they are practice. Explorers, notebooks and comparisons of
+libraries name in their front matter, as ``needs``, the pages that they build on; those lead to
+them. What can be taken is linked by downloads.py, below the page.
 """
 
 import re
@@ -16,8 +16,11 @@ from book.stage.reading import TITLE
 
 AFTER = ("citations",)
 EXERCISES = "practice/exercises.md"
+TEACHERS = "practice/teachers.md"
 # An exercise may have the name of a function of the package, to whose entry api.py has linked it.
-ROW = re.compile(r"^(\| \d+\. )\[?`(\w+)`(?:\]\([^)]*\))?", re.MULTILINE)
+NAMED = r"\[?`(\w+)`(?:\]\([^)]*\))?"
+ROW = re.compile(rf"^(\| \d+\. ){NAMED}", re.MULTILINE)
+NAME = re.compile(NAMED)
 WORDS = {
     "pt": {
         "do": "Pratique",
@@ -43,6 +46,8 @@ WORDS = {
 def stage(markdown: str, page: Page, edition: Edition) -> str:
     if page.uri == EXERCISES:
         markdown = ROW.sub(r'\1<code id="\2">\2</code>', markdown)
+    if page.uri in (EXERCISES, TEACHERS):
+        markdown = NAME.sub(lambda name: _linked(name, page), markdown)
     if not (found := todo(page, edition)):
         return markdown
     do, line = WORDS[edition.language]["do"], " · ".join(found)
@@ -51,12 +56,19 @@ def stage(markdown: str, page: Page, edition: Edition) -> str:
     return f'{markdown}\n\n**{do}:** {line}\n{{: data-search-exclude="" }}\n'
 
 
+def _linked(name: re.Match[str], page: Page) -> str:
+    """The name of an exercise with a link to its place, anything else as it is."""
+    if name[1] not in of_the_package()["exercises"]:
+        return name[0]
+    return f"[`{name[1]}`]({page.link(EXERCISES)}#{name[1]})"
+
+
 def todo(page: Page, edition: Edition) -> list[str]:
     """What can be done with a page, as links."""
     words = WORDS[edition.language]
     found: list[str] = []
     exercises = of_the_package()["exercises"].items()
-    if mine := [name for name, explained in exercises if f"{explained}.md" == page.uri]:
+    if mine := [name for name, pages in exercises if page.uri.removesuffix(".md") in pages]:
         found.append(
             f"{words['exercises' if len(mine) > 1 else 'exercise']} {exercise_links(mine, page)}"
         )

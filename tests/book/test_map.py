@@ -51,6 +51,25 @@ def test_a_page_leads_to_what_can_be_done_with_it(ready):
     assert "#biased_attention) · [take the code](#take)\n{: .reading " in shown
 
 
+def test_an_exercise_is_practice_for_several_pages(ready, monkeypatch):
+    pages = ["foundations/kv-cache", "foundations/masks", "scale/proof"]
+    monkeypatch.setattr(doing, "of_the_package", lambda: {"exercises": {"rotary": pages}})
+    for uri in ("scale/proof.md", "foundations/masks.md"):
+        assert "Do it: exercise [`rotary`](../practice/exercises.md#rotary)" in ready(doing, uri)
+
+
+def test_names_of_exercises_lead_to_their_place(tmp_path):
+    """And those of the package, to whose entries they have been linked, do so no more."""
+    uri = "practice/teachers.md"
+    row = "| [`entropy`](../reference/api/softmax.md#attnref.entropy), `rotary` | `torch` |"
+    (tmp_path / "docs/en/practice").mkdir(parents=True)
+    (tmp_path / "docs/en" / uri).write_text("---\ntitle: teach\n---\n# T {#top}\n", "utf-8")
+    edition = Edition("en", tmp_path, [uri], {})
+    assert doing.stage(row, edition.pages[uri], edition) == (
+        "| [`entropy`](exercises.md#entropy), [`rotary`](exercises.md#rotary) | `torch` |"
+    )
+
+
 def test_a_room_shows_its_groups_and_its_pages(ready):
     shown = ready(cards, "learn/index.md")
     assert (

@@ -1,5 +1,6 @@
 """Other ways to be right, which no check may take for wrong: functions, or what they return."""
 
+import functools
 import math
 
 import torch
@@ -153,6 +154,22 @@ def zigzag_by_splitting(n, ranks, rank):
     return torch.cat([chunks[rank], chunks[-1 - rank]])
 
 
+def model_by_masks_alone(tokens, weights, past=None):
+    """With the cache, too: its last row is the step."""
+    x = weights["embedding"][tokens]
+    roots = functools.partial(torch.nn.functional.normalize, dim=-1)
+    projected = (math.sqrt(32) * roots(x) @ weights[name] for name in ("query", "key", "value"))
+    query, key, value = (torch.stack(each.chunk(2, -1), -3) for each in projected)
+    t = 0 if past is None else past[0].shape[-2]
+    query, key = rotary_by_complex_numbers(query, t), rotary_by_complex_numbers(key, t)
+    if past is not None:
+        key, value = torch.cat([past[0], key], -2), torch.cat([past[1], value], -2)
+    mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril(t)
+    x = x + torch.cat(masked_by_a_sum(query, key, value, mask).unbind(-3), -1) @ weights["out"]
+    x = x + torch.relu(math.sqrt(32) * roots(x) @ weights["up"]) @ weights["down"]
+    return math.sqrt(32) * roots(x) @ weights["embedding"].mT, (key, value)
+
+
 RIGHT = {
     "dot_scores": ["torch.tensor([sum(q * k for q, k in zip(query, row)) for row in key])"],
     "stable_softmax": [softmax_in_float64],
@@ -184,4 +201,5 @@ RIGHT = {
     "entropy": [entropy_of_positive_weights],
     "linear_attention": [linear_in_a_loop],
     "zigzag_positions": [zigzag_by_splitting],
+    "model": [model_by_masks_alone],
 }

@@ -18,6 +18,7 @@ from attnref.exercises.findings import failure
 from attnref.exercises.judging import FILE, Outcome, judge
 
 COURSE = {exercise.name: exercise for exercise in all_exercises()}
+PARTS = ("masks", "heads", "positions")  # the topics of what a model is made of
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_an_exercise_from_start_to_end(exercise, tmp_path):
     )
     text = (tmp_path / "dot_scores.py").read_text(encoding="utf-8")
     assert text.startswith(
-        '"""Dot-product scores (exercise 1 of 42)\n\n'
+        '"""Dot-product scores (exercise 1 of 43)\n\n'
         "Read:  the page foundations/six-words of the attnref book\n\n"
         "Check: attnref exercise ch"
     )
@@ -155,7 +156,7 @@ def test_an_exercise_in_portuguese(exercise, tmp_path):
     )
     text = (tmp_path / "entropy.py").read_text(encoding="utf-8")
     assert text.startswith(
-        '"""Quão espalhados estão os pesos (exercício 28 de 42)\n\n'
+        '"""Quão espalhados estão os pesos (exercício 28 de 43)\n\n'
         "Ler:       a página scale/entropy do livro attnref\n\nVerificar: "
     )
     assert 'raise NotImplementedError("é a sua vez")' in text
@@ -230,7 +231,7 @@ def test_next_starts_the_first_that_is_not_solved_and_writes_over_none(exercise,
     said = "Write the function in it, then: attnref exercise check"
     assert exercise("next") == (
         0,
-        f"0 of 42 solved.\nWrote dot_scores.py. {said} dot_scores\n",
+        f"0 of 43 solved.\nWrote dot_scores.py. {said} dot_scores\n",
         "",
     )
     text = (tmp_path / "dot_scores.py").read_text(encoding="utf-8")
@@ -238,20 +239,20 @@ def test_next_starts_the_first_that_is_not_solved_and_writes_over_none(exercise,
     (tmp_path / "rotary.py").write_text("#\n", encoding="utf-8")
     assert exercise("next", "--lang", "pt") == (
         0,
-        "1 de 42 resolvidos.\nO próximo é dot_scores.py, que você já começou. "
+        "1 de 43 resolvidos.\nO próximo é dot_scores.py, que você já começou. "
         "Para verificar: attnref exercise check dot_scores --lang pt\n",
         "",
     )
     assert (tmp_path / "dot_scores.py").read_text(encoding="utf-8") == text
     (tmp_path / "dot_scores.py").write_text("#\n", encoding="utf-8")
     assert exercise("next")[1] == (
-        f"2 of 42 solved.\nWrote sum_normalise.py. {said} sum_normalise\n"
+        f"2 of 43 solved.\nWrote sum_normalise.py. {said} sum_normalise\n"
     )
     for name in COURSE:
         (tmp_path / f"{name}.py").write_text("#\n", encoding="utf-8")
     assert exercise("next") == (
         0,
-        "42 of 42 solved.\nNo exercise is left. What comes next is your own attention: "
+        "43 of 43 solved.\nNo exercise is left. What comes next is your own attention: "
         "the page practice/checker of the attnref book\n",
         "",
     )
@@ -279,17 +280,17 @@ def test_what_comes_next_is_the_next_that_is_not_solved(exercise, tmp_path):
     assert next_after(1) == ["Next: attnref exercise start stable_softmax"]
     (tmp_path / "stable_softmax.py").write_text("half\n", encoding="utf-8")
     assert next_after(1) == ["Next: attnref exercise check stable_softmax"]
-    assert next_after(42) == ["That was the last one.", left_out.format(38, "stable_softmax")]
-    assert next_after(42, "--lang", "pt") == [
+    assert next_after(43) == ["That was the last one.", left_out.format(39, "stable_softmax")]
+    assert next_after(43, "--lang", "pt") == [
         "Esse era o último.",
-        "Antes deste, não constam como resolvidos: 38, o primeiro stable_softmax. "
+        "Antes deste, não constam como resolvidos: 39, o primeiro stable_softmax. "
         "Veja: attnref exercise list --lang pt",
     ]
     for name in names:
         (tmp_path / f"{name}.py").write_text("#\n", encoding="utf-8")
     exercise("list")
-    assert next_after(42) == ["That was the last one: all 42 are solved."]
-    assert next_after(42, "--lang", "pt") == ["Esse era o último: todos os 42 estão resolvidos."]
+    assert next_after(43) == ["That was the last one: all 43 are solved."]
+    assert next_after(43, "--lang", "pt") == ["Esse era o último: todos os 43 estão resolvidos."]
 
 
 @pytest.mark.claim("solved-files-are-remembered")
@@ -345,10 +346,11 @@ def test_the_list_sees_what_the_folder_holds(exercise, tmp_path):
     assert "  28  started  •    entropy                  How spread the weights are" in lines
     assert {each.difficulty for each in COURSE.values()} == {1, 2, 3}
     assert sum("solved" in line for line in lines) == 2
-    assert lines[-2:] == ["", "1 of 42 solved."]
+    assert lines[-2:] == ["", "1 of 43 solved."]
     assert [line for line in lines[:-1] if line and line[0] != " "] == [
         *("Six words", "The formula", "Masks", "Heads"),
         *("Positions", "In blocks", "Training", "Linear attention", "Today's models"),
+        "Assembled",
     ]
     assert [line.split()[-1] for line in lines if line.startswith(" ")] == [
         each.text("en").title.split()[-1] for each in COURSE.values()
@@ -356,7 +358,7 @@ def test_the_list_sees_what_the_folder_holds(exercise, tmp_path):
     portuguese = exercise("list", "--lang", "pt")[1]
     assert "   1  resolvido  •    dot_scores               Escores por produto esc" in portuguese
     assert "   7  começado   •    causal_mask              A máscara causal\n" in portuguese
-    assert portuguese.endswith("\n\n1 de 42 resolvidos.\n")
+    assert portuguese.endswith("\n\n1 de 43 resolvidos.\n")
 
 
 @pytest.mark.claim("started-files-are-kept")
@@ -405,6 +407,70 @@ def test_a_file_that_cannot_be_judged_is_status_2(exercise, tmp_path):
     ):
         (tmp_path / "rotary.py").write_text(body, encoding="utf-8")
         assert exercise("check", "rotary") == (2, f"rotary could not be graded.\n\n{said}\n", "")
+
+
+@pytest.mark.claim("assembled-from-solved-functions")
+def test_a_model_of_ones_own_functions_names_those_that_are_not_solved(
+    exercise, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(command, "judge", lambda each, path: judge(each, path, 120.0))  # it trains
+    status, out, _ = exercise("start", "model")
+    assert status == 0
+    parts = ("causal_mask", "masked_attention", "split_heads", "decode_step", "rotary")
+    unsolved = "The file uses functions of yours, and in its folder these are not solved: {}.\n{}"
+    assert out.endswith(
+        unsolved.format(
+            ", ".join(parts), "".join(f"  attnref exercise start {name}\n" for name in parts)
+        )
+    )
+    for name in parts:
+        text = source.solution(COURSE[name], "en")
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    assert exercise("check", "model")[:2] == (
+        1,
+        "model is not written yet: replace the line that raises NotImplementedError.\n\n"
+        "Explained in: the page foundations/kv-cache of the attnref book\n",
+    )
+    text = source.solution(COURSE["model"], "en")
+    (tmp_path / "model.py").write_text(text, encoding="utf-8")
+    status, out, _ = exercise("check", "model")
+    assert (status, out.split("\n")[0]) == (0, "model is solved: 4 of 4 checks passed."), out
+
+    # What was right is wrong now: without the scale, and with a mask of the first sequence only.
+    write(tmp_path, "masked_attention", " / query.shape[-1] ** 0.5", "")
+    write(tmp_path, "causal_mask", "diagonal=m - n", "")
+    status, out, _ = exercise("check", "model", "--lang", "pt")
+    assert (status, out) == (
+        2,
+        "model não pôde ser avaliado.\n\nO arquivo usa funções suas, e na pasta dele estas não "
+        "estão resolvidas: causal_mask,\nmasked_attention.\n"
+        "  attnref exercise check causal_mask --lang pt\n"
+        "  attnref exercise check masked_attention --lang pt\n",
+    )
+    (tmp_path / "rotary.py").write_text("def rotary(x)\n", encoding="utf-8")
+    assert "\n  attnref exercise check rotary\n" in exercise("check", "model")[1]
+    assert "  43  started  •••  model " in exercise("list")[1]
+
+
+@pytest.mark.claim("assembled-model-writes")
+def test_the_file_of_the_model_trains_it_and_writes_the_same_with_the_cache_and_without(
+    exercise, tmp_path
+):
+    for name in ("model", *(each.name for each in COURSE.values() if each.topic in PARTS)):
+        text = source.solution(COURSE[name], "pt")
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    ran = subprocess.run([sys.executable, "model.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    *losses, cached, whole, same = ran.stdout.splitlines()
+    falling = [float(line.rpartition("= ")[2]) for line in losses]
+    assert falling == sorted(falling, reverse=True)
+    assert len(falling) == 7
+    assert falling[0] > 3 > 0.5 > falling[-1]
+    assert [cached, whole] == [
+        "cached = 'journeyjourneyjourney'",
+        "whole  = 'journeyjourneyjourney'",
+    ]
+    assert same == "cached == whole = True"
 
 
 def test_a_call_that_hangs_is_told_without_a_slip(exercise, tmp_path, monkeypatch):

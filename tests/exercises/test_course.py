@@ -3,6 +3,7 @@
 import doctest
 import importlib.util
 import inspect
+import sys
 import types
 import warnings
 from pathlib import Path
@@ -15,7 +16,7 @@ from attnref.exercises import findings, grading, judging, source
 from attnref.exercises.exercise import all_exercises
 from attnref.exercises.findings import kind
 from attnref.exercises.grading import grade
-from attnref.exercises.judging import FILE, judge
+from attnref.exercises.judging import FILE, judge, parts
 from attnref.text import LANGUAGES
 
 HERE = Path(__file__).parent
@@ -60,6 +61,13 @@ def first_failure(function, exercise):
 
 
 each_exercise = pytest.mark.parametrize("exercise", COURSE.values(), ids=COURSE)
+
+
+@pytest.fixture
+def solved_parts(monkeypatch):
+    """The modules that a learner's file imports from beside it."""
+    for name, exercise in COURSE.items():
+        monkeypatch.setitem(sys.modules, name, sys.modules[exercise.solution().__module__])
 
 
 @pytest.fixture
@@ -133,7 +141,7 @@ def test_a_wrong_solution_is_caught_by_the_check_that_names_it(exercise, monkeyp
     assert usual <= set(wrong.values())
 
 
-@pytest.mark.usefixtures("no_fork")
+@pytest.mark.usefixtures("no_fork", "solved_parts")
 @each_exercise
 def test_the_starter_is_not_written_yet_and_the_docstring_says_what_is_so(exercise, tmp_path):
     for language in LANGUAGES:
@@ -143,7 +151,8 @@ def test_the_starter_is_not_written_yet_and_the_docstring_says_what_is_so(exerci
         assert inspect.getdoc(function) == exercise.text(language).task
         with pytest.raises(NotImplementedError, match=r"^reminder$"):
             function(*[None] * len(inspect.signature(function).parameters))
-        assert max(map(len, text.splitlines())) <= 88
+        assert max(map(len, text.splitlines())) <= (100 if exercise.text(language).given else 88)
+        assert "attnref." not in text
 
         solution = source.solution(exercise, language)
         docstring, there = written(exercise, solution).__doc__, vars(module_of(exercise, solution))
@@ -156,6 +165,9 @@ def test_the_starter_is_not_written_yet_and_the_docstring_says_what_is_so(exerci
 
     path = tmp_path / exercise.file
     path.write_text(text, encoding="utf-8")
+    for part in parts(path):
+        solution = source.solution(part, "en")
+        path.with_name(part.file).write_text(solution, encoding="utf-8")
     outcomes = list(judge(exercise, path))
     assert [outcome.passed for outcome in outcomes] == [True, False]
     assert outcomes[1].finding.text == findings.UNWRITTEN

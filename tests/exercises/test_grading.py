@@ -343,12 +343,16 @@ def test_lists_of_tensors_may_be_arguments():
     finding = found(lambda blocks: torch.cat([blocks.pop(), ROW]).sum(), case)
     assert finding.values == {"argument": "blocks"}
     assert found(lambda blocks: blocks[1].zero_().sum(), case).text == findings.CHANGED
+    named = Case({"weights": {"w": ROW}}, torch.tensor(3.0))
+    assert found(lambda weights: weights["w"].sum(), named) is None
+    assert found(lambda weights: weights.pop("w").sum(), named).text == findings.CHANGED
 
 
 def test_what_is_shown_is_short():
     assert format_value(torch.ones(7, 7)) == "Tensor(7, 7)"
     assert format_value(torch.ones(2, requires_grad=True)) == "tensor([1., 1.])"
     assert format_value([1, 0.5]) == "[1,\n 0.5]"
+    assert format_value({"w": torch.ones(7, 7), "n": 1}) == "{'w': Tensor(7, 7),\n 'n': 1}"
     assert kind_of((torch.ones(()), [3])) == "tuple(Tensor(), list(int))"
 
 

@@ -155,6 +155,18 @@ def test_without_a_process_of_its_own_it_is_judged_in_this_one(tmp_path):
 
 
 @pytest.mark.usefixtures("no_fork")
+def test_a_file_is_made_of_the_functions_that_are_beside_it_now(tmp_path):
+    """Those of another folder, or of the last check, have left their modules in this process."""
+    for folder, answer in (("one", "key @ query"), ("two", "-(key @ query)"), ("one", "key.sum()")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "dot_scores.py").write_text(HEAD + f"return {answer}\n", "utf-8")
+        name, body = "sum_normalise", "import dot_scores\n\n\ndef sum_normalise(scores): pass\n"
+        file = outcomes(tmp_path / folder, body, name)[0]
+        assert file.passed == (answer == "key @ query")
+        assert file.passed or said(file.finding).endswith("are not solved: dot_scores.")
+
+
+@pytest.mark.usefixtures("no_fork")
 def test_every_answer_can_be_had_in_this_process(tmp_path):
     for name in ("blockwise_attention", "scaled_attention", "online_softmax"):
         exercise = COURSE[name]

@@ -988,3 +988,35 @@ zigzag_positions = {
         "torch.tensor([j for i in chunks for j in range(begins[i], begins[i + 1])])",
     ),
 }
+
+model = {
+    "returns the logits alone": (
+        "one_letter: type",
+        'weights["embedding"].mT, (key, value)',
+        'weights["embedding"].mT',
+    ),
+    "no residual sum": ("one_letter", "x = x + relu", "x = relu"),
+    "no activation": ("one_letter", 'relu(rms_norm(x, (D,)) @ weights["up"])', 'x @ weights["up"]'),
+    "forgets the output projection": ("one_letter", ' @ weights["out"]', ""),
+    "normalises once": ("one_letter", "return rms_norm(x, (D,))", "return x"),
+    "sees the future": ("future", "causal_mask(n, n)", "causal_mask(n, n) | True"),
+    "joins without exchanging": (
+        "future",
+        "heads.transpose(-3, -2).flatten(-2)",
+        "heads.reshape(x.shape)",
+    ),
+    "turns nothing": ("learns", "rotary(query), rotary(key)", "query, key"),
+    "carries no gradient": ("learns: RuntimeError", 'weights["up"]', 'weights["up"].detach()'),
+    "every new token is the first": ("cached", "past[0].shape[-2]", "0"),
+    "returns the old past": (
+        "cached",
+        "    x = x + heads",
+        "    key, value = (key, value) if past is None else past\n    x = x + heads",
+    ),
+    "turns the cache again": ("cached", "value, *past)", "value, rotary(past[0]), past[1])"),
+    "looks at itself only": (
+        "cached",
+        "value, *past)",
+        "value, past[0][..., :0, :], past[1][..., :0, :])",
+    ),
+}
