@@ -1,4 +1,4 @@
-"""The book of one language as two PDFs, from the folder that is read from a disk (book/make/disk.py).
+"""The book of one language as two PDFs, from the folder that is read from a disk (disk.py).
 
 Its pages come in the order of the navigation: tabs are parts, what is right below a tab is a
 chapter, pages in it are sections. Chromium prints one chapter after the other, which takes less
@@ -11,7 +11,7 @@ import io
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from itertools import groupby
@@ -38,8 +38,8 @@ OF_SCREEN = (
     ".explorer-controls, .explorer-bar, .explorer-program, .explorer-awake, .explorer-said, "
     ".md-content__button, .programs"  # those of all behaviours would be a book of their own
 )
-# What is wider than the paper is made smaller, and what is low is kept whole; code is one block in a
-# table, whose head says on the next sheet what is continued.
+# What is wider than the paper is made smaller, and what is low is kept whole; code becomes a block
+# in a table, whose head names the file on the next sheet.
 SET = """() => {
   document.querySelectorAll("pre > code").forEach(code => {
     const lines = document.createElement("span");
@@ -49,8 +49,9 @@ SET = """() => {
     if (file) code.dataset.file = `${file.textContent}, `;
   });
   const wide = "table, .katex-display > .katex, .drawing > svg";
+  const around = "section, li, dd, blockquote, details, td, .katex-display";
   document.querySelectorAll(wide).forEach(one => {
-    const room = one.closest("section, li, dd, blockquote, details, td, .katex-display").getBoundingClientRect();
+    const room = one.closest(around).getBoundingClientRect();
     const box = one.getBoundingClientRect();
     const over = Math.max(box.right, box.left + one.scrollWidth * one.currentCSSZoom) - room.right;
     if (over > 1) one.style.zoom = (room.right - box.left) / (room.right - box.left + over);
@@ -93,9 +94,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "index": "Índice remissivo",
         "volumes": ("Livro", "Referência"),
         "about": (
-            "O sinal ✓ segue uma afirmação verificada por um teste. Afirmações e testes estão no "
-            "segundo volume, Referência, com a API do pacote e o que fazem outras bibliotecas.",
-            "Segundo volume: o que se consulta. (Livro 3.2) é uma seção do primeiro.",
+            "✓ marca o que um teste verifica: veja o segundo volume, Referência.",
+            "O segundo volume, para consulta. (Livro 3.2) é uma seção do primeiro.",
         ),
     },
     "en": {
@@ -103,9 +103,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "index": "Index of terms",
         "volumes": ("Book", "Reference"),
         "about": (
-            "The mark ✓ follows a statement that a test verifies. Statements and tests are in the "
-            "second volume, Reference, with the package’s API and what other libraries do.",
-            "The second volume: what is looked up. (Book 3.2) is a section of the first.",
+            "✓ marks what a test verifies: see the second volume, Reference.",
+            "The second volume, to look things up. (Book 3.2) is a section of the first.",
         ),
     },
 }
@@ -251,29 +250,18 @@ def book(pages: Path, volume: int, browser: Browser, written: int) -> bytes:
     front = LexborHTMLParser((pages / "index.html").read_text(encoding="utf-8"))
     every = [section for section in sections(pages) if section.volume == volume]
     lines = list(entries(every))
-    named = {line.name for line in lines}
-    for section in every:
-        named.update(re.findall(rf'"{INSIDE}([^"]+)"', section.html))
-        named.update(re.findall(r'id="([\w-]+--term-[^"]+)"', section.html))
     own = [path.relative_to(pages).as_posix() for path in sorted(pages.glob(STYLES))]
     told = _words(front)["volumes"][volume]
     with pikepdf.new() as pdf, io.BytesIO() as file:
-        part = ""
         for _, chapter in groupby(every, lambda section: section.chapter):
-            inside = list(chapter)
-            if inside[0].rooms[:1] != (part,) and inside[0].rooms:
-                part = inside[0].rooms[0]
-                print(
-                    f"attnref: {pages.name}, {told}: {part}, sheet {len(pdf.pages) + 1} …",
-                    flush=True,
-                )
-            text = sheet(front, *_body(inside, named, len(pdf.pages)), own=own)
+            title, body, style = _chapter(list(chapter), len(pdf.pages))
+            print(f"attnref: {pages.name}, {told}, {len(pdf.pages) + 1}: {title}", flush=True)
+            text = sheet(front, body, style, own)
             _join(pdf, print_pdf(pages, text, browser, tagged=True))
         places = _places(pdf, lines)
         if index := _index(every, front, places):
-            after = f"html {{ counter-reset: page {len(pdf.pages)} }}"
-            last = print_pdf(pages, sheet(front, index, after), browser, tagged=False)
-            _put(pdf, last, len(pdf.pages))
+            text = sheet(front, index, f"html {{ counter-reset: page {len(pdf.pages)} }}")
+            _put(pdf, print_pdf(pages, text, browser, tagged=False), len(pdf.pages))
         before = sheet(front, _title(front, volume) + _contents(front, lines, places), BEFORE)
         # Its parts have no names for screen readers, nor have those of the index.
         added = _put(pdf, print_pdf(pages, before, browser, tagged=False), 0)
@@ -285,35 +273,26 @@ def book(pages: Path, volume: int, browser: Browser, written: int) -> bytes:
         return file.getvalue()
 
 
-def _body(chapter: Sequence[Section], named: Iterable[str], before: int) -> tuple[str, str]:
-    """What is printed of a chapter, and its own style, after so many sheets."""
-    first = chapter[0]
-    part, number = first.rooms[:1], first.chapter[1]
-    title = first.rooms[1] if len(first.rooms) > 1 else first.title
-    # Chromium notes the place of what is linked, as each heading is by its own mark.
-    names = {section.name for section in chapter}
-    marks = "".join(
-        f'<a hidden href="#{name}"></a>'
-        for name in sorted(named)
-        if name.partition("--")[0] in names
-    )
-    body = f'{marks}<p class="room">{escape(" ".join(part))}</p>'
-    if len(first.rooms) > 1:
-        body += f'<p class="chapter"><span>{number}</span> {escape(title)}</p>'
-    for section in chapter:
+def _chapter(sections: Sequence[Section], before: int) -> tuple[str, str, str]:
+    """A chapter's title, what is printed of it, and its own style, after so many sheets."""
+    rooms, number = sections[0].chapter
+    part, title = "".join(rooms[:1]), f"{number} {[sections[0].title, *rooms[1:]][-1]}".strip()
+    body = f'<p class="room">{escape(part)}</p>'
+    body += f'<p class="chapter">{escape(title)}</p>' if rooms[1:] else ""
+    for section in sections:
         told = f'--number: "{section.number} "' if section.number else ""
-        body += f"<section id='{section.name}' style='{told}'>{section.html}</section>"
+        body += f"<section id=\"{section.name}\" style='{told}'>{section.html}</section>"
+    # Chromium notes the place of what is linked.
+    body += "".join(
+        f'<a hidden href="#{name}"></a>' for name in re.findall(r'\bid="([^"]+)"', body)
+    )
+    left, right = (json.dumps(text, ensure_ascii=False) for text in (part, title))
     style = (
         f'html {{ counter-reset: page {before}; --chapter: "{number and number + "."}"; }}'
-        f"@page {{ @top-left {{ content: {_quote(' '.join(part))}; }}"
-        f"@top-right {{ content: {_quote(f'{number}  {title}'.strip())}; }} }}"
+        f"@page {{ @top-left {{ content: {left}; }} @top-right {{ content: {right}; }} }}"
         "@page :first { @top-left { content: none; } @top-right { content: none; } }"
     )
-    return body, style
-
-
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return title, body, style
 
 
 def _join(pdf: pikepdf.Pdf, part: pikepdf.Pdf) -> None:
@@ -353,8 +332,8 @@ def _join(pdf: pikepdf.Pdf, part: pikepdf.Pdf) -> None:
         numbers[number + first] = elements
     if "/IDTree" in copy.Tags:
         ids = pikepdf.NameTree(tags.IDTree)
-        for name, element in pikepdf.NameTree(copy.Tags.IDTree).items():
-            ids[f"{prefix}{name}"] = element
+        for element in pikepdf.NameTree(copy.Tags.IDTree).values():
+            ids[str(element.ID)] = element
     tags.ParentTreeNextKey = first + int(copy.Tags.ParentTreeNextKey)
 
 
@@ -431,21 +410,22 @@ def _contents(
 def _index(
     sections: Sequence[Section], front: LexborHTMLParser, places: Mapping[str, tuple[int, float]]
 ) -> str:
-    """The terms of the glossary, each with the sheet that explains it, and those that mention it."""
+    """The terms of the glossary: the sheet that explains each, and where a chapter mentions it."""
     glossary = "".join(section.html for section in sections if section.url == GLOSSARY)
     items = []
     for term in LexborHTMLParser(glossary).css("dt > a[id]"):
         mark = f"--term-{(term.attributes['id'] or '').partition('--')[2]}"
-        links = {}
-        for name in (f"{section.name}{mark}" for section in sections):
-            if name in places:
-                links.setdefault(places[name][0], name)
+        of_chapter = {
+            section.chapter: f"{section.name}{mark}"
+            for section in reversed(sections)
+            if f"{section.name}{mark}" in places
+        }
         main = (term.attributes.get("href") or "").removeprefix(INSIDE)
-        if main in places:
-            links[places[main][0]] = main
+        names = [*of_chapter.values(), *([main] if main in places else [])]
+        links = {places[name][0]: name for name in names}
         numbers = ", ".join(
-            f'<a {"class=main " if links[at] == main else ""}href="{INSIDE}{links[at]}">{at + 1}</a>'
-            for at in sorted(links)
+            f'<a class="{"main" * (name == main)}" href="{INSIDE}{name}">{at + 1}</a>'
+            for at, name in sorted(links.items())
         )
         items += [f"<li>{escape(_text(term))} {numbers}</li>"] if links else []
     heading = f"<h1>{_words(front)['index']}</h1>"

@@ -1,4 +1,4 @@
-"""The book as two PDFs: those of a tiny site, made in seconds, and the navigation of the real one."""
+"""The book as two PDFs: of a tiny site, made in seconds; and the navigation of the real one."""
 
 import io
 import posixpath
@@ -121,7 +121,7 @@ def read(pdf):
 
 def test_title_contents_chapters_and_index_come_in_order(pdf, second):
     texts = read(pdf)
-    assert texts[0].startswith("Numbers Of numbers. The mark ✓ follows a statement")
+    assert texts[0].startswith("Numbers Of numbers. ✓ marks what a test")
     assert texts[0].endswith("attnref 7 (abc) · MIT")
     assert texts[1] == (
         "ii Contents Home 1 A room 2 1 A group 3 1.1 One 3 1.2 Two 3 2 Three 6 "
