@@ -24,7 +24,6 @@ CONFIGURATION = {"pt": "mkdocs.yml", "en": "mkdocs.en.yml"}
 SITE = ROOT / "site"
 PLACE = re.compile(r"<loc>(https?://[^<]*)</loc>")  # the first is that of the front page
 BUILT = ROOT / ".cache" / "site"  # the digest of what it was built from
-BOOKS = ROOT / "dist"  # where book/make/volumes.py puts them
 OFFER = re.compile(r'<ul class="?books"?[^>]*>.*?</ul>', re.DOTALL)
 
 
@@ -87,13 +86,12 @@ def wheel(folder: Path) -> None:
 
 def offer(site: Path) -> None:
     """The books that there are, beside the wheel, and their links on the page of what to take."""
-    for language in CONFIGURATION:
+    for page in site.glob("*/reference/download/index.html"):
         links = ""
-        for path in sorted(BOOKS.glob(f"attnref-{language}*")):
+        for path in sorted((ROOT / "dist").glob(f"attnref-{page.parts[-4]}*")):
             shutil.copy(path, site / "dist")
             link = f'<a href="../../../dist/{path.name}" download>{path.name}</a>'
             links += f"<li>{link} ({path.stat().st_size / 1e6:.1f} MB)</li>"
-        page = site / language / "reference" / "download" / "index.html"
         told = f'<ul class="books"{"" if links else " hidden"}>{links}</ul>'
         page.write_text(OFFER.sub(told, page.read_text(encoding="utf-8")), encoding="utf-8")
 

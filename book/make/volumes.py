@@ -20,10 +20,12 @@ from playwright.sync_api import sync_playwright
 
 from book.make import chromium, disk, pdf, serve
 
+BOOK = serve.ROOT / "dist"
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=serve.BOOKS, help="where it is put")
+    parser.add_argument("--folder", type=Path, default=BOOK, help="where it is put")
     folder = parser.parse_args().folder.absolute()
     if chromium.PATH is None:
         sys.exit(f"attnref: {chromium.MISSING}")

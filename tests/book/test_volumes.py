@@ -49,7 +49,7 @@ def test_nothing_is_left_when_something_is_wrong(run, tmp_path):
 
 
 def test_the_site_offers_the_books_that_there_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(volumes.serve, "BOOKS", tmp_path / "made")
+    monkeypatch.setattr(volumes.serve, "ROOT", tmp_path)
     (tmp_path / "site" / "dist").mkdir(parents=True)
     pages = {}
     for language in ("pt", "en"):
@@ -59,8 +59,8 @@ def test_the_site_offers_the_books_that_there_are(tmp_path, monkeypatch):
     without = '<p>a</p><ul class="books" hidden></ul><p>b</p>'
     volumes.serve.offer(tmp_path / "site")
     assert [page.read_text("utf-8") for page in pages.values()] == [without] * 2
-    (tmp_path / "made").mkdir()
-    (tmp_path / "made" / "attnref-en.pdf").write_bytes(bytes(2_340_000))
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "attnref-en.pdf").write_bytes(bytes(2_340_000))
     for _ in range(2):
         volumes.serve.offer(tmp_path / "site")
         assert pages["pt"].read_text("utf-8") == without
