@@ -88,7 +88,8 @@ def offer(site: Path) -> None:
     """The books that there are, beside the wheel, and their links on the page of what to take."""
     for page in site.glob("*/reference/download/index.html"):
         links = ""
-        for path in sorted((ROOT / "dist").glob(f"attnref-{page.parts[-4]}*")):
+        books = (ROOT / "dist").glob(f"attnref-{page.parts[-4]}*")
+        for path in sorted(books, key=lambda path: (path.stem, path.suffix)):  # the book is first
             shutil.copy(path, site / "dist")
             link = f'<a href="../../../dist/{path.name}" download>{path.name}</a>'
             links += f"<li>{link} ({path.stat().st_size / 1e6:.1f} MB)</li>"
