@@ -34,7 +34,8 @@ PAPER = ViewportSize(width=673, height=998)  # in pixels, A4 without the margins
 PATIENCE = 600_000  # milliseconds
 # Of a page: what only a screen can use.
 OF_SCREEN = (
-    ".reading, .foot, .take, .notebook, .api-uses, .term-meaning, form, script, button, "
+    ".reading, .foot, .take, .notebook, .api-uses, .term-meaning, script, button, "
+    ".doors > div:has(form), form, "
     ".explorer-controls, .explorer-bar, .explorer-program, .explorer-awake, .explorer-said, "
     ".md-content__button, .programs"  # those of all behaviours would be a book of their own
 )
@@ -56,9 +57,10 @@ SET = """() => {
     const over = Math.max(box.right, box.left + one.scrollWidth * one.currentCSSZoom) - room.right;
     if (over > 1) one.style.zoom = (room.right - box.left) / (room.right - box.left + over);
   });
-  document.querySelectorAll(".highlight, .admonition, details, table, li").forEach(one => {
-    if (one.getBoundingClientRect().height < innerHeight / 3) one.style.breakInside = "avoid";
-  });
+  // All are measured before one is changed, or each would be laid out again.
+  [...document.querySelectorAll(".highlight, .admonition, details, table, li")]
+    .filter(one => one.getBoundingClientRect().height < innerHeight / 3)
+    .forEach(one => one.style.breakInside = "avoid");
 }"""
 # What would be wrong on paper.
 WRONG = """() => {
