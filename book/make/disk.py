@@ -22,13 +22,14 @@ NAME = "attnref"
 WORKER = ROOT / "docs" / "disk" / "worker.js"
 INDEX = Path("search", "search_index.json")
 TEXTS = Path("search", "search_text.json")
-# The switch of language, the links to this, and what a browser takes from a server alone.
+# The switch of language, the links to this, what a browser takes from a server alone, the books.
 LEFT_OUT = (
     ".md-header__option:has(> .md-select), "
     'link:is([rel~="alternate"][hreflang], [rel="preload"], [rel="manifest"]), '
-    'script[type="module"]'
+    'script[type="module"], .books'
 )
 UNUSED = shutil.ignore_patterns("*.map", "manifest.webmanifest")
+BOOKS = shutil.ignore_patterns("*.pdf", "*.zip")
 WORD = "query"  # which both languages have
 PATIENCE = 30_000  # milliseconds for the search to find it
 
@@ -37,7 +38,7 @@ def copy_for_disk(site: Path, language: str, folder: Path) -> Path:
     """Copies a language of the site, with the wheel, so that it needs no server; where it is."""
     pages = folder / NAME / language
     shutil.copytree(site / language, pages, ignore=UNUSED)
-    shutil.copytree(site / "dist", folder / NAME / "dist")
+    shutil.copytree(site / "dist", folder / NAME / "dist", ignore=BOOKS)
     shutil.copy(WORKER, pages / "style")
     for path in pages.rglob("*.html"):
         path.write_text(rewrite_links(path, pages), encoding="utf-8")

@@ -24,6 +24,7 @@ CONFIGURATION = {"pt": "mkdocs.yml", "en": "mkdocs.en.yml"}
 SITE = ROOT / "site"
 PLACE = re.compile(r"<loc>(https?://[^<]*)</loc>")  # the first is that of the front page
 BUILT = ROOT / ".cache" / "site"  # the digest of what it was built from
+OFFER = re.compile(r'<ul class="?books"?[^>]*>.*?</ul>', re.DOTALL)
 
 
 def build(site: Path) -> None:
@@ -48,6 +49,7 @@ def build(site: Path) -> None:
         for language in CONFIGURATION:
             (site / language / "404.html").unlink()  # it would need to know where the site stands
         wheel(site / "dist")
+        offer(site)
         announce(site)
         shutil.copy(ROOT / "docs" / "choose.html", site / "index.html")
         shutil.copy(ROOT / "docs" / "not-found.html", site / "404.html")
@@ -80,6 +82,19 @@ def wheel(folder: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.DEVNULL, check=True
     )
+
+
+def offer(site: Path) -> None:
+    """The books that there are, beside the wheel, and their links on the page of what to take."""
+    for page in site.glob("*/reference/download/index.html"):
+        links = ""
+        books = (ROOT / "dist").glob(f"attnref-{page.parts[-4]}*")
+        for path in sorted(books, key=lambda path: (path.stem, path.suffix)):  # the book is first
+            shutil.copy(path, site / "dist")
+            link = f'<a href="../../../dist/{path.name}" download>{path.name}</a>'
+            links += f"<li>{link} ({path.stat().st_size / 1e6:.1f} MB)</li>"
+        told = f'<ul class="books"{"" if links else " hidden"}>{links}</ul>'
+        page.write_text(OFFER.sub(told, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def announce(site: Path) -> None:

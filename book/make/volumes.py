@@ -1,9 +1,10 @@
-"""Makes the whole book in each language, from the site: a PDF, and a zip that opens from a disk.
+"""Makes the whole book in each language, from the site: two PDFs, and a zip that opens from a disk.
 
     python -m book.make.volumes
 
 The site is built if it is not there, or not of the files as they are. What is made of it is
-verified, and nothing is put into the folder when something is wrong with it.
+verified, and nothing is put into the folder when something is wrong with it. The site then offers
+what is in dist.
 """
 
 import argparse
@@ -11,6 +12,8 @@ import os
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -36,23 +39,29 @@ def main() -> None:
                 print(f"attnref: {folder / path.name} ({path.stat().st_size / 1e6:.1f} MB)")
     except ValueError as error:
         sys.exit(f"attnref: {error}")
+    serve.offer(serve.SITE)
 
 
 def make(site: Path, folder: Path, written: int) -> list[Path]:
-    """The files of all languages, in ``folder``.
+    """The files of all languages, in ``folder``; two languages at a time.
 
     Raises:
         ValueError: where something is wrong with one.
     """
-    made = []
+    with ProcessPoolExecutor(max_workers=2) as pool:
+        made = pool.map(partial(_make, site, folder, written), serve.CONFIGURATION)
+        return [path for paths in made for path in paths]
+
+
+def _make(site: Path, folder: Path, written: int, language: str) -> list[Path]:
+    made = [folder / f"attnref-{language}{kind}" for kind in (".zip", ".pdf", "-reference.pdf")]
+    pages = disk.copy_for_disk(site, language, folder / language)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium.PATH, args=chromium.FLAGS)
-        for language in serve.CONFIGURATION:
-            pages = disk.copy_for_disk(site, language, folder / language)
-            disk.verify(pages, browser)
-            made += [folder / f"attnref-{language}.{kind}" for kind in ("zip", "pdf")]
-            disk.pack(folder / language, made[-2], written)
-            made[-1].write_bytes(pdf.book(pages, browser, written))
+        disk.verify(pages, browser)
+        disk.pack(folder / language, made[0], written)
+        for volume, path in enumerate(made[1:]):
+            path.write_bytes(pdf.book(pages, volume, browser, written))
     return made
 
 

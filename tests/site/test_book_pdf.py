@@ -1,6 +1,7 @@
-"""The book as a PDF: one of a tiny site, made in a second, and the navigation of the real one."""
+"""The book as two PDFs: of a tiny site, made in seconds; and the navigation of the real one."""
 
 import io
+import posixpath
 import tomllib
 from pathlib import Path
 
@@ -19,7 +20,11 @@ PAGE = """<!doctype html><html lang="en"><head><meta name="description" content=
 <p class="reading">8 min</p>{text}</article>
 <p class="md-copyright__highlight">attnref 7 (abc) · MIT</p></body></html>"""
 HEADING = '<h2 id="{id}">{text}<a class="headerlink" href="#{id}">¶</a></h2>'
-HOME = '<p>To <a href="two/index.html#far">the second</a>, <a href="../code.py">a path</a></p>'
+HOME = (
+    '<p>To <a href="room/two/index.html#far">the second</a>, <a href="../code.py">a path</a>, '
+    '<a href="reference/api/index.html#name">a name</a>'
+    '<a class="claim-test" href="reference/claims/index.html">✓</a></p>'
+)
 ONE = (
     HEADING.format(id="why", text="Why")
     + "<details><summary>Asked</summary><p>Unfolded</p></details><form><button>Go</button></form>"
@@ -29,43 +34,67 @@ ONE = (
     + "wide " * 60
     + "\\(kept\\)</code></pre>"
     + '<table><tr><td style="min-width: 1500px">left</td><td>right</td></tr></table>'
+    + '<figure><figcaption>A caption</figcaption></figure><img src="../icon.svg">'
 )
 TWO = (
-    "<p>filled</p>" * 90
+    '<div class="formula"><span class="katex-display">set</span></div>'
+    '<p>Of <span class="term"><dfn class="term-word" aria-describedby="term-number">numbers</dfn>'
+    '<span class="term-meaning" id="term-number">What counts.</span></span></p>'
+    '<div class="highlight"><span class="filename">long.py</span><pre><code>'
+    + "<span>if</span> <span>so</span>\n" * 150
+    + "</code></pre></div>"
     + HEADING.format(id="far", text="Far away")
-    + '<a href="../one/index.html">1</a>'
+    + '<a href="../one/index.html">1</a> <a href="../three/index.html">3</a>'
 )
-NEXT = '<link rel="next" href="{}">'
+GLOSSARY = (
+    '<dl><dt><a id="number" href="../../room/one/index.html#why">number</a></dt><dd>It counts.</dd>'
+    '<dt><a id="rare" href="../../room/index.html">rare</a></dt><dd>Seldom.</dd></dl>'
+)
+API = '<p id="name">See <a href="../../room/two/index.html">two</a></p>'
+SITE = {  # by the address of a page, its name in the menu, its title, its text
+    "index.html": ("Home", "Numbers", HOME),
+    "room/index.html": ("A room", "The room", "<p>Opened</p>"),
+    "room/one/index.html": ("One", "The number one", ONE),
+    "room/two/index.html": ("Two", "The number two", TWO),
+    "room/three/index.html": ("Three", "The number three", "<p>Alone</p>"),
+    "reference/glossary/index.html": ("Glossary", "The glossary", GLOSSARY),
+    "reference/api/index.html": ("API", "The API", API),
+    "reference/claims/index.html": ("Claims", "The claims", ""),
+}
+ROOMS = {
+    "room": ["A room"],
+    "room/one": ["A room", "A group"],
+    "room/two": ["A room", "A group"],
+    "room/three": ["A room"],
+    "reference/glossary": ["Reference"],
+    "reference/api": ["Reference", "Code"],
+    "reference/claims": ["Reference"],
+}
 WRITTEN = 1_700_000_000
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """Writes a site of three pages, as if it were one that is read from a disk."""
+    """Writes a site of a few pages, as if it were one that is read from a disk."""
     tmp_path = tmp_path_factory.mktemp("tiny")
-    (tmp_path / "style").mkdir()
-    (tmp_path / "one").mkdir()
-    (tmp_path / "two").mkdir()
-    (tmp_path / "style.css").write_text("", "utf-8")
     icon = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
-    (tmp_path / "style" / "favicon.svg").write_text(icon, "utf-8")
+    for path in ("style/favicon.svg", "room/icon.svg", "style.css"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(icon * path.endswith("svg"), "utf-8")
 
-    def write(home=HOME, one=ONE, two=TWO):
-        rooms = '<li class="md-path__item">Home</li><li class="md-path__item"> A room </li>'
-        pages = {
-            "index.html": ("Home", "", "Numbers", home + NEXT.format("one/index.html")),
-            "one/index.html": (
-                "One",
-                rooms,
-                "The number one",
-                one + NEXT.format("../two/index.html"),
-            ),
-            "two/index.html": ("Two", rooms, "The number two", two),
-        }
-        for url, (menu, path, title, text) in pages.items():
+    def write(home=HOME):
+        urls = list(SITE)
+        for url, after in zip(urls, [*urls[1:], None], strict=True):
+            menu, title, text = SITE[url]
+            text = home if url == "index.html" else text
+            up = "../" * url.count("/")
+            if after:
+                text += f'<link rel="next" href="{up}{after}">'
+            rooms = ["Home", *ROOMS.get(posixpath.dirname(url), [])] * bool(posixpath.dirname(url))
+            path = "".join(f'<li class="md-path__item"> {room} </li>' for room in rooms)
             html = PAGE.format(menu=menu, path=path, title=title, text=text)
-            html = html.replace('"/style.css"', f'"{"../" * url.count("/")}style.css"')
-            (tmp_path / url).write_text(html, "utf-8")
+            (tmp_path / url).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / url).write_text(html.replace('"/style.css"', f'"{up}style.css"'), "utf-8")
         return tmp_path
 
     return write
@@ -73,27 +102,56 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(tiny, browser):
-    return book_pdf.book(tiny(), browser, WRITTEN)
+    return [book_pdf.book(tiny(), volume, browser, WRITTEN) for volume in (0, 1)]
 
 
 @pytest.fixture
 def pdf(made):
-    return PdfReader(io.BytesIO(made))
+    return PdfReader(io.BytesIO(made[0]))
 
 
-def test_title_contents_and_pages_come_in_order(pdf):
-    texts = [" ".join(page.extract_text().split()) for page in pdf.pages]
-    assert texts[0] == "Numbers Of numbers. attnref 7 (abc) · MIT"
-    assert texts[1] == "ii Contents Home 1 A room 2 One 2 Two 3"
-    assert texts[2] == "1 Numbers To the second, a path"
-    assert texts[3].startswith("2 A room The number one Why Asked Unfolded")
-    assert "\\(kept\\)" in texts[3]
-    assert "8 min" not in texts[3]
-    assert "Go" not in texts[3]
-    assert "Left out" not in texts[3]
-    assert "left right" in texts[3]
-    assert len(texts) > 5
+@pytest.fixture
+def second(made):
+    return PdfReader(io.BytesIO(made[1]))
+
+
+def read(pdf):
+    return [" ".join(page.extract_text().split()) for page in pdf.pages]
+
+
+def test_title_contents_chapters_and_index_come_in_order(pdf, second):
+    texts = read(pdf)
+    assert texts[0].startswith("Numbers Of numbers. ✓ marks what a test")
+    assert texts[0].endswith("attnref 7 (abc) · MIT")
+    assert texts[1] == (
+        "ii Contents Home 1 A room 2 1 A group 3 1.1 One 3 1.2 Two 3 2 Three 6 "
+        "Reference 7 3 Glossary 7"
+    )
+    assert texts[2] == "1 Numbers To the second, a path, a name (Reference 1.1)✓"
+    assert texts[3] == "2 A room The room Opened"
+    assert texts[4].startswith("3 A room 1 A group 1.1 The number one Why Asked Unfolded")
+    for left_out in ("8 min", "Go", "Left out"):
+        assert left_out not in texts[4]
+    for kept in (
+        "\\(kept\\)",
+        "left right",
+        "Figure 1.1. A caption",
+        "1.2 The number two set (1.1)",
+    ):
+        assert kept in texts[4]
+    assert texts[7] == "6 A room 2 The number three Alone"
+    assert texts[-1] == "8 Index of terms number 3 rare 2"
     assert pdf.page_labels[:4] == ["i", "ii", "1", "2"]
+    texts = read(second)
+    assert texts[0].startswith("Numbers: Reference")
+    assert texts[1] == "ii Contents Reference 1 1 Code 1 1.1 API 1 2 Claims 2"
+    assert texts[2] == "1 Reference 1 Code 1.1 The API See two (Book 1.2)"
+
+
+def test_a_sheet_names_its_chapter_and_what_is_continued(pdf):
+    texts = read(pdf)
+    assert " 1 A group" not in texts[4][12:]  # where a chapter begins, its heading is enough
+    assert texts[5].startswith("A room 1 A group 4 long.py, continued if so if so")
 
 
 def test_the_outline_is_the_navigation_with_its_sections(pdf):
@@ -104,14 +162,14 @@ def test_the_outline_is_the_navigation_with_its_sections(pdf):
             else:
                 yield depth, item.title, pdf.get_destination_page_number(item)
 
-    last = len(pdf.pages) - 1
     assert list(walk(pdf.outline, 0)) == [
-        *((0, "Home", 2), (0, "A room", 3), (1, "One", 3), (2, "Why", 3)),
-        *((1, "Two", 4), (2, "Far away", last)),
+        *((0, "Home", 2), (0, "A room", 3), (1, "1 A group", 4), (2, "1.1 One", 4), (3, "Why", 4)),
+        *((2, "1.2 Two", 4), (3, "Far away", 6), (1, "2 Three", 7)),
+        *((0, "Reference", 8), (1, "3 Glossary", 8)),
     ]
 
 
-def test_links_lead_into_the_book(pdf):
+def test_links_lead_into_the_book(pdf, second):
     numbers = {page.indirect_reference.idnum: number for number, page in enumerate(pdf.pages)}
 
     def links(page):
@@ -121,10 +179,19 @@ def test_links_lead_into_the_book(pdf):
             for name in names
         ]
 
-    last = len(pdf.pages) - 1
-    assert links(pdf.pages[1]) == [2, 3, 3, 4]
-    assert links(pdf.pages[2]) == [last]
-    assert links(pdf.pages[last]) == [3]
+    assert links(pdf.pages[1]) == [2, 3, 4, 4, 4, 7, 8, 8]
+    assert links(pdf.pages[2]) == [6]  # not to the second volume
+    assert links(pdf.pages[6]) == [4, 7]
+    assert links(pdf.pages[-1]) == [4, 3]
+    assert not second.pages[2].get("/Annots")
+
+
+def test_a_screen_reader_finds_the_parts_of_all_chapters(pdf):
+    tags = pdf.root_object["/StructTreeRoot"]
+    numbers = tags["/ParentTree"]["/Nums"][::2]
+    assert numbers == sorted(set(numbers))
+    assert {page["/StructParents"] for page in pdf.pages[2:-1]} <= set(numbers)
+    assert len(tags["/K"]) == 5
 
 
 def test_the_file_says_what_it_is(pdf):
@@ -139,18 +206,18 @@ def test_the_file_says_what_it_is(pdf):
 
 
 def test_what_is_made_again_is_the_same(made, tiny, browser):
-    assert book_pdf.book(tiny(), browser, WRITTEN) == made
+    assert book_pdf.book(tiny(), 1, browser, WRITTEN) == made[1]
 
 
 def test_what_would_be_wrong_on_paper_is_told(tiny, browser):
     wrong = (
-        '<a href="one/index.html#nowhere">a link</a><svg><use href="#nowhere"/></svg>'
+        '<a href="#nothing">a link</a><svg><use href="#nowhere"/></svg>'
         r'<img src="none.png"><p>so \(x\) is</p><p>so $$x$$ is</p>'
     )
     with pytest.raises(ValueError, match=" on paper:\n") as raised:
-        book_pdf.book(tiny(home=wrong), browser, WRITTEN)
+        book_pdf.book(tiny(home=wrong), 0, browser, WRITTEN)
     for problem in (
-        "a link to nothing: #one--nowhere",
+        "a link to nothing: #home--nothing",
         "a link to nothing: #home--nowhere",
         "an image that is not there: file:",
         "none.png failed",
@@ -158,16 +225,19 @@ def test_what_would_be_wrong_on_paper_is_told(tiny, browser):
         "a formula that is not set: so $$x$$ is",
     ):
         assert problem in str(raised.value)
+    elsewhere = '<a href="room/one/index.html#nowhere">a link</a>'
+    with pytest.raises(ValueError, match="a link to nothing: #room-one--nowhere"):
+        book_pdf.book(tiny(home=elsewhere), 0, browser, WRITTEN)
 
 
 def test_what_would_be_cut_at_the_margin_is_told(tiny, browser, monkeypatch):
     monkeypatch.setattr(book_pdf, "SET", "() => null")
     with pytest.raises(ValueError, match="cut at the margin: left"):
-        book_pdf.book(tiny(), browser, WRITTEN)
+        book_pdf.book(tiny(), 0, browser, WRITTEN)
 
 
 @pytest.mark.parametrize("language", ["pt", pytest.param("en", marks=pytest.mark.audit)])
-def test_the_chapters_are_those_of_the_navigation(site, language, tmp_path):
+def test_the_sections_are_those_of_the_navigation(site, language, tmp_path):
     pages = disk.copy_for_disk(site, language, tmp_path)
     told = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
     rooms = told["extra"]["rooms"]
@@ -183,6 +253,6 @@ def test_the_chapters_are_those_of_the_navigation(site, language, tmp_path):
                 ((room, inside),) = item.items()
                 yield from walk(inside, (*above, rooms[room]))
 
-    found = book_pdf.chapters(pages)
-    assert [(chapter.url, chapter.rooms) for chapter in found] == list(walk(told["nav"], ()))
-    assert all(chapter.title for chapter in found)
+    found = book_pdf.sections(pages)
+    assert [(section.url, section.rooms) for section in found] == list(walk(told["nav"], ()))
+    assert all(section.title for section in found)

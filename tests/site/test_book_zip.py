@@ -63,12 +63,12 @@ def test_a_page_names_files_and_leaves_out_what_only_a_server_gives(tmp_path):
         '<head><link rel="preload" href="a.woff2">'
         '<link rel="alternate " hreflang="pt" href="../../pt">'
         '</head><div class="md-header__option"><div class="md-select">pt</div></div>'
-        '<form action="../there/"></form>'
+        '<form action="../there/"></form><ul class="books"><li><a href="book.pdf">a</a></ul>'
         '<a href="../there/?q=1#x">1</a><a href=".">2</a><a href="#x">3</a><a href="a.py">4</a>',
         "utf-8",
     )
     html = disk.rewrite_links(page, tmp_path)
-    for left_out in ("preload", "hreflang", "md-select"):
+    for left_out in ("preload", "hreflang", "md-select", "book.pdf"):
         assert left_out not in html
     assert '<head><script src="../style/worker.js"></script></head>' in html
     assert '<form action="../there/index.html">' in html

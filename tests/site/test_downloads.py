@@ -44,7 +44,7 @@ def test_the_title_of_a_block_leads_to_its_file(language):
 
 
 def test_the_package_installs_from_the_served_site(site, address, tmp_path):
-    (wheel,) = (site / "dist").iterdir()
+    (wheel,) = (site / "dist").glob("*.whl")
     command = ["install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
     url = f"{address}/dist/{wheel.name}"
     command += ["--target", str(tmp_path), url]
@@ -62,7 +62,7 @@ def test_the_package_installs_from_the_served_site(site, address, tmp_path):
 
 
 def test_the_page_on_installing_names_the_wheel_that_is_there(site):
-    (wheel,) = (site / "dist").iterdir()
+    (wheel,) = (site / "dist").glob("*.whl")
     for language in ("pt", "en"):
         page = site / language / "begin" / "first-attention" / "index.html"
         assert f'href="../../../dist/{wheel.name}"' in page.read_text(encoding="utf-8")
