@@ -7,22 +7,22 @@ import torch
 
 generator = torch.Generator().manual_seed(0)
 weight = torch.randn(4, 4, generator=generator, requires_grad=True)
-pieces = torch.randn(2, 3, 4, generator=generator)
+chunks = torch.randn(2, 3, 4, generator=generator)
 
 
 def train(keep):
     cache = torch.zeros(0, 4)
-    for piece in pieces:  # a long text, learned piece by piece
-        cache = torch.cat([keep(cache), piece @ weight])
-        scores = piece @ weight @ cache.mT
+    for chunk in chunks:  # a long text, learned chunk by chunk
+        cache = torch.cat([keep(cache), chunk @ weight])
+        scores = chunk @ weight @ cache.mT
         torch.softmax(scores, -1).square().sum().backward()
 
 
 def write_in_place():
     cache, loss = torch.zeros(6, 4), 0.0
-    for i, piece in enumerate(pieces):
-        cache[3 * i : 3 * i + 3] = piece @ weight
-        scores = piece @ weight @ cache.mT
+    for i, chunk in enumerate(chunks):
+        cache[3 * i : 3 * i + 3] = chunk @ weight
+        scores = chunk @ weight @ cache.mT
         loss = loss + torch.softmax(scores, -1).square().sum()
     loss.backward()
 
