@@ -54,7 +54,7 @@ def blockwise_attention(
 
     The same function as :func:`attnref.scaled_dot_product_attention`, forward and backward:
     ``attn_mask`` and ``is_causal`` together mean both, and a query that may attend to no key
-    gives zeros and finite gradients. Chunks of keys that no query of a strip may see are skipped,
+    gives zeros and finite gradients. Blocks of keys that no query of a strip may see are skipped,
     and a :class:`attnref.Mask` is asked for up to 2**24 pairs at a time.
 
     Without ``attn_mask``, PyTorch's fused kernel has the whole call: on a GPU always, on a

@@ -16,7 +16,7 @@ def case(n: int, ranks: int, rank: int) -> Case:
 
 
 def both_ends() -> Iterator[Case]:
-    # Chunks of one position, whose order inside plays no part.
+    # Pieces of one position, whose order inside plays no part.
     yield case(4, 2, 0)
     yield case(6, 3, 1)
     yield case(6, 3, 2)
