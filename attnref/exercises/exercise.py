@@ -35,7 +35,7 @@ class ExerciseText(NamedTuple):
     """All that an exercise says in one language.
 
     ``task`` is the docstring of the learner's function, ``why`` explains the solution; ``given``
-    has the docstrings of the functions that stand in the learner's file already.
+    has the docstrings of the functions that the learner's file has already.
     """
 
     title: str

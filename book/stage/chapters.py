@@ -55,7 +55,7 @@ def chapter(edition: Edition, front: Page, name: str) -> list[Page]:
 def edition_problems(edition: Edition) -> list[Problem]:
     """A room in which some chapters have an end, and others have none or are not there."""
     found = []
-    for page in edition.pages.values():
+    for page in edition.pages.values() if edition.nav else ():
         ends, groups = {*_ends(page)}, {*_groups(edition, page)} or {""}
         if ends and ends != groups:
             message = f"ends: expected {', '.join(sorted(groups))}, got {', '.join(sorted(ends))}"

@@ -300,7 +300,10 @@ def test_a_claim_that_cannot_be_read_alone_is_found(copy):
     edit(copy / "docs/en" / SIX, "[Rotating every embedding leaves", "[This leaves")
     edit(copy / "docs/pt" / SIX, "[Girar todos os embeddings", "[Isso")
     found = messages(contracts.problems("claims", copy))
-    assert "docs/en: claim 'rotation-changes-no-weight' says 'This leaves every attention weight" in found
+    assert (
+        "docs/en: claim 'rotation-changes-no-weight' says 'This leaves every attention weight"
+        in found
+    )
     assert "docs/pt: claim 'rotation-changes-no-weight' says 'Isso" in found
 
 

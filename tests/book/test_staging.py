@@ -127,7 +127,7 @@ def test_what_no_page_has_any_more_is_removed(staged):
 def test_a_notebook_is_staged_as_it_is_downloaded_with_its_page_beside_it(ran):
     published = notebooks.read(ran["texts"]["notebooks/one.ipynb"])
     assert "files" not in published.metadata
-    assert published.cells[0].source == "# One\n\nSee another."
+    assert published.cells[0].source == "# One\n\n*This notebook is a page of .*\n\nSee another."
     assert published.cells[1].source.startswith(notebooks.PACKAGE[:-1])
     assert published.cells[1].source != INSTALL
     assert "See [another](../other.md)." in ran["texts"]["notebooks/.one.md"]
