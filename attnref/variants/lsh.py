@@ -99,7 +99,7 @@ def lsh_attention(
     *lead, n, m = call.shape
     if n != m:
         raise ValueError(
-            f"key: expected {n} tokens, as query has, got {m}. Blocks of sorted queries and of "
+            f"key: expected {n} tokens, as query has, got {m}. Chunks of sorted queries and of "
             "sorted keys are set side by side: pad the shorter sequence, or use another method."
         )
     advice = "A query meets three times as many keys a round."
@@ -229,27 +229,27 @@ def _meet(
 ) -> Partial:
     """Attention of sorted tokens to their block and its neighbours, a pair shared by its rounds."""
     n = query.shape[-2]
-    blocks = max(1, -(-n // size))
-    fill = blocks * size - n
-    q = torch.unflatten(pad(query, (0, 0, 0, fill)), -2, (blocks, size))  # (..., blocks, C, d_k)
-    row = torch.unflatten(pad(query_ids.int(), (0, fill)), -1, (blocks, size))
+    chunks = max(1, -(-n // size))
+    fill = chunks * size - n
+    q = torch.unflatten(pad(query, (0, 0, 0, fill)), -2, (chunks, size))  # (..., chunks, C, d_k)
+    row = torch.unflatten(pad(query_ids.int(), (0, fill)), -1, (chunks, size))
     # With a block before the first and one after the last, windows of three need no copies.
     k, v = (
         pad(tokens, (0, 0, size, size + fill)).unfold(-2, 3 * size, size) for tokens in (key, value)
-    )  # (..., blocks, d, 3 C)
+    )  # (..., chunks, d, 3 C)
     column = pad(key_ids.int(), (size, size + fill), value=-1).unfold(-1, 3 * size, size)
 
     # A block and its scores fit a processor's cache. With gradients each piece would send back a
     # tensor of the whole size, and a GPU is only filled by all of them.
     alone = query.device.type == "cpu" and not torch.is_grad_enabled()
-    step = 1 if alone else blocks
+    step = 1 if alone else chunks
     parts = []
-    for start in range(0, blocks, step):
+    for start in range(0, chunks, step):
         part = slice(start, start + step)
-        i, *query_blocks = row[..., part, :, None]  # each (..., step, C, 1)
-        j, *key_blocks = column[..., part, None, :]  # each (..., step, 1, 3 C)
+        i, *query_chunks = row[..., part, :, None]  # each (..., step, C, 1)
+        j, *key_chunks = column[..., part, None, :]  # each (..., step, 1, 3 C)
         allowed = (j >= 0) & (j <= i) if is_causal else j >= 0
-        rounds = zip(query_blocks, key_blocks, strict=True)
+        rounds = zip(query_chunks, key_chunks, strict=True)
         meetings = torch.stack([(one - other).abs() <= 1 for one, other in rounds]).sum(0)
         # Fillings may meet in no round; they are forbidden anyway.
         bias = -meetings.clamp(min=1).to(q.dtype).log()  # (..., step, C, 3 C)
@@ -269,7 +269,7 @@ def _rounds(given: Example) -> dict[str, Any]:
     return {"rotations": rotations.to(given.query), "block_size": size}
 
 
-def _one_block(given: Example) -> dict[str, Any]:
+def _one_chunk(given: Example) -> dict[str, Any]:
     return {
         "rotations": given.query.new_ones(1, given.d_k, 1),
         "block_size": given.all_keys,
@@ -281,7 +281,7 @@ METHOD = Method(
     page="variants/lsh",
     formula=None,
     example=_rounds,
-    plain=_one_block,
+    plain=_one_chunk,
     lengths="equal",
     peers=("reformer-pytorch",),
     masks="keys",

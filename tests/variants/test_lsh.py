@@ -170,7 +170,7 @@ def test_rotations_are_gaussian_and_repeatable(device):
 @every(
     ("change", "message"),
     [
-        ({"key": (7, 3), "value": (7, 3)}, "key: expected 5 tokens, as query has, got 7. Blocks"),
+        ({"key": (7, 3), "value": (7, 3)}, "key: expected 5 tokens, as query has, got 7. Chunks"),
         ({"rotations": (2, 7, 2)}, "rotations: expected shape (rounds, 3, buckets"),
         ({"rotations": (3, 2)}, "rotations: expected shape (rounds, 3, buckets"),
         ({"rotations": (0, 3, 2)}, "rotations: expected shape (rounds, 3, buckets"),
