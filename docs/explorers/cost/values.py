@@ -37,6 +37,8 @@ MODELS = {
     "gpt-oss-120b": ("gpt-oss 120B", 36, 2880, 64, 8, 64, 0, 116_829_156_672),
     "deepseek-v3": ("DeepSeek-V3", 61, 7168, 128, 128, 128, 1536, 671_026_404_352),
 }
+# What a model has been trained with, if not causal with its own key heads in every layer.
+TRAINED_WITH = {"bert-base": "all-pairs", "mistral-7b": "window", "deepseek-v3": "latent"}
 FIELDS = ("layers", "width", "heads", "kv_heads", "head_dim")
 ROTARY_DIM = 64  # of the latent attention, as in DeepSeek-V3
 # Trillions of operations in 16 bits, of bytes and, where they have a unit, of exponentials a
@@ -368,6 +370,7 @@ def drawing(state: State) -> dict[str, Any]:
         },
         "bounds": {one: roofline(state, spent(state, one, n)).bound for one in COLUMNS},
         "models": MODELS,
+        "trained": {key: TRAINED_WITH.get(key, "grouped") for key in MODELS},
         "machines": MACHINES,
         "gigabytes": GIGABYTES,
         "sizes": dict(zip(FIELDS, model(state), strict=False))

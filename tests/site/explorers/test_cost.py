@@ -303,7 +303,7 @@ def test_only_what_matters_is_asked(page):
 
 def test_the_answer_is_the_first_thing_one_reads(page):
     verdict = page.locator(f"{ROOT} .cost-verdict > :not([hidden])")
-    asked = "Inference with {}: {} tokens, a batch of 1, H100."
+    asked = "Inference with {} ({}): {} tokens, a batch of 1, H100."
     for model, n, answer in (
         (
             "Mistral 7B",
@@ -315,14 +315,14 @@ def test_the_answer_is_the_first_thing_one_reads(page):
             "Llama 3.1 8B",
             131072,
             "It fits.|Weights 16.1 GB + KV cache 17.2 GB = 33.2 of 80 GB."
-            "|One machine has room for 487819 tokens, or for a batch of 3.",
+            "|One machine has room for 487819 tokens in each sequence, or for a batch of 3.",
         ),
         (
             "Llama 3.1 8B",
             1048576,
             "It does not fit: it takes at least 2 machines."
             "|Weights 16.1 GB + KV cache 137 GB = 153 of 80 GB."
-            "|One machine has room for 487819 tokens.",
+            "|One machine has room for 487819 tokens in each sequence.",
         ),
         (
             "Llama 3.1 70B",
@@ -333,11 +333,10 @@ def test_the_answer_is_the_first_thing_one_reads(page):
         ),
     ):
         page.select_option(f"{ROOT} [name=model]", label=model)
-        kind = "window" if "Mistral" in model else "grouped"
-        page.select_option(f"{ROOT} [name=attention]", kind)
+        kind = "sliding window" if "Mistral" in model else "causal, the model's key heads"
         page.fill(f"{ROOT} [name=n]", str(n))
         expect(verdict).to_have_text(
-            [asked.format(model, n), *answer.split("|")], use_inner_text=True
+            [asked.format(model, kind, n), *answer.split("|")], use_inner_text=True
         )
     said = page.locator(f"{ROOT} .explorer-said")
     expect(said).to_contain_text("It does not fit: it takes at least 2 machines.")

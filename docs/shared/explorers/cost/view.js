@@ -27,11 +27,12 @@ export function start(root) {
   const dots = Object.fromEntries(COLUMNS.map((column) => [column, part(root, `[data-dot=${column}]`)]));
   let drawn = "", low = 0, high = 1; // the chart is from 10 to the low to 10 to the high
 
-  // Before the explorer reads them: sizes of one's own begin with those of the model before, and
-  // heads are changed together with key heads, which must divide them.
+  // Before the explorer reads them: a model brings the attention that it was trained with, sizes of
+  // one's own begin with those of the model before, and heads are changed together with key heads,
+  // which must divide them.
   part(root, "[name=model]").addEventListener("input", (event) => {
-    const { value } = /** @type {HTMLSelectElement} */ (event.target), full = complete(state());
-    if (value !== "own") return;
+    const { value, selectedOptions } = /** @type {HTMLSelectElement} */ (event.target), full = complete(state());
+    if (value !== "own") return change({ attention: selectedOptions[0].dataset.trained });
     const sizes = FIELDS.map((field) => [field, full[field]]);
     change({ ...Object.fromEntries(sizes), parameters: Math.round(full.parameters / 1e6) / 1e3 });
   });
@@ -93,9 +94,9 @@ export function start(root) {
     handle.setAttribute("aria-valuetext", `${n} ${texts.tokens}: ${spoken(quantity(full, "core", n), given.quantity)}`);
     const said = Object.fromEntries(["operations", "bytes", "seconds"]
       .map((kind) => [kind, spoken(found[`core-${kind}`], kind)]));
-    const [model, machine] = ["model", "machine"].map((name) =>
+    const [model, attention, machine] = ["model", "attention", "machine"].map((name) =>
       all(`[name=${name}] option`).find(({ value }) => value === given[name]).text);
-    const fits = tellFit(full, filled(texts.asked, { ...given, model, machine }));
+    const fits = tellFit(full, filled(texts.asked, { ...given, model, attention, machine }));
     Object.assign(said, { model, n, phase: texts[given.phase], limit: texts[limits.core], fits });
     return { said: filled(texts.said, said), program: programOf(full) };
   }
@@ -109,7 +110,7 @@ export function start(root) {
     }
     for (const [name, count] of Object.entries(counts)) {
       const place = part(root, `[data-at=${name}]`), isAny = count === undefined;
-      fill(place, name, count, 0, isAny ? texts["any-tokens"] : texts.tokens);
+      fill(place, name, count, 0, isAny ? texts["any-tokens"] : texts["tokens-each"]);
       if (!isAny) say(place, String(count)); // all digits, however large
     }
     const batch = counts["room-batch"] !== 0, some = batch || counts["room-tokens"] !== 0;
