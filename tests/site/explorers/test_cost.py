@@ -280,7 +280,7 @@ def test_own_sizes_begin_with_those_of_the_model_and_heads_change_together(page)
     )
     page.fill(f"{ROOT} [name=kv_heads]", "6")
     expect(problem(page, NAME)).to_have_text("")
-    state = {**sizes, "model": "own", "heads": 12, "kv_heads": 6}
+    state = {**sizes, "model": "own", "attention": "grouped", "heads": 12, "kv_heads": 6}
     assert find_wrong(NAME, state, numbers(page, NAME)) == []
 
 
